@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // recordingTransport records requests and answers each with 403.
@@ -42,9 +43,7 @@ func TestConfigIsCopied(t *testing.T) {
 		},
 		"NewInformer": func(t *testing.T, cfg *rest.Config) func(context.Context) {
 			inf, err := weir.NewInformer[*corev1.Pod](cfg, weir.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			return func(ctx context.Context) {
 				if err := inf.Run(ctx); err != nil {
 					t.Error(err)
@@ -53,9 +52,7 @@ func TestConfigIsCopied(t *testing.T) {
 		},
 		"clientgo": func(t *testing.T, cfg *rest.Config) func(context.Context) {
 			f, err := clientgo.NewSharedInformerFactory(cfg, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			f.Core().V1().Pods().Informer()
 			return func(ctx context.Context) {
 				f.StartWithContext(ctx)
@@ -91,9 +88,7 @@ func TestConfigIsCopied(t *testing.T) {
 				{h.Get("Impersonate-Extra-Scope"), "right"},
 				{h.Get("Impersonate-Extra-Other"), ""},
 			} {
-				if c.got != c.want {
-					t.Errorf("%q was sent, not %q", c.got, c.want)
-				}
+				check.Equal(t, c.got, c.want, "was sent")
 			}
 		})
 	}

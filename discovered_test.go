@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // discoveredWidgets returns the source of a custom resource that is known by kind only. Its server
@@ -36,9 +37,7 @@ func discoveredWidgets(t *testing.T, plural *atomic.Value) *discovered {
 	t.Cleanup(server.Close)
 	d, err := newDiscovered(&rest.Config{Host: server.URL}, schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "Widget"},
 		source.Resource{Encoding: wire.JSON}, source.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(d.CloseIdleConnections)
 	return d
 }

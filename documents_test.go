@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // documentsPrelude imports and declares the names that code in documents may use.
@@ -129,9 +131,7 @@ func markdownCode(t *testing.T) (blocks []codeBlock) {
 	t.Helper()
 	for _, file := range documents(t) {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		var b *codeBlock // nil: outside, or in other code
 		n := 0
 		for line := range strings.Lines(string(text)) {
@@ -157,18 +157,12 @@ func commentCode(t *testing.T) (blocks []codeBlock) {
 	t.Helper()
 	for _, dir := range publicPackages {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		for _, file := range files {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.ParseComments)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			for _, said := range exportedComments(parsed) {
 				for _, block := range new(comment.Parser).Parse(said).Content {
 					if code, ok := block.(*comment.Code); ok && !columns.MatchString(code.Text) {
@@ -254,9 +248,7 @@ func newDocumentChecker(t *testing.T) *documentChecker {
 	t.Helper()
 	c := &documentChecker{t: t, fset: token.NewFileSet(), paths: map[string]string{}}
 	prelude, err := parser.ParseFile(c.fset, "", documentsPrelude, parser.ImportsOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	args := []string{"list", "-export", "-f", "{{.ImportPath}} {{.Export}}"}
 	for _, spec := range prelude.Imports {
 		of := strings.Trim(spec.Path.Value, `"`)
@@ -270,9 +262,7 @@ func newDocumentChecker(t *testing.T) *documentChecker {
 	list := exec.CommandContext(t.Context(), "go", args...)
 	list.Env, list.Stderr = append(os.Environ(), "GOFLAGS=-mod=readonly"), os.Stderr
 	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	files := map[string]string{}
 	for line := range strings.Lines(string(out)) {
 		of, file, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -337,9 +327,7 @@ func (c *documentChecker) checkDeclarations(b codeBlock) {
 // because no user has an earlier version.
 func TestChangelog(t *testing.T) {
 	text, err := os.ReadFile("CHANGELOG.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if regexp.MustCompile(`(?m)^## v\d`).Match(text) {
 		return // there was a release
 	}

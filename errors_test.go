@@ -10,15 +10,14 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestErrorTexts: calls return sentinels of this package. Their text names the object of the call
 // and no package.
 func TestErrorTexts(t *testing.T) {
 	inf, err := weir.NewInformer[*corev1.ConfigMap](&rest.Config{}, weir.Options{Indexes: map[string]weir.Index{"app": weir.ByLabel("app")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var unknown error
 	for _, err := range inf.By("none", "x") {
 		unknown = err
@@ -45,13 +44,9 @@ func TestHandlerWaitWrapsContextError(t *testing.T) {
 	inf, _ := start[*corev1.ConfigMap](t, ctx, server.Config(), weir.Options{})
 	release := make(chan struct{})
 	reg, err := inf.Handle(func(context.Context, weir.Event[*corev1.ConfigMap]) { <-release }, weir.HandlerOptions[*corev1.ConfigMap]{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer close(release)
-	if err := inf.WaitForSync(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, inf.WaitForSync(ctx))
 	cause := errors.New("the rollout is over")
 	ended, cancel := context.WithCancelCause(ctx)
 	cancel(cause)

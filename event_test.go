@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // write passes a pod to a writer's Put or Delete.
@@ -19,16 +20,10 @@ func write(t *testing.T, do func(*wire.Meta, []byte) error, name, uid, resourceV
 	t.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name, UID: types.UID(uid), ResourceVersion: resourceVersion}}
 	raw, err := p.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var m wire.Meta
-	if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
-		t.Fatal(err)
-	}
-	if err := do(&m, raw); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, wire.ReadMeta(wire.Protobuf, raw, &m))
+	check.NoError(t, do(&m, raw))
 }
 
 // TestEventsOfDeletions: an event carries the version at which an object was deleted, and reports
@@ -78,9 +73,7 @@ func TestEventsOfDeletions(t *testing.T) {
 		step.do()
 		w.Flush()
 		for _, want := range step.want {
-			if got := <-told; got != want {
-				t.Errorf("%s, want %s", got, want)
-			}
+			check.Equal(t, <-told, want)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestNoConfig: no informer is created without a rest.Config.
@@ -30,9 +31,7 @@ func TestWaitForErrOfStopped(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{})
 	f := weir.NewFactory(ctx, server.Config())
 	lease, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	inf, stop := start[*corev1.ConfigMap](t, ctx, server.Config(), weir.Options{})
 	for name, c := range map[string]struct {
 		of interface {
@@ -44,9 +43,7 @@ func TestWaitForErrOfStopped(t *testing.T) {
 		"informer": {inf, stop},
 		"lease":    {lease, func() { lease.Release(); <-lease.Done() }},
 	} {
-		if err := c.of.WaitForSync(ctx); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, c.of.WaitForSync(ctx))
 		waited := make(chan error, 1)
 		go func() { waited <- c.of.WaitForErr(ctx) }()
 		c.stop()
@@ -67,13 +64,9 @@ func TestFactoryTypesOfOneName(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{})
 	f := weir.NewFactory(ctx, server.Config())
 	of, err := weir.Acquire[*corev1.Event](f, weir.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	other, err := weir.Acquire[*eventsv1.Event](f, weir.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if of.Name() == other.Name() {
 		t.Errorf("both are of %s", of.Name())
 	}
@@ -87,9 +80,7 @@ func byName(m *corev1.ConfigMap) ([]string, error) { return []string{m.Name}, ni
 // An index by a function of another type is an error, not a panic when it is read.
 func TestIndexOfAnotherType(t *testing.T) {
 	inf, err := weir.NewInformer[*corev1.Pod](&rest.Config{Host: "http://127.0.0.1:1"}, weir.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if err := inf.AddIndex("name", weir.ByFunc(byName)); !errors.Is(err, weir.ErrInvalidOptions) {
 		t.Errorf("an index of config maps on pods: %v", err)
 	}
@@ -105,13 +96,9 @@ func TestSharedInformerAfterRelease(t *testing.T) {
 		return err
 	}
 	one, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	two, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	one.Release()
 	if err := handle(one); !errors.Is(err, weir.ErrReleased) {
 		t.Errorf("with another user: %v", err)
@@ -163,17 +150,13 @@ func TestShutdownWithStuckHandler(t *testing.T) {
 	makeConfigMap(ctx, client, "d", "a")
 	f := weir.NewFactory(ctx, server.Config())
 	lease, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{StopTimeout: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	called, free := make(chan struct{}), make(chan struct{})
 	reg, err := lease.Handle(func(context.Context, weir.Event[*corev1.ConfigMap]) {
 		close(called)
 		<-free
 	}, weir.HandlerOptions[*corev1.ConfigMap]{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	<-called
 	if err := f.Shutdown(); !errors.Is(err, weir.ErrHandlerStuck) {
 		t.Errorf("Shutdown: %v", err)
@@ -187,13 +170,9 @@ func TestShutdownWithStuckHandler(t *testing.T) {
 func TestRemovedHandlerWaitsForNothing(t *testing.T) {
 	f := weir.NewFactory(t.Context(), &rest.Config{Host: "http://127.0.0.1:1"})
 	lease, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	reg, err := lease.Handle(func(context.Context, weir.Event[*corev1.ConfigMap]) {}, weir.HandlerOptions[*corev1.ConfigMap]{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	reg.Remove()
 	if err := reg.WaitForSync(t.Context()); !errors.Is(err, weir.ErrStopped) || !errors.Is(err, weir.ErrNotSynced) {
 		t.Errorf("a removed handler: %v", err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // Users share an index by function if they use one Index value or one function. Another function
@@ -32,9 +33,7 @@ func TestFactorySharesFunctionIndexes(t *testing.T) {
 		}
 		leases = append(leases, lease)
 	}
-	if err := leases[0].WaitForSync(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, leases[0].WaitForSync(ctx))
 	for n, lease := range leases {
 		for name, of := range map[string]string{"value": "x-a", "named": "a", "captures": "x-a"} {
 			found := 0

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // Handlers that read every object, several of them and repeatedly, leave no decoded objects behind.
@@ -16,9 +17,7 @@ import (
 func TestHandlersHoldNothing(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{Pods: 300})
 	inf, err := weir.NewInformer[*corev1.Pod](server.Config(), weir.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var looked atomic.Int32
 	var handlers []*weir.Registration
 	for range 3 {
@@ -30,18 +29,14 @@ func TestHandlersHoldNothing(t *testing.T) {
 			}
 			looked.Add(1)
 		}, weir.HandlerOptions[*corev1.Pod]{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		handlers = append(handlers, r)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- inf.Run(ctx) }()
 	for _, h := range handlers {
-		if err := h.WaitForSync(ctx); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, h.WaitForSync(ctx))
 	}
 	const tracked = 300 * 160 // the copies of each object while a caller may still use them
 	if held := inf.Stats().Memory.Decoded; looked.Load() != 900 || held > tracked {

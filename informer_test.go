@@ -17,6 +17,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -31,9 +32,7 @@ func serve(t *testing.T, opts apiserver.Options) (*apiserver.Server, corev1clien
 	if err == nil {
 		err = server.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(func() {
 		cancel()
@@ -48,9 +47,7 @@ func serve(t *testing.T, opts apiserver.Options) (*apiserver.Server, corev1clien
 func start[T weir.Object](t *testing.T, ctx context.Context, cfg *rest.Config, opts weir.Options) (*weir.Informer[T], func()) {
 	t.Helper()
 	inf, err := weir.NewInformer[T](cfg, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -66,14 +63,10 @@ func start[T weir.Object](t *testing.T, ctx context.Context, cfg *rest.Config, o
 func label(t *testing.T, ctx context.Context, client corev1client.CoreV1Interface, namespace, name, value string) string {
 	t.Helper()
 	m, err := client.ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	m.Labels = map[string]string{"initial": value}
 	m, err = client.ConfigMaps(namespace).Update(ctx, m, metav1.UpdateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return m.ResourceVersion
 }
 
@@ -85,9 +78,7 @@ func TestMergedSelectors(t *testing.T) {
 		Namespaces: []string{"d", "e"},
 		Selectors:  []weir.Selector{{Label: "initial in (x, y)"}, {Label: "initial in (y, z)"}},
 	})
-	if err := inf.WaitForSync(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, inf.WaitForSync(ctx))
 	for _, step := range []struct {
 		value string
 		held  bool
@@ -107,15 +98,11 @@ func TestDrop(t *testing.T) {
 	whole, _ := start[*corev1.Pod](t, ctx, server.Config(), weir.Options{})
 	less, _ := start[*corev1.Pod](t, ctx, server.Config(), weir.Options{DropFields: []string{"metadata.managedFields", "status"}})
 	for _, inf := range []*weir.Informer[*corev1.Pod]{whole, less} {
-		if err := inf.WaitForSync(ctx); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, inf.WaitForSync(ctx))
 	}
 	for want := range whole.All() {
 		got, err := less.Get(want.Namespace + "/" + want.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if len(want.ManagedFields) == 0 || want.Status.Phase == "" {
 			t.Fatal("the server's pods have nothing to drop")
 		}
@@ -138,18 +125,12 @@ func TestDropLabels(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{Pods: 20})
 	index := map[string]weir.Index{"app": weir.ByLabel("app"), "shade": weir.ByLabel("shade")}
 	inf, _ := start[*corev1.Pod](t, ctx, server.Config(), weir.Options{DropFields: []string{"metadata.labels[app]"}, Indexes: index})
-	if err := inf.WaitForSync(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, inf.WaitForSync(ctx))
 	pods, err := client.Pods("").List(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	count := func(index, value string) (n int) {
 		for _, err := range inf.By(index, value) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			n++
 		}
 		return n
@@ -161,25 +142,17 @@ func TestDropLabels(t *testing.T) {
 		for _, shade := range []string{"light", "dark"} {
 			pod.Labels["app"], pod.Labels["shade"] = "other", shade
 			now, err := client.Pods(pod.Namespace).Update(ctx, &pod, metav1.UpdateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			pod = *now
 		}
-		if err := inf.WaitForResourceVersion(ctx, pod.ResourceVersion); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, inf.WaitForResourceVersion(ctx, pod.ResourceVersion))
 		if other, light, dark := count("app", "other"), count("shade", "light"), count("shade", "dark"); other+light != 0 || dark != 1 {
 			t.Fatalf("pod %d: %d other, %d light, %d dark", i, other, light, dark)
 		}
-		if err := client.Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, client.Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{}))
 		testenv.Eventually(t, ctx, "the deleted pod is gone", func() bool { return count("shade", "dark") == 0 })
 	}
-	if n := inf.Len(); n != 0 {
-		t.Errorf("%d pods are held", n)
-	}
+	check.Equal(t, inf.Len(), 0, "pods are held")
 }
 
 // TestWaitForSyncSaysWhy covers controller-runtime issue 1653 and kubeswift issue 460.
@@ -218,17 +191,13 @@ func TestStuckHandler(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "x")
 	inf, err := weir.NewInformer[*corev1.ConfigMap](server.Config(), weir.Options{StopTimeout: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	entered, release := make(chan struct{}), make(chan struct{})
 	reg, err := inf.Handle(func(context.Context, weir.Event[*corev1.ConfigMap]) {
 		close(entered)
 		<-release
 	}, weir.HandlerOptions[*corev1.ConfigMap]{Name: "sleeper"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	run, cancel := context.WithCancel(ctx)
 	done := make(chan error)
 	go func() { done <- inf.Run(run) }()
@@ -255,19 +224,13 @@ func TestHandlerComesAndGoes(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
 	inf, _ := start[*corev1.ConfigMap](t, ctx, server.Config(), weir.Options{})
-	if err := inf.WaitForSync(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, inf.WaitForSync(ctx))
 	seen := make(chan string, 10)
 	reg, err := inf.Handle(func(_ context.Context, e weir.Event[*corev1.ConfigMap]) { seen <- e.Key() }, weir.HandlerOptions[*corev1.ConfigMap]{
 		Filter: func(i weir.Item[*corev1.ConfigMap]) bool { return i.Name() != "b" },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := reg.WaitForSync(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
+	check.NoError(t, reg.WaitForSync(ctx))
 	makeConfigMap(ctx, client, "d", "b")
 	makeConfigMap(ctx, client, "d", "c")
 	if a, c := <-seen, <-seen; a != "d/a" || c != "d/c" {
@@ -275,15 +238,11 @@ func TestHandlerComesAndGoes(t *testing.T) {
 	}
 	reg.Remove()
 	<-reg.Done()
-	if err := inf.WaitForResourceVersion(ctx, makeConfigMap(ctx, client, "d", "e").ResourceVersion); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, inf.WaitForResourceVersion(ctx, makeConfigMap(ctx, client, "d", "e").ResourceVersion))
 	if len(seen) != 0 {
 		t.Errorf("a removed handler saw %s", <-seen)
 	}
-	if n := len(inf.Stats().Handlers); n != 0 {
-		t.Errorf("%d handlers are left", n)
-	}
+	check.Equal(t, len(inf.Stats().Handlers), 0, "handlers are left")
 }
 
 // TestIndexErrors reads an unknown index, adds an existing one, and reads one whose function fails.
@@ -291,9 +250,7 @@ func TestIndexErrors(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
 	inf, _ := start[*corev1.ConfigMap](t, ctx, server.Config(), weir.Options{Indexes: map[string]weir.Index{"i": weir.ByLabel("initial")}})
-	if err := inf.WaitForSync(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, inf.WaitForSync(ctx))
 	if err := inf.AddIndex("i", weir.ByLabel("x")); !errors.Is(err, weir.ErrIndexExists) {
 		t.Errorf("twice: %v", err)
 	}
@@ -309,9 +266,7 @@ func TestIndexErrors(t *testing.T) {
 		}
 	}
 	fails := errors.New("fails")
-	if err := inf.AddIndex("f", weir.ByFunc(func(*corev1.ConfigMap) ([]string, error) { return nil, fails })); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, inf.AddIndex("f", weir.ByFunc(func(*corev1.ConfigMap) ([]string, error) { return nil, fails })))
 	n := 0
 	for _, err := range inf.By("f", "x") {
 		if n++; !errors.Is(err, fails) {
@@ -336,30 +291,20 @@ func TestFactory(t *testing.T) {
 	f := weir.NewFactory(ctx, server.Config())
 	byName := weir.ByFunc(func(m *corev1.ConfigMap) ([]string, error) { return []string{m.Name}, nil })
 	one, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{Indexes: map[string]weir.Index{"l": weir.ByLabel("initial"), "n": byName}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	two, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{Indexes: map[string]weir.Index{"l": weir.ByLabel("initial"), "m": weir.ByLabel("m")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if _, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{Indexes: map[string]weir.Index{"l": weir.ByLabel("other")}}); !errors.Is(err, weir.ErrIndexExists) {
 		t.Errorf("another index under the same name: %v", err)
 	}
 	other, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{Namespaces: []string{"d"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if one.Done() != two.Done() || other.Done() == one.Done() { // each informer has one Done channel
 		t.Error("what is the same is not shared, or what is not is")
 	}
 	reg, err := one.Handle(func(context.Context, weir.Event[*corev1.ConfigMap]) {}, weir.HandlerOptions[*corev1.ConfigMap]{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := reg.WaitForSync(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
+	check.NoError(t, reg.WaitForSync(ctx))
 	one.Release()
 	one.Release()
 	<-reg.Done()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestInitial: the events for the objects of the first list, and for the objects that were stored
@@ -23,18 +24,14 @@ func TestInitial(t *testing.T) {
 	defer cancel()
 	makeConfigMap(ctx, client, "d", "a-listed")
 	inf, err := weir.NewInformer[*corev1.ConfigMap](server.Config(), weir.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	handle := func() (*weir.Registration, <-chan string) {
 		t.Helper()
 		events := make(chan string, 10)
 		r, err := inf.Handle(func(_ context.Context, e weir.Event[*corev1.ConfigMap]) {
 			events <- fmt.Sprintf("%s %s %t", e.Type, e.Key(), e.Initial)
 		}, weir.HandlerOptions[*corev1.ConfigMap]{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		return r, events
 	}
 	expect := func(events <-chan string, want ...string) {
@@ -54,15 +51,11 @@ func TestInitial(t *testing.T) {
 	}
 	first, early := handle()
 	run(ctx, inf, &wg)
-	if err := first.WaitForSync(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, first.WaitForSync(ctx))
 	makeConfigMap(ctx, client, "d", "b-watched")
 	expect(early, "ADDED d/a-listed true", "ADDED d/b-watched false")
 	second, late := handle()
-	if err := second.WaitForSync(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, second.WaitForSync(ctx))
 	makeConfigMap(ctx, client, "d", "c-later")
 	expect(late, "ADDED d/a-listed true", "ADDED d/b-watched true", "ADDED d/c-later false")
 	expect(early, "ADDED d/c-later false")

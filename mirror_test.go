@@ -22,6 +22,7 @@ import (
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/shard"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -168,9 +169,7 @@ func reflecting[T weir.Object](t *testing.T, ctx context.Context, cfg *rest.Conf
 func configMapVersions(t *testing.T, ctx context.Context, client corev1client.CoreV1Interface) map[string]string {
 	t.Helper()
 	list, err := client.ConfigMaps("").List(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	out := map[string]string{}
 	for _, m := range list.Items {
 		out[m.Namespace+"/"+m.Name] = string(m.UID) + "@" + m.ResourceVersion
@@ -218,9 +217,7 @@ func testMirror[T weir.Object](t *testing.T, opts weir.Options, enc weir.Encodin
 	follows()
 	label(t, ctx, client, "n0", "m0", "changed")
 	makeConfigMap(ctx, client, "n1", "new")
-	if err := client.ConfigMaps("n2").Delete(ctx, "m2", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, client.ConfigMaps("n2").Delete(ctx, "m2", metav1.DeleteOptions{}))
 	follows()
 	if err := stop(); err != nil {
 		t.Error(err)
@@ -283,9 +280,7 @@ func TestMirrorSinkFails(t *testing.T) {
 			if err := <-ended; !errors.Is(err, errTable) || !strings.HasPrefix(err.Error(), "to a table: ") {
 				t.Errorf("%v", err)
 			}
-			if steps := sink.took(); steps != want {
-				t.Errorf("%s, want %s", steps, want)
-			}
+			check.Equal(t, sink.took(), want)
 		})
 	}
 }
@@ -317,9 +312,7 @@ func TestMirrorNamesake(t *testing.T) {
 	for n, mine := 0, 0; mine < 5; n++ {
 		name := "same"
 		if n > 0 {
-			if err := client.ConfigMaps("n").Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, client.ConfigMaps("n").Delete(ctx, name, metav1.DeleteOptions{}))
 		}
 		made := makeConfigMap(ctx, client, "n", name)
 		holds := func() bool { return sink.versions()["n/same"] != "" }
@@ -363,9 +356,7 @@ func TestMirrorOptions(t *testing.T) {
 func TestDecode(t *testing.T) {
 	text := []byte(`{"metadata":{"name":"a"}}`)
 	message, err := (&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}).Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, raw := range [][]byte{text, message} {
 		if m, err := weir.Decode[*corev1.ConfigMap](raw); err != nil || m.Name != "a" {
 			t.Errorf("%q: %v, %v", raw, m, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/core/checks"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/scribble"
 )
 
@@ -21,9 +22,7 @@ import (
 func holding(t *testing.T, opts Options, names ...string) *Informer[*corev1.Pod] {
 	t.Helper()
 	inf, err := NewInformer[*corev1.Pod](&rest.Config{Host: "http://127.0.0.1:1"}, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	ended, end := context.WithCancel(context.Background())
 	end()
 	t.Cleanup(func() { _ = inf.Run(ended) }) // stops the store; a second Run returns an error
@@ -34,16 +33,10 @@ func holding(t *testing.T, opts Options, names ...string) *Informer[*corev1.Pod]
 			Spec:       corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists}}},
 		}
 		raw, err := p.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		var m wire.Meta
-		if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Put(&m, raw); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, wire.ReadMeta(wire.Protobuf, raw, &m))
+		check.NoError(t, w.Put(&m, raw))
 	}
 	w.Flush()
 	return inf
@@ -74,14 +67,10 @@ func TestDetectMutation(t *testing.T) {
 			var found []string
 			inf.reader.detector = checks.NewMutationDetector(func(key, _ string) { found = append(found, key) })
 			for _, err := range inf.All() {
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 			}
 			object, err := change(inf)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if inf.reader.detector.Compare(); found != nil {
 				t.Errorf("found %v before anything was changed", found)
 			}
@@ -105,9 +94,7 @@ func TestDetectMutationByEnvironment(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := inf.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, inf.Run(ctx))
 	if inf.reader.detector.Watching() {
 		t.Error("goes on after the informer")
 	}
@@ -140,15 +127,11 @@ func TestCopyWithShareDecoded(t *testing.T) {
 	for _, key := range []string{"d/a", "d/a", "d/a", "d/b"} {
 		item, _ := inf.Item(key)
 		p, err := item.Copy()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		copies = append(copies, p)
 	}
 	shared, err := inf.Get("d/a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	scribble.Over(copies[1])
 	for i, p := range append(copies, shared) {
 		if key := p.Spec.Tolerations[0].Key; i != 1 && key != "node.kubernetes.io/not-ready" {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestNilFunctions: a nil handler or index function is rejected when it is passed, not when it
@@ -15,15 +16,11 @@ import (
 func TestNilFunctions(t *testing.T) {
 	cfg := &rest.Config{Host: "http://127.0.0.1:1"}
 	inf, err := weir.NewInformer[*corev1.Pod](cfg, weir.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	f := weir.NewFactory(t.Context(), cfg)
 	defer f.Shutdown()
 	lease, err := weir.Acquire[*corev1.Pod](f, weir.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	index := weir.ByFunc[*corev1.Pod](nil)
 	indexed := weir.Options{Indexes: map[string]weir.Index{"nil": index}}
 	for name, pass := range map[string]func() error{

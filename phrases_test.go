@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // unclearPhrases hide the actor of a sentence or are not plain English. Each has a replacement.
@@ -51,9 +53,7 @@ func TestProsePhrases(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if files == 0 {
 		t.Error("found no files")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/scribble"
 )
 
@@ -21,12 +22,8 @@ func TestPrivateCopies(t *testing.T) {
 		})
 		told := make(chan weir.Event[*corev1.ConfigMap], 1)
 		_, err := inf.Handle(func(_ context.Context, e weir.Event[*corev1.ConfigMap]) { told <- e }, weir.HandlerOptions[*corev1.ConfigMap]{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := inf.WaitForSync(ctx); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
+		check.NoError(t, inf.WaitForSync(ctx))
 		event := <-told
 		reads := map[string]func() (*corev1.ConfigMap, error){
 			"Get":          func() (*corev1.ConfigMap, error) { return inf.Get("d/a") },
@@ -48,9 +45,7 @@ func TestPrivateCopies(t *testing.T) {
 			},
 		}
 		shared, err := inf.Get("d/a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		for name, read := range reads {
 			got, err := read()
 			if err != nil || (got == shared) == private {

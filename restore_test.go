@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/memserver"
 )
 
@@ -27,13 +28,9 @@ func TestFactoryRestore(t *testing.T) {
 				server := memserver.NewRewound()
 				f := weir.NewFactory(context.Background(), &rest.Config{Host: "http://server", Transport: server})
 				configMaps, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				secrets, err := weir.Acquire[*corev1.Secret](f, opts)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				time.Sleep(time.Minute)
 				lists := server.Lists("secrets")
 				server.Restore()
@@ -47,13 +44,9 @@ func TestFactoryRestore(t *testing.T) {
 						t.Errorf("%s are %v, %v", name, o, err)
 					}
 				}
-				if n := server.Lists("secrets"); n != 2*lists {
-					t.Errorf("%d lists of secrets at first, and %d with those after the restore", lists, n)
-				}
+				check.Equal(t, server.Lists("secrets"), 2*lists, "%d lists of secrets at first, and with those after the restore", lists)
 				late, err := weir.Acquire[*corev1.Secret](f, weir.Options{Namespaces: []string{"n"}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				time.Sleep(20 * time.Second)
 				if n := server.Lists("secrets"); !late.HasSynced() || n != 2*lists+1 {
 					t.Errorf("%d lists after another informer has begun, synced: %v", n, late.HasSynced())

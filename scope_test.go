@@ -3,6 +3,8 @@ package weir
 import (
 	"errors"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func TestScopesOf(t *testing.T) {
@@ -10,17 +12,13 @@ func TestScopesOf(t *testing.T) {
 		Namespaces: []string{"a", "b"},
 		Selectors:  []Selector{{Label: "app=web"}, {Label: "x", Field: "metadata.name=y"}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	want := []string{"a 0 app=web", "b 0 app=web", "a 1 x metadata.name=y", "b 1 x metadata.name=y"}
 	if len(scopes) != len(want) {
 		t.Fatalf("%d scopes, want %d", len(scopes), len(want))
 	}
 	for i, s := range scopes {
-		if got := s.namespace + " " + string('0'+rune(s.owner)) + " " + s.String(); got != want[i] {
-			t.Errorf("scope %d is %q, want %q", i, got, want[i])
-		}
+		check.Equal(t, s.namespace+" "+string('0'+rune(s.owner))+" "+s.String(), want[i], "scope %d", i)
 	}
 	if scopes, err := scopesOf(Options{}); err != nil || len(scopes) != 1 || scopes[0].namespace != "" {
 		t.Errorf("no options give %v, %v", scopes, err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -72,9 +73,7 @@ func union(infs []pods) (map[string]string, error) {
 func podsOf(t *testing.T, ctx context.Context, client corev1client.CoreV1Interface) map[string]string {
 	t.Helper()
 	list, err := client.Pods("").List(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	out := map[string]string{}
 	for i := range list.Items {
 		out[list.Items[i].Namespace+"/"+list.Items[i].Name] = string(list.Items[i].UID)
@@ -95,9 +94,7 @@ func TestShards(t *testing.T) {
 			}
 			infs, stop := shards(t, ctx, cfg, 3, weir.Options{ListWatch: weir.ListWatch{Mode: mode, PageSize: 50}})
 			for i, inf := range infs {
-				if err := inf.WaitForSync(ctx); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, inf.WaitForSync(ctx))
 				if s := inf.Status()[0]; (s.OutOfShard == 0) != selects || s.OutOfShard+int64(inf.Len()) != s.Listed || s.Err != nil {
 					t.Errorf("%v, shard %d, selected by the server %t: %d held, %d listed, %s", mode, i, selects, inf.Len(), s.Listed, s)
 				}
@@ -133,9 +130,7 @@ func handle(t *testing.T, infs []pods) *handled {
 				delete(h.held, e.Key())
 			}
 		}, weir.HandlerOptions[*corev1.Pod]{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 	}
 	return h
 }
@@ -157,9 +152,7 @@ func TestShardsMove(t *testing.T) {
 			infs, stopNew := shards(t, ctx, cfg, count, weir.Options{})
 			told = handle(t, infs)
 			for _, inf := range infs {
-				if err := inf.WaitForSync(ctx); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, inf.WaitForSync(ctx))
 			}
 			if stop != nil {
 				// Both splits are complete, except for events on their way: each has the objects that existed
@@ -208,9 +201,7 @@ func TestShardOptions(t *testing.T) {
 	f := weir.NewFactory(ctx, server.Config())
 	use := func(s weir.Shard) *weir.SharedInformer[*corev1.Pod] {
 		lease, err := weir.Acquire[*corev1.Pod](f, weir.Options{Shard: s})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		return lease
 	}
 	all, only := use(weir.Shard{}), use(weir.Shard{Count: 1})

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // unreachable is the config of a server that does not exist.
@@ -17,14 +19,10 @@ func TestSharedInformerForgetsHandlers(t *testing.T) {
 	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
 	l, err := Acquire[*corev1.Pod](f, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for range 100 {
 		r, err := l.Handle(func(context.Context, Event[*corev1.Pod]) {}, HandlerOptions[*corev1.Pod]{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		r.Remove()
 		<-r.Done()
 	}
@@ -38,14 +36,10 @@ func TestAcquireWhileIndexIsBuilt(t *testing.T) {
 	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
 	l, err := Acquire[*corev1.Pod](f, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	l.shared.indexing.Lock() // like an Acquire that adds an index
 	other, err := Acquire[*corev1.Node](f, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	other.Release()
 	second := make(chan error)
 	go func() {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // shares has, for each option, a non-zero value, and whether a user with it shares the informer of
@@ -53,9 +54,7 @@ func schemeOfOtherPods() *runtime.Scheme {
 func acquired(t *testing.T, f *Factory, opts Options) *SharedInformer[*corev1.Pod] {
 	t.Helper()
 	l, err := Acquire[*corev1.Pod](f, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return l
 }
 
@@ -78,9 +77,7 @@ func TestSharedOptions(t *testing.T) {
 		if one.shared != two.shared {
 			t.Errorf("%s: two users of one value do not share an informer", field.Name)
 		}
-		if got := one.shared == plain.shared; got != c.shared {
-			t.Errorf("%s: shared with users of the zero value: %v", field.Name, got)
-		}
+		check.Equal(t, one.shared == plain.shared, c.shared, "%s: shared with users of the zero value", field.Name)
 	}
 }
 
@@ -109,9 +106,7 @@ func TestSharedAlike(t *testing.T) {
 
 func schemeOfPods(t *testing.T) *runtime.Scheme {
 	s := runtime.NewScheme()
-	if err := corev1.AddToScheme(s); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, corev1.AddToScheme(s))
 	return s
 }
 
@@ -123,17 +118,11 @@ func put(t *testing.T, l *SharedInformer[*corev1.Pod], name string) {
 		Spec:       corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists}}},
 	}
 	raw, err := p.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var m wire.Meta
-	if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, wire.ReadMeta(wire.Protobuf, raw, &m))
 	w := l.informer.store.Writer(store.Scope{})
-	if err := w.Put(&m, raw); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, w.Put(&m, raw))
 	w.Flush()
 }
 
@@ -163,9 +152,7 @@ func TestSharedPrivateCopies(t *testing.T) {
 			}
 			put(t, plain, "a")
 			theirs, err := plain.Get("d/a")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			<-handled
 			for way, get := range map[string]func() (*corev1.Pod, error){
 				"Get":      func() (*corev1.Pod, error) { return private.Get("d/a") },
@@ -179,9 +166,7 @@ func TestSharedPrivateCopies(t *testing.T) {
 				},
 			} {
 				mine, err := get()
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				mine.Labels = map[string]string{"changed": way}
 				mine.Spec.Tolerations[0].Key = "changed"
 				if mine == theirs {
@@ -228,9 +213,7 @@ func TestSharedCallbacks(t *testing.T) {
 	}
 	put(t, users[0].lease, "a")
 	for n, want := range []string{"one", "two"} {
-		if got := <-users[n].panics; got != want {
-			t.Errorf("user %d received %s", n, got)
-		}
+		check.Equal(t, <-users[n].panics, want, "user %d received", n)
 	}
 	for n, u := range users {
 		if s := <-u.statuses; s.Phase == PhaseStarting {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestSharedListWatch: each option of ListWatch and Backoff is part of the key.
@@ -71,9 +72,7 @@ func TestSharedDecodedUnasked(t *testing.T) {
 			name := string(rune('a' + n))
 			put(t, l, name)
 			p, err := l.Get("d/" + name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			distinct[&p.Spec.Tolerations[0]] = true
 		}
 		if got := len(distinct) < 8; got != want {
@@ -111,9 +110,7 @@ func TestDiscoveredConnections(t *testing.T) {
 		Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }}
 	gvk := schema.GroupVersionKind{Group: "x.example", Version: "v1", Kind: "Gear"}
 	d, err := newDiscovered(cfg, gvk, source.Resource{Encoding: wire.JSON}, source.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer d.CloseIdleConnections()
 	for range 10 {
 		if _, err := d.List(t.Context(), source.ListOptions{}); !apierrors.IsNotFound(err) {
@@ -122,11 +119,7 @@ func TestDiscoveredConnections(t *testing.T) {
 	}
 	known.Store(true)
 	watch, err := d.Watch(t.Context(), source.WatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	_ = watch.Close()
-	if n := connections.Load(); n != 1 {
-		t.Errorf("%d connections, want 1", n)
-	}
+	check.Equal(t, connections.Load(), 1, "connections")
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestStatsWhileIndexIsRead: an informer returns its stats while an index function blocks. The
@@ -25,9 +26,7 @@ func TestStatsWhileIndexIsRead(t *testing.T) {
 			return []string{m.Name}, nil
 		})},
 	})
-	if err := inf.WaitForSync(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, inf.WaitForSync(ctx))
 	read := func(value string) (n int) {
 		for _, err := range inf.By("name", value) {
 			if err != nil {
@@ -45,9 +44,7 @@ func TestStatsWhileIndexIsRead(t *testing.T) {
 		t.Error("the index takes no memory")
 	}
 	made := makeConfigMap(ctx, client, "d", "blocks")
-	if err := inf.WaitForResourceVersion(ctx, made.ResourceVersion); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, inf.WaitForResourceVersion(ctx, made.ResourceVersion))
 	var reading sync.WaitGroup
 	reading.Go(func() { read("blocks") })
 	<-entered

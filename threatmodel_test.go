@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // testReference matches the name of a test in the threat model: directory.Test, or
@@ -42,15 +44,11 @@ func TestThreatModel(t *testing.T) {
 func hasTest(t *testing.T, dir, test, subtest string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var all strings.Builder
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		all.Write(text)
 	}
 	return strings.Contains(all.String(), "\nfunc "+test+"(t *testing.T)") && (subtest == "" || strings.Contains(all.String(), `"`+subtest+`"`))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -43,17 +44,11 @@ func TestServerThatKnowsOnlyJSON(t *testing.T) {
 		Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
 	})
 	for _, wait := range []func() error{func() error { return inf.WaitForSync(ctx) }, func() error { return meta.WaitForSync(ctx) }} {
-		if err := wait(); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, wait())
 	}
 	rv := label(t, ctx, client, "d", "m", "changed")
-	if err := inf.WaitForResourceVersion(ctx, rv); err != nil {
-		t.Fatal(err)
-	}
-	if err := meta.WaitForResourceVersion(ctx, rv); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, inf.WaitForResourceVersion(ctx, rv))
+	check.NoError(t, meta.WaitForResourceVersion(ctx, rv))
 	got, err := inf.Get("d/m")
 	if err != nil || got.Data["k"] != "v" || got.Labels["initial"] != "changed" || inf.Err() != nil {
 		t.Errorf("%+v, %v, %v", got, err, inf.Err())

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // unsafePackages are the packages that may import unsafe. Each has a variant without it for the
@@ -23,16 +25,12 @@ func TestUnsafe(t *testing.T) {
 		for _, file := range files {
 			path := filepath.Join(dir, file)
 			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if strings.Contains(string(text), linkname) {
 				t.Errorf("%s uses go:linkname", path)
 			}
 			parsed, err := parser.ParseFile(token.NewFileSet(), path, text, parser.ImportsOnly)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			for _, spec := range parsed.Imports {
 				if spec.Path.Value != `"unsafe"` {
 					continue
@@ -47,7 +45,5 @@ func TestUnsafe(t *testing.T) {
 			}
 		}
 	}
-	if len(importing) != len(unsafePackages) {
-		t.Errorf("%d packages import unsafe, not %d", len(importing), len(unsafePackages))
-	}
+	check.Equal(t, len(importing), len(unsafePackages), "packages import unsafe")
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 var (
@@ -54,9 +55,7 @@ func widget(name, color string) *unstructured.Unstructured {
 func defineWidgets(t *testing.T, ts *testServer, names ...string) dynamic.ResourceInterface {
 	t.Helper()
 	crd, err := ts.dynamic.Resource(crds).Create(ctx, widgetDefinition(), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
 	if len(conditions) != 2 || conditions[1].(map[string]any)["type"] != "Established" {
 		t.Errorf("conditions: %v", conditions)
@@ -74,9 +73,7 @@ func TestCustomResources(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		client := defineWidgets(t, ts, "blue")
 		w, err := client.Create(ctx, widget("red", "red"), metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if _, ok := w.Object["status"]; ok || w.GetGeneration() != 1 || w.GetUID() == "" {
 			t.Errorf("created: %v", w.Object)
 		}
@@ -144,9 +141,7 @@ func TestUndefined(t *testing.T) {
 		defineWidgets(t, ts, "blue", "red", "old")
 		watch := ts.watch("/apis/example.com/v1/widgets?watch=1&resourceVersion=" + fmt.Sprint(ts.server.ResourceVersion()))
 		defer watch.close()
-		if err := ts.dynamic.Resource(crds).Delete(ctx, "widgets.example.com", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, ts.dynamic.Resource(crds).Delete(ctx, "widgets.example.com", metav1.DeleteOptions{}))
 		got := strings.Join(watch.until(func(string) bool { return false }), " ")
 		if strings.Count(got, "DELETED") != 3 || !strings.HasSuffix(got, "EOF") {
 			t.Errorf("watchers saw %s", got)
@@ -165,9 +160,7 @@ func TestDefinitionChanges(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		definitions := ts.dynamic.Resource(crds)
 		crd, err := definitions.Create(ctx, widgetDefinition(), metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if _, err := ts.dynamic.Resource(widgets).Namespace("default").Create(ctx, widget("red", "red"), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -191,9 +184,7 @@ func TestDryDefinition(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		definitions := ts.dynamic.Resource(crds)
 		crd, err := definitions.Create(ctx, widgetDefinition(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions"); len(conditions) != 2 || crd.GetUID() == "" {
 			t.Errorf("answered %v", crd.Object)
 		}
@@ -218,9 +209,7 @@ func TestDefinitionWithoutChange(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		definitions := ts.dynamic.Resource(crds)
 		crd, err := definitions.Create(ctx, widgetDefinition(), metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		w := ts.watch("/apis/example.com/v1/widgets?watch=1&resourceVersion=" + fmt.Sprint(ts.server.ResourceVersion()))
 		defer w.close()
 		crd.SetAnnotations(map[string]string{"a": "b"})
@@ -241,9 +230,7 @@ func TestDefinitionWithoutChange(t *testing.T) {
 		if _, err = definitions.Update(ctx, crd, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if e := w.next(); e != "EOF" {
-			t.Errorf("after a change the watch saw %s", e)
-		}
+		check.Equal(t, w.next(), "EOF", "after a change the watch saw")
 	})
 }
 
@@ -299,9 +286,7 @@ func TestRegister(t *testing.T) {
 		}
 		// It is registered again with a small change: watches end, and the objects remain.
 		widgetResource.SelectableFields = nil
-		if err := ts.server.Register(widgetResource); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, ts.server.Register(widgetResource))
 		if e := w.next(); e != "EOF" {
 			t.Error(e)
 		}

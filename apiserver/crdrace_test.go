@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestDefinedAndUndefinedAtOnce: a definition that is deleted while it is being created leaves no
@@ -19,9 +20,7 @@ import (
 func TestDefinedAndUndefinedAtOnce(t *testing.T) {
 	const rounds, versions = 200, 40
 	s, err := apiserver.New(apiserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer s.Close()
 	do := func(method, path string, body []byte) int {
 		w := httptest.NewRecorder()
@@ -33,20 +32,14 @@ func TestDefinedAndUndefinedAtOnce(t *testing.T) {
 	for i := range versions {
 		all = append(all, map[string]any{"name": fmt.Sprintf("v%d", i+1), "served": true, "storage": i == 0})
 	}
-	if err := unstructured.SetNestedSlice(crd.Object, all, "spec", "versions"); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, unstructured.SetNestedSlice(crd.Object, all, "spec", "versions"))
 	definition, err := json.Marshal(crd.Object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	for round := range rounds {
 		var both sync.WaitGroup
 		both.Go(func() {
-			if code := do(http.MethodPost, path, definition); code != http.StatusCreated {
-				t.Errorf("POST: %d", code)
-			}
+			check.Equal(t, do(http.MethodPost, path, definition), http.StatusCreated, "POST")
 		})
 		both.Go(func() {
 			for do(http.MethodDelete, path+"/widgets.example.com", nil) == http.StatusNotFound {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/restmapper"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestDiscovery reads the legacy documents and the aggregated one and compares them.
@@ -19,20 +20,14 @@ func TestDiscovery(t *testing.T) {
 	widgetResource := apiserver.Resource{GroupVersionResource: widgets, Kind: "Widget", Namespaced: true, ShortNames: []string{"wd"}}
 	withTestServer(t, apiserver.Options{Resources: []apiserver.Resource{widgetResource}}, func(t *testing.T, ts *testServer) {
 		client, err := rest.HTTPClientFor(ts.config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		var docs [2]string
 		for i := range docs {
 			d, err := discovery.NewDiscoveryClientForConfigAndClient(ts.config, client)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			d.UseLegacyDiscovery = i == 0
 			groups, resources, err := d.ServerGroupsAndResources()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			docs[i] = describe(groups, resources)
 		}
 		if docs[0] != docs[1] {
@@ -51,17 +46,13 @@ func TestDiscovery(t *testing.T) {
 			}
 		}
 		d, err := discovery.NewDiscoveryClientForConfigAndClient(ts.config, client)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		v, err := d.ServerVersion()
 		if err != nil || v.Major != "1" || v.Minor != "37" {
 			t.Errorf("version %v, %v", v, err)
 		}
 		groups, err := restmapper.GetAPIGroupResources(d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		mapping, err := restmapper.NewDiscoveryRESTMapper(groups).ResourceFor(widgets)
 		if err != nil || mapping != widgets {
 			t.Errorf("mapped to %v, %v", mapping, err)

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func TestFaultAnswers(t *testing.T) {
@@ -54,9 +55,7 @@ func TestFaultCuts(t *testing.T) {
 		for _, cleanly := range []bool{false, true} {
 			faults.Add(apiserver.Rule{Match: apiserver.Match("list", "pods"), Times: 1, Cut: new(int64(300_000)), CutCleanly: cleanly})
 			res, err := ts.transport.RoundTrip(objectPath(t, ts, "/api/v1/pods"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			body, err := io.ReadAll(res.Body)
 			_ = res.Body.Close()
 			if len(body) != 300_000 || (err == nil) != cleanly {
@@ -67,9 +66,7 @@ func TestFaultCuts(t *testing.T) {
 		faults.Add(apiserver.Rule{Match: apiserver.Match("watch", "pods"), Times: 1, Cut: new(int64(0)), CutCleanly: true})
 		w := ts.watch("/api/v1/pods?watch=1")
 		defer w.close()
-		if e := w.next(); e != "EOF" {
-			t.Errorf("got %s", e)
-		}
+		check.Equal(t, w.next(), "EOF")
 		faults.Add(apiserver.Rule{Match: apiserver.Match("get", ""), Times: 1, Cut: new(int64(0))})
 		res, err := ts.transport.RoundTrip(objectPath(t, ts, "/api/v1/namespaces/default"))
 		if err == nil {
@@ -85,9 +82,7 @@ func TestFaultCuts(t *testing.T) {
 func objectPath(t *testing.T, ts *testServer, path string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequest(http.MethodGet, ts.config.Host+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return r
 }
 

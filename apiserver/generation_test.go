@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestGenerations: a kind determines the generation of new objects, and which changes increment it.
@@ -67,9 +68,7 @@ func TestGenerations(t *testing.T) {
 func (ts *testServer) changeOne(gvr schema.GroupVersionResource, patch string) (created, changed int64) {
 	ts.t.Helper()
 	list, err := ts.typed.Discovery().ServerResourcesForGroupVersion(gvr.GroupVersion().String())
-	if err != nil {
-		ts.t.Fatal(err)
-	}
+	check.NoError(ts.t, err)
 	client := ts.dynamic.Resource(gvr).Namespace("")
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	for _, r := range list.APIResources {
@@ -115,16 +114,12 @@ func TestGenerationOfStatus(t *testing.T) {
 				{`{"spec":{"color":"blue"},"status":null}`, 3, 2},
 			} {
 				o, err := client.Patch(ctx, "red", types.MergePatchType, []byte(step.patch), metav1.PatchOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				want := step.without
 				if subresource {
 					want = step.with
 				}
-				if o.GetGeneration() != want {
-					t.Errorf("status subresource %v, patch %d: generation %d, want %d", subresource, i, o.GetGeneration(), want)
-				}
+				check.Equal(t, o.GetGeneration(), want, "status subresource %v, patch %d: generation", subresource, i)
 			}
 			if !subresource {
 				return
@@ -159,9 +154,7 @@ func TestGenerationOfDeletion(t *testing.T) {
 			if _, err := client.Create(ctx, o, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			if err := client.Delete(ctx, "waits", metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, client.Delete(ctx, "waits", metav1.DeleteOptions{}))
 			got, err := client.Get(ctx, "waits", metav1.GetOptions{})
 			if err != nil || got.GetGeneration() != tt.want {
 				t.Errorf("%s: %v, %v, want generation %d", tt.kind, err, got, tt.want)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestInformers: client-go's informers follow simulated pods through churn, a compaction and broken
@@ -84,16 +85,10 @@ func compareStores(t *testing.T, ts *testServer, stores map[string]cache.Store) 
 	ts.server.StopChurn()
 	synctest.Wait()
 	list, err := ts.typed.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(list.Items) != 200 {
-		t.Errorf("the churn has left %d pods", len(list.Items))
-	}
+	check.NoError(t, err)
+	check.Equal(t, len(list.Items), 200, "the churn has left pods")
 	for name, store := range stores {
-		if n := len(store.ListKeys()); n != len(list.Items) {
-			t.Errorf("%s: %d pods, want %d", name, n, len(list.Items))
-		}
+		check.Equal(t, len(store.ListKeys()), len(list.Items), "%s: pods", name)
 		for i := range list.Items {
 			pod := &list.Items[i]
 			got, ok, err := store.GetByKey(pod.Namespace + "/" + pod.Name)

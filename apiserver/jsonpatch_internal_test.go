@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // The examples of RFC 6902, appendix A, and some more. Where kube-apiserver differs, the test
@@ -54,9 +56,7 @@ func TestJSONPatch(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			apply, err := jsonPatcher([]byte(tt.patch))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			got, err := apply([]byte(tt.document))
 			if (err != nil) != (tt.want == fails) {
 				t.Fatalf("%s: %v", got, err)
@@ -72,9 +72,7 @@ func TestJSONPatch(t *testing.T) {
 func TestJSONPatchBomb(t *testing.T) {
 	patch := "[" + strings.Repeat(`{"op":"copy","from":"","path":"/a"},{"op":"copy","from":"/a","path":"/b"},`, 100) + `{"op":"remove","path":"/a"}]`
 	apply, err := jsonPatcher([]byte(patch))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if _, err := apply([]byte(`{}`)); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "copy") {
 		t.Errorf("got %v", err)
 	}
@@ -88,9 +86,7 @@ func TestJSONPatchSyntax(t *testing.T) {
 	}
 	for _, text := range []string{`[{}]`, `[{"op":"move","path":"/a"}]`, `[{"op":"remove"}]`, `[{"op":"x","path":""}]`} {
 		apply, err := jsonPatcher([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if _, err := apply([]byte(`{"a":1}`)); !apierrors.IsInvalid(err) {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -112,9 +108,7 @@ func TestMergePatch(t *testing.T) {
 		{`{}`, `{"a":{"bb":{"ccc":null}}}`, `{"a":{"bb":{}}}`},
 	} {
 		apply, err := mergePatcher([]byte(tt.patch))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		got, err := apply([]byte(tt.document))
 		if err != nil || string(got) != tt.want {
 			t.Errorf("%s with %s: got %s, want %s (%v)", tt.document, tt.patch, got, tt.want, err)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 const configMaps = "/api/v1/namespaces/default/configmaps"
@@ -92,9 +93,7 @@ func TestListSemantics(t *testing.T) {
 				}
 				var list corev1.ConfigMapList
 				a.decode(t, &list)
-				if got := listed(&list) + "@" + list.ResourceVersion; got != fill.Replace(tt.want) {
-					t.Errorf("got %q, want %q", got, fill.Replace(tt.want))
-				}
+				check.Equal(t, listed(&list)+"@"+list.ResourceVersion, fill.Replace(tt.want))
 				if (list.Continue != "") != tt.more {
 					t.Errorf("continue is %q", list.Continue)
 				}
@@ -164,9 +163,7 @@ func TestListPages(t *testing.T) {
 		maps := ts.protobuf.CoreV1().ConfigMaps("default")
 		ctx := context.Background()
 		first, err := maps.List(ctx, metav1.ListOptions{Limit: 4})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if *first.RemainingItemCount != 6 || len(first.Items) != 4 {
 			t.Fatalf("first page: %d items, %d remain", len(first.Items), *first.RemainingItemCount)
 		}
@@ -179,9 +176,7 @@ func TestListPages(t *testing.T) {
 		token := first.Continue
 		for token != "" {
 			page, err := maps.List(ctx, metav1.ListOptions{Limit: 3, Continue: token})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if page.ResourceVersion != first.ResourceVersion {
 				t.Errorf("page at %s, the first at %s", page.ResourceVersion, first.ResourceVersion)
 			}
@@ -193,9 +188,7 @@ func TestListPages(t *testing.T) {
 			names += " " + listed(page)
 			token = page.Continue
 		}
-		if want := "cm-0 cm-1 cm-2 cm-3 cm-4 cm-5 cm-6 cm-7 cm-8 cm-9"; names != want {
-			t.Errorf("got %s", names)
-		}
+		check.Equal(t, names, "cm-0 cm-1 cm-2 cm-3 cm-4 cm-5 cm-6 cm-7 cm-8 cm-9")
 
 		// The token is too old: the server returns the rest in its current state.
 		ts.server.Compact()
@@ -205,12 +198,8 @@ func TestListPages(t *testing.T) {
 			t.Fatalf("an old token: %v", err)
 		}
 		rest, err := maps.List(ctx, metav1.ListOptions{Continue: status.Status().ListMeta.Continue})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := "cm-4 cm-5 cm-55 cm-7 cm-8 cm-9"; listed(rest) != want {
-			t.Errorf("inconsistent rest: %s", listed(rest))
-		}
+		check.NoError(t, err)
+		check.Equal(t, listed(rest), "cm-4 cm-5 cm-55 cm-7 cm-8 cm-9", "inconsistent rest")
 	})
 }
 
@@ -225,22 +214,14 @@ func TestListClients(t *testing.T) {
 	withTestServer(t, apiserver.Options{Pods: 300}, func(t *testing.T, ts *testServer) {
 		ctx := context.Background()
 		pods, err := ts.typed.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		viaProtobuf, err := ts.protobuf.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 		unstructured, err := ts.dynamic.Resource(gvr).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		partial, err := ts.metadata.Resource(gvr).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if len(pods.Items) != 300 || len(viaProtobuf.Items) != 300 || len(unstructured.Items) != 300 || len(partial.Items) != 300 {
 			t.Fatalf("%d %d %d %d pods", len(pods.Items), len(viaProtobuf.Items), len(unstructured.Items), len(partial.Items))
 		}
@@ -272,9 +253,7 @@ func TestFieldSelectors(t *testing.T) {
 	withTestServer(t, apiserver.Options{Pods: 200}, func(t *testing.T, ts *testServer) {
 		ctx := context.Background()
 		all, err := ts.typed.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		some := &all.Items[42]
 		for _, tt := range []struct {
 			fields, labels string
@@ -315,9 +294,7 @@ func TestFieldSelectors(t *testing.T) {
 				t.Errorf("%s %s: %v", tt.fields, tt.labels, err)
 				continue
 			}
-			if len(got.Items) != want {
-				t.Errorf("%s %s: %d pods, want %d", tt.fields, tt.labels, len(got.Items), want)
-			}
+			check.Equal(t, len(got.Items), want, "%s %s: pods", tt.fields, tt.labels)
 			for i := range got.Items {
 				if !tt.match(&got.Items[i]) {
 					t.Errorf("%s %s: chose %s", tt.fields, tt.labels, got.Items[i].Name)

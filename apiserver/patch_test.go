@@ -11,6 +11,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // patched is a pod that is patched.
@@ -28,9 +29,7 @@ func newPatched(t *testing.T, ts *testServer) *patched {
 		Spec: corev1.PodSpec{Containers: []corev1.Container{
 			{Name: "one", Image: "i1", Env: []corev1.EnvVar{{Name: "X", Value: "1"}}}, {Name: "two", Image: "i2"}}},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return &patched{t, pods, pod}
 }
 
@@ -44,9 +43,7 @@ func (p *patched) patch(kind types.PatchType, text string, sub ...string) error 
 
 func (p *patched) must(kind types.PatchType, text string, sub ...string) {
 	p.t.Helper()
-	if err := p.patch(kind, text, sub...); err != nil {
-		p.t.Fatal(err)
-	}
+	check.NoError(p.t, p.patch(kind, text, sub...))
 }
 
 func TestPatch(t *testing.T) {

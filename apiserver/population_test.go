@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/populations"
 )
@@ -22,21 +23,13 @@ func TestPopulations(t *testing.T) {
 	for _, name := range podsim.Populations() {
 		t.Run(name, func(t *testing.T) {
 			s, err := apiserver.New(apiserver.Options{Pods: 30, Population: name, Seed: 4, Churn: 500})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			defer s.Close()
-			if err := s.Start(); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, s.Start())
 			client, err := kubernetes.NewForConfig(s.Config())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			w, err := client.CoreV1().Pods("").Watch(t.Context(), metav1.ListOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			defer w.Stop()
 			for range 200 { // some of which replace a pod
 				if _, ok := <-w.ResultChan(); !ok {
@@ -45,9 +38,7 @@ func TestPopulations(t *testing.T) {
 			}
 			s.StopChurn()
 			list, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if len(list.Items) != 30 {
 				t.Errorf("%d pods, want 30: those that went were not replaced", len(list.Items))
 			}
@@ -60,21 +51,13 @@ func TestPopulations(t *testing.T) {
 func TestServesEveryKind(t *testing.T) {
 	const pods, seed = 60, 3
 	s, err := apiserver.New(apiserver.Options{Pods: pods, Population: podsim.Mixed, Seed: seed})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer s.Close()
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.Start())
 	client, err := dynamic.NewForConfig(s.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	want, err := populations.New(podsim.Mixed, pods, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for k := range want.Kinds {
 		kind := &want.Kinds[k]
 		list, err := client.Resource(kind.GroupVersionResource).List(t.Context(), metav1.ListOptions{})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // rawWatch is a WATCH as bytes.
@@ -39,9 +40,7 @@ func (ts *testServer) watch(path string, header ...string) *rawWatch {
 		ts.t.Fatal(err)
 	}
 	body, err := wire.NewBody(res.Body, res.Header.Get("Content-Encoding"))
-	if err != nil {
-		ts.t.Fatal(err)
-	}
+	check.NoError(ts.t, err)
 	w.events = wire.NewWatchReader(body, w.enc, wire.Limits{})
 	return w
 }
@@ -59,9 +58,7 @@ func (w *rawWatch) next() string {
 	if errors.Is(err, io.EOF) {
 		return "EOF"
 	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.NoError(w.t, err)
 	if e.Type == wire.Error {
 		var status apierrors.APIStatus
 		if err := wire.DecodeStatus(w.enc, e.Object); !errors.As(err, &status) {
@@ -70,9 +67,7 @@ func (w *rawWatch) next() string {
 		return fmt.Sprintf("ERROR %d %s", status.Status().Code, status.Status().Reason)
 	}
 	var m wire.Meta
-	if err := wire.ReadMeta(w.enc, e.Object, &m); err != nil {
-		w.t.Fatal(err)
-	}
+	check.NoError(w.t, wire.ReadMeta(w.enc, e.Object, &m))
 	out := e.Type.String()
 	if len(m.Name) > 0 {
 		out += " " + string(m.Name)
@@ -101,9 +96,7 @@ func TestWatchLargeObject(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "large"}, Data: map[string]string{"x": strings.Repeat("x", 300<<10)}}
 		made, err := ts.typed.CoreV1().ConfigMaps("default").Create(t.Context(), object, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		w := ts.watch(configMaps + "?watch=true&timeoutSeconds=5&resourceVersion=" + made.ResourceVersion)
 		defer w.cancel()
 		small := ts.configMap("small", nil)

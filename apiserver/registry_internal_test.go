@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 var gadgets = Resource{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gadgets"}, Kind: "Gadget"}
@@ -21,9 +22,7 @@ const gadgetsPath = "/apis/example.com/v1/gadgets"
 // registerGadgets registers a resource, creates some objects, and returns their storage.
 func registerGadgets(t *testing.T, s *Server) *storage {
 	t.Helper()
-	if err := s.Register(gadgets); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.Register(gadgets))
 	for i := range 10 {
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, httptest.NewRequest(http.MethodPost, gadgetsPath, strings.NewReader(fmt.Sprintf(
@@ -49,9 +48,7 @@ func expectRetired(t *testing.T, s *Server, st *storage, want int) {
 // closes.
 func TestUnregisteredIsLetGo(t *testing.T) {
 	s, err := New(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer s.Close()
 	for range 20 {
 		st := registerGadgets(t, s)
@@ -77,9 +74,7 @@ func (b blocked) Write(p []byte) (int, error) {
 func TestWatcherKeepsUnregistered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		defer s.Close()
 		st := registerGadgets(t, s)
 		client := blocked{httptest.NewRecorder(), make(chan struct{})}
@@ -94,9 +89,7 @@ func TestWatcherKeepsUnregistered(t *testing.T) {
 		expectRetired(t, s, st, 1)
 		close(client.free)
 		<-ended
-		if n := strings.Count(client.Body.String(), `"DELETED"`); n != 10 {
-			t.Errorf("%d deletions, want 10", n)
-		}
+		check.Equal(t, strings.Count(client.Body.String(), `"DELETED"`), 10, "deletions")
 		expectRetired(t, s, st, 0)
 	})
 }

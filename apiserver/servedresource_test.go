@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // servedKind is a kind in discovery.
@@ -24,15 +25,11 @@ type servedKind struct {
 func (ts *testServer) everyKind() []servedKind {
 	ts.t.Helper()
 	_, lists, err := ts.typed.Discovery().ServerGroupsAndResources()
-	if err != nil {
-		ts.t.Fatal(err)
-	}
+	check.NoError(ts.t, err)
 	var out []servedKind
 	for _, list := range discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"create", "list"}}, lists) {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			ts.t.Fatal(err)
-		}
+		check.NoError(ts.t, err)
 		for _, r := range list.APIResources {
 			out = append(out, servedKind{gv, r})
 		}
@@ -112,9 +109,7 @@ func (ts *testServer) liveThrough(k servedKind) {
 	}
 	w := ts.watch(k.path() + "?watch=1&" + selected)
 	defer w.close()
-	if e, want := w.next(), "ADDED "+name+"@"+created.GetResourceVersion(); e != want {
-		ts.t.Errorf("%s: %s, want %s", k.Name, e, want)
-	}
+	check.Equal(ts.t, w.next(), "ADDED "+name+"@"+created.GetResourceVersion(), "%s", k.Name)
 	if err := client.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		ts.t.Errorf("%s: %v", k.Name, err)
 	}

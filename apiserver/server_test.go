@@ -18,20 +18,15 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestLoopback uses the server over TCP, like a program.
 func TestLoopback(t *testing.T) {
 	s, err := apiserver.New(apiserver.Options{Pods: 20, Churn: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.URL() != "" {
-		t.Errorf("URL %q before Start", s.URL())
-	}
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
+	check.Equal(t, s.URL(), "", "URL before Start")
+	check.NoError(t, s.Start())
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
@@ -40,13 +35,9 @@ func TestLoopback(t *testing.T) {
 	cfg := s.Config()
 	cfg.Transport = transport
 	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	w, err := client.CoreV1().Pods("").Watch(ctx, metav1.ListOptions{ResourceVersion: fmt.Sprint(s.ResourceVersion())})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for range 20 { // the churn is visible
 		if e, ok := <-w.ResultChan(); !ok {
 			t.Fatal("the watch ended")
@@ -70,9 +61,7 @@ func TestLoopback(t *testing.T) {
 
 func TestListenFails(t *testing.T) {
 	s, err := apiserver.New(apiserver.Options{Listen: "127.0.0.1:-1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer func() { _ = s.Close() }()
 	if err := s.Run(context.Background()); err == nil {
 		t.Error("no error")
@@ -86,9 +75,7 @@ func TestSeed(t *testing.T) {
 		before := ts.server.ResourceVersion()
 		list := func() map[string]*corev1.Pod {
 			pods, err := ts.protobuf.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			out := map[string]*corev1.Pod{}
 			for i := range pods.Items {
 				out[pods.Items[i].Namespace+"/"+pods.Items[i].Name] = &pods.Items[i]
@@ -107,9 +94,7 @@ func TestSeed(t *testing.T) {
 			if old[key] != nil {
 				same++
 			}
-			if pod.Status.Phase != corev1.PodRunning {
-				t.Errorf("%s is %s", key, pod.Status.Phase)
-			}
+			check.Equal(t, pod.Status.Phase, corev1.PodRunning, "%s", key)
 		}
 		if len(old) != 1000 || len(now) != 1000 || same > 990 || same < 900 {
 			t.Errorf("%d pods, then %d, of them %d the same", len(old), len(now), same)
@@ -124,9 +109,7 @@ func TestChurnIsReproducible(t *testing.T) {
 			time.Sleep(20*time.Second + 5*time.Millisecond) // of the bubble, and between two changes
 			ts.server.StopChurn()
 			list, err := ts.protobuf.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			for i := range list.Items {
 				p := &list.Items[i]
 				ids = append(ids, p.Namespace+"/"+p.Name+" "+string(p.UID)+" "+p.ResourceVersion)
@@ -152,9 +135,7 @@ func TestListCompression(t *testing.T) {
 				t.Errorf("%s: %q, %d bytes of %d", accept, zipped.header.Get("Content-Encoding"), len(zipped.body), len(plain.body))
 			}
 			body, err := wire.NewBody(bytes.NewReader(zipped.body), "gzip")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if text, err := io.ReadAll(body); err != nil || string(text) != string(plain.body) {
 				t.Errorf("%s: other bytes, %v", accept, err)
 			}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestScaleOfController: a ReplicationController's selector is a set of labels, and an update with
@@ -58,9 +59,7 @@ func TestScaleOfCustomResource(t *testing.T) {
 			v.(map[string]any)["subresources"] = map[string]any{"scale": map[string]any{
 				"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size", "labelSelectorPath": ".status.selector"}}
 		}
-		if err := unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"))
 		if _, err := ts.dynamic.Resource(crds).Create(ctx, crd, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -71,9 +70,7 @@ func TestScaleOfCustomResource(t *testing.T) {
 			t.Fatal(err)
 		}
 		scaled, err := objects.Patch(ctx, "red", types.MergePatchType, []byte(`{"spec":{"replicas":4}}`), metav1.PatchOptions{}, "scale")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		status, _, _ := unstructured.NestedMap(scaled.Object, "status")
 		if diff := cmp.Diff(map[string]any{"selector": "color=red", "replicas": int64(1)}, status); diff != "" || scaled.GetKind() != "Scale" {
 			t.Error(scaled.GetKind(), diff)
@@ -96,17 +93,13 @@ func TestToken(t *testing.T) {
 			t.Fatal(err)
 		}
 		request, err := accounts.CreateToken(ctx, "a", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		parts := strings.Split(request.Status.Token, ".")
 		if len(parts) != 3 || parts[2] != "" {
 			t.Fatalf("the token is %q", request.Status.Token)
 		}
 		text, err := base64.RawURLEncoding.DecodeString(parts[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		var claims struct {
 			Sub string `json:"sub"`
 			Exp int64  `json:"exp"`
@@ -147,9 +140,7 @@ func TestReviews(t *testing.T) {
 		for name, want := range map[string]string{
 			"pods/eviction": "policy/v1 Eviction", "serviceaccounts/token": "authentication.k8s.io/v1 TokenRequest", "replicationcontrollers/scale": "autoscaling/v1 Scale",
 		} {
-			if subresources[name] != want {
-				t.Errorf("discovery shows %s as %q", name, subresources[name])
-			}
+			check.Equal(t, subresources[name], want, "discovery shows %s as", name)
 		}
 	})
 }
@@ -169,9 +160,7 @@ func TestNamespaceMustExist(t *testing.T) {
 			if _, err := ts.typed.CoreV1().ConfigMaps("ending").Create(ctx, cm, metav1.CreateOptions{}); err != nil {
 				t.Error(err)
 			}
-			if err := ts.typed.CoreV1().Namespaces().Delete(ctx, "ending", metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, ts.typed.CoreV1().Namespaces().Delete(ctx, "ending", metav1.DeleteOptions{}))
 			cm.Name = "y"
 			if _, err := ts.typed.CoreV1().ConfigMaps("ending").Create(ctx, cm, metav1.CreateOptions{}); apierrors.IsForbidden(err) == anyNamespace {
 				t.Errorf("AnyNamespace %v, while it ends: %v", anyNamespace, err)

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // acceptTable is what kubectl sends.
@@ -26,9 +27,7 @@ func TestTables(t *testing.T) {
 		for _, d := range table.ColumnDefinitions {
 			columns = append(columns, d.Name)
 		}
-		if got := strings.Join(columns, " "); got != "Name Ready Status Restarts IP Node Age" {
-			t.Errorf("columns %s", got)
-		}
+		check.Equal(t, strings.Join(columns, " "), "Name Ready Status Restarts IP Node Age", "columns")
 		row := table.Rows[0]
 		if len(row.Cells) != len(columns) || row.Cells[1] != "2/2" || row.Cells[2] != "Running" || row.Cells[6] == "" {
 			t.Errorf("cells %v", row.Cells)

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/memserver"
 )
 
@@ -49,9 +50,7 @@ func withTestServer(t *testing.T, o apiserver.Options, f func(t *testing.T, ts *
 func startTestServer(t *testing.T, o apiserver.Options) *testServer {
 	t.Helper()
 	s, err := apiserver.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	l := memserver.Listen()
 	hs := &http.Server{Handler: s}
 	go func() { _ = hs.Serve(l) }()
@@ -98,16 +97,12 @@ type answer struct {
 func (ts *testServer) send(ctx context.Context, method, path string, body io.Reader, header []string) *http.Response {
 	ts.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, ts.config.Host+path, body)
-	if err != nil {
-		ts.t.Fatal(err)
-	}
+	check.NoError(ts.t, err)
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
 	res, err := ts.transport.RoundTrip(req)
-	if err != nil {
-		ts.t.Fatal(err)
-	}
+	check.NoError(ts.t, err)
 	return res
 }
 
@@ -124,17 +119,13 @@ func (ts *testServer) do(method, path string, body any, header ...string) answer
 		r = bytes.NewReader(b)
 	default:
 		text, err := json.Marshal(b)
-		if err != nil {
-			ts.t.Fatal(err)
-		}
+		check.NoError(ts.t, err)
 		r = bytes.NewReader(text)
 	}
 	res := ts.send(context.Background(), method, path, r, header)
 	defer func() { _ = res.Body.Close() }()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		ts.t.Fatal(err)
-	}
+	check.NoError(ts.t, err)
 	return answer{res.StatusCode, res.Header, text}
 }
 
@@ -171,9 +162,7 @@ func (ts *testServer) configMap(name string, labels map[string]string) string {
 	ts.t.Helper()
 	cm, err := ts.typed.CoreV1().ConfigMaps("default").Create(context.Background(),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
-	if err != nil {
-		ts.t.Fatal(err)
-	}
+	check.NoError(ts.t, err)
 	return cm.ResourceVersion
 }
 
@@ -185,17 +174,13 @@ func (ts *testServer) relabel(name string, labels map[string]string) string {
 		cm.Labels = labels
 		cm, err = ts.typed.CoreV1().ConfigMaps("default").Update(context.Background(), cm, metav1.UpdateOptions{})
 	}
-	if err != nil {
-		ts.t.Fatal(err)
-	}
+	check.NoError(ts.t, err)
 	return cm.ResourceVersion
 }
 
 // remove deletes a ConfigMap and returns the resourceVersion of the deletion.
 func (ts *testServer) remove(name string) string {
 	ts.t.Helper()
-	if err := ts.typed.CoreV1().ConfigMaps("default").Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
-		ts.t.Fatal(err)
-	}
+	check.NoError(ts.t, ts.typed.CoreV1().ConfigMaps("default").Delete(context.Background(), name, metav1.DeleteOptions{}))
 	return strconv.FormatUint(ts.server.ResourceVersion(), 10)
 }

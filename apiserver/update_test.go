@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // The kinds whose strategies in kubernetes v1.37 differ from most.
@@ -120,9 +121,7 @@ func TestUpdateOfNothing(t *testing.T) {
 		w := widget("red", "<red>")
 		w.SetLabels(map[string]string{"a": "b"})
 		made, err := client.Create(ctx, w, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		version := made.GetResourceVersion()
 		same, err := client.Update(ctx, made, metav1.UpdateOptions{})
 		if err != nil || same.GetResourceVersion() != version {
@@ -134,9 +133,7 @@ func TestUpdateOfNothing(t *testing.T) {
 		}
 		events := ts.watch("/apis/example.com/v1/widgets?watch=1&resourceVersion=" + version)
 		defer events.close()
-		if err := client.Delete(ctx, "red", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, client.Delete(ctx, "red", metav1.DeleteOptions{}))
 		if e := events.next(); !strings.HasPrefix(e, "DELETED red@") {
 			t.Errorf("watched %s", e)
 		}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestWatchSemantics has a row for each row of the WATCH table of kube-apiserver. The history is as
@@ -81,9 +82,7 @@ func TestWatchSemantics(t *testing.T) {
 				ts.configMap("e", map[string]string{"colour": "blue"})
 				want := fill.Replace(tt.want)
 				got := strings.Join(w.until(func(e string) bool { return strings.HasSuffix(want, e) }), " ")
-				if got != want {
-					t.Errorf("got  %s\nwant %s", got, want)
-				}
+				check.Equal(t, got, want)
 			})
 		})
 	}
@@ -112,9 +111,7 @@ func TestWatchTransitions(t *testing.T) {
 				want = append(want, "DELETED a@"+ts.remove("a"))
 				want = append(want, "ADDED a@"+ts.configMap("a", on))
 				for _, e := range want {
-					if got := w.next(); got != e {
-						t.Errorf("got %s, want %s", got, e)
-					}
+					check.Equal(t, w.next(), e)
 				}
 			})
 		})
@@ -132,9 +129,7 @@ func TestWatchBookmarks(t *testing.T) {
 		// Another resource increases the counter: a bookmark reports it here.
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "another"}}
 		ns, err := ts.typed.CoreV1().Namespaces().Create(context.Background(), ns, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		var got []string
 		for {
 			e := w.next()
@@ -145,17 +140,11 @@ func TestWatchBookmarks(t *testing.T) {
 		}
 		bookmark := "BOOKMARK@" + ns.ResourceVersion
 		want := fmt.Sprintf("[%s 1m0s %s 2m0s %s 2m28s]", bookmark, bookmark, bookmark)
-		if fmt.Sprint(got) != want {
-			t.Errorf("got %v, want %s", got, want)
-		}
-		if d := time.Since(began).Round(time.Second); d != 150*time.Second {
-			t.Errorf("the watch lasted %v", d)
-		}
+		check.Equal(t, fmt.Sprint(got), want)
+		check.Equal(t, time.Since(began).Round(time.Second), 150*time.Second, "the watch lasted")
 		plain := ts.watch(configMaps + "?watch=1&timeoutSeconds=150&resourceVersion=" + from)
 		defer plain.close()
-		if e := plain.next(); e != "EOF" {
-			t.Errorf("not asked for: %s", e)
-		}
+		check.Equal(t, plain.next(), "EOF", "not asked for")
 	})
 }
 
@@ -164,9 +153,7 @@ func TestWatchWithoutTimeoutEnds(t *testing.T) {
 		began := time.Now()
 		w := ts.watch(configMaps + "?watch=1")
 		defer w.close()
-		if e := w.next(); e != "EOF" {
-			t.Errorf("got %s", e)
-		}
+		check.Equal(t, w.next(), "EOF")
 		if d := time.Since(began); d < time.Minute || d > 2*time.Minute {
 			t.Errorf("the watch lasted %v", d)
 		}
@@ -187,16 +174,10 @@ func TestWatchCompression(t *testing.T) {
 			t.Fatalf("%d events", len(events))
 		}
 		pods, err := ts.typed.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{Limit: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		pod := &pods.Items[0]
-		if err := ts.typed.CoreV1().Pods(pod.Namespace).Delete(context.Background(), pod.Name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if got, want := w.next(), fmt.Sprintf("DELETED %s@%d", pod.Name, ts.server.ResourceVersion()); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		check.NoError(t, ts.typed.CoreV1().Pods(pod.Namespace).Delete(context.Background(), pod.Name, metav1.DeleteOptions{}))
+		check.Equal(t, w.next(), fmt.Sprintf("DELETED %s@%d", pod.Name, ts.server.ResourceVersion()))
 		plain := ts.watch("/api/v1/pods?watch=1", "Accept-Encoding", "gzip")
 		defer plain.close()
 		if plain.header.Get("Content-Encoding") != "" {
@@ -213,9 +194,7 @@ func TestWatchCompressionForGo(t *testing.T) {
 			"Accept-Encoding", "gzip")
 		defer w.close()
 		body, err := gzip.NewReader(w.body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		w.events = wire.NewWatchReader(body, w.enc, wire.Limits{})
 		events := w.until(func(e string) bool { return strings.Contains(e, " end@") })
 		if len(events) != 51 || time.Since(began) != 0 {

@@ -18,6 +18,7 @@ import (
 	typedappsv1 "k8s.io/client-go/kubernetes/typed/apps/v1"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 var ctx = context.Background()
@@ -61,9 +62,7 @@ func createDeployment(t *testing.T, ts *testServer, deployments typedappsv1.Depl
 		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(2)), Paused: true},
 		Status:     appsv1.DeploymentStatus{Replicas: 5},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	uuid := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 	if !uuid.MatchString(string(d.UID)) || d.CreationTimestamp.IsZero() || d.Generation != 1 || d.Namespace != "default" ||
 		d.ResourceVersion != fmt.Sprint(ts.server.ResourceVersion()) || d.Status.Replicas != 0 || *d.Spec.Replicas != 2 {
@@ -83,18 +82,14 @@ func updateDeployment(t *testing.T, deployments typedappsv1.DeploymentInterface,
 	d.Spec.Replicas, d.Status.Replicas, d.Generation = new(int32(3)), 9, 50
 	first := d.ResourceVersion
 	updated, err := deployments.Update(ctx, d, metav1.UpdateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if updated.Generation != 2 || *updated.Spec.Replicas != 3 || updated.Status.Replicas != 0 || updated.ResourceVersion == first {
 		t.Errorf("updated: %+v", updated)
 	}
 	// The status changes, and nothing else.
 	updated.Status.Replicas, updated.Spec.Replicas, updated.Labels = 3, new(int32(99)), map[string]string{"a": "b"}
 	status, err := deployments.UpdateStatus(ctx, updated, metav1.UpdateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if status.Generation != 2 || *status.Spec.Replicas != 3 || status.Status.Replicas != 3 || status.Labels != nil {
 		t.Errorf("status updated: %+v", status)
 	}
@@ -123,9 +118,7 @@ func TestGenerateName(t *testing.T) {
 			for _, base := range []string{"job-", long} {
 				cm, err := ts.typed.CoreV1().ConfigMaps("default").Create(ctx,
 					&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: base}}, metav1.CreateOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				if seen[cm.Name] || cm.GenerateName != base || len(cm.Name) > 63 || !strings.HasPrefix(cm.Name, base[:4]) {
 					t.Errorf("name %q", cm.Name)
 				}
@@ -139,31 +132,23 @@ func TestFinalizers(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		maps := ts.protobuf.CoreV1().ConfigMaps("default")
 		cm, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Finalizers: []string{"x.io/y"}}}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		w := ts.watch(configMaps + "?watch=1&resourceVersion=" + cm.ResourceVersion)
 		defer w.close()
 		for range 2 { // the second time it waits already
-			if err := maps.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, maps.Delete(ctx, "a", metav1.DeleteOptions{}))
 		}
 		waiting, err := maps.Get(ctx, "a", metav1.GetOptions{})
 		if err != nil || waiting.DeletionTimestamp == nil || *waiting.DeletionGracePeriodSeconds != 0 {
 			t.Fatalf("waiting: %v %+v", err, waiting)
 		}
-		if got, want := w.next(), "MODIFIED a@"+waiting.ResourceVersion; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		check.Equal(t, w.next(), "MODIFIED a@"+waiting.ResourceVersion)
 		released := waiting.DeepCopy()
 		released.Finalizers, released.DeletionTimestamp = nil, nil // which cannot be undone
 		if _, err := maps.Update(ctx, released, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := w.next(), fmt.Sprintf("DELETED a@%d", ts.server.ResourceVersion()); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		check.Equal(t, w.next(), fmt.Sprintf("DELETED a@%d", ts.server.ResourceVersion()))
 		if _, err := maps.Get(ctx, "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("still there: %v", err)
 		}
@@ -201,9 +186,7 @@ func TestDeleteCollection(t *testing.T) {
 			ts.configMap(fmt.Sprintf("cm-%d", i), map[string]string{"odd": fmt.Sprint(i % 2)})
 		}
 		maps := ts.protobuf.CoreV1().ConfigMaps("default")
-		if err := maps.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "odd=1", FieldSelector: "metadata.name!=cm-3"}); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, maps.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "odd=1", FieldSelector: "metadata.name!=cm-3"}))
 		left, err := maps.List(ctx, metav1.ListOptions{})
 		if err != nil || listed(left) != "cm-0 cm-2 cm-3 cm-4" {
 			t.Errorf("%v, left: %s", err, listed(left))

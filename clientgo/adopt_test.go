@@ -30,6 +30,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // counting wraps client-go's informer and counts calls.
@@ -213,9 +214,7 @@ func TestGeneratedFactory(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	f.StartWithContext(ctx)
-	if err := f.WaitForCacheSyncWithContext(ctx).AsError(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, f.WaitForCacheSyncWithContext(ctx).AsError())
 	if n := len(inf.GetStore().List()); n != 3 || inf.(*informer).stats.BodyBytes.Load() == 0 {
 		t.Errorf("%d widgets, %d bytes captured", n, inf.(*informer).stats.BodyBytes.Load())
 	}
@@ -237,9 +236,7 @@ func TestFactoriesByResourceForClients(t *testing.T) {
 		}
 	}
 	metadataScheme := metadatafake.NewTestScheme()
-	if err := metav1.AddMetaToScheme(metadataScheme); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, metav1.AddMetaToScheme(metadataScheme))
 	fakeMetadata := metadatafake.NewSimpleMetadataClient(metadataScheme, fakeObject("one", "a"), fakeObject("two", "b"))
 	type common interface {
 		Start(<-chan struct{})
@@ -278,13 +275,11 @@ func reflectorsDescription(t *testing.T, inf cache.SharedIndexInformer) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var description string
-	if err := inf.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) {
+	check.NoError(t, inf.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) {
 		if cancel(); description == "" {
 			description = r.TypeDescription()
 		}
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	inf.RunWithContext(ctx)
 	return description
 }
@@ -315,13 +310,9 @@ func TestReflectorsDescription(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if test.theirs != nil {
-				if got := reflectorsDescription(t, test.theirs); got != test.want {
-					t.Errorf("client-go lists %s", got)
-				}
+				check.Equal(t, reflectorsDescription(t, test.theirs), test.want, "client-go lists")
 			}
-			if got := reflectorsDescription(t, test.ours); got != test.want {
-				t.Errorf("lists %s, want %s", got, test.want)
-			}
+			check.Equal(t, reflectorsDescription(t, test.ours), test.want, "lists")
 		})
 	}
 }

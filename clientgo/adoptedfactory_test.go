@@ -27,6 +27,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestEveryResource checks that each resource of client-go's factory has one Weir informer, of the
@@ -70,13 +71,9 @@ func TestEveryResource(t *testing.T) {
 	}
 	// The typed accessors share their informers with ForResource.
 	pods, err := f.ForResource(corev1.SchemeGroupVersion.WithResource("pods"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	probe := cache.Indexers{"probe": func(any) ([]string, error) { return nil, nil }}
-	if err := f.Core().V1().Pods().Informer().AddIndexers(probe); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, f.Core().V1().Pods().Informer().AddIndexers(probe))
 	if _, ok := pods.Informer().GetIndexer().GetIndexers()["probe"]; !ok {
 		t.Error("Pods() and ForResource give different informers")
 	}
@@ -102,9 +99,7 @@ func TestFactoryOptions(t *testing.T) {
 	}
 	selectApp := func(o *metav1.ListOptions) { o.LabelSelector = "app=x" }
 	name, err := cache.NewInformerName("clientgo-test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	tests := map[string]struct {
 		opts []Option
 		want string
@@ -126,16 +121,12 @@ func TestFactoryOptions(t *testing.T) {
 			lister := maps.Lister()
 			begin(t, f)
 			all, err := lister.List(labels.Everything())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			var keys []string
 			for _, m := range all {
 				keys = append(keys, m.Namespace+"/"+m.Name)
 			}
-			if got := strings.Join(keys, " "); got != test.want {
-				t.Errorf("%s, want %s", got, test.want)
-			}
+			check.Equal(t, strings.Join(keys, " "), test.want)
 			got, err := lister.ConfigMaps("one").Get("a")
 			if err != nil || got.Data["name"] != test.data {
 				t.Errorf("%v, %v", got, err)
@@ -200,9 +191,7 @@ func TestFactoryOfShard(t *testing.T) {
 		shard := WithShard(weir.Shard{Index: i, Count: 2})
 		for _, opts := range [][]Option{{shard, WithOptions(Options{ShareDecoded: true})}, {WithOptions(Options{Shard: weir.Shard{Index: 4, Count: 9}}), shard}} {
 			f, err := NewSharedInformerFactory(server.Config(), 0, opts...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			ctx, cancel := context.WithCancel(t.Context())
 			pods := f.Core().V1().Pods().Informer()
 			f.StartWithContext(ctx)
@@ -215,9 +204,7 @@ func TestFactoryOfShard(t *testing.T) {
 			f.Shutdown()
 		}
 	}
-	if n != 400 {
-		t.Errorf("the shards have %d objects, two times over", n)
-	}
+	check.Equal(t, n, 400, "the shards have objects, two times over")
 }
 
 // TestFakeClientset checks that handlers receive each change in order and none twice, although a
@@ -259,9 +246,7 @@ func TestFakeClientset(t *testing.T) {
 			if _, err := pods.Create(ctx, pod("b", "1"), metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			if err := pods.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, pods.Delete(ctx, "a", metav1.DeleteOptions{}))
 			calls.waitCount(t, 7)
 			versions := strings.NewReplacer("@1 ", "@ ", "@2 ", "@ ", "@3 ", "@ ", "@4 ", "@ ", "@5 ", "@ ", "@6 ", "@ ")
 			var got []string
@@ -270,9 +255,7 @@ func TestFakeClientset(t *testing.T) {
 			}
 			want := "add d/a@ v=1 initial|update d/a@ v=1 -> d/a@ v=2|update d/a@ v=2 -> d/a@ v=3|update d/a@ v=3 -> d/a@ v=4|" +
 				"update d/a@ v=4 -> d/a@ v=5|add d/b@ v=1|delete d/a@ v=5"
-			if all := strings.Join(got, "|"); all != want {
-				t.Errorf("told\n%s\nwant\n%s", all, want)
-			}
+			check.Equal(t, strings.Join(got, "|"), want, "told")
 			stop()
 		})
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -26,9 +27,7 @@ func BenchmarkIndex(b *testing.B) {
 		index, values := "", []string{}
 		build := func(b *testing.B) {
 			index += "i"
-			if err := x.AddIndexers(cache.Indexers{index: byName}); err != nil {
-				b.Fatal(err)
-			}
+			check.NoError(b, x.AddIndexers(cache.Indexers{index: byName}))
 			if values = x.ListIndexFuncValues(index); len(values) == 0 {
 				b.Fatal("no values")
 			}
@@ -45,9 +44,7 @@ func BenchmarkIndex(b *testing.B) {
 			found := 0
 			for _, value := range values {
 				objects, err := x.ByIndex(index, value)
-				if err != nil {
-					b.Fatal(err)
-				}
+				check.NoError(b, err)
 				found += len(objects)
 			}
 			if found != n {
@@ -74,9 +71,7 @@ func BenchmarkIndex(b *testing.B) {
 func podsOfClientgo(b *testing.B, n int) cache.Indexer {
 	pods, x := podsim.New(n, 1), cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	for i := range n {
-		if err := x.Add(pods.Pod(i)); err != nil {
-			b.Fatal(err)
-		}
+		check.NoError(b, x.Add(pods.Pod(i)))
 	}
 	return x
 }
@@ -94,9 +89,7 @@ func podsOfWeir(b *testing.B, n int) cache.Indexer {
 		if err == nil {
 			err = w.Put(&m, raw)
 		}
-		if err != nil {
-			b.Fatal(err)
-		}
+		check.NoError(b, err)
 	}
 	w.Flush()
 	return inf.indexer

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -45,9 +46,7 @@ func BenchmarkSync(b *testing.B) {
 				} else {
 					f = informers.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(cfg), 0)
 				}
-				if err != nil {
-					b.Fatal(err)
-				}
+				check.NoError(b, err)
 				seen := 0
 				inf := f.Core().V1().Pods().Informer()
 				told, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
@@ -58,9 +57,7 @@ func BenchmarkSync(b *testing.B) {
 				if err == nil && of.kinds {
 					err = inf.SetTransform(setKind)
 				}
-				if err != nil {
-					b.Fatal(err)
-				}
+				check.NoError(b, err)
 				ctx, cancel := context.WithCancel(b.Context())
 				f.StartWithContext(ctx)
 				if !cache.WaitForCacheSync(ctx.Done(), told.HasSynced) || seen != n {
@@ -91,13 +88,9 @@ func servePods(b *testing.B, n int) http.HandlerFunc {
 		list.Items = append(list.Items, *p)
 	}
 	raw, err := list.Marshal()
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.NoError(b, err)
 	body, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Raw: raw}).Marshal()
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.NoError(b, err)
 	body = append([]byte("k8s\x00"), body...)
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch q := r.URL.Query(); {

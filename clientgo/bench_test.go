@@ -12,6 +12,7 @@ import (
 	"github.com/weirproject/weir/internal/core/delivery"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -25,9 +26,7 @@ func BenchmarkRepeatedList(b *testing.B) {
 		"weir":      ours.GetIndexer(),
 	} {
 		for i := range 20_000 {
-			if err := x.Add(pod(fmt.Sprint("p", i), "1")); err != nil {
-				b.Fatal(err)
-			}
+			check.NoError(b, x.Add(pod(fmt.Sprint("p", i), "1")))
 		}
 		for range 2 {
 			x.List()
@@ -41,9 +40,7 @@ func BenchmarkRepeatedList(b *testing.B) {
 		})
 		b.Run(name+"/one changed", func(b *testing.B) {
 			for b.Loop() {
-				if err := x.Update(pod("p7", "2")); err != nil {
-					b.Fatal(err)
-				}
+				check.NoError(b, x.Update(pod("p7", "2")))
 				if len(x.List()) != 20_000 {
 					b.Fatal("not all")
 				}
@@ -88,9 +85,7 @@ func BenchmarkUpdates(b *testing.B) {
 			}
 			served.Close()
 			for i := range n {
-				if err := w.Put(&metas[i], raws[i]); err != nil {
-					b.Fatal(err)
-				}
+				check.NoError(b, w.Put(&metas[i], raws[i]))
 				if i%128 == 0 {
 					take()
 				}
@@ -107,9 +102,7 @@ func BenchmarkUpdates(b *testing.B) {
 				m := metas[at]
 				text = strconv.AppendUint(text[:0], version, 10)
 				copy(m.ResourceVersion, text) // also changes the raw bytes
-				if err := w.Put(&m, raws[at]); err != nil {
-					b.Fatal(err)
-				}
+				check.NoError(b, w.Put(&m, raws[at]))
 				if i%128 == 0 {
 					take()
 				}
@@ -138,9 +131,7 @@ func versionsOfPods(b *testing.B, n int, status bool) (metas []wire.Meta, raws [
 		if err == nil {
 			err = wire.ReadMeta(wire.Protobuf, raw, &metas[i])
 		}
-		if err != nil {
-			b.Fatal(err)
-		}
+		check.NoError(b, err)
 		raws[i] = raw
 	}
 	return metas, raws

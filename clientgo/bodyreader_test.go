@@ -13,6 +13,7 @@ import (
 	clienttransport "k8s.io/client-go/transport"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // bodyReader is a RoundTripper that stores the bodies of LISTs.
@@ -101,8 +102,6 @@ func TestCompressionBelow(t *testing.T) {
 		"off":                            {clienttransport.NewUserAgentRoundTripper("agent", plain), uncompressed},
 		"off below another RoundTripper": {unwrapping{bodyReader{next: plain}}, uncompressed},
 	} {
-		if got := compressionBelow(test.below); got != test.want {
-			t.Errorf("%s: %d, want %d", name, got, test.want)
-		}
+		check.Equal(t, compressionBelow(test.below), test.want, "%s", name)
 	}
 }

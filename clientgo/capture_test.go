@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // podsOf returns a ListerWatcher of a typed client, as client-go builds one.
@@ -48,9 +49,7 @@ func TestCaptureEncodings(t *testing.T) {
 				inf := NewSharedIndexInformer(podsOf(capturing(cfg)), &corev1.Pod{}, 0, nil).(*informer)
 				stop := run(t, inf)
 				synced(t, inf.HasSyncedChecker())
-				if n := len(inf.GetStore().List()); n != 300 {
-					t.Errorf("%d pods", n)
-				}
+				check.Equal(t, len(inf.GetStore().List()), 300, "pods")
 				raw, body := inf.store.Memory().Raw, inf.stats.BodyBytes.Load()
 				if raw == 0 || body < raw {
 					t.Errorf("%d bytes held of %d that came: not captured", raw, body)
@@ -80,20 +79,14 @@ func TestCaptureWatch(t *testing.T) {
 	ctx := context.Background()
 	maps := client.CoreV1().ConfigMaps("one")
 	made, err := maps.Create(ctx, configMap("one", "a", map[string]string{"v": "1"}), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	changed := made.DeepCopy()
 	changed.Labels["v"] = "2"
 	changed, err = maps.Update(ctx, changed, metav1.UpdateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	calls.wait(t, "add "+show(made))
 	calls.wait(t, fmt.Sprintf("update %s -> %s", show(made), show(changed)))
-	if err := maps.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, maps.Delete(ctx, "a", metav1.DeleteOptions{}))
 	calls.waitCount(t, 3)
 	// The object of a deletion has the deletion's resourceVersion.
 	if last := calls.all()[2]; !strings.HasPrefix(last, "delete one/a@") || strings.Contains(last, "@"+changed.ResourceVersion+" ") {
@@ -113,15 +106,13 @@ func TestCaptureError(t *testing.T) {
 	})
 	inf := NewSharedIndexInformer(podsOf(capturing(server.Config())), &corev1.Pod{}, 0, nil)
 	errs := make(chan error, 100)
-	if err := inf.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+	check.NoError(t, inf.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		if r.Name() == "" || ctx.Err() != nil {
 			t.Errorf("reflector %q, context %v", r.Name(), ctx.Err())
 		}
 		cache.DefaultWatchErrorHandler(ctx, r, err)
 		errs <- err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	run(t, inf)
 	select {
 	case err := <-errs:
@@ -181,9 +172,7 @@ func TestNotCaptured(t *testing.T) {
 			inf := NewSharedIndexInformer(&cache.ListWatch{ListWithContextFunc: list, WatchFuncWithContext: watchAll}, &corev1.ConfigMap{}, 0, nil)
 			stop := run(t, inf)
 			synced(t, inf.HasSyncedChecker())
-			if got := strings.Join(inf.GetStore().ListKeys(), " "); got != "one/a two/b" {
-				t.Errorf("holds %s", got)
-			}
+			check.Equal(t, strings.Join(inf.GetStore().ListKeys(), " "), "one/a two/b", "holds")
 			stop()
 		})
 	}
@@ -207,9 +196,7 @@ func TestNoCapture(t *testing.T) {
 	inf := NewSharedIndexInformerWithOptions(lw, &corev1.ConfigMap{}, 0, nil, Options{NoCapture: true})
 	stop := run(t, inf)
 	synced(t, inf.HasSyncedChecker())
-	if got := strings.Join(inf.GetStore().ListKeys(), " "); got != "one/a" {
-		t.Errorf("holds %s", got)
-	}
+	check.Equal(t, strings.Join(inf.GetStore().ListKeys(), " "), "one/a", "holds")
 	stop()
 }
 
@@ -332,9 +319,7 @@ func TestCaptureCompression(t *testing.T) {
 			cfg = test.turn(cfg)
 			inf := NewSharedIndexInformer(podsOf(cfg), &corev1.Pod{}, 0, nil)
 			stop := run(t, inf)
-			if got := <-asked; got != test.want {
-				t.Errorf("asked for %q, want %q", got, test.want)
-			}
+			check.Equal(t, <-asked, test.want, "asked for")
 			stop()
 			if transport, ok := cfg.Transport.(*http.Transport); ok {
 				transport.CloseIdleConnections()

@@ -16,6 +16,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // changingStore is a store whose objects a test changes.
@@ -45,12 +46,8 @@ func (c *changingStore) put(t *testing.T, p *corev1.Pod, unknown ...byte) *store
 	p.ResourceVersion = fmt.Sprint(c.version)
 	raw := append(marshal(t, p), unknown...)
 	var m wire.Meta
-	if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.writer.Put(&m, raw); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, wire.ReadMeta(wire.Protobuf, raw, &m))
+	check.NoError(t, c.writer.Put(&m, raw))
 	c.writer.Flush()
 	o, ok := c.inf.store.Get(p.Namespace + "/" + p.Name)
 	if !ok {
@@ -63,9 +60,7 @@ func (c *changingStore) put(t *testing.T, p *corev1.Pod, unknown ...byte) *store
 func (c *changingStore) update(t *testing.T, was, is *store.Object, others int) (old, fresh *corev1.Pod) {
 	t.Helper()
 	a, b, err := c.inf.indexer.reader.updateValues(was, is, others)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	old, fresh = a.(*corev1.Pod), b.(*corev1.Pod)
 	if old.ResourceVersion != was.ResourceVersion() || fresh.ResourceVersion != is.ResourceVersion() {
 		t.Fatalf("%s -> %s, want %s -> %s", old.ResourceVersion, fresh.ResourceVersion, was.ResourceVersion(), is.ResourceVersion())
@@ -105,17 +100,13 @@ func newVersionIsKept(t *testing.T, opts Options) {
 	}
 	time.Sleep(2 * decodedIdle)
 	synctest.Wait()
-	if held := c.inf.store.Memory().Decoded; held != 0 {
-		t.Errorf("%d bytes stay", held)
-	}
+	check.Equal(t, c.inf.store.Memory().Decoded, 0, "bytes stay")
 	fifth := c.change(t, "a")
 	_, fresh = c.update(t, fourth, fifth, 0)
 	if last, err := reader.lastValue(fifth, 0); err != nil || last != any(fresh) {
 		t.Errorf("the last version was decoded again, %v", err)
 	}
-	if held := c.inf.store.Memory().Decoded; held != 0 {
-		t.Errorf("%d bytes stay", held)
-	}
+	check.Equal(t, c.inf.store.Memory().Decoded, 0, "bytes stay")
 }
 
 // TestNothingStaysOfAnOldVersion: if a version has a field that this program does not know, the
@@ -131,9 +122,7 @@ func TestNothingStaysOfAnOldVersion(t *testing.T) {
 	second := c.change(t, "a")
 	_, fresh := c.update(t, first, second, 0)
 	want, err := second.DecodeCopy()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if !equality.Semantic.DeepEqual(fresh, want) {
 		t.Errorf("a handler gets\n%v\nwant\n%v", fresh, want)
 	}
@@ -204,16 +193,12 @@ func TestSeveralHandlersHoldNothing(t *testing.T) {
 	var handlers []cache.DoneChecker
 	for range 3 {
 		r, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { added.Add(1) }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		handlers = append(handlers, r.HasSyncedChecker())
 	}
 	run(t, inf)
 	synced(t, handlers...)
-	if added.Load() != 900 {
-		t.Errorf("%d objects were handed out", added.Load())
-	}
+	check.Equal(t, added.Load(), 900, "objects were handed out")
 	eventually(t, func() bool { return inf.store.Memory().Decoded == 0 })
 }
 
@@ -229,14 +214,12 @@ func TestHandlersGetTransformed(t *testing.T) {
 			inf := NewSharedIndexInformer(source, &corev1.Pod{}, 0, nil).(*informer)
 			var mu sync.Mutex
 			returned, handled, others := map[any]bool{}, 0, 0
-			if err := inf.SetTransform(func(object any) (any, error) {
+			check.NoError(t, inf.SetTransform(func(object any) (any, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				returned[object] = true
 				return object, nil
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 			note := func(object any) {
 				mu.Lock()
 				defer mu.Unlock()

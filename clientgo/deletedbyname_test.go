@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestDeletedByName: a server reports a deletion by an object that has only a name, as OpenShift
@@ -53,9 +55,7 @@ func TestDeletedByName(t *testing.T) {
 			t.Run(name+"/"+transform, func(t *testing.T) {
 				lw := cache.NewListWatchFromClient(widgetClient(t, cfg), "widgets", "", fields.Everything())
 				inf, calls := make(lw, &Widget{}, 0, nil), newRecorder()
-				if err := inf.SetTransform(f); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, inf.SetTransform(f))
 				if _, err := inf.AddEventHandler(calls); err != nil {
 					t.Fatal(err)
 				}

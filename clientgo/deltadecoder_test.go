@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weirproject/weir/internal/core/codec"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -42,13 +43,9 @@ func TestDeltaDecoder(t *testing.T) {
 			c := codec.Of(test.was.(runtime.Object))
 			p := newDeltaDecoder(c)
 			old, err := c.Decode(sc.oldRaw)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			want, err := c.Decode(sc.newRaw)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			got, ok := p.decode(old, sc)
 			if !ok {
 				t.Fatal("not decoded")
@@ -86,9 +83,7 @@ func TestDeltaDecoderOfKinds(t *testing.T) {
 			pod.TypeMeta, pod.Status.Phase = is, corev1.PodFailed
 			sc.newRaw = encode(t, c, pod)
 			old, err := c.Decode(sc.oldRaw)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			got, ok := p.decode(old, sc)
 			first, okToo := p.decode(nil, &deltaBuffers{newRaw: sc.newRaw})
 			if !ok || !okToo || !reflect.DeepEqual(got, first) || got.(*corev1.Pod).TypeMeta != is {
@@ -97,9 +92,7 @@ func TestDeltaDecoderOfKinds(t *testing.T) {
 			if !sharesMemory(reflect.ValueOf(old).Elem().FieldByName("Spec"), reflect.ValueOf(got).Elem().FieldByName("Spec")) {
 				t.Errorf("%v after %v shares nothing", is, was)
 			}
-			if old.(*corev1.Pod).TypeMeta != was {
-				t.Errorf("%v has changed to %v", was, old.(*corev1.Pod).TypeMeta)
-			}
+			check.Equal(t, old.(*corev1.Pod).TypeMeta, was, "%v has changed to", was)
 		}
 	}
 }
@@ -131,9 +124,7 @@ func sharesMemory(a, b reflect.Value) bool {
 func marshal(t testing.TB, m interface{ Marshal() ([]byte, error) }) []byte {
 	t.Helper()
 	raw, err := m.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return raw
 }
 
@@ -223,9 +214,7 @@ func BenchmarkDeltaDecoder(b *testing.B) {
 	b.Run("together", func(b *testing.B) {
 		for b.Loop() {
 			old, err := c.Decode(sc.oldRaw)
-			if err != nil {
-				b.Fatal(err)
-			}
+			check.NoError(b, err)
 			if _, ok := p.decode(old, sc); !ok {
 				b.Fatal("not decoded")
 			}

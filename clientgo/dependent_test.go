@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // dependentListerWatchers list namespaces first, to list the config maps of each.
@@ -123,9 +124,7 @@ func TestDependentList(t *testing.T) {
 							t.Fatal(err)
 						}
 						made, err := client.CoreV1().ConfigMaps(ns.Name).Create(context.Background(), configMap(ns.Name, "m", nil), metav1.CreateOptions{})
-						if err != nil {
-							t.Fatal(err)
-						}
+						check.NoError(t, err)
 						want += show(made) + "\n"
 					}
 					inf := newInformer(noWatchList{tc.build(capturing(server.Config()))}, tc.example, 0, nil)
@@ -135,13 +134,9 @@ func TestDependentList(t *testing.T) {
 					}
 					stop := run(t, inf)
 					synced(t, inf.HasSyncedChecker())
-					if got := shown(inf.GetStore().List()) + "\n"; got != want {
-						t.Errorf("holds\n%swant\n%s", got, want)
-					}
+					check.Equal(t, shown(inf.GetStore().List())+"\n", want, "holds")
 					made, err := client.CoreV1().ConfigMaps("ns0").Create(context.Background(), configMap("ns0", "new", nil), metav1.CreateOptions{})
-					if err != nil {
-						t.Fatal(err)
-					}
+					check.NoError(t, err)
 					calls.wait(t, "add "+show(made))
 					stop()
 				})
@@ -169,9 +164,7 @@ func TestListUntilThereIsSomething(t *testing.T) {
 			}}, &corev1.Pod{}, 0, nil)
 			stop := run(t, inf)
 			synced(t, inf.HasSyncedChecker())
-			if n := len(inf.GetStore().List()); n != 3 {
-				t.Errorf("%d objects", n)
-			}
+			check.Equal(t, len(inf.GetStore().List()), 3, "objects")
 			stop()
 		})
 	}
@@ -197,26 +190,20 @@ func TestOwnPages(t *testing.T) {
 				var want []any
 				for i := range 5 {
 					made, err := client.CoreV1().ConfigMaps("one").Create(context.Background(), configMap("one", fmt.Sprint("m", i), nil), metav1.CreateOptions{})
-					if err != nil {
-						t.Fatal(err)
-					}
+					check.NoError(t, err)
 					want = append(want, made)
 				}
 				inf := newInformer(noWatchList{paging(capturing(server.Config()), begin)}, &corev1.ConfigMap{}, 0, nil)
 				calls := newRecorder()
 				handler, err := inf.AddEventHandler(calls)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				stop := run(t, inf)
 				synced(t, inf.HasSyncedChecker(), handler.HasSyncedChecker())
 				if got := shown(inf.GetStore().List()); got != shown(want) || len(calls.all()) != 5 {
 					t.Errorf("holds\n%s\nwant\n%s\ntold %q", got, shown(want), calls.all())
 				}
 				made, err := client.CoreV1().ConfigMaps("one").Create(context.Background(), configMap("one", "new", nil), metav1.CreateOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				calls.wait(t, "add "+show(made))
 				if ours, ok := inf.(*informer); ok && ours.listWatch.noCapture.Load() != (name == "its own") {
 					t.Errorf("captured no more: %v", ours.listWatch.noCapture.Load())
@@ -260,9 +247,7 @@ func TestExpiredPage(t *testing.T) {
 	stop := run(t, inf)
 	defer stop()
 	synced(t, inf.HasSyncedChecker())
-	if got := len(inf.GetStore().List()); got != 5 {
-		t.Errorf("%d are held, want 5", got)
-	}
+	check.Equal(t, len(inf.GetStore().List()), 5, "are held")
 	if expired.Load() == 0 || inf.listWatch.noCapture.Load() {
 		t.Errorf("pages that were asked for: %d; captured no more: %v", expired.Load(), inf.listWatch.noCapture.Load())
 	}
@@ -327,9 +312,7 @@ func TestDependentWatch(t *testing.T) {
 	stop := run(t, inf)
 	synced(t, inf.HasSyncedChecker())
 	made, err := plain.CoreV1().ConfigMaps("one").Create(context.Background(), configMap("one", "b", nil), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	calls.wait(t, "add "+show(made))
 	if len(began) == 0 {
 		t.Error("the watch was not begun by its own means")

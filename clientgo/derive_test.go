@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestIndexOfWhatHandlersGet checks that an index that exists from the start is built from the
@@ -28,18 +30,14 @@ func TestIndexOfWhatHandlersGet(t *testing.T) {
 				indexed[obj.(*corev1.Pod).Name] = obj
 				return []string{obj.(*corev1.Pod).Labels["v"]}, nil
 			}
-			if err := s.informer.AddIndexers(cache.Indexers{"v": byName}); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, s.informer.AddIndexers(cache.Indexers{"v": byName}))
 			handle := func(obj any) {
 				mu.Lock()
 				defer mu.Unlock()
 				handled[obj.(*corev1.Pod).Name] = obj
 				obj.(*corev1.Pod).Labels["v"] = "scribbled" // forbidden; the index has read it before
 			}
-			if err := s.informer.RemoveEventHandler(s.registration); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, s.informer.RemoveEventHandler(s.registration))
 			for i := range n {
 				s.source.Add(pod(fmt.Sprint("p", i), fmt.Sprint(i%5)))
 			}
@@ -49,23 +47,17 @@ func TestIndexOfWhatHandlersGet(t *testing.T) {
 					AddFunc:    handle,
 					UpdateFunc: func(_, obj any) { handle(obj) },
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				checkers = append(checkers, reg.HasSyncedChecker())
 			}
 			run(t, s.informer)
 			synced(t, checkers...)
 			found := func(v string) int {
 				objects, err := s.informer.GetIndexer().IndexKeys("v", v)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				return len(objects)
 			}
-			if got := found("3"); got != n/5 {
-				t.Errorf("%d found, want %d", got, n/5)
-			}
+			check.Equal(t, found("3"), n/5, "found")
 			mu.Lock()
 			if calls != n || len(handled) != n {
 				t.Errorf("%d calls for %d objects, %d of which were handled", calls, n, len(handled))
@@ -85,20 +77,16 @@ func TestIndexOfWhatHandlersGet(t *testing.T) {
 func TestBlockedIndexFunction(t *testing.T) {
 	s := newRecordedInformer(t, NewSharedIndexInformer)
 	looking, release := make(chan any, 1), make(chan struct{})
-	if err := s.informer.AddIndexers(cache.Indexers{"blocks": func(obj any) ([]string, error) {
+	check.NoError(t, s.informer.AddIndexers(cache.Indexers{"blocks": func(obj any) ([]string, error) {
 		looking <- obj
 		<-release
 		return nil, nil
-	}}); err != nil {
-		t.Fatal(err)
-	}
+	}}))
 	handed := make(chan any, 2)
 	if _, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) { handed <- obj }}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.informer.RemoveEventHandler(s.registration); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.informer.RemoveEventHandler(s.registration))
 	s.source.Add(pod("a", "1"))
 	run(t, s.informer)
 	seen := <-looking
@@ -120,7 +108,7 @@ func TestIndexFunctionThatReads(t *testing.T) {
 			})
 			indexer := s.informer.GetIndexer()
 			byLabel := func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Labels["v"]}, nil }
-			if err := s.informer.AddIndexers(cache.Indexers{"plain": byLabel, "reads": func(obj any) ([]string, error) {
+			check.NoError(t, s.informer.AddIndexers(cache.Indexers{"plain": byLabel, "reads": func(obj any) ([]string, error) {
 				values, err := byLabel(obj)
 				if err == nil {
 					_, _, err = indexer.Get(obj)
@@ -130,9 +118,7 @@ func TestIndexFunctionThatReads(t *testing.T) {
 				}
 				_ = indexer.List()
 				return values, err
-			}}); err != nil {
-				t.Fatal(err)
-			}
+			}}))
 			for range 2 {
 				if _, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {
 					if _, err := indexer.ByIndex("reads", "3"); err != nil {
@@ -156,9 +142,7 @@ func TestIndexFunctionThatReads(t *testing.T) {
 				t.Fatalf("%d found the second time (%v), want %d", len(second), err, len(found))
 			}
 			for i := range found {
-				if got, want := found[i].(*corev1.Pod).Name, fmt.Sprintf("p%02d", 3+5*i); got != want {
-					t.Errorf("%d is %s, want %s", i, got, want)
-				}
+				check.Equal(t, found[i].(*corev1.Pod).Name, fmt.Sprintf("p%02d", 3+5*i), "%d", i)
 				if opts.PrivateCopies && found[i] == second[i] {
 					t.Errorf("%d is the same object the second time", i)
 				}

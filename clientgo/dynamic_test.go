@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/informers"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestFactoriesByResource checks the dynamic and the metadata factory of a config.
@@ -29,13 +30,9 @@ func TestFactoriesByResource(t *testing.T) {
 		Shutdown()
 	}
 	dynamicFactory, err := NewDynamicSharedInformerFactory(server.Config(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	metadataFactory, err := NewMetadataSharedInformerFactory(server.Config(), 0, WithNamespace("one"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for name, test := range map[string]struct {
 		factory common
 		want    int
@@ -60,9 +57,7 @@ func TestFactoriesByResource(t *testing.T) {
 				t.Errorf("%v, %v", all, err)
 			}
 			one, err := generic.Lister().ByNamespace("one").Get("a")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if m, _ := meta.Accessor(one); m.GetLabels()["v"] != "1" || m.GetUID() == "" {
 				t.Errorf("%v", one)
 			}
@@ -74,9 +69,7 @@ func TestFactoriesByResource(t *testing.T) {
 				t.Fatal(err)
 			}
 			calls.wait(t, "add "+show(made))
-			if err := client.CoreV1().ConfigMaps("one").Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, client.CoreV1().ConfigMaps("one").Delete(context.Background(), name, metav1.DeleteOptions{}))
 			calls.until(t, "the deletion", func(lines []string) bool {
 				return strings.HasPrefix(lines[len(lines)-1], "delete one/"+name+"@") && !strings.Contains(lines[len(lines)-1], "@"+made.ResourceVersion+" ")
 			})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestErr checks that Err and WaitForSync report what keeps an informer from being current, through
@@ -27,9 +28,7 @@ func TestErr(t *testing.T) {
 		Err:   apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no")),
 	})
 	factory, err := NewSharedInformerFactory(server.Config(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	inf := factory.Core().V1().Pods().Informer()
 	if err := Err(inf); err != nil {
 		t.Errorf("before the start: %v", err)
@@ -41,9 +40,7 @@ func TestErr(t *testing.T) {
 	long, end := context.WithTimeout(ctx, waitTimeout)
 	defer end()
 	i, err := informerOf(inf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if err := i.engine.WaitFor(long, func() bool { return Err(inf) != nil }); err != nil {
 		t.Fatalf("no error is reported: %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func serve(t *testing.T, opts apiserver.Options) *apiserver.Server {
@@ -23,9 +24,7 @@ func serve(t *testing.T, opts apiserver.Options) *apiserver.Server {
 	if err == nil {
 		err = server.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	return server
 }
@@ -33,9 +32,7 @@ func serve(t *testing.T, opts apiserver.Options) *apiserver.Server {
 func newFactory(t *testing.T, cfg *rest.Config, opts ...Option) informers.SharedInformerFactory {
 	t.Helper()
 	f, err := NewSharedInformerFactory(cfg, 0, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return f
 }
 
@@ -47,9 +44,7 @@ func begin(t *testing.T, f informers.SharedInformerFactory) {
 	t.Cleanup(func() { cancel(); f.Shutdown() })
 	within, done := context.WithTimeout(ctx, waitTimeout)
 	defer done()
-	if err := f.WaitForCacheSyncWithContext(within).AsError(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, f.WaitForCacheSyncWithContext(within).AsError())
 }
 
 func configMap(namespace, name string, l map[string]string) *corev1.ConfigMap {

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 var (
@@ -295,9 +296,7 @@ func TestFactoryMethods(t *testing.T) {
 	}, map[string]func([]option) informers.SharedInformerFactory{
 		"of a config": func(opts []option) informers.SharedInformerFactory {
 			f, err := NewSharedInformerFactory(cfg, time.Second, oursOf(opts)...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			return f
 		},
 		"of a client": func(opts []option) informers.SharedInformerFactory {

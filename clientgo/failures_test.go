@@ -21,6 +21,8 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // podInformers build informers that start with a LIST.
@@ -99,9 +101,7 @@ func watchErrors(t *testing.T, build func(*rest.Config) cache.SharedIndexInforme
 		server.refusals["list"] = []error{first}
 	}
 	inf := build(&rest.Config{Host: "http://server", Transport: server, QPS: -1})
-	if err := inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { errs = append(errs, err) }); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { errs = append(errs, err) }))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); inf.RunWithContext(ctx) }()
@@ -224,9 +224,7 @@ func TestNoWatchErrorHandler(t *testing.T) {
 					cancel()
 				}}
 				inf := make(podsOf(&rest.Config{Host: "http://server", Transport: notServed{}}), &corev1.Pod{}, 0, cache.Indexers{})
-				if err := inf.SetWatchErrorHandlerWithContext(nil); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, inf.SetWatchErrorHandlerWithContext(nil))
 				if inf.RunWithContext(ctx); reported != "Failed to watch" {
 					t.Errorf("reported %q", reported)
 				}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestAdoptFallsBack checks that Adopt returns client-go's informers unchanged, and logs why, if
@@ -40,9 +41,7 @@ func TestFactoriesFallBack(t *testing.T) {
 	})
 	typed := NewSharedInformerFactoryWithOptions(kubernetes.NewForConfigOrDie(cfg), 0, WithNamespace("one"), mark)
 	byResource, err := typed.ForResource(gvr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if byResource.Informer().GetIndexer() != typed.Core().V1().ConfigMaps().Informer().GetIndexer() {
 		t.Error("two informers of one resource")
 	}

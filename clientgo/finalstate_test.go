@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestFinalStates checks that OnDelete receives the state in the DELETED event, transformed like
@@ -23,13 +24,11 @@ func TestFinalStates(t *testing.T) {
 		for name, uid := range map[string]types.UID{"the server's uid": "uid-1", "no uid": "", "another uid": "uid-2"} {
 			t.Run(maker+", "+name, func(t *testing.T) {
 				s := newRecordedInformer(t, make)
-				if err := s.informer.SetTransform(func(obj any) (any, error) {
+				check.NoError(t, s.informer.SetTransform(func(obj any) (any, error) {
 					p := obj.(*corev1.Pod).DeepCopy()
 					p.Labels["v"], p.UID = "t"+p.Labels["v"], uid
 					return p, nil
-				}); err != nil {
-					t.Fatal(err)
-				}
+				}))
 				s.source.Add(pod("a", "1"))
 				s.start(t)
 				s.calls.waitCount(t, 1)
@@ -66,16 +65,12 @@ func TestFinalStatesOfBytes(t *testing.T) {
 			gone.ResourceVersion = "5"
 			raw := marshal(t, gone)
 			var m wire.Meta
-			if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, wire.ReadMeta(wire.Protobuf, raw, &m))
 			if test.final != nil {
 				raw = test.final
 			}
 			c.inf.sink.transform = test.transform
-			if err := c.inf.sink.Take(wire.Deleted, &m, raw, nil); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, c.inf.sink.Take(wire.Deleted, &m, raw, nil))
 			got, err := c.inf.indexer.reader.deletedValue(held, 5, 0)
 			if want := "d/a@5 " + test.want; err != nil || show(got) != want {
 				t.Errorf("got %s, %v; want %s", show(got), err, want)

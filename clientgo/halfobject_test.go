@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // halfObject implements only the methods of an API object that client-go's informers call: every
@@ -125,9 +127,7 @@ func tellOfHalfObjects(t *testing.T, make constructor, example runtime.Object, t
 	inf := make(lw, example, 0, cache.Indexers{"v": func(obj any) ([]string, error) {
 		return []string{obj.(metav1.Object).GetLabels()["v"]}, nil
 	}})
-	if err := inf.SetTransform(transform); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, inf.SetTransform(transform))
 	calls := newRecorder()
 	if _, err := inf.AddEventHandler(calls); err != nil {
 		t.Fatal(err)
@@ -170,14 +170,12 @@ func TestDeletedHalfObject(t *testing.T) {
 		list:  func(metav1.ListOptions) (runtime.Object, error) { return listOf("2", object("a", "1", "1")), nil },
 		watch: func(metav1.ListOptions) (watch.Interface, error) { return events, nil },
 	}, &halfObject{}, 0, nil)
-	if err := inf.SetTransform(func(obj any) (any, error) {
+	check.NoError(t, inf.SetTransform(func(obj any) (any, error) {
 		if obj.(*halfObject).version == "3" {
 			return nil, errors.New("not this one")
 		}
 		return obj, nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	calls := newRecorder()
 	if _, err := inf.AddEventHandler(calls); err != nil {
 		t.Fatal(err)

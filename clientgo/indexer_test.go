@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // byNode is an index function with one value.
@@ -70,13 +72,9 @@ func TestIndexerSame(t *testing.T) {
 			t.Fatalf("step %d:\nclient-go\n%s\nweir\n%s", step, a, b)
 		}
 	}
-	if got := ours.LastStoreSyncResourceVersion(); got != "9" {
-		t.Errorf("LastStoreSyncResourceVersion is %q", got)
-	}
+	check.Equal(t, ours.LastStoreSyncResourceVersion(), "9", "LastStoreSyncResourceVersion")
 	ours.Bookmark("10")
-	if got := ours.LastStoreSyncResourceVersion(); got != "10" {
-		t.Errorf("after a bookmark it is %q", got)
-	}
+	check.Equal(t, ours.LastStoreSyncResourceVersion(), "10", "after a bookmark it")
 	if err := ours.Resync(); err != nil {
 		t.Error(err)
 	}
@@ -149,9 +147,7 @@ func TestManualWriteRefused(t *testing.T) {
 		"Replace by tombstone": func(s cache.Store) error { return s.Replace([]any{changed, tomb}, "9") },
 	} {
 		x := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil).GetIndexer()
-		if err := errors.Join(x.Add(a), x.Add(b), x.Replace([]any{a, b}, "5")); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, errors.Join(x.Add(a), x.Add(b), x.Replace([]any{a, b}, "5")))
 		if err := write(x); err == nil {
 			t.Errorf("%s: no error", name)
 		}
@@ -169,18 +165,14 @@ func TestManualWriteWhileRunning(t *testing.T) {
 	s.start(t)
 	mine := pod("a", "mine")
 	mine.ResourceVersion = "1"
-	if err := s.informer.GetIndexer().Update(mine); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.informer.GetIndexer().Update(mine))
 	if got, _, _ := s.informer.GetIndexer().GetByKey("d/a"); got != any(mine) {
 		t.Errorf("the store gives %v, not what was put in", got)
 	}
 	s.calls.wait(t, "update d/a@1 v=1 -> d/a@1 v=mine")
 	s.source.Modify(pod("a", "2"))
 	s.calls.wait(t, "update d/a@1 v=mine -> d/a@2 v=2")
-	if err := s.informer.GetStore().Delete(&metav1.ObjectMeta{Namespace: "d", Name: "a"}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.informer.GetStore().Delete(&metav1.ObjectMeta{Namespace: "d", Name: "a"}))
 	s.calls.wait(t, "delete d/a@2 v=2")
 }
 
@@ -198,9 +190,7 @@ func TestManualDelete(t *testing.T) {
 					a.UID = "00000000-0000-4000-8000-000000000001"
 					s.source.Add(a)
 					s.start(t)
-					if err := remove(s.informer.GetStore()); err != nil {
-						t.Fatal(err)
-					}
+					check.NoError(t, remove(s.informer.GetStore()))
 					if _, ok, _ := s.informer.GetStore().GetByKey("d/a"); ok {
 						t.Error("held after its deletion")
 					}
@@ -227,9 +217,7 @@ func TestIndexFuncError(t *testing.T) {
 	x := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, cache.Indexers{
 		"bad": func(any) ([]string, error) { return nil, errors.New("no value") },
 	}).GetIndexer()
-	if err := x.Add(pod("a", "1")); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, x.Add(pod("a", "1")))
 	if _, err := x.ByIndex("bad", "v"); err == nil || !strings.Contains(err.Error(), "no value") {
 		t.Errorf("ByIndex: %v", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // gauges is a provider of client-go's metrics. A process accepts one and keeps its values.
@@ -95,17 +96,13 @@ func TestInformerNamePublishes(t *testing.T) {
 	} {
 		t.Run(maker, func(t *testing.T) {
 			name, err := cache.NewInformerName("publishes-" + maker)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			f := factory(name)
 			inf, series := f.Core().V1().ConfigMaps().Informer(), "store_resource_version publishes-"+maker+" configmaps"
 			begin(t, f)
 			publishedGauges.await(t, series, inf.LastSyncResourceVersion())
 			made, err := plain.CoreV1().ConfigMaps("one").Create(t.Context(), configMap("one", "by-"+maker, nil), metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			publishedGauges.await(t, series, made.ResourceVersion)
 		})
 	}

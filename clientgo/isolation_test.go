@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/scribble"
 )
@@ -33,16 +34,12 @@ var isolatedInformers = map[string]func(t *testing.T, cfg *rest.Config) cache.Sh
 	"returned": withContentType(kruntime.ContentTypeProtobuf, Options{NoCapture: true}),
 	"unstructured": func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
 		f, err := NewDynamicSharedInformerFactory(cfg, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		return f.ForResource(corev1.SchemeGroupVersion.WithResource("pods")).Informer()
 	},
 	"metadata": func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
 		f, err := NewMetadataSharedInformerFactory(cfg, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		return f.ForResource(corev1.SchemeGroupVersion.WithResource("pods")).Informer()
 	},
 }
@@ -98,9 +95,7 @@ func TestNothingMutableIsShared(t *testing.T) {
 			for i := range 4 {
 				for _, name := range names {
 					p, err := pods.Get(ctx, name, metav1.GetOptions{})
-					if err != nil {
-						t.Fatal(err)
-					}
+					check.NoError(t, err)
 					p.Status.Message = strconv.Itoa(i)
 					if p, err = pods.UpdateStatus(ctx, p, metav1.UpdateOptions{}); err != nil {
 						t.Fatal(err)
@@ -109,9 +104,7 @@ func TestNothingMutableIsShared(t *testing.T) {
 				}
 			}
 			for _, name := range names {
-				if err := pods.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, pods.Delete(ctx, name, metav1.DeleteOptions{}))
 				handler.wait(t, "delete "+name)
 			}
 			stop()

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // generated lists and watches widgets as a generated clientset does.
@@ -69,9 +70,7 @@ var widgetReaders = []widgetReader{
 			return dynamicinformer.NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(cfg), 0).ForResource(widgetResource).Informer()
 		}
 		f, err := NewDynamicSharedInformerFactory(cfg, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		return f.ForResource(widgetResource).Informer()
 	}},
 	{"dynamic client", false, false, func(t *testing.T, cfg *rest.Config, which string) cache.SharedIndexInformer {
@@ -105,9 +104,7 @@ func metadataOfFactory(t *testing.T, cfg *rest.Config, which string) cache.Share
 		return metadatainformer.NewSharedInformerFactory(metadata.NewForConfigOrDie(cfg), 0).ForResource(widgetResource).Informer()
 	}
 	f, err := NewMetadataSharedInformerFactory(cfg, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return f.ForResource(widgetResource).Informer()
 }
 
@@ -147,9 +144,7 @@ func listInKeyOrder(t *testing.T, reader widgetReader, which string, server *wid
 		t.Errorf("holds\n%s\nwant\n%s", got, want)
 	}
 	if ours, ok := inf.(*informer); ok {
-		if n := server.lists.Load(); n != 1 {
-			t.Errorf("%d LISTs", n)
-		}
+		check.Equal(t, server.lists.Load(), 1, "LISTs")
 		if read := ours.stats.BodyBytes.Load(); read < int64(len(server.list())) {
 			t.Errorf("not captured: %d bytes were read here", read)
 		}
@@ -189,9 +184,7 @@ func TestClientOfFewTypes(t *testing.T) {
 			cfg.APIPath, cfg.GroupVersion = "/api", &corev1.SchemeGroupVersion
 			cfg.ContentType, cfg.NegotiatedSerializer = tc.contentType, tc.serializer
 			client, err := rest.RESTClientFor(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			inf := NewSharedIndexInformer(cache.NewListWatchFromClient(client, "pods", "d", fields.Everything()), &corev1.Pod{}, 0, nil).(*informer)
 			calls := newRecorder()
 			if _, err := inf.AddEventHandler(calls); err != nil {
@@ -200,25 +193,17 @@ func TestClientOfFewTypes(t *testing.T) {
 			stop := run(t, inf)
 			ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 			defer cancel()
-			if err := WaitForSync(ctx, inf); err != nil {
-				t.Fatal(err)
-			}
-			if n := len(inf.GetStore().List()); n != 0 {
-				t.Errorf("%d pods", n)
-			}
+			check.NoError(t, WaitForSync(ctx, inf))
+			check.Equal(t, len(inf.GetStore().List()), 0, "pods")
 			pods := kubernetes.NewForConfigOrDie(server.Config()).CoreV1().Pods("d")
 			made, err := pods.Create(ctx, pod("a", "1"), metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			calls.wait(t, "add "+show(made))
 			if inf.listWatch.noCapture.Load() {
 				t.Error("not captured")
 			}
 			stop()
-			if err := pods.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, pods.Delete(ctx, "a", metav1.DeleteOptions{}))
 		})
 	}
 }

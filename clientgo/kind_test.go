@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // statedKinds are the kinds that pods state, by their label v.
@@ -58,9 +59,7 @@ func showKind(obj any) string {
 func heldKinds(t *testing.T, x cache.Indexer) string {
 	t.Helper()
 	listed, err := corelisters.NewPodLister(x).Pods("d").List(labels.Everything())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var lines []string
 	for _, p := range listed {
 		lines = append(lines, "lister "+showKind(p))
@@ -70,16 +69,12 @@ func heldKinds(t *testing.T, x cache.Indexer) string {
 	}
 	for _, key := range x.ListKeys() {
 		obj, _, err := x.GetByKey(key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		lines = append(lines, "get "+showKind(obj))
 	}
 	for _, kind := range x.ListIndexFuncValues("kind") {
 		objects, err := x.ByIndex("kind", kind)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		for _, obj := range objects {
 			lines = append(lines, "by "+kind+" "+showKind(obj))
 		}
@@ -100,9 +95,7 @@ func kindStory(t *testing.T, make constructor, transform cache.TransformFunc) (t
 	if err == nil {
 		err = s.informer.AddIndexers(cache.Indexers{"kind": kindIndex})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	version := func(name, v string) *corev1.Pod {
 		p := pod(name, v)
 		if transform == nil {
@@ -171,9 +164,7 @@ func TestStatedKinds(t *testing.T) {
 		for maker, make := range ours {
 			t.Run(from+"/"+maker, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					if got := kindStory(t, make, transform); got != want {
-						t.Errorf("told\n%s\nwant\n%s", got, want)
-					}
+					check.Equal(t, kindStory(t, make, transform), want, "told")
 				})
 			})
 		}
@@ -219,12 +210,10 @@ func captureKinds(t *testing.T, contentType string, opts Options) {
 	line := &breakableLine{}
 	cfg.ContentType, cfg.Dial = contentType, line.dial
 	inf := NewSharedIndexInformerWithOptions(podsOf(cfg), &corev1.Pod{}, 0, nil, opts).(*informer)
-	if err := inf.SetTransform(func(obj any) (any, error) {
+	check.NoError(t, inf.SetTransform(func(obj any) (any, error) {
 		obj.(*corev1.Pod).TypeMeta = statedKinds["1"]
 		return obj, nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	checker := kindChecker{newRecorder(), t}
 	for range 2 {
 		if _, err := inf.AddEventHandler(checker); err != nil {
@@ -242,18 +231,14 @@ func captureKinds(t *testing.T, contentType string, opts Options) {
 			p.Status.Message = fmt.Sprint(i)
 			p, err = client.Pods(p.Namespace).UpdateStatus(t.Context(), p, metav1.UpdateOptions{})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		checker.until(t, "an update", func(lines []string) bool { return strings.Contains(lines[len(lines)-1], " -> "+show(p)) })
 	}
 	// No watch reports the deletion, and the server forgets it.
 	cut := int64(0)
 	remove := faults.Add(apiserver.Rule{Match: apiserver.Match("watch", "pods"), Cut: &cut, CutCleanly: true})
 	line.breakOff()
-	if err := client.Pods(gone.Namespace).Delete(t.Context(), gone.Name, *metav1.NewDeleteOptions(0)); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, client.Pods(gone.Namespace).Delete(t.Context(), gone.Name, *metav1.NewDeleteOptions(0)))
 	server.Compact()
 	remove()
 	checker.wait(t, "delete tombstone "+gone.Namespace+"/"+gone.Name+" "+show(gone))

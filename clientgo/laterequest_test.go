@@ -23,6 +23,7 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // takenWatch is a watch that reports when it is read.
@@ -63,9 +64,7 @@ func TestLateWatch(t *testing.T) {
 			stop := run(t, inf)
 			synced(t, inf.HasSyncedChecker())
 			made, err := plain.CoreV1().ConfigMaps("one").Create(t.Context(), configMap("one", "b", nil), metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			calls.wait(t, "add "+show(made))
 			stop()
 		})
@@ -115,9 +114,7 @@ func TestCaptureEnds(t *testing.T) {
 				<-came
 				c.end()
 				close(hold)
-				if name := <-got; name != "a" {
-					t.Errorf("got %s", name)
-				}
+				check.Equal(t, <-got, "a")
 				if c.answer != nil {
 					t.Error("captured")
 				}
@@ -175,9 +172,7 @@ func TestLateRequestFails(t *testing.T) {
 				Wrap(cfg)
 				var after retryAfter
 				ctx := after.withContext(t.Context())
-				if err := after.restore(nil); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, after.restore(nil))
 				_, err := kubernetes.NewForConfigOrDie(cfg).CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{})
 				if err != nil || requests != 2 {
 					t.Errorf("%d requests, %v", requests, err)

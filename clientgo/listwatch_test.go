@@ -21,6 +21,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // blocked is a ListerWatcher that ignores contexts. Its List, its List of a single object or its
@@ -53,9 +54,7 @@ func (blocked) IsWatchListSemanticsUnSupported() bool { return true }
 // logged error, which outside of a synctest bubble is years later.
 func quiet(t *testing.T, inf cache.SharedIndexInformer) {
 	t.Helper()
-	if err := inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}))
 }
 
 // TestStopWhileBlocked checks that an informer stops although its ListerWatcher blocks and ignores
@@ -143,9 +142,7 @@ func TestWatchAfterBlockedProbe(t *testing.T) {
 			t.Errorf("told %q", lines)
 		}
 		time.Sleep(10 * time.Minute)
-		if n := probes.Load(); n != 1 {
-			t.Errorf("%d Lists were left behind", n)
-		}
+		check.Equal(t, probes.Load(), 1, "Lists were left behind")
 		close(gate)
 		stop()
 	})
@@ -183,9 +180,7 @@ func TestWatchTimeout(t *testing.T) {
 				lw := cache.NewFilteredListWatchFromClient(client, "pods", "", func(o *metav1.ListOptions) { o.TimeoutSeconds = test.seconds })
 				l := newListWatch(lw, newResponseMatcher(&corev1.Pod{}, nil), &source.Stats{}, false)
 				w, err := l.Watch(t.Context(), source.WatchOptions{Timeout: 5 * time.Minute})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				if _, err := w.Next(); !errors.Is(err, test.want) {
 					t.Errorf("%v, want %v", err, test.want)
 				}
@@ -252,9 +247,7 @@ func TestFailsWhileCaptured(t *testing.T) {
 				t.Errorf("%s %d: %v", name, i, err)
 			}
 			cancel()
-			if stopped := l.noCapture.Load(); stopped != step.stops {
-				t.Errorf("%s %d: capturing has ended: %t", name, i, stopped)
-			}
+			check.Equal(t, l.noCapture.Load(), step.stops, "%s %d: capturing has ended", name, i)
 		}
 	}
 }

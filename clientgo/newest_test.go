@@ -9,6 +9,8 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // These tests need functions that the oldest client-go lacks.
@@ -19,9 +21,7 @@ var shutDownHandler = cache.ShutDownEventHandler
 // TestTypedInformer checks that a factory's typed informer wraps its untyped one.
 func TestTypedInformer(t *testing.T) {
 	pods := NewSharedInformerFactoryWithOptions(fake.NewClientset(), 0).Core().V1().Pods()
-	if err := pods.TypedInformer().AddTypedIndexers(coreinformers.PodIndexers{"probe": func(*corev1.Pod) ([]string, error) { return nil, nil }}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, pods.TypedInformer().AddTypedIndexers(coreinformers.PodIndexers{"probe": func(*corev1.Pod) ([]string, error) { return nil, nil }}))
 	if _, ok := pods.Informer().GetIndexer().GetIndexers()["probe"]; !ok {
 		t.Error("an index of the typed informer is missing in the other")
 	}

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestHeldObjects checks that returned objects are stored as bytes if the encoding loses nothing,
@@ -51,13 +53,9 @@ func TestHeldObjects(t *testing.T) {
 			if !ok {
 				t.Fatal("not held")
 			}
-			if packed := o.Size() > 0; packed != test.packed {
-				t.Errorf("packed %v", packed)
-			}
+			check.Equal(t, o.Size() > 0, test.packed, "packed")
 			got, err := o.Decoded()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if p := got.(*corev1.Pod); p.Kind != test.object.(*corev1.Pod).Kind || !p.CreationTimestamp.Equal(&test.object.(*corev1.Pod).CreationTimestamp) {
 				t.Errorf("got %v", p)
 			}
@@ -102,9 +100,7 @@ func TestFakeDynamic(t *testing.T) {
 	}
 	calls.waitCount(t, 2)
 	got, _, err := inf.GetStore().GetByKey("d/a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	u := got.(*unstructured.Unstructured)
 	if teeth, _, _ := unstructured.NestedInt64(u.Object, "spec", "teeth"); teeth != 13 || u.GetKind() != "Widget" {
 		t.Errorf("got %v", u)
@@ -137,9 +133,7 @@ func TestObjectStreamErrors(t *testing.T) {
 			return w, nil
 		},
 	}, &corev1.Pod{}, 0, nil)
-	if err := inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { errs <- err }); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { errs <- err }))
 	handler := newRecorder()
 	if _, err := inf.AddEventHandler(handler); err != nil {
 		t.Fatal(err)
@@ -209,9 +203,7 @@ func TestNoExample(t *testing.T) {
 	inf := NewSharedIndexInformer(lw, nil, 0, nil)
 	stop := run(t, inf)
 	synced(t, inf.HasSyncedChecker())
-	if got := strings.Join(inf.GetStore().ListKeys(), " "); got != "d/a d/m" {
-		t.Errorf("holds %s", got)
-	}
+	check.Equal(t, strings.Join(inf.GetStore().ListKeys(), " "), "d/a d/m", "holds")
 	stop()
 }
 

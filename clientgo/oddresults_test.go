@@ -18,6 +18,8 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // oddProgram is a program whose functions return invalid results. The server has pods a and b, and
@@ -159,9 +161,7 @@ func TestOddResults(t *testing.T) {
 					want = program.clientGo
 				}
 				synctest.Test(t, func(t *testing.T) {
-					if got := program.run(t, make); got != want {
-						t.Errorf("%s, want %s", got, want)
-					}
+					check.Equal(t, program.run(t, make), want)
 				})
 			})
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/checks"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestPinDecoded checks that with PinDecoded every reader receives the same value, and nothing is
@@ -41,9 +42,7 @@ func TestPinDecoded(t *testing.T) {
 func TestPrivateCopies(t *testing.T) {
 	for _, private := range []bool{false, true} {
 		inf := NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, 0, nil, Options{PrivateCopies: private})
-		if err := inf.GetStore().Add(pod("a", "1")); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, inf.GetStore().Add(pod("a", "1")))
 		one, _, _ := inf.GetStore().GetByKey("d/a")
 		two, _, _ := inf.GetStore().GetByKey("d/a")
 		if (one == two) == private {
@@ -85,9 +84,7 @@ func TestMutationOfOwnObject(t *testing.T) {
 	own := pod("a", "own")
 	for i := range 3 {
 		own.Labels["v"] = fmt.Sprint("own ", i)
-		if err := c.inf.GetStore().Update(own); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, c.inf.GetStore().Update(own))
 		held, ok := c.inf.store.Get("d/a")
 		if !ok {
 			t.Fatal("not held")
@@ -113,9 +110,7 @@ func TestMutationOfPrivateCopy(t *testing.T) {
 	reader.mutationDetector = checks.NewMutationDetector(func(string, string) { found++ })
 	last := c.change(t, "a")
 	gone, err := reader.deletedValue(last, last.Revision()+1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	gone.(*corev1.Pod).Labels["v"] = "changed"
 	if reader.mutationDetector.Compare(); found != 0 {
 		t.Errorf("found %d changes", found)
@@ -221,12 +216,8 @@ func TestResync(t *testing.T) {
 	})
 	inf := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
 	reg, err := inf.AddEventHandlerWithResyncPeriod(newRecorder(), time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := inf.RemoveEventHandler(reg); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
+	check.NoError(t, inf.RemoveEventHandler(reg))
 }
 
 // TestLifeCycle checks the results of an informer's methods before, during and after its run.
@@ -269,9 +260,7 @@ func TestLifeCycle(t *testing.T) {
 			if err := inf.AddIndexers(cache.Indexers{"late": byNode}); err == nil {
 				t.Error("an indexer was added after the end")
 			}
-			if got := shown(inf.GetStore().List()); got != "d/a@1 v=1" {
-				t.Errorf("holds %s after the end", got)
-			}
+			check.Equal(t, shown(inf.GetStore().List()), "d/a@1 v=1", "holds after the end")
 			if err := inf.RemoveEventHandler(nil); err == nil {
 				t.Error("nothing was removed")
 			}

@@ -25,6 +25,8 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // otherKinds answers a WATCH of ConfigMaps with objects of other kinds, and then one ConfigMap.
@@ -147,9 +149,7 @@ func TestObjectsOfOtherKinds(t *testing.T) {
 					continue
 				}
 				inf := AdoptWithOptions(make(capturing(config())), opts)
-				if got := receivedOfOtherKinds(t, inf); got != want {
-					t.Errorf("%s: told\n%s\nwant\n%s", name, got, want)
-				}
+				check.Equal(t, receivedOfOtherKinds(t, inf), want, "%s: told", name)
 				if captured := inf.(*informer).stats.BodyBytes.Load() > 0; captured == opts.NoCapture {
 					t.Errorf("%s: captured is %v", name, captured)
 				}

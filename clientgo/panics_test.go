@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // survive makes panics of the program's functions be logged only, as programs can configure
@@ -32,17 +33,13 @@ func TestPanickingHandler(t *testing.T) {
 	s := newRecordedInformer(t, NewSharedIndexInformer)
 	panicking := newRecorder()
 	reg, err := s.informer.AddEventHandler(panicsAtA(panicking))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	s.source.Add(pod("a", "1"))
 	s.start(t)
 	panicking.wait(t, "add d/a@1 v=1")
 	s.source.Add(pod("b", "1")) // a watch event, so it follows
 	panicking.wait(t, "add d/b@2 v=1")
-	if n := reg.(*registration).delivery.Stats().Panics; n != 1 {
-		t.Errorf("%d panics are counted", n)
-	}
+	check.Equal(t, reg.(*registration).delivery.Stats().Panics, 1, "panics are counted")
 }
 
 // panicsAtA returns a handler that panics after it has recorded the object a.
@@ -95,14 +92,12 @@ func TestPanicEndsProcess(t *testing.T) {
 func TestPanickingTransform(t *testing.T) {
 	survive(t)
 	s := newRecordedInformer(t, NewSharedIndexInformer)
-	if err := s.informer.SetTransform(func(obj any) (any, error) {
+	check.NoError(t, s.informer.SetTransform(func(obj any) (any, error) {
 		if obj.(*corev1.Pod).Name == "a" {
 			panic("a is too much")
 		}
 		return obj, nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	s.source.Add(pod("a", "1"))
 	s.start(t)
 	s.source.Add(pod("b", "1"))
@@ -130,12 +125,10 @@ func TestPanickingList(t *testing.T) {
 		WatchFuncWithContext: inner.WatchWithContext,
 	}
 	inf := NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil)
-	if err := inf.SetWatchErrorHandler(func(*cache.Reflector, error) {
+	check.NoError(t, inf.SetWatchErrorHandler(func(*cache.Reflector, error) {
 		told.Add(1)
 		panic("no error is expected")
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	stop := run(t, inf)
 	synced(t, inf.HasSyncedChecker())
 	if told.Load() == 0 {

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // parityStories are played to an informer over a source. want are the events that its handler
@@ -42,13 +44,9 @@ var parityStories = map[string]struct {
 			s.start(t)
 			late := newRecorder()
 			reg, err := s.informer.AddEventHandler(late)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			synced(t, reg.HasSyncedChecker())
-			if got := late.sorted(); got != "add d/a@1 v=1 initial" {
-				t.Errorf("late handler was told:\n%s", got)
-			}
+			check.Equal(t, late.sorted(), "add d/a@1 v=1 initial", "late handler was told")
 			if !reg.HasSynced() {
 				t.Error("HasSynced is false though HasSyncedChecker is done")
 			}
@@ -93,9 +91,7 @@ var parityStories = map[string]struct {
 			s.source.Modify(pod("a", "2"))
 			s.source.Modify(pod("a", "3"))
 			filtered.wait(t, "delete d/a@2 v=2")
-			if got := filtered.sorted(); got != "add d/a@2 v=2\ndelete d/a@2 v=2" {
-				t.Errorf("filtered handler was told:\n%s", got)
-			}
+			check.Equal(t, filtered.sorted(), "add d/a@2 v=2\ndelete d/a@2 v=2", "filtered handler was told")
 			s.calls.wait(t, "update d/a@2 v=2 -> d/a@3 v=3")
 		},
 		"add d/a@1 v=1 initial\nupdate d/a@1 v=1 -> d/a@2 v=2\nupdate d/a@2 v=2 -> d/a@3 v=3",
@@ -104,23 +100,17 @@ var parityStories = map[string]struct {
 		func(t *testing.T, s *recordedInformer) {
 			other := newRecorder()
 			reg, err := s.informer.AddEventHandler(other)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			s.source.Add(pod("a", "1"))
 			s.start(t)
 			synced(t, reg.HasSyncedChecker())
-			if err := shutDownHandler(s.informer, reg); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, shutDownHandler(s.informer, reg))
 			if err := s.informer.RemoveEventHandler(reg); err != nil {
 				t.Errorf("removed again: %v", err)
 			}
 			s.source.Modify(pod("a", "2"))
 			s.calls.wait(t, "update d/a@1 v=1 -> d/a@2 v=2")
-			if got := other.sorted(); got != "add d/a@1 v=1 initial" {
-				t.Errorf("removed handler was told:\n%s", got)
-			}
+			check.Equal(t, other.sorted(), "add d/a@1 v=1 initial", "removed handler was told")
 		},
 		"add d/a@1 v=1 initial\nupdate d/a@1 v=1 -> d/a@2 v=2",
 	},
@@ -128,17 +118,11 @@ var parityStories = map[string]struct {
 		func(t *testing.T, s *recordedInformer) {
 			other := newRecorder()
 			reg, err := s.informer.AddEventHandler(other)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := shutDownHandler(s.informer, reg); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
+			check.NoError(t, shutDownHandler(s.informer, reg))
 			s.source.Add(pod("a", "1"))
 			s.start(t)
-			if got := other.sorted(); got != "" {
-				t.Errorf("removed handler was told:\n%s", got)
-			}
+			check.Equal(t, other.sorted(), "", "removed handler was told")
 		},
 		"add d/a@1 v=1 initial",
 	},
@@ -168,9 +152,7 @@ func TestParity(t *testing.T) {
 					s := newRecordedInformer(t, make)
 					story.tell(t, s)
 					s.stop()
-					if got := withoutUnchanged(s.calls.sorted()); got != story.want {
-						t.Errorf("handler was told:\n%s\nwant:\n%s", got, story.want)
-					}
+					check.Equal(t, withoutUnchanged(s.calls.sorted()), story.want, "handler was told")
 				})
 			})
 		}

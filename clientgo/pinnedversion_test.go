@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/internal/core/resourceversion"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // replicaEvent is a change of a config map that a replica has reached or will reach.
@@ -180,9 +181,7 @@ func pinnedVersion(t *testing.T, build func(*rest.Config) cache.SharedIndexInfor
 	}}
 	inf := build(&rest.Config{Host: "http://replica", Transport: server, QPS: -1})
 	// client-go's own handler waits for the clock outside of the bubble.
-	if err := inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}))
 	calls := newRecorder()
 	if _, err := inf.AddEventHandler(calls); err != nil {
 		t.Fatal(err)
@@ -191,17 +190,13 @@ func pinnedVersion(t *testing.T, build func(*rest.Config) cache.SharedIndexInfor
 	time.Sleep(time.Second)
 	server.move(13)
 	time.Sleep(time.Second)
-	if got := shown(inf.GetStore().List()); got != "n/a@12 v=2t" {
-		t.Errorf("before the lag: %s", got)
-	}
+	check.Equal(t, shown(inf.GetStore().List()), "n/a@12 v=2t", "before the lag")
 	server.move(9)
 	time.Sleep(lag)
 	server.move(14)
 	time.Sleep(time.Hour)
 	const want = "n/a@12 v=2t\nn/c@14 v=1t"
-	if got := shown(inf.GetStore().List()); got != want {
-		t.Errorf("holds\n%s", got)
-	}
+	check.Equal(t, shown(inf.GetStore().List()), want, "holds")
 	if got := told(t, calls.all()); got != want {
 		t.Errorf("told\n%s\nby\n%s", got, strings.Join(calls.all(), "\n"))
 	}

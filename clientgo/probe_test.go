@@ -22,6 +22,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // byPager returns a List of client-go's pager, which keeps the limit that it receives.
@@ -70,9 +71,7 @@ func TestProbeOfPages(t *testing.T) {
 				}
 			}
 			all, err := client.CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			lists, n := apiserver.Match("list", "configmaps"), atomic.Int64{}
 			faults.Add(apiserver.Rule{Match: func(r *http.Request) bool {
 				if lists(r) {
@@ -89,9 +88,7 @@ func TestProbeOfPages(t *testing.T) {
 				if err != nil || rv != all.ResourceVersion {
 					t.Errorf("the newest resourceVersion is %q, %v, want %s", rv, err, all.ResourceVersion)
 				}
-				if n.Load() != test.want {
-					t.Errorf("%d LISTs, want %d", n.Load(), test.want)
-				}
+				check.Equal(t, n.Load(), test.want, "LISTs")
 			}
 		})
 	}

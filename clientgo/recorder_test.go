@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // recorder is a handler that records its calls.
@@ -124,9 +126,7 @@ func newRecordedInformer(t *testing.T, make constructor) *recordedInformer {
 	s := &recordedInformer{source: newFakeSource(t), calls: newRecorder(), stop: func() {}}
 	s.informer = make(s.source, &corev1.Pod{}, time.Hour, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	reg, err := s.informer.AddEventHandlerWithResyncPeriod(s.calls, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	s.registration = reg
 	return s
 }

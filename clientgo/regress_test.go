@@ -18,6 +18,7 @@ import (
 	cachetest "k8s.io/client-go/tools/cache/testing"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestIssue111370NoPinnedArray checks that one object does not keep its list's array in memory
@@ -75,9 +76,7 @@ func TestIssue1326BoundedPending(t *testing.T) {
 		},
 		UpdateFunc: slow.OnUpdate,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if _, err := inf.AddEventHandler(quick); err != nil {
 		t.Fatal(err)
 	}
@@ -91,9 +90,7 @@ func TestIssue1326BoundedPending(t *testing.T) {
 	last := "d/a@" + strconv.Itoa(changes+2) + " v=" + strconv.Itoa(changes)
 	endsWithLast := func(lines []string) bool { return len(lines) > 0 && strings.HasSuffix(lines[len(lines)-1], last) }
 	quick.until(t, "the last change", endsWithLast)
-	if n := reg.(*registration).delivery.Stats().Pending; n != 1 {
-		t.Errorf("%d keys are kept, want one", n)
-	}
+	check.Equal(t, reg.(*registration).delivery.Stats().Pending, 1, "keys are kept")
 	close(release)
 	slow.until(t, "the last change", endsWithLast)
 	if lines := slow.all(); len(lines) > changes/2 || !strings.HasPrefix(lines[2], "update d/a@1 v=0 -> ") {
@@ -139,9 +136,7 @@ func TestBehindByUID(t *testing.T) {
 			close(release)
 			slow.wait(t, "delete d/b@5 v=1")
 			want := "add d/a@1 v=1|delete d/a@2 v=1|add d/a@3 v=1|add d/b@4 v=1|delete d/b@5 v=1"
-			if got := strings.Join(slow.all(), "|"); got != want {
-				t.Errorf("told %s\nwant %s", got, want)
-			}
+			check.Equal(t, strings.Join(slow.all(), "|"), want, "told")
 			s.stop()
 		})
 	}
@@ -158,9 +153,7 @@ func TestIssue119646QuietRelist(t *testing.T) {
 	inf := NewSharedIndexInformer(podsOf(capturing(server.Config())), &corev1.Pod{}, 0, nil).(*informer)
 	calls := newRecorder()
 	reg, err := inf.AddEventHandler(calls)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	remove := faults.Add(apiserver.Rule{Match: apiserver.Match("watch", "pods"), Cut: &cut, CutCleanly: true})
 	stop := run(t, inf)
 	synced(t, reg.HasSyncedChecker())
@@ -168,9 +161,7 @@ func TestIssue119646QuietRelist(t *testing.T) {
 	// While no watch can open, the server forgets the deletion of one pod, so that a relist has to
 	// find it.
 	gone := inf.GetStore().List()[0].(*corev1.Pod)
-	if err := client.CoreV1().Pods(gone.Namespace).Delete(context.Background(), gone.Name, *metav1.NewDeleteOptions(0)); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, client.CoreV1().Pods(gone.Namespace).Delete(context.Background(), gone.Name, *metav1.NewDeleteOptions(0)))
 	server.Compact()
 	remove()
 	calls.until(t, "a deletion", func(lines []string) bool {

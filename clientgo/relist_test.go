@@ -6,6 +6,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestResyncOnRelist checks that the option restores client-go's updates for unchanged objects.
@@ -21,9 +23,7 @@ func testResyncOnRelist(t *testing.T) {
 		inf := NewSharedIndexInformerWithOptions(source, &corev1.Pod{}, time.Hour, nil, Options{ResyncOnRelist: on})
 		calls := newRecorder()
 		reg, err := inf.AddEventHandlerWithResyncPeriod(calls, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		stop := run(t, inf)
 		synced(t, reg.HasSyncedChecker())
 		source.watches.wait(t)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // renaming is a transform that gives each pod another name and namespace, like caches of several
@@ -36,9 +37,7 @@ func TestRenamingTransform(t *testing.T) {
 	for maker, make := range bothConstructors {
 		t.Run(maker, func(t *testing.T) {
 			s := newRecordedInformer(t, make)
-			if err := s.informer.SetTransform(renaming); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, s.informer.SetTransform(renaming))
 			s.source.Add(pod("a", "1"))
 			s.source.Add(pod("b", "1"))
 			s.start(t)
@@ -69,12 +68,8 @@ func TestRenamingTransformOfBytes(t *testing.T) {
 		p.ResourceVersion = version
 		raw := marshal(t, p)
 		var m wire.Meta
-		if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
-			t.Fatal(err)
-		}
-		if err := sink.Take(event, &m, raw, nil); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, wire.ReadMeta(wire.Protobuf, raw, &m))
+		check.NoError(t, sink.Take(event, &m, raw, nil))
 	}
 	holds := func(want ...string) {
 		t.Helper()
@@ -123,9 +118,7 @@ func renamedAndRefused(t *testing.T, returned bool) {
 		p.ResourceVersion = version
 		raw := marshal(t, p)
 		var m wire.Meta
-		if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, wire.ReadMeta(wire.Protobuf, raw, &m))
 		if returned {
 			return sink.Take(event, &m, nil, p)
 		}
@@ -197,9 +190,7 @@ func repeatDeletion(t *testing.T, captured bool, first, deleted, last, uid strin
 		} else {
 			err = sink.Take(event, &m, nil, p)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		sink.Flush()
 	}
 	take(wire.Added, first, "1")

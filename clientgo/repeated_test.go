@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestRepeatedEvent: if a ListerWatcher returns an older version of an object than the stored one,
@@ -30,9 +32,7 @@ func TestRepeatedEvent(t *testing.T) {
 		was, is := before.(*corev1.Pod), now.(*corev1.Pod)
 		calls.Store(fmt.Sprintf("%s %s %s-%s", calls.Load(), is.Name, was.ResourceVersion, is.ResourceVersion))
 	}, DeleteFunc: func(object any) { calls.Store(fmt.Sprintf("%s %s gone", calls.Load(), object.(*corev1.Pod).Name)) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	stop := run(t, inf)
 	defer stop()
 	synced(t, inf.HasSyncedChecker())
@@ -93,9 +93,7 @@ func TestChangeOfSameVersion(t *testing.T) {
 						watch: func(metav1.ListOptions) (watch.Interface, error) { return events, nil },
 					}
 					inf := make(lw, object("", "", ""), 0, cache.Indexers{})
-					if err := inf.SetTransform(f); err != nil {
-						t.Fatal(err)
-					}
+					check.NoError(t, inf.SetTransform(f))
 					if _, err := inf.AddEventHandler(calls); err != nil {
 						t.Fatal(err)
 					}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/memserver"
 )
 
@@ -31,9 +32,7 @@ func TestFactoryRestore(t *testing.T) {
 		},
 		"dynamic": func(t *testing.T, cfg *rest.Config) (configMaps, secrets cache.SharedIndexInformer) {
 			f, err := NewDynamicSharedInformerFactory(cfg, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			return f.ForResource(resource("configmaps")).Informer(), f.ForResource(resource("secrets")).Informer()
 		},
 		"adopted": func(t *testing.T, cfg *rest.Config) (configMaps, secrets cache.SharedIndexInformer) {
@@ -50,9 +49,7 @@ func TestFactoryRestore(t *testing.T) {
 				ctx, cancel := context.WithCancel(context.Background())
 				for _, inf := range []cache.SharedIndexInformer{configMaps, secrets, elsewhere} {
 					// client-go's own handler waits for the clock outside of the bubble.
-					if err := inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err != nil {
-						t.Fatal(err)
-					}
+					check.NoError(t, inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}))
 					go inf.RunWithContext(ctx)
 				}
 				time.Sleep(time.Minute)
@@ -60,20 +57,14 @@ func TestFactoryRestore(t *testing.T) {
 				server.Cut("configmaps")
 				time.Sleep(20 * time.Second)
 				for name, inf := range map[string]cache.SharedIndexInformer{"configmaps": configMaps, "secrets": secrets} {
-					if state := stateOf(t, inf); state != "after" {
-						t.Errorf("%s are from %s the restore", name, state)
-					}
+					check.Equal(t, stateOf(t, inf), "after", "%s are from the restore", name)
 				}
 				lists, elsewhereIs := 3, "before"
 				if name == "adopted" {
 					lists, elsewhereIs = 4, "after"
 				}
-				if n := server.Lists("secrets"); n != lists {
-					t.Errorf("%d lists of secrets, two of them at first", n)
-				}
-				if state := stateOf(t, elsewhere); state != elsewhereIs {
-					t.Errorf("the other factory's secrets are from %s the restore", state)
-				}
+				check.Equal(t, server.Lists("secrets"), lists, "lists of secrets, two of them at first")
+				check.Equal(t, stateOf(t, elsewhere), elsewhereIs, "the other factory's secrets are from the restore")
 				cancel()
 				synctest.Wait()
 			})
@@ -88,8 +79,6 @@ func stateOf(t *testing.T, inf cache.SharedIndexInformer) string {
 		t.Fatalf("%v, %v", ok, err)
 	}
 	m, err := meta.Accessor(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return m.GetLabels()["state"]
 }

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestBrokenConnection checks that a broken connection is reported immediately and with its cause,
@@ -64,9 +65,7 @@ func brokenConnection(t *testing.T, op string, why error) {
 		if err := ask(); !errors.Is(err, why) || !strings.Contains(err.Error(), why.Error()) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if n := requests.Load() - before; n != 1 {
-			t.Errorf("%s: %d requests", name, n)
-		}
+		check.Equal(t, requests.Load()-before, 1, "%s: requests", name)
 	}
 }
 
@@ -118,9 +117,7 @@ func TestRetryAfterIsHeardAtOnce(t *testing.T) {
 			if seconds, ok := apierrors.SuggestsClientDelay(err); !ok || seconds != want || !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
 				t.Errorf("%s: %v, delay %d, want %d", name, err, seconds, want)
 			}
-			if n := requests.Load() - before; n != 1 {
-				t.Errorf("%s: %d requests", name, n)
-			}
+			check.Equal(t, requests.Load()-before, 1, "%s: requests", name)
 		}
 	}
 }

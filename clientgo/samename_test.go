@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // gatedRecorder is a recorder whose calls block until the gate is closed.
@@ -129,9 +130,7 @@ func TestDeletedAtOpaqueVersions(t *testing.T) {
 				} else {
 					inf = NewSharedIndexInformerWithOptions(lw, &Widget{}, 0, nil, *options)
 				}
-				if err := inf.SetTransform(f); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, inf.SetTransform(f))
 				told := addLate(t, inf, want[len(want)-1])
 				stop := run(t, inf)
 				if got := told(); !slices.Equal(got, want) {
@@ -153,12 +152,8 @@ func TestDeletedBefore(t *testing.T) {
 		gone.UID, gone.ResourceVersion = types.UID(test.uid), "x"
 		raw := marshal(t, gone)
 		var m wire.Meta
-		if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.inf.sink.Take(wire.Deleted, &m, raw, nil); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, wire.ReadMeta(wire.Protobuf, raw, &m))
+		check.NoError(t, c.inf.sink.Take(wire.Deleted, &m, raw, nil))
 		if got, err := c.inf.indexer.reader.deletedValue(held, 0, 0); err != nil || show(got) != test.want {
 			t.Errorf("after the end of %s: %s, %v, want %s", test.uid, show(got), err, test.want)
 		}

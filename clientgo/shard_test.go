@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // unsharded returns a config for a server that ignores shardSelector, as most servers do.
@@ -59,23 +60,17 @@ func TestShards(t *testing.T) {
 				for n := range 60 {
 					p, err := client.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("p", n)},
 						Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}, metav1.CreateOptions{})
-					if err != nil {
-						t.Fatal(err)
-					}
+					check.NoError(t, err)
 					if p.Labels = map[string]string{"v": "2"}; n%3 == 0 {
 						_, err = client.Update(t.Context(), p, metav1.UpdateOptions{})
 					} else if n%3 == 1 {
 						err = client.Delete(t.Context(), p.Name, metav1.DeleteOptions{})
 					}
-					if err != nil {
-						t.Fatal(err)
-					}
+					check.NoError(t, err)
 				}
 				want := map[string]string{}
 				all, err := kubernetes.NewForConfigOrDie(server.Config()).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				for i := range all.Items {
 					want[all.Items[i].Namespace+"/"+all.Items[i].Name] = all.Items[i].ResourceVersion
 				}

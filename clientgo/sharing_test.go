@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -25,12 +26,8 @@ func TestShareDecoded(t *testing.T) {
 			t.Helper()
 			var m wire.Meta
 			raw := marshal(t, p)
-			if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.Put(&m, raw); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, wire.ReadMeta(wire.Protobuf, raw, &m))
+			check.NoError(t, w.Put(&m, raw))
 			w.Flush()
 			o, ok := inf.store.Get(p.Namespace + "/" + p.Name)
 			if !ok {
@@ -41,9 +38,7 @@ func TestShareDecoded(t *testing.T) {
 		see := func(o *store.Object) *corev1.Pod {
 			t.Helper()
 			value, err := inf.indexer.reader.handlerValue(o, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			return value.(*corev1.Pod)
 		}
 		a, b := put(sim.Pod(0)), put(sim.Pod(1))
@@ -51,17 +46,11 @@ func TestShareDecoded(t *testing.T) {
 		for range 100 { // a new value is not shared immediately, and shared ones are in a sync.Pool
 			shared = shared || &see(a).Spec.Tolerations[0] == &see(b).Spec.Tolerations[0]
 		}
-		if shared != share {
-			t.Errorf("share %v: two pods share %v", share, shared)
-		}
+		check.Equal(t, shared, share, "share %v: two pods share", share)
 		changed := sim.Pod(0)
 		changed.ResourceVersion, changed.Status.Message = "999999999", "changed"
 		was, is, err := inf.indexer.reader.updateValues(a, put(changed), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if shared := &was.(*corev1.Pod).OwnerReferences[0] == &is.(*corev1.Pod).OwnerReferences[0]; shared != share {
-			t.Errorf("share %v: two versions share %v", share, shared)
-		}
+		check.NoError(t, err)
+		check.Equal(t, &was.(*corev1.Pod).OwnerReferences[0] == &is.(*corev1.Pod).OwnerReferences[0], share, "share %v: two versions share", share)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/weirproject/weir/internal/core/codec"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestTransformOnRelist checks that a relist transforms only objects whose bytes differ from those
@@ -73,26 +74,20 @@ func (l *relistedPod) list(t *testing.T, rebase bool, node string, wantCalls int
 	}}
 	raw := marshal(t, p)
 	var m wire.Meta
-	if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, wire.ReadMeta(wire.Protobuf, raw, &m))
 	var object any
 	if l.returned {
 		raw, object = nil, p
 	}
 	l.BeginReplace(rebase)
-	if err := l.Take(0, &m, raw, object); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, l.Take(0, &m, raw, object))
 	l.EndReplace("9")
 	o, ok := l.store.Get("d/a")
 	if !ok {
 		t.Fatal("the pod is gone")
 	}
 	held, err := o.Decoded()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if got := held.(*corev1.Pod).Spec.NodeName; got != node+"+" || l.calls != wantCalls || o.ResourceVersion() != "5" {
 		t.Errorf("%s: held %q at version %s after %d calls, want %d", node, got, o.ResourceVersion(), l.calls, wantCalls)
 	}
@@ -107,12 +102,8 @@ func TestOpaqueDeletion(t *testing.T) {
 		p.ResourceVersion = "opaque"
 		raw := marshal(t, p)
 		var m wire.Meta
-		if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Take(event, &m, raw, nil); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, wire.ReadMeta(wire.Protobuf, raw, &m))
+		check.NoError(t, l.Take(event, &m, raw, nil))
 		l.Flush()
 		if _, held := l.store.Get("d/a"); held != (event == wire.Added) {
 			t.Errorf("held %v after the event of type %v", held, event)
@@ -133,9 +124,7 @@ func TestListedEarlier(t *testing.T) {
 			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a", UID: "u", ResourceVersion: version}}
 			in.BeginReplace(false)
 			m := wire.Meta{Namespace: []byte("d"), Name: []byte("a"), UID: []byte("u"), ResourceVersion: []byte(version)}
-			if err := in.Take(event, &m, nil, p); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, in.Take(event, &m, nil, p))
 			in.EndReplace(end)
 			o, ok := s.Get("d/a")
 			if !ok {
@@ -162,9 +151,7 @@ func TestListedValueAfterRestore(t *testing.T) {
 		p.CreationTimestamp.Time = time.Unix(1, 5)
 		m := wire.Meta{Namespace: []byte(p.Namespace), Name: []byte(p.Name), UID: []byte(p.UID)}
 		in.BeginReplace(rebase)
-		if err := in.Take(0, &m, nil, p); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, in.Take(0, &m, nil, p))
 		in.EndReplace("9")
 		o, ok := s.Get("d/a")
 		if !ok {

@@ -20,6 +20,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestWaitForSyncContext checks that the wait for HasSynced returns the context's error and its
@@ -151,9 +152,7 @@ func TestHandlerSyncsAfterInformer(t *testing.T) {
 			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
 		}}, &corev1.Pod{}, 0, nil)
 		reg, err := inf.AddEventHandler(newRecorder())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		stop := run(t, inf)
 		synced(t, reg.HasSyncedChecker())
 		if !inf.HasSynced() {
@@ -181,12 +180,8 @@ func TestStopTakesTheRest(t *testing.T) {
 	inner := watch.NewFake()
 	w := watch.Filter(inner, func(e watch.Event) (watch.Event, bool) { return e, true })
 	body, err := newObjectWatch(t.Context(), w, expectedObject{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	inner.Add(pod("a", "1")) // the filter receives it and blocks in its send
-	if err := body.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, body.Close())
 	// goleak reports the filter's goroutine if it leaks.
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // slimPod is the type to which a transform reduces pods.
@@ -58,9 +59,7 @@ func TestTransform(t *testing.T) {
 		for maker, make := range bothConstructors {
 			t.Run(name+"/"+maker, func(t *testing.T) {
 				s := newRecordedInformer(t, make)
-				if err := s.informer.SetTransform(transform); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, s.informer.SetTransform(transform))
 				s.source.Add(pod("a", "1"))
 				s.start(t)
 				if err := s.informer.SetTransform(transform); err == nil {
@@ -98,7 +97,7 @@ func TestTransformCaptured(t *testing.T) {
 	cfg.ContentType = k8sruntime.ContentTypeProtobuf
 	inf := NewSharedIndexInformer(podsOf(cfg), &corev1.Pod{}, 0, nil).(*informer)
 	calls := 0
-	if err := inf.SetTransform(func(obj any) (any, error) {
+	check.NoError(t, inf.SetTransform(func(obj any) (any, error) {
 		calls++
 		p := obj.(*corev1.Pod)
 		if calls == 7 {
@@ -107,9 +106,7 @@ func TestTransformCaptured(t *testing.T) {
 		p.Spec.Tolerations[0].Key += "+" // in place: no other pod may share that slice
 		p.ManagedFields, p.Spec, p.Status = nil, corev1.PodSpec{NodeName: "transformed", Tolerations: p.Spec.Tolerations}, corev1.PodStatus{}
 		return p, nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	stop := run(t, inf)
 	synced(t, inf.HasSyncedChecker())
 	all := inf.GetStore().List()
@@ -150,7 +147,7 @@ func TestSlimmingTransform(t *testing.T) {
 		},
 	}, &corev1.Pod{}, 0)
 	var decoded []weak.Pointer[corev1.Pod]
-	if err := inf.SetTransform(func(obj any) (any, error) {
+	check.NoError(t, inf.SetTransform(func(obj any) (any, error) {
 		p := obj.(*corev1.Pod)
 		decoded = append(decoded, weak.Make(p))
 		return &corev1.Pod{
@@ -158,9 +155,7 @@ func TestSlimmingTransform(t *testing.T) {
 			Spec:       corev1.PodSpec{NodeName: p.Spec.NodeName},
 			Status:     corev1.PodStatus{StartTime: p.Status.StartTime},
 		}, nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	var mu sync.Mutex
 	times := map[string]*metav1.Time{}
 	handler, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
@@ -169,9 +164,7 @@ func TestSlimmingTransform(t *testing.T) {
 		defer mu.Unlock()
 		times[p.Namespace+"/"+p.Name] = p.Status.StartTime
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); inf.RunWithContext(ctx) }()

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // refusing is a transform that fails for pods whose label v is "bad".
@@ -36,9 +37,7 @@ func TestTransformErrorOnRelist(t *testing.T) {
 
 func transformErrorOnRelist(t *testing.T) {
 	s := newRecordedInformer(t, NewSharedIndexInformer)
-	if err := s.informer.SetTransform(refusing); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.informer.SetTransform(refusing))
 	for _, name := range []string{"a", "b", "c"} {
 		s.source.Add(pod(name, "1"))
 	}
@@ -97,9 +96,7 @@ func TestRefusedOnRelist(t *testing.T) {
 				p.ResourceVersion = version
 				raw := marshal(t, p)
 				var m wire.Meta
-				if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, wire.ReadMeta(wire.Protobuf, raw, &m))
 				if cut {
 					raw = append(raw, "\x2a\x01"...) // a truncated field
 				}
@@ -110,9 +107,7 @@ func TestRefusedOnRelist(t *testing.T) {
 				}
 				return sink.Take(0, &m, raw, nil)
 			}
-			if err := list(pod("a", "1"), "3", false, false); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, list(pod("a", "1"), "3", false, false))
 			bad := pod("a", "bad")
 			bad.UID = test.uid
 			if err := list(bad, test.version, test.restored, test.cut); err == nil {
@@ -122,9 +117,7 @@ func TestRefusedOnRelist(t *testing.T) {
 			if test.wantGone {
 				want = ""
 			}
-			if got := shown(c.inf.indexer.List()); got != want {
-				t.Errorf("holds %q, want %q", got, want)
-			}
+			check.Equal(t, shown(c.inf.indexer.List()), want, "holds")
 		})
 	}
 }
@@ -145,24 +138,20 @@ func TestHeldValueIsNotChanged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newRecordedInformer(t, NewSharedIndexInformer)
-			if err := s.informer.SetTransform(func(obj any) (any, error) {
+			check.NoError(t, s.informer.SetTransform(func(obj any) (any, error) {
 				p := obj.(*corev1.Pod)
 				if p.DeletionTimestamp != nil {
 					return nil, errors.New("it is being deleted")
 				}
 				return test.transformed(metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, ResourceVersion: p.ResourceVersion, Labels: p.Labels}), nil
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 			var added metav1.Object
 			gone := make(chan struct{})
 			second, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 				AddFunc:    func(obj any) { added = obj.(metav1.Object) },
 				DeleteFunc: func(any) { close(gone) },
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			s.source.Add(pod("a", "1"))
 			s.start(t)
 			synced(t, second.HasSyncedChecker())
@@ -175,9 +164,7 @@ func TestHeldValueIsNotChanged(t *testing.T) {
 			case <-time.After(waitTimeout):
 				t.Fatal("the second handler is not told of the end")
 			}
-			if got := added.GetResourceVersion(); got != "1" {
-				t.Errorf("what OnAdd got is at version %s now", got)
-			}
+			check.Equal(t, added.GetResourceVersion(), "1", "what OnAdd got is at version now")
 			s.stop()
 		})
 	}
@@ -206,14 +193,12 @@ func TestExcludedVersions(t *testing.T) {
 			}}
 			synctest.Test(t, func(t *testing.T) {
 				s := newRecordedInformer(t, NewSharedIndexInformer)
-				if err := s.informer.SetTransform(func(obj any) (any, error) {
+				check.NoError(t, s.informer.SetTransform(func(obj any) (any, error) {
 					if obj.(*corev1.Pod).Labels["v"] == "bad" {
 						return test.result()
 					}
 					return obj, nil
-				}); err != nil {
-					t.Fatal(err)
-				}
+				}))
 				s.source.Add(pod("a", "1"))
 				s.source.Add(pod("b", "bad"))
 				s.start(t)
@@ -228,9 +213,7 @@ func TestExcludedVersions(t *testing.T) {
 				s.source.Delete(pod("b", "bad"))
 				s.source.Delete(pod("a", "bad"))
 				s.calls.wait(t, "delete d/a@9 v=2")
-				if got, want := s.calls.sorted(), "add d/a@1 v=1 initial\ndelete d/a@9 v=2\nupdate d/a@1 v=1 -> d/a@7 v=2"; got != want {
-					t.Errorf("told:\n%s\nwant:\n%s", got, want)
-				}
+				check.Equal(t, s.calls.sorted(), "add d/a@1 v=1 initial\ndelete d/a@9 v=2\nupdate d/a@1 v=1 -> d/a@7 v=2", "told")
 				status := s.informer.(*informer).engine.Statuses()
 				if status[0].Skipped != test.skipped || (status[0].Err != nil) != (test.skipped > 0) {
 					t.Errorf("%d skipped, %v, want %d", status[0].Skipped, status[0].Err, test.skipped)

@@ -25,6 +25,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // logLines are the log lines of an informer.
@@ -63,9 +64,7 @@ func runLogged(t *testing.T, inf cache.SharedIndexInformer, client kubernetes.In
 	defer func() { cancel(); <-done }()
 	synced(t, inf.HasSyncedChecker())
 	made, err := client.CoreV1().ConfigMaps("one").Create(ctx, configMap("one", name, nil), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	calls.wait(t, "add "+show(made))
 	return log.uncaptured()
 }
@@ -109,14 +108,10 @@ func TestInformersWithoutAKind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			lines, captured := runLogged(t, test.informer, plain, "new-"+name), test.informer.(*informer).stats.BodyBytes.Load() > 0
-			if captured != (test.why == "") {
-				t.Errorf("captured: %v", captured)
-			}
+			check.Equal(t, captured, (test.why == ""), "captured")
 			switch said := strings.Join(lines, "\n"); {
 			case test.why == "" || test.why == "-":
-				if said != "" {
-					t.Errorf("logged %s", said)
-				}
+				check.Equal(t, said, "", "logged")
 			case len(lines) != 1 || !strings.Contains(said, test.why) || !strings.Contains(said, test.informer.(*informer).name):
 				t.Errorf("logged %s", said)
 			}

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // gadget is a custom resource whose spec may have fields that reflection cannot read, like protobuf
@@ -93,9 +95,7 @@ func testUnexportedFields[S any](t *testing.T, spec func(string) S) {
 			t.Parallel()
 			source := newFakeSource(t)
 			inf := make(gadgetsOf[S](t, source, gadgets), &gadget[S]{}, 0, cache.Indexers{})
-			if err := inf.SetTransform(func(obj any) (any, error) { return obj, nil }); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, inf.SetTransform(func(obj any) (any, error) { return obj, nil }))
 			tellOfGadgets(t, source, inf, spec, false)
 		})
 	}
@@ -133,9 +133,7 @@ func tellOfGadgets[S any](t *testing.T, source fakeSource, inf cache.SharedIndex
 	s.calls.wait(t, "delete d/a@5 v=3")
 	s.stop()
 	want := "add d/a@1 v=1 initial\nadd d/b@4 v=1\ndelete d/a@5 v=3\nupdate d/a@1 v=1 -> d/a@2 v=2\nupdate d/a@2 v=2 -> d/a@3 v=3"
-	if got := withoutUnchanged(s.calls.sorted()); got != want {
-		t.Errorf("told:\n%s\nwant:\n%s", got, want)
-	}
+	check.Equal(t, withoutUnchanged(s.calls.sorted()), want, "told")
 }
 
 func gadgetScheme[S any]() *runtime.Scheme {
@@ -156,9 +154,7 @@ func gadgetsOf[S any](t *testing.T, source fakeSource, gadgets *runtime.Scheme) 
 	cfg.APIPath, cfg.GroupVersion = "/apis", &widgetVersion
 	cfg.NegotiatedSerializer = serializer.NewCodecFactory(gadgets).WithoutConversion()
 	client, err := rest.RESTClientFor(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return cache.NewListWatchFromClient(client, "gadgets", "", fields.Everything())
 }
 

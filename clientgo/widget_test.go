@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // Widget is a custom resource as users declare it.
@@ -73,9 +75,7 @@ func widgetClient(t *testing.T, cfg *rest.Config) *rest.RESTClient {
 	cfg.APIPath, cfg.GroupVersion = "/apis", &widgetVersion
 	cfg.NegotiatedSerializer = serializer.NewCodecFactory(widgetScheme()).WithoutConversion()
 	client, err := rest.RESTClientFor(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return client
 }
 

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // widget is the internal type of widgets. Its name is their kind in lower case.
@@ -53,23 +55,19 @@ func internalWidgets(t *testing.T, cfg *rest.Config) *cache.ListWatch {
 	internal := schema.GroupVersion{Group: widgetVersion.Group, Version: runtime.APIVersionInternal}
 	known.AddKnownTypeWithName(internal.WithKind("Widget"), &widget{})
 	known.AddKnownTypeWithName(internal.WithKind("WidgetList"), &widgetList{})
-	if err := known.AddConversionFunc((*WidgetList)(nil), (*widgetList)(nil), func(a, b any, _ conversion.Scope) error {
+	check.NoError(t, known.AddConversionFunc((*WidgetList)(nil), (*widgetList)(nil), func(a, b any, _ conversion.Scope) error {
 		from, to := a.(*WidgetList), b.(*widgetList)
 		to.ListMeta = from.ListMeta
 		for _, w := range from.Items {
 			to.Items = append(to.Items, widget{ObjectMeta: w.ObjectMeta, Teeth: w.Spec.Teeth})
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	cfg = capturing(cfg)
 	cfg.APIPath, cfg.GroupVersion = "/apis", &widgetVersion
 	cfg.NegotiatedSerializer = serializer.NewCodecFactory(known)
 	client, err := rest.RESTClientFor(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	params := runtime.NewParameterCodec(known)
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

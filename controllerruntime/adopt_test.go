@@ -17,6 +17,7 @@ import (
 
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/controllerruntime"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // foreign is a program's own informer around client-go's.
@@ -55,9 +56,7 @@ func TestNewInformerOfTheProgram(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if err := clientgo.Err(inf.(toolscache.SharedIndexInformer)); err != nil {
 				t.Error(err)
 			}
@@ -83,9 +82,7 @@ func TestNewCacheLeavesAlone(t *testing.T) {
 		return toolscache.NewSharedIndexInformer(lw, example, resync, indexers)
 	}
 	c, err := controllerruntime.NewCache()(cfg, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	s.start(c)
 	if got := s.listed(c); len(got) != 1 || asked != 1 {
 		t.Errorf("%v, asked %d times", got, asked)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/controllerruntime"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -54,9 +55,7 @@ func BenchmarkGet(b *testing.B) {
 		i := 0
 		for b.Loop() {
 			var p corev1.Pod
-			if err := c.Get(ctx, keys[i%len(keys)], &p); err != nil {
-				b.Fatal(err)
-			}
+			check.NoError(b, c.Get(ctx, keys[i%len(keys)], &p))
 			i++
 		}
 	})
@@ -75,21 +74,13 @@ func benchmarkReads(b *testing.B, read func(context.Context, *testing.B, cache.C
 	}{{"clientgo", cache.New}, {"weir", controllerruntime.NewCache()}} {
 		b.Run(tc.name, func(b *testing.B) {
 			server, err := apiserver.New(apiserver.Options{Pods: benchPods})
-			if err != nil {
-				b.Fatal(err)
-			}
+			check.NoError(b, err)
 			defer server.Close()
-			if err := server.Start(); err != nil {
-				b.Fatal(err)
-			}
+			check.NoError(b, server.Start())
 			ctx, cancel := context.WithCancel(context.Background())
 			c, err := tc.newCache(server.Config(), cache.Options{})
-			if err != nil {
-				b.Fatal(err)
-			}
-			if err := c.IndexField(ctx, &corev1.Pod{}, "app", byApp); err != nil {
-				b.Fatal(err)
-			}
+			check.NoError(b, err)
+			check.NoError(b, c.IndexField(ctx, &corev1.Pod{}, "app", byApp))
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
@@ -104,9 +95,7 @@ func benchmarkReads(b *testing.B, read func(context.Context, *testing.B, cache.C
 			}
 			began := time.Now()
 			var warm corev1.PodList
-			if err := c.List(ctx, &warm, client.MatchingFields{"app": apps[0]}); err != nil {
-				b.Fatal(err)
-			}
+			check.NoError(b, c.List(ctx, &warm, client.MatchingFields{"app": apps[0]}))
 			first := time.Since(began)
 			read(ctx, b, c, apps, keys)
 			b.ReportMetric(heapMB(), "heap-MB")

@@ -21,6 +21,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/informertest"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestEnableWatchBookmarks checks that WATCHes request bookmarks unless the options of all kinds,
@@ -109,13 +110,9 @@ func TestListsWithoutBookmarks(t *testing.T) {
 func TestSyncWithoutBookmarks(t *testing.T) {
 	eachWithoutBookmarks(t, informertest.Honoured, func(s *setup, _ *informertest.Server, c cache.Cache) {
 		inf, err := c.GetInformer(s.ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		check.NoError(s.t, err)
 		time.Sleep(time.Hour)
-		if inf.HasSynced() != s.builder.ours {
-			s.t.Errorf("synced after an hour: %v", inf.HasSynced())
-		}
+		check.Equal(s.t, inf.HasSynced(), s.builder.ours, "synced after an hour")
 	})
 }
 
@@ -133,16 +130,12 @@ func eachWithoutBookmarks(t *testing.T, initial informertest.InitialEvents, test
 				server.SetInitialEvents(initial)
 				server.Put(pod("a", "1"))
 				scheme, mapper := runtime.NewScheme(), meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion})
-				if err := clientgoscheme.AddToScheme(scheme); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, clientgoscheme.AddToScheme(scheme))
 				mapper.Add(podKind, meta.RESTScopeNamespace)
 				c, err := b.newCache(server.Config(), cache.Options{
 					Scheme: scheme, Mapper: mapper, DefaultEnableWatchBookmarks: new(false), SyncPeriod: new(100 * time.Hour),
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				ctx, cancel := context.WithCancel(t.Context())
 				var running sync.WaitGroup
 				running.Go(func() {

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestDefaultFieldSelector checks that the default field selector takes effect.
@@ -89,9 +91,7 @@ func TestInformerForKind(t *testing.T) {
 		s.create(pod("a", "1"))
 		c := s.start(s.cache(cache.Options{}))
 		byKind, err := c.GetInformerForKind(s.ctx, podKind)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if byKind != s.informer(c, &corev1.Pod{}) {
 			t.Error("another informer than that of the object")
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/controllerruntime"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // spied is a ListerWatcher that counts the objects that controller-runtime's own client decodes:
@@ -94,12 +95,8 @@ func TestCaptured(t *testing.T) {
 			odd := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "core/v1", Kind: "Pod"}}
 			for _, o := range []client.Object{odd, untyped(podKind), metadataOf(podKind)} {
 				s.informer(c, o)
-				if err := c.Get(s.ctx, client.ObjectKey{Namespace: "b", Name: "1"}, o); err != nil {
-					t.Fatal(err)
-				}
-				if got := <-items; got != tc.items {
-					t.Errorf("%T: controller-runtime decoded %d objects, want %d", o, got, tc.items)
-				}
+				check.NoError(t, c.Get(s.ctx, client.ObjectKey{Namespace: "b", Name: "1"}, o))
+				check.Equal(t, <-items, tc.items, "%T: controller-runtime decoded objects", o)
 				if <-lists; len(lists) > 0 {
 					t.Errorf("%T: %d LISTs", o, 1+len(lists))
 				}

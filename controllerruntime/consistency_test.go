@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/controllerruntime"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // gatedInformer blocks the calls of all its handlers at an object, except those that the tests add
@@ -73,9 +74,7 @@ func TestReadYourWrites(t *testing.T) {
 				Scheme: s.scheme,
 				Cache:  &client.CacheOptions{Reader: c, EnableReadYourWritesConsistency: new(true)},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			recreated := configMap("again")
 			if err := consistent.Create(s.ctx, recreated); err != nil { // adds the handler
 				t.Fatal(err)
@@ -84,19 +83,13 @@ func TestReadYourWrites(t *testing.T) {
 			s.create(configMap("gate"))
 			<-g.held
 			passing := configMap("passing")
-			if err := consistent.Create(s.ctx, passing); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, consistent.Create(s.ctx, passing))
 			calls.waitFor("add initial=false a/passing")
 			for _, o := range []client.Object{passing, recreated} {
-				if err := consistent.Delete(s.ctx, o); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, consistent.Delete(s.ctx, o))
 			}
 			calls.waitFor("delete a/again")
-			if err := consistent.Create(s.ctx, configMap("again")); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, consistent.Create(s.ctx, configMap("again")))
 			calls.waitFor("add initial=false a/again")
 			close(g.release)
 			if err := consistent.Get(s.ctx, client.ObjectKeyFromObject(passing), &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {

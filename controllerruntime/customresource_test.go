@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weirproject/weir/controllerruntime"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // serveSorted lists n widgets with sorted keys, as kube-apiserver lists custom resources, and
@@ -112,22 +113,16 @@ func TestCustomResourcesAlone(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), deadline)
 			defer cancel()
 			c, err := controllerruntime.NewCache()(serveSorted(t, tc.n), cache.Options{Scheme: tc.scheme, Mapper: mapper})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			ended := make(chan error)
 			go func() { ended <- c.Start(ctx) }()
 			inf, err := c.GetInformer(ctx, tc.object)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			sharedInformer := inf.(toolscache.SharedIndexInformer)
 			if !toolscache.WaitFor(ctx, "", sharedInformer.HasSyncedChecker()) {
 				t.Fatal("not synced")
 			}
-			if n := len(sharedInformer.GetStore().List()); n != tc.n {
-				t.Errorf("%d objects, want %d", n, tc.n)
-			}
+			check.Equal(t, len(sharedInformer.GetStore().List()), tc.n, "objects")
 			if n := decodedGears.Load(); n > 0 {
 				t.Errorf("the client decoded %d objects", n)
 			}

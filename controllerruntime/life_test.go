@@ -20,6 +20,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/controllerruntime"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // sameLabels reports whether two objects share their labels' map, or its container.
@@ -41,12 +42,8 @@ func TestHandlers(t *testing.T) {
 			all = append(all, s.follow(s.informer(c, o)))
 		}
 		s.create(pod("a", "2"))
-		if err := s.client.Patch(s.ctx, pod("a", "1"), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"x":"y"}}}`))); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.client.Delete(s.ctx, pod("a", "2")); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, s.client.Patch(s.ctx, pod("a", "1"), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"x":"y"}}}`))))
+		check.NoError(t, s.client.Delete(s.ctx, pod("a", "2")))
 		for i, h := range all {
 			h.waitFor("add initial=true a/1")
 			h.waitFor("add initial=false a/2")
@@ -73,9 +70,7 @@ func TestRemoveInformer(t *testing.T) {
 			inf := s.informer(c, o)
 			calls := s.follow(inf)
 			calls.waitFor("add initial=true a/1")
-			if err := c.RemoveInformer(s.ctx, o); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, c.RemoveInformer(s.ctx, o))
 			s.poll(func() bool { return inf.IsStopped() })
 			if _, err := inf.AddEventHandler(toolscache.ResourceEventHandlerFuncs{}); err == nil {
 				t.Error("a stopped informer took a handler")
@@ -83,9 +78,7 @@ func TestRemoveInformer(t *testing.T) {
 			if err := c.RemoveInformer(s.ctx, o); err != nil {
 				t.Errorf("removed again: %v", err)
 			}
-			if err := c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, o.DeepCopyObject().(client.Object)); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, o.DeepCopyObject().(client.Object)))
 			next := s.informer(c, o)
 			if next == inf || next.IsStopped() {
 				t.Error("the informer that was removed came back")
@@ -103,9 +96,7 @@ func TestRemoveBeforeStart(t *testing.T) {
 		if _, err := c.GetInformer(s.ctx, &corev1.Pod{}, cache.BlockUntilSynced(false)); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.RemoveInformer(s.ctx, &corev1.Pod{}); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, c.RemoveInformer(s.ctx, &corev1.Pod{}))
 		var notStarted *cache.ErrCacheNotStarted
 		if err := c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, &corev1.Node{}); !errors.As(err, &notStarted) {
 			t.Error(err)
@@ -121,9 +112,7 @@ func TestMultiNamespaceRemove(t *testing.T) {
 		o := cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, "b": {}}}
 		first, second := s.start(s.cache(o)), s.start(s.cache(o))
 		inf := s.informer(first, &corev1.Pod{})
-		if err := first.RemoveInformer(s.ctx, &corev1.Pod{}); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, first.RemoveInformer(s.ctx, &corev1.Pod{}))
 		s.poll(inf.IsStopped)
 		for _, c := range []cache.Cache{first, second} {
 			if got := s.listed(c); len(got) != 2 {
@@ -188,18 +177,14 @@ func TestExampleIsNotKept(t *testing.T) {
 		s.create(newWidget("a", "1", "red"), newWidget("a", "2", "red"))
 		c := s.start(s.cache(cache.Options{}))
 		for _, o := range []client.Object{untyped(widgetKind), metadataOf(widgetKind), &widget{}} {
-			if err := c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, o); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, o))
 			o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{Version: "v9", Kind: "Other"})
 			o.SetName("other")
 		}
 		calls := s.follow(s.informer(c, metadataOf(widgetKind)))
 		s.create(newWidget("a", "3", "red"))
 		added := calls.waitFor("add initial=false a/3")
-		if kind := added.GetObjectKind().GroupVersionKind(); kind != widgetKind {
-			t.Errorf("a later object says it is a %v", kind)
-		}
+		check.Equal(t, added.GetObjectKind().GroupVersionKind(), widgetKind, "a later object says it is a")
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/controllerruntime"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestSelectors checks that the cache contains only the objects that ByObject and the defaults
@@ -73,9 +74,7 @@ func TestSelectorMoves(t *testing.T) {
 		calls := s.follow(s.informer(c, &corev1.Pod{}))
 		for _, tc := range []struct{ app, call string }{{"db", "delete a/1"}, {"web", "add initial=false a/1"}} {
 			patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"app":"`+tc.app+`"}}}`))
-			if err := s.client.Patch(s.ctx, pod("a", "1"), patch); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, s.client.Patch(s.ctx, pod("a", "1"), patch))
 			calls.waitFor(tc.call)
 			if got, want := len(s.listed(c)), 1; (got == want) != (tc.app == "web") {
 				t.Errorf("%d pods after %s", got, tc.call)
@@ -148,9 +147,7 @@ func TestDisableDeepCopy(t *testing.T) {
 		c := s.start(s.cache(cache.Options{ByObject: byPod(cache.ByObject{UnsafeDisableDeepCopy: new(true)})}))
 		var first, second corev1.Pod
 		for _, p := range []*corev1.Pod{&first, &second} {
-			if err := c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, p); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, p))
 		}
 		sharesMemory := &first.Spec.Containers[0] == &second.Spec.Containers[0]
 		if private := s.builder.name == "private"; sharesMemory == private {
@@ -191,9 +188,7 @@ func TestShard(t *testing.T) {
 		}
 		c := s.start(s.cache(cache.Options{}))
 		live := &corev1.PodList{}
-		if err := s.client.List(s.ctx, live); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, s.client.List(s.ctx, live))
 		var want []string
 		for _, p := range live.Items {
 			if upper := sharding.HashField(string(p.UID)) >= "8"; upper == (i == 1) {
@@ -234,11 +229,7 @@ func TestObjectOptions(t *testing.T) {
 		{"an unstructured pod", func() client.Object { return untyped(podKind) }, false},
 	} {
 		first, second := tc.object(), tc.object()
-		if err := errors.Join(c.Get(s.ctx, key, first), c.Get(s.ctx, key, second)); err != nil {
-			t.Fatal(err)
-		}
-		if got := sameLabels(first, second); got != tc.sharesMemory {
-			t.Errorf("%s: shared %v, want %v", tc.name, got, tc.sharesMemory)
-		}
+		check.NoError(t, errors.Join(c.Get(s.ctx, key, first), c.Get(s.ctx, key, second)))
+		check.Equal(t, sameLabels(first, second), tc.sharesMemory, "%s: shared", tc.name)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 var podKind = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
@@ -26,9 +28,7 @@ func TestGet(t *testing.T) {
 			if err := c.Get(s.ctx, key, o); err != nil {
 				t.Fatalf("%T: %v", o, err)
 			}
-			if o.GetObjectKind().GroupVersionKind() != podKind {
-				t.Errorf("%T says it is a %v", o, o.GetObjectKind().GroupVersionKind())
-			}
+			check.Equal(t, o.GetObjectKind().GroupVersionKind(), podKind, "%T says it is a", o)
 			if o.GetLabels()["app"] != "web" || o.GetUID() == "" || o.GetResourceVersion() == "" {
 				t.Errorf("%T has lost its metadata: %v", o, o)
 			}
@@ -43,9 +43,7 @@ func TestGet(t *testing.T) {
 		if err := c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "w"}, &w); err != nil || w.Spec.Color != "red" {
 			t.Errorf("widget %v, %v", w, err)
 		}
-		if w.GroupVersionKind() != widgetKind {
-			t.Errorf("a widget says it is a %v", w.GroupVersionKind())
-		}
+		check.Equal(t, w.GroupVersionKind(), widgetKind, "a widget says it is a")
 		for _, o := range []client.Object{&corev1.Pod{}, untyped(podKind), metadataOf(podKind), untyped(widgetKind)} {
 			if err := c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "none"}, o); !apierrors.IsNotFound(err) {
 				t.Errorf("Get of nothing: %v", err)
@@ -67,28 +65,20 @@ func TestCopies(t *testing.T) {
 			func() client.Object { return metadataOf(podKind) },
 		} {
 			first, second := newObject(), newObject()
-			if err := c.Get(s.ctx, key, first); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, c.Get(s.ctx, key, first))
 			first.SetLabels(map[string]string{"changed": "yes"})
 			first.GetAnnotations()
-			if err := c.Get(s.ctx, key, second); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, c.Get(s.ctx, key, second))
 			if second.GetLabels()["app"] != "web" {
 				t.Errorf("%T: what a reader changed shows to the next: %v", second, second.GetLabels())
 			}
 		}
 		var list corev1.PodList
-		if err := c.List(s.ctx, &list); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, c.List(s.ctx, &list))
 		list.Items[0].Labels["app"] = "changed"
 		list.Items[0].Spec.Containers[0].Image = "changed"
 		var copied corev1.PodList
-		if err := c.List(s.ctx, &copied); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, c.List(s.ctx, &copied))
 		if got := copied.Items[0]; got.Labels["app"] != "web" || got.Spec.Containers[0].Image != "i" {
 			t.Errorf("what a reader changed shows to the next: %v", got)
 		}
@@ -154,9 +144,7 @@ func TestOtherKinds(t *testing.T) {
 		var typed widgetList
 		loose, meta := untypedList(widgetKind), metadataListOf(widgetKind)
 		for _, l := range []client.ObjectList{&typed, loose, meta} {
-			if err := c.List(s.ctx, l, client.InNamespace("b")); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, c.List(s.ctx, l, client.InNamespace("b")))
 		}
 		if len(typed.Items) != 1 || len(loose.Items) != 1 || len(meta.Items) != 1 {
 			t.Fatalf("%v, %v, %v", typed.Items, loose.Items, meta.Items)

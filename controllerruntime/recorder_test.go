@@ -12,6 +12,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // recorder records a handler's calls and lets tests wait for them.
@@ -31,9 +33,7 @@ func (s *setup) follow(inf cache.Informer) *recorder {
 	s.t.Helper()
 	r := &recorder{t: s.t, ctx: s.ctx, changed: make(chan struct{}, 1), objects: map[string]client.Object{}}
 	registration, err := inf.AddEventHandler(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.NoError(s.t, err)
 	if !toolscache.WaitFor(s.ctx, "", registration.HasSyncedChecker()) {
 		s.t.Fatal("the handler did not sync")
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/controllerruntime"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/memserver"
 )
 
@@ -33,9 +34,7 @@ func TestNewInformerRestore(t *testing.T) {
 		run := func(newInformer func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer, resource string, example runtime.Object) toolscache.SharedIndexInformer {
 			inf := newInformer(toolscache.NewListWatchFromClient(from, resource, "", fields.Everything()), example, 0, nil)
 			// client-go's own handler waits for the clock outside of the bubble.
-			if err := inf.SetWatchErrorHandler(func(*toolscache.Reflector, error) {}); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, inf.SetWatchErrorHandler(func(*toolscache.Reflector, error) {}))
 			go inf.RunWithContext(ctx)
 			return inf
 		}
@@ -47,20 +46,12 @@ func TestNewInformerRestore(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		for inf, want := range map[toolscache.SharedIndexInformer]string{configMaps: "after", secrets: "after", elsewhere: "before"} {
 			o, _, err := inf.GetStore().GetByKey("n/o")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			m, err := meta.Accessor(o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := m.GetLabels()["state"]; got != want {
-				t.Errorf("%T is from %s the restore, want %s", o, got, want)
-			}
+			check.NoError(t, err)
+			check.Equal(t, m.GetLabels()["state"], want, "%T is from the restore", o)
 		}
-		if n := server.Lists("secrets"); n != 3 {
-			t.Errorf("%d lists of secrets, two of them at first", n)
-		}
+		check.Equal(t, server.Lists("secrets"), 3, "lists of secrets, two of them at first")
 		cancel()
 		synctest.Wait()
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/controllerruntime"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // deadline bounds every wait. It is generous because no test measures time.
@@ -88,29 +89,19 @@ func newSetup(t *testing.T, b cacheBuilder) *setup {
 	s := &setup{t: t, builder: b, faults: &apiserver.Faults{}, scheme: runtime.NewScheme()}
 	var err error
 	s.server, err = apiserver.New(apiserver.Options{AnyNamespace: true, Faults: s.faults, Resources: []apiserver.Resource{widgets}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { _ = s.server.Close() })
-	if err := s.server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.server.Start())
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	t.Cleanup(cancel)
 	s.ctx, s.cfg = ctx, s.server.Config()
-	if err := clientgoscheme.AddToScheme(s.scheme); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, clientgoscheme.AddToScheme(s.scheme))
 	addWidgets(s.scheme)
 	http, err := rest.HTTPClientFor(s.cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { utilnet.CloseIdleConnectionsFor(http.Transport) })
 	s.client, err = client.New(s.cfg, client.Options{HTTPClient: http, Scheme: s.scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return s
 }
 
@@ -119,9 +110,7 @@ func (s *setup) cache(o cache.Options) cache.Cache {
 	s.t.Helper()
 	o.Scheme = s.scheme
 	c, err := s.builder.newCache(s.cfg, o)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.NoError(s.t, err)
 	return c
 }
 
@@ -149,9 +138,7 @@ func (s *setup) start(c cache.Cache) cache.Cache {
 func (s *setup) create(objects ...client.Object) {
 	s.t.Helper()
 	for _, o := range objects {
-		if err := s.client.Create(s.ctx, o.DeepCopyObject().(client.Object)); err != nil {
-			s.t.Fatal(err)
-		}
+		check.NoError(s.t, s.client.Create(s.ctx, o.DeepCopyObject().(client.Object)))
 	}
 }
 
@@ -159,8 +146,6 @@ func (s *setup) create(objects ...client.Object) {
 func (s *setup) informer(c cache.Cache, o client.Object) cache.Informer {
 	s.t.Helper()
 	inf, err := c.GetInformer(s.ctx, o)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.NoError(s.t, err)
 	return inf
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/controllerruntime"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestUndecodableByField checks that one object that cannot be decoded makes no List fail, with a
@@ -24,9 +25,7 @@ func TestUndecodableByField(t *testing.T) {
 			bad.Object["spec"] = map[string]any{"color": int64(7)}
 			s.create(newWidget("a", "1", "red"), bad, newWidget("a", "2", "blue"), newWidget("b", "1", "red"))
 			c := s.cache(cache.Options{})
-			if err := c.IndexField(s.ctx, &widget{}, "spec.color", func(o client.Object) []string { return []string{o.(*widget).Spec.Color} }); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, c.IndexField(s.ctx, &widget{}, "spec.color", func(o client.Object) []string { return []string{o.(*widget).Spec.Color} }))
 			s.start(c)
 			calls := s.follow(s.informer(c, &widget{}))
 			red := client.MatchingFields{"spec.color": "red"}
@@ -36,13 +35,9 @@ func TestUndecodableByField(t *testing.T) {
 			if err := c.Get(s.ctx, client.ObjectKeyFromObject(bad), &widget{}); err == nil {
 				t.Error("an object that cannot be decoded was found")
 			}
-			if err := s.client.Get(s.ctx, client.ObjectKeyFromObject(bad), bad); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, s.client.Get(s.ctx, client.ObjectKeyFromObject(bad), bad))
 			bad.Object["spec"] = map[string]any{"color": "red"}
-			if err := s.client.Update(s.ctx, bad); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, s.client.Update(s.ctx, bad))
 			calls.waitFor("add initial=false a/bad")
 			s.lists(c, []string{"a/1", "a/bad", "b/1"}, red)
 		})

@@ -15,6 +15,7 @@ import (
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // dropIn returns functions that run a drop-in and wait until it has synced.
@@ -33,13 +34,9 @@ func dropIn(inf cache.SharedIndexInformer) (run, synced func(context.Context) er
 // an unknown scope if it sees no request.
 func TestDropInScope(t *testing.T) {
 	server, err := apiserver.New(apiserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { _ = server.Close() })
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, server.Start())
 	narrow := func(o *metav1.ListOptions) { o.LabelSelector, o.FieldSelector = "app=web", "metadata.name=a" }
 	for _, tc := range []struct {
 		name string
@@ -54,9 +51,7 @@ func TestDropInScope(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			factory, err := clientgo.NewSharedInformerFactory(server.Config(), 0, tc.opts...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			run, synced := dropIn(factory.Core().V1().Pods().Informer())
 			untilEnd(t, run, synced)
 			all := newReport(time.Now()).Informers
@@ -77,16 +72,12 @@ func TestHistoryOfSecretMetadata(t *testing.T) {
 	for name, begin := range map[string]func(*testing.T, *rest.Config) (run, synced func(context.Context) error){
 		"typed API": func(t *testing.T, cfg *rest.Config) (run, synced func(context.Context) error) {
 			inf, err := weir.NewInformer[*metav1.PartialObjectMetadata](cfg, weir.Options{Resource: resource})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			return inf.Run, inf.WaitForSync
 		},
 		"drop-in": func(t *testing.T, cfg *rest.Config) (run, synced func(context.Context) error) {
 			factory, err := clientgo.NewMetadataSharedInformerFactory(cfg, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			return dropIn(factory.ForResource(resource).Informer())
 		},
 	} {
@@ -94,9 +85,7 @@ func TestHistoryOfSecretMetadata(t *testing.T) {
 			l := newLooking(t)
 			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", Annotations: map[string]string{"k": secret}}}
 			s, err := l.client.CoreV1().Secrets("default").Create(t.Context(), s, metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			run, synced := begin(t, l.config)
 			untilEnd(t, run, synced)
 			if i := newReport(time.Now()).Informers[0]; i.APIVersion != "v1" || i.Kind != "" || i.Resource != "secrets" {

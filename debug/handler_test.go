@@ -18,6 +18,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -30,17 +31,11 @@ const secret = "hunter2"
 func mounted(t *testing.T) (url string) {
 	t.Helper()
 	server, err := apiserver.New(apiserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { _ = server.Close() })
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, server.Start())
 	client, err := kubernetes.NewForConfig(server.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "of-a-customer"}, StringData: map[string]string{"password": secret}, Data: map[string][]byte{"password": []byte(secret)}}
 	if _, err := client.CoreV1().Secrets("default").Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -57,13 +52,9 @@ func mounted(t *testing.T) (url string) {
 func run(t *testing.T, server *apiserver.Server) {
 	t.Helper()
 	inf, err := weir.NewInformer[*corev1.Secret](server.Config(), weir.Options{Name: "secrets <b>"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	r, err := inf.Handle(func(context.Context, weir.Event[*corev1.Secret]) {}, weir.HandlerOptions[*corev1.Secret]{Name: "look", Resync: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	untilEnd(t, inf.Run, r.WaitForSync)
 	untilWatching(t, inf)
 }
@@ -98,27 +89,19 @@ func within(t *testing.T, wait func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := wait(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, wait(ctx))
 }
 
 // get sends a request, and returns the answer and its body.
 func get(t *testing.T, method, url string) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return resp, string(body)
 }
 
@@ -193,26 +176,18 @@ func open(t *testing.T, url string) (status int, next func() report, end func())
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"stream", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	tr := &http.Transport{}
 	resp, err := tr.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	lines := bufio.NewReader(resp.Body)
 	next = func() (r report) {
 		t.Helper()
 		for {
 			line, err := lines.ReadString('\n')
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if data, ok := strings.CutPrefix(line, "data: "); ok {
-				if err := json.Unmarshal([]byte(data), &r); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, json.Unmarshal([]byte(data), &r))
 				return r
 			}
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/engine"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // looking is a server and an informer whose objects are observed.
@@ -36,17 +37,11 @@ type looking struct {
 func newLooking(t *testing.T) *looking {
 	t.Helper()
 	server, err := apiserver.New(apiserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { _ = server.Close() })
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, server.Start())
 	client, err := kubernetes.NewForConfig(server.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	web := httptest.NewServer(Handler())
 	t.Cleanup(web.Close)
 	return &looking{t, server.Config(), web.URL + "/", client}
@@ -57,9 +52,7 @@ func look[T weir.Object](t *testing.T, handler func(context.Context, weir.Event[
 	t.Helper()
 	l := newLooking(t)
 	inf, err := weir.NewInformer[T](l.config, weir.Options{Name: "looked at"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if _, err := inf.Handle(handler, weir.HandlerOptions[T]{Name: "h"}); err != nil {
 		t.Fatal(err)
 	}
@@ -78,14 +71,10 @@ func (l *looking) stream(key string) (next func(into any) string, end func()) {
 	l.t.Helper()
 	ctx, cancel := context.WithCancel(l.t.Context())
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.url+query("history/stream", key), nil)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	check.NoError(l.t, err)
 	tr := &http.Transport{DisableKeepAlives: true}
 	resp, err := tr.RoundTrip(req)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	check.NoError(l.t, err)
 	if resp.StatusCode != http.StatusOK {
 		l.t.Fatal(resp.Status)
 	}
@@ -94,13 +83,9 @@ func (l *looking) stream(key string) (next func(into any) string, end func()) {
 		l.t.Helper()
 		for {
 			line, err := lines.ReadString('\n')
-			if err != nil {
-				l.t.Fatal(err)
-			}
+			check.NoError(l.t, err)
 			if data, ok := strings.CutPrefix(line, "data: "); ok {
-				if err := json.Unmarshal([]byte(data), into); err != nil {
-					l.t.Fatal(err)
-				}
+				check.NoError(l.t, json.Unmarshal([]byte(data), into))
 				return data
 			}
 		}
@@ -129,16 +114,12 @@ func TestHistory(t *testing.T) {
 		t.Errorf("%+v", now)
 	}
 	p, err := pods.Create(t.Context(), pod(secret), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	p.Labels, p.Spec.Containers[0].Env[0].Value = map[string]string{"app": "web"}, secret+"!"
 	if p, err = pods.Update(t.Context(), p, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := pods.Delete(t.Context(), "a", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, pods.Delete(t.Context(), "a", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 	for _, want := range []change{
 		{Type: "ADDED"},
 		{Type: "MODIFIED", ResourceVersion: p.ResourceVersion, Lines: []string{"~ metadata.generation: 1 -> 2", "+ metadata.labels.app: web", "~ spec.containers[0].env[0].value: (hidden), differs"}},
@@ -160,9 +141,7 @@ func TestHistoryOfSecret(t *testing.T) {
 	l := look(t, func(context.Context, weir.Event[*corev1.Secret]) {})
 	secrets := l.client.CoreV1().Secrets("default")
 	s, err := secrets.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Data: map[string][]byte{"k": []byte(secret)}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	s.Data = map[string][]byte{"k": []byte(secret + "!"), "new": []byte(secret)}
 	l.expectUpdate(s, "~ data.k: (hidden), differs", "+ data.new: (hidden)")
 }
@@ -201,9 +180,7 @@ func TestHistoryBefore(t *testing.T) {
 	defer close(release)
 	maps := l.client.CoreV1().ConfigMaps("default")
 	m, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m"}, Data: map[string]string{"k": "0"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	<-seen // the handler is handling it, which keeps the log
 	const changes = maxChanges + 5
 	for i := range changes {
@@ -241,9 +218,7 @@ func (l *looking) expectNothingKept() {
 	l.t.Helper()
 	maps := l.client.CoreV1().ConfigMaps("default")
 	m, err := maps.Create(l.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m"}}, metav1.CreateOptions{})
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	check.NoError(l.t, err)
 	const changes, size = 20, 16 << 10
 	for range changes {
 		random := make([]byte, size)

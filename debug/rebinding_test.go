@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestRebinding: a web page whose name resolves to a loopback address can read nothing.
@@ -13,14 +15,10 @@ func TestRebinding(t *testing.T) {
 	for host, want := range map[string]int{"": http.StatusOK, "localhost": http.StatusOK, "evil.example": http.StatusForbidden} {
 		for _, path := range []string{"/", "/page.js", "/informers"} {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, web.URL+path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			r.Host = host
 			resp, err := http.DefaultTransport.RoundTrip(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if resp.Body.Close(); resp.StatusCode != want {
 				t.Errorf("%s of %q is %s", path, host, resp.Status)
 			}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/informertest"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestParametersAreRefused: like kube-apiserver's. The server is at 1003.
@@ -60,19 +61,13 @@ func get(t *testing.T, server *informertest.Server, query string) (int, metav1.L
 	t.Helper()
 	cfg := server.Config()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, cfg.Host+"/api/v1/pods?"+query, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	answer, err := cfg.Transport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer answer.Body.Close()
 	var list metav1.PartialObjectMetadataList
 	if answer.StatusCode == http.StatusOK && req.URL.Query().Get("watch") == "" {
-		if err := json.NewDecoder(answer.Body).Decode(&list); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, json.NewDecoder(answer.Body).Decode(&list))
 	}
 	return answer.StatusCode, list.ListMeta
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir/informertest"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func podNamed(name string) *corev1.Pod {
@@ -43,13 +44,9 @@ func TestWatchFromAhead(t *testing.T) {
 func watchFrom(t *testing.T, server *informertest.Server, rv string) watch.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(server.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	w, err := client.CoreV1().Pods("").Watch(t.Context(), metav1.ListOptions{ResourceVersion: rv, AllowWatchBookmarks: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return w
 }
 

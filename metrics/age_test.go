@@ -9,23 +9,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestAges: the ages are those of the informer's status, in seconds.
 func TestAges(t *testing.T) {
 	inf, err := weir.NewInformer[*corev1.Pod](serve(t).Config(), weir.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	start(t, func(ctx context.Context) { _ = inf.Run(ctx) })
 	wait(t, inf.WaitForSync)
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(NewCollector())
 	gauge := func(name string) (value float64) {
 		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		for _, f := range families {
 			if f.GetName() == prefix+name {
 				return f.GetMetric()[0].GetGauge().GetValue()

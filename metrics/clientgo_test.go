@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestClientGoNames: a registry accepts both collectors. The second one's metrics have client-go's
@@ -15,9 +17,7 @@ func TestClientGoNames(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(NewCollector(), NewClientGoCollector())
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	values := map[string]float64{}
 	for _, f := range families {
 		if !strings.HasPrefix(f.GetName(), "weir_") {
@@ -25,9 +25,7 @@ func TestClientGoNames(t *testing.T) {
 			for _, l := range f.GetMetric()[0].GetLabel() {
 				labels = append(labels, l.GetName()+"="+l.GetValue())
 			}
-			if got := strings.Join(labels, " "); got != "group= name=pods resource=pods version=v1" {
-				t.Errorf("%s: %s", f.GetName(), got)
-			}
+			check.Equal(t, strings.Join(labels, " "), "group= name=pods resource=pods version=v1", "%s", f.GetName())
 		}
 		values[f.GetName()] = f.GetMetric()[0].GetGauge().GetValue()
 	}
@@ -45,8 +43,6 @@ func TestClientGoNames(t *testing.T) {
 // TestGuessResource: names of resources are Kubernetes' own, or empty if the kind is unknown.
 func TestGuessResource(t *testing.T) {
 	for kind, want := range map[string]string{"Pod": "pods", "Endpoints": "endpoints", "NetworkPolicy": "networkpolicies", "Ingress": "ingresses", "": ""} {
-		if got := guessResource("", "v1", kind); got != want {
-			t.Errorf("%s is of %q, not %q", kind, got, want)
-		}
+		check.Equal(t, guessResource("", "v1", kind), want, "%s is of", kind)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/engine"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -34,13 +35,9 @@ func serve(t *testing.T, faults ...apiserver.Rule) *apiserver.Server {
 		opts.Faults.Add(f)
 	}
 	server, err := apiserver.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { _ = server.Close() })
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, server.Start())
 	return server
 }
 
@@ -64,13 +61,9 @@ func start(t *testing.T, run func(context.Context)) (stop func()) {
 func native(t *testing.T, server *apiserver.Server, name string) (stop func()) {
 	t.Helper()
 	inf, err := weir.NewInformer[*corev1.Pod](server.Config(), weir.Options{Name: name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	r, err := inf.Handle(func(context.Context, weir.Event[*corev1.Pod]) {}, weir.HandlerOptions[*corev1.Pod]{Name: "keys"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	stop = start(t, func(ctx context.Context) { _ = inf.Run(ctx) })
 	wait(t, r.WaitForSync)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -85,9 +78,7 @@ func wait(t *testing.T, until func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := until(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, until(ctx))
 }
 
 // compare checks that the named metrics equal want.
@@ -141,9 +132,7 @@ func TestNotHeard(t *testing.T) {
 			}
 		}
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	start(t, func(ctx context.Context) { _ = inf.Run(ctx) })
 	<-failed
 	compare(t, `
@@ -168,9 +157,7 @@ func TestRelists(t *testing.T) {
 			}
 		}
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	start(t, func(ctx context.Context) { _ = inf.Run(ctx) })
 	<-relisted
 	want := "# HELP weir_informer_relists_total Complete states got after the first.\n# TYPE weir_informer_relists_total counter\n"
@@ -192,9 +179,7 @@ func TestBounded(t *testing.T) {
 	cfg := rest.CopyConfig(server.Config())
 	cfg.QPS = -1
 	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	held := engine.Running()[0].Value
 	for i := range 100 {
 		name := fmt.Sprint("pod-", i)
@@ -213,9 +198,7 @@ func TestBounded(t *testing.T) {
 func TestLongestCall(t *testing.T) {
 	server := serve(t)
 	inf, err := weir.NewInformer[*corev1.Pod](server.Config(), weir.Options{Name: "pods"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	called := make(chan struct{})
 	if _, err := inf.Handle(func(ctx context.Context, _ weir.Event[*corev1.Pod]) {
 		close(called)
@@ -228,9 +211,7 @@ func TestLongestCall(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(NewCollector())
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	got := map[string]float64{}
 	for _, f := range families {
 		m := f.GetMetric()[0]
@@ -250,9 +231,7 @@ func TestRegistry(t *testing.T) {
 		native(t, server, odd)
 	}
 	r := prometheus.NewPedanticRegistry()
-	if err := r.Register(NewCollector()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, r.Register(NewCollector()))
 	if _, err := r.Gather(); err != nil {
 		t.Error(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestDocumented: docs/informer-metrics.md lists exactly the existing metrics, with their types and
@@ -19,9 +20,7 @@ func TestDocumented(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(NewCollector())
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, f := range families {
 		got := strings.ToLower(f.GetType().String())
 		for _, l := range f.GetMetric()[0].GetLabel() {
@@ -31,9 +30,7 @@ func TestDocumented(t *testing.T) {
 				got += " " + l.GetName()
 			}
 		}
-		if want[f.GetName()] != got {
-			t.Errorf("%s is %q, documented %q", f.GetName(), got, want[f.GetName()])
-		}
+		check.Equal(t, want[f.GetName()], got, "%s is %q, documented", f.GetName(), got)
 		delete(want, f.GetName())
 	}
 	for name := range want {
@@ -54,9 +51,7 @@ func documented(t *testing.T) map[string]string {
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return string(text)
 }
 

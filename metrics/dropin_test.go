@@ -10,19 +10,16 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func TestDropIn(t *testing.T) {
 	server := serve(t)
 	factory, err := clientgo.NewSharedInformerFactory(server.Config(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	inf := factory.Core().V1().Pods().Informer()
 	r, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	start(t, inf.RunWithContext)
 	wait(t, func(ctx context.Context) error {
 		if !cache.WaitForCacheSync(ctx.Done(), r.HasSynced) {
@@ -55,16 +52,12 @@ weir_informer_handler_events_total{group="",handler="cache.ResourceEventHandlerF
 func TestRemovedHandler(t *testing.T) {
 	server := serve(t)
 	factory, err := clientgo.NewSharedInformerFactory(server.Config(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	inf := factory.Core().V1().Pods().Informer()
 	var handlers []cache.ResourceEventHandlerRegistration
 	for range 2 {
 		r, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		handlers = append(handlers, r)
 	}
 	start(t, inf.RunWithContext)
@@ -81,9 +74,7 @@ weir_informer_handler_events_total{group="",handler="cache.ResourceEventHandlerF
 `
 	for n, r := range handlers {
 		compare(t, want, "handler_events_total")
-		if err := inf.RemoveEventHandler(r); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, inf.RemoveEventHandler(r))
 		if n == 1 {
 			compare(t, "", "handler_events_total")
 		}

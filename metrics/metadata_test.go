@@ -20,6 +20,7 @@ import (
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -28,15 +29,11 @@ import (
 func TestMetadata(t *testing.T) {
 	server := serve(t)
 	factory, err := clientgo.NewMetadataSharedInformerFactory(server.Config(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, resource := range []string{"configmaps", "secrets"} {
 		resource := corev1.SchemeGroupVersion.WithResource(resource)
 		inf, err := weir.NewInformer[*metav1.PartialObjectMetadata](server.Config(), weir.Options{Resource: resource})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		start(t, func(ctx context.Context) { _ = inf.Run(ctx) })
 		wait(t, inf.WaitForSync)
 		startDropIn(t, factory.ForResource(resource).Informer())
@@ -98,9 +95,7 @@ func ofDeployments(t *testing.T, server *apiserver.Server) cache.SharedIndexInfo
 	cfg := server.Config()
 	clientgo.Wrap(cfg)
 	client, err := metadata.NewForConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	deployments := client.Resource(appsv1.SchemeGroupVersion.WithResource("deployments"))
 	example := &metav1.PartialObjectMetadata{}
 	example.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))

@@ -17,26 +17,21 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/humanize"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // A change of nothing relevant is one line, and the number of printed changes is limited.
 func TestWriteDiff(t *testing.T) {
 	var out bytes.Buffer
 	writeDiff(&out, nil, 0, false)
-	if got, want := out.String(), "    nothing but the resourceVersion and managedFields\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	check.Equal(t, out.String(), "    nothing but the resourceVersion and managedFields\n")
 	out.Reset()
 	writeDiff(&out, []humanize.Change{{Sign: '+', Path: "a", New: true}, {Sign: '-', Path: "b", Old: strings.Repeat("x", 90)}}, 30, true)
 	want := "    \x1b[32m+ a: true\x1b[0m\n    \x1b[31m- b: xxxxxxxxxxxxxxxxxxxx…\x1b[0m\n"
-	if got := out.String(); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	check.Equal(t, out.String(), want)
 	out.Reset()
 	writeDiff(&out, []humanize.Change{{Sign: '+', Path: "a\x1b[2J", New: map[string]any{"b": "\u009b2J"}}}, 0, false)
-	if got, want := out.String(), "    + a?[2J: {\"b\":\"?2J\"}\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	check.Equal(t, out.String(), "    + a?[2J: {\"b\":\"?2J\"}\n")
 	out.Reset()
 	writeDiff(&out, make([]humanize.Change, maxDifferences+2), 0, false)
 	if got := out.String(); strings.Count(got, "\n") != maxDifferences+1 || !strings.HasSuffix(got, "    … and 2 more changes\n") {
@@ -68,13 +63,9 @@ func (l lineSignal) until(text string) string {
 func patch(t *testing.T, server *apiserver.Server, of schema.GroupVersionResource, namespace, name, merge string) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(server.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	_, err = client.Resource(of).Namespace(namespace).Patch(t.Context(), name, types.MergePatchType, []byte(merge), metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 }
 
 // The whole command prints a change on a server.
@@ -109,9 +100,7 @@ func TestDiffOfUnknownField(t *testing.T) {
 		Resources: []apiserver.Resource{{GroupVersionResource: leases, Kind: "Lease", Namespaced: true}},
 	})
 	client, err := dynamic.NewForConfig(server.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	lease := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{"name": "a"}}}
 	if _, err := client.Resource(leases).Namespace("shop").Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -148,9 +137,7 @@ func TestDiffOfUnknownField(t *testing.T) {
 func TestDiffOfSecret(t *testing.T) {
 	server := startPlain(t, apiserver.Options{})
 	client, err := kubernetes.NewForConfig(server.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	secrets := client.CoreV1().Secrets("shop")
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "key"}, Data: map[string][]byte{"pin": []byte("1234")}}
 	if _, err := secrets.Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
@@ -165,9 +152,7 @@ func TestDiffOfSecret(t *testing.T) {
 	}
 	out.until("MODIFIED")
 	for _, want := range []string{"    ~ data.pin: (hidden), differs", "    + data.puk: (hidden)"} {
-		if got := <-out.lines; got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		check.Equal(t, <-out.lines, want)
 	}
 	if err := end(); err != nil {
 		t.Error(err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/golden"
 	"github.com/weirproject/weir/measure/doctor"
 	"github.com/weirproject/weir/measure/doctor/cost"
@@ -62,9 +63,7 @@ func TestDoctorPage(t *testing.T) {
 	read := evidence.Counts{
 		Malformed: 3, Causes: map[string]int64{string(evidence.ErrCutOff): 1, string(evidence.ErrNoTime): 2}, TooLong: 1, Damaged: []string{hostile + ": unexpected EOF"}, Missing: []string{hostile + " was removed"},
 	}
-	if err := writePage(&out, aReport(), read, aModel, 10); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, writePage(&out, aReport(), read, aModel, 10))
 	checkPage(t, out.String())
 	golden.Check(t, "doctor.html", out.String())
 }
@@ -72,9 +71,7 @@ func TestDoctorPage(t *testing.T) {
 // TestDoctorText: what is printed on paper is as it was looked at.
 func TestDoctorText(t *testing.T) {
 	var out bytes.Buffer
-	if err := newPrescription(&out).print(aReport(), evidence.Counts{}, 10); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, newPrescription(&out).print(aReport(), evidence.Counts{}, 10))
 	if strings.ContainsAny(out.String(), "\x1b\u202e") {
 		t.Errorf("a name reaches the terminal:\n%q", &out)
 	}
@@ -84,9 +81,7 @@ func TestDoctorText(t *testing.T) {
 // TestEmptyPage: a report without anything is a page as well.
 func TestEmptyPage(t *testing.T) {
 	var out bytes.Buffer
-	if err := writePage(&out, &doctor.Report{Restart: &doctor.Restart{Starts: 1}}, evidence.Counts{}, aModel, 0); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, writePage(&out, &doctor.Report{Restart: &doctor.Restart{Starts: 1}}, evidence.Counts{}, aModel, 0))
 	checkPage(t, out.String())
 	if text := out.String(); !strings.Contains(text, "no client costs much more") || strings.Contains(text, "Where CPU is less") {
 		t.Error(text)
@@ -103,9 +98,7 @@ func TestLivePage(t *testing.T) {
 		},
 		Findings: []doctor.Finding{{Kind: doctor.FindingSlow, Resource: hostile, Text: hostile, Remedy: "read faster"}},
 	}, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	checkPage(t, out.String())
 	for _, want := range []string{"Time that LISTs took, in 1m0s", "<td>pods</td>", "read faster"} {
 		if !strings.Contains(out.String(), want) {
@@ -125,9 +118,7 @@ func checkPage(t *testing.T, text string) {
 			t.Errorf("the page has %q:\n%s", not, text)
 		}
 	}
-	if tag := loads.FindString(text); tag != "" {
-		t.Errorf("the page has %s", tag)
-	}
+	check.Equal(t, loads.FindString(text), "", "the page has")
 	if !strings.Contains(text, "default-src 'none'") {
 		t.Error("scripts of others are not ruled out")
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 var podResource = serverResource{
@@ -29,16 +30,10 @@ var podResource = serverResource{
 func synced[T weir.Object](t *testing.T, out *bytes.Buffer, output string) *changes[T] {
 	t.Helper()
 	server, err := apiserver.New(apiserver.Options{Pods: 3, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
+	check.NoError(t, server.Start())
 	inf, err := weir.NewInformer[T](server.Config(), weir.Options{Resource: podResource.GroupVersionResource})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- inf.Run(ctx) }()
@@ -49,15 +44,11 @@ func synced[T weir.Object](t *testing.T, out *bytes.Buffer, output string) *chan
 		}
 		server.Close()
 	})
-	if err := inf.WaitForSync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, inf.WaitForSync(t.Context()))
 	w := &watch{watchFlags: &watchFlags{output: output}, resource: podResource, err: out}
 	w.sheet = newSheet(out, w)
 	c, err := newChanges(w, inf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return c
 }
 
@@ -67,13 +58,9 @@ func TestText(t *testing.T) {
 	c := synced[*unstructured.Unstructured](t, &out, outputJSON)
 	for item := range c.inf.Snapshot().Items() {
 		text, err := c.text(item)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		var u unstructured.Unstructured
-		if err := json.Unmarshal(text, &u.Object); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, json.Unmarshal(text, &u.Object))
 		if u.GetKind() != "Pod" || u.GetAPIVersion() != "v1" || u.GetNamespace()+"/"+u.GetName() != item.Key() || u.Object["status"] == nil {
 			t.Errorf("%s is %s", item.Key(), text)
 		}
@@ -87,17 +74,13 @@ func TestPodOf(t *testing.T) {
 	untyped := synced[*unstructured.Unstructured](t, &out, outputWide)
 	for item := range typed.inf.Snapshot().Items() {
 		a, err := typed.more(item)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		other, ok := untyped.inf.Item(item.Key())
 		if !ok {
 			t.Fatalf("%s is missing", item.Key())
 		}
 		b, err := untyped.more(other)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if len(a) != len(podColumns)+len(wideColumns) || !slices.Equal(a, b) {
 			t.Errorf("%s: %q as protobuf, %q as JSON", item.Key(), a, b)
 		}
@@ -107,9 +90,7 @@ func TestPodOf(t *testing.T) {
 func TestPrintOnceNames(t *testing.T) {
 	var out bytes.Buffer
 	c := synced[*corev1.Pod](t, &out, outputName)
-	if err := c.printOnce(syncSummary{}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, c.printOnce(syncSummary{}))
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(lines) != 3 || !strings.HasPrefix(lines[0], "pod/") {
 		t.Errorf("got %q", lines)
@@ -123,12 +104,8 @@ func TestSyncSummary(t *testing.T) {
 	}, 1618 * time.Millisecond}
 	const want = "50,000 pods in sync after 1.62 s: 18.0 MB on the wire, 35.4 MB held (packed 31.0 MB, keys 4.40 MB, " +
 		"dictionary 20.5 KB), 1 request"
-	if got := s.String(); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-	if got := (syncSummary{resource: "nodes"}).String(); got != "0 nodes in sync after 0 ns: 0 B on the wire, 0 B held (nothing), 0 requests" {
-		t.Errorf("got %s", got)
-	}
+	check.Equal(t, s.String(), want)
+	check.Equal(t, (syncSummary{resource: "nodes"}).String(), "0 nodes in sync after 0 ns: 0 B on the wire, 0 B held (nothing), 0 requests")
 }
 
 func TestProgressLines(t *testing.T) {
@@ -164,9 +141,7 @@ func TestHopeless(t *testing.T) {
 		{weir.ErrExpired, 9, false},
 	} {
 		s := weir.Status{Err: fmt.Errorf("pods: %w", tc.err), Attempts: tc.attempts}
-		if got := hopeless(s); got != tc.want {
-			t.Errorf("%v after %d attempts: %t", tc.err, tc.attempts, got)
-		}
+		check.Equal(t, hopeless(s), tc.want, "%v after %d attempts", tc.err, tc.attempts)
 	}
 	skipped := fmt.Errorf("pods: %w", weir.ErrMalformed)
 	if hopeless(weir.Status{Err: skipped, Skipped: 1, SkippedErr: skipped}) {

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 var cog = map[string]any{
@@ -23,9 +25,7 @@ func TestFormat(t *testing.T) {
 		{`custom-columns=L:.metadata.labels.a\.b/c,NONE:.status.phase`, "d|<none>"},
 	} {
 		f, err := parseFormat(tc.output)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		for range 2 { // a path with a range can be evaluated only once
 			if f.output == outputCustomColumns {
 				cells, err := f.cells(cog)

@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/measure/doctor"
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
@@ -33,9 +34,7 @@ func metricsServer(t *testing.T, n int, status int) *metricsReader {
 	}))
 	t.Cleanup(server.Close)
 	m, err := newMetricsReader(&rest.Config{Host: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(m.close)
 	return m
 }
@@ -48,9 +47,7 @@ func TestLive(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%d servers: %v", n, err)
 		}
-		if got := r.Resources[0].Lists; got != float64(n) {
-			t.Errorf("%d servers: %v LISTs", n, got)
-		}
+		check.Equal(t, r.Resources[0].Lists, float64(n), "%d servers: LISTs", n)
 		var out strings.Builder
 		if err := newPrescription(&out).printLive(doctor.NewLive(r), 10); err != nil || !strings.Contains(out.String(), "Nothing stands out.") {
 			t.Errorf("%v:\n%s", err, &out)

@@ -27,6 +27,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/tools/command"
 	"github.com/weirproject/weir/internal/tools/embedded"
 )
@@ -61,13 +62,9 @@ func startPlain(t *testing.T, o apiserver.Options) *apiserver.Server {
 	t.Helper()
 	o.AnyNamespace = true
 	server, err := apiserver.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { server.Close() })
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, server.Start())
 	return server
 }
 
@@ -95,17 +92,13 @@ func startServer(t *testing.T, churn float64) *apiserver.Server {
 		Resources: []apiserver.Resource{{GroupVersionResource: widgets, Kind: "Widget", ShortNames: []string{"wd"}, Namespaced: true}},
 	})
 	client, err := dynamic.NewForConfig(server.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, name := range []string{"cog", "wheel"} {
 		_, err := client.Resource(widgets).Namespace("shop").Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "example.com/v1", "kind": "Widget",
 			"metadata": map[string]any{"name": name, "labels": map[string]any{"part": name}},
 		}}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 	}
 	return server
 }

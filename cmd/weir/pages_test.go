@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/golden"
 )
 
@@ -27,9 +28,7 @@ func TestPages(t *testing.T) {
 		}
 	}
 	entries, err := os.ReadDir(pagesDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, entry := range entries {
 		if !pages[entry.Name()] && !strings.HasPrefix(entry.Name(), "weir-bench-") {
 			t.Errorf("docs/commands/%s is the page of no command", entry.Name())

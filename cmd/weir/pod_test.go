@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // The container cells of a pod's row equal the API server's for kubectl.
@@ -59,8 +61,6 @@ func TestPodCells(t *testing.T) {
 			Status: corev1.PodStatus{InitContainerStatuses: tc.initStates, ContainerStatuses: tc.states, Conditions: tc.conditions},
 		}
 		cells := podCells(pod, true)
-		if got := strings.Join([]string{cells[1], cells[3]}, " "); got != tc.want {
-			t.Errorf("%s: %s, want %s", name, got, tc.want)
-		}
+		check.Equal(t, strings.Join([]string{cells[1], cells[3]}, " "), tc.want, "%s", name)
 	}
 }

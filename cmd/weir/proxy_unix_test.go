@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/tools/command"
 )
 
@@ -39,9 +40,7 @@ func TestProxyFromCheckout(t *testing.T) {
 	cmd := exec.CommandContext(ctx, linkPrograms(t), "proxy", "--listen=127.0.0.1:0")
 	cmd.Env = append(os.Environ(), withoutCluster(t)...)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }() // at the latest with ctx
 	var kubeconfig string
@@ -79,14 +78,10 @@ func TestProxyFromCheckout(t *testing.T) {
 func linkPrograms(t *testing.T) string {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	dir := t.TempDir()
 	for _, name := range []string{"weir", command.Serve.Name()} {
-		if err := os.Link(self, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, os.Link(self, filepath.Join(dir, name)))
 	}
 	return filepath.Join(dir, "weir")
 }
@@ -97,9 +92,7 @@ func withoutCluster(t *testing.T) []string {
 	env := []string{"HOME=" + t.TempDir(), "KUBECONFIG=", "KUBERNETES_SERVICE_HOST="}
 	names := []string{"GOPATH", "GOCACHE", "GOMODCACHE"}
 	out, err := exec.CommandContext(t.Context(), "go", append([]string{"env"}, names...)...).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for i, value := range strings.Split(strings.TrimSpace(string(out)), "\n") {
 		env = append(env, names[i]+"="+value)
 	}

@@ -6,6 +6,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 var served = []*metav1.APIResourceList{
@@ -110,8 +112,6 @@ func TestEditDistance(t *testing.T) {
 		{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"pods", "pods", 0}, {"pods", "podz", 1}, {"pdos", "pods", 1},
 		{"widgts", "widgets", 1}, {"nodes", "pods", 2},
 	} {
-		if got := editDistance(tc.a, tc.b); got != tc.want {
-			t.Errorf("%q → %q: %d, want %d", tc.a, tc.b, got, tc.want)
-		}
+		check.Equal(t, editDistance(tc.a, tc.b), tc.want, "%q → %q", tc.a, tc.b)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/tools/command"
 )
 
@@ -17,9 +18,7 @@ import (
 func TestServeWhoseProgramEnds(t *testing.T) {
 	program := filepath.Join(t.TempDir(), command.Serve.Name())
 	script := "#!/bin/sh\nread spec\necho '{\"URL\":\"http://127.0.0.1:1\"}'\necho gone >&2\n"
-	if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.WriteFile(program, []byte(script), 0o755))
 	t.Setenv("PATH", filepath.Dir(program))
 	t.Chdir(t.TempDir())
 	root := newRoot()

@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // maxSize is the maximum size of weir after go install, in bytes.
@@ -19,9 +21,7 @@ func TestSize(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	info, err := os.Stat(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if info.Size() > maxSize {
 		t.Errorf("weir has %d bytes, of %d at most", info.Size(), int(maxSize))
 	}

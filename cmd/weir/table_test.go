@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func TestTable(t *testing.T) {
@@ -58,13 +60,9 @@ ADDED  web-…
 			p := &table{out: &b, limit: tc.limit}
 			p.fit(tc.fit...)
 			for _, row := range tc.rows {
-				if err := p.row(row...); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, p.row(row...))
 			}
-			if got := "\n" + b.String(); got != tc.want {
-				t.Errorf("got %s\nwant %s", got, tc.want)
-			}
+			check.Equal(t, "\n"+b.String(), tc.want)
 		})
 	}
 }

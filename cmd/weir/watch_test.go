@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/tools/command"
 )
 
@@ -109,9 +110,7 @@ func TestFullDisk(t *testing.T) {
 		{"pods"}, {"pods,widgets"}, {"pods", "--diff"}, {"pods", "-o", "json"}, {"pods", "-o", "name"}, {"pods", "--once"},
 	} {
 		stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr")) // several goroutines write to it
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		root := newRoot()
 		root.SetArgs(append([]string{"watch", "-A", "-s", server.URL()}, args...))
@@ -121,9 +120,7 @@ func TestFullDisk(t *testing.T) {
 		cancel()
 		stderr.Close()
 		said, err := os.ReadFile(stderr.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if !errors.Is(ended, errFull) || strings.Contains(string(said), errFull.Error()) {
 			t.Errorf("%v: %v, after %s", args, ended, said)
 		}

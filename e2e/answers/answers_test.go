@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
@@ -103,9 +104,7 @@ func fill(t *testing.T, ctx context.Context, seed int64, names ...string) {
 	if _, err := shared.PutFuzzed(ctx, seed, kindsOf(served, names...)); err != nil {
 		t.Fatal(err)
 	}
-	if err := putCustom(ctx, seed, names...); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, putCustom(ctx, seed, names...))
 }
 
 // remove deletes an object of all resources.
@@ -114,9 +113,7 @@ func remove(t *testing.T, ctx context.Context, name string) {
 	if _, err := shared.DeleteFuzzed(ctx, kindsOf(served, name)); err != nil {
 		t.Fatal(err)
 	}
-	if err := deleteCustom(ctx, name); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, deleteCustom(ctx, name))
 }
 
 // newComparison starts a proxy that caches all resources.
@@ -129,17 +126,13 @@ func newComparison(t *testing.T, ctx context.Context) *comparison {
 		}
 	}
 	s, err := proxy.New(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.Start())
 	through := &rest.Config{Host: s.URL(), BearerToken: shared.Config().BearerToken, TLSClientConfig: rest.TLSClientConfig{CAData: s.CAData()}}
 	c := &comparison{ours: newSide(t, through), theirs: newSide(t, shared.Config()), faults: map[string]int{}}
 	testenv.Eventually(t, ctx, "the proxy is ready", func() bool {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -114,9 +115,7 @@ func (c *comparison) listed(t *testing.T, ctx context.Context, r *resource, name
 			t.Fatal(err)
 		}
 		at, ours, err := c.ours.versions(ctx, r.path()+"?resourceVersion=0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		version = at
 		for _, name := range []string{kept, changed, gone, made} {
 			if r.GroupVersionResource == definitions {

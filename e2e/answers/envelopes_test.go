@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // queries are LISTs of three existing objects.
@@ -59,13 +60,9 @@ func (c *comparison) pages(t *testing.T, ctx context.Context, r *resource, targe
 	_, limit, _ := strings.Cut(target, "&limit=")
 	for ours, theirs := target, target; ; n++ {
 		a, err := c.ours.ask(ctx, ours, accept, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		b, err := c.theirs.ask(ctx, theirs, accept, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if a.code != http.StatusOK || b.code != http.StatusOK || !a.cached {
 			t.Errorf("%s as %s: the proxy answers %d, from its cache: %v; kube-apiserver %d: %.200s", ours, accept, a.code, a.cached, b.code, b.parts[0])
 			return n
@@ -85,8 +82,6 @@ func (c *comparison) pages(t *testing.T, ctx context.Context, r *resource, targe
 func tokenOf(t *testing.T, a *answer) string {
 	t.Helper()
 	var list struct{ Metadata struct{ Continue string } }
-	if err := json.Unmarshal(a.parts[0], &list); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, json.Unmarshal(a.parts[0], &list))
 	return list.Metadata.Continue
 }

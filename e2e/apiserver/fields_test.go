@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/discovery"
 
 	"github.com/weirproject/weir/internal/serve/watchcache"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestFieldLabels asks both servers for objects of every kind by every field that a selector may
@@ -18,21 +19,15 @@ import (
 func TestFieldLabels(t *testing.T) {
 	ctx, _, ours, theirs := startBoth(t)
 	client, err := discovery.NewDiscoveryClientForConfigAndClient(ours.config, ours.client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	_, lists, err := client.ServerGroupsAndResourcesWithContext(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	lists = discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list", "watch"}}, lists)
 	labels := map[string]bool{"metadata.name": true, "metadata.namespace": true, "metadata.uid": true}
 	paths := map[string]bool{}
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		for _, r := range list.APIResources {
 			paths[resourcePath(gv, r.Name)] = true
 			for _, f := range watchcache.BuiltinFields(gv.WithKind(r.Kind)) {

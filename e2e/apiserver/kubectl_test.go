@@ -16,6 +16,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // manifest is what TestKubectl applies: twice, with another image, so that lists merge by their
@@ -33,14 +34,10 @@ func withoutEnums(text string) string { return enums.ReplaceAllString(text, "") 
 func TestKubectl(t *testing.T) {
 	ctx, things, ours, theirs := startBoth(t)
 	clients, err := cluster.BuildClients(ctx, cluster.LogToStderr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	dir := t.TempDir()
 	for image, file := range map[string]string{"first": "1.json", "second": "2.json"} {
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(strings.Replace(manifest, "IMAGE", image, 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(strings.Replace(manifest, "IMAGE", image, 1)), 0o600))
 	}
 	a, b := newKubectl(t, clients.Kubectl, ours.config), newKubectl(t, clients.Kubectl, theirs.config)
 	commands := [][]string{
@@ -82,9 +79,7 @@ func newKubectl(t *testing.T, path string, cfg *rest.Config) kubectl {
 	c.CurrentContext = "it"
 	dir := t.TempDir()
 	config := filepath.Join(dir, "kubeconfig")
-	if err := clientcmd.WriteToFile(*c, config); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, clientcmd.WriteToFile(*c, config))
 	return kubectl{path, config, dir}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/e2e/cluster"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -50,17 +51,13 @@ func startBoth(t *testing.T) (ctx context.Context, things schema.GroupVersion, o
 	ctx = shared.Begin(t, deadline)
 	things = schema.GroupVersion{Group: strings.ToLower(t.Name()) + ".weir.dev", Version: "v1"}
 	embedded, err := apiserver.New(apiserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() {
 		if err := embedded.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := embedded.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, embedded.Start())
 	ours, theirs = newServer(t, embedded.Config()), newServer(t, shared.Config())
 	for _, s := range []*server{ours, theirs} {
 		s.define(t, ctx, things.WithResource("widgets"), "Widget", "Namespaced")
@@ -138,21 +135,15 @@ func (a *answer) same(other *answer) bool {
 func (s *server) get(t *testing.T, ctx context.Context, path, accept string) *answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.config.Host+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if accept != "" {
 		req.Header.Set("Accept", accept)
 	}
 	resp, err := s.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	a := &answer{code: resp.StatusCode, text: string(body)}
 	if a.code != http.StatusOK {
 		return a

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // step is a write, and the fields of the answer in which both servers must agree. Both must agree
@@ -95,22 +97,16 @@ func TestWrites(t *testing.T) {
 func (s *server) do(t *testing.T, ctx context.Context, of step) (map[string]any, int) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, of.method, s.config.Host+of.path, strings.NewReader(of.body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	req.Header.Set("Content-Type", jsonType)
 	if of.method == http.MethodPatch {
 		req.Header.Set("Content-Type", "application/merge-patch+json")
 	}
 	resp, err := s.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var object map[string]any
 	if err := json.Unmarshal(text, &object); err != nil {
 		t.Fatalf("%s: %v: %s", of.name, err, text)

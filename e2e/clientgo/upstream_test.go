@@ -17,6 +17,7 @@ import (
 
 	// Imported so that no cached result is used after the package has changed.
 	_ "github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // internals are names of client-go's internals that the tests of its shared informers use. Tests
@@ -52,20 +53,14 @@ func TestUpstream(t *testing.T) {
 		text, tests := outsideTests(t, filepath.Join(upstream, file))
 		names = append(names, tests...)
 		replace[filepath.Join(dropIn, "upstream_"+file)] = filepath.Join(dir, file)
-		if err := os.WriteFile(filepath.Join(dir, file), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, os.WriteFile(filepath.Join(dir, file), text, 0o600))
 	}
 	if len(names) < 15 {
 		t.Errorf("only %d tests look from outside: %v", len(names), names)
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
+	check.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
 	args := []string{"test", "-json", "-vet=off", "-ldflags=-s -w", "-parallel", strconv.Itoa(len(names)),
 		"-overlay", filepath.Join(dir, "overlay.json"), "-run", "^(" + strings.Join(names, "|") + ")$", "."}
 	run := exec.CommandContext(t.Context(), "go", args...)
@@ -91,9 +86,7 @@ func TestUpstream(t *testing.T) {
 func withoutTests(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	replace := map[string]string{}
 	for _, file := range files {
 		if filepath.Base(file) != "export_test.go" {
@@ -107,9 +100,7 @@ func withoutTests(t *testing.T, dir string) map[string]string {
 func goList(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", append([]string{"list", "-f", "{{.Dir}}"}, args...)...).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return strings.TrimSpace(string(out))
 }
 
@@ -119,9 +110,7 @@ func outsideTests(t *testing.T, source string) (text []byte, names []string) {
 	t.Helper()
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, source, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	file.Name.Name = "clientgo_test"
 	dropInternals(file)
 	for _, d := range file.Decls {
@@ -141,9 +130,7 @@ func outsideTests(t *testing.T, source string) (text []byte, names []string) {
 	}
 	dropImports(file)
 	var b bytes.Buffer
-	if err := format.Node(&b, files, file); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, format.Node(&b, files, file))
 	code := b.String()
 	code = strings.ReplaceAll(code, ".(*sharedIndexInformer)", "")
 	code = strings.ReplaceAll(code, " NewSharedInformer(", " clientgo.NewTestInformer(")
@@ -212,9 +199,7 @@ func uses(f *ast.FuncDecl, names []string) (found bool) {
 func bodyOf(t *testing.T, code string) *ast.BlockStmt {
 	t.Helper()
 	e, err := parser.ParseExpr("func() { " + code + " }")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return e.(*ast.FuncLit).Body
 }
 

@@ -7,23 +7,21 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func TestHashSources(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	flags := []string{"-ldflags", "-s"}
 	hash := func() string {
 		t.Helper()
 		sum, err := hashSources(dir, flags)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		return sum
 	}
 	write("go.mod", "module a")
@@ -53,9 +51,7 @@ func TestHashSources(t *testing.T) {
 func TestLockFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	unlock, err := lockFile(t.Context(), path, func() { t.Error("waits for a free lock") })
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	waited := 0
@@ -64,9 +60,7 @@ func TestLockFile(t *testing.T) {
 	}
 	unlock()
 	unlock, err = lockFile(t.Context(), path, func() {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	unlock()
 }
 

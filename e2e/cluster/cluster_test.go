@@ -21,20 +21,17 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 func TestLoadAndList(t *testing.T) {
 	pods := podsim.New(500, 1)
-	if err := shared.LoadPods(t.Context(), pods); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, shared.LoadPods(t.Context(), pods))
 	client := admin(t, shared)
 	for _, resourceVersion := range []string{"", "0"} {
 		list, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{ResourceVersion: resourceVersion})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		versions, byNamespace := map[string]bool{}, map[string]int{}
 		for i := range list.Items {
 			versions[list.Items[i].ResourceVersion] = true
@@ -54,9 +51,7 @@ func TestLoadAndList(t *testing.T) {
 	}
 	// The server takes the pods for its own: it can change one.
 	pod, err := client.CoreV1().Pods(pods.Pod(7).Namespace).Get(t.Context(), pods.Pod(7).Name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	pod.Labels["changed"] = "yes"
 	if _, err := client.CoreV1().Pods(pod.Namespace).Update(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
 		t.Error(err)
@@ -65,9 +60,7 @@ func TestLoadAndList(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	version, err := admin(t, shared).Discovery().ServerVersion()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if version.GitVersion != "v1.37.2" || version.Major != "1" || version.Minor != "37" {
 		t.Errorf("the server says it is %s (%s.%s)", version.GitVersion, version.Major, version.Minor)
 	}
@@ -76,9 +69,7 @@ func TestVersion(t *testing.T) {
 func TestKillAndStartAPIServer(t *testing.T) {
 	client := admin(t, shared)
 	w, err := client.CoreV1().Namespaces().Watch(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer w.Stop()
 	shared.KillAPIServer()
 	if _, err := client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err == nil {
@@ -86,9 +77,7 @@ func TestKillAndStartAPIServer(t *testing.T) {
 	}
 	for range w.ResultChan() { // ends, or the test runs into its deadline
 	}
-	if err := shared.StartAPIServer(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, shared.StartAPIServer(t.Context()))
 	if err := shared.StartAPIServer(t.Context()); err == nil {
 		t.Error("a running API server can be started")
 	}
@@ -99,13 +88,9 @@ func TestKillAndStartAPIServer(t *testing.T) {
 
 func TestRBAC(t *testing.T) {
 	config, err := shared.ConfigFor(stranger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	list := func(ctx context.Context) error {
 		_, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
 		return err
@@ -118,17 +103,13 @@ func TestRBAC(t *testing.T) {
 	_, err = rbac.Roles("default").Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}},
 	}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	_, err = rbac.RoleBindings("default").Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: meta,
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: stranger}},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	err = wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
 		err := list(ctx)
 		if apierrors.IsForbidden(err) {
@@ -149,17 +130,11 @@ func TestRBAC(t *testing.T) {
 
 func TestWriteKubeconfig(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
-	if err := shared.WriteKubeconfig(path); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, shared.WriteKubeconfig(path))
 	config, err := clientcmd.BuildConfigFromFlags("", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if _, err := client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Error(err)
 	}
@@ -201,9 +176,7 @@ func TestWaitAndStop(t *testing.T) {
 	if err == nil && !strings.Contains(string(environ), "GOMEMLIMIT=2GiB") {
 		t.Error("the API server has no GOMEMLIMIT")
 	}
-	if err := syscall.Kill(c.etcd.pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, syscall.Kill(c.etcd.pid, syscall.SIGKILL))
 	if err := c.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "etcd exited (signal: killed)") {
 		t.Errorf("Wait after etcd has died: %v", err)
 	}
@@ -217,9 +190,7 @@ func TestWaitAndStop(t *testing.T) {
 		t.Errorf("stopping again: %v", err)
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, e := range entries {
 		if filepath.Ext(e.Name()) != ".log" {
 			t.Errorf("%s is left in addition to the logs", e.Name())
@@ -235,15 +206,9 @@ func TestWaitAndStop(t *testing.T) {
 func TestStopRemovesEverything(t *testing.T) {
 	c := start(t, Options{Pods: podsim.New(100, 1)})
 	list, err := admin(t, c).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{ResourceVersion: "0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(list.Items) != 100 {
-		t.Errorf("%d pods, want 100", len(list.Items))
-	}
-	if err := c.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
+	check.Equal(t, len(list.Items), 100, "pods")
+	check.NoError(t, c.Stop())
 	if _, err := os.Stat(c.dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the directory is left: %v", err)
 	}

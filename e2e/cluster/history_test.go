@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -33,9 +34,7 @@ func watchFrom(ctx context.Context, t *testing.T, client kubernetes.Interface, r
 func newest(t *testing.T, client kubernetes.Interface) string {
 	t.Helper()
 	list, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{Limit: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return list.ResourceVersion
 }
 
@@ -53,9 +52,7 @@ func createPod(t *testing.T, client kubernetes.Interface, name string) {
 func waitForDefault(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
 	w, err := client.CoreV1().Namespaces().Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=default"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer w.Stop()
 	select {
 	case <-w.ResultChan():
@@ -84,9 +81,7 @@ func TestRestartForgets(t *testing.T) {
 	old := newest(t, client)
 	createPod(t, client, "before-restart")
 	shared.KillAPIServer()
-	if err := shared.StartAPIServer(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, shared.StartAPIServer(t.Context()))
 	if err := watchFrom(t.Context(), t, client, old); !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
 		t.Errorf("a WATCH from before the watch cache was filled: %v, want 410", err)
 	}
@@ -97,9 +92,7 @@ func TestExpire(t *testing.T) {
 	waitForDefault(t, client)
 	createPod(t, client, "before-expire")
 	old := newest(t, client)
-	if err := shared.Expire(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, shared.Expire(t.Context()))
 	if err := watchFrom(t.Context(), t, client, old); !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
 		t.Errorf("a WATCH from the newest resourceVersion before Expire: %v, want 410", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/populations"
 )
@@ -14,14 +15,10 @@ import (
 // TestKinds checks that a kube-apiserver has the objects of every kind that were put into etcd.
 func TestKinds(t *testing.T) {
 	p, err := populations.New(podsim.Mixed, 40, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	c := start(t, Options{Pods: p.Pods, Kinds: p.Kinds[1:]})
 	client, err := dynamic.NewForConfig(c.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for k := range p.Kinds {
 		kind := &p.Kinds[k]
 		list, err := client.Resource(kind.GroupVersionResource).List(t.Context(), metav1.ListOptions{})

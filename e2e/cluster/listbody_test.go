@@ -1,6 +1,10 @@
 package cluster
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
+)
 
 func TestComparable(t *testing.T) {
 	const item = `{"metadata":{"resourceVersion":"7"}}`
@@ -10,8 +14,6 @@ func TestComparable(t *testing.T) {
 		`{"metadata":{"resourceVersion": "7"},"items":null}`:                                          `{"metadata":{"resourceVersion": "R"},"items":null}`,
 		item: item,
 	} {
-		if got := string(ComparableList([]byte(body))); got != want {
-			t.Errorf("%s: %s, want %s", body, got, want)
-		}
+		check.Equal(t, string(ComparableList([]byte(body))), want, "%s", body)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // shared is the cluster that most tests use. Its authorization mode is RBAC; the admin may do
@@ -57,9 +59,7 @@ func startAndHang() {
 func admin(t *testing.T, c *Cluster) kubernetes.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(c.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return client
 }
 
@@ -67,9 +67,7 @@ func admin(t *testing.T, c *Cluster) kubernetes.Interface {
 func start(t *testing.T, options Options) *Cluster {
 	t.Helper()
 	c, err := Start(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log("the servers' logs are in", c.KeepLogs())

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func TestServersDieWithParent(t *testing.T) {
@@ -24,12 +26,8 @@ func TestServersDieWithParent(t *testing.T) {
 	cmd.Env = append(os.Environ(), childVariable+"=1")
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
+	check.NoError(t, cmd.Start())
 	var c child
 	decodeErr := json.NewDecoder(stdout).Decode(&c)
 	if err := cmd.Process.Kill(); err != nil {
@@ -37,9 +35,7 @@ func TestServersDieWithParent(t *testing.T) {
 	}
 	// It was killed, which Wait reports.
 	_ = cmd.Wait()
-	if decodeErr != nil {
-		t.Fatal(decodeErr)
-	}
+	check.NoError(t, decodeErr)
 	defer os.RemoveAll(c.Dir)
 	for _, pid := range c.PIDs {
 		err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
@@ -55,16 +51,12 @@ func TestServersDieWithParent(t *testing.T) {
 // exited meanwhile is not waited for.
 func TestPausedProcessHasStopped(t *testing.T) {
 	p, err := startProcess("/bin/sh", []string{"-c", "while :; do :; done"}, nil, filepath.Join(t.TempDir(), "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer p.kill()
 	for i := range 200 {
 		p.pause()
 		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if state := raw[bytes.LastIndexByte(raw, ')')+2]; state != 'T' {
 			t.Fatalf("pause %d: state %c", i, state)
 		}

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestServersAndBackup: two API servers serve one etcd, each can be paused and killed, and both
@@ -18,15 +20,11 @@ import (
 func TestServersAndBackup(t *testing.T) {
 	c := start(t, Options{})
 	second, err := c.AddAPIServer(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var maps [2]typedcorev1.ConfigMapInterface
 	for i, s := range c.APIServers() {
 		client, err := kubernetes.NewForConfig(s.Config())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		maps[i] = client.CoreV1().ConfigMaps("default")
 	}
 	create := func(ctx context.Context, at int, name string) (int, error) {
@@ -38,26 +36,20 @@ func TestServersAndBackup(t *testing.T) {
 		return rv, err
 	}
 	kept, err := create(t.Context(), 0, "kept")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if _, err := maps[1].Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
 		t.Errorf("the second server: %v", err)
 	}
 
 	pauseAndResume(t, second, maps[1], maps[0])
-	if err := c.Backup(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, c.Backup(t.Context()))
 	var lost int
 	for lost == 0 { // etcd has just come back
 		if lost, err = create(t.Context(), 1, "lost"); err != nil && !apierrors.IsServerTimeout(err) && !apierrors.IsInternalError(err) {
 			t.Fatal(err)
 		}
 	}
-	if err := c.Restore(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, c.Restore(t.Context()))
 	for i := range maps {
 		if _, err := maps[i].Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
 			t.Errorf("server %d: %v", i, err)

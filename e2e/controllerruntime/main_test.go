@@ -20,6 +20,7 @@ import (
 
 	ours "github.com/weirproject/weir/controllerruntime"
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -102,9 +103,7 @@ func (s *stage) config() *rest.Config {
 func (s *stage) create(objects ...client.Object) {
 	s.t.Helper()
 	for _, o := range objects {
-		if err := s.direct.Create(s.ctx, o); err != nil {
-			s.t.Fatal(err)
-		}
+		check.NoError(s.t, s.direct.Create(s.ctx, o))
 	}
 }
 

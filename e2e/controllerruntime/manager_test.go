@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -42,15 +43,9 @@ func (s *stage) manager(election bool) *member {
 		LeaderElectionReleaseOnCancel: true,
 		RetryPeriod:                   new(200 * time.Millisecond),
 	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := (&rosters{mgr.GetClient(), s.namespace}).setUp(s.ctx, mgr); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := (&checks{mgr.GetClient(), s.namespace}).setUp(mgr); err != nil {
-		s.t.Fatal(err)
-	}
+	check.NoError(s.t, err)
+	check.NoError(s.t, (&rosters{mgr.GetClient(), s.namespace}).setUp(s.ctx, mgr))
+	check.NoError(s.t, (&checks{mgr.GetClient(), s.namespace}).setUp(mgr))
 	ctx, cancel := context.WithCancel(s.ctx)
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -133,9 +128,7 @@ func byKey(t *testing.T, list client.ObjectList) map[client.ObjectKey]client.Obj
 		out[client.ObjectKeyFromObject(object)] = object
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return out
 }
 
@@ -192,9 +185,7 @@ func TestServerRestart(t *testing.T) {
 		s.create(s.pod("web-0", "web"), s.pod("web-1", "web"))
 		s.rosters(map[string]string{"web": "web-0 web-1"})
 		shared.KillAPIServer()
-		if err := shared.StartAPIServer(s.ctx); err != nil {
-			s.t.Fatal(err)
-		}
+		check.NoError(s.t, shared.StartAPIServer(s.ctx))
 		s.remove(s.pod("web-0", "web"))
 		s.create(s.pod("web-2", "web"), s.pod("db-0", "db"))
 		s.rosters(map[string]string{"web": "web-1 web-2", "db": "db-0"})
@@ -216,12 +207,8 @@ func TestRemoveInformer(t *testing.T) {
 				return m.GetClient().Get(s.ctx, key, &corev1.Secret{})
 			})
 			inf, err := m.GetCache().GetInformer(s.ctx, &corev1.Secret{})
-			if err != nil {
-				s.t.Fatal(err)
-			}
-			if err := m.GetCache().RemoveInformer(s.ctx, &corev1.Secret{}); err != nil {
-				s.t.Fatal(err)
-			}
+			check.NoError(s.t, err)
+			check.NoError(s.t, m.GetCache().RemoveInformer(s.ctx, &corev1.Secret{}))
 			testenv.Eventually(s.t, s.ctx, "the informer is stopped", inf.IsStopped)
 		}
 	})

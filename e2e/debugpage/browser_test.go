@@ -20,6 +20,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -61,16 +62,12 @@ func open(t *testing.T, in context.Context, address string, width, height int64,
 	ctx, cancel := chromedp.NewContext(in)
 	t.Cleanup(cancel)
 	p := &tab{t: t, ctx: ctx, close: cancel}
-	if err := chromedp.Listen(ctx, p.note); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, chromedp.Listen(ctx, p.note))
 	for _, enable := range []func() error{
 		func() error { _, err := chromedp.Call(ctx, network.Enable, network.EnableParams{}); return err },
 		func() error { _, err := chromedp.Call(ctx, cdplog.Enable, cdp.Empty{}); return err },
 	} {
-		if err := enable(); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, enable())
 	}
 	emulation := []chromedp.EmulateViewportOption{}
 	if phone {
@@ -99,9 +96,7 @@ func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
-	if err := chromedp.Do(ctx, actions...); err != nil {
-		p.t.Fatal(err)
-	}
+	check.NoError(p.t, chromedp.Do(ctx, actions...))
 }
 
 // script evaluates JavaScript for its side effects.
@@ -146,9 +141,7 @@ func (p *tab) says(element string, texts ...string) {
 func (p *tab) well(address string) {
 	p.t.Helper()
 	own, err := url.Parse(address)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	check.NoError(p.t, err)
 	if wide := value[[]int](p, "[document.documentElement.scrollWidth, innerWidth]"); wide[0] > wide[1] {
 		p.t.Errorf("it is %d wide in a window of %d", wide[0], wide[1])
 	}
@@ -176,9 +169,7 @@ func (p *tab) draw() {
 func (p *tab) shoot(name string) {
 	p.t.Helper()
 	raw, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	check.NoError(p.t, err)
 	picture, err := png.DecodeConfig(bytes.NewReader(raw))
 	if err != nil || picture.Width < 300 {
 		p.t.Errorf("%s: %+v %v", name, picture, err)
@@ -186,9 +177,7 @@ func (p *tab) shoot(name string) {
 	if *screenshots == "" {
 		return
 	}
-	if err := os.WriteFile(filepath.Join(*screenshots, name), raw, 0o644); err != nil {
-		p.t.Fatal(err)
-	}
+	check.NoError(p.t, os.WriteFile(filepath.Join(*screenshots, name), raw, 0o644))
 }
 
 // section is the element of an informer or a resource.

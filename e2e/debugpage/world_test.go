@@ -23,6 +23,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/debug"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
@@ -45,13 +46,9 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	server, err := apiserver.New(apiserver.Options{Pods: 2000, Seed: 1, Churn: 50})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { _ = server.Close() })
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, server.Start())
 	cfg := rest.CopyConfig(server.Config())
 	cfg.QPS = -1
 	w := &world{t: t, open: map[string]int{}}
@@ -123,9 +120,7 @@ func (w *world) informers(cfg *rest.Config) {
 	})
 	start(w, &rest.Config{Host: "http://127.0.0.1:1"}, "lost", "never", 0, func(context.Context, weir.Event[*corev1.Node]) {})
 	factory, err := clientgo.NewSharedInformerFactory(cfg, 0)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.NoError(w.t, err)
 	dropIn := factory.Core().V1().Pods().Informer()
 	if _, err := dropIn.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {}}); err != nil {
 		w.t.Fatal(err)
@@ -136,9 +131,7 @@ func (w *world) informers(cfg *rest.Config) {
 // start starts an informer with a handler.
 func start[T weir.Object](w *world, cfg *rest.Config, name, handler string, resync time.Duration, handle func(context.Context, weir.Event[T])) {
 	inf, err := weir.NewInformer[T](cfg, weir.Options{Name: name})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.NoError(w.t, err)
 	if _, err := inf.Handle(handle, weir.HandlerOptions[T]{Name: handler, Resync: resync}); err != nil {
 		w.t.Fatal(err)
 	}
@@ -153,13 +146,9 @@ func (w *world) serveProxy(server http.Handler) {
 	w.proxy, err = proxy.New(w.t.Context(), proxy.Options{
 		Upstream: &rest.Config{Host: upstream.URL}, Resources: []string{"pods", "configmaps"}, Authentication: proxy.Authentication{SkipLookup: true},
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.NoError(w.t, err)
 	w.t.Cleanup(func() { _ = w.proxy.Close() })
-	if err := w.proxy.Start(); err != nil {
-		w.t.Fatal(err)
-	}
+	check.NoError(w.t, w.proxy.Start())
 	w.held() // otherwise the first requests are forwarded
 	for user, agent := range map[string]string{"jane": "kubelet/v1.37", "joan": "controller/2"} {
 		cfg := &rest.Config{Host: w.proxy.URL(), BearerToken: user, UserAgent: agent, TLSClientConfig: rest.TLSClientConfig{CAData: w.proxy.CAData()}}

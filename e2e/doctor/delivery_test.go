@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/measure/doctor"
 	"github.com/weirproject/weir/measure/doctor/evidence"
@@ -38,9 +39,7 @@ func TestDelivery(t *testing.T) {
 	dir := t.TempDir()
 	log, sent := filepath.Join(dir, "audit.log"), filepath.Join(dir, "sent.json")
 	out, err := os.Create(sent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var mu sync.Mutex
 	sink := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		mu.Lock()
@@ -56,18 +55,14 @@ func TestDelivery(t *testing.T) {
 			"resources: [{resources: [pods]}], verbs: [list]}, {level: Metadata}]\n",
 		config: fmt.Sprintf(webhook, sink.URL),
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	c, err := cluster.Start(ctx, cluster.Options{
 		APIServerArgs: []string{"--audit-log-path=" + log, "--audit-policy-file=" + rules, "--audit-webhook-config-file=" + config,
 			"--audit-webhook-mode=blocking"},
 		Pods: podsim.New(deliveredPods, 1), Logf: t.Logf,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	s := script{t, ctx, c}
 	as := s.config("poller")
 	as.Impersonate = rest.ImpersonationConfig{UserName: "jane", Groups: []string{"system:masters"}}
@@ -94,9 +89,7 @@ func delivered(t *testing.T, path string) {
 		t.Fatalf("%s is too small: %v", path, err)
 	}
 	logs, err := evidence.NewMerge(t.Context(), []string{path}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer logs.Close()
 	d := doctor.New(doctor.Options{})
 	for err == nil {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/measure/doctor"
 	"github.com/weirproject/weir/measure/doctor/evidence"
@@ -38,17 +39,13 @@ func TestDoctor(t *testing.T) {
 	defer cancel()
 	dir := t.TempDir()
 	log, rules := filepath.Join(dir, "audit.log"), filepath.Join(dir, "policy.yaml")
-	if err := os.WriteFile(rules, []byte(policy), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.WriteFile(rules, []byte(policy), 0o600))
 	c, err := cluster.Start(ctx, cluster.Options{
 		APIServerArgs: []string{"--audit-log-path=" + log, "--audit-policy-file=" + rules},
 		Pods:          podsim.New(100, 1),
 		Logf:          t.Logf,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer c.Stop()
 	s := script{t, ctx, c}
 	s.poll(120)
@@ -98,9 +95,7 @@ func (s *script) client(name string) kubernetes.Interface {
 
 func (s *script) fatal(err error) {
 	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.NoError(s.t, err)
 }
 
 // poll LISTs all pods again and again.
@@ -162,9 +157,7 @@ func (s *script) counted(r *doctor.Report) {
 		lists[name] += c.Lists
 	}
 	for name, want := range map[string]int64{"poller": 120, "seeker": 1000, "relister": 30, "person": 5} {
-		if lists[name] != want {
-			s.t.Errorf("%s made %d LISTs, counted %d", name, want, lists[name])
-		}
+		check.Equal(s.t, lists[name], want, "%s made %d LISTs, counted", name, want)
 	}
 }
 
@@ -172,9 +165,7 @@ func (s *script) counted(r *doctor.Report) {
 func examine(t *testing.T, log string) *doctor.Report {
 	t.Helper()
 	logs, err := evidence.NewMerge(t.Context(), []string{log}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer logs.Close()
 	d := doctor.New(doctor.Options{})
 	for {
@@ -182,9 +173,7 @@ func examine(t *testing.T, log string) *doctor.Report {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		d.Add(e)
 	}
 	if counts := logs.Counts(); counts.Malformed+counts.TooLong > 0 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -27,9 +28,7 @@ func TestLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := cluster.Start(ctx, cluster.Options{APIServerArgs: []string{countOften}, Pods: podsim.New(livePods, 1), Logf: t.Logf})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer c.Stop()
 	s := script{t, ctx, c}
 	s.fatal(c.WriteKubeconfig(kubeconfig))

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
@@ -35,9 +36,7 @@ func TestPredicted(t *testing.T) {
 	dir := t.TempDir()
 	weir, kubeconfig := filepath.Join(dir, "weir"), filepath.Join(dir, "kubeconfig")
 	log, rules := filepath.Join(dir, "audit.log"), filepath.Join(dir, "policy.yaml")
-	if err := os.WriteFile(rules, []byte(policy), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.WriteFile(rules, []byte(policy), 0o600))
 	if _, err := cluster.GoCommand(ctx, "", "build", "-o", weir, "github.com/weirproject/weir/cmd/weir"); err != nil {
 		t.Fatal(err)
 	}
@@ -45,9 +44,7 @@ func TestPredicted(t *testing.T) {
 		APIServerArgs: []string{"--audit-log-path=" + log, "--audit-policy-file=" + rules, countOften},
 		Pods:          podsim.New(predictedPods, 1), Logf: t.Logf,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer c.Stop()
 	s := script{t, ctx, c}
 	s.fatal(c.WriteKubeconfig(kubeconfig))

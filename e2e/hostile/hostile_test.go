@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -102,9 +103,7 @@ func (k *attack) attack(t *testing.T, ctx context.Context, p *weirProxy, clients
 	cancel()
 	a.end()
 	r.Connections, r.Statuses, r.Ends = a.notes.read()
-	if err := p.program.Err(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, p.program.Err())
 }
 
 // atRest returns the figures of a proxy without clients.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -125,8 +126,6 @@ func populate(ctx context.Context) error {
 func token(t *testing.T, user string) string {
 	t.Helper()
 	cfg, err := shared.ConfigFor(user)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return cfg.BearerToken
 }

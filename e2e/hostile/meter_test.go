@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -37,17 +38,13 @@ func rss(pid int) (int64, error) {
 func cpu(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	_, after, _ := bytes.Cut(raw, []byte(") ")) // the program's name
 	fields := strings.Fields(string(after))
 	var ticks int64
 	for _, field := range fields[11:13] { // utime and stime
 		n, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		ticks += n
 	}
 	return time.Duration(ticks) * (time.Second / 100)
@@ -91,14 +88,10 @@ var collection = regexp.MustCompile(`(?m)^gc \d+ @.*?\d+->\d+->(\d+) MB`)
 func (p *weirProxy) collections(t *testing.T) (live []int64) {
 	t.Helper()
 	raw, err := os.ReadFile(p.log())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, m := range collection.FindAllSubmatch(raw, -1) {
 		n, err := strconv.ParseInt(string(m[1]), 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		live = append(live, n<<20)
 	}
 	return live

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // row is what one attack measured. Sizes are in bytes.
@@ -96,9 +98,7 @@ func stored(t *testing.T) bool {
 	if err == nil {
 		err = json.Unmarshal(raw, r)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	r.add()
 	return true
 }
@@ -125,9 +125,7 @@ func (r *row) print(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(resultFile(t), append(raw, '\n'), 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 }
 
 // measured has the rows of this run.

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -82,13 +83,9 @@ type weirProxy struct {
 func baseDeployment(t *testing.T) *appsv1.Deployment {
 	t.Helper()
 	raw, err := os.ReadFile("../../deploy/base/deployment.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	d := &appsv1.Deployment{}
-	if err := yaml.UnmarshalStrict(raw, d); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, yaml.UnmarshalStrict(raw, d))
 	return d
 }
 
@@ -100,9 +97,7 @@ func startProxy(t *testing.T, ctx context.Context, more ...string) *weirProxy {
 	p := &weirProxy{dir: t.TempDir()}
 	p.address, p.health = freeAddress(t), freeAddress(t)
 	upstream := filepath.Join(p.dir, "upstream")
-	if err := shared.WriteKubeconfig(upstream); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, shared.WriteKubeconfig(upstream))
 	p.args = slices.DeleteFunc(slices.Clone(container.Args), func(arg string) bool {
 		return strings.HasPrefix(arg, "--listen=") || strings.HasPrefix(arg, "--health-listen=") || strings.HasPrefix(arg, "--tls-")
 	})
@@ -134,9 +129,7 @@ func startProxy(t *testing.T, ctx context.Context, more ...string) *weirProxy {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	address, err := cluster.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return address
 }
 
@@ -162,9 +155,7 @@ func (p *weirProxy) restart(t *testing.T) {
 func (p *weirProxy) trust(t *testing.T, ctx context.Context) {
 	t.Helper()
 	testenv.EventuallyNoError(t, ctx, "the proxy has written its kubeconfig", func() error {
-		if err := p.program.Err(); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, p.program.Err())
 		cfg, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig())
 		if err != nil {
 			return err
@@ -188,9 +179,7 @@ func (p *weirProxy) awaitReady(t *testing.T, ctx context.Context) {
 	client := newClient(&p.victim, probeAddress, "")
 	defer client.close()
 	testenv.EventuallyNoError(t, ctx, "the proxy is ready", func() error {
-		if err := p.program.Err(); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, p.program.Err())
 		body, err := client.get(ctx, "/readyz?verbose")
 		if err == nil && strings.Contains(string(body), "not ") {
 			return fmt.Errorf("%s", body)
@@ -203,14 +192,10 @@ func (p *weirProxy) awaitReady(t *testing.T, ctx context.Context) {
 func newAPIServer(t *testing.T, ctx context.Context) *victim {
 	t.Helper()
 	server, err := shared.AddAPIServer(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(server.Kill)
 	at, err := url.Parse(server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return &victim{address: at.Host, roots: rootsOf(t, server.Config()), pid: server.PID}
 }
 

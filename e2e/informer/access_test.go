@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -23,9 +24,7 @@ func TestDeniedThenGranted(t *testing.T) {
 	ctx := begin(t)
 	client := admin(t)
 	cfg, err := shared.ConfigFor("stranger")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	inf := run[*corev1.Pod](t, ctx, cfg, weir.Options{})
 	if err := inf.WaitForErr(ctx); !errors.Is(err, weir.ErrForbidden) || !apierrors.IsForbidden(err) {
 		t.Fatalf("a denial shows as %v", err)
@@ -42,9 +41,7 @@ func TestDeniedThenGranted(t *testing.T) {
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := inf.WaitForSync(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, inf.WaitForSync(ctx))
 	if err := inf.Err(); err != nil {
 		t.Errorf("synced, but Err is %v", err)
 	}
@@ -60,26 +57,18 @@ func TestResourceThatAppearsLater(t *testing.T) {
 		t.Fatalf("a resource that is not there shows as %v", err)
 	}
 	client, err := dynamic.NewForConfig(shared.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	if _, err := client.Resource(crds).Create(ctx, gizmoDefinition(), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := inf.WaitForSync(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, inf.WaitForSync(ctx))
 	gizmo := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "shop.example/v1", "kind": "Gizmo", "metadata": map[string]any{"name": "first"},
 	}}
 	made, err := client.Resource(gizmos).Namespace("default").Create(ctx, gizmo, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := inf.WaitForResourceVersion(ctx, made.GetResourceVersion()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
+	check.NoError(t, inf.WaitForResourceVersion(ctx, made.GetResourceVersion()))
 	got, err := inf.Get("default/first")
 	if err != nil || got.GetUID() != made.GetUID() || got.GetKind() != "Gizmo" {
 		t.Errorf("the informer holds %v, %v", got, err)
@@ -92,9 +81,7 @@ func TestNotWatchable(t *testing.T) {
 	inf := run[*corev1.ComponentStatus](t, ctx, shared.Config(), weir.Options{
 		Resource: schema.GroupVersionResource{Version: "v1", Resource: "componentstatuses"},
 	})
-	if err := inf.WaitForSync(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, inf.WaitForSync(ctx))
 	if err := inf.WaitForErr(ctx); !errors.Is(err, weir.ErrMethodNotAllowed) || !apierrors.IsMethodNotSupported(err) {
 		t.Errorf("a resource that cannot be watched shows as %v", err)
 	}
@@ -105,9 +92,7 @@ func TestNotWatchable(t *testing.T) {
 func TestShortQuietWatches(t *testing.T) {
 	ctx := begin(t)
 	inf := run[*corev1.ResourceQuota](t, ctx, shared.Config(), weir.Options{ListWatch: weir.ListWatch{Mode: weir.ModeList, WatchTimeout: 3 * time.Second}})
-	if err := inf.WaitForSync(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, inf.WaitForSync(ctx))
 	testenv.Eventually(t, ctx, "five WATCHes", func() bool { return inf.Stats().Requests > 5 })
 	for _, s := range inf.Status() {
 		if s.LastErr != nil || s.Relists > 0 {

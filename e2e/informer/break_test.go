@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -45,12 +46,8 @@ func TestServerKilledMidList(t *testing.T) {
 			case <-ctx.Done():
 				t.Fatal("the broken list was not noticed")
 			}
-			if err := shared.StartAPIServer(ctx); err != nil {
-				t.Fatal(err)
-			}
-			if err := inf.WaitForSync(ctx); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, shared.StartAPIServer(ctx))
+			check.NoError(t, inf.WaitForSync(ctx))
 			equal(t, ctx, client, inf)
 			seen.check(ctx)
 		})
@@ -64,18 +61,14 @@ func TestServerKilledMidWatch(t *testing.T) {
 	client := admin(t)
 	inf := run[*corev1.Pod](t, ctx, shared.Config(), weir.Options{})
 	seen := newView(t, inf)
-	if err := inf.WaitForSync(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, inf.WaitForSync(ctx))
 	writes := startChurn(t, ctx, client, 4)
 	testenv.Eventually(t, ctx, "there are 200 writes", func() bool { return writes.writes.Load() > 200 })
 	shared.KillAPIServer()
 	if err := inf.WaitForErr(ctx); !errors.Is(err, weir.ErrUnreachable) {
 		t.Errorf("a killed server shows as %v", err)
 	}
-	if err := shared.StartAPIServer(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, shared.StartAPIServer(ctx))
 	before := writes.writes.Load()
 	testenv.Eventually(t, ctx, "there are 200 writes more", func() bool { return writes.writes.Load() > before+200 })
 	writes.stop()
@@ -92,17 +85,13 @@ func TestHistoryGone(t *testing.T) {
 	client := admin(t)
 	inf := run[*corev1.Pod](t, ctx, shared.Config(), weir.Options{})
 	seen := newView(t, inf)
-	if err := inf.WaitForSync(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, inf.WaitForSync(ctx))
 	testenv.Eventually(t, ctx, "the handler has been told of everything", func() bool { return seen.handled.Stats().Lag == 0 })
 	before := seen.handled.Stats().Handled
 	writes := startChurn(t, ctx, client, 2)
 	testenv.Eventually(t, ctx, "there are 50 writes", func() bool { return writes.writes.Load() > 50 })
 	writes.stop()
-	if err := shared.Expire(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, shared.Expire(ctx))
 	testenv.Eventually(t, ctx, "the informer has listed again", func() bool { return inf.Status()[0].Relists > 0 && inf.Err() == nil })
 	equal(t, ctx, client, inf)
 	seen.check(ctx)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
@@ -95,9 +96,7 @@ func TestSyncAndFollowUnderChurn(t *testing.T) {
 			opts.ListWatch.Mode = mode
 			inf := run[*corev1.Pod](t, ctx, shared.Config(), opts)
 			seen := newView(t, inf)
-			if err := inf.WaitForSync(ctx); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, inf.WaitForSync(ctx))
 			testenv.Eventually(t, ctx, "there are 1000 writes", func() bool { return writes.writes.Load() > 1000 })
 			writes.stop()
 			equal(t, ctx, client, inf)
@@ -125,8 +124,6 @@ func checkIndex(t *testing.T, inf *weir.Informer[*corev1.Pod]) {
 			}
 			n--
 		}
-		if n != 0 {
-			t.Errorf("index node=%s is off by %d", node, n)
-		}
+		check.Equal(t, n, 0, "index node=%s is off by", node)
 	}
 }

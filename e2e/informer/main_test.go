@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -52,9 +53,7 @@ func begin(t *testing.T) context.Context {
 func run[T weir.Object](t *testing.T, ctx context.Context, cfg *rest.Config, opts weir.Options) *weir.Informer[T] {
 	t.Helper()
 	inf, err := weir.NewInformer[T](cfg, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -74,9 +73,7 @@ func admin(t *testing.T) kubernetes.Interface {
 	t.Helper()
 	cfg := shared.Config()
 	set, err := kubernetes.NewForConfigAndClient(cfg, cluster.HTTPClient(t, cfg))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return set
 }
 
@@ -91,22 +88,16 @@ func marker(t *testing.T, ctx context.Context, client kubernetes.Interface) stri
 			Containers:                   []corev1.Container{{Name: "c", Image: "i"}},
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return pod.ResourceVersion
 }
 
 // equal checks that the informer's objects equal a quorum LIST.
 func equal(t *testing.T, ctx context.Context, client kubernetes.Interface, inf *weir.Informer[*corev1.Pod]) {
 	t.Helper()
-	if err := inf.WaitForResourceVersion(ctx, marker(t, ctx, client)); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, inf.WaitForResourceVersion(ctx, marker(t, ctx, client)))
 	list, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	snapshot := inf.Snapshot()
 	if snapshot.Len() != len(list.Items) {
 		t.Errorf("the informer holds %d pods, the server %d", snapshot.Len(), len(list.Items))

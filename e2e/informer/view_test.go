@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -27,9 +28,7 @@ func newView(t *testing.T, inf *weir.Informer[*corev1.Pod]) *view {
 	t.Helper()
 	v := &view{t: t, inf: inf, held: map[string]string{}}
 	r, err := inf.Handle(v.handle, weir.HandlerOptions[*corev1.Pod]{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	v.handled = r
 	return v
 }
@@ -63,7 +62,5 @@ func (v *view) check(ctx context.Context) {
 			v.t.Errorf("%s: the handler has %q, the informer %q", i.Key(), v.held[i.Key()], i.ResourceVersion())
 		}
 	}
-	if n != len(v.held) {
-		v.t.Errorf("the handler has %d objects, the informer %d", len(v.held), n)
-	}
+	check.Equal(v.t, n, len(v.held), "the handler has %d objects, the informer", len(v.held))
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // dashboard is what of Grafana's format is of interest here.
@@ -35,12 +37,8 @@ type panel struct {
 func readDashboard(t *testing.T) (d dashboard) {
 	t.Helper()
 	raw, err := os.ReadFile(dashboardFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(raw, &d); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
+	check.NoError(t, json.Unmarshal(raw, &d))
 	return d
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/metrics"
 )
 
@@ -49,37 +50,23 @@ func run(t *testing.T, what func(context.Context)) {
 func informers(t *testing.T) (address string) {
 	t.Helper()
 	server, err := apiserver.New(apiserver.Options{Pods: 100, Seed: 1, Churn: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { _ = server.Close() })
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, server.Start())
 	inf, err := weir.NewInformer[*corev1.Pod](server.Config(), weir.Options{Name: "pods"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	typed, err := inf.Handle(func(context.Context, weir.Event[*corev1.Pod]) {}, weir.HandlerOptions[*corev1.Pod]{Name: "keys", Resync: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	run(t, func(ctx context.Context) { _ = inf.Run(ctx) })
 	factory, err := clientgo.NewSharedInformerFactory(server.Config(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	dropIn := factory.Core().V1().Pods().Informer()
 	handler, err := dropIn.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	run(t, dropIn.RunWithContext)
 	wait, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := typed.WaitForSync(wait); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, typed.WaitForSync(wait))
 	if !cache.WaitForCacheSync(wait.Done(), handler.HasSynced) {
 		t.Fatal("the drop-in has not synced")
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -40,27 +41,17 @@ func startPrometheus(t *testing.T, scraped string) *prometheus {
 	t.Helper()
 	binary := testenv.Program(t, "prometheus", "prometheus")
 	rules, err := filepath.Abs(rulesFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, configuration, rules, scraped), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.WriteFile(config, fmt.Appendf(nil, configuration, rules, scraped), 0o600))
 	address, err := cluster.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	said, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	cmd := exec.Command(binary, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address)
 	cmd.Stdout, cmd.Stderr = said, said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
@@ -96,9 +87,7 @@ func (p *prometheus) until(what string, ask func() error) {
 func (p *prometheus) get(path string, query url.Values, data any) {
 	p.t.Helper()
 	resp, err := client.Get(p.url + "/api/v1/" + path + "?" + query.Encode())
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	check.NoError(p.t, err)
 	defer resp.Body.Close()
 	answer := struct {
 		Status, Error string

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -29,13 +30,9 @@ func TestRules(t *testing.T) {
 // TestRulesCanFail: for each alert, its unit test notices when the alert never comes.
 func TestRulesCanFail(t *testing.T) {
 	rules, err := os.ReadFile(rulesFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	test, err := os.ReadFile(rulesTestFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	lines := strings.Split(string(rules), "\n")
 	for n, line := range lines {
 		_, expr, ok := strings.Cut(line, "expr: ")
@@ -46,9 +43,7 @@ func TestRulesCanFail(t *testing.T) {
 		broken[n] = strings.Replace(line, expr, "vector(0) > 1", 1)
 		dir := t.TempDir()
 		for name, text := range map[string]string{"rules.yaml": strings.Join(broken, "\n"), "rules_test.yaml": string(test)} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 		}
 		if _, ok := promtool(t, "test", "rules", filepath.Join(dir, "rules_test.yaml")); ok {
 			t.Errorf("no test fails without this line: %s", line)

@@ -24,6 +24,7 @@ import (
 
 	"github.com/weirproject/weir/e2e/cluster"
 	"github.com/weirproject/weir/e2e/programs/report"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
@@ -40,9 +41,7 @@ func certify(t *testing.T, ctx context.Context, binary string) (usage, []string)
 	c.install(ctx)
 	c.fill(ctx)
 	s, err := start(binary, w.kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { // before the world ends
 		if s.end(); t.Failed() {
 			t.Log(s.log)
@@ -50,16 +49,12 @@ func certify(t *testing.T, ctx context.Context, binary string) (usage, []string)
 	})
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	if err := s.await(ctx, certificates+1); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.await(ctx, certificates+1))
 	c.change(ctx)
 	var all map[string]json.RawMessage
 	testenv.EventuallyNoError(t, ctx, "certificates are issued again", func() error {
 		all = nil
-		if err := s.question(report.AskAll, &all); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, s.question(report.AskAll, &all))
 		issued := func(certificate, host string) bool { return strings.Contains(string(all[certificate]), host) }
 		if len(all) != certificates+1 || !issued("cert-0", "more.example") || !issued("last", "last.example") {
 			return fmt.Errorf("there are %q", slices.Sorted(maps.Keys(all)))
@@ -93,9 +88,7 @@ var (
 func (c certManager) install(ctx context.Context) {
 	c.t.Helper()
 	dir, err := cluster.GoCommand(ctx, "cert-manager", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager")
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	check.NoError(c.t, err)
 	files, err := filepath.Glob(filepath.Join(dir, "deploy", "crds", "*.yaml"))
 	if err != nil || len(files) == 0 {
 		c.t.Fatalf("no definitions in %s: %v", dir, err)
@@ -135,9 +128,7 @@ func (c certManager) fill(ctx context.Context) {
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("other-%d", i), Annotations: map[string]string{"of": fmt.Sprint("release ", i)}},
 			Data:       map[string][]byte{"release": bytes.Repeat(fmt.Appendf(nil, "%d of another program, ", i), 200)},
 		}, metav1.CreateOptions{})
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		check.NoError(c.t, err)
 	}
 	c.create(ctx, issuerResource, "Issuer", "selfsigned", map[string]any{"selfSigned": map[string]any{}})
 	c.create(ctx, certificateResource, "Certificate", "ca", map[string]any{
@@ -182,9 +173,7 @@ func (c certManager) change(ctx context.Context) {
 	if err == nil {
 		err = wanted.Delete(ctx, "cert-2", metav1.DeleteOptions{})
 	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	check.NoError(c.t, err)
 	for name, hosts := range map[string][]string{"cert-0": {"cert-0.example", "more.example"}, "cert-1": {"cert-1.example"}} {
 		testenv.EventuallyNoError(c.t, ctx, name+" is issued again", func() error { return c.issued(ctx, name, hosts) })
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func TestChanges(t *testing.T) {
@@ -18,13 +20,9 @@ import (
 func f() { fmt.Println(cachepkg.NewStore(nil), cachepkg.NewStore(nil)) }
 `
 	list, err := parseChanges([]byte("# about p\nin example.com/p p.go\nimport example.com/weir\nchange cachepkg.NewStore( to weir.NewStore(\nshare Store(nil) to Store(shared)\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	out, lines, err := list[0].apply([]byte(source), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if got := string(out); strings.Contains(got, "cachepkg") || !strings.Contains(got, `"example.com/weir"`) ||
 		!strings.Contains(got, "fmt.Println(weir.NewStore(nil), weir.NewStore(nil))") || !strings.Contains(got, "// f is left as it is.") {
 		t.Errorf("got\n%s", got)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
@@ -34,9 +35,7 @@ func control(t *testing.T, ctx context.Context, binary string) (usage, []string)
 		"--kube-api-qps=1000", "--kube-api-burst=2000",
 		"--node-monitor-grace-period=4h", // no kubelet renews the nodes' leases
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { // before the world ends
 		if s.end(); t.Failed() {
 			t.Log(s.log)
@@ -152,9 +151,7 @@ func (l *lives) collect(ctx context.Context) {
 		{deployments, "web", metav1.DeletePropagationForeground}, {statefulSets, "db", metav1.DeletePropagationOrphan},
 		{jobs, "work", metav1.DeletePropagationBackground}, {widgets, "w", metav1.DeletePropagationBackground},
 	} {
-		if err := l.dynamic.Resource(of.resource).Namespace(livesNamespace).Delete(ctx, of.name, metav1.DeleteOptions{PropagationPolicy: &of.how}); err != nil {
-			l.t.Fatal(err)
-		}
+		check.NoError(l.t, l.dynamic.Resource(of.resource).Namespace(livesNamespace).Delete(ctx, of.name, metav1.DeleteOptions{PropagationPolicy: &of.how}))
 	}
 	l.await(ctx, `
 		ConfigMap kube-root-ca.crt
@@ -167,9 +164,7 @@ func (l *lives) collect(ctx context.Context) {
 
 // end deletes the namespace, and waits until it is gone with all that is in it.
 func (l *lives) end(ctx context.Context) {
-	if err := l.client.CoreV1().Namespaces().Delete(ctx, livesNamespace, metav1.DeleteOptions{}); err != nil {
-		l.t.Fatal(err)
-	}
+	check.NoError(l.t, l.client.CoreV1().Namespaces().Delete(ctx, livesNamespace, metav1.DeleteOptions{}))
 	testenv.EventuallyNoError(l.t, ctx, "the namespace is gone", func() error {
 		namespace, err := l.client.CoreV1().Namespaces().Get(ctx, livesNamespace, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -216,9 +211,7 @@ func (l *lives) create(ctx context.Context, namespace string, resource schema.Gr
 	if err == nil {
 		o, err = l.dynamic.Resource(resource).Namespace(namespace).Create(ctx, o, metav1.CreateOptions{})
 	}
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	check.NoError(l.t, err)
 	return o
 }
 
@@ -228,15 +221,11 @@ func (l *lives) own(ctx context.Context, name string, owner *unstructured.Unstru
 	_, err := l.client.CoreV1().ConfigMaps(livesNamespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Name: name, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, owner.GroupVersionKind())},
 	}}, metav1.CreateOptions{})
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	check.NoError(l.t, err)
 }
 
 func (l *lives) patch(ctx context.Context, resource schema.GroupVersionResource, name, patch string) {
 	l.t.Helper()
 	_, err := l.dynamic.Resource(resource).Namespace(livesNamespace).Patch(ctx, name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	check.NoError(l.t, err)
 }

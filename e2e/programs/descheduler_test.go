@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // restartsPolicy has the pods evicted that were restarted 100 times.
@@ -42,9 +44,7 @@ var deschedules = observer{
 			w.restart(t, ctx, i, 100)
 		}
 		policy := filepath.Join(t.TempDir(), "policy.yaml")
-		if err := os.WriteFile(policy, []byte(restartsPolicy), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, os.WriteFile(policy, []byte(restartsPolicy), 0o600))
 		return []string{"-policy", policy}
 	},
 	count: func(w *world) int { return (w.pods.Len() + restartEvery - 1) / restartEvery },

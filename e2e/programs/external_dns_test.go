@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -90,9 +91,7 @@ func (w *world) makeService(t *testing.T, ctx context.Context, name string, sele
 	if err == nil {
 		_, err = w.client.DiscoveryV1().EndpointSlices(namespace).Create(ctx, slice, metav1.CreateOptions{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 }
 
 // moveNodes changes nodes that pods of the first service run on, which has a port on them.
@@ -108,9 +107,7 @@ func (w *world) moveNodes(t *testing.T, ctx context.Context) {
 	if err == nil {
 		err = nodes.Delete(ctx, on(2), metav1.DeleteOptions{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 }
 
 // movePods changes the fields that determine pods' endpoints, or deletes pods, and undoes half of
@@ -142,9 +139,7 @@ func (w *world) movePods(t *testing.T, ctx context.Context) {
 			patch = fmt.Sprintf(`{"metadata":{"annotations":null,"labels":{"app":%q}}}`, pod.Labels["app"])
 			_, err = pods.Patch(ctx, pod.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 	}
 }
 
@@ -175,8 +170,6 @@ func (w *world) moveServices(t *testing.T, ctx context.Context) {
 				_, err = slices.Update(ctx, slice, metav1.UpdateOptions{})
 			}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 	}
 }

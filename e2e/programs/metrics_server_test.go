@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -26,13 +27,9 @@ var measures = observer{
 		server := httptest.NewServer(newUsage(w.pods))
 		t.Cleanup(server.Close)
 		at, err := url.Parse(server.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		port, err := strconv.ParseInt(at.Port(), 10, 32)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		w.makeNodesOfPods(t, ctx, func(node *corev1.Node) {
 			node.Annotations = map[string]string{"metrics.k8s.io/resource-metrics-path": "/" + node.Name}
 			node.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(port)

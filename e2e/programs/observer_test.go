@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/e2e/programs/report"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -50,14 +51,10 @@ func (o observer) measure(t *testing.T, ctx context.Context, w *world, binary st
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	s, err := start(binary, w.kubeconfig, o.args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	err = s.await(ctx, o.count(w))
 	u := s.end()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return u
 }
 
@@ -70,14 +67,10 @@ func (o observer) compare(t *testing.T, ctx context.Context, w *world, plain, ch
 	var both [2]*subject
 	for i, binary := range []string{plain, changed} {
 		s, err := start(binary, w.kubeconfig, o.args...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		defer s.end()
 		both[i] = s
-		if err := s.await(ctx, count); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, s.await(ctx, count))
 	}
 	last := o.change(t, ctx, w)
 	for {
@@ -97,9 +90,7 @@ func (o observer) compare(t *testing.T, ctx context.Context, w *world, plain, ch
 func (s *subject) knows(t *testing.T, last string) []byte {
 	t.Helper()
 	var all json.RawMessage
-	if err := s.question(report.AskAll, &all); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.question(report.AskAll, &all))
 	if !bytes.Contains(all, []byte(last)) {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -95,7 +96,5 @@ func (w *world) makeNode(t *testing.T, ctx context.Context, name string, edit fu
 		node.Spec.Taints = nil // a new node has one until a controller finds it ready
 		_, err = w.client.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 }

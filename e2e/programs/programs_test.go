@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/e2e/programs/report"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // trial tests a program unchanged and changed, each on the trial's own cluster: both must have the
@@ -44,9 +45,7 @@ func TestPrograms(t *testing.T) {
 		t.Run(of.program, func(t *testing.T) {
 			p := &program{name: of.program}
 			plain, changed, err := p.build(ctx, t.TempDir())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			before, after := of.trial.try(t, ctx, plain, changed)
 			t.Logf("the drop-in's informers and watches: %+v", after.dropIn)
 			if before.dropIn != (report.DropIn{}) || after.dropIn.Captured == 0 {

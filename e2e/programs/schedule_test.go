@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -25,13 +26,9 @@ func schedule(t *testing.T, ctx context.Context, binary string) (usage, []string
 	w.makeNodes(t, ctx)
 	bound := w.watchBindings(t, ctx)
 	config := filepath.Join(t.TempDir(), "config")
-	if err := os.WriteFile(config, []byte(schedulerConfig(w.kubeconfig)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.WriteFile(config, []byte(schedulerConfig(w.kubeconfig)), 0o600))
 	s, err := start(binary, w.kubeconfig, "--config="+config, "--secure-port=0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	ctx, cancel := context.WithTimeout(s.alive(ctx), deadline)
 	defer cancel()
 	count := w.pods.(population).pending.Len()
@@ -90,18 +87,14 @@ func (w *world) watchBindings(t *testing.T, ctx context.Context) bindings {
 			}
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	ctx, cancel := context.WithCancel(ctx)
 	factory.StartWithContext(ctx)
 	t.Cleanup(func() {
 		cancel()
 		factory.Shutdown()
 	})
-	if err := factory.WaitForCacheSyncWithContext(ctx).Err; err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, factory.WaitForCacheSyncWithContext(ctx).Err)
 	return bound
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 var podsFlag = flag.Int("programs.pods", 0, "run the programs on a cluster of this many pods")
@@ -42,9 +43,7 @@ func newWorld(t *testing.T, ctx context.Context, pods cluster.Pods) *world {
 	if err = w.cluster.WriteKubeconfig(w.kubeconfig); err == nil {
 		w.client, err = kubernetes.NewForConfig(cfg)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return w
 }
 
@@ -67,16 +66,12 @@ func (w *world) churn(t *testing.T, ctx context.Context, n int) (last string) {
 		default:
 			err = w.replace(ctx, i)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 	}
 	last = fmt.Sprintf("last-%d", w.churns)
 	pod := w.pods.Pod(0)
 	_, err := w.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"churn":%q}}}`, last), metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return last
 }
 

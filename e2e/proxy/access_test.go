@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
@@ -61,9 +62,7 @@ func TestDenied(t *testing.T) {
 		t.Errorf("a forged token: %v", err)
 	}
 	other, err := testenv.NewAuthority(t.TempDir() + "/other.crt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	foreign := issue(t, other, "carol", "system:masters")
 	atServer := shared.Config()
 	atServer.BearerToken, atServer.CertData, atServer.KeyData = "", foreign.CertData, foreign.KeyData
@@ -84,9 +83,7 @@ func TestDenied(t *testing.T) {
 func mustConfig(t *testing.T, user string) *rest.Config {
 	t.Helper()
 	cfg, err := shared.ConfigFor(user)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return cfg
 }
 
@@ -132,9 +129,7 @@ func TestRevoked(t *testing.T) {
 		Authentication: proxy.Authentication{AllowTTL: 100 * time.Millisecond, DenyTTL: 100 * time.Millisecond}})
 	for _, cfg := range []*rest.Config{as(t, s, "leaver"), through(t, s, issue(t, callers, "cert-leaver"))} {
 		w, err := clientFor(t, cfg).CoreV1().Pods("").Watch(ctx, metav1.ListOptions{ResourceVersion: "0"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		defer w.Stop()
 		<-w.ResultChan()
 		revoke()
@@ -148,9 +143,7 @@ func TestRevoked(t *testing.T) {
 			}
 		}
 	}
-	if n := metric(t, ctx, s, "weir_proxy_revoked_watches_total"); n != 2 {
-		t.Errorf("%v watches were revoked", n)
-	}
+	check.Equal(t, metric(t, ctx, s, "weir_proxy_revoked_watches_total"), 2, "watches were revoked")
 }
 
 // TestPassedOn: writes are forwarded in the caller's name, for each way to authenticate.
@@ -169,9 +162,7 @@ func TestPassedOn(t *testing.T) {
 		name := "written-by-" + user
 		pods := client.CoreV1().Pods("default")
 		made, err := pods.Create(ctx, newPod(name), metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		patched, err := pods.Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`), metav1.PatchOptions{})
 		if err != nil || patched.Labels["x"] != "y" {
 			t.Errorf("patch: %v", err)

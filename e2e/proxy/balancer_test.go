@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // balancer is a TCP load balancer: each connection goes to the next backend whose /readyz reports
@@ -36,9 +37,7 @@ const probeEvery = 100 * time.Millisecond
 func startBalancer(t *testing.T, ctx context.Context, cfg *rest.Config, backends ...string) *balancer {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	b := &balancer{Listener: l, health: cluster.HTTPClient(t, cfg), backends: backends, ready: make([]bool, len(backends))}
 	ctx, cancel := context.WithCancel(ctx)
 	t.Cleanup(func() {

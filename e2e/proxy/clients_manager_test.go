@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
@@ -65,13 +66,9 @@ func TestManager(t *testing.T) {
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0", Controller: config.Controller{SkipNameValidation: new(true)},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	labelled := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[copied] != "" })
-	if err := ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{}).Owns(&corev1.ConfigMap{}).WithEventFilter(labelled).Complete(copier{mgr.GetClient()}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{}).Owns(&corev1.ConfigMap{}).WithEventFilter(labelled).Complete(copier{mgr.GetClient()}))
 	running, cancel := context.WithCancel(ctx)
 	var manager sync.WaitGroup
 	manager.Go(func() {
@@ -108,9 +105,7 @@ func TestManager(t *testing.T) {
 		t.Fatal(err)
 	}
 	holds("the copy follows", "two")
-	if err := maps.Delete(ctx, "original-copy", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, maps.Delete(ctx, "original-copy", metav1.DeleteOptions{}))
 	holds("the copy comes back", "two")
 	if metric(t, ctx, s, `weir_proxy_served_total{group="",resource="configmaps",verb="watch"}`) < 1 {
 		t.Error("no watch was answered from the cache")

@@ -17,6 +17,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
@@ -93,9 +94,7 @@ func TestKubectl(t *testing.T) {
 	proxied, direct := kubectls(t, s)
 	file := filepath.Join(t.TempDir(), "manifest.yaml")
 	for _, round := range []struct{ value, want string }{{"one", "created"}, {"two", "configured"}} {
-		if err := os.WriteFile(file, fmt.Appendf(nil, manifest, round.value), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, os.WriteFile(file, fmt.Appendf(nil, manifest, round.value), 0o600))
 		got := proxied.run(t, ctx, "apply", "-f", file)
 		if got.code != 0 || !strings.Contains(got.out, "configmap/applied "+round.want) {
 			t.Fatalf("apply: %+v", got)
@@ -162,12 +161,8 @@ func TestKubectlWatch(t *testing.T) {
 		before := metric(t, ctx, s, `weir_proxy_served_total{group="",resource="pods",verb="watch"}`)
 		cmd := proxied.command(ctx, "get", "pods", "-n", "default", "-l", "app=e2e", "-w", "-o", form)
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
+		check.NoError(t, cmd.Start())
 		testenv.Eventually(t, ctx, "kubectl watches", func() bool {
 			return metric(t, ctx, s, `weir_proxy_served_total{group="",resource="pods",verb="watch"}`) > before
 		})
@@ -188,9 +183,7 @@ func TestKubectlWatch(t *testing.T) {
 		cancel()
 		_ = cmd.Wait() // it was killed
 		for _, name := range []string{"watched-1", "watched-2"} {
-			if err := pods.Delete(context.WithoutCancel(ctx), name, *metav1.NewDeleteOptions(0)); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, pods.Delete(context.WithoutCancel(ctx), name, *metav1.NewDeleteOptions(0)))
 		}
 	}
 }

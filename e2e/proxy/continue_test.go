@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -39,13 +40,9 @@ func TestPagesElsewhere(t *testing.T) {
 	noter := &ageNoter{}
 	cfg.Wrap(func(rt http.RoundTripper) http.RoundTripper { noter.RoundTripper = rt; return noter })
 	client, err := dynamic.NewForConfigAndClient(cfg, cluster.HTTPClient(t, cfg))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	all, err := direct.Resource(podResource).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	roles := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
 	for what, of := range map[string]func(dynamic.Interface) dynamic.ResourceInterface{
 		"all namespaces": func(c dynamic.Interface) dynamic.ResourceInterface { return c.Resource(podResource) },
@@ -55,19 +52,13 @@ func TestPagesElsewhere(t *testing.T) {
 		"no namespaces": func(c dynamic.Interface) dynamic.ResourceInterface { return c.Resource(roles) },
 	} {
 		whole, err := of(direct).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		// With a resourceVersion that the proxy has, it answers a page of any size.
 		limit := int64(len(whole.Items)/2 + 1)
 		now, err := of(client).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		first, err := of(client).List(ctx, metav1.ListOptions{Limit: limit, ResourceVersion: now.GetResourceVersion()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if !noter.own || first.GetContinue() == "" {
 			t.Fatalf("%s: the first page is the proxy's: %t, and there are more: %q", what, noter.own, first.GetContinue())
 		}

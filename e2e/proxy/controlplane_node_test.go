@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 const madeUpNode = "made-up"
@@ -27,9 +28,7 @@ func startNode(t *testing.T, ctx context.Context, client kubernetes.Interface) {
 		corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("110"),
 	}
 	node, err := client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: madeUpNode}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	address, port := serveLogs(t)
 	node.Status = corev1.NodeStatus{
 		Capacity: capacity, Allocatable: capacity,

@@ -22,6 +22,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
@@ -90,9 +91,7 @@ func startControlPlane(t *testing.T, ctx context.Context, args ...string) *contr
 	c, err := cluster.Start(ctx, cluster.Options{
 		Authorization: cluster.RBAC, APIServerArgs: []string{"--client-ca-file=" + callers.File}, Logf: logf,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() {
 		if err := c.Stop(); err != nil {
 			t.Error(err)
@@ -126,9 +125,7 @@ func startControlPlane(t *testing.T, ctx context.Context, args ...string) *contr
 func (cp *controlPlane) start(t *testing.T, path string, args []string) {
 	t.Helper()
 	p, err := cluster.StartProgram(path, args, nil, filepath.Join(t.TempDir(), "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("%s ended with:\n%s", filepath.Base(path), p.LastLines())
@@ -148,9 +145,7 @@ func kubeconfig(t *testing.T, cfg *rest.Config) string {
 	out.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	out.CurrentContext = name
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*out, path); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, clientcmd.WriteToFile(*out, path))
 	return path
 }
 
@@ -159,9 +154,7 @@ func (cp *controlPlane) until(t *testing.T, ctx context.Context, what string, co
 	t.Helper()
 	testenv.Eventually(t, ctx, what, func() bool {
 		for _, p := range cp.programs {
-			if err := p.Err(); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, p.Err())
 		}
 		return cond()
 	})
@@ -192,9 +185,7 @@ func (cp *controlPlane) settled(t *testing.T, ctx context.Context, name string, 
 	t.Helper()
 	cp.until(t, ctx, name+" is available", func() bool {
 		d, err := cp.through.AppsV1().Deployments("default").Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		st := d.Status
 		return st.ObservedGeneration == d.Generation && st.Replicas == replicas && st.UpdatedReplicas == replicas && st.AvailableReplicas == replicas
 	})
@@ -220,9 +211,7 @@ func (cp *controlPlane) settled(t *testing.T, ctx context.Context, name string, 
 		wanted[owner.Name]--
 	}
 	for set, n := range wanted {
-		if n != 0 {
-			t.Errorf("%s has %d pods too few", set, n)
-		}
+		check.Equal(t, n, 0, "%s has pods too few", set)
 	}
 }
 
@@ -231,22 +220,16 @@ func (cp *controlPlane) parts(t *testing.T, ctx context.Context, name string) ([
 	t.Helper()
 	of := metav1.ListOptions{LabelSelector: "app=" + name}
 	sets, err := cp.direct.AppsV1().ReplicaSets("default").List(ctx, of)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	pods, err := cp.direct.CoreV1().Pods("default").List(ctx, of)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return sets.Items, pods.Items
 }
 
 // delete deletes the deployment and waits until it is gone.
 func (cp *controlPlane) delete(t *testing.T, ctx context.Context, name string, how metav1.DeletionPropagation) {
 	t.Helper()
-	if err := cp.through.AppsV1().Deployments("default").Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &how}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, cp.through.AppsV1().Deployments("default").Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &how}))
 	cp.until(t, ctx, name+" is gone", func() bool {
 		_, err := cp.direct.AppsV1().Deployments("default").Get(ctx, name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)

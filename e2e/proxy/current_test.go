@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -150,9 +151,7 @@ func readsWrite(t *testing.T, ctx context.Context, direct *kubernetes.Clientset,
 		t.Errorf("no read after %s is answered: %v", mark, err)
 		return false
 	}
-	if found != name {
-		t.Errorf("%s wrote %s, and a read after that has %q", name, mark, found)
-	}
+	check.Equal(t, found, name, "%s wrote %s, and a read after that has", name, mark)
 	return true
 }
 
@@ -207,9 +206,7 @@ func readsCurrent(ctx context.Context, client *kubernetes.Clientset, selector st
 func servedPods(t *testing.T, ctx context.Context, s *proxy.Server) (n int) {
 	t.Helper()
 	raw, err := clientFor(t, through(t, s, shared.Config())).RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for line := range strings.Lines(string(raw)) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && strings.HasPrefix(name, `weir_proxy_served_total{group="",resource="pods"`) {
 			served, _ := strconv.Atoi(value)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
@@ -22,9 +23,7 @@ func TestDeletedDefinition(t *testing.T) {
 	s := start(t, ctx, proxy.Options{Resources: []string{"widgets." + widgetGroup}})
 	cfg := through(t, s, shared.Config())
 	client, err := dynamic.NewForConfigAndClient(cfg, cluster.HTTPClient(t, cfg))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	missing := func(c dynamic.Interface) bool {
 		_, err := c.Resource(widgetResource).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		return apierrors.IsNotFound(err)
@@ -32,9 +31,7 @@ func TestDeletedDefinition(t *testing.T) {
 	if missing(client) {
 		t.Fatal("it is not served")
 	}
-	if err := direct.Resource(definitions).Delete(ctx, "widgets."+widgetGroup, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, direct.Resource(definitions).Delete(ctx, "widgets."+widgetGroup, metav1.DeleteOptions{}))
 	deleted := time.Now()
 	testenv.Eventually(t, ctx, "kube-apiserver answers 404", func() bool { return missing(direct) })
 	own := time.Since(deleted)

@@ -31,6 +31,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
@@ -42,9 +43,7 @@ func readManifests(t *testing.T, folder string) (out []*unstructured.Unstructure
 	t.Helper()
 	read := func(name string) []byte {
 		raw, err := os.ReadFile(filepath.Join(manifests, folder, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		return raw
 	}
 	for _, k := range objectsIn(t, read("kustomization.yaml")) {
@@ -79,9 +78,7 @@ func objectsIn(t *testing.T, raw []byte) (out []*unstructured.Unstructured) {
 func apply(t *testing.T, ctx context.Context, folder string) {
 	t.Helper()
 	client, err := dynamic.NewForConfigAndClient(shared.Config(), cluster.HTTPClient(t, shared.Config()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	objects := readManifests(t, folder)
 	// The namespace precedes its contents.
 	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int {
@@ -171,9 +168,7 @@ func ruled(t *testing.T, folder string) sets.Set[string] {
 			continue
 		}
 		var role rbacv1.ClusterRole
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role))
 		for _, rule := range role.Rules {
 			for _, verb := range rule.Verbs {
 				for _, resource := range rule.Resources {
@@ -193,9 +188,7 @@ func resourcesOption(t *testing.T, objects []*unstructured.Unstructured) (cached
 			continue
 		}
 		var d appsv1.Deployment
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &d); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &d))
 		for _, arg := range d.Spec.Template.Spec.Containers[0].Args {
 			if names, ok := strings.CutPrefix(arg, "--resources="); ok {
 				cached = append(cached, strings.Split(names, ",")...)
@@ -217,17 +210,13 @@ func TestManifests(t *testing.T) {
 	granted(t, ctx, "carol", readPods)
 	admin := clientFor(t, shared.Config())
 	token, err := admin.CoreV1().ServiceAccounts("weir-system").CreateToken(ctx, "weir-proxy", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	own := rest.AnonymousClientConfig(shared.Config())
 	own.BearerToken = token.Status.Token
 	notes := &ledger{asked: sets.New[string](), token: own.BearerToken, flows: sets.New[string]()}
 	self := clientFor(t, own)
 	flow, err := admin.FlowcontrolV1().FlowSchemas().Get(ctx, "weir-proxy", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	testenv.Eventually(t, ctx, "its requests flow by their own level", func() bool {
 		var got http.Header
 		counted := rest.CopyConfig(own)
@@ -250,9 +239,7 @@ func TestManifests(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if served := metric(t, ctx, s, "weir_proxy_served_total{") - before; served != 2 {
-		t.Errorf("%v reads were answered by the proxy", served)
-	}
+	check.Equal(t, metric(t, ctx, s, "weir_proxy_served_total{")-before, 2, "reads were answered by the proxy")
 	if _, err := reader.CoreV1().Pods("").List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
 		t.Errorf("a token's request that is passed on: %v", err)
 	}
@@ -283,23 +270,15 @@ func TestManifests(t *testing.T) {
 func rendered(t *testing.T, ctx context.Context) []*unstructured.Unstructured {
 	t.Helper()
 	root, err := filepath.Abs(manifests)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	dir := t.TempDir()
 	relative, err := filepath.Rel(dir, root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	overlay := fmt.Sprintf("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [%[1]s/base]\n"+
 		"components: [%[1]s/impersonation, %[1]s/controlplane, %[1]s/monitoring]\n", filepath.ToSlash(relative))
-	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(overlay), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(overlay), 0o600))
 	raw, err := newKubectl(t, clients.Kubectl, "").command(ctx, "kustomize", dir).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return objectsIn(t, raw)
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -26,17 +27,13 @@ func TestGroupThatHeadersChange(t *testing.T) {
 		client := cluster.HTTPClient(t, cfg)
 		for _, upgrade := range []bool{false, true} {
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+"/api/v1/secrets", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if upgrade {
 				req.Header.Set("Connection", "Upgrade")
 				req.Header.Set("Upgrade", "x")
 			}
 			resp, err := client.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			body, _ := io.ReadAll(resp.Body)
 			_ = resp.Body.Close()
 			if resp.StatusCode != http.StatusUnauthorized {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
@@ -32,9 +33,7 @@ func metric(t *testing.T, ctx context.Context, s *proxy.Server, name string) flo
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
 		if line := lines.Text(); strings.HasPrefix(line, name) {
 			value, err := strconv.ParseFloat(line[strings.LastIndex(line, " ")+1:], 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			total += value
 		}
 	}
@@ -62,17 +61,13 @@ func inform(t *testing.T, ctx context.Context, cfg *rest.Config) cache.SharedInd
 func same(t *testing.T, ctx context.Context, direct kubernetes.Interface, inf cache.SharedIndexInformer) {
 	t.Helper()
 	mark, err := direct.CoreV1().Pods("default").Create(ctx, newPod(""), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	testenv.Eventually(t, ctx, "the informer has the mark", func() bool {
 		_, ok, _ := inf.GetStore().GetByKey("default/" + mark.Name)
 		return ok
 	})
 	list, err := direct.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if n := len(inf.GetStore().ListKeys()); n != len(list.Items) {
 		t.Errorf("the informer holds %d pods, the server %d", n, len(list.Items))
 	}
@@ -130,9 +125,7 @@ func TestInformers(t *testing.T) {
 				if served := metric(t, ctx, s, "weir_proxy_served_total{") - before; served < 3 {
 					t.Errorf("%v reads were answered by the proxy", served)
 				}
-				if n := metric(t, ctx, s, `weir_proxy_watchers{group="",resource="pods"`); n != 3 {
-					t.Errorf("%v watches are served from the cache", n)
-				}
+				check.Equal(t, metric(t, ctx, s, `weir_proxy_watchers{group="",resource="pods"`), 3, "watches are served from the cache")
 			})
 		}
 	}
@@ -159,13 +152,9 @@ func TestUpstreamRestarts(t *testing.T) {
 	direct := clientFor(t, shared.Config())
 	reader := clientFor(t, as(t, s, "reader"))
 	list, err := reader.CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	w, err := reader.CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion, LabelSelector: "app=e2e"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer w.Stop()
 	if _, err := direct.CoreV1().Pods("default").Create(ctx, newPod("before"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -181,15 +170,11 @@ func TestUpstreamRestarts(t *testing.T) {
 	if _, err := reader.CoreV1().Pods("").List(ctx, metav1.ListOptions{}); err == nil {
 		t.Error("a consistent read without the upstream")
 	}
-	if err := shared.StartAPIServer(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, shared.StartAPIServer(ctx))
 	if _, err := direct.CoreV1().Pods("default").Create(ctx, newPod("after"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, ctx, w, "after") // on the same watch
 	testenv.Eventually(t, ctx, "the proxy is ready again", func() bool { return readyz(t, ctx, s) == http.StatusOK })
-	if n := metric(t, ctx, s, "apiserver_watch_cache_initializations_total"); n != 1 {
-		t.Errorf("%v initializations", n)
-	}
+	check.Equal(t, metric(t, ctx, s, "apiserver_watch_cache_initializations_total"), 1, "initializations")
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
@@ -19,9 +20,7 @@ import (
 // kube-apiserver, and what it reads is answered from the cache.
 func TestJavaScript(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("testdata/javascript")); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.CopyFS(dir, os.DirFS("testdata/javascript")))
 	node := testenv.Program(t, "nodejs", "node")
 	installJavaScript(t, dir)
 	ctx := begin(t)

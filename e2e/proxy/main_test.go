@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
@@ -103,12 +104,8 @@ func start(t *testing.T, ctx context.Context, o proxy.Options) *proxy.Server {
 	}
 	o.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	s, err := proxy.New(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
+	check.NoError(t, s.Start())
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -124,9 +121,7 @@ func readyz(t *testing.T, ctx context.Context, s *proxy.Server) int {
 	t.Helper()
 	resp := do(t, ctx, through(t, s, nil), http.MethodGet, s.URL()+"/readyz?verbose")
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if strings.Contains(string(body), ", but behind") {
 		return http.StatusServiceUnavailable
 	}
@@ -147,9 +142,7 @@ func through(t *testing.T, s *proxy.Server, cfg *rest.Config) *rest.Config {
 func as(t *testing.T, s *proxy.Server, user string) *rest.Config {
 	t.Helper()
 	cfg, err := shared.ConfigFor(user)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return through(t, s, cfg)
 }
 
@@ -157,9 +150,7 @@ func as(t *testing.T, s *proxy.Server, user string) *rest.Config {
 func clientFor(t *testing.T, cfg *rest.Config) *kubernetes.Clientset {
 	t.Helper()
 	set, err := kubernetes.NewForConfigAndClient(cfg, cluster.HTTPClient(t, cfg))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return set
 }
 
@@ -167,13 +158,9 @@ func clientFor(t *testing.T, cfg *rest.Config) *kubernetes.Clientset {
 func do(t *testing.T, ctx context.Context, cfg *rest.Config, method, url string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	resp, err := cluster.HTTPClient(t, cfg).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { resp.Body.Close() })
 	return resp
 }

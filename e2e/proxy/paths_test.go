@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
@@ -26,9 +27,7 @@ func TestWaysIn(t *testing.T) {
 	admin := clientFor(t, shared.Config())
 	for _, name := range []string{"mine", "yours"} {
 		ns, err := admin.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		t.Cleanup(func() {
 			if err := admin.CoreV1().Namespaces().Delete(context.WithoutCancel(ctx), ns.Name, metav1.DeleteOptions{}); err != nil {
 				t.Error(err)
@@ -46,9 +45,7 @@ func TestWaysIn(t *testing.T) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:aggregate-to-view"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "reader"}},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	cached := []string{"pods", "namespaces", "nodes", "clusterroles.rbac.authorization.k8s.io"}
 	s := start(t, ctx, proxy.Options{Resources: cached, TrustCache: cached})
 	through, direct := as(t, s, "reader"), mustConfig(t, "reader")
@@ -97,17 +94,13 @@ func TestWaysIn(t *testing.T) {
 func read(t *testing.T, ctx context.Context, cfg *rest.Config, target string) (code int, keys []string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, cfg.Host, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	path, query, _ := strings.Cut(target, "?")
 	req.URL.Opaque, req.URL.RawQuery = "//"+req.URL.Host+path, query
 	client := cluster.HTTPClient(t, cfg)
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer resp.Body.Close()
 	type object struct {
 		Kind     string

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
@@ -24,17 +25,13 @@ func TestRedefined(t *testing.T) {
 	s := start(t, ctx, proxy.Options{Resources: []string{"widgets." + widgetGroup}})
 	cfg := through(t, s, shared.Config())
 	client, err := dynamic.NewForConfigAndClient(cfg, cluster.HTTPClient(t, cfg))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": widgetResource.GroupVersion().String(), "kind": "Widget",
 		"metadata": map[string]any{"name": "plain"}, "spec": map[string]any{"color": "red"},
 	}}
 	made, err := direct.Resource(widgetResource).Namespace(semanticsNamespace).Create(ctx, object, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	of := client.Resource(widgetResource).Namespace(semanticsNamespace)
 	testenv.Eventually(t, ctx, "the proxy has it", func() bool {
 		_, err := of.Get(ctx, "plain", metav1.GetOptions{ResourceVersion: made.GetResourceVersion()})
@@ -47,9 +44,7 @@ func TestRedefined(t *testing.T) {
 	get := cluster.HTTPClient(t, cfg)
 	testenv.Eventually(t, ctx, "the proxy itself tells the default", func() bool {
 		resp, err := get.Get(cfg.Host + "/apis/" + widgetGroup + "/v1/namespaces/" + semanticsNamespace + "/widgets/plain?resourceVersion=0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		defer resp.Body.Close()
 		var now unstructured.Unstructured
 		raw, err := io.ReadAll(resp.Body)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -48,37 +49,27 @@ func TestReplicas(t *testing.T) {
 	}
 	direct := clientFor(t, shared.Config()).CoreV1().Pods("default")
 	list, err := replicas[0].CoreV1().Pods("default").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	known := replicaPods{}
 	for i := range list.Items {
 		known[list.Items[i].Name] = 0
 	}
 	last, err := strconv.ParseUint(list.ResourceVersion, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for round := range 20 {
 		name := fmt.Sprintf("replicated-%d", round)
 		made, err := direct.Create(ctx, newPod(name), metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		// The next replica of this client may not have it yet: it waits.
 		here := replicas[round%2].CoreV1().Pods("default")
 		if got, err := here.Get(ctx, name, metav1.GetOptions{ResourceVersion: made.ResourceVersion}); err != nil || got.UID != made.UID {
 			t.Fatalf("%v, %v", got, err)
 		}
 		if round%3 == 2 {
-			if err := direct.Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, direct.Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 		}
 		w, err := here.Watch(ctx, metav1.ListOptions{ResourceVersion: fmt.Sprint(last)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		want := watch.Added
 		if round%3 == 2 {
 			want = watch.Deleted
@@ -92,12 +83,8 @@ func TestReplicas(t *testing.T) {
 		w.Stop()
 	}
 	now, err := direct.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(now.Items) != len(known) {
-		t.Errorf("%d pods are known, and %d there", len(known), len(now.Items))
-	}
+	check.NoError(t, err)
+	check.Equal(t, len(now.Items), len(known), "%d pods are known, and there", len(known))
 	for i := range now.Items {
 		if _, ok := known[now.Items[i].Name]; !ok {
 			t.Errorf("%s was missed", now.Items[i].Name)

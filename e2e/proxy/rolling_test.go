@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -74,14 +75,10 @@ func startReplicas(t *testing.T, ctx context.Context) (replicas []*replica, cfg 
 	if _, err := cluster.GoCommand(ctx, "", "build", "-o", path, "github.com/weirproject/weir/proxy/cmd/weir-proxy"); err != nil {
 		t.Fatal(err)
 	}
-	if err := shared.WriteKubeconfig(filepath.Join(dir, "upstream")); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, shared.WriteKubeconfig(filepath.Join(dir, "upstream")))
 	for range 2 {
 		addr, err := cluster.FreeAddress()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		r := &replica{path: path, addr: addr, dir: dir}
 		r.start(t)
 		replicas = append(replicas, r)
@@ -92,9 +89,7 @@ func startReplicas(t *testing.T, ctx context.Context) (replicas []*replica, cfg 
 			r.program.Stop()
 		})
 		testenv.Eventually(t, ctx, "the replica has written its kubeconfig", func() bool {
-			if err := r.program.Err(); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, r.program.Err())
 			var err error
 			cfg, err = clientcmd.BuildConfigFromFlags("", r.kubeconfig())
 			return err == nil
@@ -296,9 +291,7 @@ func TestRollingRestart(t *testing.T) {
 	watchers := 0
 	for i, r := range replicas {
 		watchers = r.metric(t, ctx, cfg, "weir_proxy_watchers{")
-		if err := r.program.Terminate(ctx); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, r.program.Terminate(ctx))
 		testenv.Eventually(t, ctx, "the balancer has seen it go", func() bool { return !b.isReady(i) })
 		r.start(t)
 		testenv.Eventually(t, ctx, "both replicas are ready", bothReady)
@@ -307,9 +300,7 @@ func TestRollingRestart(t *testing.T) {
 	users.stop()
 	users.running.Wait()
 	checkWritten(t, ctx, direct, users, informers)
-	if n := count.states.Load() - states; n != 0 {
-		t.Errorf("%d informers listed again", n)
-	}
+	check.Equal(t, count.states.Load()-states, 0, "informers listed again")
 	for i, failure := range users.failures {
 		if i == 10 {
 			t.Errorf("… and %d more", len(users.failures)-i)
@@ -341,9 +332,7 @@ func (r *replica) metric(t *testing.T, ctx context.Context, cfg *rest.Config, be
 			continue
 		}
 		more, err := strconv.Atoi(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		n += more
 	}
 	return n
@@ -353,9 +342,7 @@ func (r *replica) metric(t *testing.T, ctx context.Context, cfg *rest.Config, be
 func checkWritten(t *testing.T, ctx context.Context, direct kubernetes.Interface, u *users, informers []cache.SharedIndexInformer) {
 	t.Helper()
 	list, err := direct.CoreV1().ConfigMaps(rollingNamespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	there := map[string]bool{}
 	for i := range list.Items {
 		there[list.Items[i].Name] = true

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
@@ -44,18 +45,14 @@ func TestSemanticsExpired(t *testing.T) {
 	for i := range 24 { // more than the states that are kept for paged lists
 		patch := fmt.Sprintf(`{"metadata":{"annotations":{"grows":"%d-%s"}}}`, i, strings.Repeat("x", 1000))
 		changed, err := w.objects.Patch(ctx, "e", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if w.now, err = strconv.ParseUint(changed.GetResourceVersion(), 10, 64); err != nil {
 			t.Fatal(err)
 		}
 		ours.settle(t, ctx, w)
 		ours.readPage(t, ctx, w)
 	}
-	if err := shared.Expire(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, shared.Expire(ctx))
 	testenv.Eventually(t, ctx, "the proxy is ready again", func() bool { return readyz(t, ctx, s) == http.StatusOK })
 	theirs.settle(t, ctx, w)
 	for of, token := range tokens {
@@ -74,9 +71,7 @@ func TestSemanticsExpired(t *testing.T) {
 	for of, token := range tokens {
 		var a answer
 		body, err := of.once(ctx, &row{}, w, "continue="+token, &a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		meta, _ := body["metadata"].(map[string]any)
 		if of.page["pods"], _ = meta["continue"].(string); a.Code != http.StatusGone || of.page["pods"] == "" {
 			t.Fatalf("%d, %v", a.Code, body)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
@@ -96,9 +97,7 @@ func newWorld(t *testing.T, ctx context.Context, client dynamic.Interface, gvr s
 	}
 	patch("b", `{"metadata":{"labels":{"color":"blue"}}}`)
 	patch("a", `{"metadata":{"annotations":{"seen":"yes"}}}`)
-	if err := w.objects.Delete(ctx, "c", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, w.objects.Delete(ctx, "c", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 	w.now = w.create(t, ctx, "f", len(made))
 	return w
 }
@@ -128,9 +127,7 @@ func (w *world) create(t *testing.T, ctx context.Context, name string, i int) (r
 		o.Object["spec"] = map[string]any{"color": labels["color"], "size": int64(i)}
 	}
 	made, err := w.objects.Create(ctx, o, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if rv, err = strconv.ParseUint(made.GetResourceVersion(), 10, 64); err != nil {
 		t.Fatal(err)
 	}
@@ -192,9 +189,7 @@ func define(t *testing.T, ctx context.Context, client dynamic.Interface) {
 func dynamicFor(t *testing.T) dynamic.Interface {
 	t.Helper()
 	client, err := dynamic.NewForConfigAndClient(shared.Config(), cluster.HTTPClient(t, shared.Config()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return client
 }
 
@@ -215,9 +210,7 @@ func (s *server) readPage(t *testing.T, ctx context.Context, w *world) {
 	t.Helper()
 	var a answer
 	body, err := s.once(ctx, &row{}, w, "resourceVersion={now}&resourceVersionMatch=Exact&limit=2", &a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	meta, _ := body["metadata"].(map[string]any)
 	if s.page[w.gvr.Resource], _ = meta["continue"].(string); s.page[w.gvr.Resource] == "" {
 		t.Fatalf("%s: %d %v", s.url, a.Code, body)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
@@ -103,14 +104,10 @@ func TestShards(t *testing.T) {
 				if n%2 == 0 {
 					continue
 				}
-				if err := client.CoreV1().Pods("default").Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, client.CoreV1().Pods("default").Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 			}
 			all, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			testenv.Eventually(t, ctx, "the shards hold everything", func() bool { return holdEachOnce(t, infs, all.Items) })
 			for i, inf := range infs {
 				if st := inf.Status()[0]; st.OutOfShard > 0 || st.Err != nil {
@@ -187,15 +184,11 @@ func TestShardPages(t *testing.T) {
 		var lists [2][]string
 		for i, cfg := range []*rest.Config{shared.Config(), through(t, s, shared.Config())} {
 			text, err := url.QueryUnescape(selector)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			o := metav1.ListOptions{Limit: 37, ShardSelector: text}
 			for more := true; more; more = o.Continue != "" {
 				page, err := clientFor(t, cfg).CoreV1().Pods("").List(ctx, o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				if page.ShardInfo == nil || page.ShardInfo.Selector != text || page.RemainingItemCount != nil {
 					t.Errorf("metadata is %+v", page.ListMeta)
 				}

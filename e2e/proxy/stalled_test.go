@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/connrotation"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
@@ -91,9 +92,7 @@ func (c *stalledConn) Close() error {
 func number(t *testing.T, resourceVersion string) uint64 {
 	t.Helper()
 	rv, err := strconv.ParseUint(resourceVersion, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return rv
 }
 
@@ -136,9 +135,7 @@ func (s *stalledReplica) askOnce(at *corev1.Pod) {
 		s.t.Fatal(err)
 	}
 	w, err := s.pods.Watch(s.ctx, metav1.ListOptions{ResourceVersion: at.ResourceVersion})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.NoError(s.t, err)
 	w.Stop()
 }
 
@@ -176,9 +173,7 @@ func TestStalledReplica(t *testing.T) {
 		}
 	}
 	before, err := s.direct.Get(ctx, "stall-b", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	s.askOnce(before)
 
 	s.upstream.begin()
@@ -196,9 +191,7 @@ func TestStalledReplica(t *testing.T) {
 	asked.Go(func() { s.refuses("", &metav1.ListOptions{Limit: 2, Continue: seen.Continue}) })
 	asked.Go(func() { s.refuses("stall-b", &metav1.GetOptions{ResourceVersion: changed.ResourceVersion}) })
 	w, err := s.pods.Watch(ctx, metav1.ListOptions{ResourceVersion: seen.ResourceVersion})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer w.Stop()
 	asked.Wait()
 	// The cache may be read with its current age, and /readyz removes the replica from a Service.
@@ -261,16 +254,12 @@ func TestPagesOfReplicas(t *testing.T) {
 		if of == "" {
 			of = got.ResourceVersion
 		}
-		if got.ResourceVersion != of {
-			t.Errorf("page %d is of %s instead of %s", page, got.ResourceVersion, of)
-		}
+		check.Equal(t, got.ResourceVersion, of, "page %d is of", page)
 		for i := range got.Items {
 			names[got.Items[i].Namespace+"/"+got.Items[i].Name] = true
 		}
 		if page == 0 { // which changes nothing of the pages
-			if err := direct.Delete(ctx, "paged", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, direct.Delete(ctx, "paged", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 		}
 		if later = list.Continue; got.Continue == "" {
 			break

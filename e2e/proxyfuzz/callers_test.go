@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -65,9 +66,7 @@ func newCallers(t *testing.T, ctx context.Context, w *world, ca, fronts, foreign
 	var robots []*corev1.ServiceAccount
 	for _, ns := range []string{"mine", "yours"} {
 		robot, err := w.client.CoreV1().ServiceAccounts(ns).Get(ctx, "robot", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		robots = append(robots, robot)
 		out = append(out, caller{name: "the ServiceAccount " + ns + "/robot", token: tokens.mint(t, robot, nil), good: true})
 	}

@@ -11,6 +11,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // ours is the label of permissions that are drawn again in each round.
@@ -102,19 +104,11 @@ func (w *world) grant(t *testing.T, ctx context.Context, round int, grants []gra
 	api := w.client.RbacV1()
 	w.warm(t, ctx, canary(round-1))
 	for _, ns := range namespaces {
-		if err := api.RoleBindings(ns).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: ours}); err != nil {
-			t.Fatal(err)
-		}
-		if err := api.Roles(ns).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: ours}); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, api.RoleBindings(ns).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: ours}))
+		check.NoError(t, api.Roles(ns).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: ours}))
 	}
-	if err := api.ClusterRoleBindings().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: ours}); err != nil {
-		t.Fatal(err)
-	}
-	if err := api.ClusterRoles().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: ours}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, api.ClusterRoleBindings().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: ours}))
+	check.NoError(t, api.ClusterRoles().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: ours}))
 	before := canary(round - 1)
 	until(t, ctx, "kube-apiserver knows that the permissions are gone", func() bool {
 		return !w.may(t, ctx, before, "configmaps", namespaces[1]) && !w.may(t, ctx, before, "secrets", namespaces[0])
@@ -151,9 +145,7 @@ func (w *world) give(t *testing.T, ctx context.Context, name string, g grant) {
 			_, err = api.RoleBindings(g.namespace).Create(ctx, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: g.subjects}, metav1.CreateOptions{})
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 }
 
 // may asks kube-apiserver whether a user may get objects.
@@ -162,9 +154,7 @@ func (w *world) may(t *testing.T, ctx context.Context, who, what, where string) 
 	review, err := w.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: who, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: what, Namespace: where},
 	}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return review.Status.Allowed
 }
 
@@ -172,14 +162,10 @@ func (w *world) may(t *testing.T, ctx context.Context, who, what, where string) 
 func (w *world) asCanary(t *testing.T, ctx context.Context, who string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.proxy.URL()+"/api/v1/namespaces/mine/secrets/key?resourceVersion=0", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	req.Header.Set("X-Remote-User", who)
 	resp, err := w.proxied.client("canary", w.front, false).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	resp.Body.Close()
 	return resp.StatusCode
 }
@@ -222,9 +208,7 @@ func (w *world) follow(t *testing.T, ctx context.Context) {
 func versions(t *testing.T, ctx context.Context, from dynamic.Interface, r *resource, o metav1.ListOptions) map[string]string {
 	t.Helper()
 	list, err := from.Resource(r.gvr()).List(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	out := map[string]string{}
 	for _, item := range list.Items {
 		out[string(item.GetUID())] = item.GetResourceVersion()

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // side is one of the two that requests are sent to. Safe for concurrent use.
@@ -41,9 +43,7 @@ const maxRead = 16 << 20
 func newSide(t *testing.T, host string, ca []byte) *side {
 	t.Helper()
 	at, err := url.Parse(host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	s := &side{host: at, roots: x509.NewCertPool(), clients: map[clientKey]*http.Client{}}
 	s.roots.AppendCertsFromPEM(ca)
 	t.Cleanup(func() {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // minter signs tokens of ServiceAccounts with a key that kube-apiserver believes, so that it can
@@ -29,16 +31,10 @@ type minter struct {
 func newMinter(t *testing.T, file string) *minter {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
+	check.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o600))
 	return &minter{key: key}
 }
 
@@ -56,15 +52,11 @@ func (m *minter) mint(t *testing.T, of *corev1.ServiceAccount, other map[string]
 	}
 	maps.Copy(claims, other)
 	body, err := json.Marshal(claims)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	text := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"ES256","typ":"JWT"}`)) + "." + base64.RawURLEncoding.EncodeToString(body)
 	digest := sha256.Sum256([]byte(text))
 	r, s, err := ecdsa.Sign(rand.Reader, m.key, digest[:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	signature := make([]byte, 64)
 	r.FillBytes(signature[:32])
 	s.FillBytes(signature[32:])

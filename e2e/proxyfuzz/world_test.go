@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
@@ -61,9 +62,7 @@ func newWorld(t *testing.T, ctx context.Context) *world {
 	var by []*testenv.Authority
 	for _, name := range []string{"callers.crt", "fronts.crt", "foreign.crt"} {
 		a, err := testenv.NewAuthority(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		by = append(by, a)
 	}
 	ca, fronts, foreign := by[0], by[1], by[2]
@@ -86,9 +85,7 @@ func newWorld(t *testing.T, ctx context.Context) *world {
 		},
 		Logf: cluster.LogToStderr,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { _ = w.cluster.Stop() })
 	admin := cluster.HTTPClient(t, w.cluster.Config())
 	if w.client, err = kubernetes.NewForConfigAndClient(w.cluster.Config(), admin); err != nil {
@@ -134,9 +131,7 @@ func (w *world) startProxy(t *testing.T, ctx context.Context) {
 			t.Error(err)
 		}
 	})
-	if err := w.proxy.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, w.proxy.Start())
 	ready := cluster.HTTPClient(t, &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: w.proxy.CAData()}})
 	until(t, ctx, "the proxy is ready", func() bool {
 		resp, err := ready.Get(w.proxy.URL() + "/readyz")
@@ -197,16 +192,12 @@ func (w *world) fill(t *testing.T, ctx context.Context) {
 			}
 			patch := []byte(`{"metadata":{"labels":{"color":"blue","changed":"yes"}}}`)
 			o, err := of.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			w.see(t, o)
 			if gone == "" {
 				continue
 			}
-			if err := of.Delete(ctx, gone, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, of.Delete(ctx, gone, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 		}
 	}
 	w.make(t, ctx, configMapResource, namespaces[0], "last", 0)
@@ -222,18 +213,14 @@ func (w *world) make(t *testing.T, ctx context.Context, r *resource, ns, name st
 	o.SetName(name)
 	o.SetLabels(map[string]string{"color": colors[i%len(colors)], "tier": fmt.Sprint(i % 2)})
 	o, err := w.objects.Resource(r.gvr()).Namespace(ns).Create(ctx, o, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	w.see(t, o)
 }
 
 func (w *world) see(t *testing.T, o *unstructured.Unstructured) {
 	t.Helper()
 	version, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	w.now = max(w.now, version)
 }
 

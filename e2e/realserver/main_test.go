@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func TestWrongFlags(t *testing.T) {
@@ -23,9 +25,7 @@ func TestWrongFlags(t *testing.T) {
 		{"--pods", "many"}, {"--pods=-1"}, {"--no-such-flag"}, {"extra"}, {"--authorization-mode", "Maybe"}, {"--pods"}, {"--population", "alien"},
 	} {
 		var stdout, stderr bytes.Buffer
-		if code := run(args, &stdout, &stderr); code != 2 {
-			t.Errorf("%v: exit code %d, want 2", args, code)
-		}
+		check.Equal(t, run(args, &stdout, &stderr), 2, "%v: exit code", args)
 		if stdout.Len() > 0 {
 			t.Errorf("%v: stdout is %q, want nothing", args, &stdout)
 		}
@@ -37,9 +37,7 @@ func TestWrongFlags(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	if code := run([]string{"--help"}, &stdout, &stderr); code != 0 {
-		t.Errorf("exit code %d, want 0", code)
-	}
+	check.Equal(t, run([]string{"--help"}, &stdout, &stderr), 0, "exit code")
 	if !strings.Contains(stderr.String(), "-kubeconfig") {
 		t.Errorf("the help %q does not name the flags", &stderr)
 	}
@@ -72,20 +70,12 @@ func testServe(t *testing.T, kubeconfig string) {
 		t.Errorf("printed %q, want %q", path, kubeconfig)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	list, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(list.Items) != pods {
-		t.Errorf("the watch cache has %d pods, want %d", len(list.Items), pods)
-	}
+	check.NoError(t, err)
+	check.Equal(t, len(list.Items), pods, "the watch cache has pods")
 
 	cancel()
 	for lines.Scan() {

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // checkKrew reads the krew manifest of a release of this platform: it names the archive that is
@@ -16,13 +18,9 @@ func checkKrew(t *testing.T, dist string) {
 	t.Helper()
 	archive := fmt.Sprintf("weir_%s_linux_%s.tar.gz", version, runtime.GOARCH)
 	packed, err := os.ReadFile(filepath.Join(dist, archive))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	manifest, err := os.ReadFile(filepath.Join(dist, "krew.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, placeholder := range []string{"VERSION", "SHA256_linux_" + runtime.GOARCH} {
 		if strings.Contains(string(manifest), placeholder) {
 			t.Errorf("krew.yaml has %s still", placeholder)

@@ -17,6 +17,8 @@ import (
 
 	"golang.org/x/mod/module"
 	"golang.org/x/mod/zip"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 var build = flag.Bool("release.build", false, "compile what was installed too: some minutes")
@@ -55,9 +57,7 @@ func TestRelease(t *testing.T) {
 		source.WriteString("\t_ \"" + root + path + "\"\n")
 	}
 	source.WriteString(")\n\nfunc main() {}\n")
-	if err := os.WriteFile(filepath.Join(user, "main.go"), []byte(source.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.WriteFile(filepath.Join(user, "main.go"), []byte(source.String()), 0o600))
 	run(t, user, env, "go", "mod", "init", "example.com/user")
 	run(t, user, env, "go", "get", root+"@"+version, root+"/controllerruntime@"+version, root+"/metrics@"+version, root+"/proxy@"+version)
 	if listed := run(t, user, env, "go", "list", "-deps", "."); !strings.Contains(listed, root+"/internal/core/store\n") {
@@ -96,9 +96,7 @@ func TestReleaseRefuses(t *testing.T) {
 	run(t, clone, nil, "git", "tag", last)
 	refused("the tag " + last + " exists")
 	run(t, clone, nil, "git", "tag", "-d", last)
-	if err := os.WriteFile(filepath.Join(clone, "new"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.WriteFile(filepath.Join(clone, "new"), nil, 0o600))
 	refused("not committed")
 }
 
@@ -110,29 +108,19 @@ func publish(t *testing.T, repository string) (dir string) {
 		m := module.Version{Path: strings.TrimSuffix(root+"/"+sub, "/"), Version: version}
 		tag := strings.TrimPrefix(sub+"/"+version, "/")
 		at := filepath.Join(dir, m.Path, "@v", version)
-		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, os.MkdirAll(filepath.Dir(at), 0o755))
 		var archive bytes.Buffer
-		if err := zip.CreateFromVCS(&archive, m, repository, tag, sub); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, zip.CreateFromVCS(&archive, m, repository, tag, sub))
 		info, err := json.Marshal(map[string]any{"Version": version, "Time": time.Now().UTC()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		mod := run(t, repository, nil, "git", "show", tag+":"+strings.TrimPrefix(sub+"/go.mod", "/"))
 		if strings.Contains(mod, "replace") || regexp.MustCompile(root+`\S* v0\.0\.0\b`).MatchString(mod) {
 			t.Errorf("the go.mod of %s:\n%s", m, mod)
 		}
 		for name, data := range map[string][]byte{".zip": archive.Bytes(), ".info": info, ".mod": []byte(mod)} {
-			if err := os.WriteFile(at+name, data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, os.WriteFile(at+name, data, 0o600))
 		}
-		if err := os.WriteFile(filepath.Join(filepath.Dir(at), "list"), []byte(version+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(at), "list"), []byte(version+"\n"), 0o600))
 	}
 	return dir
 }

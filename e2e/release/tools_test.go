@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestAPIDiff: a name that was removed since the last release is reported until CHANGELOG.md has
@@ -54,9 +56,7 @@ func TestImage(t *testing.T) {
 	checkBill(t, program+".cdx.json", "sbom", "pkg:golang/github.com/CycloneDX/cyclonedx-go@")
 	images := t.TempDir()
 	other := filepath.Join(dir, "other")
-	if err := os.Link(program, other); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.Link(program, other))
 	image := []string{"tool", "image", "-version", version, "-o", images, platform + "=" + program + "," + other}
 	first := run(t, filepath.Join(top, "tools"), env[:1], "go", image...)
 	if second := run(t, filepath.Join(top, "tools"), env[:1], "go", image...); first != second {
@@ -99,9 +99,7 @@ func checkBill(t *testing.T, file, name, purl string) {
 	if err == nil {
 		err = json.Unmarshal(text, &bill)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if of := bill.Metadata.Component; bill.BOMFormat != "CycloneDX" || of.Name != name || of.Version != version {
 		t.Errorf("%s is %s of %+v", file, bill.BOMFormat, of)
 	}
@@ -141,9 +139,7 @@ func runImage(t *testing.T, dir, name string, beside ...string) string {
 	files := t.TempDir()
 	unpack(t, filepath.Join(unpacked, manifest[0].Layers[0]), files, true)
 	has, err := os.ReadDir(files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, file := range has {
 		if !slices.Contains(append(beside, name), file.Name()) {
 			t.Errorf("the image of %s has %s", name, file.Name())
@@ -163,9 +159,7 @@ func runImage(t *testing.T, dir, name string, beside ...string) string {
 func unpack(t *testing.T, archive, dir string, zipped bool) {
 	t.Helper()
 	f, err := os.Open(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer f.Close()
 	var from io.Reader = f
 	if zipped {
@@ -178,16 +172,12 @@ func unpack(t *testing.T, archive, dir string, zipped bool) {
 		if err == io.EOF {
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		data, err := io.ReadAll(r)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, header.Name), data, header.FileInfo().Mode().Perm())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 	}
 }
 
@@ -197,22 +187,16 @@ func readJSON(t *testing.T, file string, v any) {
 	if err == nil {
 		err = json.Unmarshal(text, v)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 }
 
 // replace changes a text in a file. It must be there.
 func replace(t *testing.T, file, old, with string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if !strings.Contains(string(text), old) {
 		t.Fatalf("%s does not have %q", file, old)
 	}
-	if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(text), old, with)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(string(text), old, with)), 0o600))
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestLine: a good line passes everything on, stalled data continues when the line is good again,
@@ -18,9 +20,7 @@ import (
 func TestLine(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	echo, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer echo.Close()
 	go func() {
 		for {
@@ -40,13 +40,9 @@ func TestLine(t *testing.T) {
 	l := newLine(1, short)
 	defer l.close()
 	r, err := l.relay("r", "127.0.0.1:1", echo.Addr().String()) // the first target does not exist
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	conn, err := net.Dial("tcp", r.address())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer conn.Close()
 	answers := bufio.NewScanner(conn)
 	say := func(text string) bool {
@@ -79,9 +75,7 @@ func TestSightings(t *testing.T) {
 		s.add("k", version{"uid", rv, "w"})
 	}
 	s.add("other", version{"uid", 1, "w"})
-	if n := s.stop(); n != 3 {
-		t.Errorf("%d versions, want 3", n)
-	}
+	check.Equal(t, s.stop(), 3, "versions")
 	s.add("k", version{"uid", 9, "w"})
 	if s.count(); s.stop() != 0 {
 		t.Error("what is not counted counts")
@@ -177,9 +171,7 @@ func TestDifference(t *testing.T) {
 			t.Errorf("%s is no difference", name)
 		}
 	}
-	if d := difference(map[string]version{"k": one}, map[string]version{"k": one}, told); d != "" {
-		t.Errorf("the same differs: %s", d)
-	}
+	check.Equal(t, difference(map[string]version{"k": one}, map[string]version{"k": one}, told), "", "the same differs")
 }
 
 // TestTap: the reader of a body receives all of it, and the tap the versions of each key.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // pairs are the namespaces and the selectors of the informers that have two of each.
@@ -121,9 +122,7 @@ func (w *world) client(cfg *rest.Config) kubernetes.Interface {
 
 func (w *world) fatal(err error) {
 	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.NoError(w.t, err)
 }
 
 // handle adds a checked handler to an informer of client-go's interface.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -101,17 +102,13 @@ func (w *world) startProxy(ctx context.Context, name string) {
 	s, err := proxy.New(ctx, proxy.Options{
 		Upstream: upstream, Resources: []string{"configmaps", widgets.Resource + "." + widgets.Version + "." + widgets.Group}, Log: log,
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.NoError(w.t, err)
 	w.t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			w.t.Error(err)
 		}
 	})
-	if err := s.Start(); err != nil {
-		w.t.Fatal(err)
-	}
+	check.NoError(w.t, s.Start())
 	w.proxies = append(w.proxies, s)
 	w.proxyCA = append(append(w.proxyCA, s.CAData()...), '\n')
 }
@@ -154,9 +151,7 @@ func (w *world) config(way, name string) *rest.Config {
 func (w *world) over(l *line, name string, ca []byte, targets []string) *rest.Config {
 	w.t.Helper()
 	r, err := l.relay(name, targets...)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.NoError(w.t, err)
 	cfg := w.cluster.Config()
 	cfg.Host, cfg.CAData = "https://"+r.address(), ca
 	return cfg
@@ -178,18 +173,14 @@ func (w *world) steadyConfig(name string) *rest.Config {
 func (w *world) admin(server int) *kubernetes.Clientset {
 	w.t.Helper()
 	client, err := kubernetes.NewForConfig(w.servers[server].Config())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.NoError(w.t, err)
 	return client
 }
 
 func (w *world) dynamic(cfg *rest.Config) dynamic.Interface {
 	w.t.Helper()
 	client, err := dynamic.NewForConfig(cfg)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.NoError(w.t, err)
 	return client
 }
 

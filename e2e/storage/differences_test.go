@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // difference is an intended difference between the watch cache and kube-apiserver's cache. The
@@ -58,9 +60,7 @@ func (d difference) check(t *testing.T) {
 		t.Errorf("of the differences (%s)\nthere are %q\nnot       %q\n%s", d.reason, failed, d.failing, out)
 	}
 	for _, c := range complaints {
-		if c != d.complain {
-			t.Errorf("the suite complains otherwise: %s", c)
-		}
+		check.Equal(t, c, d.complain, "the suite complains otherwise")
 	}
 	if len(complaints) != len(failed) {
 		t.Errorf("%d complaints of %d failing sub-tests", len(complaints), len(failed))

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 const (
@@ -92,9 +93,7 @@ func TestEverySuiteIsRunOrLeftOut(t *testing.T) {
 func upstreamSuites(t *testing.T) map[string]bool {
 	t.Helper()
 	dir, err := cluster.GoCommand(t.Context(), "", "list", "-f", "{{.Dir}}", upstreamPackage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%s has no files (%v)", dir, err)
@@ -105,9 +104,7 @@ func upstreamSuites(t *testing.T) map[string]bool {
 			continue
 		}
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		for _, d := range parsed.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Run") && takesTest(f) {
 				names[f.Name.Name] = true

@@ -26,6 +26,7 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/serve/watchcache"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // world is what one suite is run on: kube-apiserver's store below a prefix of etcd, a watch cache
@@ -62,9 +63,7 @@ func newWorld(t *testing.T, s setup) *world {
 	t.Cleanup(f.store.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
-	if err := f.list(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, f.list(ctx))
 	follow(t, f)
 
 	cfg := watchcache.Config{Resource: podsResource(!s.clustered), Store: f.store, Encoding: s.encoding, Clock: f, History: f.history}
@@ -83,9 +82,7 @@ func newWorld(t *testing.T, s setup) *world {
 func startEtcd(t *testing.T) *cluster.Cluster {
 	t.Helper()
 	c, err := cluster.Start(t.Context(), cluster.Options{EtcdOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() {
 		if err := c.Stop(); err != nil {
 			t.Error(err)
@@ -98,9 +95,7 @@ func startEtcd(t *testing.T) *cluster.Cluster {
 func (w *world) newSource(t *testing.T, etcdURL string) apistorage.Interface {
 	t.Helper()
 	client, err := kubernetes.New(clientv3.Config{Endpoints: []string{etcdURL}, DialTimeout: 10 * time.Second, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() }) // its context's error
 	w.lists = storagetesting.NewKubernetesRecorder(client.Kubernetes)
 	client.KV = storagetesting.NewKVRecorder(client.KV, w.lists)
@@ -113,9 +108,7 @@ func (w *world) newSource(t *testing.T, etcdURL string) apistorage.Interface {
 		func() runtime.Object { return &example.Pod{} }, func() runtime.Object { return &example.PodList{} },
 		"/"+t.Name(), resourcePrefix, example.SchemeGroupVersion.WithResource("pods").GroupResource(), identity.NewEncryptCheckTransformer(),
 		etcd3.NewDefaultLeaseManagerConfig(), etcd3.NewDefaultDecoder(etcdCodec, versioner), versioner)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(source.Close)
 	return source
 }
@@ -166,9 +159,7 @@ func serve(t *testing.T, cache *watchcache.Cache, enc wire.Encoding) rest.Interf
 		ContentConfig: rest.ContentConfig{GroupVersion: &gv, NegotiatedSerializer: codecs.WithoutConversion(), ContentType: contentType,
 			AcceptContentTypes: contentType},
 	}, &http.Client{Transport: transport})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return client
 }
 
@@ -186,9 +177,7 @@ func newWatches(t *testing.T) *watches {
 func (w *world) increase(ctx context.Context, t *testing.T) int64 {
 	t.Helper()
 	resp, err := w.client.KV.Put(ctx, "increase", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return resp.Header.Revision
 }
 
@@ -197,9 +186,7 @@ func (w *world) increase(ctx context.Context, t *testing.T) int64 {
 func (w *world) compact(ctx context.Context, t *testing.T, resourceVersion string) {
 	t.Helper()
 	rv, err := w.Versioner().ParseResourceVersion(resourceVersion)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	// There was no earlier compaction.
 	if _, _, _, err = etcd3.Compact(ctx, w.client.Client, 0, int64(rv)); err != nil {
 		t.Fatal(err)
@@ -210,8 +197,6 @@ func (w *world) compact(ctx context.Context, t *testing.T, resourceVersion strin
 	if err != nil {
 		t.Fatal(fmt.Errorf("etcd's compaction is not seen: %w", err))
 	}
-	if err := w.feed.Wait(ctx, rv); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, w.feed.Wait(ctx, rv))
 	w.cache.CompactTo(rv)
 }

@@ -19,6 +19,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/pager"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // written has the lines that the doctor tells users to write, verbatim, so that the compiler reads
@@ -76,9 +78,7 @@ func lineOf(kind, resource, version string) string {
 func TestChange(t *testing.T) {
 	_, _ = written.builtin, written.custom
 	source, err := os.ReadFile("change_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	read, told := strings.Join(strings.Fields(string(source)), " "), map[string]string{}
 	tell := func(resource, line string) {
 		t.Helper()
@@ -158,9 +158,7 @@ func TestMethods(t *testing.T) {
 			want := api{group: group, version: "v" + version, resource: strings.ToLower(m.Name), method: m.Name, cluster: m.Type.NumIn() == 1}
 			told[api{group: group, method: m.Name}] = true
 			kubectl := strings.TrimSuffix(want.resource+"."+group, ".")
-			if got := apiOf(kubectl, want.version); got != want {
-				t.Errorf("%s is %+v, want %+v", kubectl, got, want)
-			}
+			check.Equal(t, apiOf(kubectl, want.version), want, "%s", kubectl)
 		}
 	}
 	for group, names := range methods {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
@@ -202,9 +203,7 @@ func TestOpenWatchesMakeRoom(t *testing.T) {
 	}
 	e.Stage, e.AuditID = []byte(evidence.StageResponseComplete), []byte("ended")
 	d.Add(e)
-	if n := d.Report().Totals.Watches; n != maxOpenWatches/2+1 {
-		t.Errorf("%d WATCHes, want %d", n, maxOpenWatches/2+1)
-	}
+	check.Equal(t, d.Report().Totals.Watches, maxOpenWatches/2+1, "WATCHes")
 }
 
 // Of more resources than can be told apart, the rest is counted, and nothing is found in it.
@@ -245,9 +244,7 @@ func TestClientNames(t *testing.T) {
 		"a (b) kubernetes/":              "a",
 		"a (b) kubernetes/c/d (e)/f (g)": "a/d (e)/f (g)",
 	} {
-		if got := string(appendAgent(nil, []byte(agent))); got != want {
-			t.Errorf("%q: %q, want %q", agent, got, want)
-		}
+		check.Equal(t, string(appendAgent(nil, []byte(agent))), want, "%q", agent)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/golden"
 )
 
@@ -22,9 +23,7 @@ func TestKinds(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			path := filepath.Join("testdata/kinds", k.name+".txt")
 			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			requests, _, _ := strings.Cut(string(text), reported)
 			w := newWorld(1)
 			for line := range strings.Lines(requests) {
@@ -36,9 +35,7 @@ func TestKinds(t *testing.T) {
 			b.WriteString(requests + reported)
 			for _, f := range examine(t, plainly(), w.log()).Findings {
 				writeFinding(&b, f)
-				if f.Kind != k.name {
-					t.Errorf("found %s", f.Kind)
-				}
+				check.Equal(t, f.Kind, k.name, "found")
 			}
 			golden.File(t, path, b.String())
 			if _, err := os.Stat(filepath.Join("../../docs/incidents", k.incident+".md")); k.incident != "" && err != nil {
@@ -129,9 +126,7 @@ func writeFinding(b *strings.Builder, f Finding) {
 func TestKindsDocumented(t *testing.T) {
 	const path, columns, end = "../../docs/doctor.md", "\n|---|---|---|\n", "\n\n"
 	file, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	text := string(file)
 	table := func(head string, row func(k *kind) (does, from string)) {
 		before, behind, found := strings.Cut(text, head+columns)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
@@ -20,9 +21,7 @@ apiserver_request_total{code="200",group="",resource="pods",subresource="",verb=
 func sampled(t *testing.T, lines ...string) *evidence.Sample {
 	t.Helper()
 	s, err := evidence.ReadMetrics(strings.NewReader(head + strings.Join(lines, "\n") + "\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return s
 }
 
@@ -31,9 +30,7 @@ func sampled(t *testing.T, lines ...string) *evidence.Sample {
 func foundLive(t *testing.T, seconds float64, before, after []string) []string {
 	t.Helper()
 	r, err := evidence.CompareMetrics(sampled(t, before...), sampled(t, after...), seconds, 1.7e9+3600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	kinds := []string{}
 	for _, f := range NewLive(r).Findings {
 		if f.Text == "" || f.Remedy == "" {
@@ -154,9 +151,7 @@ func TestConsistencyChecks(t *testing.T) {
 			"apiserver_storage_list_total" + etcd: c.requests + 2*c.checks, "apiserver_storage_list_fetched_objects_total" + etcd: c.read,
 		})
 		r, err := evidence.CompareMetrics(sampled(t, before...), sampled(t, after...), 60, 1.7e9+3600)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		all := NewLive(r).Findings
 		switch {
 		case c.objects == 0 && len(all) > 0:

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 var madeLog = flag.String("doctor.write", "", "where TestMadeLog writes its log, such as a pipe")
@@ -20,24 +22,18 @@ func TestMadeLog(t *testing.T) {
 		return
 	}
 	f, err := os.OpenFile(*madeLog, os.O_WRONLY|os.O_CREATE, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if _, err := io.Copy(f, newMadeLog(*manySeed, *manyEvents)); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, f.Close())
 }
 
 // made returns a small log of a seed.
 func made(t *testing.T, seed uint64) []byte {
 	t.Helper()
 	text, err := io.ReadAll(newMadeLog(seed, 100))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return text
 }
 

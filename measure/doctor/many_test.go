@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
@@ -93,9 +94,7 @@ func TestManyEvents(t *testing.T) {
 	w.innocents()
 	want := w.culprits()
 	log, err := evidence.NewLog("log", newCrowd(w, *manyEvents))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	d := New(Options{Model: plain})
 	begun := time.Now()
 	for {
@@ -103,9 +102,7 @@ func TestManyEvents(t *testing.T) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		d.Add(e)
 	}
 	read := log.Counts()
@@ -128,9 +125,7 @@ func BenchmarkAdd(b *testing.B) {
 	w.innocents()
 	w.culprits()
 	text, err := io.ReadAll(newCrowd(w, 20_000))
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.NoError(b, err)
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
 		examine(b, Options{Model: plain}, text)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/measure/doctor/cost"
 )
 
@@ -137,9 +138,7 @@ func TestLimits(t *testing.T) {
 		for _, f := range got.Findings {
 			read += f.Objects
 		}
-		if read != c.objects {
-			t.Errorf("%s, %d pages: %d objects were read, want %d", c.query, c.pages, read, c.objects)
-		}
+		check.Equal(t, read, c.objects, "%s, %d pages: objects were read", c.query, c.pages)
 	}
 }
 
@@ -253,12 +252,8 @@ func TestSizes(t *testing.T) {
 	if len(r.Sizes) != 3 {
 		t.Fatalf("%+v", r.Sizes)
 	}
-	if got, want := r.Sizes[0], (Size{"nodes", 5, FromServer, 900, FromServer}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-	if got, want := r.Sizes[1], (Size{"pods", 7, FromFlag, podBytes, FromDefault}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
+	check.Equal(t, r.Sizes[0], (Size{"nodes", 5, FromServer, 900, FromServer}))
+	check.Equal(t, r.Sizes[1], (Size{"pods", 7, FromFlag, podBytes, FromDefault}))
 	if got := r.Sizes[2]; got.Resource != "secrets" || got.ObjectsFrom != FromLog || got.Objects < 350 || got.Objects > 650 {
 		t.Errorf("%+v, want some 500", got)
 	}
@@ -315,8 +310,6 @@ func TestEncodings(t *testing.T) {
 		{"a/v1", "certificates.cert-manager.io", 1e6, cost.JSONGzip},
 		{"kubectl/v1.37", "pods", 1e6, cost.JSONGzip},
 	} {
-		if got := encoding(Client{Agent: tt.agent}, tt.resource, tt.sent); got != tt.want {
-			t.Errorf("%s of %s: %s, want %s", tt.resource, tt.agent, got, tt.want)
-		}
+		check.Equal(t, encoding(Client{Agent: tt.agent}, tt.resource, tt.sent), tt.want, "%s of %s", tt.resource, tt.agent)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
@@ -144,17 +145,13 @@ func examine(t testing.TB, o Options, log []byte) *Report {
 	t.Helper()
 	d := New(o)
 	l, err := evidence.NewLog("log", bytes.NewReader(log))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for {
 		e, err := l.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		d.Add(e)
 	}
 	if n := l.Counts(); n.Malformed > 0 {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -23,9 +24,7 @@ func TestDropIn(t *testing.T) {
 	if err == nil {
 		err = server.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer server.Close()
 	for name, test := range map[string]struct {
 		prepare func(*rest.Config)

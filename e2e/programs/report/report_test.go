@@ -3,19 +3,17 @@ package report
 import (
 	"strings"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func TestServe(t *testing.T) {
 	var out strings.Builder
 	known := Known(func() map[string]any { return map[string]any{"b": 2, "a": []string{"x"}} })
-	if err := serve(strings.NewReader(AskCount+"\n"+AskAll+"\n"+AskDropIn+"\n"), &out, known); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, serve(strings.NewReader(AskCount+"\n"+AskAll+"\n"+AskDropIn+"\n"), &out, known))
 	want := `2
 {"a":["x"],"b":2}
 {"informers":0,"captured":0}
 `
-	if got := out.String(); got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
+	check.Equal(t, out.String(), want)
 }

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func pod(name string) *corev1.Pod {
@@ -47,9 +49,7 @@ func TestRun(t *testing.T) {
 		d.mu.Unlock()
 		time.Sleep(3 * time.Minute)
 		synctest.Wait()
-		if len(d.seen) != 0 {
-			t.Errorf("%d are kept for ever", len(d.seen))
-		}
+		check.Equal(t, len(d.seen), 0, "are kept for ever")
 		cancel()
 		<-ended
 		if d.Add("d/a", a); d.Watching() {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestMarshal: objects with a protobuf form are encoded in it, and lose their kind; others are
@@ -23,13 +24,9 @@ func TestMarshal(t *testing.T) {
 	thing := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Thing", "size": 3.0}}
 	for _, object := range []runtime.Object{pod, thing} {
 		raw, err := Marshal(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		decoded, err := Of(object).Decode(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		pod.TypeMeta, thing.Object["size"] = metav1.TypeMeta{}, int64(3)
 		if isProtobuf(raw) != (object == pod) || !equality.Semantic.DeepEqual(decoded, object) {
 			t.Errorf("%T: %q is %v", object, raw, decoded)
@@ -43,9 +40,7 @@ func TestMarshalAs(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	for _, enc := range []wire.Encoding{wire.Protobuf, wire.JSON} {
 		raw, err := MarshalAs(enc, pod)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		decoded, err := OfStruct(reflect.TypeFor[corev1.Pod]()).Decode(raw)
 		if err != nil || isProtobuf(raw) != (enc == wire.Protobuf) || !equality.Semantic.DeepEqual(decoded, pod) {
 			t.Errorf("%v: %q is %v, %v", enc, raw, decoded, err)
@@ -56,9 +51,7 @@ func TestMarshalAs(t *testing.T) {
 		t.Errorf("an unstructured object as protobuf: %v", err)
 	}
 	raw, err := MarshalAs(wire.JSON, thing)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if decoded, err := OfStruct(nil).Decode(raw); err != nil || !equality.Semantic.DeepEqual(decoded, thing) {
 		t.Errorf("%s is %v, %v", raw, decoded, err)
 	}
@@ -92,9 +85,7 @@ func TestRoundTripsJSON(t *testing.T) {
 		"more than plain": {deep, false},
 	} {
 		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Thing", "spec": test.value}}
-		if got := roundTripsJSON(u); got != test.keeps {
-			t.Errorf("%s: keepsJSON is %t", name, got)
-		}
+		check.Equal(t, roundTripsJSON(u), test.keeps, "%s: keepsJSON", name)
 		if raw, err := marshalJSON(u); test.keeps && (err != nil || !c.decodesTo(raw, u)) {
 			t.Errorf("%s is not kept: %s, %v", name, raw, err)
 		}

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 type (
@@ -70,9 +72,7 @@ func TestEqual(t *testing.T) {
 		if panicked == test.compare {
 			t.Errorf("%s: the semantic comparison panics: %t", name, panicked)
 		}
-		if got := Equal(test.a, test.b); got != want {
-			t.Errorf("%s: equal is %t, want %t", name, got, want)
-		}
+		check.Equal(t, Equal(test.a, test.b), want, "%s: equal", name)
 		if test.a != nil && isComparable(reflect.TypeOf(test.a)) != test.comparable {
 			t.Errorf("%s: comparable is %t", name, !test.comparable)
 		}

@@ -10,6 +10,7 @@ import (
 	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -22,9 +23,7 @@ func TestAppend(t *testing.T) {
 		object := reflect.New(typ.Elem()).Interface().(marshaler)
 		fill.Fill(object)
 		raw, err := object.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		slices += appends(t, For(typ), raw)
 	}
 	slices += appends(t, For(reflect.TypeFor[*corev1.Pod]()), pod(*podsim.New(1, 1).Pod(0)))
@@ -36,9 +35,7 @@ func TestAppend(t *testing.T) {
 func appends(t *testing.T, d *Decoder, raw []byte) (slices int) {
 	t.Helper()
 	want := reflect.New(d.goType).Interface().(Message)
-	if err := want.Unmarshal(raw); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, want.Unmarshal(raw))
 	for range 4 { // plainly, by a shape, by a plan, as a copy
 		a, err := d.Decode(raw)
 		b, c, other := d.DecodeVersions(raw, raw)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/scribble"
 )
@@ -53,9 +54,7 @@ func TestEveryType(t *testing.T) {
 			object := reflect.New(typ.Elem()).Interface().(marshaler)
 			fill.Fill(object)
 			raw, err := object.Marshal()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			same(t, typ, raw)
 		}
 	}
@@ -170,9 +169,7 @@ func TestNothingIsShared(t *testing.T) {
 		object := reflect.New(typ.Elem()).Interface().(marshaler)
 		fill.Fill(object)
 		raw, err := object.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		nothingIsShared(t, typ, raw)
 	}
 	nothingIsShared(t, reflect.TypeFor[*corev1.Pod](), pod(*podsim.New(1, 1).Pod(0)))
@@ -182,9 +179,7 @@ func nothingIsShared(t *testing.T, typ reflect.Type, raw []byte) {
 	t.Helper()
 	d := For(typ)
 	want := reflect.New(typ.Elem()).Interface().(Message)
-	if err := want.Unmarshal(raw); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, want.Unmarshal(raw))
 	for range 4 { // so that the shareable parts are
 		_, errShared := d.DecodeShared(raw)
 		a, err := d.Decode(raw)
@@ -194,13 +189,9 @@ func nothingIsShared(t *testing.T, typ reflect.Type, raw []byte) {
 		}
 		scribble.Over(a)
 		after, err := d.Decode(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		shared, err := d.DecodeShared(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		for which, got := range map[string]any{"before": b, "after": after, "shared": shared} {
 			if !reflect.DeepEqual(got, want) {
 				t.Fatalf("%s: a value that was made %s another one has changed with it", typ, which)
@@ -261,9 +252,7 @@ func BenchmarkDecode(b *testing.B) {
 	b.Run("generated", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
-			if err := new(corev1.Pod).Unmarshal(raws[i%len(raws)]); err != nil {
-				b.Fatal(err)
-			}
+			check.NoError(b, new(corev1.Pod).Unmarshal(raws[i%len(raws)]))
 		}
 	})
 }

@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // survives reports whether a value is unchanged after encoding and decoding, except for its own
@@ -24,13 +26,9 @@ func survives(t *testing.T, object marshaler) bool {
 	t.Helper()
 	d := For(reflect.TypeOf(object))
 	raw, err := object.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	decoded, err := d.Decode(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if stated := d.TypeMeta(object); stated != nil {
 		if got := d.TypeMeta(decoded); *got != (metav1.TypeMeta{}) {
 			t.Errorf("%T was decoded with %v", object, *got)
@@ -53,13 +51,9 @@ func TestKeepsEveryType(t *testing.T) {
 				t.Errorf("%s is not kept: %+v", typ, object)
 			}
 			raw, err := object.Marshal()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			received, err := For(typ).Decode(raw)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if sent++; For(typ).Keeps(received) {
 				kept++
 			}

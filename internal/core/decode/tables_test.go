@@ -13,6 +13,7 @@ import (
 	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -30,13 +31,9 @@ func TestTablesOfEveryType(t *testing.T) {
 			object := reflect.New(typ.Elem()).Interface().(marshaler)
 			fill.Fill(object)
 			raw, err := object.Marshal()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			want := reflect.New(typ.Elem()).Interface().(Message)
-			if err := want.Unmarshal(raw); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, want.Unmarshal(raw))
 			if got, ok := d.decode(new(scratch), raw); !ok {
 				t.Errorf("%s: left to Unmarshal: %x", typ, raw)
 			} else if got := reflect.NewAt(typ.Elem(), got).Interface(); !reflect.DeepEqual(got, want) {

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/scribble"
 )
@@ -56,9 +57,7 @@ func TestCopies(t *testing.T) {
 		object := reflect.New(typ.Elem()).Interface().(marshaler)
 		fill.Fill(object)
 		raw, err := object.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		copied += copies(t, typ.Elem(), raw, random, 8)
 	}
 	if copied < 6*len(all) {
@@ -150,9 +149,7 @@ func TestSecretsAreNotKept(t *testing.T) {
 	secret := &corev1.Secret{Type: corev1.SecretTypeOpaque, StringData: map[string]string{"key": "value"}}
 	secret.Name = "s"
 	raw, err := secret.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if n := copies(t, reflect.TypeFor[corev1.Secret](), raw, rand.New(rand.NewSource(1)), 10); n > 0 {
 		t.Errorf("%d secrets are copies of another", n)
 	}

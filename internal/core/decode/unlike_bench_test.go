@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -56,9 +57,7 @@ func BenchmarkUnlike(b *testing.B) {
 		b.Run(name+"/generated", func(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				if err := new(corev1.Pod).Unmarshal(raws[at(i%len(raws))]); err != nil {
-					b.Fatal(err)
-				}
+				check.NoError(b, new(corev1.Pod).Unmarshal(raws[at(i%len(raws))]))
 			}
 		})
 	}

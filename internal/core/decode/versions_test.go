@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/weirproject/weir/internal/core/views"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/scribble"
 )
@@ -30,9 +31,7 @@ func TestVersions(t *testing.T) {
 		object := reflect.New(typ.Elem()).Interface().(marshaler)
 		fill.Fill(object)
 		raw, err := object.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		versions(t, typ, raw, random, 4)
 	}
 	versions(t, reflect.TypeFor[*corev1.Pod](), pod(*podsim.New(1, 1).Pod(0)), random, 500)
@@ -111,9 +110,7 @@ func TestVersionsOfBigQuantities(t *testing.T) {
 		p.ResourceVersion += "0"
 		for range 2 {
 			a, b, err := d.DecodeVersions(was, pod(*p))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			old, fresh := a.(*corev1.Pod), b.(*corev1.Pod)
 			old.Spec.Containers[0].Resources.Requests.Cpu().AsDec().SetScale(7)
 			old.Spec.Volumes[0].EmptyDir.SizeLimit.AsDec().SetScale(7)
@@ -195,9 +192,7 @@ func TestVersionsOfUnlikePods(t *testing.T) {
 		}
 		is := pod(*p)
 		old, fresh, err := d.DecodeVersions(was, is)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		a, b := old.(*corev1.Pod).Annotations["long"], fresh.(*corev1.Pod).Annotations["long"]
 		if !views.Same(a, b) {
 			t.Errorf("pod %d: an equal string was made twice", i)

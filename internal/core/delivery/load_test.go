@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // load changes two objects every 5 ms, in turn, until the context ends.
@@ -45,9 +46,7 @@ func TestSyncedUnderSteadyLoad(t *testing.T) {
 				handle := func(_ context.Context, e store.Change) {
 					if r.HasSynced() && syncedAfter < 0 {
 						syncedAfter = calls
-						if len(initial) != objects {
-							t.Errorf("synced when %d objects were delivered", len(initial))
-						}
+						check.Equal(t, len(initial), objects, "synced when objects were delivered")
 					}
 					calls++
 					initial[e.Key()] = true
@@ -117,9 +116,7 @@ func TestResyncNowUnderSteadyLoad(t *testing.T) {
 				t.Errorf("asked for at call %d, the resync began at call %d", asked, first)
 			}
 			for _, name := range all[200:] {
-				if resynced["d/"+name] != 1 {
-					t.Errorf("%s was resynced %d times", name, resynced["d/"+name])
-				}
+				check.Equal(t, resynced["d/"+name], 1, "%s was resynced times", name)
 			}
 		})
 	}

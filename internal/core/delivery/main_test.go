@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -64,15 +65,9 @@ func (w *testStore) write(name, app string, do func(*wire.Meta, []byte) error) {
 		pod.Labels = map[string]string{"app": app}
 	}
 	raw, err := pod.Marshal()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.NoError(w.t, err)
 	var m wire.Meta
-	if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
-		w.t.Fatal(err)
-	}
-	if err := do(&m, raw); err != nil {
-		w.t.Fatal(err)
-	}
+	check.NoError(w.t, wire.ReadMeta(wire.Protobuf, raw, &m))
+	check.NoError(w.t, do(&m, raw))
 	w.writer.Flush()
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // line formats an event for the stories below.
@@ -42,9 +43,7 @@ func line(e store.Change) string {
 
 func expect(t *testing.T, got []string, want string) {
 	t.Helper()
-	if g := strings.Join(got, "\n"); g != strings.TrimSpace(want) {
-		t.Errorf("got:\n%s\nwant:\n%s", g, strings.TrimSpace(want))
-	}
+	check.Equal(t, strings.Join(got, "\n"), strings.TrimSpace(want))
 }
 
 // follow runs a registration inside a synctest bubble and returns the received events.
@@ -216,9 +215,7 @@ func TestBlockedHandler(t *testing.T) {
 		}
 		w.del("c")
 		synctest.Wait()
-		if len(*seen) != 3+2000+1 {
-			t.Errorf("the other handler saw %d changes", len(*seen))
-		}
+		check.Equal(t, len(*seen), 3+2000+1, "the other handler saw changes")
 		s := blocked.Stats()
 		if s.Pending > 3 || s.Pending == 0 || s.Lag == 0 {
 			t.Errorf("a handler blocked through 2,000 changes of 3 keys has %d pending, lag %d", s.Pending, s.Lag)
@@ -254,9 +251,7 @@ func checkChains(t *testing.T, log []string, want map[string]string) {
 			delete(last, fields[1])
 		}
 	}
-	if fmt.Sprint(last) != fmt.Sprint(want) {
-		t.Errorf("the handler ends with %v, want %v", last, want)
-	}
+	check.Equal(t, fmt.Sprint(last), fmt.Sprint(want), "the handler ends with")
 }
 
 func TestStopWhileBusy(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestResyncIsLevel: every object is delivered exactly once per period, at an even rate.
@@ -32,9 +33,7 @@ func TestResyncIsLevel(t *testing.T) {
 		time.Sleep(period)
 		synctest.Wait()
 		for key, n := range perKey {
-			if n != 1 {
-				t.Errorf("%s was resynced %d times in a period", key, n)
-			}
+			check.Equal(t, n, 1, "%s was resynced times in a period", key)
 		}
 		if len(perKey) < objects-1 {
 			t.Errorf("%d of %d objects were resynced in a period", len(perKey), objects)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // run runs n handlers, which are identified by their index.
@@ -67,9 +68,7 @@ func TestWorkersOfBlockedHandlers(t *testing.T) {
 		close(gate)
 		synctest.Wait()
 		for i := range handled {
-			if got := handled[i].Load(); got != 5 {
-				t.Errorf("after the block handler %d was told of %d changes", i, got)
-			}
+			check.Equal(t, handled[i].Load(), 5, "after the block handler %d was told of changes", i)
 		}
 		cancel()
 		waitFor(all)
@@ -89,9 +88,7 @@ func TestIdleWorkers(t *testing.T) {
 		synctest.Wait()
 		w.put("a", "")
 		synctest.Wait()
-		if n := goroutinesIn("(*Workers).serve"); n != 50 {
-			t.Errorf("%d workers are in 50 handlers", n)
-		}
+		check.Equal(t, goroutinesIn("(*Workers).serve"), 50, "workers are in 50 handlers")
 		time.Sleep(2 * time.Second)
 		if n := goroutinesIn("(*Workers).loop"); n > runtime.GOMAXPROCS(0) {
 			t.Errorf("%d workers wait for work", n)
@@ -197,9 +194,7 @@ func TestHandlerThatExits(t *testing.T) {
 		w.put("b", "")
 		synctest.Wait()
 		for i := range handled {
-			if n := handled[i].Load(); n != 2 {
-				t.Errorf("handler %d was told of %d changes", i, n)
-			}
+			check.Equal(t, handled[i].Load(), 2, "handler %d was told of changes", i)
 		}
 		cancel()
 		waitFor(all)

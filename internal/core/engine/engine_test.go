@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/delivery"
 	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestHandlerNames: a handler without a name receives the lowest number that no other has, so that
@@ -18,9 +19,7 @@ func TestHandlerNames(t *testing.T) {
 	handle := func(opts delivery.Options) *delivery.Registration {
 		t.Helper()
 		r, err := e.Handle(func(context.Context, store.Change) {}, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		return r
 	}
 	expect := func(want ...string) {
@@ -110,9 +109,7 @@ func TestWaitFor(t *testing.T) {
 		if err := e.WaitFor(t.Context(), func() bool { return true }); err != nil {
 			t.Errorf("of what holds, after the engine: %v", err)
 		}
-		if err := e.WaitFor(ctx, never); err != context.Canceled {
-			t.Errorf("with a context that has ended: %v", err)
-		}
+		check.Equal(t, e.WaitFor(ctx, never), context.Canceled, "with a context that has ended")
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/weirproject/weir/internal/core/delivery"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestHandlerGroups: the totals of a name do not fall when one of its handlers is removed, include
@@ -24,9 +25,7 @@ func TestHandlerGroups(t *testing.T) {
 		handle := func(name string, fn delivery.Func) *delivery.Registration {
 			t.Helper()
 			r, err := e.Handle(fn, delivery.Options{Name: name})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			return r
 		}
 		expect := func(name string, handled, panics uint64) {
@@ -74,11 +73,7 @@ func TestHandlerGroups(t *testing.T) {
 func put(t *testing.T, w *store.Writer, raw string) {
 	t.Helper()
 	var m wire.Meta
-	if err := wire.ReadMeta(wire.JSON, []byte(raw), &m); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Put(&m, []byte(raw)); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, wire.ReadMeta(wire.JSON, []byte(raw), &m))
+	check.NoError(t, w.Put(&m, []byte(raw)))
 	w.Flush()
 }

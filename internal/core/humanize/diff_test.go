@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // lines returns the differences between two objects, given as JSON.
@@ -14,9 +16,7 @@ func lines(t *testing.T, before, after string, o DiffOptions) []string {
 	t.Helper()
 	var a, b map[string]any
 	for text, into := range map[string]*map[string]any{before: &a, after: &b} {
-		if err := json.Unmarshal([]byte(text), into); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, json.Unmarshal([]byte(text), into))
 	}
 	var got []string
 	for _, c := range Diff(a, b, o) {
@@ -155,9 +155,7 @@ func TestEnv(t *testing.T) {
 func TestLine(t *testing.T) {
 	long := strings.Repeat("ä", 500)
 	c := Change{Sign: '~', Path: "a", Old: long + "1", New: long + "2"}
-	if got, want := c.Line(0), "~ a: …ääääääääää1 -> …ääääääääää2"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	check.Equal(t, c.Line(0), "~ a: …ääääääääää1 -> …ääääääääää2")
 	for _, c := range []Change{{Sign: '+', Path: "a", New: long}, {Sign: '-', Path: long, Old: long}, {Sign: '~', Path: long, Old: "b", New: long}} {
 		for limit, most := range map[int]int{0: maxLine, 40: 40} {
 			if got := utf8.RuneCountInString(c.Line(limit)); got > most {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -15,9 +16,7 @@ func TestCodesOfWhatIsTypical(t *testing.T) {
 		raw := []byte(nil)
 		if odd > 0 {
 			pod, err := podsim.New(50_000, 5).Pod(3).Marshal()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			raw = pod
 		}
 		for i := range odd {
@@ -30,9 +29,7 @@ func TestCodesOfWhatIsTypical(t *testing.T) {
 		for i := range 4000 { // the second dictionary has learned from them
 			pod := sim.Pod(i/20*200 + i%20)
 			raw, err := pod.Marshal()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			s.add(Name{pod.Namespace + "/" + pod.GenerateName, pod.Name}, raw)
 		}
 		n, sum := 0, 0
@@ -58,9 +55,7 @@ func TestCodesOfANewDictionary(t *testing.T) {
 	for i := range 500 {
 		pod := sim.Pod(i)
 		raw, err := pod.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		s.add(Name{"of another time/" + pod.GenerateName, pod.Name}, raw)
 	}
 	if s.packer.siblings.learner.codes.Load() == first {

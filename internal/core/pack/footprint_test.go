@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -98,9 +99,7 @@ func TestFootprintOfPins(t *testing.T) {
 			}
 			s.objects = nil
 			afterGC(t, "all bases have ended", func() bool { return k.count() == 0 })
-			if k.pins != 0 {
-				t.Errorf("%d bytes are pinned without a sibling", k.pins)
-			}
+			check.Equal(t, k.pins, 0, "bytes are pinned without a sibling")
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -42,9 +43,7 @@ func TestSecondDictionary(t *testing.T) {
 		t.Fatalf("%d dictionaries, and %d objects without", len(sums)-1, sums[nil].objects)
 	}
 	second := sums[p.current.Load()]
-	if n := sim.Len() - second.objects - firstSamples; n != laterSamples*sampleEvery {
-		t.Errorf("the first %d have the first dictionary", n)
-	}
+	check.Equal(t, sim.Len()-second.objects-firstSamples, laterSamples*sampleEvery, "the first have the first dictionary")
 	if size := second.bytes / second.objects; size > 500 {
 		t.Errorf("a pod takes %d bytes", size)
 	}
@@ -122,9 +121,7 @@ func TestFastPack(t *testing.T) {
 func TestSize(t *testing.T) {
 	p := New()
 	raw := podsim.Spread(wire.Protobuf.String(), 1)[0]
-	if n := p.Size(); n != 0 {
-		t.Errorf("%d bytes of nothing", n)
-	}
+	check.Equal(t, p.Size(), 0, "bytes of nothing")
 	take(p, raw)
 	if n := p.Size(); n < int64(len(raw)) {
 		t.Errorf("a sample of %d bytes takes %d", len(raw), n)

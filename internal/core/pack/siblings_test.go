@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -49,9 +50,7 @@ func TestSiblingsThatBecomeOthers(t *testing.T) {
 	for i := range 12 {
 		pod := sim.Pod(40 + i) // of one workload, except for loners
 		raw, err := pod.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		last = s.add(Name{s.objects[0].name.Group, pod.Name}, raw)
 	}
 	if last.dict == nil || last.dict.base == nil {
@@ -84,9 +83,7 @@ func TestSiblingsPinNothing(t *testing.T) {
 		t.Errorf("%d groups have a base", n)
 	}
 	s.objects = nil
-	if n := alive(); n != 0 {
-		t.Errorf("%d bases have no sibling", n)
-	}
+	check.Equal(t, alive(), 0, "bases have no sibling")
 	runtime.KeepAlive(s)
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -34,9 +35,7 @@ func afterGC(t *testing.T, what string, cond func() bool) {
 func withoutUID(tb testing.TB, enc wire.Encoding, raw []byte) []byte {
 	tb.Helper()
 	var m wire.Meta
-	if err := wire.ReadMeta(enc, raw, &m); err != nil {
-		tb.Fatal(err)
-	}
+	check.NoError(tb, wire.ReadMeta(enc, raw, &m))
 	return bytes.Replace(bytes.Clone(raw), bytes.Clone(m.UID), nil, 1)
 }
 

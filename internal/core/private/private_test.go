@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/core/private"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func declared() int { return 0 }
@@ -28,12 +29,8 @@ func TestFunctionOf(t *testing.T) {
 		"a function and no function": {declared, nil, false},
 	} {
 		a, b := private.FunctionOf(c.a), private.FunctionOf(c.b)
-		if got := a == b; got != c.same {
-			t.Errorf("%s: the same is %v", name, got)
-		}
-		if got := a.Number() == b.Number(); got != c.same {
-			t.Errorf("%s: the same number is %v", name, got)
-		}
+		check.Equal(t, a == b, c.same, "%s: the same", name)
+		check.Equal(t, a.Number() == b.Number(), c.same, "%s: the same number", name)
 		if (a.Number() == 0) != (c.a == nil) {
 			t.Errorf("%s: the number is %d", name, a.Number())
 		}

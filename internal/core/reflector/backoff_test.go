@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestBackoffAttempt is how long a reflector waits, by what failed, how often, and at what.
@@ -41,9 +42,7 @@ func TestBackoffAttempt(t *testing.T) {
 				}
 				m.request, m.attempt, m.forcedLists, m.size = test.request, attempt, test.forcedLists, test.size
 				m.sleep(reqWatch, test.sentinel)
-				if got := m.actions[0].(wait).d; got != want {
-					t.Errorf("attempt %d waits %v, want %v", attempt, got, want)
-				}
+				check.Equal(t, m.actions[0].(wait).d, want, "attempt %d waits", attempt)
 			}
 		})
 	}
@@ -52,8 +51,6 @@ func TestBackoffAttempt(t *testing.T) {
 // TestSizeOf is what objects count for in a list's size.
 func TestSizeOf(t *testing.T) {
 	for bytes, want := range map[int]int64{0: 1, 2 << 10: 1, 8 << 10: 2, 1 << 20: 129} {
-		if got := sizeOf(source.Object{Raw: make([]byte, bytes)}); got != want {
-			t.Errorf("%d bytes count for %d objects, want %d", bytes, got, want)
-		}
+		check.Equal(t, sizeOf(source.Object{Raw: make([]byte, bytes)}), want, "%d bytes count for objects", bytes)
 	}
 }

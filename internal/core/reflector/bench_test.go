@@ -11,6 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -59,9 +60,7 @@ func podTape(b *testing.B, pods, events int) *tape {
 		p := sim.Pod(i)
 		p.ResourceVersion = strconv.Itoa(1000 + i)
 		item, err := p.Marshal()
-		if err != nil {
-			b.Fatal(err)
-		}
+		check.NoError(b, err)
 		items = append(items, item)
 		size += wire.ListItemSize(len(item))
 	}
@@ -71,17 +70,13 @@ func podTape(b *testing.B, pods, events int) *tape {
 	for _, item := range items {
 		w.WriteItem(item)
 	}
-	if err := w.Close(); err != nil {
-		b.Fatal(err)
-	}
+	check.NoError(b, w.Close())
 	t.list = list.Bytes()
 	for i := range events {
 		p := sim.Pod(i % pods)
 		p.ResourceVersion = strconv.Itoa(200000 + i)
 		object, err := p.Marshal()
-		if err != nil {
-			b.Fatal(err)
-		}
+		check.NoError(b, err)
 		t.watch = wire.AppendEvent(t.watch, wire.Protobuf, wire.Modified, podType, object)
 	}
 	return t

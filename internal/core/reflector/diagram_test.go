@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/core/resourceversion"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // node is what stands under way in the diagram of docs/reflector.md.
@@ -56,9 +57,7 @@ func TestDiagram(t *testing.T) {
 	)
 	drawn := draw(transitions(6000))
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	before, rest, found := strings.Cut(string(text), open)
 	was, after, closed := strings.Cut(rest, close)
 	if !found || !closed {
@@ -68,9 +67,7 @@ func TestDiagram(t *testing.T) {
 		return
 	}
 	if f := flag.Lookup("rewrite"); f != nil && f.Value.String() == "true" {
-		if err := os.WriteFile(file, []byte(before+open+drawn+close+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, os.WriteFile(file, []byte(before+open+drawn+close+after), 0o644))
 		return
 	}
 	t.Errorf("the transitions are\n%sand not those of %s; see them there with -rewrite", drawn, file)

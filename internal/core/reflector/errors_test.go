@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func TestClassify(t *testing.T) {
@@ -76,9 +77,7 @@ func TestDelay(t *testing.T) {
 		{ErrForbidden, 1, 20 * time.Second, 0, 20 * time.Second},
 		{ErrServer, 1, 24 * time.Hour, 1, 132 * time.Second},
 	} {
-		if got := b.delay(c.sentinel, c.attempt, c.retryAfter, c.jitter); got != c.want {
-			t.Errorf("%v, attempt %d, retry after %v, jitter %v: %v, want %v", c.sentinel, c.attempt, c.retryAfter, c.jitter, got, c.want)
-		}
+		check.Equal(t, b.delay(c.sentinel, c.attempt, c.retryAfter, c.jitter), c.want, "%v, attempt %d, retry after %v, jitter %v", c.sentinel, c.attempt, c.retryAfter, c.jitter)
 	}
 }
 
@@ -94,8 +93,6 @@ func TestStatusString(t *testing.T) {
 		{Status{Phase: Waiting, Attempts: 3, Err: &Error{Phase: Listing, Sentinel: ErrForbidden, Err: errors.New("no")}},
 			"waiting (Auto), failed 3 times: listing: forbidden: no"},
 	} {
-		if got := c.status.String(); got != c.want {
-			t.Errorf("%s, want %s", got, c.want)
-		}
+		check.Equal(t, c.status.String(), c.want)
 	}
 }

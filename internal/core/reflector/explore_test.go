@@ -167,7 +167,7 @@ func (a answers) explore(t *testing.T, mode Mode, rv string, done func(n int, as
 		before := s
 		var actions []action
 		s, actions = step(s, in)
-		if err := check(before, s, in, actions); err != nil {
+		if err := checkStep(before, s, in, actions); err != nil {
 			t.Fatalf("%v after %v", err, log)
 		}
 		for _, act := range actions {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestServerRestarted loses the server for a while: the store keeps its state, and Status says that
@@ -86,9 +87,7 @@ func TestLagging(t *testing.T) {
 			"1.2s LIST resourceVersion=120 resourceVersionMatch=NotOlderThan", "1.2s WATCH resourceVersion=120")
 		h.wantReported(ErrServerBehind)
 		h.wantObjects("a@91")
-		if n := changesOf(cursor); n != 1 {
-			t.Errorf("%d changes", n)
-		}
+		check.Equal(t, changesOf(cursor), 1, "changes")
 	})
 }
 
@@ -116,9 +115,7 @@ func TestBrokenHalfWay(t *testing.T) {
 		}
 		h.advance(time.Second)
 		h.wantObjects("a@1 b@2 c@3 d@4")
-		if n := changesOf(cursor); n != 4 {
-			t.Errorf("%d changes", n)
-		}
+		check.Equal(t, changesOf(cursor), 4, "changes")
 		h.wantCurrent("10")
 	})
 }
@@ -167,9 +164,7 @@ func TestTooManyRequests(t *testing.T) {
 		h.run(deny(429, "7"), h.list("10", "a@1"), h.events())
 		h.wantReported(ErrTooManyRequests)
 		next := h.r.Status().NextRetry
-		if d := next.Sub(h.began); d != 7350*time.Millisecond {
-			t.Errorf("the next try is announced for %v", d)
-		}
+		check.Equal(t, next.Sub(h.began), 7350*time.Millisecond, "the next try is announced for")
 		h.advance(8 * time.Second)
 		h.wantRequests("0s LIST", "7.35s LIST", "7.35s WATCH resourceVersion=10")
 	})

@@ -29,6 +29,7 @@ import (
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/memserver"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
@@ -102,9 +103,7 @@ func (h *harness) serve(cfg Config) {
 	})
 	src, err := source.New(&rest.Config{Host: "http://pipe", Transport: tr}, source.Resource{
 		GVR: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Encoding: h.enc}, source.Options{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	check.NoError(h.t, err)
 	cfg.OnStatus = func(s Status) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -187,9 +186,7 @@ func (h *harness) wantObjects(want string) {
 	for o := range h.store.Snapshot().All() {
 		got = append(got, o.Name()+"@"+o.ResourceVersion())
 	}
-	if s := strings.Join(got, " "); s != want {
-		h.t.Errorf("the store holds %s, want %s", s, want)
-	}
+	check.Equal(h.t, strings.Join(got, " "), want, "the store holds")
 }
 
 // wantReported checks that a Status had this error since the last call, and forgets them.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -21,9 +22,7 @@ func TestIdleWatchPinsNoBuffer(t *testing.T) {
 	configs := []Config{{Mode: List, Keep: func(m *wire.Meta) bool { return string(m.Name) != "large" }}}
 	for _, enc := range []wire.Encoding{wire.JSON, wire.Protobuf} {
 		drop, err := wire.CompileDrop(enc, reflect.TypeFor[corev1.Pod](), "metadata.labels")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		configs = append(configs, Config{Mode: List, Drop: drop})
 	}
 	for _, cfg := range configs {

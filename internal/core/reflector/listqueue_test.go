@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // late is an answer that takes d.
@@ -152,9 +154,7 @@ func TestListQueue(t *testing.T) {
 		for _, p := range []*listPlace{first, third, third, nil} {
 			p.leave()
 		}
-		if q.held != 0 {
-			t.Errorf("%d places taken in the end", q.held)
-		}
+		check.Equal(t, q.held, 0, "places taken in the end")
 	})
 }
 
@@ -164,9 +164,7 @@ func TestListsBeginInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q listQueue
 		first, err := q.enter(t.Context(), 8, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		var begun atomic.Int32
 		for _, most := range []int{1, 8, 8} {
 			go func() {

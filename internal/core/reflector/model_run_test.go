@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/checks"
 	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestAgainstModel lives through hours of faults with a server that changes all the time: whatever
@@ -117,7 +118,5 @@ func (f *follower) equal(t *testing.T, want string) {
 	for _, key := range slices.Sorted(maps.Keys(f.held)) {
 		got = append(got, strings.TrimPrefix(key, "n/")+"@"+f.held[key])
 	}
-	if s := strings.Join(got, " "); s != want {
-		t.Errorf("a cursor was told %s, want %s", s, want)
-	}
+	check.Equal(t, strings.Join(got, " "), want, "a cursor was told")
 }

@@ -15,15 +15,14 @@ import (
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestDrop removes a field before it is held, from lists and events alike.
 func TestDrop(t *testing.T) {
 	for _, enc := range []wire.Encoding{wire.JSON, wire.Protobuf} {
 		drop, err := wire.CompileDrop(enc, reflect.TypeFor[corev1.Pod](), "metadata.annotations")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		withHarness(t, Config{Mode: List, Drop: drop}, func(h *harness) {
 			if h.enc != enc {
 				return
@@ -236,9 +235,7 @@ func TestSinkPanics(t *testing.T) {
 		r := New(src, &broken{s.Writer(store.Scope{}), listed}, Config{Mode: List, Server: server, MaxLists: 1})
 		func() {
 			defer func() {
-				if why := recover(); why != "broken" {
-					t.Errorf("Run panics with %v", why)
-				}
+				check.Equal(t, recover(), "broken", "Run panics with")
 			}()
 			_ = r.Run(t.Context())
 		}()

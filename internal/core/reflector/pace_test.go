@@ -3,6 +3,8 @@ package reflector
 import (
 	"testing"
 	"time"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestPaceOfLargeLists counts the lists of a large resource in a quarter of an hour, while each
@@ -57,9 +59,7 @@ func countListsOf(t *testing.T, s state, watch []input, lasted time.Duration, si
 		before := s
 		var actions []action
 		s, actions = step(s, in)
-		if err := check(before, s, in, actions); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, checkStep(before, s, in, actions))
 		for _, act := range actions {
 			switch act := act.(type) {
 			case wait:

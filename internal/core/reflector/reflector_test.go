@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 var listed = Config{Mode: List}
@@ -204,13 +205,9 @@ func TestRelistUnchanged(t *testing.T) {
 		h.run(append(script, h.list("10", "a@1", "b@2"), h.events())...)
 		cursor := h.store.Cursor()
 		defer cursor.Close()
-		if n := changesOf(cursor); n != 2 {
-			t.Errorf("%d changes", n)
-		}
+		check.Equal(t, changesOf(cursor), 2, "changes")
 		h.advance(time.Minute)
-		if n := changesOf(cursor); n != 0 {
-			t.Errorf("%d changes", n)
-		}
+		check.Equal(t, changesOf(cursor), 0, "changes")
 		h.wantRequests("0s LIST", "0s WATCH resourceVersion=10", "0s LIST", "0s WATCH resourceVersion=10",
 			"600ms LIST", "600ms WATCH resourceVersion=10", "1.2s LIST", "1.2s WATCH resourceVersion=10",
 			"1.8s LIST", "1.8s WATCH resourceVersion=10", "2.4s LIST", "2.4s WATCH resourceVersion=10")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // apart makes another reflector of the same server, with a store of its own.
@@ -97,9 +98,7 @@ func TestServerWentBackForAll(t *testing.T) {
 				t.Errorf("%s, after %s", s, other.asked())
 			}
 		}
-		if n := server.found() - before; n != 1 {
-			t.Errorf("the server went back once, and was found to %d times", n)
-		}
+		check.Equal(t, server.found()-before, 1, "the server went back once, and was found to times")
 	})
 }
 
@@ -197,7 +196,5 @@ func TestNoServer(t *testing.T) {
 	var server *Server
 	server.join(nil, 0)
 	server.leave(nil)
-	if n := server.wentBack(server.found()); n != 0 {
-		t.Errorf("%d restores", n)
-	}
+	check.Equal(t, server.wentBack(server.found()), 0, "restores")
 }

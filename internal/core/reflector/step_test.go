@@ -67,7 +67,7 @@ func TestStepsFromAnywhere(t *testing.T) {
 			before := s
 			var actions []action
 			s, actions = step(s, in)
-			err := check(before, s, in, actions)
+			err := checkStep(before, s, in, actions)
 			if err == nil {
 				wentBack = wentBack || before.sentinel() == ErrWentBack || s.sentinel() == ErrWentBack
 				err = checkWalk(before, s, in, actions, wentBack)

@@ -61,7 +61,7 @@ func TestStories(t *testing.T) {
 			before := s
 			var actions []action
 			s, actions = step(s, in)
-			if err := check(before, s, in, actions); err != nil {
+			if err := checkStep(before, s, in, actions); err != nil {
 				d.Fatalf(t, "%v", err)
 			}
 			var out strings.Builder
@@ -247,8 +247,8 @@ func quoteEmpty(s string) string {
 	return s
 }
 
-// check holds for every step: see TestStepsFromAnywhere.
-func check(before, after state, in input, actions []action) error {
+// checkStep holds for every step: see TestStepsFromAnywhere.
+func checkStep(before, after state, in input, actions []action) error {
 	requests := 0
 	for i, a := range actions {
 		if isRequest(a) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // pacing is a store whose handlers are behind, and the throttle of its writer.
@@ -30,9 +31,7 @@ func (p *pacing) change(n int) {
 	p.Helper()
 	for i := range n {
 		m := wire.Meta{Namespace: []byte("d"), Name: strconv.AppendInt(nil, int64(i%100), 10), UID: []byte("u"), ResourceVersion: strconv.AppendInt(nil, int64(i)+1, 10)}
-		if err := p.w.Put(&m, []byte{0x0a, 0}); err != nil {
-			p.Fatal(err)
-		}
+		check.NoError(p, p.w.Put(&m, []byte{0x0a, 0}))
 	}
 	p.w.Flush()
 }

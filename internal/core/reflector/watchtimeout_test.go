@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestWatchTimeout: the server is asked to end a watch after whole seconds, and no fewer than the
@@ -17,9 +19,7 @@ func TestWatchTimeout(t *testing.T) {
 				h.events()(rw, r)
 			})
 			h.wantCurrent("10")
-			if got != want {
-				t.Errorf("%v: timeoutSeconds=%s, want %s", timeout, got, want)
-			}
+			check.Equal(t, got, want, "%v: timeoutSeconds=", timeout)
 		})
 	}
 }

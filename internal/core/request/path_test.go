@@ -3,6 +3,8 @@ package request
 import (
 	"net/url"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestCollectionOf finds collections below other paths, as a server behind a gateway has them.
@@ -39,9 +41,7 @@ func TestStrictPaths(t *testing.T) {
 		"/api/v1/nodes/a;b": false, "/api/v1/namespaces/N/pods": false, "/apis/apps_x/v1/deployments": false, "/api/V1/pods": false, "/api/v1": false,
 	} {
 		at, err := url.ParseRequestURI(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if rq := Strict(get(at)); (rq != nil) != strict {
 			t.Errorf("%s: %+v", path, rq)
 		}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func get(at *url.URL) *http.Request { return &http.Request{Method: http.MethodGet, URL: at} }
@@ -72,9 +74,7 @@ func TestCache(t *testing.T) {
 	for i := range maxCachedReads + 100 {
 		strict(pods + strconv.Itoa(i))
 	}
-	if n := reads.Len(); n != maxCachedReads {
-		t.Errorf("%d requests are cached", n)
-	}
+	check.Equal(t, reads.Len(), maxCachedReads, "requests are cached")
 }
 
 // TestParse reads requests that kube-apiserver accepts and that are not strict.
@@ -137,9 +137,7 @@ func TestVersions(t *testing.T) {
 		"watch=1&resourceVersion=5&sendInitialEvents=false&resourceVersionMatch=NotOlderThan": {exact: 5},
 	} {
 		q, err := url.ParseQuery(query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		o, err := ParseOptions(q)
 		if err != nil {
 			t.Errorf("%s: %v", query, err)
@@ -182,9 +180,7 @@ func TestCostlySelectors(t *testing.T) {
 	} {
 		for _, verb := range []string{"", "watch=true&"} {
 			at := &url.URL{Path: "/api/v1/pods", RawQuery: verb + query}
-			if got := Strict(get(at)) != nil; got != here {
-				t.Errorf("%s%.60s… (%d bytes): strict: %v", verb, query, len(query), got)
-			}
+			check.Equal(t, Strict(get(at)) != nil, here, "%s%.60s… (%d bytes): strict", verb, query, len(query))
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/core/resourceversion"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func TestParse(t *testing.T) {
@@ -28,12 +29,8 @@ func TestParse(t *testing.T) {
 		case !c.ok && !errors.As(err, &number):
 			t.Errorf("Parse(%q) = %d, %v", c.text, rv, err)
 		}
-		if got := resourceversion.Number(c.text); got != c.want {
-			t.Errorf("Number(%q) = %d", c.text, got)
-		}
-		if got := resourceversion.Number([]byte(c.text)); got != c.want {
-			t.Errorf("Number of the bytes %q = %d", c.text, got)
-		}
+		check.Equal(t, resourceversion.Number(c.text), c.want, "Number(%q) =", c.text)
+		check.Equal(t, resourceversion.Number([]byte(c.text)), c.want, "Number of the bytes %q =", c.text)
 		rv, ok := resourceversion.ParseCanonical(c.text)
 		if ok != c.canonical || ok && rv != c.want {
 			t.Errorf("ParseCanonical(%q) = %d, %v", c.text, rv, ok)
@@ -84,14 +81,8 @@ func TestCompare(t *testing.T) {
 		{"a", "a", false, false, "a"},
 		{"", "", false, false, ""},
 	} {
-		if got := resourceversion.Older(c.a, c.b); got != c.older {
-			t.Errorf("Older(%q, %q) = %v", c.a, c.b, got)
-		}
-		if got := resourceversion.Incomparable(c.a, c.b); got != c.incomparable {
-			t.Errorf("Incomparable(%q, %q) = %v", c.a, c.b, got)
-		}
-		if got := resourceversion.Newest(c.a, c.b); got != c.newest {
-			t.Errorf("Newest(%q, %q) = %q", c.a, c.b, got)
-		}
+		check.Equal(t, resourceversion.Older(c.a, c.b), c.older, "Older(%q, %q) =", c.a, c.b)
+		check.Equal(t, resourceversion.Incomparable(c.a, c.b), c.incomparable, "Incomparable(%q, %q) =", c.a, c.b)
+		check.Equal(t, resourceversion.Newest(c.a, c.b), c.newest, "Newest(%q, %q) =", c.a, c.b)
 	}
 }

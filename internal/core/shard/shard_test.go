@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func uid(r *rand.Rand) string {
@@ -25,9 +27,7 @@ func TestHash(t *testing.T) {
 		texts = append(texts, uid(r))
 	}
 	for _, text := range texts {
-		if got, want := fmt.Sprintf("%016x", Hash(text)), sharding.HashField(text); got != want {
-			t.Errorf("hash of %q is %s, not %s", text, got, want)
-		}
+		check.Equal(t, fmt.Sprintf("%016x", Hash(text)), sharding.HashField(text), "hash of %q", text)
 	}
 }
 
@@ -49,9 +49,7 @@ func TestSplit(t *testing.T) {
 		var theirs []sharding.Selector
 		for i := range count {
 			s := Shard{Index: i, Count: count}
-			if err := s.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, s.Validate())
 			sel := s.Selector()
 			if count == 1 {
 				if sel != nil {

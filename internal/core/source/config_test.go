@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // fill sets every field that v reaches to a value that is not zero. Functions and interfaces stay
@@ -96,9 +98,7 @@ func TestCopyConfig(t *testing.T) {
 	if copied.ExecProvider.Config == cfg.ExecProvider.Config {
 		t.Error("the plugin's configuration is shared")
 	}
-	if path := shared(reflect.ValueOf(cfg), reflect.ValueOf(copied), "Config"); path != "" {
-		t.Errorf("%s is shared", path)
-	}
+	check.Equal(t, shared(reflect.ValueOf(cfg), reflect.ValueOf(copied), "Config"), "", "is shared")
 	if empty := (&rest.Config{}); !reflect.DeepEqual(CopyConfig(empty), empty) {
 		t.Errorf("a copy of the empty config: %v", CopyConfig(empty))
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestAgainstClientGo: both clients return the same for the embedded server, for either form of its
@@ -30,17 +31,11 @@ func TestAgainstClientGo(t *testing.T) {
 	server, err := apiserver.New(apiserver.Options{Resources: []apiserver.Resource{
 		{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, Kind: "Widget", Status: true},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer server.Close()
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, server.Start())
 	theirs, err := clientgo.NewDiscoveryClientForConfig(server.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, test := range []struct {
 		name   string
 		config *rest.Config
@@ -50,13 +45,9 @@ func TestAgainstClientGo(t *testing.T) {
 	} {
 		theirs.UseLegacyDiscovery = test.name == "plain"
 		_, want, err := theirs.ServerGroupsAndResources()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		got, err := client(t, test.config).All(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if len(got) < 18 || len(got) != len(want) {
 			t.Fatalf("%s: %d lists, want %d", test.name, len(got), len(want))
 		}
@@ -81,9 +72,7 @@ func (plain) RoundTrip(r *http.Request) (*http.Response, error) {
 func client(t *testing.T, cfg *rest.Config) *Discovery {
 	t.Helper()
 	c, err := NewDiscovery(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return c
 }
 
@@ -240,9 +229,7 @@ func TestGroupVersionRefused(t *testing.T) {
 	status := func(seconds int32) string {
 		raw, err := json.Marshal(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
 			Code: http.StatusTooManyRequests, Reason: metav1.StatusReasonTooManyRequests, Details: &metav1.StatusDetails{RetryAfterSeconds: seconds}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		return string(raw)
 	}
 	for name, answer := range map[string]struct{ contentType, body string }{
@@ -266,9 +253,7 @@ func TestGroupVersionRefused(t *testing.T) {
 			if seconds, ok := apierrors.SuggestsClientDelay(err); !apierrors.IsTooManyRequests(err) || !ok || seconds != 60 {
 				t.Errorf("%v; ask again after %d s", err, seconds)
 			}
-			if n := asked.Load(); n != 1 {
-				t.Errorf("asked %d times", n)
-			}
+			check.Equal(t, asked.Load(), 1, "asked times")
 		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/memserver"
 )
 
@@ -64,24 +65,16 @@ func TestListsGoApart(t *testing.T) {
 			srv.StartTLS()
 			defer srv.Close()
 			src, err := source.New(&rest.Config{Host: srv.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, pods, source.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			defer src.CloseIdleConnections()
 			for _, o := range []source.ListOptions{{}, {Limit: 2}} {
 				list, err := src.List(t.Context(), o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if n := readAll(t, list); n != 2 {
-					t.Errorf("%d items, want 2", n)
-				}
+				check.NoError(t, err)
+				check.Equal(t, readAll(t, list), 2, "items")
 				list.Close()
 			}
 			watch, err := src.Watch(t.Context(), source.WatchOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			watch.Close()
 			if !slices.Equal(got, tc.want) {
 				t.Errorf("the server saw %q, want %q", got, tc.want)
@@ -135,9 +128,7 @@ func TestListsThatGetNoAnswer(t *testing.T) {
 				defer srv.Close()
 				defer close(release)
 				src, err := source.New(&rest.Config{Host: "https://pipe", Dial: l.Dial, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, pods, source.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				defer src.CloseIdleConnections()
 				for range tc.want {
 					list, err := src.List(t.Context(), source.ListOptions{})
@@ -148,9 +139,7 @@ func TestListsThatGetNoAnswer(t *testing.T) {
 					readAll(t, list)
 					list.Close()
 				}
-				if got != tc.want {
-					t.Errorf("answered by %q, want %q", got, tc.want)
-				}
+				check.Equal(t, got, tc.want, "answered by")
 			})
 		})
 	}
@@ -163,9 +152,7 @@ func TestListsWithoutAServer(t *testing.T) {
 		dials++
 		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 	}}, pods, source.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for n := range 5 {
 		if _, err := src.List(t.Context(), source.ListOptions{}); !errors.Is(err, syscall.ECONNREFUSED) || dials != n+1 {
 			t.Fatalf("%d connections for %d LISTs: %v", dials, n+1, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestNewestVersionKeepsItsConnection: the end of the answer is read although nothing in it is
@@ -31,18 +32,14 @@ func TestNewestVersionKeepsItsConnection(t *testing.T) {
 				io.WriteString(w, strings.Repeat(","+object, tc.more)+`]}`)
 			})
 			src, err := source.New(cfg, pods, source.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			defer src.CloseIdleConnections()
 			for range 5 {
 				if rv, err := src.NewestVersion(t.Context(), ""); rv != "7" || err != nil {
 					t.Fatalf("%q, %v", rv, err)
 				}
 			}
-			if n := connections.Load(); n != tc.want {
-				t.Errorf("%d connections, want %d", n, tc.want)
-			}
+			check.Equal(t, connections.Load(), tc.want, "connections")
 		})
 	}
 }

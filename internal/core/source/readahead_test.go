@@ -6,6 +6,8 @@ import (
 	"io"
 	"runtime"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // pieces is a body that comes in pieces. It notes how much room each Read had.
@@ -40,9 +42,7 @@ func TestReadAheadRoom(t *testing.T) {
 	}
 	a := newReadAhead(src, func(err error) error { return err })
 	got, err := io.ReadAll(a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	want := make([]byte, total)
 	for i := range want {
 		want[i] = byte(i)
@@ -70,9 +70,7 @@ func TestReadAheadPanic(t *testing.T) {
 	a.before = func() { panic(broken) }
 	func() {
 		defer func() {
-			if why := recover(); why != broken {
-				t.Errorf("Read panics with %v", why)
-			}
+			check.Equal[any](t, recover(), broken, "Read panics with")
 		}()
 		_, _ = a.Read(make([]byte, 1))
 	}()

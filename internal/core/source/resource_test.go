@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 var pods = source.Resource{GVR: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
@@ -34,12 +35,8 @@ func TestAccept(t *testing.T) {
 	} {
 		r := pods
 		r.As, r.Encoding = c.as, c.enc
-		if got := r.Accept(false); got != c.list {
-			t.Errorf("%s, LIST: %s", c.name, got)
-		}
-		if got := r.Accept(true); got != c.watch {
-			t.Errorf("%s, WATCH: %s", c.name, got)
-		}
+		check.Equal(t, r.Accept(false), c.list, "%s, LIST", c.name)
+		check.Equal(t, r.Accept(true), c.watch, "%s, WATCH", c.name)
 	}
 }
 
@@ -80,8 +77,6 @@ func TestResource(t *testing.T) {
 		if err != nil {
 			t.Errorf("%+v: %v", c.resource, err)
 		}
-		if c.resource.Path() != c.path {
-			t.Errorf("%+v: %s", c.resource, c.resource.Path())
-		}
+		check.Equal(t, c.resource.Path(), c.path, "%+v", c.resource)
 	}
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -43,9 +44,7 @@ func serve(t *testing.T, h http.HandlerFunc, opts source.Options, change ...func
 		f(cfg, &r)
 	}
 	src, err := source.New(cfg, r, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return src
 }
 
@@ -62,9 +61,7 @@ func readAll(t *testing.T, l source.List) (n int) {
 		if err == io.EOF {
 			return n
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		n++
 	}
 }
@@ -87,16 +84,12 @@ func TestListRequest(t *testing.T) {
 	})
 	l, err := src.List(context.Background(), source.ListOptions{
 		ResourceVersion: "5", Match: metav1.ResourceVersionMatchExact, Limit: 2, Continue: "c"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer l.Close()
 	if n := readAll(t, l); n != 2 || l.Encoding() != wire.JSON {
 		t.Errorf("%d objects in %s", n, l.Encoding())
 	}
-	if m := l.Meta(); m != (wire.ListMeta{ResourceVersion: "7", Continue: "more", RemainingItemCount: 3}) {
-		t.Errorf("%+v", m)
-	}
+	check.Equal(t, l.Meta(), (wire.ListMeta{ResourceVersion: "7", Continue: "more", RemainingItemCount: 3}))
 	if got.URL.Path != "/prefix/api/v1/namespaces/n/pods" {
 		t.Error(got.URL.Path)
 	}
@@ -107,9 +100,7 @@ func TestListRequest(t *testing.T) {
 	}
 	for k, v := range map[string]string{"User-Agent": "tester/1", "Authorization": "Bearer secret",
 		"Accept-Encoding": "gzip", "Accept": pods.Accept(false)} {
-		if got.Header.Get(k) != v {
-			t.Errorf("%s: %q", k, got.Header.Get(k))
-		}
+		check.Equal(t, got.Header.Get(k), v, "%s", k)
 	}
 	if stats.Requests.Load() != 1 || stats.Lists.Load() != 1 || stats.BodyBytes.Load() != int64(len(podList)) ||
 		stats.WireBytes.Load() == 0 || stats.WireBytes.Load() >= stats.BodyBytes.Load() {
@@ -134,9 +125,7 @@ func TestWatchRequest(t *testing.T) {
 			answer(w, 200, "application/json", `{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}}`+"\n")
 		}, source.Options{})
 		watch, err := src.Watch(context.Background(), c.opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		ev, err := watch.Next()
 		if err != nil || ev.Type != wire.Added {
 			t.Errorf("%v, %v", ev, err)
@@ -161,18 +150,12 @@ func TestDisableCompression(t *testing.T) {
 			answer(w, 200, "application/json", podList)
 		}, source.Options{}, func(cfg *rest.Config, _ *source.Resource) { cfg.DisableCompression = disable })
 		other, err := src.Of(pods)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		for _, s := range []*source.REST{src, other} {
 			l, err := s.List(context.Background(), source.ListOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			l.Close()
-			if got != want {
-				t.Errorf("DisableCompression=%v: %s", disable, got)
-			}
+			check.Equal(t, got, want, "DisableCompression=%v", disable)
 		}
 	}
 }
@@ -260,13 +243,9 @@ func TestUnreadableAnswers(t *testing.T) {
 // TestNoContentType: a body without a content type is read as what it is, a watch as JSON.
 func TestNoContentType(t *testing.T) {
 	var list bytes.Buffer
-	if err := wire.NewListWriter(&list, wire.Protobuf, wire.TypeMeta{APIVersion: "v1", Kind: "PodList"}, wire.ListMeta{ResourceVersion: "7"}, 0).Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, wire.NewListWriter(&list, wire.Protobuf, wire.TypeMeta{APIVersion: "v1", Kind: "PodList"}, wire.ListMeta{ResourceVersion: "7"}, 0).Close())
 	raw, err := (&metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Message: "no", Code: 403}).Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	status := string(wire.AppendObject(nil, wire.Protobuf, wire.TypeMeta{APIVersion: "v1", Kind: "Status"}, raw))
 	var code int
 	var body string
@@ -295,9 +274,7 @@ func TestNoContentType(t *testing.T) {
 	}
 	body = `{"type":"ADDED","object":{"metadata":{"name":"a"}}}`
 	w, err := src.Watch(t.Context(), source.WatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if _, err := w.Next(); err != nil || w.Encoding() != wire.JSON {
 		t.Errorf("%v in %s", err, w.Encoding())
 	}
@@ -312,9 +289,7 @@ func TestNoContentType(t *testing.T) {
 
 func TestNoServer(t *testing.T) {
 	src, err := source.New(&rest.Config{Host: "127.0.0.1:1"}, pods, source.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	_, err = src.Watch(context.Background(), source.WatchOptions{})
 	var own *source.RequestError
 	if !errors.Is(err, syscall.ECONNREFUSED) || !errors.As(err, &own) || own.Method != "WATCH" || own.Path != "/api/v1/pods" {
@@ -365,7 +340,5 @@ func TestServerVersion(t *testing.T) {
 			t.Error(major, minor, err)
 		}
 	}
-	if requests != 6 {
-		t.Errorf("%d requests", requests)
-	}
+	check.Equal(t, requests, 6, "requests")
 }

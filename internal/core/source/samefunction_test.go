@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestSourcesShareConnections: the WATCHes of equal configs go over one connection, with a Proxy or
@@ -55,19 +56,13 @@ func TestSourcesShareConnections(t *testing.T) {
 				cfg := rest.CopyConfig(cfg)
 				tc.change(cfg, i)
 				src, err := source.New(cfg, pods, source.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				defer src.CloseIdleConnections()
 				watch, err := src.Watch(t.Context(), source.WatchOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				defer watch.Close()
 			}
-			if n := connections.Load(); n != tc.want {
-				t.Errorf("%d connections, want %d", n, tc.want)
-			}
+			check.Equal(t, connections.Load(), tc.want, "connections")
 		})
 	}
 }
@@ -81,23 +76,17 @@ func TestOf(t *testing.T) {
 	})
 	cfg.Proxy = direct
 	src, err := source.New(cfg, pods, source.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer src.CloseIdleConnections()
 	nodes := source.Resource{GVR: pods.GVR.GroupVersion().WithResource("nodes")}
 	other, err := src.Of(nodes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if _, err := src.Of(source.Resource{}); err == nil {
 		t.Error("a resource without a name is taken")
 	}
 	for _, src := range []*source.REST{src, other} {
 		watch, err := src.Watch(t.Context(), source.WatchOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		watch.Close()
 	}
 	if len(paths) != 2 || paths[1] != "/api/v1/nodes" || connections.Load() != 1 {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/memserver"
 )
 
@@ -29,9 +30,7 @@ func inMemory(t *testing.T, h http.HandlerFunc, opts source.Options, f func(t *t
 		go srv.Serve(l)
 		tr := &http.Transport{DialContext: l.Dial}
 		src, err := source.New(&rest.Config{Host: "http://pipe", Transport: tr}, pods, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		f(t, src)
 		tr.CloseIdleConnections()
 		srv.Close()
@@ -46,9 +45,7 @@ func TestListStalls(t *testing.T) {
 		<-r.Context().Done()
 	}, source.Options{IdleTimeout: 5 * time.Second}, func(t *testing.T, src *source.REST) {
 		l, err := src.List(context.Background(), source.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		defer l.Close()
 		if _, err := l.Next(); err != nil {
 			t.Fatal(err)
@@ -78,9 +75,7 @@ func TestSlowReaderIsNoStall(t *testing.T) {
 		io.WriteString(w, "]}")
 	}, source.Options{IdleTimeout: 5 * time.Second}, func(t *testing.T, src *source.REST) {
 		l, err := src.List(context.Background(), source.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		defer l.Close()
 		n := 0
 		for ; err == nil; n++ {
@@ -105,9 +100,7 @@ func TestClosedWhileFull(t *testing.T) {
 		}
 	}, source.Options{}, func(t *testing.T, src *source.REST) {
 		watch, err := src.Watch(context.Background(), source.WatchOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if _, err := watch.Next(); err != nil {
 			t.Fatal(err)
 		}
@@ -154,9 +147,7 @@ func TestWatchOutlivesItsTimeout(t *testing.T) {
 		<-r.Context().Done()
 	}, source.Options{}, func(t *testing.T, src *source.REST) {
 		watch, err := src.Watch(context.Background(), source.WatchOptions{Timeout: 5 * time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		defer watch.Close()
 		start := time.Now()
 		if _, err := watch.Next(); !errors.Is(err, source.ErrStalled) || time.Since(start) != 5*time.Minute+30*time.Second {
@@ -178,9 +169,7 @@ func TestEndOfStream(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(context.Background())
 			defer cancel(nil)
 			watch, err := src.Watch(ctx, source.WatchOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			go func() {
 				synctest.Wait()
 				if byContext {
@@ -215,9 +204,7 @@ func TestCloseDrainsNothing(t *testing.T) {
 		}
 	}, source.Options{})
 	l, err := src.List(context.Background(), source.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if _, err := l.Next(); err != nil {
 		t.Fatal(err)
 	}
@@ -234,9 +221,7 @@ func TestBeforeRead(t *testing.T) {
 	r, w := io.Pipe()
 	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: r}
 	watch, err := source.NewWatch(resp, 0, source.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer watch.Close()
 	seen, calls := 0, make(chan int, 100)
 	watch.BeforeRead(func() { calls <- seen })
@@ -252,14 +237,10 @@ func TestBeforeRead(t *testing.T) {
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		seen++
 	}
-	if seen != 2 {
-		t.Errorf("%d events", seen)
-	}
+	check.Equal(t, seen, 2, "events")
 }
 
 // TestForeignAnswer reads an answer that another client got.
@@ -268,9 +249,7 @@ func TestForeignAnswer(t *testing.T) {
 	resp := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}
 	stats := &source.Stats{}
 	l, err := source.NewList(resp, source.Options{Stats: stats})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if n := readAll(t, l); n != 2 || stats.BodyBytes.Load() != int64(len(podList)) {
 		t.Errorf("%d objects", n)
 	}
@@ -294,13 +273,9 @@ func TestCloseIdleConnections(t *testing.T) {
 	srv.Start()
 	defer srv.Close()
 	src, err := source.New(&rest.Config{Host: srv.URL, Transport: &http.Transport{}}, pods, source.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	l, err := src.List(context.Background(), source.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	readAll(t, l)
 	l.Close()
 	src.CloseIdleConnections()
@@ -318,13 +293,9 @@ func TestConnectionIsUsedAgain(t *testing.T) {
 	}, source.Options{})
 	for range 5 {
 		l, err := src.List(context.Background(), source.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		readAll(t, l)
 		l.Close()
 	}
-	if len(conns) != 1 {
-		t.Errorf("%d connections", len(conns))
-	}
+	check.Equal(t, len(conns), 1, "connections")
 }

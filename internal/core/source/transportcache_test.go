@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestTransportGoes: a transport is kept by its clients alone.
@@ -16,13 +18,9 @@ func TestTransportGoes(t *testing.T) {
 	cfg := &rest.Config{Host: "https://none.invalid", Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }}
 	transportOf := func() (*http.Client, transportKey) {
 		client, err := HTTPClient(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		conf, err := cfg.TransportConfig()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		return client, transportKeyOf(cfg, conf)
 	}
 	used := func(key transportKey) bool {

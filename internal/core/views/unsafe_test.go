@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/core/views"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func TestSharedMemory(t *testing.T) {
@@ -21,9 +22,7 @@ func TestSharedMemory(t *testing.T) {
 	b := []byte("pods")
 	view := views.String(b)
 	b[0] = 'n'
-	if view != "nods" {
-		t.Errorf("bytes were copied: %q", view)
-	}
+	check.Equal(t, view, "nods", "bytes were copied")
 }
 
 // TestCollected: weak pointers find what is in memory, and nothing else.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/core/views"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func TestStringsAndBytes(t *testing.T) {
@@ -12,9 +13,7 @@ func TestStringsAndBytes(t *testing.T) {
 		if b := views.Bytes(s); string(b) != s {
 			t.Errorf("bytes of %q: %q", s, b)
 		}
-		if got := views.String([]byte(s)); got != s {
-			t.Errorf("string of %q: %q", s, got)
-		}
+		check.Equal(t, views.String([]byte(s)), s, "string of %q", s)
 		if !views.Same(s, s) {
 			t.Errorf("%q is another string than itself", s)
 		}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func benchList(b *testing.B, enc Encoding) {
@@ -27,9 +29,7 @@ func benchList(b *testing.B, enc Encoding) {
 			if err == nil {
 				err = ReadMeta(enc, item, &m)
 			}
-			if err != nil {
-				b.Fatal(err)
-			}
+			check.NoError(b, err)
 			items++
 		}
 	}
@@ -56,9 +56,7 @@ func BenchmarkListJSONText(b *testing.B) {
 			}
 			name, err = d.ReadValue()
 		}
-		if err != nil {
-			b.Fatal(err)
-		}
+		check.NoError(b, err)
 	}
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
@@ -80,9 +78,7 @@ func BenchmarkListJSONText(b *testing.B) {
 			}
 			_ = meta
 		}
-		if err != nil {
-			b.Fatal(err)
-		}
+		check.NoError(b, err)
 	}
 }
 
@@ -108,9 +104,7 @@ func benchWatch(b *testing.B, enc Encoding) {
 			if err == nil {
 				err = ReadMeta(enc, e.Object, &m)
 			}
-			if err != nil {
-				b.Fatal(err)
-			}
+			check.NoError(b, err)
 			n++
 		}
 	}
@@ -128,9 +122,7 @@ func BenchmarkReadMeta(b *testing.B) {
 			b.ReportAllocs()
 			var m Meta
 			for b.Loop() {
-				if err := ReadMeta(enc, object, &m); err != nil {
-					b.Fatal(err)
-				}
+				check.NoError(b, ReadMeta(enc, object, &m))
 			}
 		})
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	restwatch "k8s.io/client-go/rest/watch"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -58,9 +59,7 @@ func podList(n int) *corev1.PodList {
 func withKind(t testing.TB, obj runtime.Object) runtime.Object {
 	t.Helper()
 	kinds, _, err := apiScheme.ObjectKinds(obj)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	obj.GetObjectKind().SetGroupVersionKind(kinds[0])
 	return obj
 }
@@ -69,9 +68,7 @@ func withKind(t testing.TB, obj runtime.Object) runtime.Object {
 func encode(t testing.TB, enc Encoding, obj runtime.Object) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := serializer(enc).Encode(withKind(t, obj), &b); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, serializer(enc).Encode(withKind(t, obj), &b))
 	return b.Bytes()
 }
 
@@ -86,9 +83,7 @@ func encodeStreaming(t testing.TB, enc Encoding, list runtime.Object) []byte {
 	} else {
 		s = jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, apiScheme, apiScheme, jsonserializer.SerializerOptions{StreamingCollectionsEncoding: true})
 	}
-	if err := s.Encode(withKind(t, list), &b); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.Encode(withKind(t, list), &b))
 	return b.Bytes()
 }
 
@@ -108,15 +103,11 @@ func bare(t testing.TB, enc Encoding, obj runtime.Object) []byte {
 	t.Helper()
 	if enc == JSON {
 		b, err := json.Marshal(obj)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		return b
 	}
 	b, err := obj.(interface{ Marshal() ([]byte, error) }).Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return b
 }
 
@@ -132,9 +123,7 @@ func encodeEvents(t testing.TB, enc Encoding, events []watch.Event) []byte {
 	embedded := restwatch.NewEncoder(encoder, serializer(enc))
 	for _, e := range events {
 		withKind(t, e.Object)
-		if err := embedded.Encode(&e); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, embedded.Encode(&e))
 	}
 	return body.Bytes()
 }

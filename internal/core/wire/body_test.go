@@ -7,6 +7,8 @@ import (
 	"io"
 	"testing"
 	"testing/iotest"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func gzipMember(t testing.TB, text string) []byte {
@@ -16,9 +18,7 @@ func gzipMember(t testing.TB, text string) []byte {
 	if _, err := io.WriteString(w, text); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, w.Close())
 	return b.Bytes()
 }
 
@@ -44,9 +44,7 @@ func (s *stepReader) Read(p []byte) (int, error) {
 func TestNewBodyDoesNotWaitForTheNextMember(t *testing.T) {
 	src := &stepReader{t: t}
 	body, err := NewBody(src, "gzip")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, text := range []string{"first", "second, and longer", "x"} {
 		src.chunks = append(src.chunks, gzipMember(t, text))
 		got := make([]byte, len(text))

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"io"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // tap is a reader that runs dry after each of its pieces.
@@ -112,9 +114,7 @@ func TestGrownBuffer(t *testing.T) {
 	}
 	var got []byte
 	for _, size := range sizes {
-		if err := b.need(size); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, b.need(size))
 		got = append(got, b.window()[:size]...)
 		b.consume(size)
 	}

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // dropFrom removes what a path names from decoded JSON: the model of a Dropper.
@@ -45,9 +47,7 @@ func dropFrom(v any, steps []pathStep) any {
 func dropBytes(t *testing.T, enc Encoding, typ reflect.Type, object []byte, paths ...string) []byte {
 	t.Helper()
 	d, err := CompileDrop(enc, typ, paths...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	b, err := d.Append([]byte("before"), object)
 	if err != nil {
 		t.Fatalf("%v %q: %v", enc, paths, err)
@@ -63,14 +63,10 @@ func checkDrop(t *testing.T, typ reflect.Type, obj runtime.Object, paths ...stri
 	t.Helper()
 	text := bare(t, JSON, obj)
 	var model any
-	if err := json.Unmarshal(text, &model); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, json.Unmarshal(text, &model))
 	for _, path := range paths {
 		steps, err := parsePath(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		model = dropFrom(model, steps)
 	}
 	droppedJSON := dropBytes(t, JSON, nil, text, paths...)
@@ -147,9 +143,7 @@ func TestDropsLabels(t *testing.T) {
 			"metadata.annotations[note]": true, "metadata.managedFields": false, "spec.containers": false,
 		} {
 			d, err := CompileDrop(enc, reflect.TypeFor[corev1.Pod](), path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if d.DropsLabels() != want {
 				t.Errorf("%s, %s: %v", enc, path, !want)
 			}

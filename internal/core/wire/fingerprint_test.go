@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // The item of a list and the object of an event are the same object, though the event's says its
@@ -14,17 +16,13 @@ func TestFingerprintOfListAndWatch(t *testing.T) {
 	for _, enc := range encodings {
 		list := podList(20)
 		items, err := readList(NewListReader(bytes.NewReader(encode(t, enc, list)), enc, Limits{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		var events []watch.Event
 		for i := range list.Items {
 			events = append(events, watch.Event{Type: watch.Added, Object: withKind(t, &list.Items[i])})
 		}
 		got, err := readWatch(NewWatchReader(bytes.NewReader(encodeEvents(t, enc, events)), enc, Limits{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		seen := map[uint64]int{}
 		for i, item := range items {
 			f := Fingerprint(enc, item)
@@ -49,14 +47,10 @@ func TestFingerprintOfCustomResource(t *testing.T) {
 		"metadata": map[string]any{"name": "w", "resourceVersion": "5"}, "spec": map[string]any{"color": "red"},
 	}}
 	text, err := widget.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	widget.Object["spec"] = map[string]any{"color": "blue"}
 	other, err := widget.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if Fingerprint(JSON, text) == Fingerprint(JSON, other) || Same(JSON, text, other) {
 		t.Error("red is as good as blue")
 	}
@@ -77,9 +71,7 @@ func TestSame(t *testing.T) {
 		{`{"spec":1}`, `{"spec":1`, false},
 		{``, `{}`, false},
 	} {
-		if got := Same(JSON, []byte(tc.a), []byte(tc.b)); got != tc.want {
-			t.Errorf("%s and %s: %v", tc.a, tc.b, got)
-		}
+		check.Equal(t, Same(JSON, []byte(tc.a), []byte(tc.b)), tc.want, "%s and %s", tc.a, tc.b)
 	}
 	a, b := bare(t, Protobuf, &podList(1).Items[0]), bare(t, Protobuf, &podList(2).Items[1])
 	if !Same(Protobuf, a, bytes.Clone(a)) || Same(Protobuf, a, b) {
@@ -100,9 +92,7 @@ func TestFingerprintOfAnything(t *testing.T) {
 		`{"kind":"Pod","metadata":{"name":"a"},"status":{"phase":"x"}}`: false,
 		``: false, `{`: false, `{"`: false, `{"kind`: false, `{"kind"`: false, `{"kind":`: false, `{"kind":"x"`: false, `{"kind":"x",`: false, `{}`: false,
 	} {
-		if got := Fingerprint(JSON, []byte(text)) == same; got != want {
-			t.Errorf("%s: the same %v", text, got)
-		}
+		check.Equal(t, Fingerprint(JSON, []byte(text)) == same, want, "%s: the same", text)
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func isTooLarge(err error) bool { return errors.Is(err, ErrTooLarge) }
@@ -99,15 +101,11 @@ func mustPaths(f *testing.F, enc Encoding) (paths []*Path, drop *Dropper) {
 	typ := reflect.TypeFor[corev1.Pod]()
 	for _, text := range fuzzPaths {
 		p, err := CompilePath(enc, typ, text)
-		if err != nil {
-			f.Fatal(err)
-		}
+		check.NoError(f, err)
 		paths = append(paths, p)
 	}
 	drop, err := CompileDrop(enc, typ, fuzzDrops...)
-	if err != nil {
-		f.Fatal(err)
-	}
+	check.NoError(f, err)
 	return paths, drop
 }
 

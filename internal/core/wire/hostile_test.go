@@ -11,6 +11,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // message builds a protobuf message from fields of bytes, by number.
@@ -314,9 +316,7 @@ func TestBufferShrinks(t *testing.T) {
 	if items != 500_001 || bulk != bulkBuffer {
 		t.Errorf("%d items, and a buffer of %d bytes while they came fast", items, bulk)
 	}
-	if n := len(l.body.(*jsonList).buf.buf); n != readBuffer {
-		t.Errorf("a buffer of %d bytes at the end", n)
-	}
+	check.Equal(t, len(l.body.(*jsonList).buf.buf), readBuffer, "a buffer of bytes at the end")
 }
 
 // pieces reads a kilobyte at a time.

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"strings"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // damagedObjects are complete JSON values that are no object that this package takes.
@@ -73,9 +75,7 @@ func TestItemErrorsOfEvents(t *testing.T) {
 				}
 				got = append(got, e.Type.String())
 			}
-			if all := strings.Join(got, " "); all != want {
-				t.Errorf("%s: %s, want %s", shape, all, want)
-			}
+			check.Equal(t, strings.Join(got, " "), want, "%s", shape)
 		}
 	}
 	objects := maps.Clone(damagedObjects)

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // Objects have the same set exactly if they have the same labels, in any order and either encoding,
@@ -20,13 +22,9 @@ func TestLabelSet(t *testing.T) {
 	for i, labels := range all {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: labels}}
 		raw, err := pod.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		var m Meta
-		if err := ReadMeta(Protobuf, raw, &m); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, ReadMeta(Protobuf, raw, &m))
 		set := string(m.LabelSet())
 		if other, ok := seen[set]; ok {
 			t.Errorf("%q and %q have the same set", labels, all[other])
@@ -44,12 +42,8 @@ func TestLabelSet(t *testing.T) {
 func TestLabelSetUnordered(t *testing.T) {
 	var m Meta
 	for _, labels := range []string{`{"a":"1","b":"2"}`, `{"b":"2","a":"1"}`, `{"a":"0","b":"2","a":"1"}`, `{"a":"0","a":"1","b":"2"}`} {
-		if err := ReadMeta(JSON, fmt.Appendf(nil, `{"metadata":{"name":"p","labels":%s}}`, labels), &m); err != nil {
-			t.Fatal(err)
-		}
-		if set := string(m.LabelSet()); set != "\x01a\x011\x01b\x012" {
-			t.Errorf("%s: %q", labels, set)
-		}
+		check.NoError(t, ReadMeta(JSON, fmt.Appendf(nil, `{"metadata":{"name":"p","labels":%s}}`, labels), &m))
+		check.Equal(t, string(m.LabelSet()), "\x01a\x011\x01b\x012", "%s", labels)
 	}
 }
 

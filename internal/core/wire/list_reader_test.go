@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 var readerShapes = map[string]func(io.Reader) io.Reader{
@@ -28,9 +30,7 @@ func TestListReaderReadsWhatAPIMachineryWrites(t *testing.T) {
 			t.Run(enc.String()+"/"+shape, func(t *testing.T) {
 				l := NewListReader(wrap(bytes.NewReader(body)), enc, Limits{})
 				items, err := readList(l)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				if len(items) != len(list.Items) {
 					t.Fatalf("%d items, want %d", len(items), len(list.Items))
 				}
@@ -42,12 +42,8 @@ func TestListReaderReadsWhatAPIMachineryWrites(t *testing.T) {
 						t.Fatalf("item %d: %s", i, d)
 					}
 				}
-				if got, want := l.TypeMeta(), (TypeMeta{"v1", "PodList"}); got != want {
-					t.Errorf("type %v, want %v", got, want)
-				}
-				if got, want := l.Meta(), (ListMeta{"4711", `to<ken"`, 77, "s < '1'"}); got != want {
-					t.Errorf("meta %v, want %v", got, want)
-				}
+				check.Equal(t, l.TypeMeta(), (TypeMeta{"v1", "PodList"}), "type")
+				check.Equal(t, l.Meta(), (ListMeta{"4711", `to<ken"`, 77, "s < '1'"}), "meta")
 				if l.Offset() != int64(len(body)) {
 					t.Errorf("offset %d, want %d", l.Offset(), len(body))
 				}
@@ -64,9 +60,7 @@ func TestListReaderTruncated(t *testing.T) {
 	for _, enc := range encodings {
 		body := encode(t, enc, podList(1))
 		whole, err := readList(NewListReader(bytes.NewReader(body), enc, Limits{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		for cut := range body {
 			items, err := readList(NewListReader(bytes.NewReader(body[:cut]), enc, Limits{}))
 			if err == nil {
@@ -101,9 +95,7 @@ func TestListReaderPartialObjectMetadata(t *testing.T) {
 			t.Fatalf("%v: %d items, %v %v, %v", enc, len(items), l.TypeMeta(), l.Meta(), err)
 		}
 		for i, item := range items {
-			if err := ReadMeta(enc, item, &m); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, ReadMeta(enc, item, &m))
 			if d := cmp.Diff(wantMeta(list.Items[i].ObjectMeta), metaOf(&m)); d != "" {
 				t.Error(d)
 			}
@@ -123,9 +115,7 @@ func TestListReaderReadsStreamedLists(t *testing.T) {
 			if err != nil || l.Meta().ResourceVersion != list.ResourceVersion || l.TypeMeta().Kind != "PodList" {
 				t.Fatalf("%v: %v %v, %v", enc, l.TypeMeta(), l.Meta(), err)
 			}
-			if d := cmp.Diff(want, got); d != "" {
-				t.Errorf("%v: %s", enc, d)
-			}
+			check.Equal(t, cmp.Diff(want, got), "", "%v", enc)
 		}
 	}
 }

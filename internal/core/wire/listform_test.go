@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // A list in JSON has the bytes that apimachinery's serializer writes, in each form.
@@ -50,9 +52,7 @@ func rewrite(t *testing.T, body []byte, form ListForm) []byte {
 		Metadata         metav1.ListMeta
 		Items            []json.RawMessage
 	}
-	if err := json.Unmarshal(body, &list); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, json.Unmarshal(body, &list))
 	m := ListMeta{ResourceVersion: list.Metadata.ResourceVersion, Continue: list.Metadata.Continue, RemainingItemCount: -1}
 	if n := list.Metadata.RemainingItemCount; n != nil {
 		m.RemainingItemCount = *n
@@ -61,12 +61,8 @@ func rewrite(t *testing.T, body []byte, form ListForm) []byte {
 	w := NewListWriter(&out, JSON, TypeMeta{list.APIVersion, list.Kind}, m, 0)
 	w.Form = form
 	for _, item := range list.Items {
-		if err := w.WriteItem(item); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, w.WriteItem(item))
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, w.Close())
 	return out.Bytes()
 }

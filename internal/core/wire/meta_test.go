@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // metaOf returns the ObjectMeta that a Meta was read from.
@@ -72,15 +74,11 @@ func TestReadMeta(t *testing.T) {
 	for _, enc := range encodings {
 		for i, p := range pods {
 			t.Run(fmt.Sprint(enc, i), func(t *testing.T) {
-				if err := ReadMeta(enc, bare(t, enc, &p), &m); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, ReadMeta(enc, bare(t, enc, &p), &m))
 				if d := cmp.Diff(wantMeta(p.ObjectMeta), metaOf(&m)); d != "" {
 					t.Error(d)
 				}
-				if string(m.UID) != string(p.UID) {
-					t.Errorf("uid %q, want %q", m.UID, p.UID)
-				}
+				check.Equal(t, string(m.UID), string(p.UID), "uid")
 				for k := range maps.Keys(p.Labels) {
 					if v, ok := m.Label(k); !ok || string(v) != p.Labels[k] {
 						t.Errorf("label %q: %q %v", k, v, ok)
@@ -93,9 +91,7 @@ func TestReadMeta(t *testing.T) {
 				if p.Namespace != "" {
 					want = p.Namespace + "/" + p.Name
 				}
-				if got := string(AppendKey(nil, &m)); got != want {
-					t.Errorf("key %q, want %q", got, want)
-				}
+				check.Equal(t, string(AppendKey(nil, &m)), want, "key")
 			})
 		}
 	}
@@ -118,16 +114,12 @@ func TestOddMeta(t *testing.T) {
 			continue
 		}
 		var want unstructured.Unstructured
-		if err := utiljson.Unmarshal([]byte(object), &want.Object); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, utiljson.Unmarshal([]byte(object), &want.Object))
 		has := metav1.ObjectMeta{
 			Name: want.GetName(), Namespace: want.GetNamespace(), ResourceVersion: want.GetResourceVersion(), Generation: want.GetGeneration(),
 			CreationTimestamp: want.GetCreationTimestamp(), DeletionTimestamp: want.GetDeletionTimestamp(), Labels: want.GetLabels(), Annotations: want.GetAnnotations(),
 		}
-		if d := cmp.Diff(wantMeta(has), metaOf(&m)); d != "" {
-			t.Errorf("%s: %s", odd, d)
-		}
+		check.Equal(t, cmp.Diff(wantMeta(has), metaOf(&m)), "", "%s", odd)
 	}
 	for _, odd := range []string{`"name":1`, `"namespace":{}`, `"uid":[]`, `"resourceVersion":5`} {
 		if err := ReadMeta(JSON, []byte(`{"metadata":{`+odd+`}}`), &m); !errors.Is(err, ErrMalformed) {
@@ -141,9 +133,7 @@ func TestReadMetaAllocatesNothing(t *testing.T) {
 		b := bare(t, enc, &simPods(1)[0])
 		var m Meta
 		n := testing.AllocsPerRun(100, func() {
-			if err := ReadMeta(enc, b, &m); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, ReadMeta(enc, b, &m))
 			for k, v := range m.Labels() {
 				if len(k) == 0 || len(v) == 0 {
 					t.Fatal("empty label")
@@ -153,8 +143,6 @@ func TestReadMetaAllocatesNothing(t *testing.T) {
 				t.Fatal("an annotation that is not there")
 			}
 		})
-		if n != 0 {
-			t.Errorf("%v: %v allocations", enc, n)
-		}
+		check.Equal(t, n, 0, "%v: allocations", enc)
 	}
 }

@@ -9,14 +9,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func readPath(t testing.TB, enc Encoding, typ reflect.Type, path string, object []byte) []string {
 	t.Helper()
 	p, err := CompilePath(enc, typ, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	values, err := p.Append(nil, object)
 	if err != nil {
 		t.Fatalf("%v %s: %v", enc, path, err)

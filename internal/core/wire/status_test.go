@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // A Status where a list was expected is an error that apimachinery's functions know.
@@ -29,9 +31,7 @@ func TestListReaderStatus(t *testing.T) {
 			}
 			got := s.Err.ErrStatus
 			got.TypeMeta, want.TypeMeta = metav1.TypeMeta{}, metav1.TypeMeta{}
-			if d := cmp.Diff(want, got); d != "" {
-				t.Errorf("%v: %s", enc, d)
-			}
+			check.Equal(t, cmp.Diff(want, got), "", "%v", enc)
 			if apierrors.IsResourceExpired(err) != (want.Reason == metav1.StatusReasonExpired) {
 				t.Errorf("%v: IsResourceExpired is wrong of %v", enc, err)
 			}

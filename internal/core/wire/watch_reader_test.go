@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func sampleEvents(n int) []watch.Event {
@@ -35,16 +37,12 @@ func TestWatchReaderReadsWhatAPIMachineryWrites(t *testing.T) {
 			t.Run(enc.String()+"/"+shape, func(t *testing.T) {
 				w := NewWatchReader(wrap(bytes.NewReader(body)), enc, Limits{})
 				events, err := readWatch(w)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				if len(events) != len(want) {
 					t.Fatalf("%d events, want %d", len(events), len(want))
 				}
 				for i, e := range events {
-					if e.Type.String() != string(want[i].Type) {
-						t.Errorf("event %d is %v, want %v", i, e.Type, want[i].Type)
-					}
+					check.Equal(t, e.Type.String(), string(want[i].Type), "event %d", i)
 					got := decodeObject(t, enc, e.TypeMeta, e.Object)
 					if d := cmp.Diff(withKind(t, want[i].Object), withKind(t, got)); d != "" {
 						t.Fatalf("event %d: %s", i, d)
@@ -62,9 +60,7 @@ func TestWatchReaderReadsWhatAPIMachineryWrites(t *testing.T) {
 func checkLastTwo(t *testing.T, enc Encoding, events []Event) {
 	t.Helper()
 	var m Meta
-	if err := ReadMeta(enc, events[0].Object, &m); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, ReadMeta(enc, events[0].Object, &m))
 	if string(m.ResourceVersion) != "99" || !m.InitialEventsEnd() {
 		t.Errorf("bookmark: resourceVersion %q, end of initial events %v", m.ResourceVersion, m.InitialEventsEnd())
 	}

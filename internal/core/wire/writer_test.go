@@ -15,6 +15,8 @@ import (
 	protoserializer "k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	restwatch "k8s.io/client-go/rest/watch"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func writeList(t testing.TB, enc Encoding, list *corev1.PodList) []byte {
@@ -35,13 +37,9 @@ func writeList(t testing.TB, enc Encoding, list *corev1.PodList) []byte {
 	var body bytes.Buffer
 	w := NewListWriter(&body, enc, TypeMeta{"v1", "PodList"}, m, size)
 	for _, item := range items {
-		if err := w.WriteItem(item); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, w.WriteItem(item))
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, w.Close())
 	return body.Bytes()
 }
 
@@ -60,16 +58,10 @@ func TestListWriter(t *testing.T) {
 				t.Errorf("protobuf list of %d differs from apimachinery's", len(list.Items))
 			}
 			obj, _, err := serializer(enc).Decode(got, nil, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			wanted, _, err := serializer(enc).Decode(want, nil, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(wanted, obj); d != "" {
-				t.Errorf("%v: %s", enc, d)
-			}
+			check.NoError(t, err)
+			check.Equal(t, cmp.Diff(wanted, obj), "", "%v", enc)
 		}
 	}
 }
@@ -101,9 +93,7 @@ func TestAppendEvent(t *testing.T) {
 				e.Object.GetObjectKind().SetGroupVersionKind(gvk.GroupVersion().WithKind(""))
 				object = bare(t, enc, e.Object)
 				var bareObject map[string]any
-				if err := json.Unmarshal(object, &bareObject); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, json.Unmarshal(object, &bareObject))
 				delete(bareObject, "apiVersion")
 				object, _ = json.Marshal(bareObject)
 			}
@@ -137,23 +127,15 @@ func TestObjectRoundTrip(t *testing.T) {
 		for _, enc := range encodings {
 			body := AppendObject(nil, enc, TypeMeta{"v1", "Pod"}, bare(t, enc, &pod))
 			obj, _, err := serializer(enc).Decode(body, nil, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if enc == Protobuf && !bytes.Equal(body, encode(t, enc, pod.DeepCopy())) {
 				t.Error("protobuf body differs from apimachinery's")
 			}
 			tm, object, err := CutObject(enc, encode(t, enc, obj))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if tm != (TypeMeta{"v1", "Pod"}) {
-				t.Errorf("%v: cut a %v", enc, tm)
-			}
+			check.NoError(t, err)
+			check.Equal(t, tm, (TypeMeta{"v1", "Pod"}), "%v: cut a", enc)
 			decoded := decodeObject(t, enc, tm, object)
-			if d := cmp.Diff(obj, decoded); d != "" {
-				t.Errorf("%v: %s", enc, d)
-			}
+			check.Equal(t, cmp.Diff(obj, decoded), "", "%v", enc)
 		}
 	}
 }
@@ -168,9 +150,7 @@ func TestAppendObjectPutsInWhatIsMissing(t *testing.T) {
 		`{"apiVersion":"v2"}`:              `{"kind":"Pod","apiVersion":"v2"}`,
 		`{"a":1,"apiVersion":"","kind":0}`: `{"a":1,"apiVersion":"","kind":0}`,
 	} {
-		if got := string(AppendObject(nil, JSON, tm, []byte(in))); got != want {
-			t.Errorf("%s: %s, want %s", in, got, want)
-		}
+		check.Equal(t, string(AppendObject(nil, JSON, tm, []byte(in))), want, "%s", in)
 	}
 }
 
@@ -178,9 +158,7 @@ func TestAppendWithResourceVersion(t *testing.T) {
 	for _, pod := range append(simPods(2), oddPods()...) {
 		for _, enc := range encodings {
 			got, err := AppendWithResourceVersion([]byte("x"), enc, bare(t, enc, &pod), "123456789")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			want := pod.DeepCopy()
 			want.ResourceVersion = "123456789"
 			if enc == Protobuf {
@@ -190,9 +168,7 @@ func TestAppendWithResourceVersion(t *testing.T) {
 				continue
 			}
 			var back corev1.Pod
-			if err := json.Unmarshal(got[1:], &back); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, json.Unmarshal(got[1:], &back))
 			back.CreationTimestamp, want.CreationTimestamp = metav1.Time{}, metav1.Time{}
 			if d := cmp.Diff(want, &back); d != "" {
 				t.Error(d)

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 const (
@@ -67,12 +69,8 @@ func TestBounds(t *testing.T) {
 func TestNoLimit(t *testing.T) {
 	b := New(-1, Level{Name: "all", Most: 1, Share: 1})
 	c, err := b.Take(0, "a", 1<<40)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := b.Excess(0); got != 0 {
-		t.Errorf("excess %d", got)
-	}
+	check.NoError(t, err)
+	check.Equal(t, b.Excess(0), 0, "excess")
 	if c.MoveToShare(0, "b") != nil || c.Room() <= 0 || b.Room(0) <= 0 {
 		t.Error("a bound")
 	}
@@ -85,9 +83,7 @@ func TestAddAndMove(t *testing.T) {
 	b := small()
 	c := b.NewCharge(unknown, "")
 	c.Add(70)
-	if got := b.Excess(unknown); got != 30 {
-		t.Errorf("excess %d, want 30", got)
-	}
+	check.Equal(t, b.Excess(unknown), 30, "excess")
 	if c.Grow(1) == nil {
 		t.Error("a level above its bound may grow")
 	}
@@ -95,16 +91,12 @@ func TestAddAndMove(t *testing.T) {
 	if got := b.Excess(unknown); got > 0 {
 		t.Errorf("excess %d after the move", got)
 	}
-	if got := b.ShareBytes(known, "a"); got != 70 {
-		t.Errorf("the share has %d bytes", got)
-	}
+	check.Equal(t, b.ShareBytes(known, "a"), 70, "the share has bytes")
 	c.Add(-30)
 	if err := c.Grow(10); err != nil {
 		t.Errorf("grow: %v", err)
 	}
-	if got := c.Bytes(); got != 50 {
-		t.Errorf("%d bytes, want 50", got)
-	}
+	check.Equal(t, c.Bytes(), 50, "bytes")
 	c.Release()
 	c.Release()
 	if u := b.Usage()[known]; u.Used != 0 || u.Shares != 0 || u.Peak != 70 {
@@ -163,9 +155,7 @@ func TestOthers(t *testing.T) {
 	b, others := small(), int64(0)
 	b.CountAlso(func() int64 { return others })
 	c, err := b.Take(known, "", 60)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if others = 50; c.Grow(1) == nil || b.Excess(known) != 10 || b.Used() != 110 || b.Room(known) != -10 {
 		t.Errorf("%d bytes, %d too many", b.Used(), b.Excess(known))
 	}
@@ -213,16 +203,16 @@ func TestProperties(t *testing.T) {
 				charges[i].Release()
 				charges = append(charges[:i], charges[i+1:]...)
 			}
-			check(t, b, charges, forced)
+			checkCharges(t, b, charges, forced)
 		}
 		for _, c := range charges {
 			c.Release()
 		}
-		check(t, b, nil, forced)
+		checkCharges(t, b, nil, forced)
 	}
 }
 
-func check(t *testing.T, b *Budget, charges []*Charge, forced bool) {
+func checkCharges(t *testing.T, b *Budget, charges []*Charge, forced bool) {
 	t.Helper()
 	var used [3]int64
 	shares := [3]map[string]int64{{}, {}, {}}

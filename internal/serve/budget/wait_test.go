@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestWait: bytes that do not fit are charged once others are removed, in turn and with some to
@@ -13,9 +15,7 @@ func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := small()
 		first, err := b.Take(known, "a", 40)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		wait := func(share string, n, spare int64) (*Charge, <-chan error) {
 			c, got := b.NewCharge(known, share), make(chan error, 1)
 			go func() {
@@ -27,14 +27,10 @@ func TestWait(t *testing.T) {
 			return c, got
 		}
 		fits, got := wait("a", 5, 5)
-		if err := <-got; err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, <-got)
 		second, gotSecond := wait("a", 20, 10)
 		third, gotThird := wait("a", 20, 10)
-		if n := b.ShareBytes(known, "a"); n != 45 {
-			t.Errorf("%d bytes before any is removed", n)
-		}
+		check.Equal(t, b.ShareBytes(known, "a"), 45, "bytes before any is removed")
 		first.Add(-25)
 		if err := <-gotSecond; err != nil || second.Bytes() != 20 {
 			t.Errorf("%d bytes, %v", second.Bytes(), err)

@@ -11,15 +11,14 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // coalesced has an upstream that is a cache itself send a change that it coalesces up to 12.
 func (s *testFeed) coalesced(rv int) {
 	s.t.Helper()
 	s.Coalesced("12")
-	if err := s.put(wire.Modified, "a", rv, 0); err != nil {
-		s.t.Fatal(err)
-	}
+	check.NoError(s.t, s.put(wire.Modified, "a", rv, 0))
 }
 
 // settled has the upstream send the bookmark that ends it.

@@ -15,6 +15,7 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/serve/watchcache"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -22,9 +23,7 @@ import (
 // Run has returned.
 func TestFeed(t *testing.T) {
 	server, err := apiserver.New(apiserver.Options{Pods: 3, BookmarkInterval: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer server.Close()
 	tls := httptest.NewTLSServer(server)
 	defer tls.Close()
@@ -36,9 +35,7 @@ func TestFeed(t *testing.T) {
 		Cache:    watchcache.Config{Resource: watchcache.Resource{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Kind: "Pod"}},
 		OnListed: func() { close(listed) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer f.Close()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Minute, errors.New("the test is late"))
 	defer cancel()

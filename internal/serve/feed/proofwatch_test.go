@@ -22,6 +22,7 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // lateServer is a source that is an API server which has just started: it refuses a watch, or sends
@@ -269,9 +270,7 @@ func (deafServer) NewestVersion(context.Context, string) (string, error) {
 func TestProofsAskOneServer(t *testing.T) {
 	t.Parallel()
 	server, err := apiserver.New(apiserver.Options{Pods: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer server.Close()
 	var mu sync.Mutex
 	from := map[string]bool{}
@@ -296,24 +295,16 @@ func TestProofsAskOneServer(t *testing.T) {
 		{"sessions", source.New, 2},
 	} {
 		src, err := of.source(cfg, pods, source.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		rv, err := src.NewestVersion(t.Context(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		w, err := src.Watch(t.Context(), source.WatchOptions{ResourceVersion: rv})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if err := w.Close(); err != nil {
 			t.Error(err)
 		}
 		mu.Lock()
-		if len(from) != of.connections {
-			t.Errorf("%s: %d connections, not %d", of.name, len(from), of.connections)
-		}
+		check.Equal(t, len(from), of.connections, "%s: connections", of.name)
 		clear(from)
 		mu.Unlock()
 		src.CloseIdleConnections()

@@ -12,6 +12,7 @@ import (
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // clockedSource answers queries for the newest resourceVersion with 2, and records when.
@@ -89,9 +90,7 @@ func TestReadToBookmark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestFeed(t, 0)
 		p := ts.proving(changedServer{})
-		if err := ts.put(wire.Modified, "a", 6, 0); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, ts.put(wire.Modified, "a", 6, 0))
 		if p.watchOnce(5); ts.version() != 9 {
 			t.Errorf("at %d in place of 9", ts.version())
 		}
@@ -107,9 +106,7 @@ func TestProve(t *testing.T) {
 	for range 2 {
 		ts.prove(9)
 	}
-	if err := <-waited; err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, <-waited)
 	if ts.prove(7); ts.version() != 9 {
 		t.Errorf("proven at 9, and at %d", ts.version())
 	}
@@ -156,8 +153,6 @@ func TestProvenUnderChanges(t *testing.T) {
 			}
 		}}
 		p := ts.proving(src)
-		if got := p.proveCurrent(t.Context()); got != tt.current {
-			t.Errorf("the upstream was at %s, the copy at 5, and is at %d: current: %v", tt.newest, ts.version(), got)
-		}
+		check.Equal(t, p.proveCurrent(t.Context()), tt.current, "the upstream was at %s, the copy at 5, and is at %d: current", tt.newest, ts.version())
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/serve/watchcache"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // serveFrom answers a read from a cache.
@@ -43,9 +44,7 @@ func (s *testFeed) watch(from uint64) (events []string) {
 			Code     int
 			Metadata struct{ UID, ResourceVersion string }
 		}
-		if err := json.Unmarshal(e.Object, &object); err != nil {
-			s.t.Fatal(err)
-		}
+		check.NoError(s.t, json.Unmarshal(e.Object, &object))
 		if e.Type == wire.Error {
 			events = append(events, fmt.Sprint("ERROR ", object.Code))
 		} else {
@@ -63,9 +62,7 @@ func (s *testFeed) listed() (rv uint64) {
 			ResourceVersion uint64 `json:",string"`
 		}
 	}
-	if err := json.Unmarshal(s.get("resourceVersion=0").Bytes(), &l); err != nil {
-		s.t.Fatal(err)
-	}
+	check.NoError(s.t, json.Unmarshal(s.get("resourceVersion=0").Bytes(), &l))
 	return l.Metadata.ResourceVersion
 }
 
@@ -73,9 +70,7 @@ func (s *testFeed) relist(at string, objects ...func() error) {
 	s.t.Helper()
 	s.BeginReplace(false)
 	for _, put := range objects {
-		if err := put(); err != nil {
-			s.t.Fatal(err)
-		}
+		check.NoError(s.t, put())
 	}
 	s.EndReplace(at)
 }
@@ -102,9 +97,7 @@ func TestRelistSendsDeletionsOnce(t *testing.T) {
 				t.Errorf("from the list's version: %v", got)
 			}
 		}
-		if err := s.put(wire.Modified, "c", 14, 0); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, s.put(wire.Modified, "c", 14, 0))
 		if got := s.watch(12); !slices.Equal(got, []string{"MODIFIED u-c@14"}) {
 			t.Errorf("from the list's version, later: %v", got)
 		}
@@ -119,16 +112,12 @@ func TestListedVersionCanBeWatched(t *testing.T) {
 		"relist of other bytes under the same version": func(s *testFeed) { s.relist("5", s.object("a", "u-a", 1, 9), s.object("b", "u-b", 2, 9)) },
 		"relist that broke off": func(s *testFeed) {
 			s.BeginReplace(false)
-			if err := s.object("a", "u-a", 1, 9)(); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, s.object("a", "u-a", 1, 9)())
 			s.AbortReplace()
 		},
 		"two changes of one version": func(s *testFeed) {
 			for _, name := range []string{"c", "d"} {
-				if err := s.put(wire.Added, name, 7, 0); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, s.put(wire.Added, name, 7, 0))
 			}
 		},
 	} {
@@ -152,9 +141,7 @@ func TestLargeObjects(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newTestFeed(t, logBytes) // at 5
 			for rv := 6; rv <= 8; rv++ {
-				if err := s.put(wire.Modified, "a", rv, large); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, s.put(wire.Modified, "a", rv, large))
 			}
 			if got := s.watch(8); len(got) > 0 {
 				t.Errorf("log of %d: from now: %v", logBytes, got)

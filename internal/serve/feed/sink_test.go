@@ -14,6 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/serve/watchcache"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // testFeed is a feed whose sink a test writes to, in place of the reflector.
@@ -35,15 +36,11 @@ func newTestFeed(t *testing.T, logBytes int64) *testFeed {
 		Cache:    watchcache.Config{Resource: watchcache.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "things"}, Kind: "Thing"}},
 		OnRefuse: func(err error) { ts.ended = err }, Reserve: func(int) error { return ts.refusal },
 	}, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(ts.Close)
 	ts.sink = ts.Feed.sink
 	ts.BeginReplace(false)
-	if err := errors.Join(ts.put(0, "a", 1, 0), ts.put(0, "b", 2, 0)); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, errors.Join(ts.put(0, "a", 1, 0), ts.put(0, "b", 2, 0)))
 	ts.EndReplace("5")
 	return ts
 }
@@ -65,9 +62,7 @@ func (ts *testFeed) putAs(t wire.EventType, name, uid string, rv, size int) erro
 	ts.t.Helper()
 	raw := fmt.Appendf(nil, `{"metadata":{"name":%q,"uid":%q,"resourceVersion":"%d"},"data":%q}`, name, uid, rv, strings.Repeat("x", size))
 	var m wire.Meta
-	if err := wire.ReadMeta(wire.JSON, raw, &m); err != nil {
-		ts.t.Fatal(err)
-	}
+	check.NoError(ts.t, wire.ReadMeta(wire.JSON, raw, &m))
 	return ts.Take(t, &m, raw, nil)
 }
 
@@ -83,22 +78,16 @@ func TestSink(t *testing.T) {
 		t.Fatalf("at %d with %d objects", ts.now(), ts.sink.store.Len())
 	}
 	before, err := ts.sink.store.CursorAt(ts.sink.store.Revision())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer before.Close()
-	if err := errors.Join(ts.put(wire.Modified, "a", 7, 0), ts.put(wire.Deleted, "b", 8, 0)); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, errors.Join(ts.put(wire.Modified, "a", 7, 0), ts.put(wire.Deleted, "b", 8, 0)))
 	if ts.now() != 8 || ts.sink.store.Len() != 1 || ts.stats.Events.Load() != 2 {
 		t.Errorf("at %d with %d objects, after %d events", ts.now(), ts.sink.store.Len(), ts.stats.Events.Load())
 	}
 	// A relist shows nothing before it is whole.
 	ts.BeginReplace(false)
 	for rv, name := range map[int]string{12: "a", 11: "z", 10: "c"} {
-		if err := ts.put(0, name, rv, 0); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, ts.put(0, name, rv, 0))
 	}
 	ts.Flush()
 	if ts.now() != 8 || ts.sink.store.Len() != 1 {
@@ -117,9 +106,7 @@ func TestSink(t *testing.T) {
 	}
 	// One that breaks off leaves what there was.
 	ts.BeginReplace(false)
-	if err := ts.put(0, "new", 13, 0); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, ts.put(0, "new", 13, 0))
 	ts.AbortReplace()
 	if ts.sink.store.Len() != 3 || ts.relistedBytes.Load() != 0 || ts.ended != nil {
 		t.Errorf("%d objects, %d bytes, %v", ts.sink.store.Len(), ts.relistedBytes.Load(), ts.ended)
@@ -131,23 +118,15 @@ func TestSink(t *testing.T) {
 // resume here from a state in between.
 func TestSinkRelist(t *testing.T) {
 	ts := newTestFeed(t, 0)
-	if err := errors.Join(ts.put(wire.Added, "gone", 6, 0), ts.put(wire.Added, "new", 7, 0), ts.put(wire.Added, "same", 8, 0)); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, errors.Join(ts.put(wire.Added, "gone", 6, 0), ts.put(wire.Added, "new", 7, 0), ts.put(wire.Added, "same", 8, 0)))
 	from, err := ts.sink.store.CursorAt(ts.sink.store.Revision())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer from.Close()
 	ts.BeginReplace(false)
 	again := []byte(`{"metadata":{"name":"new","uid":"another","resourceVersion":"15"}}`)
 	var m wire.Meta
-	if err := errors.Join(wire.ReadMeta(wire.JSON, again, &m), ts.Take(0, &m, again, nil)); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(ts.put(0, "a", 20, 1), ts.put(0, "b", 12, 0), ts.put(0, "same", 8, 0), ts.put(0, "z", 11, 0)); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, errors.Join(wire.ReadMeta(wire.JSON, again, &m), ts.Take(0, &m, again, nil)))
+	check.NoError(t, errors.Join(ts.put(0, "a", 20, 1), ts.put(0, "b", 12, 0), ts.put(0, "same", 8, 0), ts.put(0, "z", 11, 0)))
 	ts.EndReplace("30")
 	var got []string
 	changes := make([]store.Change, 16)
@@ -170,9 +149,7 @@ func TestSinkRelist(t *testing.T) {
 			t.Errorf("from %s: %t", rv, !want)
 		}
 	}
-	if err := ts.put(wire.Modified, "a", 31, 0); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, ts.put(wire.Modified, "a", 31, 0))
 	if !ts.cache.CanResumeFrom("31") || ts.cache.CanResumeFrom("29") {
 		t.Error("the next change mends what was torn, or is torn itself")
 	}
@@ -242,13 +219,9 @@ func TestSinkOfAnotherPast(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ts := newTestFeed(t, 0)
-			if err := errors.Join(ts.put(wire.Modified, "a", 8, 0), ts.put(wire.Deleted, "b", 10, 0)); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, errors.Join(ts.put(wire.Modified, "a", 8, 0), ts.put(wire.Deleted, "b", 10, 0)))
 			ts.BeginReplace(false)
-			if err := ts.putAs(0, c.object, c.uid, c.rv, 0); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, ts.putAs(0, c.object, c.uid, c.rv, 0))
 			if ts.ended != nil {
 				t.Error("it gave up before the list was through:", ts.ended)
 			}

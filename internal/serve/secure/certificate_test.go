@@ -5,30 +5,24 @@ import (
 	"crypto/x509"
 	"testing"
 	"time"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestAuthority: a client that trusts the CA accepts each of its certificates, and an authority
 // that is written and read issues more of them.
 func TestAuthority(t *testing.T) {
 	a, err := NewAuthority("ca", 10*time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(a.PEM())
 	for range 3 {
 		issued, err := a.Issue("server", time.Hour, "localhost", "127.0.0.1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		certPEM, keyPEM, err := EncodePair(issued)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		pair, err := tls.X509KeyPair(certPEM, keyPEM)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		for host, want := range map[string]bool{"localhost": true, "127.0.0.1": true, "example.com": false} {
 			if _, err := pair.Leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots}); (err == nil) != want {
 				t.Errorf("%s: %v", host, err)
@@ -39,9 +33,7 @@ func TestAuthority(t *testing.T) {
 		}
 	}
 	certPEM, keyPEM, err := NewCertificate("server", time.Hour, "localhost")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if pair, err := tls.X509KeyPair(certPEM, keyPEM); err != nil || AuthorityOf(&pair) != nil {
 		t.Errorf("a certificate that signs itself has an authority: %v", err)
 	}
@@ -51,13 +43,9 @@ func TestAuthority(t *testing.T) {
 // valid.
 func TestNew(t *testing.T) {
 	certPEM, keyPEM, err := NewCertificate("server", time.Hour, "localhost", "127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(certPEM)
 	for host, want := range map[string]bool{"localhost": true, "127.0.0.1": true, "example.com": false, "127.0.0.2": false} {

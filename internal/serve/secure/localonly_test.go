@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // status returns the status code that a handler behind LocalOnly answers with.
@@ -37,9 +39,7 @@ func TestHost(t *testing.T) {
 		if tc.at != nil {
 			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, tc.at))
 		}
-		if got := status(r); got != tc.want {
-			t.Errorf("%q at %v gets %d, want %d", tc.host, tc.at, got, tc.want)
-		}
+		check.Equal(t, status(r), tc.want, "%q at %v gets", tc.host, tc.at)
 	}
 }
 
@@ -61,8 +61,6 @@ func TestOrigin(t *testing.T) {
 		r := httptest.NewRequest(tc.method, "/", nil)
 		r.Host = "localhost:8080"
 		r.Header.Set(tc.header, tc.value)
-		if got := status(r); got != tc.want {
-			t.Errorf("%s with %s: %s gets %d, want %d", tc.method, tc.header, tc.value, got, tc.want)
-		}
+		check.Equal(t, status(r), tc.want, "%s with %s: %s gets", tc.method, tc.header, tc.value)
 	}
 }

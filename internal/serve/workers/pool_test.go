@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -100,9 +102,7 @@ func TestClose(t *testing.T) {
 	p := New()
 	p.Run(func() { p.Close() })
 	p.Run(func() {})
-	if len(p.idle) != 0 {
-		t.Errorf("%d workers are kept", len(p.idle))
-	}
+	check.Equal(t, len(p.idle), 0, "workers are kept")
 }
 
 // TestNil: without a pool the caller's goroutine does the work.

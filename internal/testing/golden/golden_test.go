@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // recorder records the messages of a check.
@@ -21,9 +23,7 @@ func (r *recorder) Errorf(format string, args ...any) { r.said += fmt.Sprintf(fo
 // file.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "golden")
-	if err := os.WriteFile(path, []byte("a\nb\nc\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.WriteFile(path, []byte("a\nb\nc\n"), 0o644))
 	for _, tt := range []struct {
 		got       string
 		line      int

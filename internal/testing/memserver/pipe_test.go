@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestListener: a connection reaches the other side, and no call waits for a closed listener, or
@@ -25,9 +27,7 @@ func TestListener(t *testing.T) {
 			}
 		}()
 		c, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if said := make([]byte, 5); true {
 			if _, err := c.Read(said); err != nil || string(said) != "hello" {
 				t.Errorf("%q, %v", said, err)

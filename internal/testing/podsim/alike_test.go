@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestAlikeStaysAsItIs pins the bytes of the pods behind all published figures.
@@ -12,13 +14,9 @@ func TestAlikeStaysAsItIs(t *testing.T) {
 	sum := sha256.New()
 	for i := range p.Len() {
 		raw, err := p.Pod(i).Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		sum.Write(raw)
 	}
 	const want = "1141295850458888f03eb3d363227a945e38636801307882531084ec92e73a19"
-	if got := hex.EncodeToString(sum.Sum(nil)); got != want {
-		t.Errorf("the pods hash to %s, want %s", got, want)
-	}
+	check.Equal(t, hex.EncodeToString(sum.Sum(nil)), want, "the pods hash to")
 }

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 const full = 50_000
@@ -38,9 +40,7 @@ func TestSizes(t *testing.T) {
 		protobuf += float64(pod.Size())
 		// The 813 MB are curl's: the server indents its JSON for browsers and for curl.
 		j, err := json.MarshalIndent(pod, "    ", "  ")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		indented += float64(len(j))
 		n++
 	}
@@ -93,9 +93,7 @@ func TestCounts(t *testing.T) {
 		}
 		if want.n == full {
 			for app, n := range apps {
-				if n != 20 {
-					t.Errorf("app %s has %d replicas, want 20", app, n)
-				}
+				check.Equal(t, n, 20, "app %s has replicas", app)
 			}
 		}
 	}
@@ -108,12 +106,8 @@ func TestShape(t *testing.T) {
 	}
 	for _, i := range []int{0, 777, full - 1} {
 		pod := p.Pod(i)
-		if n := len(pod.Labels); n != 5 {
-			t.Errorf("%d labels, want 5", n)
-		}
-		if n := len(pod.Annotations); n != 3 {
-			t.Errorf("%d annotations, want 3", n)
-		}
+		check.Equal(t, len(pod.Labels), 5, "labels")
+		check.Equal(t, len(pod.Annotations), 3, "annotations")
 		if len(pod.OwnerReferences) != 1 || len(pod.Spec.Volumes) != 2 || len(pod.Spec.Tolerations) == 0 {
 			t.Errorf("pod %d lacks an owner, volumes or tolerations", i)
 		}

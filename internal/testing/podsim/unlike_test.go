@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 var makers = map[string]func(int, uint64) *Pods{"alike": New, "unlike": NewUnlike, "random": NewRandom}
@@ -140,13 +142,9 @@ func validPod(t *testing.T, pod *corev1.Pod) {
 func comesBack(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	raw, err := pod.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var back corev1.Pod
-	if err := back.Unmarshal(raw); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, back.Unmarshal(raw))
 	if !equality.Semantic.DeepEqual(pod, &back) {
 		t.Errorf("%s does not come back from protobuf as it was", pod.Name)
 	}
@@ -154,9 +152,7 @@ func comesBack(t *testing.T, pod *corev1.Pod) {
 		t.Fatal(err)
 	}
 	var again corev1.Pod
-	if err := json.Unmarshal(raw, &again); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, json.Unmarshal(raw, &again))
 	if !equality.Semantic.DeepEqual(pod, &again) {
 		t.Errorf("%s does not come back from JSON as it was", pod.Name)
 	}
@@ -280,15 +276,11 @@ func TestHowFarPodsCompress(t *testing.T) {
 		p := makers[name](700, 6)
 		var packed bytes.Buffer
 		z, err := flate.NewWriter(&packed, flate.DefaultCompression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		size := 0
 		for i := range p.Len() {
 			raw, err := p.Pod(i).Marshal()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			size += len(raw)
 			z.Write(raw)
 		}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -38,16 +39,12 @@ func TestMixedHasTheKindsOfACluster(t *testing.T) {
 			continue
 		}
 		known, _, err := scheme.Scheme.ObjectKinds(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if want := kind.GroupVersion().WithKind(kind.Kind); known[0] != want {
 			t.Errorf("an object of %v is a %v", want, known[0])
 		}
 	}
-	if len(seen) != 30 {
-		t.Errorf("%d kinds, want 30", len(seen))
-	}
+	check.Equal(t, len(seen), 30, "kinds")
 	if kind := p.Kinds[0]; kind.Kind != "Pod" || kind.Len != mixedPods {
 		t.Errorf("%d objects of %s come first, want %d pods", kind.Len, kind.Kind, mixedPods)
 	}
@@ -120,13 +117,9 @@ func comesBack(t *testing.T, o Object) {
 	t.Helper()
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		raw, err := u.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		var back unstructured.Unstructured
-		if err := back.UnmarshalJSON(raw); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, back.UnmarshalJSON(raw))
 		if !reflect.DeepEqual(u, &back) {
 			t.Errorf("%s does not come back from JSON as it was", u.GetName())
 		}
@@ -137,13 +130,9 @@ func comesBack(t *testing.T, o Object) {
 		Unmarshal([]byte) error
 	}
 	raw, err := o.(message).Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	back := reflect.New(reflect.TypeOf(o).Elem()).Interface().(message)
-	if err := back.Unmarshal(raw); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, back.Unmarshal(raw))
 	if !equality.Semantic.DeepEqual(o, back) {
 		t.Errorf("%T %s does not come back from protobuf as it was", o, o.GetName())
 	}
@@ -154,9 +143,7 @@ func TestSecretsDoNotCompress(t *testing.T) {
 	p := made(t, podsim.Mixed, mixedPods, 5)
 	var packed bytes.Buffer
 	z, err := flate.NewWriter(&packed, flate.BestCompression)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	size, secrets := 0, 0
 	for k := range p.Kinds {
 		kind := &p.Kinds[k]
@@ -180,9 +167,7 @@ func TestDefinitionsAreBig(t *testing.T) {
 	total := 0
 	for i := range kind.Len {
 		raw, err := json.Marshal(kind.Object(i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		total += len(raw)
 		if len(raw) < 2_000 || len(raw) > 1<<20 {
 			t.Errorf("definition %d has %d bytes", i, len(raw))

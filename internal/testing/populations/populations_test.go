@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -65,8 +66,6 @@ func TestUniqueNamesAndUIDs(t *testing.T) {
 func made(t *testing.T, name string, n int, seed uint64) *Population {
 	t.Helper()
 	p, err := New(name, n, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return p
 }

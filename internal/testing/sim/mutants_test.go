@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 var (
@@ -80,16 +82,12 @@ type tree struct{ dir string }
 func copyTree(t *testing.T) tree {
 	t.Helper()
 	root, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	dir := t.TempDir()
 	list := exec.Command("git", "ls-files", "-z")
 	list.Dir = root
 	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, name := range strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00") {
 		raw, err := os.ReadFile(filepath.Join(root, name))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -102,9 +100,7 @@ func copyTree(t *testing.T) tree {
 		if err == nil {
 			err = os.WriteFile(to, raw, 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 	}
 	return tree{dir}
 }
@@ -113,9 +109,7 @@ func copyTree(t *testing.T) tree {
 func (tr tree) mutant(t *testing.T, patch string) (verdict string, killed bool) {
 	t.Helper()
 	path, err := filepath.Abs(patch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if out, err := tr.run("git", "apply", path); err != nil {
 		return "does not apply any more: " + out, false
 	}

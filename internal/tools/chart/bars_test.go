@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestBars: the longest bar ends where it is to, the others are as long as their values say, and
@@ -18,9 +20,7 @@ func TestBars(t *testing.T) {
 	var widths []float64
 	for _, m := range regexp.MustCompile(`width="([0-9.]+)" height="18"`).FindAllStringSubmatch(text, -1) {
 		v, err := strconv.ParseFloat(m[1], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		widths = append(widths, v)
 	}
 	if len(widths) != 3 || widths[0] != barRight-barLeft || 4*widths[1] != widths[0] || widths[2] != 1 {

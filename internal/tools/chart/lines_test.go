@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
@@ -72,9 +74,7 @@ func TestDrawSeparatesLabels(t *testing.T) {
 	var ys []float64
 	for _, m := range regexp.MustCompile(`y="([0-9.]+)"[^>]*>side`).FindAllStringSubmatch(Lines("a title", number, lines), -1) {
 		y, err := strconv.ParseFloat(m[1], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		ys = append(ys, y)
 	}
 	if len(ys) != len(lines) {

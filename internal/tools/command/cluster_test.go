@@ -9,6 +9,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // configured applies flags to a kubeconfig with two entries of each kind.
@@ -22,17 +24,11 @@ func configured(t *testing.T, args ...string) *rest.Config {
 	}
 	raw.CurrentContext = "one"
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*raw, path); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, clientcmd.WriteToFile(*raw, path))
 	c := NewClusterFlags()
-	if err := c.Flags.Parse(append(args, "--kubeconfig="+path)); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, c.Flags.Parse(append(args, "--kubeconfig="+path)))
 	cfg, err := c.RestConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return cfg
 }
 

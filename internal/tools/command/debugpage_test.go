@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/memserver"
 )
 
@@ -33,13 +34,9 @@ func TestAddress(t *testing.T) {
 // TestServe: the page is served until stop, although a stream is open.
 func TestServe(t *testing.T) {
 	url, stop, err := ServeDebugPage(t.Context(), "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	resp, err := new(http.Transport).RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, url+"stream", nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer resp.Body.Close()
 	if first := make([]byte, len("data: ")); resp.StatusCode != http.StatusOK || read(resp.Body, first) != "data: " {
 		t.Errorf("%s %q", resp.Status, first)
@@ -65,16 +62,12 @@ func TestIdle(t *testing.T) {
 				go func() { _ = server.Serve(listener) }() // ends with Close
 				defer server.Close()
 				conn, err := listener.Dial(t.Context(), "", "")
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				defer conn.Close()
 				if _, err := io.WriteString(conn, tt.request); err != nil {
 					t.Fatal(err)
 				}
-				if err := conn.SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Hour)))
 				if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), tt.answer) {
 					t.Errorf("%q, and then %v", answer, err)
 				}

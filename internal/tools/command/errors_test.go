@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func TestExplain(t *testing.T) {
@@ -35,10 +36,6 @@ func TestExplain(t *testing.T) {
 }
 
 func TestOneLine(t *testing.T) {
-	if got := OneLine(errors.New("a\n\tb  c\n")); got != "a; b c" {
-		t.Errorf("got %q", got)
-	}
-	if got := OneLine(errors.New("a \x1b[2J\u009b2J \u202eb\xff")); got != "a ?[2J?2J ?b\ufffd" {
-		t.Errorf("what moves a cursor: got %q", got)
-	}
+	check.Equal(t, OneLine(errors.New("a\n\tb  c\n")), "a; b c")
+	check.Equal(t, OneLine(errors.New("a \x1b[2J\u009b2J \u202eb\xff")), "a ?[2J?2J ?b\ufffd", "what moves a cursor")
 }

@@ -8,27 +8,21 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // terminal returns both ends of a new pseudo-terminal.
 func terminal(t *testing.T) (user, program *os.File) {
 	t.Helper()
 	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { user.Close() })
-	if err := unix.IoctlSetPointerInt(int(user.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, unix.IoctlSetPointerInt(int(user.Fd()), unix.TIOCSPTLCK, 0))
 	n, err := unix.IoctlGetInt(int(user.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { program.Close() })
 	return user, program
 }
@@ -58,9 +52,7 @@ func TestExecTerminal(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	if got := strings.Join(said, " "); got != "ready draining drained after another 0" {
-		t.Errorf("it said %q", got)
-	}
+	check.Equal(t, strings.Join(said, " "), "ready draining drained after another 0", "it said")
 }
 
 // TestExecKilled: a program that Exec runs ends when the process that runs it is killed.

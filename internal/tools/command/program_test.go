@@ -8,15 +8,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // withGo sets a path of the directories and the Go toolchain's.
 func withGo(t *testing.T, dirs ...string) {
 	t.Helper()
 	toolchain, err := exec.LookPath("go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Setenv("PATH", strings.Join(append(dirs, filepath.Dir(toolchain)), string(filepath.ListSeparator)))
 }
 
@@ -48,12 +48,8 @@ func TestForeign(t *testing.T) {
 			write := func(file, text string) {
 				t.Helper()
 				file = filepath.Join(dir, file)
-				if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, os.MkdirAll(filepath.Dir(file), 0o750))
+				check.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 			}
 			if mod != "" {
 				write("go.mod", mod)
@@ -82,9 +78,7 @@ func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	withGo(t, dir)
 	program := filepath.Join(dir, Proxy.Name())
-	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755))
 	if _, err := exec.LookPath(Proxy.Name()); err != nil {
 		return // a system where it is not executable
 	}

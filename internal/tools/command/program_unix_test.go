@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // The roles of this test binary in the tests of Exec, by its environment.
@@ -83,12 +85,8 @@ func outer(inner string) *exec.Cmd {
 func begin(t *testing.T, cmd *exec.Cmd) *bufio.Scanner {
 	t.Helper()
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
+	check.NoError(t, cmd.Start())
 	return bufio.NewScanner(stdout)
 }
 
@@ -97,9 +95,7 @@ func begin(t *testing.T, cmd *exec.Cmd) *bufio.Scanner {
 func drained(t *testing.T, cmd *exec.Cmd, ready func()) string {
 	t.Helper()
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var said []string
 	for lines := begin(t, cmd); lines.Scan(); {
 		said = append(said, lines.Text())
@@ -139,9 +135,7 @@ func TestExecInterrupt(t *testing.T) {
 		}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		stdin, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		interrupt := func() {
 			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) // an error means that it has ended
 		}
@@ -198,9 +192,7 @@ func TestExecHangup(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGQUIT} {
 		cmd := outer(innerPlain)
 		stdin, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		var said []string
 		for lines := begin(t, cmd); lines.Scan(); {
 			if said = append(said, lines.Text()); lines.Text() == "ready" {
@@ -213,9 +205,7 @@ func TestExecHangup(t *testing.T) {
 			t.Errorf("%v: it ended with %v", s, err)
 		}
 		stdin.Close()
-		if got := strings.Join(said, " "); got != "ready" {
-			t.Errorf("%v: it said %q", s, got)
-		}
+		check.Equal(t, strings.Join(said, " "), "ready", "%v: it said", s)
 	}
 }
 
@@ -230,7 +220,5 @@ func TestExecIgnoresHangup(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	if got != "ready draining drained after another 0" {
-		t.Errorf("it said %q", got)
-	}
+	check.Equal(t, got, "ready draining drained after another 0", "it said")
 }

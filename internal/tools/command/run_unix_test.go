@@ -8,15 +8,15 @@ import (
 	"os"
 	"syscall"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestUntilSignal: a signal ends the context, whose cause distinguishes an interrupt from SIGTERM.
 func TestUntilSignal(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		ctx, stop := untilSignal()
-		if err := syscall.Kill(os.Getpid(), s); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, syscall.Kill(os.Getpid(), s))
 		<-ctx.Done()
 		if got := errors.Is(context.Cause(ctx), ErrInterrupted); got != (s == syscall.SIGINT) {
 			t.Errorf("%v: %v", s, context.Cause(ctx))

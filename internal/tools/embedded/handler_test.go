@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestWhole: no byte of an answer is sent before it is complete, except for a watch.
@@ -21,9 +23,7 @@ func TestWhole(t *testing.T) {
 			sent = answer.Body.String()
 		})}
 		h.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/api/v1/pods"+query, nil))
-		if sent != want {
-			t.Errorf("%q: %q was sent at once, want %q", query, sent, want)
-		}
+		check.Equal(t, sent, want, "%q: was sent at once", query)
 		if answer.Code != http.StatusGone || answer.Body.String() != "two pieces" || answer.Header().Get("Content-Type") != "text/plain" {
 			t.Errorf("%q: %d %q %v", query, answer.Code, answer.Body, answer.Header())
 		}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // task is the specification of the children in these tests.
@@ -59,9 +61,7 @@ func beChild() error {
 func begin(t *testing.T, ctx context.Context, s task) *Child {
 	t.Helper()
 	p, err := Start(ctx, "singer", nil, []string{"CHILD_TEST=yes"}, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return p
 }
 
@@ -69,9 +69,7 @@ func TestChildAnswers(t *testing.T) {
 	p := begin(t, t.Context(), task{Say: []string{"do", "re"}, Stay: true})
 	for _, want := range []string{"do", "re"} {
 		var got answer
-		if err := p.Receive(&got); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, p.Receive(&got))
 		if got != (answer{"singer", want, "yes"}) {
 			t.Errorf("got %+v, want %q", got, want)
 		}
@@ -130,19 +128,11 @@ func TestServeNeedsASpecification(t *testing.T) {
 
 func TestTail(t *testing.T) {
 	var w Tail
-	if got := w.Last(); got != "" {
-		t.Errorf("got %q of nothing", got)
-	}
+	check.Equal(t, w.Last(), "", "of nothing")
 	fmt.Fprint(&w, "panic: at once\n\ngoroutine 1 [running]:\nmain.go:3\n")
-	if got := w.Last(); got != "panic: at once" {
-		t.Errorf("got %q", got)
-	}
+	check.Equal(t, w.Last(), "panic: at once")
 	fmt.Fprint(&w, strings.Repeat("x", 3*tailSize), "\n", "error: the end\n\n")
-	if got := w.Last(); got != "the end" {
-		t.Errorf("got %q", got)
-	}
+	check.Equal(t, w.Last(), "the end")
 	fmt.Fprint(&w, "goroutine 1:\npanic: oh\n\ngoroutine 2 [running]:\nmain.go:3\n")
-	if got := w.Last(); got != "panic: oh" {
-		t.Errorf("got %q", got)
-	}
+	check.Equal(t, w.Last(), "panic: oh")
 }

@@ -3,15 +3,15 @@ package cost
 import (
 	"math"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestLoad: the model that is committed is whole, says where it comes from, and predicted what was
 // measured in the same run.
 func TestLoad(t *testing.T) {
 	m, err := Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if d := m.Measured; d.At.IsZero() || d.Server == "" || d.Command == "" || d.CPUs*int(d.Objects) == 0 {
 		t.Errorf("measured where? %+v", d)
 	}
@@ -88,9 +88,7 @@ func TestOff(t *testing.T) {
 
 func TestSeats(t *testing.T) {
 	for objects, want := range map[float64]float64{0: 1, 1: 1, 100: 1, 101: 2, 9_999: 100, 1e6: 100} {
-		if got := Seats(objects); got != want {
-			t.Errorf("%v objects take %v seats, want %v", objects, got, want)
-		}
+		check.Equal(t, Seats(objects), want, "%v objects take seats", objects)
 	}
 	if LetIn(0) != 1 || LetIn(600) != 1 || LetIn(1200) != 0.5 {
 		t.Errorf("let in: %v, %v, %v", LetIn(0), LetIn(600), LetIn(1200))
@@ -99,10 +97,6 @@ func TestSeats(t *testing.T) {
 
 func TestGrowth(t *testing.T) {
 	m := Memory{Headroom: 0.5, Held: 0.25}
-	if got := m.Growth(100, 0); got != 0 {
-		t.Errorf("without a LIST: %v", got)
-	}
-	if got := m.Growth(100, 40); got != 60 {
-		t.Errorf("%v, want 60", got)
-	}
+	check.Equal(t, m.Growth(100, 0), 0, "without a LIST")
+	check.Equal(t, m.Growth(100, 40), 60)
 }

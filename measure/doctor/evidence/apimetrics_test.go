@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // metricsHead is what every server counts.
@@ -18,9 +20,7 @@ apiserver_request_total{code="200",group="",resource="pods",subresource="",verb=
 func readSample(t *testing.T, lines ...string) *Sample {
 	t.Helper()
 	s, err := ReadMetrics(strings.NewReader(metricsHead + strings.Join(lines, "\n") + "\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return s
 }
 
@@ -39,9 +39,7 @@ func TestOlderServers(t *testing.T) {
 	if p := s.Resources["pods"]; p.Cache.Lists != 7 || p.Etcd.Lists != 3 {
 		t.Errorf("older: %+v", p)
 	}
-	if n := s.Resources["deployments.apps"].Objects; n != 9 {
-		t.Errorf("%v deployments", n)
-	}
+	check.Equal(t, s.Resources["deployments.apps"].Objects, 9, "deployments")
 	both := append(older[:1:1], "apiserver_storage_list_total"+cache+" 7", "apiserver_storage_list_total"+etcd+" 3")
 	if p := readSample(t, both...).Resources["pods"]; p.Cache.Lists != 7 || p.Etcd.Lists != 3 {
 		t.Errorf("later: %+v", p)
@@ -74,9 +72,7 @@ func TestCompare(t *testing.T) {
 		grown  float64
 	}{{at(3), 4}, {nil, 7}} {
 		r, err := CompareMetrics(readSample(t, c.before...), readSample(t, at(7)...), 60, 1.7e9+3600)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		var names []string
 		for i := range r.Resources {
 			names = append(names, r.Resources[i].Name)
@@ -89,9 +85,7 @@ func TestCompare(t *testing.T) {
 			"failed": r.Failed, "refused": r.Refused, "failed LISTs": p.FailedLists, "ended": p.EndedWatches, "slow": p.SlowWatches,
 			"initial": p.InitialEvents, "checks": p.Checks, "rejected": l.Rejected["a"], "waited": l.Waited, "seconds": l.WaitSeconds,
 		} {
-			if got != c.grown {
-				t.Errorf("%s: %v, want %v", what, got, c.grown)
-			}
+			check.Equal(t, got, c.grown, "%s", what)
 		}
 		if l.Seats != 7 || l.Limit != 7 || r.Uptime != 3600 || p.Read() != 0 || p.Returned() != 0 {
 			t.Errorf("%+v, %+v", l, r)
@@ -102,9 +96,7 @@ func TestCompare(t *testing.T) {
 // TestAnother: two servers are not compared.
 func TestAnother(t *testing.T) {
 	other, err := ReadMetrics(strings.NewReader(strings.Replace(metricsHead, "1.7e9", "1.8e9", 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if _, err := CompareMetrics(readSample(t), other, 60, 1.8e9); !errors.Is(err, ErrAnotherServer) {
 		t.Errorf("compared: %v", err)
 	}
@@ -127,14 +119,10 @@ func TestReadBad(t *testing.T) {
 // TestRealServer: all that is read of a real kube-apiserver is there under the names that it has.
 func TestRealServer(t *testing.T) {
 	f, err := os.Open("testdata/kube-apiserver.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer f.Close()
 	s, err := ReadMetrics(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	p := s.Resources["pods"]
 	for what, n := range map[string]float64{
 		"start": s.Started, "CPU": s.CPUSeconds, "RSS": s.RSSBytes, "allocated": s.Allocated, "requests": s.Requests,

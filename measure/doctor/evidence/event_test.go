@@ -7,6 +7,8 @@ import (
 	"time"
 
 	json "github.com/go-json-experiment/json"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // listLine is a LIST as kube-apiserver v1.37 logs it at level Metadata.
@@ -23,9 +25,7 @@ const listLine = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metada
 
 func TestParse(t *testing.T) {
 	var e Event
-	if err := e.Parse([]byte(listLine)); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, e.Parse([]byte(listLine)))
 	for _, c := range []struct {
 		what string
 		got  []byte
@@ -47,16 +47,12 @@ func TestParse(t *testing.T) {
 		{"namespace", e.Object.Namespace, "shop"},
 		{"name", e.Object.Name, ""},
 	} {
-		if string(c.got) != c.want {
-			t.Errorf("%s: %q, want %q", c.what, c.got, c.want)
-		}
+		check.Equal(t, string(c.got), c.want, "%s", c.what)
 	}
 	if e.Code != 200 || e.Latency() != 1250*time.Millisecond || e.QueueWait != 250*time.Millisecond || e.Storage != 1500*time.Microsecond {
 		t.Errorf("code %d, latency %v, queue %v, storage %v", e.Code, e.Latency(), e.QueueWait, e.Storage)
 	}
-	if want := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC).UnixMicro(); e.Received != want {
-		t.Errorf("received %d, want %d", e.Received, want)
-	}
+	check.Equal(t, e.Received, time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC).UnixMicro(), "received")
 }
 
 // TestParseImpersonated: the user is the one whose rights count, on the machine that the event says
@@ -131,9 +127,7 @@ func TestParseAllocatesNothing(t *testing.T) {
 	plain := []byte(strings.NewReplacer(`"apiserver.latency.k8s.io/apf-queue-wait":"250ms",`, "",
 		`"apiserver.latency.k8s.io/etcd":"1.5ms",`, "").Replace(listLine))
 	if n := testing.AllocsPerRun(100, func() {
-		if err := e.Parse(plain); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, e.Parse(plain))
 	}); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -205,9 +199,7 @@ func TestParseQuery(t *testing.T) {
 		"/p?resourceVersion=7&resourceVersionMatch=Exact":    {Version: "7", Exact: true, resumes: true},
 		"/p?resourceVersion=7&resourceVersionMatch=NotOlder": {Version: "7", resumes: true},
 	} {
-		if got := ParseQuery([]byte(uri)); got != want {
-			t.Errorf("%s: %+v, want %+v", uri, got, want)
-		}
+		check.Equal(t, ParseQuery([]byte(uri)), want, "%s", uri)
 	}
 	for _, c := range []struct {
 		query  Query
@@ -216,26 +208,20 @@ func TestParseQuery(t *testing.T) {
 		{Query{}, true}, {Query{Limit: 5}, true}, {Query{Version: "0"}, false}, {Query{Version: "7"}, false},
 		{Query{Version: "7", Exact: true}, true}, {Query{Limit: 5, Continued: true}, false},
 	} {
-		if got := c.query.Quorum(); got != c.quorum {
-			t.Errorf("%+v: quorum %v", c.query, got)
-		}
+		check.Equal(t, c.query.Quorum(), c.quorum, "%+v: quorum", c.query)
 	}
 	for uri, want := range map[string]bool{
 		"/p?limit=1": true, "/p?limit=1&resourceVersion=7&resourceVersionMatch=NotOlderThan": true, "/p?limit=2": false, "/p": false,
 		"/p?limit=1&resourceVersion=0": false, "/p?limit=1&labelSelector=a": false, "/p?limit=1&continue=abc": true,
 	} {
-		if got := ParseQuery([]byte(uri)).FirstOnly(); got != want {
-			t.Errorf("%s: asks for the first only: %v", uri, got)
-		}
+		check.Equal(t, ParseQuery([]byte(uri)).FirstOnly(), want, "%s: asks for the first only", uri)
 	}
 	for uri, want := range map[string]bool{
 		"/p?watch=1": true, "/p?resourceVersion=0&watch=1": true, "/p?resourceVersion=7&watch=1": false,
 		"/p?sendInitialEvents=true&watch=1": true, "/p?resourceVersion=7&sendInitialEvents=1&watch=1": true,
 		"/p?sendInitialEvents=false&watch=1": false, "/p?resourceVersion=0&sendInitialEvents=False&watch=1": false,
 	} {
-		if got := ParseQuery([]byte(uri)).InitialList(); got != want {
-			t.Errorf("%s: begins with a LIST: %v", uri, got)
-		}
+		check.Equal(t, ParseQuery([]byte(uri)).InitialList(), want, "%s: begins with a LIST", uri)
 	}
 }
 
@@ -312,9 +298,7 @@ func FuzzParse(f *testing.F) {
 		want := append([]string{m.AuditID, m.Stage, m.RequestURI, m.Verb, user, via, m.UserAgent, ip}, object[:]...)
 		want = append(want, reason)
 		for i := range want {
-			if got[i] != want[i] {
-				t.Errorf("%q: field %d is %q, want %q", line, i, got[i], want[i])
-			}
+			check.Equal(t, got[i], want[i], "%q: field %d", line, i)
 		}
 		if e.Code != int(code) || e.Staged != m.Staged.UnixMicro() {
 			t.Errorf("%q: code %d, staged %d", line, e.Code, e.Staged)
@@ -329,8 +313,6 @@ func BenchmarkParse(b *testing.B) {
 	b.ReportAllocs()
 	var e Event
 	for b.Loop() {
-		if err := e.Parse(line); err != nil {
-			b.Fatal(err)
-		}
+		check.NoError(b, e.Parse(line))
 	}
 }

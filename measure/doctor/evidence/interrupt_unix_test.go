@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // silent says what it has, tells that it is waited for, and then gives nothing until it is closed.
@@ -90,26 +92,20 @@ func TestInterruptAmongMalformedLines(t *testing.T) {
 	cancelled, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	path := filepath.Join(t.TempDir(), "audit.log")
-	if err := os.WriteFile(path, []byte(seconds(1, 100)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.WriteFile(path, []byte(seconds(1, 100)), 0o600))
 	interrupted(cancelled, t, path, nil)
 }
 
 // An interrupt ends the opening of a pipe without a writer, and the reading of one without data.
 func TestInterruptOfPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, syscall.Mkfifo(path, 0o600))
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	interrupted(ctx, t, path, nil)
 	// This ends what still opens the pipe.
 	w, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer w.Close()
 	silence, interrupt := context.WithCancel(t.Context())
 	go func() {

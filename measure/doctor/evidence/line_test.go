@@ -9,6 +9,8 @@ import (
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // sameAsPrometheus fails unless a line that Prometheus' parser reads is read alike.
@@ -51,9 +53,7 @@ func TestLines(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile("testdata/kube-apiserver.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	n := 0
 	for line := range strings.Lines(string(text)) {
 		if sameAsPrometheus(t, strings.TrimSuffix(line, "\n")) {

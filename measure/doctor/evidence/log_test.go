@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // at is an event at a second, as a line.
@@ -35,9 +37,7 @@ func zipped(t *testing.T, text string) string {
 	if _, err := w.Write([]byte(text)); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, w.Close())
 	return b.String()
 }
 
@@ -84,9 +84,7 @@ func TestLog(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, text := range []string{c.text, zipped(t, strings.TrimPrefix(c.text, "\ufeff"))} {
 				log, err := NewLog(c.name, iotest.HalfReader(strings.NewReader(text)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, err)
 				got, err := drain(t, log)
 				if err != nil || len(got) != c.events {
 					t.Errorf("%d events, %v; want %d", len(got), err, c.events)
@@ -107,9 +105,7 @@ func TestLogRefuses(t *testing.T) {
 		"another version": strings.ReplaceAll(at(1), "audit.k8s.io/v1", "audit.k8s.io/v1beta1"),
 	} {
 		log, err := NewLog("that", strings.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if _, err = drain(t, log); !errors.Is(err, ErrNotALog) || !strings.HasPrefix(err.Error(), "that is no audit log") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -134,9 +130,7 @@ func TestLogDamaged(t *testing.T) {
 		{name: "something behind", text: whole + "tail of no member", least: 1999, damaged: true},
 	} {
 		log, err := NewLog("that", strings.NewReader(c.text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		got, err := drain(t, log)
 		if n := log.Counts(); err != nil || len(got) < c.least || len(n.Damaged) > 0 != c.damaged {
 			t.Errorf("%s: %d events, %v, %q", c.name, len(got), err, n.Damaged)
@@ -144,9 +138,7 @@ func TestLogDamaged(t *testing.T) {
 	}
 	broken := errors.New("no disk")
 	log, err := NewLog("that", io.MultiReader(strings.NewReader(whole[:len(whole)/2]), iotest.ErrReader(broken)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if _, err = drain(t, log); !errors.Is(err, broken) || log.Counts().Damaged != nil {
 		t.Errorf("a file that cannot be read: %v", err)
 	}
@@ -177,9 +169,7 @@ func TestLogSkipsWrongTimes(t *testing.T) {
 			text.WriteString(at(second))
 		}
 		log, err := NewLog(c.name, strings.NewReader(text.String()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		got, err := drain(t, log)
 		if n := log.Counts().Misdated; err != nil || !slices.Equal(got, c.want) || n != int64(len(c.give)-len(c.want)) {
 			t.Errorf("%s: %v, %v, %d skipped; want %v", c.name, got, err, n, c.want)
@@ -191,17 +181,13 @@ func TestMerge(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	late, early := write("audit.log", seconds(200, 300)), write("audit-1.log.gz", zipped(t, seconds(1, 100)))
 	other, empty := write("other.log", seconds(50, 250)), write("empty.log", "")
 	m, err := NewMerge(t.Context(), []string{late, "-", empty, other, early}, strings.NewReader(seconds(120, 140)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	got, err := drain(t, m)
 	if err != nil || len(got) != 99+100+200+20 || !slices.IsSorted(got) {
 		t.Errorf("%d events, sorted %v, %v", len(got), slices.IsSorted(got), err)
@@ -229,14 +215,10 @@ func TestCountsOften(t *testing.T) {
 	var names []string
 	for i := range 2 {
 		names = append(names, filepath.Join(dir, fmt.Sprint(i)))
-		if err := os.WriteFile(names[i], []byte("text\n"+seconds(1+10*i, 3+10*i)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, os.WriteFile(names[i], []byte("text\n"+seconds(1+10*i, 3+10*i)), 0o600))
 	}
 	m, err := NewMerge(t.Context(), names, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for err == nil {
 		_, err = m.Next()
 		m.Counts()
@@ -253,14 +235,10 @@ func TestMergeMany(t *testing.T) {
 	var names []string
 	for i := range maxOpen + 8 {
 		names = append(names, filepath.Join(dir, fmt.Sprint(i)))
-		if err := os.WriteFile(names[i], []byte(seconds(1, 3)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, os.WriteFile(names[i], []byte(seconds(1, 3)), 0o600))
 	}
 	m, err := NewMerge(t.Context(), names, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if got, err := drain(t, m); err != nil || len(got) != 2*len(names) {
 		t.Errorf("%d events, %v", len(got), err)
 	}
@@ -272,9 +250,7 @@ func BenchmarkLog(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
 		log, err := NewLog("bench", bytes.NewReader(text))
-		if err != nil {
-			b.Fatal(err)
-		}
+		check.NoError(b, err)
 		for err == nil {
 			_, err = log.Next()
 		}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // A log that can be read only once is read whole, wherever it comes among the others, and one that
@@ -15,22 +17,16 @@ import (
 func TestMergePipe(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, []byte(seconds(50, 60)+at(4_000_000_000)+seconds(60, 150)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.WriteFile(file, []byte(seconds(50, 60)+at(4_000_000_000)+seconds(60, 150)), 0o600))
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer r.Close()
 	go func() {
 		_, _ = w.WriteString(seconds(1, 4000))
 		_ = w.Close()
 	}()
 	m, err := NewMerge(t.Context(), []string{file, fmt.Sprint("/dev/fd/", r.Fd())}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	got, err := drain(t, m)
 	if n := m.Counts(); err != nil || len(got) != 3999+100 || !slices.IsSorted(got) || n.Misdated != 1 {
 		t.Errorf("%d events, sorted %v, %v, %+v", len(got), slices.IsSorted(got), err, n)

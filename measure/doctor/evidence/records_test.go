@@ -10,15 +10,15 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // inText returns JSON as a string of JSON.
 func inText(t testing.TB, text string) string {
 	t.Helper()
 	quoted, err := json.Marshal(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return string(quoted)
 }
 
@@ -26,9 +26,7 @@ func inText(t testing.TB, text string) string {
 func indented(t testing.TB, text string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := json.Indent(&b, []byte(text), "", "  "); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, json.Indent(&b, []byte(text), "", "  "))
 	return b.String() + "\n"
 }
 
@@ -53,9 +51,7 @@ func TestLogOfObjects(t *testing.T) {
 		text := at(1) + withObject(one(2), object(size)) + "\n" + at(3) + withObject(one(4), object(size))
 		for _, src := range []io.Reader{strings.NewReader(text), iotest.HalfReader(strings.NewReader(text))} {
 			log, err := NewLog("that", src)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			got, err := drain(t, log)
 			if n := log.Counts(); err != nil || !slices.Equal(got, []int{1, 2, 3, 4}) || !n.Complete() || n.Lines != 4 {
 				t.Errorf("%d bytes: %v, %v, %+v", size, got, err, n)
@@ -78,9 +74,7 @@ func TestLogBound(t *testing.T) {
 		`{"log":` + inText(t, withObject(one(2), object(2*maxToken))) + `}`,
 	} {
 		log, err := NewLog("that", strings.NewReader(at(1)+line+"\n"+at(3)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		got, err := drain(t, log)
 		if n := log.Counts(); err != nil || !slices.Equal(got, []int{1, 3}) || n.TooLong != 1 || n.Malformed > 1 || n.Complete() {
 			t.Errorf("%.80s: %v, %v, %+v", line, got, err, n)
@@ -131,9 +125,7 @@ func TestEnvelopes(t *testing.T) {
 		}
 		for _, src := range sources {
 			log, err := NewLog("that", src)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			got, err := drain(t, log)
 			if n := log.Counts(); err != nil || !slices.Equal(got, []int{1, 2}) || !n.Complete() {
 				t.Errorf("%s: %v, %v, %+v", name, got, err, n)
@@ -146,18 +138,12 @@ func TestEnvelopes(t *testing.T) {
 func TestEnvelopedFields(t *testing.T) {
 	line := strings.Replace(one(1), "collector/v1.2", `\u00e9\ud83d\ude00\\\"\t/v1`, 1)
 	var want Event
-	if err := want.Parse([]byte(line)); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, want.Parse([]byte(line)))
 	for _, text := range []string{inText(t, line), strings.ReplaceAll(inText(t, line), "x", `\u0078`)} {
 		log, err := NewLog("that", strings.NewReader(`{"log":`+text+`}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		got, err := log.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if string(got.Agent) != string(want.Agent) || string(got.URI) != string(want.URI) {
 			t.Errorf("%q of %q; want %q", got.Agent, got.URI, want.Agent)
 		}
@@ -192,9 +178,7 @@ func TestFaults(t *testing.T) {
 				text = at(1) + text + at(2)
 			}
 			log, err := NewLog("that", strings.NewReader(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			got, err := drain(t, log)
 			if n := log.Counts(); n.Malformed != 1 || n.Causes[string(c.want)] != 1 || n.Complete() {
 				t.Errorf("%.60q: %+v", c.text, n)
@@ -218,9 +202,7 @@ func TestFaultInList(t *testing.T) {
 		"an event without stage": `[` + one(1) + `,` + strings.Replace(one(5), `"stage"`, `"step"`, 1) + `,` + one(2) + `]`,
 	} {
 		log, err := NewLog("that", strings.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		got, err := drain(t, log)
 		if n := log.Counts(); err != nil || !slices.Equal(got, []int{1, 2}) || n.Malformed != 1 {
 			t.Errorf("%s: %v, %v, %+v", name, got, err, n)
@@ -234,9 +216,7 @@ func TestFormats(t *testing.T) {
 		text := strings.Repeat("\x00", f.at) + f.magic + strings.Repeat("\x00", 100)
 		for _, text := range []string{text, zipped(t, text)} {
 			log, err := NewLog("that", strings.NewReader(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if f.magic == "\x1f\x8b" && text[:2] == "\x1f\x8b" && text[2] == 0 {
 				continue // gzip, which is read
 			}
@@ -258,9 +238,7 @@ func FuzzLog(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		read := func(src io.Reader) (string, Counts) {
 			log, err := NewLog("that", src)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			got, err := drain(t, log)
 			if held := cap(log.records.event.scratch); held > 2*MaxLine {
 				t.Errorf("it holds %d", held)
@@ -283,9 +261,7 @@ func BenchmarkLogOfObjects(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
 		log, err := NewLog("bench", bytes.NewReader(text))
-		if err != nil {
-			b.Fatal(err)
-		}
+		check.NoError(b, err)
 		for err == nil {
 			_, err = log.Next()
 		}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // writeLogs writes a log of 10 events for each name, one behind the other in time.
@@ -17,9 +19,7 @@ func writeLogs(t *testing.T, names ...string) (paths []string) {
 	dir := t.TempDir()
 	for i, name := range names {
 		paths = append(paths, filepath.Join(dir, name))
-		if err := os.WriteFile(paths[i], []byte(seconds(10*i+1, 10*i+11)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, os.WriteFile(paths[i], []byte(seconds(10*i+1, 10*i+11)), 0o600))
 	}
 	return paths
 }
@@ -28,18 +28,10 @@ func writeLogs(t *testing.T, names ...string) (paths []string) {
 func TestMergeRotated(t *testing.T) {
 	paths := writeLogs(t, "audit-1.log", "audit-2.log", "audit.log")
 	m, err := NewMerge(t.Context(), paths, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(paths[2], paths[2]+".3"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(paths[2], []byte(seconds(1000, 1010)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(paths[1]); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
+	check.NoError(t, os.Rename(paths[2], paths[2]+".3"))
+	check.NoError(t, os.WriteFile(paths[2], []byte(seconds(1000, 1010)), 0o600))
+	check.NoError(t, os.Remove(paths[1]))
 	got, err := drain(t, m)
 	if n := m.Counts(); err != nil || len(got) != 30 || got[29] != 30 || len(n.Missing) > 0 {
 		t.Errorf("%v, %v, missing %q", got, err, n.Missing)
@@ -60,17 +52,11 @@ func TestMergeMissing(t *testing.T) {
 	shuffled := slices.Clone(paths)
 	slices.Reverse(shuffled[100:])
 	m, err := NewMerge(t.Context(), shuffled, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, path := range paths[1:] {
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, os.Remove(path))
 	}
-	if err := os.WriteFile(paths[2], []byte(seconds(5000, 5010)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.WriteFile(paths[2], []byte(seconds(5000, 5010)), 0o600))
 	got, err := drain(t, m)
 	if err != nil || len(got) != 10*(maxHeld+1) || !slices.IsSorted(got) || got[10] != 31 {
 		t.Errorf("%d events, sorted %v, %v", len(got), slices.IsSorted(got), err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/klauspost/compress/s2"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -22,9 +23,7 @@ func populate(t testing.TB, n int) (p population) {
 	sim := podsim.New(n, 1)
 	for i := range n {
 		raw, err := sim.Pod(i).Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		p.raws = append(p.raws, raw)
 	}
 	p.dict = p.raws[0]

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -56,12 +57,8 @@ func checkout(t *testing.T) string {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	check.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 // TestRecordAndCheck: a baseline is recorded once, is not measured or overwritten again, and a
@@ -84,9 +81,7 @@ func TestRecordAndCheck(t *testing.T) {
 	}
 	baseline(0)
 	baseline(0) // both rows are there
-	if got := measured(); got != 2 {
-		t.Errorf("recording twice measures %d rows, want 2", got)
-	}
+	check.Equal(t, measured(), 2, "recording twice measures rows")
 	if text, err := os.ReadFile("base/table.md"); err != nil || !strings.Contains(string(text), "≤ 0.625 | 0.500 | 0.500 | kept") {
 		t.Errorf("table.md: %v\n%s", err, text)
 	}
@@ -111,9 +106,7 @@ func TestFailedRow(t *testing.T) {
 	tree := checkout(t)
 	t.Chdir(t.TempDir())
 	var out, progress bytes.Buffer
-	if code := run(t.Context(), []string{"-tree", tree, "-dir", "base", "-only", "typed-similar-watch,typed-similar-relist"}, &out, &progress); code != 1 {
-		t.Errorf("exit code %d, want 1", code)
-	}
+	check.Equal(t, run(t.Context(), []string{"-tree", tree, "-dir", "base", "-only", "typed-similar-watch,typed-similar-relist"}, &out, &progress), 1, "exit code")
 	if !strings.Contains(progress.String(), "typed-similar-watch: the results do not have eventsPerSecond") {
 		t.Errorf("progress:\n%s", progress.String())
 	}
@@ -135,9 +128,7 @@ func TestInterrupted(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	for _, args := range [][]string{{"-only", "none"}, {"-without", "none"}, {"-pods", "0"}, {"more"}, {"-x"}} {
-		if code := run(t.Context(), args, new(bytes.Buffer), new(bytes.Buffer)); code != 2 {
-			t.Errorf("%v: exit code %d, want 2", args, code)
-		}
+		check.Equal(t, run(t.Context(), args, new(bytes.Buffer), new(bytes.Buffer)), 2, "%v: exit code", args)
 	}
 }
 
@@ -175,9 +166,7 @@ func TestParseProgram(t *testing.T) {
 	if diff := cmp.Diff(figures.Values{programPeak: 0.5, programCPU: 0.75}, got); err != nil || diff != "" {
 		t.Errorf("%v, %s", err, diff)
 	}
-	if want := "kube-scheduler 6 2000 1000 0.50 20.0 15.0 0.75 10.0 9.0"; line != want {
-		t.Errorf("line %q", line)
-	}
+	check.Equal(t, line, "kube-scheduler 6 2000 1000 0.50 20.0 15.0 0.75 10.0 9.0", "line")
 	if _, _, err := parseProgram("cert-manager", []byte(out)); err == nil {
 		t.Error("a program without a line is no error")
 	}

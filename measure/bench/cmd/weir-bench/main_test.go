@@ -11,6 +11,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestMain is the command itself when it runs under the command's name: that is how scripts run it,
@@ -22,13 +23,9 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	t.Cleanup(func() { goleak.VerifyNone(t) }) // after all other cleanups
 	server, err := apiserver.New(apiserver.Options{Pods: 40, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { server.Close() })
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, server.Start())
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/golden"
 )
 
@@ -33,9 +34,7 @@ func TestPages(t *testing.T) {
 	golden.CheckPage(t, pagesDir, pageOf(weir.Commands()[0]))
 
 	entries, err := os.ReadDir(pagesDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), "weir-bench-") && !pages[entry.Name()] {
 			t.Errorf("docs/commands/%s is the page of no verb", entry.Name())

@@ -3,6 +3,8 @@ package attempt
 import (
 	"errors"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 var errBroken = errors.New("broken")
@@ -27,9 +29,7 @@ func TestDo(t *testing.T) {
 
 func TestOtherPanics(t *testing.T) {
 	defer func() {
-		if p := recover(); p != "a bug" {
-			t.Errorf("the panic is %v", p)
-		}
+		check.Equal(t, recover(), "a bug", "the panic")
 	}()
 	_ = Do(func() { panic("a bug") })
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func TestMedians(t *testing.T) {
@@ -32,11 +34,7 @@ func TestCell(t *testing.T) {
 	for u, want := range map[Unit]string{
 		Number: "1500", Count: "1,500", Seconds: "1500 s", Nanos: "1.50 µs", Micros: "1.50 ms", Bytes: "1.50 KB",
 	} {
-		if got := v.Cell("x", u); got != want {
-			t.Errorf("unit %d: %q, want %q", u, got, want)
-		}
+		check.Equal(t, v.Cell("x", u), want, "unit %d", u)
 	}
-	if got := v.Cell("y", Bytes); got != "-" {
-		t.Errorf("of nothing: %q", got)
-	}
+	check.Equal(t, v.Cell("y", Bytes), "-", "of nothing")
 }

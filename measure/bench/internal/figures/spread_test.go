@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func TestSpreadOf(t *testing.T) {
@@ -29,8 +31,6 @@ func TestSpreadCell(t *testing.T) {
 		{"count", Count, "50,000…60,000"},
 		{"none", Bytes, ""},
 	} {
-		if got := s.Cell(tc.key, tc.unit); got != tc.want {
-			t.Errorf("%s: %q, want %q", tc.key, got, tc.want)
-		}
+		check.Equal(t, s.Cell(tc.key, tc.unit), tc.want, "%s", tc.key)
 	}
 }

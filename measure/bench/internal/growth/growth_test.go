@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/golden"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
@@ -61,9 +62,7 @@ func TestRunSkips(t *testing.T) {
 	}
 	m = &byHand{}
 	r, err := Run(t.Context(), []Axis{axisOf(m, 10, 100, 200)}, Options{Memory: 150_000, Progress: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if !slices.Equal(m.measured, []int{10, 10, 100, 100, 200}) {
 		t.Errorf("measured %v", m.measured)
 	}
@@ -73,13 +72,9 @@ func TestRunSkips(t *testing.T) {
 	}
 	r.CPUs, r.Flags = 2, []string{"--dropin"}
 	var table, chart bytes.Buffer
-	if err := r.WriteTable(&table); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, r.WriteTable(&table))
 	golden.Check(t, "table", table.String())
-	if err := r.WriteChart(&chart); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, r.WriteChart(&chart))
 	golden.Check(t, "chart.svg", chart.String())
 	for d := xml.NewDecoder(&chart); ; {
 		if _, err := d.Token(); err == io.EOF {
@@ -102,9 +97,7 @@ func TestTooMuch(t *testing.T) {
 		{figures.Values{"peakRSSBytes": 3e9, "rssGrowthBytes": 1e9}, "it would take about 12.0 GB"},
 	} {
 		g := Grown{axis: a, Points: []Point{{N: 1, Side: Weir, Figures: test.figures}}}
-		if got := g.tooMuch(Weir, 10, 10e9); got != test.want {
-			t.Errorf("%v: %q, want %q", test.figures, got, test.want)
-		}
+		check.Equal(t, g.tooMuch(Weir, 10, 10e9), test.want, "%v", test.figures)
 	}
 }
 

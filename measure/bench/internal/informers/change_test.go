@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -39,17 +40,13 @@ func follow(t *testing.T, enc *encoding, kind string, objects, n int) (kinds [][
 	t.Helper()
 	url, client := startStub(t, enc, 7, objects)
 	list, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	held := map[string]*corev1.Pod{}
 	for i := range list.Items {
 		held[list.Items[i].Name] = &list.Items[i]
 	}
 	w := openWatch(t, client, false)
-	if err := tell(t.Context(), url, order{Do: doModify, Change: kind}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, tell(t.Context(), url, order{Do: doModify, Change: kind}))
 	for range n {
 		e := next(t, w)
 		pod, ok := e.Object.(*corev1.Pod)
@@ -106,9 +103,7 @@ func TestStubServesItsModels(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, client := startStub(t, enc, n, n)
 			list, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			sim := podsim.New(n, 1)
 			for i := range list.Items {
 				got, want := &list.Items[i], sim.Pod(i)

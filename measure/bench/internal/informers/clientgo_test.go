@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func TestLookAt(t *testing.T) {
@@ -34,9 +36,7 @@ func TestLookAt(t *testing.T) {
 		{"what was in it", nil, finalState(cache.DeletedFinalStateUnknown{Obj: first}), true},
 		{"an empty one", nil, &corev1.Pod{}, false},
 	} {
-		if got := lookAt[*corev1.Pod](tc.before, tc.object); got != tc.want {
-			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
-		}
+		check.Equal(t, lookAt[*corev1.Pod](tc.before, tc.object), tc.want, "%s", tc.name)
 	}
 }
 
@@ -62,9 +62,7 @@ func TestTransformDropsManagedFields(t *testing.T) {
 							t.Fatalf("%s has %d managedFields", object.GetName(), got)
 						}
 					}
-					if len(objects) != n {
-						t.Errorf("%d objects, want %d", len(objects), n)
-					}
+					check.Equal(t, len(objects), n, "objects")
 				})
 			}
 		}
@@ -75,9 +73,7 @@ func TestTransformDropsManagedFields(t *testing.T) {
 func everything(t *testing.T, s *subject) (objects []metav1.Object) {
 	t.Helper()
 	take := func(object metav1.Object, err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		objects = append(objects, object)
 	}
 	switch inf := s.informer.(type) {

@@ -9,6 +9,8 @@ import (
 	"testing/iotest"
 	"testing/synctest"
 	"time"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestFramed: an event has arrived when its last byte was read, however the bytes come.
@@ -53,8 +55,6 @@ func TestDelays(t *testing.T) {
 		if got, err := d.p99(); err != nil || got != 0.002 {
 			t.Errorf("%v s, %v, want the 2 ms until the last handler was told", got, err)
 		}
-		if told != 3 {
-			t.Errorf("the handlers were told %d times, want 3", told)
-		}
+		check.Equal(t, told, 3, "the handlers were told times")
 	})
 }

@@ -5,28 +5,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/tools/process"
 )
 
 // TestGrower measures both sides at a few small points, all processes included.
 func TestGrower(t *testing.T) {
 	server, err := process.StartServer(t.Context(), process.ServerSpec{Pods: 30, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { server.Close() })
 	g := NewGrower(Options{Config: server.Config(), Server: server.URL, Duration: 300 * time.Millisecond, Progress: io.Discard})
 	t.Cleanup(func() { g.Close() })
 	for _, p := range []Point{{Objects: 60}, {Objects: 60, Informers: 3}, {Objects: 60, Informers: 3, Handlers: 4}, {Objects: 90, Handlers: 4, DropIn: true}} {
 		for _, side := range []string{sideWeir, sideClientgo} {
 			f, err := g.Measure(t.Context(), side, p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			want := float64(p.Objects * max(1, p.Informers))
-			if f["objects"] != want {
-				t.Errorf("%s of %+v holds %v objects, want %v", side, p, f["objects"], want)
-			}
+			check.Equal(t, f["objects"], want, "%s of %+v holds objects", side, p)
 			if most := f["mostLists"]; most < 1 || most > float64(max(1, p.Informers)) {
 				t.Errorf("%s of %+v: %v LISTs at a time", side, p, most)
 			}

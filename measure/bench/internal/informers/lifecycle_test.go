@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -23,9 +24,7 @@ func TestRollouts(t *testing.T) {
 func testRollouts(t *testing.T, enc *encoding, models, n int) {
 	url, client := serve(t, makePods(t, enc, models, n, true))
 	list, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	held := map[string]*corev1.Pod{}
 	for i := range list.Items {
 		held[list.Items[i].Name] = &list.Items[i]
@@ -33,9 +32,7 @@ func testRollouts(t *testing.T, enc *encoding, models, n int) {
 	w := openWatch(t, client, false)
 	steps, replaced := map[string]string{}, 0
 	for range rollouts + 1 { // the last one replaces the pods of the first again
-		if err := tell(t.Context(), url, order{Do: doRollout}); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, tell(t.Context(), url, order{Do: doRollout}))
 		const size = 3 // 70 models in 20 places
 		pods := min(rolloutPods, models/rollouts)
 		if models == 70 && pods != size {
@@ -66,9 +63,7 @@ func testRollouts(t *testing.T, enc *encoding, models, n int) {
 			t.Errorf("%s was %s", name, got)
 		}
 	}
-	if want := (rollouts + 1) * (models / rollouts); replaced != want {
-		t.Errorf("%d pods were replaced, want %d", replaced, want)
-	}
+	check.Equal(t, replaced, (rollouts+1)*(models/rollouts), "pods were replaced")
 }
 
 // stepOf returns in which phase a pod is, by what kube-scheduler and the kubelet have written.

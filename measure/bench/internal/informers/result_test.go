@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/golden"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
@@ -97,9 +98,7 @@ func TestTables(t *testing.T) {
 	for _, name := range resultNames() {
 		t.Run(name, func(t *testing.T) {
 			var b strings.Builder
-			if err := example(t, name).WriteTable(&b); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, example(t, name).WriteTable(&b))
 			for line := range strings.Lines(b.String()) {
 				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 100 {
 					t.Errorf("%d columns: %s", n, line)
@@ -117,8 +116,6 @@ func TestJSON(t *testing.T) {
 		all = append(all, example(t, name))
 	}
 	text, err := json.MarshalIndent(all, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	golden.Check(t, "results.json", string(text)+"\n")
 }

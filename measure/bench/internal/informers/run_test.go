@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/populations"
 	"github.com/weirproject/weir/internal/tools/process"
@@ -23,13 +24,9 @@ const (
 // it looks for figures that are there and are possible, not for good ones.
 func TestVerbs(t *testing.T) {
 	server, err := process.StartServer(t.Context(), process.ServerSpec{Pods: tinyPods, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { server.Close() })
-	if err := Check(t.Context(), server.Config()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, Check(t.Context(), server.Config()))
 	o := Options{
 		Config: server.Config(), Server: server.URL, Runs: 1, Objects: tinyObjects, Duration: 300 * time.Millisecond, Relists: 2,
 		Period: time.Second, Progress: io.Discard,
@@ -139,9 +136,7 @@ func expectRollouts(t *testing.T, o Options) {
 func expect(t *testing.T, v Verb, o Options, name string, held float64) Result {
 	t.Helper()
 	r, err := Run(t.Context(), v, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if r.Name != name || r.Runs != 1 {
 		t.Errorf("name %q and %d runs, want %q and 1", r.Name, r.Runs, name)
 	}
@@ -154,22 +149,16 @@ func expect(t *testing.T, v Verb, o Options, name string, held float64) Result {
 				t.Errorf("%s has no %s", side, f.Key)
 			}
 		}
-		if figures["objects"] != held {
-			t.Errorf("%s holds %v objects, want %v", side, figures["objects"], held)
-		}
+		check.Equal(t, figures["objects"], held, "%s holds objects", side)
 	}
-	if len(r.Modes) != len(v.modes) {
-		t.Errorf("%d modes of client-go, want %d", len(r.Modes), len(v.modes))
-	}
+	check.Equal(t, len(r.Modes), len(v.modes), "modes of client-go")
 	if v.Name == "sync" && r.Floor["wireBytes"] <= 0 {
 		t.Errorf("the floor has read nothing: %v", r.Floor)
 	}
 	if v.Name == "relist" && r.Weir["events"] != 0 {
 		t.Errorf("weir told %v events per relist although nothing had changed", r.Weir["events"])
 	}
-	if n := r.Weir["goroutinesLeft"]; n != 0 {
-		t.Errorf("weir left %v goroutines behind", n)
-	}
+	check.Equal(t, r.Weir["goroutinesLeft"], 0, "weir left goroutines behind")
 	for side, figures := range map[string]Figures{"weir": r.Weir, "client-go": r.ClientGo} {
 		if found, ok := figures["indexObjects"]; ok && found < 1 {
 			t.Errorf("%s finds %v objects by an index", side, found)
@@ -187,14 +176,10 @@ func expect(t *testing.T, v Verb, o Options, name string, held float64) Result {
 func TestMixed(t *testing.T) {
 	const pods, seed = 40, 1
 	server, err := process.StartServer(t.Context(), process.ServerSpec{Pods: pods, Population: podsim.Mixed, Seed: seed})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { server.Close() })
 	p, err := populations.New(podsim.Mixed, pods, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	held, typed := 0, 0
 	for k := range p.Kinds {
 		held += p.Kinds[k].Len

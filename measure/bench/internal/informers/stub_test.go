@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/weirproject/weir/internal/core/resourceversion"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
@@ -47,9 +48,7 @@ func makePods(t *testing.T, enc *encoding, models, n int, lifecycle bool) *stubP
 			}
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return p
 }
 
@@ -68,9 +67,7 @@ func serve(t *testing.T, pods *stubPods) (string, kubernetes.Interface) {
 	cfg.ContentType = pods.encoding.contentType
 	httpClient := server.Client()
 	client, err := kubernetes.NewForConfigAndClient(cfg, httpClient)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(httpClient.CloseIdleConnections)
 	return server.URL, client
 }
@@ -85,15 +82,11 @@ func testStubLists(t *testing.T, enc *encoding) {
 	const n = 230
 	_, client := startStub(t, enc, 100, n)
 	list, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if len(list.Items) != n {
 		t.Fatalf("%d pods, want %d", len(list.Items), n)
 	}
-	if want := fmt.Sprint(firstVersion + n); list.ResourceVersion != want {
-		t.Errorf("resourceVersion %s, want %s", list.ResourceVersion, want)
-	}
+	check.Equal(t, list.ResourceVersion, fmt.Sprint(firstVersion+n), "resourceVersion")
 	keys, uids, versions := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, pod := range list.Items {
 		keys[pod.Namespace+"/"+pod.Name], uids[string(pod.UID)], versions[pod.ResourceVersion] = true, true, true
@@ -109,17 +102,11 @@ func testStubLists(t *testing.T, enc *encoding) {
 func TestStubListsPlainAsGzipped(t *testing.T) {
 	p := makeStubPods(t, podsInProtobuf, 3, 10)
 	var plain bytes.Buffer
-	if err := p.writeList(&plain); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, p.writeList(&plain))
 	z, err := gzip.NewReader(bytes.NewReader(p.list))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	unzipped, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if !bytes.Equal(plain.Bytes(), unzipped) {
 		t.Error("the gzipped list is another one")
 	}
@@ -129,15 +116,11 @@ func TestStubRefusesOtherEncodings(t *testing.T) {
 	for name, enc := range encodings {
 		url, _ := startStub(t, enc, 1, 1)
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+podsPath, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		r.Header.Set("Accept", "application/yaml")
 		r.Close = true
 		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		answer.Body.Close()
 		if answer.StatusCode != http.StatusNotAcceptable {
 			t.Errorf("%s: got %s", name, answer.Status)
@@ -155,9 +138,7 @@ func openWatch(t *testing.T, client kubernetes.Interface, initial bool) watch.In
 		}
 	}
 	w, err := client.CoreV1().Pods("").Watch(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(w.Stop)
 	return w
 }
@@ -197,9 +178,7 @@ func testStubSendsInitialEvents(t *testing.T, enc *encoding) {
 	if !ok || e.Type != watch.Bookmark || pod.Annotations[metav1.InitialEventsAnnotationKey] != "true" {
 		t.Fatalf("got %s of %T, want the bookmark", e.Type, e.Object)
 	}
-	if want := fmt.Sprint(firstVersion + n); pod.ResourceVersion != want {
-		t.Errorf("the bookmark is at %s, want %s", pod.ResourceVersion, want)
-	}
+	check.Equal(t, pod.ResourceVersion, fmt.Sprint(firstVersion+n), "the bookmark is at")
 }
 
 func TestStubModifies(t *testing.T) {
@@ -208,9 +187,7 @@ func TestStubModifies(t *testing.T) {
 			const n = 30
 			url, client := startStub(t, podsInProtobuf, 7, n)
 			w := openWatch(t, client, false)
-			if err := tell(t.Context(), url, order{Do: doModify, Change: ChangeMix, Rate: rate}); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, tell(t.Context(), url, order{Do: doModify, Change: ChangeMix, Rate: rate}))
 			seen := map[string]bool{}
 			for k := range 2 * n {
 				e := next(t, w)
@@ -233,9 +210,7 @@ func TestStubModifies(t *testing.T) {
 func TestStubExpires(t *testing.T) {
 	url, client := startStub(t, podsInProtobuf, 7, 30)
 	w := openWatch(t, client, false)
-	if err := tell(t.Context(), url, order{Do: doExpire, Times: 2}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, tell(t.Context(), url, order{Do: doExpire, Times: 2}))
 	var settled sync.WaitGroup
 	settled.Go(func() {
 		if _, err := waitSettled(t.Context(), url); err != nil {
@@ -256,9 +231,7 @@ func TestStubRemoves(t *testing.T) {
 	const n, keep = 230, 100
 	url, client := startStub(t, podsInProtobuf, 100, n)
 	w := openWatch(t, client, false)
-	if err := tell(t.Context(), url, order{Do: doRemove, Keep: keep}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, tell(t.Context(), url, order{Do: doRemove, Keep: keep}))
 	gone := map[string]bool{}
 	for range n - 3 { // numbers 0, 100 and 200 stay
 		e := next(t, w)
@@ -267,9 +240,7 @@ func TestStubRemoves(t *testing.T) {
 		}
 		gone[e.Object.(*corev1.Pod).Name] = true
 	}
-	if len(gone) != n-3 {
-		t.Errorf("%d pods were deleted, want %d", len(gone), n-3)
-	}
+	check.Equal(t, len(gone), n-3, "pods were deleted")
 	if _, err := waitSettled(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
@@ -314,18 +285,14 @@ func TestStubGoesOnWithTheNextOrder(t *testing.T) {
 	for _, o := range []order{
 		{Do: doModify, Change: ChangeStatus}, {Do: doModify, Change: ChangeLabel, Rate: 2000}, {Do: doModify, Change: ChangeSpec},
 	} {
-		if err := tell(t.Context(), url, o); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, tell(t.Context(), url, o))
 		for range n {
 			version++
 			if got := next(t, w).Object.(*corev1.Pod).ResourceVersion; got != resourceversion.Format(uint64(version)) {
 				t.Fatalf("%v: version %s, want %d", o, got, version)
 			}
 		}
-		if err := tell(t.Context(), url, order{Do: doHold}); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, tell(t.Context(), url, order{Do: doHold}))
 		settled := make(chan int64, 1)
 		go func() {
 			to, err := waitSettled(t.Context(), url)

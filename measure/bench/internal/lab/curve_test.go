@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -27,7 +28,5 @@ func TestLineOf(t *testing.T) {
 	if diff := cmp.Diff([]float64{0, 5, 0, 4}, got.At); diff != "" || got.Peak != 5 {
 		t.Errorf("peak %v, %s", got.Peak, diff)
 	}
-	if got.Every != 0.1 {
-		t.Errorf("a point every %v s", got.Every)
-	}
+	check.Equal(t, got.Every, 0.1, "a point every s")
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 	"github.com/weirproject/weir/measure/bench/internal/informers"
 )
@@ -26,9 +27,7 @@ func TestFewPods(t *testing.T) {
 			asked := &podsAsked{}
 			i.replay, o.Options = asked, informers.Options{Objects: 10_000}
 			out, err := i.run(t.Context(), o, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			few := o.Few && !o.Real && story[i.Name] != ""
 			if fewer := asked.pods < 10_000; fewer != few || asked.pods != out.Pods {
 				t.Errorf("%s: asked for %d pods, %d reported", i.Name, asked.pods, out.Pods)

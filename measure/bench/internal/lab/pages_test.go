@@ -5,15 +5,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestPages: each incident has a page in docs/incidents, with its picture and the command.
 func TestPages(t *testing.T) {
 	const dir = "../../../../docs/incidents"
 	index, err := os.ReadFile(filepath.Join(dir, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, i := range Incidents() {
 		page, err := os.ReadFile(filepath.Join(dir, i.Name+".md"))
 		if err != nil {

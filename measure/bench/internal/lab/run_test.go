@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/tools/command"
 	"github.com/weirproject/weir/internal/tools/process"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
@@ -23,14 +24,10 @@ import (
 func TestRun(t *testing.T) {
 	const pods = 120 // less than 100, and the proxy would pass current reads on
 	server, err := process.StartServer(t.Context(), process.ServerSpec{Pods: pods, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(func() { server.Close() })
 	proxy, done, err := command.Proxy.Find(t.Context(), io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(done)
 	for _, i := range Incidents() {
 		t.Run(i.Name, func(t *testing.T) {
@@ -40,9 +37,7 @@ func TestRun(t *testing.T) {
 			r, err := Run(t.Context(), []Incident{i}, Options{
 				Options: informers.Options{Config: server.Config(), Server: server.URL, Objects: pods, Progress: &progress}, Proxy: proxy,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			if n := strings.Count(progress.String(), "\n1/1 ") + strings.Count(progress.String()[:4], "1/1 "); n != sides {
 				t.Errorf("%d lines of progress for %d sides:\n%s", n, sides, &progress)
 			}
@@ -160,9 +155,7 @@ func checkForms(t *testing.T, r *Report) {
 	t.Helper()
 	var table, raw, page bytes.Buffer
 	for _, err := range []error{r.WriteTable(&table), figures.WriteJSON(&raw, r), r.WritePage(&page)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 	}
 	for line := range strings.Lines(table.String()) {
 		if n := len([]rune(line)); n > 101 {

@@ -1,0 +1,45 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+)
+
+// failing is a test that records its failure.
+type failing struct {
+	testing.TB
+	failure string
+}
+
+func (f *failing) Helper() {}
+
+func (f *failing) Fatal(args ...any) {
+	f.failure = "fatal: " + fmt.Sprint(args...)
+	runtime.Goexit()
+}
+
+func (f *failing) Errorf(format string, args ...any) { f.failure = fmt.Sprintf(format, args...) }
+
+// TestChecks: a check that holds is silent. One that does not says what it compared.
+func TestChecks(t *testing.T) {
+	for want, run := range map[string]func(t testing.TB){
+		"":                       func(t testing.TB) { NoError(t, nil); Equal(t, 1, 1) },
+		"fatal: broken":          func(t testing.TB) { NoError(t, errors.New("broken")); t.Errorf("it continues") },
+		"got 1, want 2":          func(t testing.TB) { Equal(t, 1, 2) },
+		"pods: 1, want 2":        func(t testing.TB) { Equal(t, 1, 2, "pods") },
+		"of b: true, want false": func(t testing.TB) { Equal(t, true, false, "of %s", "b") },
+		`got "", want "x"`:       func(t testing.TB) { Equal(t, "", "x") },
+		"told:\na\nb\nwant\nc":   func(t testing.TB) { Equal(t, "a\nb", "c", "told") },
+	} {
+		f, done := &failing{TB: t}, make(chan struct{})
+		go func() {
+			defer close(done)
+			run(f)
+		}()
+		if <-done; f.failure != want {
+			t.Errorf("got %q, want %q", f.failure, want)
+		}
+	}
+}
