@@ -15,7 +15,7 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/check"
-	"github.com/weirproject/weir/internal/testing/scribble"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // holding returns an informer that does not run and stores some objects.
@@ -74,7 +74,7 @@ func TestDetectMutation(t *testing.T) {
 			if inf.reader.detector.Compare(); found != nil {
 				t.Errorf("found %v before anything was changed", found)
 			}
-			scribble.Over(object)
+			testenv.ScribbleOver(object)
 			if inf.reader.detector.Compare(); strings.Join(found, " ") != "d/b" {
 				t.Errorf("found %v", found)
 			}
@@ -132,7 +132,7 @@ func TestCopyWithShareDecoded(t *testing.T) {
 	}
 	shared, err := inf.Get("d/a")
 	check.NoError(t, err)
-	scribble.Over(copies[1])
+	testenv.ScribbleOver(copies[1])
 	for i, p := range append(copies, shared) {
 		if key := p.Spec.Tolerations[0].Key; i != 1 && key != "node.kubernetes.io/not-ready" {
 			t.Errorf("after a change of copy 1, object %d has a toleration of %q", i, key)

@@ -9,7 +9,7 @@ import (
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/testing/check"
-	"github.com/weirproject/weir/internal/testing/scribble"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // With PrivateCopies every returned object is the reader's own. Without it, only Copy's is.
@@ -53,7 +53,7 @@ func TestPrivateCopies(t *testing.T) {
 			}
 		}
 		item, _ := inf.Item("d/a")
-		scribble.Over(shared)
+		testenv.ScribbleOver(shared)
 		own, err := item.Copy()
 		if err != nil || own.Labels["initial"] != "a" || len(own.Labels) != 1 {
 			t.Errorf("private %v: a change to another copy appears in this one: %v, %v", private, own.Labels, err)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/internal/testing/check"
-	"github.com/weirproject/weir/internal/testing/memserver"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // TestFactoryRestore: the watch of one of a factory's informers breaks when the server is restored.
@@ -25,7 +25,7 @@ func TestFactoryRestore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server := memserver.NewRewound()
+				server := testenv.NewRewound()
 				f := weir.NewFactory(context.Background(), &rest.Config{Host: "http://server", Transport: server})
 				configMaps, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{})
 				check.NoError(t, err)

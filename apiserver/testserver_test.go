@@ -21,7 +21,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/testing/check"
-	"github.com/weirproject/weir/internal/testing/memserver"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // testServer is a server in memory and clients for it.
@@ -51,7 +51,7 @@ func startTestServer(t *testing.T, o apiserver.Options) *testServer {
 	t.Helper()
 	s, err := apiserver.New(o)
 	check.NoError(t, err)
-	l := memserver.Listen()
+	l := testenv.Listen()
 	hs := &http.Server{Handler: s}
 	go func() { _ = hs.Serve(l) }()
 	ts := &testServer{t: t, server: s, transport: &http.Transport{DialContext: l.Dial, DisableCompression: true}}

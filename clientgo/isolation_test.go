@@ -18,7 +18,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
-	"github.com/weirproject/weir/internal/testing/scribble"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // isolatedInformers are informers of pods that store and deliver objects in each possible way. None
@@ -84,7 +84,7 @@ func TestNothingMutableIsShared(t *testing.T) {
 			if err != nil || !ok {
 				t.Fatal(ok, err)
 			}
-			scribble.Over(read)
+			testenv.ScribbleOver(read)
 			for _, other := range names[1:] {
 				obj, ok, err := inf.GetStore().GetByKey("d/" + other)
 				if err != nil || !ok {
@@ -150,10 +150,10 @@ func (s *scribbler) OnUpdate(old, obj any) {
 		s.t.Error(err)
 	}
 	line := "update " + m.GetName() + " " + m.GetResourceVersion()
-	scribble.Over(old)
+	testenv.ScribbleOver(old)
 	isClean(s.t, "with the old version the new one", obj)
 	if n, _ := strconv.Atoi(m.GetResourceVersion()); n%2 == 0 && !s.held {
-		scribble.Over(obj)
+		testenv.ScribbleOver(obj)
 	}
 	s.note("%s", line)
 }

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/internal/testing/check"
-	"github.com/weirproject/weir/internal/testing/memserver"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // TestFactoryRestore breaks the watch of one of a factory's informers when the server is restored.
@@ -42,7 +42,7 @@ func TestFactoryRestore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server := memserver.NewRewound()
+				server := testenv.NewRewound()
 				cfg := &rest.Config{Host: "http://server", Transport: server}
 				configMaps, secrets := build(t, cfg)
 				_, elsewhere := build(t, cfg)

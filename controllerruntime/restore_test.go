@@ -17,7 +17,7 @@ import (
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/controllerruntime"
 	"github.com/weirproject/weir/internal/testing/check"
-	"github.com/weirproject/weir/internal/testing/memserver"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // TestNewInformerRestore breaks the watch of one informer of a function when the server is
@@ -25,7 +25,7 @@ import (
 // of another function must not.
 func TestNewInformerRestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := memserver.NewRewound()
+		server := testenv.NewRewound()
 		cfg := &rest.Config{Host: "http://server", Transport: server}
 		clientgo.Wrap(cfg)
 		from := kubernetes.NewForConfigOrDie(cfg).CoreV1().RESTClient()

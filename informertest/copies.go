@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/weirproject/weir/internal/testing/scribble"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 var copies = []Story{
@@ -78,7 +78,7 @@ func forgottenCopy(s *storyRun) {
 			case !ok:
 				s.failf("%s is not held", nth(i))
 			case i%3 == 0:
-				scribble.Over(p)
+				testenv.ScribbleOver(p)
 			case !inf.isAsServed(p):
 				s.failf("round %d: %s has changed with another one", round, nth(i))
 			}
@@ -108,12 +108,12 @@ func forgottenCopyOfOld(s *storyRun) {
 		mu.Lock()
 		defer mu.Unlock()
 		calls++
-		scribble.Over(old)
+		testenv.ScribbleOver(old)
 		if !inf.isAsServed(p) {
 			s.errorf("call %d: the new version of %s has changed with another one", calls, p.Name)
 		}
 		if calls%2 == 0 {
-			scribble.Over(p)
+			testenv.ScribbleOver(p)
 		}
 	}}, HandlerOptions{})
 	if err != nil {

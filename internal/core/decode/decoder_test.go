@@ -21,7 +21,7 @@ import (
 
 	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
-	"github.com/weirproject/weir/internal/testing/scribble"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 type marshaler interface {
@@ -187,7 +187,7 @@ func nothingIsShared(t *testing.T, typ reflect.Type, raw []byte) {
 		if err != nil || other != nil || errShared != nil {
 			t.Fatal(err, other, errShared)
 		}
-		scribble.Over(a)
+		testenv.ScribbleOver(a)
 		after, err := d.Decode(raw)
 		check.NoError(t, err)
 		shared, err := d.DecodeShared(raw)

@@ -18,7 +18,7 @@ import (
 
 	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
-	"github.com/weirproject/weir/internal/testing/scribble"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // copier decodes like a Decoder, and records which objects were copied from a template.
@@ -87,7 +87,7 @@ func copies(t *testing.T, typ reflect.Type, raw []byte, random *rand.Rand, n int
 			case !reflect.DeepEqual(got, want):
 				t.Fatalf("%s: got\n%+v\nwant\n%+v", typ, got, want)
 			default:
-				scribble.Over(got)
+				testenv.ScribbleOver(got)
 			}
 		}
 	}

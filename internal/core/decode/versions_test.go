@@ -19,7 +19,7 @@ import (
 	"github.com/weirproject/weir/internal/core/views"
 	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
-	"github.com/weirproject/weir/internal/testing/scribble"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // TestVersions: each of two versions equals Unmarshal's result, for any difference between them,
@@ -75,10 +75,10 @@ func sameVersions(t *testing.T, d *Decoder, was, is []byte) {
 			t.Fatalf("%s: got\n%+v\n%+v\nwant\n%+v\n%+v", d.goType, a, b, wantOld, wantNew)
 		}
 		if first {
-			if scribble.Over(a); !reflect.DeepEqual(b, wantNew) {
+			if testenv.ScribbleOver(a); !reflect.DeepEqual(b, wantNew) {
 				t.Fatalf("%s: the later version has changed with the earlier", d.goType)
 			}
-		} else if scribble.Over(b); !reflect.DeepEqual(a, wantOld) {
+		} else if testenv.ScribbleOver(b); !reflect.DeepEqual(a, wantOld) {
 			t.Fatalf("%s: the earlier version has changed with the later", d.goType)
 		}
 	}

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/klauspost/compress/s2"
-
-	"github.com/weirproject/weir/internal/core/pack/entropy"
+	"github.com/weirproject/weir/internal/core/compress"
 )
 
 // TestAgainst encodes difficult inputs: shifts, repeats, changes at both ends, nothing in common.
@@ -43,7 +41,7 @@ func TestAgainst(t *testing.T) {
 // comesBack decodes a block with and without codes.
 func comesBack(t *testing.T, base, raw, block []byte) {
 	t.Helper()
-	coder := entropy.NewCoder(entropy.Train(block), nil)
+	coder := compress.NewCoder(compress.Train(block), nil)
 	coded, ok := coder.Append(nil, block)
 	if !ok {
 		t.Fatalf("%x is no block", block)
@@ -54,10 +52,10 @@ func comesBack(t *testing.T, base, raw, block []byte) {
 	if back, ok := decodeBlock([]byte("before"), base, block, len(raw)); !ok || string(back) != "before"+string(raw) {
 		t.Fatalf("%d bytes do not come back against %d without codes", len(raw), len(base))
 	}
-	if len(base) < s2.MinDictSize {
+	if len(base) < compress.MinDictBytes {
 		return
 	}
-	dict := s2.MakeDictManual(append(bytes.Clone(base), make([]byte, 16)...)[:len(base)], 0)
+	dict := compress.NewDict(append(bytes.Clone(base), make([]byte, 16)...)[:len(base)])
 	if dict == nil {
 		return
 	}

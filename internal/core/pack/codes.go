@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/weirproject/weir/internal/core/pack/entropy"
+	"github.com/weirproject/weir/internal/core/compress"
 )
 
 const (
@@ -22,12 +22,12 @@ const (
 // codes are the entropy codes for blocks of objects against their siblings. They belong to a base,
 // like a dictionary to the objects that are packed with it.
 type codes struct {
-	model *entropy.Model // nil: they are still being trained
-	pool  sync.Pool      // of *siblingScratch
+	model *compress.Model // nil: they are still being trained
+	pool  sync.Pool       // of *siblingScratch
 }
 
 type siblingScratch struct {
-	coder *entropy.Coder // nil without a model
+	coder *compress.Coder // nil without a model
 	block []byte
 	base  unpacked // one that is not kept
 }
@@ -38,7 +38,7 @@ func (c *codes) scratch() *siblingScratch {
 	}
 	sc := &siblingScratch{}
 	if c.model != nil {
-		sc.coder = entropy.NewCoder(c.model, nil)
+		sc.coder = compress.NewCoder(c.model, nil)
 	}
 	return sc
 }
@@ -89,7 +89,7 @@ func (l *learner) learn(group uint64, block []byte) {
 	for i, s := range l.samples {
 		blocks[i] = s.block
 	}
-	l.codes.Store(&codes{model: entropy.Train(blocks...)})
+	l.codes.Store(&codes{model: compress.Train(blocks...)})
 	// The first ones may be of few groups. The limit per group then keeps those that count.
 	all := l.samples
 	l.samples = nil

@@ -7,9 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/klauspost/compress/s2"
-
-	"github.com/weirproject/weir/internal/core/pack/entropy"
+	"github.com/weirproject/weir/internal/core/compress"
 	"github.com/weirproject/weir/internal/core/views"
 )
 
@@ -43,8 +41,8 @@ const (
 // packs or unpacks.
 type Dictionary struct {
 	content []byte
-	decoder *s2.Dict // without tables
-	model   *entropy.Model
+	decoder *compress.Dict // without tables
+	model   *compress.Model
 	scratch sync.Pool // of *scratch
 
 	base     *base // of siblings; the fields above are then empty
@@ -65,8 +63,8 @@ func (d *Dictionary) Attached(make func() any) any {
 
 // scratch is the working memory of one call of pack or unpack.
 type scratch struct {
-	encoder *s2.Dict // nil until an object is packed
-	coder   *entropy.Coder
+	encoder *compress.Dict // nil until an object is packed
+	coder   *compress.Coder
 	buf     []byte
 }
 
@@ -78,9 +76,9 @@ func newDictionary(samples [][]byte, whole int) *Dictionary {
 		d.content = append(d.content, sample[:min(len(sample), maxDictBytes/dictSamples)]...)
 	}
 	// The exact size, because it stays in memory. MakeDict needs 16 bytes after the content.
-	d.content = append(make([]byte, 0, max(len(d.content), s2.MinDictSize)+16), d.content...)
-	if len(d.content) < s2.MinDictSize {
-		d.content = d.content[:s2.MinDictSize]
+	d.content = append(make([]byte, 0, max(len(d.content), compress.MinDictBytes)+16), d.content...)
+	if len(d.content) < compress.MinDictBytes {
+		d.content = d.content[:compress.MinDictBytes]
 	}
 	d.decoder = d.makeDict()
 	d.model = d.train(samples)
@@ -88,11 +86,11 @@ func newDictionary(samples [][]byte, whole int) *Dictionary {
 }
 
 // makeDict returns the dictionary in S2's form. An object starts like the first sample.
-func (d *Dictionary) makeDict() *s2.Dict { return s2.MakeDictManual(d.content, 0) }
+func (d *Dictionary) makeDict() *compress.Dict { return compress.NewDict(d.content) }
 
 // train trains the codes on the packed samples. The samples in the content pack to nearly nothing
 // and so count for little.
-func (d *Dictionary) train(samples [][]byte) *entropy.Model {
+func (d *Dictionary) train(samples [][]byte) *compress.Model {
 	encoder := d.makeDict()
 	var blocks [][]byte
 	for size := 0; len(blocks) < len(samples) && size < maxTraining; {
@@ -100,14 +98,14 @@ func (d *Dictionary) train(samples [][]byte) *entropy.Model {
 		blocks = append(blocks, block)
 		size += len(block)
 	}
-	return entropy.Train(blocks...)
+	return compress.Train(blocks...)
 }
 
 func (d *Dictionary) getScratch() *scratch {
 	if sc, ok := d.scratch.Get().(*scratch); ok {
 		return sc
 	}
-	return &scratch{coder: entropy.NewCoder(d.model, d.content)}
+	return &scratch{coder: compress.NewCoder(d.model, d.content)}
 }
 
 // pack packs raw and appends the result, at most one byte longer than raw, to dst.
@@ -117,7 +115,7 @@ func (d *Dictionary) pack(dst, raw []byte, fast bool) []byte {
 	}
 	sc := d.getScratch()
 	defer d.scratch.Put(sc)
-	need := s2.MaxEncodedLen(len(raw))
+	need := compress.MaxBlockLen(len(raw))
 	if need < 0 || len(raw) < 16 {
 		return append(append(dst, methodStored), raw...)
 	}
@@ -169,7 +167,7 @@ func (d *Dictionary) unpack(dst, packed []byte, size int) ([]byte, error) {
 		}
 		return out, nil
 	}
-	if n, err := s2.DecodedLen(packed); err != nil || n != size {
+	if n, err := compress.DecodedLen(packed); err != nil || n != size {
 		return dst, ErrCorrupt
 	}
 	dst = slices.Grow(dst, size)
@@ -185,5 +183,5 @@ func (d *Dictionary) footprint() int64 {
 	if d == nil {
 		return 0
 	}
-	return int64(cap(d.content)) + int64(reflect.TypeFor[entropy.Model]().Size())
+	return int64(cap(d.content)) + int64(reflect.TypeFor[compress.Model]().Size())
 }

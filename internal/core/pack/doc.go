@@ -6,7 +6,7 @@
 // object, and replaces it when objects drift away from it. An object is unpacked with the
 // dictionary that it was packed with: keep both.
 //
-// An entropy coder, package entropy, compresses the output of S2. A fast pack omits that.
+// An entropy coder, package compress, compresses the output of S2. A fast pack omits that.
 // docs/performance.md has the figures.
 //
 // Objects of a group, such as the replicas of a workload, have more in common than fits in a

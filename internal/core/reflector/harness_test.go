@@ -30,7 +30,6 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/check"
-	"github.com/weirproject/weir/internal/testing/memserver"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -82,7 +81,7 @@ func withHarness(t *testing.T, cfg Config, f func(h *harness)) {
 
 // serve starts the server and makes the reflector.
 func (h *harness) serve(cfg Config) {
-	l := memserver.Listen()
+	l := testenv.Listen()
 	srv := &http.Server{Handler: h, ErrorLog: nil}
 	go srv.Serve(l)
 	tr := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {

@@ -19,7 +19,7 @@ import (
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/check"
-	"github.com/weirproject/weir/internal/testing/memserver"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // TestListsGoApart: a LIST goes by HTTP/1.1 and ends its connection, pages keep theirs, a WATCH
@@ -122,7 +122,7 @@ func TestListsThatGetNoAnswer(t *testing.T) {
 						answer(w, http.StatusOK, wire.ContentTypeJSON, podList)
 					}
 				}))
-				l := memserver.Listen()
+				l := testenv.Listen()
 				srv.Listener, srv.EnableHTTP2 = l, true
 				srv.StartTLS()
 				defer srv.Close()

@@ -19,13 +19,13 @@ import (
 
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/testing/check"
-	"github.com/weirproject/weir/internal/testing/memserver"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // inMemory runs f in a bubble with a source whose server is h.
 func inMemory(t *testing.T, h http.HandlerFunc, opts source.Options, f func(t *testing.T, src *source.REST)) {
 	synctest.Test(t, func(t *testing.T) {
-		l := memserver.Listen()
+		l := testenv.Listen()
 		srv := &http.Server{Handler: h}
 		go srv.Serve(l)
 		tr := &http.Transport{DialContext: l.Dial}

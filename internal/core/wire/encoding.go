@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/klauspost/compress/gzip"
+	"github.com/weirproject/weir/internal/core/compress"
 )
 
 // Encoding is an encoding of objects. The zero value is none.
@@ -87,8 +87,8 @@ const gzipBuffer = 32 << 10
 // watch the next member may come a minute later.
 type gzipReader struct {
 	src    *bufio.Reader
-	member *gzip.Reader // nil before the first member
-	inside bool         // within a member
+	member *compress.GzipReader // nil before the first member
+	inside bool                 // within a member
 	err    error
 }
 
@@ -126,7 +126,7 @@ func (g *gzipReader) open() error {
 	}
 	var err error
 	if g.member == nil {
-		g.member, err = gzip.NewReader(g.src)
+		g.member, err = compress.NewGzipReader(g.src)
 	} else {
 		err = g.member.Reset(g.src)
 	}

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/klauspost/compress/gzip"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/weirproject/weir/internal/core/compress"
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/serve/budget"
@@ -79,8 +79,8 @@ const maxHTTP2Write = 16<<10 - 9
 type sender struct {
 	w        http.ResponseWriter
 	deadline *writeDeadline
-	maxWrite int          // largest single write, in bytes
-	gzip     *gzip.Writer // nil: not compressed
+	maxWrite int                  // largest single write, in bytes
+	gzip     *compress.GzipWriter // nil: not compressed
 }
 
 func (s *sender) Write(p []byte) (n int, err error) {
@@ -101,21 +101,15 @@ func (s *sender) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// gzipBytes is the measured size of a gzip.Writer.
+// gzipBytes is the measured size of a GzipWriter.
 const gzipBytes = 800 << 10
 
 // gzipWriters pools compressors of the fastest level, because most clients are near.
-var gzipWriters = sync.Pool{New: func() any {
-	w, err := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed)
-	if err != nil {
-		panic("watchcache: gzip.BestSpeed is no level: " + err.Error())
-	}
-	return w
-}}
+var gzipWriters = sync.Pool{New: func() any { return compress.NewFastGzipWriter(io.Discard) }}
 
 // compress starts a gzip member.
 func (s *sender) compress() {
-	s.gzip = gzipWriters.Get().(*gzip.Writer)
+	s.gzip = gzipWriters.Get().(*compress.GzipWriter)
 	s.gzip.Reset(s.w)
 }
 

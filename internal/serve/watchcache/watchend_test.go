@@ -2,6 +2,7 @@ package watchcache
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -10,8 +11,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/klauspost/compress/gzip"
 
 	"github.com/weirproject/weir/internal/core/wire"
 )

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/testing/check"
-	"github.com/weirproject/weir/internal/testing/memserver"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // TestAddress: an address without a host means loopback.
@@ -58,7 +58,7 @@ func TestIdle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				listener, server := memserver.Listen(), newDebugServer()
+				listener, server := testenv.Listen(), newDebugServer()
 				go func() { _ = server.Serve(listener) }() // ends with Close
 				defer server.Close()
 				conn, err := listener.Dial(t.Context(), "", "")

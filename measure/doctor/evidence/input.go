@@ -8,7 +8,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/klauspost/compress/gzip"
+	"github.com/weirproject/weir/internal/core/compress"
 )
 
 // openFile opens a file. It gives up when ctx ends, because a pipe opens only when another process
@@ -127,12 +127,12 @@ func (s *source) Read(p []byte) (int, error) {
 // with half a header is damaged, like one that is cut off later.
 type unzipper struct {
 	from *source
-	z    *gzip.Reader
+	z    *compress.GzipReader
 }
 
 func (u *unzipper) Read(p []byte) (n int, err error) {
 	if u.z == nil {
-		u.z, err = gzip.NewReader(u.from)
+		u.z, err = compress.NewGzipReader(u.from)
 	}
 	if err == nil {
 		n, err = u.z.Read(p)

@@ -7,10 +7,10 @@ import (
 	"io"
 	"iter"
 
-	"github.com/klauspost/compress/gzip"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weirproject/weir/internal/core/compress"
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
@@ -120,10 +120,7 @@ func (p *stubPods) finish() (err error) {
 		return err
 	}
 	var list bytes.Buffer
-	z, err := gzip.NewWriterLevel(&list, gzip.BestSpeed) // as kube-apiserver does
-	if err != nil {
-		return err
-	}
+	z := compress.NewFastGzipWriter(&list) // as kube-apiserver does
 	if err := errors.Join(p.writeList(z), z.Close()); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package entropy
+package compress
 
 // A role is the meaning of a byte in an S2 block. The format is described in
 // https://github.com/google/snappy/blob/main/format_description.txt, and S2's repeats in the

@@ -1,5 +1,4 @@
-// Package scribble changes objects against the rules, to test the consequences.
-package scribble
+package testenv
 
 import (
 	"reflect"
@@ -7,21 +6,22 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Over changes everything that an object could share with another: the contents of its maps, slices
-// and pointers, the spare capacity of its slices, and its bytes. Plain fields of the object itself
-// are unchanged, so it keeps its name and version.
-func Over(object any) {
+// ScribbleOver changes an object against the rules, to test the consequences. It changes everything
+// that the object could share with another: the contents of its maps, slices and pointers, the
+// spare capacity of its slices, and its bytes. Plain fields of the object itself are unchanged, so
+// it keeps its name and version.
+func ScribbleOver(object any) {
 	v := reflect.ValueOf(object)
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 		v = v.Elem()
 	}
 	if v.IsValid() {
-		walk(v, false)
+		scribble(v, false)
 	}
 }
 
-// walk changes the values that v refers to, and v itself if it is referred to.
-func walk(v reflect.Value, behind bool) {
+// scribble changes the values that v refers to, and v itself if it is referred to.
+func scribble(v reflect.Value, behind bool) {
 	if q, ok := v.Addr().Interface().(*resource.Quantity); ok {
 		if behind {
 			q.Add(resource.MustParse("7"))
@@ -31,12 +31,12 @@ func walk(v reflect.Value, behind bool) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			walk(v.Elem(), true)
+			scribble(v.Elem(), true)
 		}
 	case reflect.Interface:
-		scribbled := settable(v.Elem())
+		scribbled := settableCopy(v.Elem())
 		if scribbled.IsValid() {
-			walk(scribbled, behind)
+			scribble(scribbled, behind)
 		}
 		if behind && scribbled.IsValid() {
 			v.Set(scribbled)
@@ -44,18 +44,18 @@ func walk(v reflect.Value, behind bool) {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
-				walk(v.Field(i), behind)
+				scribble(v.Field(i), behind)
 			}
 		}
 	case reflect.Slice:
 		all := v.Slice(0, v.Cap())
 		for i := range all.Len() {
-			walk(all.Index(i), true)
+			scribble(all.Index(i), true)
 		}
 	case reflect.Map:
 		for _, key := range v.MapKeys() {
-			elem := settable(v.MapIndex(key))
-			walk(elem, true)
+			elem := settableCopy(v.MapIndex(key))
+			scribble(elem, true)
 			v.SetMapIndex(key, elem)
 		}
 		if v.Len() > 0 && v.Type().Key().Kind() == reflect.String {
@@ -63,13 +63,13 @@ func walk(v reflect.Value, behind bool) {
 		}
 	default:
 		if behind {
-			change(v)
+			scribbleOnto(v)
 		}
 	}
 }
 
-// settable returns a copy of a value that can be changed.
-func settable(v reflect.Value) reflect.Value {
+// settableCopy returns a copy of a value that can be changed.
+func settableCopy(v reflect.Value) reflect.Value {
 	if !v.IsValid() {
 		return v
 	}
@@ -78,7 +78,7 @@ func settable(v reflect.Value) reflect.Value {
 	return c
 }
 
-func change(v reflect.Value) {
+func scribbleOnto(v reflect.Value) {
 	switch {
 	case v.Kind() == reflect.String:
 		v.SetString("scribbled over " + v.String())

@@ -1,4 +1,4 @@
-package entropy
+package compress
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package memserver
+package testenv
 
 import (
 	"context"

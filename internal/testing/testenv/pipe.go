@@ -1,7 +1,4 @@
-// Package memserver connects clients of tests to servers without a network, so that a synctest
-// bubble waits for their messages: to any server by a Listener, and to an API server that is
-// restored from a backup, Rewound.
-package memserver
+package testenv
 
 import (
 	"context"
@@ -9,7 +6,8 @@ import (
 	"sync"
 )
 
-// Listener is a net.Listener of connections from Dial.
+// Listener is a net.Listener of connections from Dial, without a network: a synctest bubble waits
+// for their messages.
 type Listener struct {
 	conns  chan net.Conn
 	closed chan struct{}

@@ -1,0 +1,66 @@
+package release
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/mod/modfile"
+)
+
+// exceptions are the unwanted modules that Weir requires. CONTRIBUTING.md has the reason of each.
+var exceptions = map[string]bool{"github.com/klauspost/compress": true}
+
+// TestUnwantedDependencies: the released modules require no module on Kubernetes' list of unwanted
+// ones, except indirectly, by what else they require.
+func TestUnwantedDependencies(t *testing.T) {
+	download := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", "k8s.io/kubernetes")
+	download.Dir = "../kube"
+	download.Env = append(os.Environ(), "GOWORK=off")
+	out, err := download.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kubernetes struct{ Dir string }
+	if err := json.Unmarshal(out, &kubernetes); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(kubernetes.Dir, "hack/unwanted-dependencies.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list struct {
+		Spec struct{ UnwantedModules map[string]string }
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, dir := range []string{".", "cmd/weir", "controllerruntime", "measure/bench", "measure/doctor", "metrics", "proxy"} {
+		path := filepath.Join("../..", dir, "go.mod")
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mod, err := modfile.Parse(path, text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range mod.Require {
+			reason, unwanted := list.Spec.UnwantedModules[r.Mod.Path]
+			if !unwanted || r.Indirect {
+				continue
+			}
+			if found[r.Mod.Path] = true; !exceptions[r.Mod.Path] {
+				t.Errorf("%s requires %s, which Kubernetes does not want: %s", path, r.Mod.Path, reason)
+			}
+		}
+	}
+	for exception := range exceptions {
+		if !found[exception] {
+			t.Errorf("%s is no exception: it is not required, or not unwanted", exception)
+		}
+	}
+}
