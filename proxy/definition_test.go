@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/serve/feed"
+	"github.com/weirproject/weir/proxy/internal/mirror"
 )
 
 // TestRedefined: when the upstream redefines a resource, the proxy caches it again and ends its
@@ -21,11 +22,11 @@ func TestRedefined(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	u.setSchema("apis/example.com/v1", "one")
 	wait := defaultTimeouts
-	wait.origin = 20 * time.Millisecond
+	wait.Origin = 20 * time.Millisecond
 	tp := startProxy(t, u, Options{Resources: []string{"pods", "widgets.v1.example.com"}, timeouts: wait})
 	define(tp)
 	tp.ready()
-	pods, before := tp.resource("pods").serving(), tp.resource("widgets").serving()
+	pods, before := tp.resource("pods").Serving(), tp.resource("widgets").Serving()
 	lines := tp.watch("jane", "/apis/example.com/v1/widgets?watch=true&resourceVersion=0")
 	tp.next(lines, "ADDED")
 	u.setSchema("api/v1", "one") // which tells nothing, since it was not known
@@ -33,26 +34,26 @@ func TestRedefined(t *testing.T) {
 	for range lines { // they end
 	}
 	tp.until("they are cached again", func() bool {
-		sess := tp.resource("widgets").serving()
+		sess := tp.resource("widgets").Serving()
 		return sess != nil && sess != before
 	})
-	if tp.resource("pods").serving() != pods {
+	if tp.resource("pods").Serving() != pods {
 		t.Error("pods are cached again, too")
 	}
 }
 
 // TestReadsWaitForReread: a list of a resource that is being reread waits until it is cached, and
-// is then answered from the cache. At most maxRereadWaiters requests wait at a time.
+// is then answered from the cache.
 func TestReadsWaitForReread(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, provable)
 	wait := leisurely()
-	wait.reread, wait.proof = deadline, deadline
+	wait.Reread, wait.Proof = deadline, deadline
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
 	tp.ready()
 	pods := tp.resource("pods")
-	pods.serving().end(errRedefined)
-	tp.until("the session has ended", func() bool { return pods.serving() == nil })
+	pods.Serving().End(mirror.ErrRedefined)
+	tp.until("the session has ended", func() bool { return pods.Serving() == nil })
 	u.forwarded("")
 	var all sync.WaitGroup
 	for _, query := range []string{"?resourceVersion=0", "", ""} { // two need a proof
@@ -62,21 +63,7 @@ func TestReadsWaitForReread(t *testing.T) {
 			}
 		})
 	}
-	waiting := func() int {
-		pods.rereaders.mu.Lock()
-		defer pods.rereaders.mu.Unlock()
-		return pods.rereaders.waiting
-	}
-	tp.until("they wait", func() bool { return waiting() == 3 })
-	for range maxRereadWaiters - 3 {
-		if pods.rereaders.join() == nil {
-			t.Fatal("too few may wait")
-		}
-		defer pods.rereaders.leave()
-	}
-	if code, _ := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusTooManyRequests {
-		t.Errorf("one too many: %d", code)
-	}
+	tp.until("they wait", func() bool { return pods.Waiting() == 3 })
 	all.Wait()
 	if got := u.forwarded("/api/v1/pods"); len(got) > 0 {
 		t.Errorf("lists were forwarded: %v", got)
@@ -91,9 +78,9 @@ func TestReadsWhileRedefined(t *testing.T) {
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: leisurely()})
 	tp.ready()
 	pods := tp.resource("pods")
-	before := pods.serving()
-	before.end(errRedefined)
-	tp.until("the session has ended", func() bool { return pods.serving() == nil })
+	before := pods.Serving()
+	before.End(mirror.ErrRedefined)
+	tp.until("the session has ended", func() bool { return pods.Serving() == nil })
 	u.forwarded("")
 	for _, query := range []string{"", "resourceVersion=0", "limit=500", "watch=true", "watch=true&resourceVersion=0"} {
 		if code, body := tp.get("jane", "/api/v1/pods?"+query); code != http.StatusTooManyRequests || !strings.Contains(body, `"retryAfterSeconds":1`) {
@@ -103,8 +90,8 @@ func TestReadsWhileRedefined(t *testing.T) {
 	if got := u.forwarded("/api/v1/pods"); len(got) > 0 {
 		t.Errorf("%v was forwarded", got)
 	}
-	tp.until("it is cached again", func() bool { return pods.serving() != nil })
-	if code, body := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK || len(u.forwarded("/api/v1/pods")) > 0 || pods.serving() == before {
+	tp.until("it is cached again", func() bool { return pods.Serving() != nil })
+	if code, body := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK || len(u.forwarded("/api/v1/pods")) > 0 || pods.Serving() == before {
 		t.Errorf("afterwards: %d %.200s", code, body)
 	}
 }
@@ -116,27 +103,27 @@ func TestSmallWhileReread(t *testing.T) {
 	for name, tt := range map[string]struct {
 		why  error
 		wait timeouts
-	}{"redefined": {errRedefined, leisurely()}, "restored": {feed.ErrWentBack, patient()}} {
+	}{"redefined": {mirror.ErrRedefined, leisurely()}, "restored": {feed.ErrWentBack, patient()}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			u := startUpstream(t, apiserver.Options{Pods: 3})
 			if tt.why == feed.ErrWentBack {
-				tt.wait.reread = deadline
+				tt.wait.Reread = deadline
 			}
 			tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: tt.wait})
 			tp.ready()
 			pods := tp.resource("pods")
-			pods.refuseAs(tt.why)
-			tp.until("the session has ended", func() bool { return pods.serving() == nil })
+			pods.Refuse(tt.why)
+			tp.until("the session has ended", func() bool { return pods.Serving() == nil })
 			u.forwarded("")
-			queries := pods.feedStats.VersionQueries.Load()
+			queries := pods.FeedStats.VersionQueries.Load()
 			if code, body := tp.get("jane", "/api/v1/pods"); code != http.StatusOK || len(u.forwarded("/api/v1/pods")) != 1 {
 				t.Errorf("a list: %d %.200s", code, body)
 			}
-			if read := pods.serving() != nil; read != (tt.why == feed.ErrWentBack) {
+			if read := pods.Serving() != nil; read != (tt.why == feed.ErrWentBack) {
 				t.Errorf("it was read before the list was answered: %t", read)
 			}
-			if sent := pods.feedStats.VersionQueries.Load() - queries; sent != 0 {
+			if sent := pods.FeedStats.VersionQueries.Load() - queries; sent != 0 {
 				t.Errorf("%d queries for a proof", sent)
 			}
 		})
@@ -154,7 +141,7 @@ func TestReadsOfEndedSession(t *testing.T) {
 		t.Fatalf("%.300s", body)
 	}
 	// This is as at its end, before it is no longer the one that answers.
-	tp.resource("pods").serving().Cache().Close()
+	tp.resource("pods").Serving().Cache().Close()
 	pod := list.Items[0]
 	for _, path := range []string{
 		"/api/v1/pods?resourceVersion=0", "/api/v1/pods?watch=true&resourceVersion=0",
@@ -164,28 +151,6 @@ func TestReadsOfEndedSession(t *testing.T) {
 		if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "1" {
 			t.Errorf("%s: %s %v", path, resp.Status, resp.Header)
 		}
-	}
-}
-
-func TestDefinitionDiffers(t *testing.T) {
-	was := definition{"version": "v1.37.1", "definition": "u/1"}
-	for _, tt := range []struct {
-		now  definition
-		want bool
-	}{
-		{nil, false},
-		{definition{"version": "v1.37.1", "definition": "u/1", "schema": "x"}, false},
-		{definition{"version": "v1.37.2"}, true},
-		{definition{"definition": "u/2"}, true},
-		{definition{"schema": "x"}, false},
-	} {
-		if got := tt.now.differsFrom(was); got != tt.want {
-			t.Errorf("%v: %v", tt.now, got)
-		}
-	}
-	was.merge(definition{"schema": "x", "version": "v2"})
-	if !(definition{"schema": "y"}).differsFrom(was) || was["version"] != "v1.37.1" {
-		t.Errorf("has learned %v", was)
 	}
 }
 

@@ -234,7 +234,7 @@ func (u *fakeUpstream) aggregate(answer func(name string) (code int, service str
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.services = func(w http.ResponseWriter, r *http.Request) {
-		name, one := strings.CutPrefix(r.URL.Path, apiServices+"/")
+		name, one := strings.CutPrefix(r.URL.Path, "/apis/apiregistration.k8s.io/v1/apiservices/")
 		object := map[string]any{"kind": "APIGroup", "apiVersion": "v1", "name": "apiregistration.k8s.io"}
 		if one {
 			code, service := answer(name)

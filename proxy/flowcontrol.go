@@ -19,6 +19,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/proxy/internal/conn"
+	"github.com/weirproject/weir/proxy/internal/mirror"
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
@@ -275,7 +276,7 @@ func (s *Server) admitLongRunning(a *responseWriter, r *http.Request, f seats.Fl
 // one. The caller must release it. It is released earlier if the client does not take the state in
 // time, so that slow clients do not hold up others.
 func (s *Server) acquireStart(ctx context.Context, rq *servedRead) (release func(), ok bool) {
-	if !sendsState(rq.Request) {
+	if !mirror.SendsState(rq.Request) {
 		return func() {}, true
 	}
 	in, f := s.seats.Starts, seats.ReviewFlow(rq.who)

@@ -85,7 +85,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 		// The upstream may have gone back while the request was judged, or nothing was judged. Who may
 		// not watch gets the refusal of the upstream.
 		p.setStart(request.QueryOf(r.URL))
-		p.lost = s.resources.lost(info.GVR(), p.from)
+		p.lost = s.mirror.LostFrom(info.GVR(), p.from)
 		r = watch
 	case long || upgrade: // a shutdown does not wait for it
 		s.unfinished.add(-1)

@@ -22,7 +22,7 @@ import (
 type forwardedWatch struct {
 	cancel     context.CancelFunc // of the upstream request
 	from       uint64             // the resourceVersion to resume from
-	lost       bool               // that is from before the upstream went back
+	lost       error              // that is from before the upstream went back; nil: it is not
 	limitWrite func()             // limits the time of the current write
 	// resumable says that its client can go on after any event. initial is one that cannot yet: its
 	// initial events are not complete.
@@ -160,8 +160,8 @@ func wrapWatchBody(resp *http.Response) error {
 	upgraded := resp.StatusCode == http.StatusSwitchingProtocols
 	switch {
 	case !ok || resp.StatusCode != http.StatusOK && !upgraded:
-	case p.lost:
-		return wentBackSince(p.from)
+	case p.lost != nil:
+		return p.lost
 	case upgraded:
 		p.upgrade()
 	default:

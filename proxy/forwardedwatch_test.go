@@ -86,10 +86,10 @@ func TestForwardedWebSocket(t *testing.T) {
 	over := make(chan struct{})
 	defer close(over)
 	u.upgradeUntil(over)
-	restores := &tp.server.resources.restoreTracker
-	restores.sessionBegan(schema.GroupVersionResource{Version: "v1", Resource: "reviews"})
-	restores.observe(100)
-	restores.wentBack()
+	restores := &tp.server.mirror.Restores
+	restores.SessionBegan(schema.GroupVersionResource{Version: "v1", Resource: "reviews"})
+	restores.Observe(100)
+	restores.WentBack()
 	const watch = "/api/v1/reviews?watch=true"
 	if resp := tp.openWebSocket(watch + "&resourceVersion=7"); resp.StatusCode != http.StatusGone {
 		t.Errorf("from before a restore: %s", resp.Status)

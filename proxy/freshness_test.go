@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/proxy/internal/mirror"
 )
 
 const (
@@ -78,8 +79,8 @@ func TestProven(t *testing.T) {
 		}
 	}
 	pods := tp.resource("pods")
-	if pods.feedStats.VersionQueries.Load() == 0 || pods.feedStats.ProofWatches.Load() == 0 {
-		t.Errorf("%d questions and %d watches upstream", pods.feedStats.VersionQueries.Load(), pods.feedStats.ProofWatches.Load())
+	if pods.FeedStats.VersionQueries.Load() == 0 || pods.FeedStats.ProofWatches.Load() == 0 {
+		t.Errorf("%d questions and %d watches upstream", pods.FeedStats.VersionQueries.Load(), pods.FeedStats.ProofWatches.Load())
 	}
 }
 
@@ -101,7 +102,7 @@ func TestProvenTogether(t *testing.T) {
 		}
 	}
 	all.Go(get) // whose question the others have missed
-	tp.until("it is asked", func() bool { return pods.feedStats.VersionQueries.Load() == 1 })
+	tp.until("it is asked", func() bool { return pods.FeedStats.VersionQueries.Load() == 1 })
 	for range 20 {
 		all.Go(get)
 	}
@@ -111,7 +112,7 @@ func TestProvenTogether(t *testing.T) {
 	// Some of the 20 may get to ask only after the second question was sent, and on a busy machine
 	// some a second later.
 	took := time.Since(began)
-	if asked := pods.feedStats.VersionQueries.Load(); asked < 2 || asked > 3+uint64(took/time.Second) {
+	if asked := pods.FeedStats.VersionQueries.Load(); asked < 2 || asked > 3+uint64(took/time.Second) {
 		t.Errorf("%d questions upstream within %v", asked, took)
 	}
 	if forwarded := len(u.forwarded(consistentList)); forwarded > 0 {
@@ -127,12 +128,12 @@ func TestNotProven(t *testing.T) {
 		path    string
 		fault   func(u *fakeUpstream)
 	}{
-		"one object":          {pods: 2 * minProofObjects, path: "/api/v1/namespaces/team-00000/pods/x"},
+		"one object":          {pods: 2 * mirror.MinProofObjects, path: "/api/v1/namespaces/team-00000/pods/x"},
 		"of cached ones, too": {pods: 3, path: "/api/v1/namespaces/team-00000/pods/x", options: Options{TrustCache: []string{"pods"}}},
-		"a few":               {pods: 2 * minProofObjects, path: consistentList + "?limit=1"},
+		"a few":               {pods: 2 * mirror.MinProofObjects, path: consistentList + "?limit=1"},
 		"of a few":            {pods: 3, path: consistentList},
-		"not wanted":          {pods: 2 * minProofObjects, path: consistentList, options: Options{ForwardConsistent: true}},
-		"refused": {pods: 2 * minProofObjects, path: consistentList, fault: func(u *fakeUpstream) {
+		"not wanted":          {pods: 2 * mirror.MinProofObjects, path: consistentList, options: Options{ForwardConsistent: true}},
+		"refused": {pods: 2 * mirror.MinProofObjects, path: consistentList, fault: func(u *fakeUpstream) {
 			u.faults.Add(apiserver.Rule{Match: apiserver.Match("list", "pods"), Times: 1, Err: errors.New("no")})
 		}},
 	} {
@@ -156,10 +157,10 @@ func TestNotProven(t *testing.T) {
 func (tp *testProxy) waiting() int { return inUse(tp.server.seats.Reads) }
 
 // resource returns a resource that the proxy caches.
-func (tp *testProxy) resource(resource string) *resource {
+func (tp *testProxy) resource(resource string) *mirror.Resource {
 	tp.t.Helper()
-	for _, res := range tp.server.resources.all() {
-		if res.gvr.Resource == resource {
+	for _, res := range tp.server.mirror.All() {
+		if res.GVR.Resource == resource {
 			return res
 		}
 	}
@@ -176,16 +177,16 @@ func TestAge(t *testing.T) {
 		bound  time.Duration
 		passed int
 		proofs uint64
-	}{{2 * minProofObjects, 0, 0, 0}, {2 * minProofObjects, time.Hour, 0, 0}, {2 * minProofObjects, time.Nanosecond, 0, 1}, {3, time.Nanosecond, 1, 0}} {
+	}{{2 * mirror.MinProofObjects, 0, 0, 0}, {2 * mirror.MinProofObjects, time.Hour, 0, 0}, {2 * mirror.MinProofObjects, time.Nanosecond, 0, 1}, {3, time.Nanosecond, 1, 0}} {
 		u := startUpstream(t, apiserver.Options{Pods: tt.pods})
 		tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxStaleness: tt.bound, timeouts: patient()})
 		tp.ready()
 		resp := tp.open(tp.client, http.MethodGet, consistentList+"?resourceVersion=0", "Authorization", "Bearer token-jane")
 		passed, pods := len(u.forwarded(consistentList)), tp.resource("pods")
-		if age := resp.Header.Get("Age"); passed != tt.passed || pods.feedStats.VersionQueries.Load() != tt.proofs || (age != "") != (passed == 0) || resp.StatusCode != http.StatusOK {
-			t.Errorf("%+v: answered %d, of age %q, %d upstream, %d questions", tt, resp.StatusCode, age, passed, pods.feedStats.VersionQueries.Load())
+		if age := resp.Header.Get("Age"); passed != tt.passed || pods.FeedStats.VersionQueries.Load() != tt.proofs || (age != "") != (passed == 0) || resp.StatusCode != http.StatusOK {
+			t.Errorf("%+v: answered %d, of age %q, %d upstream, %d questions", tt, resp.StatusCode, age, passed, pods.FeedStats.VersionQueries.Load())
 		}
-		rv := pods.serving().Version()
+		rv := pods.Serving().Version()
 		if tp.get("jane", fmt.Sprintf("%s?resourceVersion=%d&resourceVersionMatch=Exact", consistentList, rv)); len(u.forwarded(consistentList)) != 0 {
 			t.Errorf("%+v: the state of %d went upstream", tt, rv)
 		}

@@ -160,11 +160,11 @@ func (s *Server) reportReadiness(ctx context.Context, report *healthReport) {
 	report.check("upstream", upstream == nil, "the upstream API server does not answer")
 	report.check("identity", identity == nil, "the upstream API server does not answer questions about callers")
 	report.check("authentication", s.authn.ready(time.Now()), "the CAs of callers are not read yet")
-	for _, res := range s.resources.readiness(upstream == nil && identity == nil) {
-		if name := "resource/" + res.name; res.delays {
-			report.check(name, false, res.how)
+	for _, res := range s.mirror.Readiness(upstream == nil && identity == nil) {
+		if name := "resource/" + res.Name; res.Delays {
+			report.check(name, false, res.How)
 		} else {
-			report.pass(name, res.how)
+			report.pass(name, res.How)
 		}
 	}
 }

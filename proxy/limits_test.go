@@ -280,5 +280,5 @@ func TestHalfOpen(t *testing.T) {
 	if streams != 250 || !watched || !pinged {
 		t.Errorf("%d streams, watched %v, pinged %v", streams, watched, pinged)
 	}
-	tp.until("the watch has ended", func() bool { return tp.server.resources.find(podsResource).watchers.Load() == 0 })
+	tp.until("the watch has ended", func() bool { return tp.server.mirror.Find(podsResource).Watching() == 0 })
 }

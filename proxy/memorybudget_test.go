@@ -7,44 +7,14 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/proxy/internal/mirror"
 )
-
-// TestEvictionOrder: in which order resources are let go.
-func TestEvictionOrder(t *testing.T) {
-	const limit = 100
-	now := time.Now()
-	claimOf := func(name string, bytes int64, unread time.Duration, ready bool, watchers int64) evictionCandidate {
-		res := &resource{gvr: schema.GroupVersionResource{Resource: name}}
-		res.lastRead.Store(now.Add(-unread).UnixNano())
-		res.watchers.Store(watchers)
-		return evictionCandidate{res, bytes, ready, now}
-	}
-	inOrder := []evictionCandidate{
-		claimOf("never fits", 101, 0, true, 9),
-		claimOf("long unread", 10, 20*time.Minute, true, 0),
-		claimOf("unread", 10, 10*time.Minute, true, 0),
-		claimOf("large and being read in", 80, 0, false, 0),
-		claimOf("being read in", 10, 0, false, 0),
-		claimOf("read before", 10, 2*time.Minute, true, 0),
-		claimOf("just read", 10, time.Second, true, 0),
-		claimOf("large and watched", 80, time.Hour, true, 1),
-		claimOf("watched", 10, time.Hour, true, 1),
-	}
-	for i := range inOrder {
-		for j := range inOrder {
-			if got := inOrder[i].evictBefore(&inOrder[j], limit); got != (i < j) {
-				t.Errorf("%q before %q: %v", inOrder[i].gvr.Resource, inOrder[j].gvr.Resource, got)
-			}
-		}
-	}
-}
 
 // TestDoesNotFit: a resource that is larger than the budget is not even read in: it is forwarded,
 // and nothing else has to make room for it.
@@ -54,16 +24,15 @@ func TestDoesNotFit(t *testing.T) {
 	tp := startProxy(t, u, Options{MemoryBudget: limit})
 	nodes := schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
 	tp.get("jane", "/api/v1/nodes?resourceVersion=0")
-	tp.until("nodes are cached", func() bool { res := tp.server.resources.find(nodes); return res != nil && res.serving() != nil })
+	tp.until("nodes are cached", func() bool { res := tp.server.mirror.Find(nodes); return res != nil && res.Serving() != nil })
 	tp.get("jane", "/api/v1/pods?resourceVersion=0&limit=1&labelSelector=none")
-	b := &tp.server.resources.budget
-	tp.until("pods are let go", func() bool { return b.evictions() == 1 && tp.server.resources.find(podsResource) == nil })
+	tp.until("pods are let go", func() bool { return tp.server.evictions() == 1 && tp.server.mirror.Find(podsResource) == nil })
 	// What comes in between two looks is 1 MiB as the upstream sends it, which is less once it is
 	// packed.
-	if _, used, _ := b.usage(); used > limit+evictAfterBytes {
+	if _, used, _ := tp.server.mirror.Budget.Usage(); used > limit+mirror.EvictAfterBytes {
 		t.Errorf("%d bytes were cached", used)
 	}
-	if res := tp.server.resources.find(nodes); res == nil || res.serving() == nil || tp.server.resources.canAdd(podsResource) {
+	if res := tp.server.mirror.Find(nodes); res == nil || res.Serving() == nil || tp.server.mirror.CanAdd(podsResource) {
 		t.Error("nodes had to make room")
 	}
 	u.forwarded("")
@@ -79,9 +48,9 @@ func TestOutgrown(t *testing.T) {
 	tp := startProxy(t, u, Options{MemoryBudget: 512 << 10})
 	tp.get("jane", "/api/v1/configmaps?resourceVersion=0")
 	maps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	tp.until("they are cached", func() bool { res := tp.server.resources.find(maps); return res != nil && res.serving() != nil })
+	tp.until("they are cached", func() bool { res := tp.server.mirror.Find(maps); return res != nil && res.Serving() != nil })
 	lines := tp.watch("jane", "/api/v1/configmaps?watch=true&resourceVersion=0")
-	tp.until("it watches", func() bool { return tp.server.resources.find(maps).watchers.Load() == 1 })
+	tp.until("it watches", func() bool { return tp.server.mirror.Find(maps).Watching() == 1 })
 	const many = 60
 	client := u.writerPast().CoreV1().ConfigMaps("default")
 	random := rand.New(rand.NewPCG(1, 1)) // or it would be packed to nothing
@@ -116,7 +85,7 @@ func TestOutgrown(t *testing.T) {
 	for seen < many {
 		take(tp.next(lines, "ADDED"))
 	}
-	if len(u.forwarded("/api/v1/configmaps")) != 1 || tp.server.resources.find(maps) != nil || tp.server.resources.budget.evictions() != 1 {
+	if len(u.forwarded("/api/v1/configmaps")) != 1 || tp.server.mirror.Find(maps) != nil || tp.server.evictions() != 1 {
 		t.Error("it did not go on upstream")
 	}
 }
@@ -128,9 +97,9 @@ func TestPagesAreInBudget(t *testing.T) {
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, LogBytes: 10_000})
 	tp.ready()
 	res := tp.resource("pods")
-	s := res.state().session
+	s := res.State().Session
 	serveFrom(s.Cache(), httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/v1/pods?limit=1", nil))
-	before, packed := res.state().bytes(), s.Store().Memory().Packed
+	before, packed := res.State().Bytes(), s.Store().Memory().Packed
 	client := u.writerPast().CoreV1()
 	all, err := client.Pods("").List(tp.ctx, metav1.ListOptions{})
 	if err != nil || len(all.Items) != many {
@@ -144,12 +113,12 @@ func TestPagesAreInBudget(t *testing.T) {
 		}
 	}
 	tp.until("all have changed", func() bool { return s.Cache().Stats().Changes >= many })
-	if after := res.state().bytes(); after < before+packed/2 {
+	if after := res.State().Bytes(); after < before+packed/2 {
 		t.Errorf("%d bytes, and %d before, of which %d are pods", after, before, packed)
 	}
 }
 
-func (b *memoryBudget) evictions() uint64 {
-	_, _, n := b.usage()
+func (s *Server) evictions() uint64 {
+	_, _, n := s.mirror.Budget.Usage()
 	return n
 }

@@ -106,7 +106,7 @@ func TestMetrics(t *testing.T) {
 	tp.ready()
 	tp.get("jane", "/api/v1/pods?resourceVersion=0")
 	tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
-	tp.until("it watches", func() bool { return tp.server.resources.find(podsResource).watchers.Load() == 1 })
+	tp.until("it watches", func() bool { return tp.server.mirror.Find(podsResource).Watching() == 1 })
 	slow := tp.dial("http/1.1").send("GET", "/api/v1/pods?resourceVersion=0", 10, "")
 	tp.until("it has the place", func() bool { return inUse(tp.server.seats.Reads) == 1 })
 	if code, _ := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusTooManyRequests {

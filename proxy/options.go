@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/proxy/internal/audit"
+	"github.com/weirproject/weir/proxy/internal/mirror"
 )
 
 // Options configure a Server. Upstream is required; the zero value of every other field works.
@@ -128,25 +129,16 @@ type timeouts struct {
 	hold       time.Duration // how long such a WATCH has it; less than start, so that others get one
 	review     time.Duration // for the upstream's answer to a review
 	lookup     time.Duration // time between two attempts to read the published CAs
-	origin     time.Duration // time between two checks by resource.monitor
-	settle     time.Duration // in which a server tells its new schema, see definitionCheck
-	// restart is the pause after a session of a resource. Other API servers may come to know a new
-	// definition later than the one that announced it.
-	restart time.Duration
-	// reread is how long a request waits until a resource that is being reread is cached. After
-	// that, and if too many requests wait, the answer is 429.
-	reread time.Duration
-	// proof is for a proof that a copy is current, as kube-apiserver waits itself. The bookmark of
-	// the WATCH that brings it comes two seconds before its end.
-	proof time.Duration
 	// read is for the upstream's answer to a forwarded read that the proxy is too old for. The
 	// upstream waits three seconds itself.
 	read time.Duration
+	mirror.Timeouts
 }
 
 var defaultTimeouts = timeouts{
 	header: 30 * time.Second, idle: 2 * time.Minute, ping: 30 * time.Second, pong: 15 * time.Second, discard: 10 * time.Second, body: seatGrace,
-	seat: 5 * time.Second, start: time.Minute, hold: 10 * time.Second, review: 10 * time.Second, lookup: 5 * time.Second, origin: time.Minute, settle: 3 * time.Minute, restart: time.Second, reread: 3 * time.Second, proof: 3 * time.Second, read: 4 * time.Second,
+	seat: 5 * time.Second, start: time.Minute, hold: 10 * time.Second, review: 10 * time.Second, lookup: 5 * time.Second, read: 4 * time.Second,
+	Timeouts: mirror.DefaultTimeouts,
 }
 
 // Authentication configures which callers are trusted. The zero value uses what the upstream
@@ -225,10 +217,8 @@ func (o *Options) Validate() error {
 	if err := o.validSizes(); err != nil {
 		return err
 	}
-	for _, name := range slices.Concat(o.Resources, o.TrustCache) {
-		if _, err := parseResource(name); err != nil {
-			return err
-		}
+	if _, err := parseResources(slices.Concat(o.Resources, o.TrustCache)); err != nil {
+		return err
 	}
 	c := audit.Config(o.Audit)
 	if err := c.Validate(); err != nil {
@@ -321,6 +311,18 @@ func orDefault[T int | time.Duration](d *T, otherwise T) {
 	if *d <= 0 {
 		*d = otherwise
 	}
+}
+
+// parseResources parses resources in Options.
+func parseResources(names []string) (all []schema.GroupVersionResource, err error) {
+	for _, name := range names {
+		gvr, err := parseResource(name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, gvr)
+	}
+	return all, nil
 }
 
 // parseResource parses a resource in Options. The version is empty if s has none.

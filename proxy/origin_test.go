@@ -1,13 +1,10 @@
 package proxy
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/apiserver"
 )
@@ -37,10 +34,10 @@ func TestAggregated(t *testing.T) {
 			tp := startProxy(t, u, Options{Resources: []string{"widgets.v1.example.com", "pods"}, MemoryBudget: 64 << 20})
 			define(tp)
 			tp.until("widgets are tried, and pods are cached", func() bool {
-				pods, named := tp.server.resources.find(podsResource), tp.server.resources.find(widgets)
-				return pods != nil && pods.serving() != nil && named != nil && (named.state().err != "" || named.serving() != nil)
+				pods, named := tp.server.mirror.Find(podsResource), tp.server.mirror.Find(widgets)
+				return pods != nil && pods.Serving() != nil && named != nil && (named.State().Err != "" || named.Serving() != nil)
 			})
-			if res := tp.server.resources.find(widgets); res.serving() != nil || res.state().sessions != 0 {
+			if res := tp.server.mirror.Find(widgets); res.Serving() != nil || res.State().Sessions != 0 {
 				t.Error("widgets are cached")
 			}
 			u.forwarded("")
@@ -57,14 +54,14 @@ func TestAggregated(t *testing.T) {
 // TestListKind: the lists of a custom resource have the kind that the upstream's have, also if the
 // proxy may not read the definition.
 func TestListKind(t *testing.T) {
-	for _, forbidden := range []string{"", crdPath + "/widgets.example.com"} {
+	for _, forbidden := range []string{"", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com"} {
 		u := startUpstream(t, apiserver.Options{})
 		u.forbid(forbidden)
 		tp := startProxy(t, u, Options{Resources: []string{"widgets.v1.example.com"}})
 		define(tp)
 		tp.until("widgets are cached", func() bool {
-			res := tp.server.resources.find(widgets)
-			return res != nil && res.serving() != nil
+			res := tp.server.mirror.Find(widgets)
+			return res != nil && res.Serving() != nil
 		})
 		u.forwarded("")
 		code, body := tp.get("jane", "/apis/example.com/v1/widgets?resourceVersion=0")
@@ -84,7 +81,7 @@ func TestAggregatedAsked(t *testing.T) {
 	if code, _ := tp.get("jane", "/apis/example.com/v1/widgets?resourceVersion=0"); code != http.StatusOK {
 		t.Fatal(code)
 	}
-	tp.until("it is refused", func() bool { return !tp.server.resources.canAdd(widgets) && tp.server.resources.find(widgets) == nil })
+	tp.until("it is refused", func() bool { return !tp.server.mirror.CanAdd(widgets) && tp.server.mirror.Find(widgets) == nil })
 }
 
 // TestBecomesAggregated: the proxy stops caching a resource when an aggregated API server takes it
@@ -93,41 +90,20 @@ func TestBecomesAggregated(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	u.aggregate(func(string) (int, string) { return http.StatusOK, "" })
 	wait := defaultTimeouts
-	wait.origin = 20 * time.Millisecond
+	wait.Origin = 20 * time.Millisecond
 	tp := startProxy(t, u, Options{Resources: []string{"widgets.v1.example.com"}, timeouts: wait})
 	define(tp)
 	cached := func() bool {
-		res := tp.server.resources.find(widgets)
-		return res != nil && res.serving() != nil
+		res := tp.server.mirror.Find(widgets)
+		return res != nil && res.Serving() != nil
 	}
 	tp.until("widgets are cached", cached)
 	lines := tp.watch("jane", "/apis/example.com/v1/widgets?watch=true&resourceVersion=0")
 	tp.next(lines, "ADDED")
 	u.aggregate(func(string) (int, string) { return http.StatusOK, "widget-server" })
 	tp.ends("aggregated", lines)
-	if res := tp.server.resources.find(widgets); res.serving() != nil {
+	if res := tp.server.mirror.Find(widgets); res.Serving() != nil {
 		t.Error("widgets are cached")
-	}
-}
-
-// TestOrigin: without an aggregator all is local; with one, what its APIService does not say is not
-// known.
-func TestOrigin(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{})
-	d := tp.server.resources.discoverer
-	if err := d.servedLocally(tp.ctx, widgets.GroupVersion()); err != nil {
-		t.Errorf("without an aggregator: %v", err)
-	}
-	var names []string
-	u.aggregate(func(name string) (int, string) { names = append(names, name); return http.StatusForbidden, "" })
-	for _, gvr := range []schema.GroupVersionResource{widgets, podsResource} {
-		if err := d.servedLocally(tp.ctx, gvr.GroupVersion()); !errors.Is(err, errUnknownOrigin) {
-			t.Errorf("%s: %v", gvr, err)
-		}
-	}
-	if got := strings.Join(names, " "); got != "v1.example.com v1." {
-		t.Errorf("asked for %s", got)
 	}
 }
 
@@ -137,12 +113,12 @@ func TestOriginIsAskedAgain(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	u.aggregate(func(string) (int, string) { return http.StatusOK, "" })
 	wait := defaultTimeouts
-	wait.origin, wait.review = 20*time.Millisecond, 2*time.Second
+	wait.Origin, wait.review = 20*time.Millisecond, 2*time.Second
 	tp := startProxy(t, u, Options{Resources: []string{"widgets.v1.example.com"}, timeouts: wait})
 	define(tp)
 	tp.until("widgets are cached", func() bool {
-		res := tp.server.resources.find(widgets)
-		return res != nil && res.serving() != nil
+		res := tp.server.mirror.Find(widgets)
+		return res != nil && res.Serving() != nil
 	})
 	u.block("/openapi/v3")
 	defer u.block("")
@@ -152,5 +128,5 @@ func TestOriginIsAskedAgain(t *testing.T) {
 		return u.kept > 0
 	})
 	u.aggregate(func(string) (int, string) { return http.StatusOK, "widget-server" })
-	tp.until("it is not cached any more", func() bool { return tp.server.resources.find(widgets).serving() == nil })
+	tp.until("it is not cached any more", func() bool { return tp.server.mirror.Find(widgets).Serving() == nil })
 }

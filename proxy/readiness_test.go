@@ -13,6 +13,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/serve/feed"
+	"github.com/weirproject/weir/proxy/internal/mirror"
 )
 
 // block makes the upstream not answer the proxy's own requests for a resource, and those that
@@ -52,7 +53,7 @@ func TestReadyWithout(t *testing.T) {
 		Match: func(r *http.Request) bool { return broken.Load() && listsSecrets(r) }, Err: apierrors.NewInternalError(errors.New("no conversion")),
 	})
 	wait := defaultTimeouts
-	wait.restart = 10 * time.Millisecond
+	wait.Restart = 10 * time.Millisecond
 	tp := startProxy(t, u, Options{timeouts: wait, Resources: []string{
 		"pods", "widgets.v1.example.com", "gadgets.example.org", "deployments.v1.apps", "jobs.v1.batch", "configmaps", "secrets", "gizmos.v1.example.net",
 	}})
@@ -97,28 +98,23 @@ func TestReadyWithout(t *testing.T) {
 // resource: once the upstream is back, the replica is ready when it has been loaded.
 func TestNotReadyAfterAnOutage(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{})
-	tp.ready()
-	res := newResource(tp.server.resources, podsResource, settings{})
-	for range finalAttempts {
-		res.take(input{typ: inDescribed, err: apierrors.NewInternalError(errors.New("not well"))})
+	u.faults.Add(apiserver.Rule{Match: apiserver.Match("list", "secrets"), Err: apierrors.NewInternalError(errors.New("not well"))})
+	wait := defaultTimeouts
+	wait.Restart = 10 * time.Millisecond
+	tp := startProxy(t, u, Options{timeouts: wait, Resources: []string{"secrets"}})
+	says := func(line string) func() bool {
+		return func() bool {
+			_, body := tp.get("jane", "/readyz?verbose")
+			return strings.Contains(body, line)
+		}
 	}
-	if res.delaysReadiness(time.Now()) {
-		t.Error("one that fails delays readiness")
-	}
-	rs := tp.server.resources
-	rs.mu.Lock()
-	rs.byGVR[res.gvr] = res
-	rs.mu.Unlock()
+	tp.until("secrets fail", says("[+]resource/secrets forwarded: failing\n"))
 	u.refuseReviews(http.StatusInternalServerError)
-	tp.until("/readyz fails", func() bool { code, _ := tp.get("jane", "/readyz"); return code != http.StatusOK })
-	if !res.delaysReadiness(time.Now()) {
-		t.Error("one that may have failed because of the upstream delays it no longer")
-	}
+	tp.until("secrets delay readiness again", says("[-]resource/secrets failed: being read\n"))
 }
 
 // TestNotReadyWhileRead: a replica is not ready during its first load, so that it receives no
-// requests that it could only forward. After initialLoadTimeout it is ready.
+// requests that it could only forward.
 func TestNotReadyWhileRead(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	u.block("/api/v1/pods")
@@ -129,18 +125,14 @@ func TestNotReadyWhileRead(t *testing.T) {
 	if code != http.StatusServiceUnavailable || !strings.Contains(body, "[-]resource/pods failed: being read") || !strings.Contains(body, "[+]identity ok") {
 		t.Errorf("%d %s", code, body)
 	}
-	res := tp.server.resources.all()[0]
-	if now := time.Now(); !res.delaysReadiness(now) || !res.delaysReadiness(now.Add(initialLoadTimeout/2)) || res.delaysReadiness(now.Add(initialLoadTimeout)) {
-		t.Error("how long it delays the replica")
-	}
 	u.block("")
 	tp.ready()
 	// Once cached, it does not delay readiness again: all replicas would be unready at the same
 	// time.
-	res = tp.server.resources.all()[0]
+	res := tp.server.mirror.All()[0]
 	u.block("/api/v1/pods")
-	res.refuseAs(feed.ErrRelistTooLarge)
-	tp.until("it is being read again", func() bool { return res.state().standing() == standingLoading })
+	res.Refuse(feed.ErrRelistTooLarge)
+	tp.until("it is being read again", func() bool { return res.State().Standing() == mirror.StandingLoading })
 	if code, body := tp.get("jane", "/readyz?verbose"); code != http.StatusOK || !strings.Contains(body, "[+]resource/pods forwarded: being read\n") {
 		t.Errorf("%d %s", code, body)
 	}
@@ -169,7 +161,7 @@ func TestDeletedDefinition(t *testing.T) {
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
 	tp.ready()
 	const path = "/api/v1/pods"
-	sess := tp.resource("pods").serving()
+	sess := tp.resource("pods").Serving()
 	u.mu.Lock()
 	u.missing = path
 	u.mu.Unlock()
@@ -181,13 +173,13 @@ func TestDeletedDefinition(t *testing.T) {
 			t.Errorf("%s: %d %.200s", query, code, body)
 		}
 	}
-	if tp.resource("pods").serving() != sess {
+	if tp.resource("pods").Serving() != sess {
 		t.Fatal("the session has ended meanwhile")
 	}
 	u.mu.Lock()
 	u.missing = ""
 	u.mu.Unlock()
-	tp.until("the upstream has it again", func() bool { return sess.Reflector().Status().Err == nil || tp.resource("pods").serving() != sess })
+	tp.until("the upstream has it again", func() bool { return sess.Reflector().Status().Err == nil || tp.resource("pods").Serving() != sess })
 	tp.ready()
 	u.forwarded("")
 	tp.until("the proxy answers", func() bool {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/proxy/internal/mirror"
 )
 
 var (
@@ -36,7 +36,7 @@ func TestCachedOnDemand(t *testing.T) {
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "denied" })
 	tp.get("denied", "/api/v1/pods?resourceVersion=0")
 	tp.get("jane", "/api/v1/namespaces/default/pods/x") // must be fresh: caching would not help
-	if res := tp.server.resources.find(podsResource); res != nil {
+	if res := tp.server.mirror.Find(podsResource); res != nil {
 		t.Error("cached for a caller who may not read it")
 	}
 	for _, path := range []string{"/api/v1/pods?resourceVersion=0", "/apis/example.com/v1/widgets?resourceVersion=0&fieldSelector=spec.color%3Dred"} {
@@ -51,12 +51,12 @@ func TestCachedOnDemand(t *testing.T) {
 	}
 	// Over the budget, the resource without watches is evicted, and not cached again.
 	lines := tp.watch("jane", "/apis/example.com/v1/widgets?watch=true&resourceVersion=0")
-	tp.until("it watches", func() bool { return tp.server.resources.find(widgets).watchers.Load() == 1 })
-	tp.server.resources.budget.setLimit(1)
-	tp.until("pods are evicted", func() bool { return tp.server.resources.find(podsResource) == nil })
+	tp.until("it watches", func() bool { return tp.server.mirror.Find(widgets).Watching() == 1 })
+	tp.server.mirror.Budget.SetLimit(1)
+	tp.until("pods are evicted", func() bool { return tp.server.mirror.Find(podsResource) == nil })
 	for range lines { // over the budget still: this one is ended
 	}
-	if tp.server.resources.canAdd(podsResource) {
+	if tp.server.mirror.CanAdd(podsResource) {
 		t.Error("it would be taken in again")
 	}
 }
@@ -103,11 +103,11 @@ func TestIdle(t *testing.T) {
 	tp := startProxy(t, u, Options{MemoryBudget: 64 << 20})
 	tp.get("jane", "/api/v1/pods?resourceVersion=0")
 	tp.until("pods are cached", func() bool {
-		res := tp.server.resources.find(podsResource)
-		return res != nil && res.serving() != nil
+		res := tp.server.mirror.Find(podsResource)
+		return res != nil && res.Serving() != nil
 	})
-	tp.server.resources.evict(time.Now().Add(idleTTL + time.Minute))
-	tp.until("pods are evicted", func() bool { return tp.server.resources.find(podsResource) == nil })
+	tp.server.mirror.Evict(time.Now().Add(mirror.IdleTTL + time.Minute))
+	tp.until("pods are evicted", func() bool { return tp.server.mirror.Find(podsResource) == nil })
 }
 
 // TestCannotCache: what the upstream does not have, or does not let the proxy list, is forwarded.
@@ -122,7 +122,7 @@ func TestCannotCache(t *testing.T) {
 			t.Errorf("%s: %d", path, got)
 		}
 		gvr := schema.GroupVersionResource{Version: "v1", Resource: strings.TrimSuffix(strings.TrimPrefix(path, "/api/v1/"), "?resourceVersion=0")}
-		tp.until(path+" is refused", func() bool { return !tp.server.resources.canAdd(gvr) && tp.server.resources.find(gvr) == nil })
+		tp.until(path+" is refused", func() bool { return !tp.server.mirror.CanAdd(gvr) && tp.server.mirror.Find(gvr) == nil })
 		if got, _ = tp.get("jane", path); got != code {
 			t.Errorf("%s then: %d", path, got)
 		}
@@ -133,35 +133,15 @@ func TestCannotCache(t *testing.T) {
 // in a moment; one that may not be cached is not.
 func TestNewlyDefined(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
-	for code, want := range map[int]time.Duration{http.StatusNotFound: undefinedTTL, http.StatusForbidden: rejectedTTL} {
+	for code, want := range map[int]time.Duration{http.StatusNotFound: mirror.UndefinedTTL, http.StatusForbidden: mirror.RejectedTTL} {
 		u.aggregate(func(string) (int, string) { return code, "" })
 		tp := startProxy(t, u, Options{MemoryBudget: 64 << 20})
 		tp.get("jane", "/api/v1/pods?resourceVersion=0")
-		tp.until("pods are refused", func() bool { return !tp.server.resources.canAdd(podsResource) })
-		until, _ := tp.server.resources.rejectedUntil.Get(podsResource)
-		if left := time.Until(until.(time.Time)); left > want || left < want-time.Minute {
+		tp.until("pods are refused", func() bool { return !tp.server.mirror.CanAdd(podsResource) })
+		if left := time.Until(tp.server.mirror.Rejection(podsResource)); left > want || left < want-time.Minute {
 			t.Errorf("%d: for %s", code, left)
 		}
 	}
-}
-
-// TestNotServedAnyMore: a resource that was cached, and that the upstream does not know any more,
-// is tried again in a moment.
-func TestNotServedAnyMore(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{MemoryBudget: 64 << 20})
-	gone := &reflector.Error{Phase: reflector.Listing, Sentinel: reflector.ErrUnknownResource}
-	tp.server.resources.reject(podsResource, gone)
-	until, _ := tp.server.resources.rejectedUntil.Get(podsResource)
-	if left := time.Until(until.(time.Time)); left > undefinedTTL {
-		t.Errorf("refused for %s", left)
-	}
-}
-
-func (b *memoryBudget) setLimit(n int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.limit = n
 }
 
 // TestVersionMovesOn: a resource that is configured without a version is cached in the one that the
@@ -170,13 +150,13 @@ func TestVersionMovesOn(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{})
 	wait := defaultTimeouts
-	wait.origin, wait.restart = 20*time.Millisecond, time.Millisecond
+	wait.Origin, wait.Restart = 20*time.Millisecond, time.Millisecond
 	tp := startProxy(t, u, Options{Resources: []string{"widgets.example.com"}, timeouts: wait})
 	define(tp)
 	isCached := func(version string) func() bool {
 		return func() bool {
-			res := tp.server.resources.find(widgets.GroupResource().WithVersion(version))
-			return res != nil && res.serving() != nil
+			res := tp.server.mirror.Find(widgets.GroupResource().WithVersion(version))
+			return res != nil && res.Serving() != nil
 		}
 	}
 	tp.until("v1 is cached", isCached("v1"))
@@ -189,9 +169,9 @@ func TestVersionMovesOn(t *testing.T) {
 	} {
 		serveVersions(tp, step.versions)
 		tp.until(step.version+" is cached", isCached(step.version))
-		for _, res := range tp.server.resources.all() {
-			if res.gvr.Version != step.version {
-				t.Errorf("%s is cached too", res.gvr)
+		for _, res := range tp.server.mirror.All() {
+			if res.GVR.Version != step.version {
+				t.Errorf("%s is cached too", res.GVR)
 			}
 		}
 		path := "/apis/example.com/" + step.version + "/widgets?resourceVersion=0"

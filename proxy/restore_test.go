@@ -4,21 +4,18 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/serve/feed"
+	"github.com/weirproject/weir/proxy/internal/mirror"
 )
 
 // TestWatchAfterRestore: after a restore of the upstream, a watch that resumes from before gets 410
@@ -39,10 +36,10 @@ func TestWatchAfterRestore(t *testing.T) {
 		}
 		newest = resourceversion.Number(made.ResourceVersion)
 	}
-	tp.until("the pods are followed", func() bool { return pods.serving().Version() == newest })
+	tp.until("the pods are followed", func() bool { return pods.Serving().Version() == newest })
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "eve" })
-	configmaps.refuseAs(feed.ErrWentBack)
-	tp.until("both have ended", func() bool { return pods.serving() == nil && configmaps.serving() == nil })
+	configmaps.Refuse(feed.ErrWentBack)
+	tp.until("both have ended", func() bool { return pods.Serving() == nil && configmaps.Serving() == nil })
 	u.forwarded("")
 
 	from := func(who, what string, rv uint64) (int, string) {
@@ -71,11 +68,11 @@ func TestWatchAfterRestore(t *testing.T) {
 		t.Errorf("%d requests were forwarded, want those from what is not known, those of whom it is denied, and questions", got)
 	}
 
-	tp.until("both are cached again", func() bool { return pods.serving() != nil && configmaps.serving() != nil })
+	tp.until("both are cached again", func() bool { return pods.Serving() != nil && configmaps.Serving() != nil })
 	if code, body := from("jane", "pods", before); code != http.StatusGone {
 		t.Errorf("from what the new session never had: %d %.200s", code, body)
 	}
-	if code, body := from("jane", "pods", pods.serving().Version()); code != http.StatusOK {
+	if code, body := from("jane", "pods", pods.Serving().Version()); code != http.StatusOK {
 		t.Errorf("from the new session's state: %d %.200s", code, body)
 	}
 	if got := u.forwarded("/api/v1/pods"); len(got) > 0 {
@@ -87,15 +84,15 @@ func TestWatchAfterRestore(t *testing.T) {
 // found to have gone back, because an upstream that has just started did not know it or has
 // redefined it. Watches of it that were forwarded meanwhile end, and cannot resume.
 func TestRestoreWithoutSession(t *testing.T) {
-	for name, why := range map[string]error{"missing": reflector.ErrUnknownResource, "redefined": errRedefined} {
+	for name, why := range map[string]error{"missing": reflector.ErrUnknownResource, "redefined": mirror.ErrRedefined} {
 		t.Run(name, func(t *testing.T) {
 			u := startUpstream(t, apiserver.Options{Pods: 3})
 			tp := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 			tp.ready()
 			pods, configmaps := tp.resource("pods"), tp.resource("configmaps")
-			from := pods.serving().Version()
-			pods.serving().end(why)
-			tp.until("the pods' session has ended", func() bool { return pods.state().session == nil })
+			from := pods.Serving().Version()
+			pods.Serving().End(why)
+			tp.until("the pods' session has ended", func() bool { return pods.State().Session == nil })
 			watch := fmt.Sprintf("/api/v1/pods?watch=true&timeoutSeconds=60&resourceVersion=%d", from)
 			ended := make(chan int, 1)
 			go func() {
@@ -103,7 +100,7 @@ func TestRestoreWithoutSession(t *testing.T) {
 				ended <- code
 			}()
 			tp.until("a watch is forwarded", func() bool { return tp.server.forwardedWatches.count() == 1 })
-			configmaps.refuseAs(feed.ErrWentBack)
+			configmaps.Refuse(feed.ErrWentBack)
 			if code := <-ended; code != http.StatusOK {
 				t.Errorf("the forwarded watch: %d", code)
 			}
@@ -121,7 +118,7 @@ func TestLostWatchThatIsForwarded(t *testing.T) {
 	for upstream, gone := range map[int]bool{http.StatusOK: true, http.StatusSwitchingProtocols: true, http.StatusForbidden: false} {
 		var fs forwardedWatches
 		r, p := fs.begin(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), func() {})
-		p.from, p.lost = 7, true
+		p.from, p.lost = 7, apierrors.NewResourceExpired("lost")
 		err := wrapWatchBody(&http.Response{StatusCode: upstream, Header: http.Header{}, Body: http.NoBody, Request: r})
 		if apierrors.IsResourceExpired(err) != gone || (err != nil) != gone {
 			t.Errorf("%v in place of %d", err, upstream)
@@ -139,21 +136,21 @@ func TestRestoreOnDemand(t *testing.T) {
 			tp.ready()
 			tp.get("jane", "/api/v1/pods?resourceVersion=0")
 			tp.until("pods are cached", func() bool {
-				pods := tp.server.resources.find(podsResource)
-				return pods != nil && pods.serving() != nil
+				pods := tp.server.mirror.Find(podsResource)
+				return pods != nil && pods.Serving() != nil
 			})
-			from, session := tp.resource("pods").serving().Version(), tp.resource("pods").serving()
+			from, session := tp.resource("pods").Serving().Version(), tp.resource("pods").Serving()
 			if first == "ended" {
-				session.end(reflector.ErrUnknownResource)
+				session.End(reflector.ErrUnknownResource)
 			} else {
 				u.mu.Lock()
 				u.forbidden = "/api/v1" // so that it cannot be cached again
 				u.mu.Unlock()
 			}
-			tp.resource("configmaps").refuseAs(feed.ErrWentBack)
+			tp.resource("configmaps").Refuse(feed.ErrWentBack)
 			tp.until("pods are not cached", func() bool {
-				pods := tp.server.resources.find(podsResource)
-				return pods == nil || pods.serving() == nil
+				pods := tp.server.mirror.Find(podsResource)
+				return pods == nil || pods.Serving() == nil
 			})
 			for _, query := range []string{"", "&pretty=true"} {
 				if code, body := tp.get("jane", fmt.Sprintf("/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=%d%s", from, query)); code != http.StatusGone {
@@ -168,22 +165,22 @@ func TestRestoreOnDemand(t *testing.T) {
 // just been restored or upgraded, does not know it at first.
 func TestOnDemandThroughRestart(t *testing.T) {
 	t.Parallel()
-	for name, why := range map[string]error{"restored": feed.ErrWentBack, "upgraded": errRedefined} {
+	for name, why := range map[string]error{"restored": feed.ErrWentBack, "upgraded": mirror.ErrRedefined} {
 		t.Run(name, func(t *testing.T) {
 			u := startUpstream(t, apiserver.Options{Pods: 3})
 			tp := startProxy(t, u, Options{MemoryBudget: 64 << 20})
 			tp.get("jane", "/api/v1/pods?resourceVersion=0")
-			ready := func() *session {
-				if pods := tp.server.resources.find(podsResource); pods != nil {
-					return pods.serving()
+			ready := func() *mirror.Session {
+				if pods := tp.server.mirror.Find(podsResource); pods != nil {
+					return pods.Serving()
 				}
 				return nil
 			}
 			tp.until("pods are cached", func() bool { return ready() != nil })
 			pods := tp.resource("pods")
 			u.forbid("/api/v1")
-			pods.refuseAs(why)
-			tp.until("one attempt has failed", func() bool { return ready() == nil && pods.state().standing() == standingForbidden })
+			pods.Refuse(why)
+			tp.until("one attempt has failed", func() bool { return ready() == nil && pods.State().Standing() == mirror.StandingForbidden })
 			u.forbid("")
 			tp.until("pods are cached again", func() bool { return ready() != nil })
 			if tp.resource("pods") != pods {
@@ -202,9 +199,9 @@ func TestListAfterRestore(t *testing.T) {
 	tp.ready()
 	pods, configmaps := tp.resource("pods"), tp.resource("configmaps")
 	// The upstream had come much further before it was restored.
-	tp.server.resources.restoreTracker.observe(1 << 40)
-	configmaps.refuseAs(feed.ErrWentBack)
-	tp.until("both have ended", func() bool { return pods.serving() == nil && configmaps.serving() == nil })
+	tp.server.mirror.Restores.Observe(1 << 40)
+	configmaps.Refuse(feed.ErrWentBack)
+	tp.until("both have ended", func() bool { return pods.Serving() == nil && configmaps.Serving() == nil })
 	tp.watching(pods, configmaps)
 	made, err := u.writerPast().CoreV1().Pods("default").Create(tp.ctx, pod("new"), metav1.CreateOptions{})
 	if err != nil {
@@ -235,8 +232,8 @@ func TestNeverCachedAfterRestore(t *testing.T) {
 	})
 	tp := startProxy(t, u, Options{Resources: []string{"deployments.apps", "configmaps"}, timeouts: leisurely()})
 	tp.ready()
-	tp.server.resources.restoreTracker.observe(1 << 40)
-	tp.resource("configmaps").refuseAs(feed.ErrWentBack)
+	tp.server.mirror.Restores.Observe(1 << 40)
+	tp.resource("configmaps").Refuse(feed.ErrWentBack)
 	if code, body := tp.get("jane", "/apis/apps/v1/deployments?watch=true&timeoutSeconds=1&resourceVersion=1"); code != http.StatusOK {
 		t.Errorf("%d %s", code, body)
 	}
@@ -250,14 +247,14 @@ func TestRestoreFoundLate(t *testing.T) {
 	tp := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 	tp.ready()
 	pods, configmaps := tp.resource("pods"), tp.resource("configmaps")
-	past := pods.serving().Version() + 1000 // which the upstream had reached
-	for _, res := range []*resource{pods, configmaps} {
-		res.serving().end(errRedefined)
+	past := pods.Serving().Version() + 1000 // which the upstream had reached
+	for _, res := range []*mirror.Resource{pods, configmaps} {
+		res.Serving().End(mirror.ErrRedefined)
 	}
-	tp.until("both have ended", func() bool { return pods.state().session == nil && configmaps.state().session == nil })
-	restores := &tp.server.resources.restoreTracker
-	restores.sessionBegan(pods.gvr)
-	restores.sessionEnded(pods.gvr, past, false)
+	tp.until("both have ended", func() bool { return pods.State().Session == nil && configmaps.State().Session == nil })
+	restores := &tp.server.mirror.Restores
+	restores.SessionBegan(pods.GVR)
+	restores.SessionEnded(pods.GVR, past, false)
 	tp.watching(pods)
 	for _, what := range []string{"pods", "configmaps"} {
 		for _, from := range []uint64{past - 500, past} {
@@ -266,96 +263,6 @@ func TestRestoreFoundLate(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestShownRestore: a list that is older than what was cached shows a restore, unless that is known
-// already or another server was asked.
-func TestShownRestore(t *testing.T) {
-	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	for name, c := range map[string]struct {
-		then func(rt *restoreTracker)
-		want bool
-	}{
-		"older":             {func(*restoreTracker) {}, true},
-		"known":             {func(rt *restoreTracker) { rt.wentBack() }, false},
-		"of another server": {func(rt *restoreTracker) { rt.replaced(pods) }, false},
-	} {
-		var rt restoreTracker
-		if rt.revealsRestore(pods, 10) {
-			t.Errorf("%s: the first list shows a restore", name)
-		}
-		rt.sessionBegan(pods)
-		rt.sessionEnded(pods, 20, false)
-		c.then(&rt)
-		if got := rt.revealsRestore(pods, 19); got != c.want {
-			t.Errorf("%s: shows a restore: %v", name, got)
-		}
-		rt.sessionBegan(pods)
-		rt.sessionEnded(pods, 20, false)
-		if rt.revealsRestore(pods, 20) {
-			t.Errorf("%s: a list as new as what was cached shows a restore", name)
-		}
-	}
-}
-
-// TestRestoreAfterOtherEnd: what a session knew that ended for another reason counts as well.
-func TestRestoreAfterOtherEnd(t *testing.T) {
-	var rt restoreTracker
-	rt.observe(10)
-	rt.observe(7)
-	if rt.before(10) {
-		t.Error("went back before it went back")
-	}
-	rt.wentBack()
-	rt.observe(20)
-	if !rt.before(10) || rt.before(11) || rt.before(0) {
-		t.Errorf("went back from %d", rt.newestBefore)
-	}
-	rt.wentBack()
-	if !rt.before(20) {
-		t.Errorf("went back from %d the second time", rt.newestBefore)
-	}
-}
-
-// TestUnread: a resource that was cached shortly before the upstream went back is unread until it
-// is cached again, for rereadTime at most.
-func TestUnread(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var rt restoreTracker
-		resources := map[string]schema.GroupVersionResource{}
-		for _, name := range []string{"cached", "ended", "endedLater", "endedLongAgo", "never", "again"} {
-			resources[name] = schema.GroupVersionResource{Version: "v1", Resource: name}
-			if name != "never" {
-				rt.sessionBegan(resources[name])
-			}
-		}
-		check := func(when string, want ...string) {
-			for name, gvr := range resources {
-				if got := rt.isUnread(gvr); got != slices.Contains(want, name) {
-					t.Errorf("%s: %s unread: %v", when, name, got)
-				}
-			}
-		}
-		rt.sessionEnded(resources["never"], 5, false)
-		rt.sessionEnded(resources["endedLongAgo"], 5, false)
-		time.Sleep(rereadTime + time.Second)
-		rt.sessionEnded(resources["ended"], 5, false)
-		check("before")
-		rt.wentBack()
-		rt.sessionEnded(resources["endedLater"], 5, true)
-		rt.sessionBegan(resources["again"])
-		check("after", "cached", "ended", "endedLater")
-		rt.sessionEnded(resources["again"], 5, true) // it was read while that was found
-		check("after it ended", "cached", "ended", "endedLater", "again")
-		rt.sessionBegan(resources["again"])
-		rt.sessionEnded(resources["again"], 5, false)
-		check("when cached again", "cached", "ended", "endedLater")
-		time.Sleep(rereadTime + time.Second)
-		check("in the end")
-		if rt.forget(); len(rt.cached) != 1 {
-			t.Errorf("%d are remembered", len(rt.cached))
-		}
-	})
 }
 
 // between returns what stands between two texts.

@@ -13,6 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/serve/watchcache"
 	"github.com/weirproject/weir/proxy/internal/conn"
+	"github.com/weirproject/weir/proxy/internal/mirror"
 )
 
 // ServeHTTP answers one request.
@@ -180,7 +181,7 @@ func detachURL(r *http.Request) {
 // the caller may not read, or accepts only what the proxy does not have: the upstream says so. It
 // answers 406 before it looks at the token, and it understands the token.
 func (s *Server) expired(w http.ResponseWriter, r *http.Request, rq *request.Request) bool {
-	if s.resources.refusesToken(rq, ofTerminal(r)) {
+	if s.mirror.RefusesToken(rq, ofTerminal(r)) {
 		return false
 	}
 	_, d := s.authorize(r, rq)
@@ -199,7 +200,7 @@ func (s *Server) expired(w http.ResponseWriter, r *http.Request, rq *request.Req
 // it cannot.
 func (s *Server) serveRead(a *responseWriter, r *http.Request, rq *request.Request) bool {
 	begun := time.Now()
-	read := s.resources.read(rq, ofTerminal(r))
+	read := s.mirror.Read(rq, ofTerminal(r))
 	if read == nil {
 		return false
 	}
@@ -211,24 +212,24 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rq *request.Reque
 		}
 	}
 	switch {
-	case read.isCached() && (d == decisionUnanswered || d == decisionOverloaded):
+	case read.IsCached() && (d == decisionUnanswered || d == decisionOverloaded):
 		s.refuseUnread(a, r, d.err())
 		return true
 	case d != decisionAllow && d != decisionGrace: // the upstream answers, with its own message
 		return false
-	case !read.isCached():
-		read.add()
+	case !read.IsCached():
+		read.Add()
 		return false
 	}
-	got := read.wait(r.Context())
+	got := read.Wait(r.Context())
 	switch {
-	case got == outcome{}:
+	case got == mirror.Outcome{}:
 		return false
-	case got.late:
-		a.rest = func() { s.forwardWithTimeout(a, r, got.err) }
+	case got.Late:
+		a.rest = func() { s.forwardWithTimeout(a, r, got.Err) }
 		return true
 	}
-	return s.answer(a, r, &servedRead{read, got.session, who, d}, begun, got.err)
+	return s.answer(a, r, &servedRead{read, got.Session, who, d}, begun, got.Err)
 }
 
 // answer answers a read from a session, or begins to, or, if lost is not nil, with that. It returns
@@ -257,8 +258,8 @@ func (s *Server) answer(a *responseWriter, r *http.Request, rq *servedRead, begu
 
 // servedRead is a read that is answered from a session.
 type servedRead struct {
-	*cacheRead
-	session  *session
+	*mirror.Read
+	session  *mirror.Session
 	who      user.Info
 	decision decision // that allowed it
 }
@@ -266,7 +267,7 @@ type servedRead struct {
 // serveFrom answers a read, or begins to. It writes to w, a or a writer above it.
 func (s *Server) serveFrom(a *responseWriter, w http.ResponseWriter, r *http.Request, rq *servedRead) {
 	s.served.WithLabelValues(rq.Group, rq.Resource, rq.Verb).Inc()
-	rq.session.addHeaders(w.Header())
+	rq.session.AddHeaders(w.Header())
 	r = r.WithContext(watchcache.WithPayer(r.Context(), s.seats.Unread.Payer(rq.who)))
 	if rq.Verb == "watch" {
 		s.beginWatch(a, w, r, rq)

@@ -239,7 +239,7 @@ func TestNewerUpstream(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
 	tp.ready()
-	tp.server.resources.all()[0].serving().info.unknownFields = true
+	tp.server.mirror.All()[0].Serving().Info.UnknownFields = true
 	const protobuf = "application/vnd.kubernetes.protobuf"
 	for accept, upstream := range map[string]bool{
 		"application/json": true, "": true, protobuf: false, protobuf + ",application/json": false,
@@ -315,7 +315,7 @@ func TestManyClients(t *testing.T) {
 	if passed := u.forwarded("/api/v1/pods"); len(passed) != 0 || reviews != 2 {
 		t.Errorf("%d requests upstream, %d reviews", len(passed), reviews)
 	}
-	st := &tp.server.resources.stats
+	st := &tp.server.mirror.Stats
 	if st.Lists.Load() != 1 || st.Watches.Load() != 1 {
 		t.Errorf("%d lists and %d watches upstream", st.Lists.Load(), st.Watches.Load())
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/weirproject/weir/internal/serve/workers"
 	"github.com/weirproject/weir/proxy/internal/audit"
 	"github.com/weirproject/weir/proxy/internal/conn"
+	"github.com/weirproject/weir/proxy/internal/mirror"
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
@@ -29,7 +30,7 @@ type Server struct {
 	authn        *authentication
 	authz        *authorization
 	upstream     *upstream
-	resources    *resources
+	mirror       *mirror.Mirror
 	seats        *seats.Seats
 	writing      atomic.Int64 // writes to clients of forwarded watches that are under way
 	heads        conn.Heads
@@ -92,7 +93,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidOptions, err)
 	}
-	s := &Server{opts: o, ownTransport: ownClient.Transport, heads: conn.NewHeads()}
+	s := &Server{opts: o, ownTransport: ownClient.Transport, workers: workers.New(), heads: conn.NewHeads()}
 	s.seats = seats.New(&seats.Config{
 		Reads: o.MaxRequests, Writes: o.MaxMutating, Wait: o.timeouts.seat, ReviewWait: o.timeouts.review, StartWait: o.timeouts.start,
 		Watches: o.MaxLongRunning, WatchesPerUser: o.MaxWatchesPerUser, WatchMemory: o.WatchMemory, ResponseMemory: o.ResponseMemory,
@@ -102,12 +103,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.health.client, s.health.reviews = client.Discovery().RESTClient(), client.AuthorizationV1().SubjectAccessReviews()
 	br.probe = s.health.reachedSince
-	if s.resources, err = newResources(o, cfg, discoverer{client.Discovery().RESTClient(), o.timeouts.review}); err != nil {
+	if s.mirror, err = s.newMirror(cfg, client.Discovery().RESTClient()); err != nil {
 		return nil, err
 	}
-	s.workers = s.resources.workers
-	s.resources.onWentBack = s.forwardedWatches.endAll
-	s.resources.watchExcess = s.seats.Watches.MemoryExcess
 	if s.upstream, err = newUpstream(cfg, &o); err != nil {
 		return nil, err
 	}
@@ -134,6 +132,25 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.registerMetrics()
 	return s, nil
+}
+
+// newMirror returns the resources that are cached. Nothing is cached before Start.
+func (s *Server) newMirror(upstream *rest.Config, client rest.Interface) (*mirror.Mirror, error) {
+	o := &s.opts
+	named, err := parseResources(o.Resources)
+	if err != nil {
+		return nil, err
+	}
+	trusted, err := parseResources(o.TrustCache)
+	if err != nil {
+		return nil, err
+	}
+	return mirror.New(mirror.Config{
+		Upstream: upstream, Client: client, Review: o.timeouts.review, Workers: s.workers, Log: o.Log, Resources: named, TrustCache: trusted,
+		MemoryBudget: o.MemoryBudget, ForwardConsistent: o.ForwardConsistent, MaxStaleness: o.MaxStaleness, ExpireSlowWatches: o.ExpireSlowWatches,
+		LogBytes: o.LogBytes, FlushInterval: o.FlushInterval, BookmarkInterval: o.BookmarkInterval, MinWatch: o.MinWatch, Timeouts: o.timeouts.Timeouts,
+		OnWentBack: s.forwardedWatches.endAll, WatchExcess: s.seats.Watches.MemoryExcess,
+	}), nil
 }
 
 // Start listens, starts caching resources, and returns. A second call does nothing. It returns
@@ -163,7 +180,7 @@ func (s *Server) Start() error {
 	}
 	s.clients = clients
 	s.running.Go(clients.Serve)
-	s.running.Go(func() { s.resources.run(s.closing) })
+	s.running.Go(func() { s.mirror.Run(s.closing) })
 	for _, run := range s.authn.controllers {
 		s.running.Go(func() { run(s.closing) })
 	}
@@ -206,7 +223,7 @@ func (s *Server) connected() int {
 
 // keptForWatches returns the bytes that are kept for slow clients of watches. The transport may
 // have read ahead for each to whom a write is under way.
-func (s *Server) keptForWatches() int64 { return s.resources.kept.Load() + s.writing.Load()*readAhead }
+func (s *Server) keptForWatches() int64 { return s.mirror.Kept.Load() + s.writing.Load()*readAhead }
 
 // CAData returns the PEM certificates by which clients trust the server: the CA of a certificate
 // that the proxy has made, or else what is in Options.CertFile.

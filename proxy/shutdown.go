@@ -35,7 +35,10 @@ const finishTimeout = time.Minute
 func (s *Server) Shutdown(ctx context.Context, delay time.Duration) error {
 	begun := time.Now()
 	return s.shutDown(ctx, max(delay, 0), func(ctx context.Context, eighths time.Duration) {
-		pause(ctx, time.Until(begun.Add(delay*eighths/8)))
+		select {
+		case <-time.After(time.Until(begun.Add(delay * eighths / 8))):
+		case <-ctx.Done():
+		}
 	})
 }
 
@@ -56,14 +59,14 @@ func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(c
 	begun := time.Now()
 	s.opts.Log.Info("shutting down", "delay", delay)
 
-	ending.Go(func() { s.resources.catchUp(ctx) })
+	ending.Go(func() { s.mirror.CatchUp(ctx) })
 	until(ctx, 2)
 	s.shutdownPhase.Store(int32(phaseGoingAway))
 	until(ctx, 4)
 	end(clients.Retire)
 	until(ctx, 5)
 	left := time.Until(begun.Add(delay))
-	s.resources.drain(left)
+	s.mirror.Drain(left)
 	s.forwardedWatches.drain(left)
 	until(ctx, 8)
 	end(clients.Shutdown)

@@ -78,7 +78,7 @@ func TestShutdown(t *testing.T) {
 	}
 	here, plain := open("/api/v1/pods?watch=true&resourceVersion=0"+marked), open("/api/v1/pods?watch=true&resourceVersion=0")
 	passed := open("/api/v1/nodes?watch=true&resourceVersion=0" + marked)
-	if n := tp.server.resources.find(podsResource).watchers.Load(); n != 2 {
+	if n := tp.server.mirror.Find(podsResource).Watching(); n != 2 {
 		t.Fatalf("%d watches are served from here", n)
 	}
 	old := tp.dial("http/1.1")
@@ -139,12 +139,12 @@ func TestShutdownOfLater(t *testing.T) {
 		defer tp.server.forwardedWatches.mu.Unlock()
 		return !tp.server.forwardedWatches.until.IsZero()
 	})
-	res := tp.server.resources.find(podsResource)
-	if res.serving() != nil {
+	res := tp.server.mirror.Find(podsResource)
+	if res.Serving() != nil {
 		t.Fatal("it is cached already")
 	}
 	u.block("")
-	tp.until("it is cached", func() bool { return res.serving() != nil })
+	tp.until("it is cached", func() bool { return res.Serving() != nil })
 	u.forwarded("")
 	resp := tp.open(tp.client, http.MethodGet, "/api/v1/pods?watch=true&resourceVersion=0&allowWatchBookmarks=true", "Authorization", "Bearer token-jane")
 	if passed := u.forwarded("/api/v1/pods"); len(passed) > 0 {
@@ -314,7 +314,7 @@ func TestGoawayFirst(t *testing.T) {
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
 	tp.ready()
 	framer := tp.dial("h2").request("/api/v1/pods?watch=true&resourceVersion=0")
-	tp.until("it watches", func() bool { return tp.server.resources.find(podsResource).watchers.Load() == 1 })
+	tp.until("it watches", func() bool { return tp.server.mirror.Find(podsResource).Watching() == 1 })
 	goOn, ended := tp.shutDownInSteps()
 	goOn(2)
 	goOn(4)

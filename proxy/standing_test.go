@@ -48,7 +48,7 @@ func TestStandingIsLogged(t *testing.T) {
 	for round := 1; round <= 2; round++ {
 		u.setDown(true)
 		tp.until("both are behind", func() bool { return len(log.lines(behind)) == 2*round })
-		tp.until("several attempts have failed", func() bool { return tp.resource("pods").state().session.Reflector().Status().Attempts >= 3 })
+		tp.until("several attempts have failed", func() bool { return tp.resource("pods").State().Session.Reflector().Status().Attempts >= 3 })
 		u.setDown(false)
 		tp.until("both are current", func() bool { return len(log.lines(again)) == 2*round })
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/serve/watchcache"
 	"github.com/weirproject/weir/internal/testing/testenv"
+	"github.com/weirproject/weir/proxy/internal/mirror"
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
@@ -30,12 +31,12 @@ const deadline = 2 * time.Minute
 
 // provable has enough pods for reads of the current state to be proven. A bookmark comes after a
 // second, as to a short WATCH, also where patience lets that WATCH last.
-var provable = apiserver.Options{Pods: 2 * minProofObjects, BookmarkInterval: time.Second}
+var provable = apiserver.Options{Pods: 2 * mirror.MinProofObjects, BookmarkInterval: time.Second}
 
 // patient lets a proof take as long as a test may.
 func patient() timeouts {
 	p := defaultTimeouts
-	p.proof = deadline
+	p.Proof = deadline
 	return p
 }
 
@@ -43,7 +44,7 @@ func patient() timeouts {
 // a slow machine. Requests do not wait for the end of that time.
 func leisurely() timeouts {
 	p := defaultTimeouts
-	p.restart, p.reread = 3*maxRestartDelay, time.Millisecond
+	p.Restart, p.Reread = 15*time.Second, time.Millisecond
 	return p
 }
 
@@ -256,16 +257,13 @@ func inUse(p *seats.Pool) (n int) {
 	return n
 }
 
-// refuseAs ends the session of a resource for a reason that its feed finds.
-func (res *resource) refuseAs(why error) { res.take(input{typ: inRefused, err: why}) }
-
 // watching waits until resources are cached, and watched too: only then can the proxy prove how
 // current they are. They are served some moments earlier.
-func (tp *testProxy) watching(of ...*resource) {
+func (tp *testProxy) watching(of ...*mirror.Resource) {
 	tp.t.Helper()
 	for _, res := range of {
-		tp.until(res.gvr.Resource+" are watched", func() bool {
-			sess := res.serving()
+		tp.until(res.GVR.Resource+" are watched", func() bool {
+			sess := res.Serving()
 			if sess == nil {
 				return false
 			}

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -35,8 +34,8 @@ func (tp *testProxy) cached(gvr schema.GroupVersionResource) {
 	tp.t.Helper()
 	tp.until(gvr.String()+" is cached", func() bool {
 		tp.get("jane", "/apis/"+gvr.GroupVersion().String()+"/"+gvr.Resource+"?resourceVersion=0")
-		res := tp.server.resources.find(gvr)
-		return res != nil && res.serving() != nil
+		res := tp.server.mirror.Find(gvr)
+		return res != nil && res.Serving() != nil
 	})
 }
 
@@ -109,23 +108,5 @@ func TestMetricsOfVersions(t *testing.T) {
 	}
 	if len(before) < 10 {
 		t.Errorf("too few: %v", before)
-	}
-}
-
-// TestByPreference: of several versions that comes first which is configured, then the oldest.
-func TestByPreference(t *testing.T) {
-	now := time.Now()
-	rs := &resources{byGVR: map[schema.GroupVersionResource]*resource{}}
-	for version, configured := range map[string]bool{"v1": false, "v2": false, "v3": true} {
-		gvr := widgetsV1.GroupResource().WithVersion(version)
-		rs.byGVR[gvr] = &resource{gvr: gvr, settings: settings{onDemand: !configured}, created: now}
-	}
-	rs.byGVR[widgetsV2].created = now.Add(-time.Hour)
-	var order []string
-	for _, res := range rs.byPreference() {
-		order = append(order, res.gvr.Version)
-	}
-	if want := []string{"v3", "v2", "v1"}; !slices.Equal(order, want) {
-		t.Errorf("got %q", order)
 	}
 }

@@ -18,7 +18,7 @@ const lastWriteTimeout = time.Second
 // beginWatch begins to serve a WATCH. It leaves in a.rest what goes on until the WATCH ends or its
 // caller loses the permission.
 func (s *Server) beginWatch(a *responseWriter, w http.ResponseWriter, r *http.Request, rq *servedRead) {
-	a.onEnd(rq.watch())
+	a.onEnd(rq.Watch())
 	a.onEnd(s.servedWatches.add(r, rq.Request, rq.who).leave)
 	ctx, cancel := context.WithCancel(r.Context())
 	a.onEnd(cancel)

@@ -14,6 +14,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/serve/feed"
+	"github.com/weirproject/weir/proxy/internal/mirror"
 )
 
 // TestRevoked: a watch ends when its caller may no longer have it: the permission is gone, or the
@@ -233,8 +234,8 @@ func TestRelist(t *testing.T) {
 	for _, want := range news[1:] {
 		tp.next(lines, want)
 	}
-	on := tp.server.resources.all()[0]
-	if n := on.state().sessions; n != 1 {
+	on := tp.server.mirror.All()[0]
+	if n := on.State().Sessions; n != 1 {
 		t.Errorf("%d stores", n)
 	}
 	// From what the first of these events carried, all come again.
@@ -287,8 +288,8 @@ func TestStartOver(t *testing.T) {
 	tp.ready()
 	lines := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.next(lines, "ADDED")
-	res := tp.server.resources.all()[0]
-	res.refuseAs(feed.ErrWentBack)
+	res := tp.server.mirror.All()[0]
+	res.Refuse(feed.ErrWentBack)
 	var last string
 	for line := range lines {
 		last = line
@@ -299,13 +300,13 @@ func TestStartOver(t *testing.T) {
 	if code, _ := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusTooManyRequests {
 		t.Errorf("a list while it is reread: %d", code)
 	}
-	tp.until("cached again", func() bool { return res.serving() != nil && res.state().sessions == 2 })
+	tp.until("cached again", func() bool { return res.Serving() != nil && res.State().Sessions == 2 })
 
 	// What is not reached again is gone, and what was never there may come.
-	now := resourceversion.Number(res.serving().Store().ResourceVersion())
-	res.resources.restoreTracker.observe(now + 1000)
-	res.resources.restoreTracker.wentBack()
-	res.resources.restoreTracker.sessionBegan(res.gvr)
+	now := resourceversion.Number(res.Serving().Store().ResourceVersion())
+	tp.server.mirror.Restores.Observe(now + 1000)
+	tp.server.mirror.Restores.WentBack()
+	tp.server.mirror.Restores.SessionBegan(res.GVR)
 	for after, want := range map[uint64]int{0: http.StatusOK, 500: http.StatusGone, 1000: http.StatusGone, 1001: http.StatusOK} {
 		if code, body := tp.get("jane", fmt.Sprintf("/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=%d", now+after)); code != want {
 			t.Errorf("from %d after: %d %s", after, code, body)
@@ -314,8 +315,8 @@ func TestStartOver(t *testing.T) {
 	if code, body := tp.get("jane", fmt.Sprintf("/api/v1/pods?resourceVersionMatch=Exact&resourceVersion=%d", now+500)); code != http.StatusGone {
 		t.Errorf("%d %s", code, body)
 	}
-	res.refuseAs(feed.ErrRelistTooLarge)
-	tp.until("cached a third time", func() bool { return res.serving() != nil && res.state().sessions == 3 })
+	res.Refuse(feed.ErrRelistTooLarge)
+	tp.until("cached a third time", func() bool { return res.Serving() != nil && res.State().Sessions == 3 })
 	// The metric counts only sessions that ended before the resource could be read.
 	const failed = `apiserver_watch_cache_initialization_errors_total{group="",resource="pods"} `
 	if _, body := tp.get("jane", "/metrics"); !strings.Contains(body, failed+"0\n") {
@@ -330,11 +331,11 @@ func TestAllStartOver(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 	tp.ready()
-	all := tp.server.resources.all()
+	all := tp.server.mirror.All()
 	finder, other := all[0], all[1]
-	path := fmt.Sprintf("/api/v1/%s?watch=true&resourceVersion=0&allowWatchBookmarks=true", other.gvr.Resource)
+	path := fmt.Sprintf("/api/v1/%s?watch=true&resourceVersion=0&allowWatchBookmarks=true", other.GVR.Resource)
 	lines := tp.watch("jane", path)
-	finder.refuseAs(feed.ErrWentBack)
+	finder.Refuse(feed.ErrWentBack)
 	var last string
 	for line := range lines {
 		last = line
@@ -342,11 +343,11 @@ func TestAllStartOver(t *testing.T) {
 	if !strings.Contains(last, `"ERROR"`) || !strings.Contains(last, `"code":410`) {
 		t.Errorf("the watch of the other one ends with %s", last)
 	}
-	restarted := func(res *resource, starts uint64) bool {
-		return res.serving() != nil && res.state().sessions == starts
+	restarted := func(res *mirror.Resource, starts uint64) bool {
+		return res.Serving() != nil && res.State().Sessions == starts
 	}
 	tp.until("both are cached again", func() bool { return restarted(finder, 2) && restarted(other, 2) })
-	finder.refuseAs(feed.ErrRelistTooLarge)
+	finder.Refuse(feed.ErrRelistTooLarge)
 	tp.until("one is cached again", func() bool { return restarted(finder, 3) })
 	if !restarted(other, 2) {
 		t.Error("the other one was given up as well")

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/proxy/internal/mirror"
 )
 
 // TestWatchMemory: a client that takes nothing while pods keep changing is let go once watches take
@@ -28,7 +29,7 @@ func TestWatchMemory(t *testing.T) {
 	tp.next(lines, "ADDED")
 	tp.dial("h2").request(watch) // the state is more than it has room for
 	res := tp.resource("pods")
-	tp.until("both watch", func() bool { return res.watchers.Load() == 2 })
+	tp.until("both watch", func() bool { return res.Watching() == 2 })
 	l := tp.server.seats.Watches
 	l.Memory.NewCharge(0, "").Add(l.Memory.Limit() - l.Memory.Used() - 10_000)
 	ctx, cancel := context.WithCancel(tp.ctx)
@@ -49,7 +50,7 @@ func TestWatchMemory(t *testing.T) {
 		for range lines { // it takes everything
 		}
 	}()
-	tp.until("it is let go", func() bool { return tp.server.resources.shed() > 0 && res.watchers.Load() == 1 })
+	tp.until("it is let go", func() bool { return tp.server.mirror.Shed() > 0 && res.Watching() == 1 })
 }
 
 // takeSlowly takes what a watch sends by HTTP/2, 8 KiB each 25 ms, until the test ends.
@@ -115,8 +116,8 @@ func (tp *testProxy) keepChanging() {
 	})
 }
 
-// kept returns what is kept for the watches of a resource, in bytes.
-func (res *resource) kept() int64 { return res.state().session.Cache().BacklogBytes() }
+// keptFor returns what is kept for the watches of a resource, in bytes.
+func keptFor(res *mirror.Resource) int64 { return res.State().Session.Cache().BacklogBytes() }
 
 // overMemory reports whether watches use more memory than they may, after a charge of all that they
 // may if fill is set.
@@ -137,11 +138,11 @@ func TestStuckBehindSlow(t *testing.T) {
 	tp.takeSlowly("/api/v1/pods?watch=true&resourceVersion=0")
 	tp.dial("h2").request("/api/v1/configmaps?watch=true&resourceVersion=0")
 	pods, maps := tp.resource("pods"), tp.resource("configmaps")
-	tp.until("both watch", func() bool { return pods.watchers.Load() == 1 && maps.watchers.Load() == 1 })
+	tp.until("both watch", func() bool { return pods.Watching() == 1 && maps.Watching() == 1 })
 	tp.keepChanging()
-	tp.until("both are slow, and more is kept for pods", func() bool { return maps.kept() > 20_000 && pods.kept() > maps.kept() })
-	tp.until("who takes nothing is let go", func() bool { return tp.overMemory(true) && maps.watchers.Load() == 0 })
-	if tp.server.resources.shed() == 0 {
+	tp.until("both are slow, and more is kept for pods", func() bool { return keptFor(maps) > 20_000 && keptFor(pods) > keptFor(maps) })
+	tp.until("who takes nothing is let go", func() bool { return tp.overMemory(true) && maps.Watching() == 0 })
+	if tp.server.mirror.Shed() == 0 {
 		t.Error("it is not counted")
 	}
 }
@@ -154,12 +155,12 @@ func TestSlowIsShed(t *testing.T) {
 	tp.ready()
 	tp.takeSlowly("/api/v1/pods?watch=true&resourceVersion=0")
 	pods := tp.resource("pods")
-	tp.until("it watches", func() bool { return pods.watchers.Load() == 1 })
+	tp.until("it watches", func() bool { return pods.Watching() == 1 })
 	tp.keepChanging()
-	tp.until("it is slow", func() bool { return pods.kept() > 20_000 })
+	tp.until("it is slow", func() bool { return keptFor(pods) > 20_000 })
 	tp.overMemory(true)
 	tp.until("there is room", func() bool { return !tp.overMemory(false) })
-	if pods.watchers.Load() != 0 || tp.server.resources.shed() != 1 {
-		t.Errorf("%d were let go, %d are left", tp.server.resources.shed(), pods.watchers.Load())
+	if pods.Watching() != 0 || tp.server.mirror.Shed() != 1 {
+		t.Errorf("%d were let go, %d are left", tp.server.mirror.Shed(), pods.Watching())
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"testing"
 	"time"
 
@@ -40,7 +39,7 @@ func TestWatchStarts(t *testing.T) {
 		try("jane", how, http.StatusTooManyRequests)
 		try("john", how, http.StatusOK)
 	}
-	try("jane", "&resourceVersion="+tp.resource("pods").serving().Store().ResourceVersion(), http.StatusOK)
+	try("jane", "&resourceVersion="+tp.resource("pods").Serving().Store().ResourceVersion(), http.StatusOK)
 	for i := range all - all/2 {
 		in.Acquire(tp.ctx, seats.Flow{Level: seats.Everyone, Caller: fmt.Sprint("user jack ", i/2)})
 	}
@@ -104,30 +103,5 @@ func TestWatchStartsEnd(t *testing.T) {
 				t.Errorf("%d seats are left", n)
 			}
 		})
-	}
-}
-
-// TestSendsState: a WATCH that starts with the state has a seat whatever its limit, which it
-// ignores. A LIST of a small page has none.
-func TestSendsState(t *testing.T) {
-	for query, want := range map[string]struct{ state, small bool }{
-		"":                                  {state: true},
-		"limit=1":                           {small: true},
-		"limit=500":                         {state: true},
-		"resourceVersion=5&limit=500":       {},
-		"watch=1":                           {state: true},
-		"watch=1&limit=1":                   {state: true},
-		"watch=1&limit=1&resourceVersion=0": {state: true},
-		"watch=1&limit=1&resourceVersion=5": {},
-		"watch=1&limit=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=5": {state: true},
-	} {
-		rq := strict(&url.URL{Path: "/api/v1/pods", RawQuery: query})
-		if rq == nil {
-			t.Errorf("%s is not strict", query)
-			continue
-		}
-		if state, small := sendsState(rq), smallPage(rq); state != want.state || small != want.small {
-			t.Errorf("%s: sends the state: %v, small: %v, want %+v", query, state, small, want)
-		}
 	}
 }

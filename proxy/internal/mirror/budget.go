@@ -1,4 +1,4 @@
-package proxy
+package mirror
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 )
 
 // memoryBudget bounds the memory of the resources cached on demand: Options.MemoryBudget. It is
-// checked before evictAfterBytes more bytes are stored, so the excess is no more than that. An
+// checked before EvictAfterBytes more bytes are stored, so the excess is no more than that. An
 // evicted resource stores nothing more and tells of no later version, and its memory is free within
 // a second, once its watches have ended. It is safe for concurrent use.
 type memoryBudget struct {
@@ -19,27 +19,27 @@ type memoryBudget struct {
 }
 
 const (
-	// evictAfterBytes is how many received bytes trigger a check; budgetInterval is the time
+	// EvictAfterBytes is how many received bytes trigger a check; budgetInterval is the time
 	// between checks.
-	evictAfterBytes = 1 << 20
+	EvictAfterBytes = 1 << 20
 	budgetInterval  = 500 * time.Millisecond
-	// idleTTL is how long a resource on demand is cached without a read.
-	idleTTL = 30 * time.Minute
+	// IdleTTL is how long a resource on demand is cached without a read.
+	IdleTTL = 30 * time.Minute
 )
 
 var errOverBudget = errors.New("it does not fit into the memory budget")
 
 // reserve counts n bytes that are about to be stored for a resource on demand. After
-// evictAfterBytes of them it evicts what exceeds the budget. If it returns an error, the bytes must
+// EvictAfterBytes of them it evicts what exceeds the budget. If it returns an error, the bytes must
 // not be stored.
-func (res *resource) reserve(n int) error {
+func (res *Resource) reserve(n int) error {
 	if !res.onDemand {
 		return nil
 	}
-	if res.resources.budget.count(n) {
-		res.resources.evict(time.Now())
+	if res.mirror.Budget.count(n) {
+		res.mirror.Evict(time.Now())
 	}
-	if res.state().stopping {
+	if res.State().stopping {
 		return errOverBudget
 	}
 	return nil
@@ -50,7 +50,7 @@ func (b *memoryBudget) count(n int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.uncounted += int64(n)
-	return b.uncounted >= evictAfterBytes
+	return b.uncounted >= EvictAfterBytes
 }
 
 // hasRoom reports whether another resource may be cached on demand.
@@ -60,29 +60,36 @@ func (b *memoryBudget) hasRoom() bool {
 	return b.limit > 0 && b.used <= b.limit
 }
 
-// usage returns the bound, the bytes at the last check, and how many resources were evicted.
-func (b *memoryBudget) usage() (limit, used int64, evicted uint64) {
+// SetLimit changes the bound. The next check heeds it.
+func (b *memoryBudget) SetLimit(n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.limit = n
+}
+
+// Usage returns the bound, the bytes at the last check, and how many resources were evicted.
+func (b *memoryBudget) Usage() (limit, used int64, evicted uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.limit, b.used, b.evicted
 }
 
-// evict stops caching resources on demand: idle ones, and as many as it takes to be within the
+// Evict stops caching resources on demand: idle ones, and as many as it takes to be within the
 // budget.
-func (rs *resources) evict(now time.Time) {
-	b := &rs.budget
+func (m *Mirror) Evict(now time.Time) {
+	b := &m.Budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.uncounted = 0
 	var total, going int64
 	var kept []evictionCandidate
-	for _, res := range rs.all() {
-		st := res.state()
-		switch c := (evictionCandidate{resource: res, bytes: st.bytes(), serves: st.serving() != nil, now: now}); {
+	for _, res := range m.All() {
+		st := res.State()
+		switch c := (evictionCandidate{Resource: res, bytes: st.Bytes(), serves: st.serving() != nil, now: now}); {
 		case !res.onDemand:
 		case st.stopping:
 			going += c.bytes
-		case c.idle() > idleTTL:
+		case c.idle() > IdleTTL:
 			going += c.bytes
 			res.take(input{typ: inStop})
 		default:
@@ -99,8 +106,8 @@ func (rs *resources) evict(now time.Time) {
 		}
 		worst := kept[at]
 		kept = append(kept[:at], kept[at+1:]...)
-		rs.log.Warn("a resource is evicted, to stay within the memory budget", "resource", worst.name(), "bytes", worst.bytes, "all", total)
-		rs.reject(worst.gvr, errOverBudget)
+		m.cfg.Log.Warn("a resource is evicted, to stay within the memory budget", "resource", worst.name(), "bytes", worst.bytes, "all", total)
+		m.reject(worst.GVR, errOverBudget)
 		worst.take(input{typ: inStop})
 		total, going = total-worst.bytes, going+worst.bytes
 	}
@@ -109,7 +116,7 @@ func (rs *resources) evict(now time.Time) {
 
 // evictionCandidate is the use of a resource at one moment.
 type evictionCandidate struct {
-	*resource
+	*Resource
 	bytes  int64
 	serves bool // it can answer reads
 	now    time.Time
@@ -130,7 +137,7 @@ func (c *evictionCandidate) rank(limit int64) int {
 	switch {
 	case c.bytes > limit:
 		return 0
-	case c.idle() > rejectedTTL:
+	case c.idle() > RejectedTTL:
 		return 1
 	case !c.serves:
 		return 2
@@ -153,10 +160,10 @@ func (c *evictionCandidate) evictBefore(other *evictionCandidate, limit int64) b
 	return c.bytes > other.bytes
 }
 
-// bytes returns the memory of the resource.
-func (s *state) bytes() int64 {
-	if s.session == nil {
+// Bytes returns the memory of the resource.
+func (s *State) Bytes() int64 {
+	if s.Session == nil {
 		return 0
 	}
-	return s.session.Bytes()
+	return s.Session.Bytes()
 }

@@ -1,4 +1,4 @@
-package proxy
+package mirror
 
 import (
 	"maps"
@@ -11,13 +11,13 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
-// restoreTracker tracks whether the upstream went back in time: it was restored from a backup. Its
+// RestoreTracker tracks whether the upstream went back in time: it was restored from a backup. Its
 // resourceVersions come again then, with other content, and a client that was away meanwhile cannot
 // tell. The resources share it, because one of them may have no session when another finds it out.
 // Where some have an etcd of their own, as Events often do, newestBefore is the highest of all:
 // more clients than need be are answered that they must list. The zero value is an upstream that
 // never went back. It is safe for concurrent use.
-type restoreTracker struct {
+type RestoreTracker struct {
 	mu     sync.Mutex
 	newest uint64 // resourceVersion that a session which has ended had come to
 	// newestBefore is the newest resourceVersion from before the upstream went back. 0: it never has.
@@ -41,8 +41,8 @@ type cachedResource struct {
 // the upstream may never answer the proxy's list although it answers theirs.
 const rereadTime = 30 * time.Second
 
-// observe notes that a session has come to a resourceVersion.
-func (rt *restoreTracker) observe(resourceVersion uint64) {
+// Observe notes that a session has come to a resourceVersion.
+func (rt *RestoreTracker) Observe(resourceVersion uint64) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	rt.newest = max(rt.newest, resourceVersion)
@@ -51,15 +51,15 @@ func (rt *restoreTracker) observe(resourceVersion uint64) {
 // revealsRestore reports whether a resource that has been read in the state of a resourceVersion
 // shows that the upstream went back, which had not been found yet: the session before had come
 // further.
-func (rt *restoreTracker) revealsRestore(gvr schema.GroupVersionResource, resourceVersion uint64) bool {
+func (rt *RestoreTracker) revealsRestore(gvr schema.GroupVersionResource, resourceVersion uint64) bool {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	_, unread := rt.unread[gvr]
 	return !unread && resourceVersion < rt.cached[gvr].newest
 }
 
-// sessionBegan notes that a resource has been read, and is cached from now on.
-func (rt *restoreTracker) sessionBegan(gvr schema.GroupVersionResource) {
+// SessionBegan notes that a resource has been read, and is cached from now on.
+func (rt *RestoreTracker) SessionBegan(gvr schema.GroupVersionResource) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	if rt.cached == nil {
@@ -69,9 +69,9 @@ func (rt *restoreTracker) sessionBegan(gvr schema.GroupVersionResource) {
 	delete(rt.unread, gvr)
 }
 
-// sessionEnded notes that a session has ended, which had come to a resourceVersion. wentBack says
+// SessionEnded notes that a session has ended, which had come to a resourceVersion. WentBack says
 // that it ended because the upstream went back; it may have become ready after that was found.
-func (rt *restoreTracker) sessionEnded(gvr schema.GroupVersionResource, resourceVersion uint64, wentBack bool) {
+func (rt *RestoreTracker) SessionEnded(gvr schema.GroupVersionResource, resourceVersion uint64, wentBack bool) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	rt.newest = max(rt.newest, resourceVersion)
@@ -90,21 +90,21 @@ func (rt *restoreTracker) sessionEnded(gvr schema.GroupVersionResource, resource
 }
 
 // replaced notes that another server serves a resource. Its resourceVersions are others.
-func (rt *restoreTracker) replaced(gvr schema.GroupVersionResource) {
+func (rt *RestoreTracker) replaced(gvr schema.GroupVersionResource) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	delete(rt.cached, gvr)
 }
 
 // forget forgets what was cached too long ago. The caller holds the lock.
-func (rt *restoreTracker) forget() {
+func (rt *RestoreTracker) forget() {
 	maps.DeleteFunc(rt.cached, func(_ schema.GroupVersionResource, h cachedResource) bool {
 		return !h.until.IsZero() && time.Since(h.until) > rereadTime
 	})
 }
 
-// wentBack notes that the upstream went back in time.
-func (rt *restoreTracker) wentBack() {
+// WentBack notes that the upstream went back in time.
+func (rt *RestoreTracker) WentBack() {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	rt.forget()
@@ -115,7 +115,7 @@ func (rt *restoreTracker) wentBack() {
 }
 
 // before reports whether a state may be one from before the upstream went back.
-func (rt *restoreTracker) before(resourceVersion uint64) bool {
+func (rt *RestoreTracker) before(resourceVersion uint64) bool {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	return resourceVersion > 0 && resourceVersion <= rt.newestBefore
@@ -123,7 +123,7 @@ func (rt *restoreTracker) before(resourceVersion uint64) bool {
 
 // isUnread reports whether the upstream went back a short while ago, and a resource that was cached
 // before has not been read since.
-func (rt *restoreTracker) isUnread(gvr schema.GroupVersionResource) bool {
+func (rt *RestoreTracker) isUnread(gvr schema.GroupVersionResource) bool {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	_, unread := rt.unread[gvr]
@@ -134,8 +134,16 @@ func wentBackSince(resourceVersion uint64) *apierrors.StatusError {
 	return apierrors.NewResourceExpired("The server has gone back to an earlier state since resourceVersion " + resourceversion.Format(resourceVersion) + ".")
 }
 
+// LostFrom returns why a watch of a resource must not resume from a resourceVersion, or nil.
+func (m *Mirror) LostFrom(gvr schema.GroupVersionResource, from uint64) error {
+	if m.lost(gvr, from) {
+		return wentBackSince(from)
+	}
+	return nil
+}
+
 // lost reports whether a watch of a resource must not resume from a resourceVersion: the upstream
 // has since gone back, within rereadTime, and the resource has not been reread.
-func (rs *resources) lost(gvr schema.GroupVersionResource, from uint64) bool {
-	return rs.restoreTracker.before(from) && rs.restoreTracker.isUnread(gvr)
+func (m *Mirror) lost(gvr schema.GroupVersionResource, from uint64) bool {
+	return m.Restores.before(from) && m.Restores.isUnread(gvr)
 }

@@ -1,4 +1,4 @@
-package proxy
+package mirror
 
 import (
 	"cmp"
@@ -13,62 +13,62 @@ import (
 	"github.com/weirproject/weir/internal/serve/feed"
 )
 
-// resource is one resource that the proxy caches, or is about to cache. It drives step: one
+// Resource is one resource that the proxy caches, or is about to cache. It drives step: one
 // goroutine runs its sessions, and one more monitors the current session. Both end with the context
 // of run. It is safe for concurrent use.
-type resource struct {
+type Resource struct {
 	settings
-	resources   *resources
-	gvr         schema.GroupVersionResource
+	mirror      *Mirror
+	GVR         schema.GroupVersionResource
 	stop        context.CancelFunc // ends run
 	created     time.Time          // when it was first asked for
 	wake        chan struct{}      // of capacity one; wakes the monitor
-	feedStats   feed.Stats         // of all sessions
+	FeedStats   feed.Stats         // of all sessions
 	definitions definitionHistory  // of its sessions, which use it one after the other
 	rereaders   rereadQueue        // requests that wait while it is reread
 	// preferred is the version that the upstream prefers. Only the goroutine of run uses it.
 	preferred schema.GroupVersionResource
 
 	mu        sync.Mutex            // of steps. A caller that has it takes no other lock
-	published atomic.Pointer[state] // the last state; never nil
+	published atomic.Pointer[State] // the last state; never nil
 
 	lastRead atomic.Int64 // Unix nanoseconds
 	watchers atomic.Int64
 }
 
-func newResource(rs *resources, gvr schema.GroupVersionResource, of settings) *resource {
-	of.restart = rs.opts.timeouts.restart
-	res := &resource{
-		settings: of, resources: rs, gvr: gvr, stop: func() {}, created: time.Now(), wake: make(chan struct{}, 1), preferred: gvr,
+func newResource(m *Mirror, gvr schema.GroupVersionResource, of settings) *Resource {
+	of.restart = m.cfg.Timeouts.Restart
+	res := &Resource{
+		settings: of, mirror: m, GVR: gvr, stop: func() {}, created: time.Now(), wake: make(chan struct{}, 1), preferred: gvr,
 	}
 	res.published.Store(newState(of))
 	return res
 }
 
-func (res *resource) name() string { return res.gvr.GroupResource().String() }
+func (res *Resource) name() string { return res.GVR.GroupResource().String() }
 
-// state returns the last state, which must not be changed.
-func (res *resource) state() *state { return res.published.Load() }
+// State returns the last state, which must not be changed.
+func (res *Resource) State() *State { return res.published.Load() }
 
-// serving returns the session that can answer reads, or nil.
-func (res *resource) serving() *session { return res.state().serving() }
+// Serving returns the session that can answer reads, or nil.
+func (res *Resource) Serving() *Session { return res.State().serving() }
 
 // read returns the last state, and records that a client reads the resource.
-func (res *resource) read() *state {
+func (res *Resource) read() *State {
 	res.lastRead.Store(time.Now().UnixNano())
-	return res.state()
+	return res.State()
 }
 
 // take makes the step for what has happened, and performs its actions. It returns the one that
 // blocks, which is left to the goroutine of run, or nil.
-func (res *resource) take(in input) (next action) {
+func (res *Resource) take(in input) (next action) {
 	in.at = time.Now()
 	res.mu.Lock()
-	before := res.state()
+	before := res.State()
 	after, actions := step(*before, in)
 	res.published.Store(&after)
 	res.mu.Unlock()
-	s := cmp.Or(after.session, before.session)
+	s := cmp.Or(after.Session, before.Session)
 	for _, a := range actions {
 		if !res.perform(a, s) {
 			next = a
@@ -78,12 +78,12 @@ func (res *resource) take(in input) (next action) {
 }
 
 // perform performs an action about a session, or reports false if the action blocks.
-func (res *resource) perform(a action, s *session) bool {
+func (res *Resource) perform(a action, s *Session) bool {
 	switch a := a.(type) {
 	case end:
-		s.end(a.cause)
+		s.End(a.cause)
 	case endOthers:
-		res.resources.endOthers(res)
+		res.mirror.endOthers(res)
 	case closeSession:
 		if a.expires {
 			s.Cache().Expire()
@@ -108,18 +108,18 @@ func (res *resource) perform(a action, s *session) bool {
 	return true
 }
 
-func (res *resource) log(a note) {
+func (res *Resource) log(a note) {
 	switch {
 	case a.err != nil:
-		res.resources.log.Warn(a.text, "resource", res.name(), "error", a.err.Error())
+		res.mirror.cfg.Log.Warn(a.text, "resource", res.name(), "error", a.err.Error())
 	default:
-		res.resources.log.Info(a.text, "resource", res.name(), "behind", a.behind.Round(time.Millisecond).String())
+		res.mirror.cfg.Log.Info(a.text, "resource", res.name(), "behind", a.behind.Round(time.Millisecond).String())
 	}
 }
 
 // run drives the resource until ctx ends. It returns an error once a resource on demand cannot be
 // cached, and errOtherVersion for one that is to be cached in another version.
-func (res *resource) run(ctx context.Context) error {
+func (res *Resource) run(ctx context.Context) error {
 	next := res.take(input{typ: inBegin})
 	for {
 		if f, ok := next.(finish); ok {
@@ -134,21 +134,21 @@ func (res *resource) run(ctx context.Context) error {
 }
 
 // block performs an action that blocks, until ctx ends, and returns what came of it.
-func (res *resource) block(ctx context.Context, a action) input {
+func (res *Resource) block(ctx context.Context, a action) input {
 	switch a := a.(type) {
 	case ask:
-		any := res.gvr
+		any := res.GVR
 		if res.anyVersion {
 			any.Version = ""
 		}
-		preferred, err := res.resources.discoverer.preferredVersion(ctx, any)
+		preferred, err := res.mirror.discoverer.preferredVersion(ctx, any)
 		res.preferred = preferred
-		return input{typ: inPreferred, err: err, other: err == nil && preferred != res.gvr}
+		return input{typ: inPreferred, err: err, other: err == nil && preferred != res.GVR}
 	case describe:
 		s, err := res.newSession(ctx)
 		return input{typ: inDescribed, session: s, err: err}
 	case run:
-		return res.runSession(res.state().session)
+		return res.runSession(res.State().Session)
 	case sleep:
 		pause(ctx, a.d)
 	}
@@ -156,29 +156,29 @@ func (res *resource) block(ctx context.Context, a action) input {
 }
 
 // runSession runs a session until it has ended.
-func (res *resource) runSession(s *session) input {
+func (res *Resource) runSession(s *Session) input {
 	var monitoring sync.WaitGroup
 	monitoring.Go(func() { res.monitor(s) })
-	s.end(s.Run(s.ctx))
+	s.End(s.Run(s.ctx))
 	monitoring.Wait()
 	cause := context.Cause(s.ctx)
 	// The tracker learns of the end before the session is withdrawn, or watches from before a restore
 	// would be forwarded in between.
-	restores := &res.resources.restoreTracker
-	restores.sessionEnded(res.gvr, s.Version(), errors.Is(cause, feed.ErrWentBack))
+	restores := &res.mirror.Restores
+	restores.SessionEnded(res.GVR, s.Version(), errors.Is(cause, feed.ErrWentBack))
 	if errors.Is(cause, errAggregated) {
-		restores.replaced(res.gvr)
+		restores.replaced(res.GVR)
 	}
 	return input{typ: inEnded, err: cause, objects: s.Store().Len()}
 }
 
 // listed notes that the first list of a session is complete.
-func (res *resource) listed(s *session) {
-	res.resources.initSeconds.WithLabelValues(res.gvr.Group, res.gvr.Resource).Observe(time.Since(s.begun).Seconds())
+func (res *Resource) listed(s *Session) {
+	res.mirror.initSeconds.WithLabelValues(res.GVR.Group, res.GVR.Resource).Observe(time.Since(s.begun).Seconds())
 	// A session may have ended for another reason before it could find a restore, such as another
 	// version of kube-apiserver. The others end before this one serves.
-	if res.resources.restoreTracker.revealsRestore(res.gvr, s.Version()) {
-		res.resources.endOthers(res)
+	if res.mirror.Restores.revealsRestore(res.GVR, s.Version()) {
+		res.mirror.endOthers(res)
 	}
 	res.take(input{typ: inListed})
 }
@@ -186,12 +186,26 @@ func (res *resource) listed(s *session) {
 // noteCached does what comes after the session serves. The tracker learns of the session only then:
 // in between, no watch resumes from before a restore. The time of a drain is read only then, since
 // drain looks for sessions after it has stored the time.
-func (res *resource) noteCached(s *session) {
-	res.resources.restoreTracker.sessionBegan(res.gvr)
-	if by := res.resources.drainTime(); !by.IsZero() {
+func (res *Resource) noteCached(s *Session) {
+	res.mirror.Restores.SessionBegan(res.GVR)
+	if by := res.mirror.drainTime(); !by.IsZero() {
 		s.Cache().Drain(time.Until(by))
 	}
-	res.resources.log.Info("a resource is cached", "resource", res.name(), "objects", s.Store().Len(), "resourceVersion", s.Store().ResourceVersion())
+	res.mirror.cfg.Log.Info("a resource is cached", "resource", res.name(), "objects", s.Store().Len(), "resourceVersion", s.Store().ResourceVersion())
+}
+
+// Refuse ends the session, because its feed cannot represent the upstream.
+func (res *Resource) Refuse(why error) { res.take(input{typ: inRefused, err: why}) }
+
+// Watching returns how many clients watch the resource.
+func (res *Resource) Watching() int { return int(res.watchers.Load()) }
+
+// Waiting returns how many requests wait while the resource is reread.
+func (res *Resource) Waiting() int {
+	q := &res.rereaders
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waiting
 }
 
 // minCheckInterval is how long the monitor waits before a check that comes soon.
@@ -199,10 +213,10 @@ const minCheckInterval = 2 * time.Second
 
 // monitor checks periodically who serves the resource and how it is defined, and soon after an
 // upstream watch has ended, until the session ends.
-func (res *resource) monitor(s *session) {
-	rs := res.resources
-	defined := newDefinitionCheck(&res.definitions, s.info.definition, rs.opts.timeouts.settle, s.begun)
-	ticker := time.NewTicker(rs.opts.timeouts.origin)
+func (res *Resource) monitor(s *Session) {
+	m := res.mirror
+	defined := newDefinitionCheck(&res.definitions, s.Info.definition, m.cfg.Timeouts.Settle, s.begun)
+	ticker := time.NewTicker(m.cfg.Timeouts.Origin)
 	defer ticker.Stop()
 	for {
 		select {
@@ -213,8 +227,8 @@ func (res *resource) monitor(s *session) {
 			return
 		}
 		in := input{typ: inChecked}
-		if in.redefined = defined.redefines(rs.discoverer.definition(s.ctx, res.gvr), time.Now()); !in.redefined {
-			in.err = rs.discoverer.servedLocally(s.ctx, res.gvr.GroupVersion())
+		if in.redefined = defined.redefines(m.discoverer.definition(s.ctx, res.GVR), time.Now()); !in.redefined {
+			in.err = m.discoverer.servedLocally(s.ctx, res.GVR.GroupVersion())
 		}
 		if s.ctx.Err() != nil {
 			return

@@ -1,4 +1,4 @@
-package proxy
+package mirror
 
 import (
 	"errors"
@@ -27,8 +27,8 @@ var errOtherVersion = errors.New("the upstream prefers another version")
 
 // step returns the state that follows from s and in, and the actions to perform. It is the whole
 // logic of how a resource is cached. It has no clock, and makes no request.
-func step(s state, in input) (state, []action) {
-	m := machine{state: s, in: in}
+func step(s State, in input) (State, []action) {
+	m := machine{State: s, in: in}
 	switch in.typ {
 	case inBegin, inWoke:
 		m.begin()
@@ -45,7 +45,7 @@ func step(s state, in input) (state, []action) {
 	case inRefused:
 		m.refused()
 	case inRestored:
-		if m.session != nil {
+		if m.Session != nil {
 			m.do(end{feed.ErrWentBack})
 		}
 	case inEnded:
@@ -58,12 +58,12 @@ func step(s state, in input) (state, []action) {
 			m.do(cancel{})
 		}
 	}
-	return m.state, m.actions
+	return m.State, m.actions
 }
 
 // machine is one call of step in progress.
 type machine struct {
-	state
+	State
 	in      input
 	actions []action
 }
@@ -116,15 +116,15 @@ func (m *machine) described() {
 		m.over(m.in.err)
 		return
 	}
-	m.sessions++
-	m.session, m.phase = m.in.session, phaseLoading
+	m.Sessions++
+	m.Session, m.phase = m.in.session, phaseLoading
 	m.do(run{})
 }
 
 // listed lets the session answer reads.
 func (m *machine) listed() {
 	m.phase, m.readySessions = phaseServing, m.readySessions+1
-	m.err, m.failures, m.unserved, m.delay, m.redefined = "", 0, standingLoading, 0, time.Time{}
+	m.Err, m.failures, m.unserved, m.delay, m.redefined = "", 0, StandingLoading, 0, time.Time{}
 	m.do(cached{})
 }
 
@@ -143,10 +143,10 @@ func (m *machine) status() {
 	m.attempts, m.unknown = m.in.attempts, errors.Is(err, reflector.ErrUnknownResource)
 	m.noteBehind()
 	if err == nil {
-		m.err = ""
+		m.Err = ""
 		return
 	}
-	m.err = err.Error()
+	m.Err = err.Error()
 	if failed {
 		m.countFailure(err)
 	}
@@ -186,7 +186,7 @@ func (m *machine) checked() {
 	err := m.in.err
 	switch {
 	case m.in.redefined:
-		m.do(end{errRedefined})
+		m.do(end{ErrRedefined})
 		return
 	case err == nil:
 		m.refusals = 0
@@ -220,10 +220,10 @@ func (m *machine) ended() {
 	case !m.stopping:
 		m.failed++
 	}
-	if errors.Is(cause, errRedefined) {
+	if errors.Is(cause, ErrRedefined) {
 		m.redefined = m.in.at
 	}
-	m.session = nil
+	m.Session = nil
 	m.do(closeSession{expires: errors.Is(cause, feed.ErrWentBack) || errors.Is(cause, errAggregated)})
 	m.over(cause)
 }
@@ -237,7 +237,7 @@ func (m *machine) over(cause error) {
 	}
 	m.fail(cause)
 	m.do(note{text: "a resource is not cached", err: cause})
-	if m.anyVersion && (errors.Is(cause, errRedefined) || m.unserved == standingMissing) {
+	if m.anyVersion && (errors.Is(cause, ErrRedefined) || m.unserved == standingMissing) {
 		m.phase, m.cause = phaseAsking, cause
 		m.do(ask{})
 		return
@@ -251,7 +251,7 @@ func (m *machine) over(cause error) {
 func (m *machine) retry(cause error) {
 	m.cause = nil
 	switch {
-	case errors.Is(cause, feed.ErrWentBack), errors.Is(cause, feed.ErrRelistTooLarge), errors.Is(cause, errRedefined):
+	case errors.Is(cause, feed.ErrWentBack), errors.Is(cause, feed.ErrRelistTooLarge), errors.Is(cause, ErrRedefined):
 		m.mayFail = m.in.at.Add(rereadTime)
 	case m.onDemand && (errors.Is(cause, errAggregated) || m.in.at.After(m.mayFail)):
 		m.finish(cause)
@@ -267,14 +267,14 @@ func (m *machine) retry(cause error) {
 
 // fail notes why the resource is not cached.
 func (m *machine) fail(err error) {
-	m.err, m.unserved = err.Error(), standingAfter(err)
+	m.Err, m.unserved = err.Error(), standingAfter(err)
 	m.countFailure(err)
 }
 
 // countFailure counts an attempt to load the resource that has ended with err, if the upstream has
 // answered it and the next one may succeed.
 func (m *machine) countFailure(err error) {
-	if standingAfter(err) == standingLoading && isAnswer(err) {
+	if standingAfter(err) == StandingLoading && isAnswer(err) {
 		m.failures++
 	}
 }

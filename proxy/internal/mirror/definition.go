@@ -1,4 +1,4 @@
-package proxy
+package mirror
 
 import (
 	"context"
@@ -10,10 +10,10 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// errRedefined ends a session whose objects would now be written differently: the schema, defaults,
+// ErrRedefined ends a session whose objects would now be written differently: the schema, defaults,
 // conversion or served versions have changed, or the upstream was upgraded. The objects keep their
 // resourceVersions, so no watch event shows this.
-var errRedefined = errors.New("the upstream has come to define the resource in another way")
+var ErrRedefined = errors.New("the upstream has come to define the resource in another way")
 
 // definition identifies how the upstream writes a resource, as texts by name. A text that cannot be
 // read is missing.

@@ -1,10 +1,118 @@
-package proxy
+package mirror
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
+
+// Names that begin with apiserver_ mean the same as in kube-apiserver.
+var (
+	ofResource = []string{"group", "resource"}
+
+	descInits = prometheus.NewDesc("apiserver_watch_cache_initializations_total",
+		"How often the proxy began to cache a resource.", ofResource, nil)
+	descInitErrors = prometheus.NewDesc("apiserver_watch_cache_initialization_errors_total",
+		"How often that ended before the resource could be read.", ofResource, nil)
+	descInitial = prometheus.NewDesc("apiserver_init_events_total",
+		"Objects received by first lists.", ofResource, nil)
+	descEvents = prometheus.NewDesc("apiserver_watch_cache_events_received_total",
+		"Events received from upstream.", ofResource, nil)
+	descObjects = prometheus.NewDesc("apiserver_resource_objects",
+		"Objects cached.", ofResource, nil)
+	descMemory = prometheus.NewDesc("weir_store_bytes",
+		"The memory of a resource, by purpose.", append(ofResource, "purpose"), nil)
+	descCurrent = prometheus.NewDesc("weir_proxy_current",
+		"1 while a resource is cached and follows the upstream.", ofResource, nil)
+	descState = prometheus.NewDesc("weir_proxy_resource_state",
+		"1 for the state of a resource: current, behind, or why it is not cached: reading, failing, missing, forbidden, aggregated, rejected.",
+		append(ofResource, "state"), nil)
+	descAge = prometheus.NewDesc("weir_proxy_staleness_seconds",
+		"Seconds since a cached resource was last shown to be the upstream's state.", ofResource, nil)
+	descWatchers = prometheus.NewDesc("weir_proxy_watchers",
+		"Watches that are served from the cache.", ofResource, nil)
+	descProofs = prometheus.NewDesc("weir_proxy_proofs_total",
+		"Requests to the upstream that prove the cache to be current: query for its newest resourceVersion, watch for a bookmark.",
+		append(ofResource, "by"), nil)
+	descBudget = prometheus.NewDesc("weir_proxy_memory_budget_bytes",
+		"The bound of the memory of resources on demand.", nil, nil)
+	descBudgetUsed = prometheus.NewDesc("weir_proxy_memory_budget_used_bytes",
+		"The memory of resources on demand at the last check, those being dropped included.", nil, nil)
+	descEvicted = prometheus.NewDesc("weir_proxy_memory_budget_evictions_total",
+		"Resources that were evicted to stay within the budget.", nil, nil)
+)
+
+// Collector returns the metrics of the cached resources.
+func (m *Mirror) Collector() prometheus.Collector { return collector{m} }
+
+type collector struct{ *Mirror }
+
+// Describe implements prometheus.Collector.
+func (m collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		descInits, descInitErrors, descInitial, descEvents, descObjects, descMemory, descCurrent, descWatchers,
+		descBudget, descBudgetUsed, descEvicted, descProofs, descAge, descState,
+	} {
+		ch <- d
+	}
+	m.initSeconds.Describe(ch)
+	describeCache(ch)
+}
+
+// Collect implements prometheus.Collector.
+func (m collector) Collect(ch chan<- prometheus.Metric) {
+	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	budget, used, evicted := m.Budget.Usage()
+	ch <- prometheus.MustNewConstMetric(descBudget, prometheus.GaugeValue, float64(budget))
+	ch <- prometheus.MustNewConstMetric(descBudgetUsed, prometheus.GaugeValue, float64(used))
+	counter(descEvicted, evicted)
+	m.initSeconds.Collect(ch)
+	seen := map[[2]string]bool{}
+	for _, res := range m.byPreference() {
+		name := [2]string{res.GVR.Group, res.GVR.Resource}
+		if seen[name] {
+			continue // another version of the same resource
+		}
+		seen[name] = true
+		st := res.State()
+		counter(descInits, st.Sessions, name[:]...)
+		counter(descInitErrors, st.failed, name[:]...)
+		counter(descInitial, res.FeedStats.InitialObjects.Load(), name[:]...)
+		counter(descEvents, res.FeedStats.Events.Load(), name[:]...)
+		counter(descProofs, res.FeedStats.VersionQueries.Load(), name[0], name[1], "query")
+		counter(descProofs, res.FeedStats.ProofWatches.Load(), name[0], name[1], "watch")
+		res.collect(ch, st, name[:])
+	}
+}
+
+func (res *Resource) collect(ch chan<- prometheus.Metric, st *State, labels []string) {
+	gauge := func(d *prometheus.Desc, v float64, more ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append(labels[:2:2], more...)...)
+	}
+	gauge(descWatchers, float64(res.Watching()))
+	follows := 0.0
+	as := st.Standing()
+	if as == standingCurrent {
+		follows = 1
+	}
+	gauge(descCurrent, follows)
+	gauge(descState, 1, as.label())
+	sess := st.serving()
+	if sess == nil {
+		return
+	}
+	gauge(descAge, max(time.Since(sess.LastHeard()).Seconds(), 0))
+	sess.collectCache(ch, labels)
+	m := sess.Store().Memory()
+	gauge(descObjects, float64(m.Objects))
+	for _, p := range m.Purposes() {
+		gauge(descMemory, float64(p.Bytes), p.Name)
+	}
+}
 
 // watchCacheStorage is kube-apiserver's label value for LISTs answered from the cache.
 const watchCacheStorage = "watchcache"
@@ -17,14 +125,14 @@ type cacheMetric struct {
 }
 
 func cacheCounter(name, help string, get func(*watchcache.Stats) uint64) cacheMetric {
-	return cacheMetric{prometheus.NewDesc(name, help, byResource, nil), prometheus.CounterValue, func(s *watchcache.Stats) float64 { return float64(get(s)) }}
+	return cacheMetric{prometheus.NewDesc(name, help, ofResource, nil), prometheus.CounterValue, func(s *watchcache.Stats) float64 { return float64(get(s)) }}
 }
 
 func cacheGauge(name, help string, get func(*watchcache.Stats) float64) cacheMetric {
-	return cacheMetric{prometheus.NewDesc(name, help, byResource, nil), prometheus.GaugeValue, get}
+	return cacheMetric{prometheus.NewDesc(name, help, ofResource, nil), prometheus.GaugeValue, get}
 }
 
-// cacheMetrics are the metrics with the labels of byResource. They restart with each session.
+// cacheMetrics are the metrics with the labels of ofResource. They restart with each session.
 var cacheMetrics = []cacheMetric{
 	cacheGauge("apiserver_watch_cache_resource_version", "The resourceVersion up to which a resource is cached.",
 		func(s *watchcache.Stats) float64 { return float64(s.ResourceVersion) }),
@@ -61,13 +169,13 @@ var cacheMetrics = []cacheMetric{
 }
 
 var (
-	byIndex   = append(byResource, "index")
-	byStorage = append(byResource, "storage")
+	byIndex   = append(ofResource, "index")
+	byStorage = append(ofResource, "storage")
 
 	descWatchEvents = prometheus.NewDesc("apiserver_watch_events_total",
 		"Events sent from the cache to all watchers together, bookmarks included.", []string{"group", "version", "resource"}, nil)
 	descReadWait = prometheus.NewDesc("apiserver_watch_cache_read_wait_seconds",
-		"How long requests waited until the cache was fresh enough. There are no buckets.", byResource, nil)
+		"How long requests waited until the cache was fresh enough. There are no buckets.", ofResource, nil)
 	descLists = prometheus.NewDesc("apiserver_storage_list_total",
 		"LISTs answered from the cache, by the index that they were answered from; empty: the table.", append(byStorage, "index"), nil)
 	descFetched = prometheus.NewDesc("apiserver_storage_list_fetched_objects_total",
@@ -89,8 +197,8 @@ func describeCache(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// collectCache collects the metrics of a session's cache; labels are the values of byResource.
-func (s *session) collectCache(ch chan<- prometheus.Metric, labels []string) {
+// collectCache collects the metrics of a session's cache; labels are the values of ofResource.
+func (s *Session) collectCache(ch chan<- prometheus.Metric, labels []string) {
 	st := s.Cache().Stats()
 	with := func(more ...string) []string { return append(labels[:2:2], more...) }
 	send := func(d *prometheus.Desc, valueType prometheus.ValueType, v float64, values []string) {
@@ -99,7 +207,7 @@ func (s *session) collectCache(ch chan<- prometheus.Metric, labels []string) {
 	for _, m := range cacheMetrics {
 		send(m.desc, m.valueType, m.get(&st), labels)
 	}
-	send(descWatchEvents, prometheus.CounterValue, float64(st.InitialEvents+st.Events+st.Bookmarks), []string{labels[0], s.info.Version, labels[1]})
+	send(descWatchEvents, prometheus.CounterValue, float64(st.InitialEvents+st.Events+st.Bookmarks), []string{labels[0], s.Info.Version, labels[1]})
 	ch <- prometheus.MustNewConstHistogram(descReadWait, st.Waits, st.WaitSeconds, nil, labels...)
 	returned := 0.0
 	for _, x := range st.Indexes {

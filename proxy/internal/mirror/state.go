@@ -1,4 +1,4 @@
-package proxy
+package mirror
 
 import (
 	"time"
@@ -36,19 +36,19 @@ type settings struct {
 	restart    time.Duration
 }
 
-// state is everything that step knows about a resource. It is a value. Readers get the last one
+// State is everything that step knows about a resource. It is a value. Readers get the last one
 // that was published, which is immutable.
-type state struct {
+type State struct {
 	settings
 	phase    phase
 	stopping bool // it is evicted, or the proxy ends
-	// session is the one that runs: in phaseLoading and phaseServing, else nil. step only passes it
+	// Session is the one that runs: in phaseLoading and phaseServing, else nil. step only passes it
 	// on.
-	session *session
+	Session *Session
 	sessionState
 
-	err      string   // why it is not current; empty: it is
-	unserved standing // why no session serves. standingLoading: the next attempt may succeed
+	Err      string   // why it is not current; empty: it is
+	unserved Standing // why no session serves. StandingLoading: the next attempt may succeed
 	// failures counts the attempts to load it that the upstream has answered with an error, since it
 	// was ready, or the upstream was not well.
 	failures int
@@ -59,11 +59,11 @@ type state struct {
 	mayFail time.Time
 	delay   time.Duration // of the last pause since a session was ready
 
-	sessions      uint64 // that were started
+	Sessions      uint64 // that were started
 	readySessions uint64 // that became ready
 	failed        uint64 // that never became ready
 	objects       int    // of the last session that was ready, at its end
-	// redefined is when the last session ended with errRedefined. Zero: it was read since.
+	// redefined is when the last session ended with ErrRedefined. Zero: it was read since.
 	redefined time.Time
 }
 
@@ -82,24 +82,24 @@ type sessionState struct {
 	refusals int
 }
 
-func newState(of settings) *state { return &state{settings: of, unserved: standingLoading} }
+func newState(of settings) *State { return &State{settings: of, unserved: StandingLoading} }
 
 // serving returns the session that can answer reads, or nil.
-func (s *state) serving() *session {
+func (s *State) serving() *Session {
 	if s.phase != phaseServing {
 		return nil
 	}
-	return s.session
+	return s.Session
 }
 
-// standing returns the standing of the resource.
-func (s *state) standing() standing {
+// Standing returns the standing of the resource.
+func (s *State) Standing() Standing {
 	switch {
-	case s.phase == phaseServing && s.err != "":
+	case s.phase == phaseServing && s.Err != "":
 		return standingBehind
 	case s.phase == phaseServing:
 		return standingCurrent
-	case s.unserved == standingLoading && s.failures >= finalAttempts:
+	case s.unserved == StandingLoading && s.failures >= finalAttempts:
 		return standingFailing
 	}
 	return s.unserved
@@ -107,7 +107,7 @@ func (s *state) standing() standing {
 
 // wasRedefined reports whether the upstream has redefined the resource a short while before now,
 // and it has not been read since.
-func (s *state) wasRedefined(now time.Time) bool {
+func (s *State) wasRedefined(now time.Time) bool {
 	return !s.redefined.IsZero() && now.Sub(s.redefined) < rereadTime
 }
 
@@ -137,7 +137,7 @@ type input struct {
 	// err is that of a request (inPreferred, inDescribed), of the upstream's last answer (inStatus),
 	// of the check who serves the resource (inChecked), or why the session ends (inRefused, inEnded).
 	err       error
-	session   *session // inDescribed without err
+	session   *Session // inDescribed without err
 	other     bool     // inPreferred: the version differs from the resource's
 	watching  bool     // inStatus
 	synced    bool     // inStatus

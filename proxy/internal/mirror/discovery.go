@@ -1,4 +1,4 @@
-package proxy
+package mirror
 
 import (
 	"bytes"
@@ -32,9 +32,9 @@ type discoverer struct {
 type resourceInfo struct {
 	watchcache.Resource
 	encoding wire.Encoding
-	// unknownFields is true if the upstream may know fields of this built-in kind that our Go type
+	// UnknownFields is true if the upstream may know fields of this built-in kind that our Go type
 	// does not have. Then only the upstream's own bytes are complete.
-	unknownFields bool
+	UnknownFields bool
 	// definition was read before the rest.
 	definition definition
 }
@@ -126,7 +126,7 @@ func (d discoverer) complete(ctx context.Context, info *resourceInfo) error {
 		return err
 	}
 	minor, err := strconv.Atoi(strings.TrimRight(v.Minor, "+"))
-	info.unknownFields = err != nil || minor > typesMinor
+	info.UnknownFields = err != nil || minor > typesMinor
 	return nil
 }
 

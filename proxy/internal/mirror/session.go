@@ -1,4 +1,4 @@
-package proxy
+package mirror
 
 import (
 	"context"
@@ -16,64 +16,64 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
-// session is the life of one feed of a resource, until only a new one helps.
-type session struct {
+// Session is the life of one feed of a resource, until only a new one helps.
+type Session struct {
 	*feed.Feed
-	info     *resourceInfo
+	Info     *resourceInfo
 	warnings *warnings
 	begun    time.Time
 	ctx      context.Context
-	end      context.CancelCauseFunc // ends ctx; the first cause counts
+	End      context.CancelCauseFunc // ends ctx; the first cause counts
 }
 
 // newSession describes the resource and returns a session, which lasts until ctx ends. The caller
 // must run and close it.
-func (res *resource) newSession(ctx context.Context) (_ *session, err error) {
-	info, err := res.resources.discoverer.discover(ctx, res.gvr)
+func (res *Resource) newSession(ctx context.Context) (_ *Session, err error) {
+	info, err := res.mirror.discoverer.discover(ctx, res.GVR)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", res.gvr, err)
+		return nil, fmt.Errorf("%s: %w", res.GVR, err)
 	}
-	s := &session{info: info, warnings: &warnings{}, begun: time.Now()}
-	s.ctx, s.end = context.WithCancelCause(ctx)
+	s := &Session{Info: info, warnings: &warnings{}, begun: time.Now()}
+	s.ctx, s.End = context.WithCancelCause(ctx)
 	if s.Feed, err = feed.New(res.feedConfig(s)); err != nil {
-		s.end(err)
+		s.End(err)
 		return nil, err
 	}
 	return s, nil
 }
 
 // feedConfig returns the configuration of a session's feed.
-func (res *resource) feedConfig(s *session) feed.Config {
-	upstream := rest.CopyConfig(res.resources.upstream)
+func (res *Resource) feedConfig(s *Session) feed.Config {
+	upstream := rest.CopyConfig(res.mirror.cfg.Upstream)
 	upstream.Wrap(s.warnings.wrap)
 	if upstream.WarningHandler == nil && upstream.WarningHandlerWithContext == nil {
 		upstream.WarningHandler = rest.NoWarnings{} // the proxy's clients get them
 	}
-	opts := &res.resources.opts
+	opts := &res.mirror.cfg
 	return feed.Config{
-		Upstream: upstream, Encoding: s.info.encoding, LogBytes: opts.LogBytes, ProofTimeout: opts.timeouts.proof,
+		Upstream: upstream, Encoding: s.Info.encoding, LogBytes: opts.LogBytes, ProofTimeout: opts.Timeouts.Proof,
 		Cache: watchcache.Config{
-			Resource: s.info.Resource, BookmarkInterval: opts.BookmarkInterval, MinWatch: opts.MinWatch, ExpireLate: opts.ExpireSlowWatches,
-			LabelSets: true, Flush: res.resources.flush, Workers: res.resources.workers, BuffersWrites: true, Closed: errReread,
+			Resource: s.Info.Resource, BookmarkInterval: opts.BookmarkInterval, MinWatch: opts.MinWatch, ExpireLate: opts.ExpireSlowWatches,
+			LabelSets: true, Flush: res.mirror.flush, Workers: opts.Workers, BuffersWrites: true, Closed: errReread,
 		},
-		Reflector: reflector.Config{Name: res.gvr.String(), Server: &res.resources.server, OnStatus: func(st reflector.Status) {
+		Reflector: reflector.Config{Name: res.GVR.String(), Server: &res.mirror.server, OnStatus: func(st reflector.Status) {
 			res.take(input{typ: inStatus, err: st.Err, watching: st.Phase == reflector.Watching, synced: st.Synced, attempts: st.Attempts})
 		}},
 		Reserve:  res.reserve,
 		OnListed: func() { res.listed(s) },
-		OnRefuse: func(why error) { res.take(input{typ: inRefused, err: why}) },
-		Stats:    &res.feedStats, Requests: &res.resources.stats,
+		OnRefuse: res.Refuse,
+		Stats:    &res.FeedStats, Requests: &res.mirror.Stats,
 	}
 }
 
 // canServe reports whether the session can answer the read as kube-apiserver would.
-func (s *session) canServe(rq *request.Request, indents bool) bool {
+func (s *Session) canServe(rq *request.Request, indents bool) bool {
 	if !s.serves(rq) || !s.encodes(rq, indents) {
 		return false
 	}
 	if rq.Fields != nil {
 		for _, f := range rq.Fields.Requirements() {
-			if !s.Cache().SupportsField(f.Field) || f.Field == "metadata.namespace" && !s.info.Namespaced {
+			if !s.Cache().SupportsField(f.Field) || f.Field == "metadata.namespace" && !s.Info.Namespaced {
 				return false
 			}
 		}
@@ -83,7 +83,7 @@ func (s *session) canServe(rq *request.Request, indents bool) bool {
 
 // encodes reports whether the session has the form that the read accepts. indents says that JSON
 // would be indented for the client.
-func (s *session) encodes(rq *request.Request, indents bool) bool {
+func (s *Session) encodes(rq *request.Request, indents bool) bool {
 	form := "PartialObjectMetadata"
 	if rq.Verb == "list" {
 		form = "PartialObjectMetadataList"
@@ -92,23 +92,23 @@ func (s *session) encodes(rq *request.Request, indents bool) bool {
 		return false
 	}
 	indents = indents && rq.Verb != "watch"
-	if enc, ok := s.Cache().Encoding(rq.Accept); !ok || (s.info.unknownFields || indents) && enc != wire.Protobuf {
+	if enc, ok := s.Cache().Encoding(rq.Accept); !ok || (s.Info.UnknownFields || indents) && enc != wire.Protobuf {
 		return false
 	}
-	return s.info.Custom || s.info.encoding != wire.JSON || !rq.Accept.WantsProtobuf()
+	return s.Info.Custom || s.Info.encoding != wire.JSON || !rq.Accept.WantsProtobuf()
 }
 
-// minProofObjects is the number of objects below which a read is forwarded: it costs the upstream
+// MinProofObjects is the number of objects below which a read is forwarded: it costs the upstream
 // no more than the query that proves the session to be current.
-const minProofObjects = 100
+const MinProofObjects = 100
 
 // isSmall reports whether the upstream can answer a LIST of the resource as easily as a query that
 // proves the session to be current.
-func (s *session) isSmall() bool { return s.Store().Len() < minProofObjects }
+func (s *Session) isSmall() bool { return s.Store().Len() < MinProofObjects }
 
 // serves reports whether kube-apiserver serves such a path for a resource of this scope.
-func (s *session) serves(rq *request.Request) bool {
-	if s.info.Namespaced {
+func (s *Session) serves(rq *request.Request) bool {
+	if s.Info.Namespaced {
 		return rq.Name == "" || rq.Namespace != ""
 	}
 	return rq.Namespace == ""
@@ -121,7 +121,7 @@ const versionTimeout = time.Second
 
 // waitForVersion blocks until the session has reached the version that the read needs, and reports
 // whether it has.
-func (s *session) waitForVersion(ctx context.Context, rq *request.Request) bool {
+func (s *Session) waitForVersion(ctx context.Context, rq *request.Request) bool {
 	if rq.MinVersion() <= s.Version() {
 		return true
 	}
@@ -136,9 +136,9 @@ func (s *session) waitForVersion(ctx context.Context, rq *request.Request) bool 
 	return s.WaitVersion(ctx, rq.MinVersion()) == nil
 }
 
-// addHeaders adds the upstream's warnings to the head of an answer, and how long ago the session
+// AddHeaders adds the upstream's warnings to the head of an answer, and how long ago the session
 // was last shown to be the upstream's state.
-func (s *session) addHeaders(h http.Header) {
+func (s *Session) AddHeaders(h http.Header) {
 	s.warnings.add(h)
 	h.Set("Age", strconv.FormatInt(int64(max(time.Since(s.LastHeard()), 0)/time.Second), 10))
 }

@@ -1,4 +1,4 @@
-package proxy
+package mirror
 
 import (
 	"errors"
@@ -89,7 +89,7 @@ func storyInput(t *testing.T, d *datadriven.TestData) input {
 		}
 	}
 	if in.typ == inDescribed && in.err == nil {
-		in.session = &session{}
+		in.session = &Session{}
 	}
 	d.MaybeScanArgs(t, "attempts", &in.attempts)
 	d.MaybeScanArgs(t, "objects", &in.objects)
@@ -106,7 +106,7 @@ func storyInput(t *testing.T, d *datadriven.TestData) input {
 // failures are the errors of stories, by name.
 var failures = map[string]error{
 	"went-back": feed.ErrWentBack, "relist-too-large": feed.ErrRelistTooLarge, "over-budget": errOverBudget,
-	"redefined": errRedefined, "aggregated": errAggregated, "not-watchable": errNotWatchable,
+	"redefined": ErrRedefined, "aggregated": errAggregated, "not-watchable": errNotWatchable,
 	"unknown-origin": errors.Join(errUnknownOrigin, &apierrors.StatusError{ErrStatus: apierrors.NewUnauthorized("").ErrStatus}),
 	"missing":        &reflector.Error{Phase: reflector.Watching, Sentinel: reflector.ErrUnknownResource},
 	"forbidden":      &reflector.Error{Phase: reflector.Listing, Sentinel: reflector.ErrForbidden},
@@ -114,8 +114,8 @@ var failures = map[string]error{
 	"server-error":   &reflector.Error{Phase: reflector.Listing, Sentinel: reflector.ErrServer},
 	"unreachable":    &reflector.Error{Phase: reflector.Watching, Sentinel: reflector.ErrUnreachable},
 	"network":        errors.New("no route"),
-	"http-403":       apierrors.NewForbidden(podsResource.GroupResource(), "", nil),
-	"http-404":       apierrors.NewNotFound(podsResource.GroupResource(), ""),
+	"http-403":       apierrors.NewForbidden(pods.GroupResource(), "", nil),
+	"http-404":       apierrors.NewNotFound(pods.GroupResource(), ""),
 	"http-500":       apierrors.NewInternalError(errors.New("no conversion")),
 }
 
@@ -141,7 +141,7 @@ func mayHappen(p phase, in inputType) bool {
 }
 
 // checkStep checks what holds for every step.
-func checkStep(before, after state, in input, actions []action) error {
+func checkStep(before, after State, in input, actions []action) error {
 	blocking := 0
 	for i, a := range actions {
 		switch a.(type) {
@@ -150,11 +150,11 @@ func checkStep(before, after state, in input, actions []action) error {
 				return fmt.Errorf("%q is not the last action", a)
 			}
 		case end, cached:
-			if after.session == nil {
+			if after.Session == nil {
 				return fmt.Errorf("%q without a session", a)
 			}
 		case closeSession:
-			if before.session == nil || after.session != nil {
+			if before.Session == nil || after.Session != nil {
 				return fmt.Errorf("%q of a session that runs", a)
 			}
 		}
@@ -166,17 +166,17 @@ func checkStep(before, after state, in input, actions []action) error {
 	if blocking != want {
 		return fmt.Errorf("%d actions that block, want %d", blocking, want)
 	}
-	if runs := after.phase == phaseLoading || after.phase == phaseServing; runs != (after.session != nil) {
-		return fmt.Errorf("session %v while %s", after.session, after.phase)
+	if runs := after.phase == phaseLoading || after.phase == phaseServing; runs != (after.Session != nil) {
+		return fmt.Errorf("session %v while %s", after.Session, after.phase)
 	}
-	if after.stopping && after.phase != before.phase && after.session == nil && after.phase != phaseFinished {
+	if after.stopping && after.phase != before.phase && after.Session == nil && after.phase != phaseFinished {
 		return fmt.Errorf("goes on %s though it is to stop", after.phase)
 	}
 	return nil
 }
 
 // changes describes what a step changed in the state, a line for each.
-func changes(a, b *state) string {
+func changes(a, b *State) string {
 	var out strings.Builder
 	change := func(name string, a, b any) {
 		if as, bs := fmt.Sprint(a), fmt.Sprint(b); as != bs {
@@ -190,8 +190,8 @@ func changes(a, b *state) string {
 		return t.Sub(time.Unix(0, 0)).String()
 	}
 	change("phase", a.phase, b.phase)
-	change("standing", a.standing(), b.standing())
-	change("error", quoted(a.err), quoted(b.err))
+	change("standing", a.Standing(), b.Standing())
+	change("error", quoted(a.Err), quoted(b.Err))
 	change("stopping", a.stopping, b.stopping)
 	change("follows", a.follows, b.follows)
 	change("unknown", a.unknown, b.unknown)
@@ -199,7 +199,7 @@ func changes(a, b *state) string {
 	change("refusals", a.refusals, b.refusals)
 	change("behind since", at(a.behindSince), at(b.behindSince))
 	change("failures", a.failures, b.failures)
-	change("sessions", a.sessions, b.sessions)
+	change("sessions", a.Sessions, b.Sessions)
 	change("ready sessions", a.readySessions, b.readySessions)
 	change("failed sessions", a.failed, b.failed)
 	change("objects", a.objects, b.objects)
@@ -237,7 +237,7 @@ func TestStepsFromAnywhere(t *testing.T) {
 				in.err = failure(slices.Sorted(maps.Keys(failures))[rng.IntN(len(failures))])
 			}
 			if in.typ == inDescribed && in.err == nil {
-				in.session = &session{}
+				in.session = &Session{}
 			}
 			before := s
 			var actions []action
@@ -245,8 +245,8 @@ func TestStepsFromAnywhere(t *testing.T) {
 			if err := checkStep(before, s, in, actions); err != nil {
 				t.Fatalf("seed %d, step %d, %+v: %v", seed, i, in, err)
 			}
-			if s.readySessions+s.failed > s.sessions {
-				t.Fatalf("seed %d, step %d: %d ready and %d failed of %d sessions", seed, i, s.readySessions, s.failed, s.sessions)
+			if s.readySessions+s.failed > s.Sessions {
+				t.Fatalf("seed %d, step %d: %d ready and %d failed of %d sessions", seed, i, s.readySessions, s.failed, s.Sessions)
 			}
 			if s.delay > maxRestartDelay {
 				t.Fatalf("seed %d, step %d: a pause of %v", seed, i, s.delay)

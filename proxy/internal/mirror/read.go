@@ -1,4 +1,4 @@
-package proxy
+package mirror
 
 import (
 	"context"
@@ -11,23 +11,23 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
-// cacheRead is a read that the cache may answer. It belongs to one goroutine.
-type cacheRead struct {
+// Read is a read that the cache may answer. It belongs to one goroutine.
+type Read struct {
 	*request.Request
-	resources *resources
-	resource  *resource // nil: it is not cached
-	indents   bool      // JSON would be indented for the client
-	prove     bool      // a proof is needed that the session is current
+	mirror   *Mirror
+	resource *Resource // nil: it is not cached
+	indents  bool      // JSON would be indented for the client
+	prove    bool      // a proof is needed that the session is current
 }
 
-// read returns a read that the cache may answer, or nil if it must be forwarded. indents says that
+// Read returns a read that the cache may answer, or nil if it must be forwarded. indents says that
 // JSON is to be indented for the client.
-func (rs *resources) read(rq *request.Request, indents bool) *cacheRead {
-	rd := &cacheRead{Request: rq, resources: rs, resource: rs.find(rq.GVR()), indents: indents}
-	if rd.resource == nil && !rs.canAdd(rq.GVR()) {
+func (m *Mirror) Read(rq *request.Request, indents bool) *Read {
+	rd := &Read{Request: rq, mirror: m, resource: m.Find(rq.GVR()), indents: indents}
+	if rd.resource == nil && !m.CanAdd(rq.GVR()) {
 		return nil
 	}
-	rd.prove = rq.Consistent() && (rq.Name != "" || !rs.skipsProof[rq.GVR().GroupResource()]) || rd.tooStale()
+	rd.prove = rq.Consistent() && (rq.Name != "" || !m.skipsProof[rq.GVR().GroupResource()]) || rd.tooStale()
 	if rd.prove && !rd.wantsProof() {
 		return nil
 	}
@@ -42,22 +42,22 @@ func (rs *resources) read(rq *request.Request, indents bool) *cacheRead {
 	return rd
 }
 
-// isCached reports whether the resource is cached, or is about to be.
-func (rd *cacheRead) isCached() bool { return rd.resource != nil }
+// IsCached reports whether the resource is cached, or is about to be.
+func (rd *Read) IsCached() bool { return rd.resource != nil }
 
-// add starts caching the resource, for later reads.
-func (rd *cacheRead) add() { rd.resources.add(rd.GVR()) }
+// Add starts caching the resource, for later reads.
+func (rd *Read) Add() { rd.mirror.add(rd.GVR()) }
 
-// watch counts a watch of the resource, until leave is called.
-func (rd *cacheRead) watch() (leave func()) {
+// Watch counts a watch of the resource, until leave is called.
+func (rd *Read) Watch() (leave func()) {
 	rd.resource.watchers.Add(1)
 	return func() { rd.resource.watchers.Add(-1) }
 }
 
-// refusesToken reports whether the upstream answers a read with a continue token of ours that can
+// RefusesToken reports whether the upstream answers a read with a continue token of ours that can
 // no longer be served: the read accepts only what the cache does not have.
-func (rs *resources) refusesToken(rq *request.Request, indents bool) bool {
-	res := rs.find(rq.GVR())
+func (m *Mirror) RefusesToken(rq *request.Request, indents bool) bool {
+	res := m.Find(rq.GVR())
 	if res == nil {
 		return false
 	}
@@ -65,47 +65,47 @@ func (rs *resources) refusesToken(rq *request.Request, indents bool) bool {
 	return s != nil && !s.encodes(rq, indents)
 }
 
-// outcome says how a read is answered: from the session, unless err is set. The zero value means
+// Outcome says how a read is answered: from the session, unless Err is set. The zero value means
 // that it is forwarded.
-type outcome struct {
-	session *session
-	err     error
-	// late means that the read is forwarded, and gets err if the upstream does not answer in time:
+type Outcome struct {
+	Session *Session
+	Err     error
+	// Late means that the read is forwarded, and gets Err if the upstream does not answer in time:
 	// the session has not come to the resourceVersion that the read needs.
-	late bool
+	Late bool
 }
 
-// wait waits until the session is fresh enough for a read of a cached resource.
-func (rd *cacheRead) wait(ctx context.Context) outcome {
-	proof, cancel := context.WithTimeout(ctx, rd.resources.opts.timeouts.proof)
+// Wait waits until the session is fresh enough for a read of a cached resource.
+func (rd *Read) Wait(ctx context.Context) Outcome {
+	proof, cancel := context.WithTimeout(ctx, rd.mirror.cfg.Timeouts.Proof)
 	defer cancel()
 	rd.awaitReread(proof)
-	st := rd.resource.state()
+	st := rd.resource.State()
 	s, err := st.serving(), rd.lost(st)
-	if from := rd.ExactVersion(); rd.hasFutureVersion(s) && !rd.resources.lost(rd.GVR(), from) {
+	if from := rd.ExactVersion(); rd.hasFutureVersion(s) && !rd.mirror.lost(rd.GVR(), from) {
 		err = s.checkFutureVersion(ctx, from)
 	}
 	switch {
 	case err != nil:
-		return outcome{session: s, err: err}
+		return Outcome{Session: s, Err: err}
 	case s == nil, rd.prove && (s.isSmall() || !s.ProveCurrent(proof)):
-		return outcome{}
+		return Outcome{}
 	case !s.waitForVersion(ctx, rd.Request):
-		return outcome{s, watchcache.TooLargeError(rd.MinVersion(), s.Version()), rd.Continue == nil}
+		return Outcome{s, watchcache.TooLargeError(rd.MinVersion(), s.Version()), rd.Continue == nil}
 	case !s.canServe(rd.Request, rd.indents): // the log may have moved on meanwhile
-		return outcome{}
+		return Outcome{}
 	}
-	return outcome{session: s}
+	return Outcome{Session: s}
 }
 
 // wantsProof reports whether a consistent read waits for a proof of freshness. A read that costs
 // the upstream no more than that is forwarded. A resource that is not cached is added first. A read
 // of one that is being reread waits, see lost.
-func (rd *cacheRead) wantsProof() bool {
-	if rd.Consistent() && (rd.resources.opts.ForwardConsistent || rd.Name != "" || smallPage(rd.Request)) {
+func (rd *Read) wantsProof() bool {
+	if rd.Consistent() && (rd.mirror.cfg.ForwardConsistent || rd.Name != "" || smallPage(rd.Request)) {
 		return false
 	}
-	if rd.resource == nil || rd.resource.rereads(rd.resource.state()) {
+	if rd.resource == nil || rd.resource.rereads(rd.resource.State()) {
 		return true
 	}
 	s := rd.resource.read().serving()
@@ -114,38 +114,41 @@ func (rd *cacheRead) wantsProof() bool {
 
 // tooStale reports whether the session is older than Options.MaxStaleness allows for a read that
 // need not be consistent.
-func (rd *cacheRead) tooStale() bool {
-	most := rd.resources.opts.MaxStaleness
+func (rd *Read) tooStale() bool {
+	most := rd.mirror.cfg.MaxStaleness
 	if most <= 0 || rd.resource == nil || rd.ExactVersion() > 0 || rd.Continue != nil {
 		return false
 	}
-	s := rd.resource.serving()
+	s := rd.resource.Serving()
 	return s != nil && time.Since(s.LastHeard()) > most
 }
 
-// sendsState reports whether the answer is the state of many objects: of a LIST, except a small
+// SendsState reports whether the answer is the state of many objects: of a LIST, except a small
 // page or a later one, or of a WATCH that does not resume.
-func sendsState(rq *request.Request) bool {
+func SendsState(rq *request.Request) bool {
 	return rq.Name == "" && rq.ExactVersion() == 0 && rq.Continue == nil && !smallPage(rq)
 }
 
 // smallPage reports whether a request is a LIST of no more objects than a proof of freshness costs.
 // A WATCH ignores its limit.
 func smallPage(rq *request.Request) bool {
-	return !rq.Watch && rq.Limit > 0 && rq.Limit < minProofObjects
+	return !rq.Watch && rq.Limit > 0 && rq.Limit < MinProofObjects
 }
+
+// retryAfter is the Retry-After of a read while a resource is reread, in seconds.
+const retryAfter = 1
 
 // errReread is returned for a read while a resource has no session. It is a 429, not a 503, since
 // neither the proxy nor the upstream is shutting down.
-var errReread = apierrors.NewTooManyRequests("The resource is being reloaded, please try again later.", retryAfterSeconds)
+var errReread = apierrors.NewTooManyRequests("The resource is being reloaded, please try again later.", retryAfter)
 
 // rereads reports whether the upstream went back, or has redefined the resource, and the resource
 // is being read for the first time since. Lists of a small one that was redefined need not wait for
 // that: they cost the upstream little. After a restore they do wait, since no watch may follow a
 // list that was forwarded before the resource has been read.
-func (res *resource) rereads(st *state) bool {
-	return st.phase != phaseServing && st.unserved == standingLoading &&
-		(res.resources.restoreTracker.isUnread(res.gvr) || st.wasRedefined(time.Now()) && st.objects >= minProofObjects)
+func (res *Resource) rereads(st *State) bool {
+	return st.phase != phaseServing && st.unserved == StandingLoading &&
+		(res.mirror.Restores.isUnread(res.GVR) || st.wasRedefined(time.Now()) && st.objects >= MinProofObjects)
 }
 
 // lost returns why a read can be neither served nor forwarded after the upstream went back, or nil.
@@ -159,13 +162,13 @@ func (res *resource) rereads(st *state) bool {
 // A read of the current state gets 429 while the resource is reread, so that not all clients list
 // the upstream at the same time. That also applies to a resource that the upstream has redefined,
 // as all are after an upgrade.
-func (rd *cacheRead) lost(st *state) error {
-	s, from, restores := st.serving(), rd.ExactVersion(), &rd.resources.restoreTracker
+func (rd *Read) lost(st *State) error {
+	s, from, restores := st.serving(), rd.ExactVersion(), &rd.mirror.Restores
 	switch {
-	case rd.resources.lost(rd.GVR(), from), rd.hasFutureVersion(s),
+	case rd.mirror.lost(rd.GVR(), from), rd.hasFutureVersion(s),
 		s != nil && restores.before(from) && !s.Cache().CanResumeFrom(rd.ResourceVersion):
 		return wentBackSince(from)
-	case s == nil && sendsState(rd.Request) && rd.resource.rereads(st):
+	case s == nil && SendsState(rd.Request) && rd.resource.rereads(st):
 		return errReread
 	}
 	return nil
@@ -175,17 +178,17 @@ func (rd *cacheRead) lost(st *state) error {
 // went back, and that the session, which may be nil, has not come to since. The upstream may have
 // come to it: its own lists name its newest resourceVersion, and the session of a resource that
 // does not change learns of it late.
-func (rd *cacheRead) hasFutureVersion(s *session) bool {
+func (rd *Read) hasFutureVersion(s *Session) bool {
 	from := rd.ExactVersion()
-	return s != nil && rd.resources.restoreTracker.before(from) && from > s.Version()
+	return s != nil && rd.mirror.Restores.before(from) && from > s.Version()
 }
 
 // checkFutureVersion decides about a read that hasFutureVersion. It asks the upstream for its
 // newest resourceVersion, in one request for all who wait.
-func (s *session) checkFutureVersion(ctx context.Context, from uint64) error {
+func (s *Session) checkFutureVersion(ctx context.Context, from uint64) error {
 	switch newest, err := s.NewestVersion(ctx); {
 	case err != nil:
-		return apierrors.NewTooManyRequests("The server has gone back to an earlier state, and has not said how far it is.", retryAfterSeconds)
+		return apierrors.NewTooManyRequests("The server has gone back to an earlier state, and has not said how far it is.", retryAfter)
 	case newest < from:
 		return wentBackSince(from)
 	}
@@ -237,7 +240,7 @@ func (q *rereadQueue) release() {
 // awaitReread blocks until the resource is cached and followed, if the read would otherwise get 429
 // because the resource is being reread, or needs a proof from a session that is about to watch the
 // upstream. It gives up after timeouts.reread, when ctx ends, or immediately if too many wait.
-func (rd *cacheRead) awaitReread(ctx context.Context) {
+func (rd *Read) awaitReread(ctx context.Context) {
 	if !rd.isReread() {
 		return
 	}
@@ -251,7 +254,7 @@ func (rd *cacheRead) awaitReread(ctx context.Context) {
 	if !rd.isReread() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, rd.resources.opts.timeouts.reread)
+	ctx, cancel := context.WithTimeout(ctx, rd.mirror.cfg.Timeouts.Reread)
 	defer cancel()
 	select {
 	case <-followed:
@@ -260,8 +263,8 @@ func (rd *cacheRead) awaitReread(ctx context.Context) {
 }
 
 // isReread reports whether it is worth waiting for the resource to be cached and followed.
-func (rd *cacheRead) isReread() bool {
-	st := rd.resource.state()
+func (rd *Read) isReread() bool {
+	st := rd.resource.State()
 	s := st.serving()
 	if s == nil {
 		return apierrors.IsTooManyRequests(rd.lost(st))

@@ -1,0 +1,38 @@
+package mirror
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// TestEvictionOrder: in which order resources are let go.
+func TestEvictionOrder(t *testing.T) {
+	const limit = 100
+	now := time.Now()
+	claimOf := func(name string, bytes int64, unread time.Duration, ready bool, watchers int64) evictionCandidate {
+		res := &Resource{GVR: schema.GroupVersionResource{Resource: name}}
+		res.lastRead.Store(now.Add(-unread).UnixNano())
+		res.watchers.Store(watchers)
+		return evictionCandidate{res, bytes, ready, now}
+	}
+	inOrder := []evictionCandidate{
+		claimOf("never fits", 101, 0, true, 9),
+		claimOf("long unread", 10, 20*time.Minute, true, 0),
+		claimOf("unread", 10, 10*time.Minute, true, 0),
+		claimOf("large and being read in", 80, 0, false, 0),
+		claimOf("being read in", 10, 0, false, 0),
+		claimOf("read before", 10, 2*time.Minute, true, 0),
+		claimOf("just read", 10, time.Second, true, 0),
+		claimOf("large and watched", 80, time.Hour, true, 1),
+		claimOf("watched", 10, time.Hour, true, 1),
+	}
+	for i := range inOrder {
+		for j := range inOrder {
+			if got := inOrder[i].evictBefore(&inOrder[j], limit); got != (i < j) {
+				t.Errorf("%q before %q: %v", inOrder[i].GVR.Resource, inOrder[j].GVR.Resource, got)
+			}
+		}
+	}
+}

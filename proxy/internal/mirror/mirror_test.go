@@ -1,0 +1,174 @@
+package mirror
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/core/request"
+)
+
+// strictly parses a GET of a URL.
+func strictly(t *testing.T, target string) *request.Request {
+	t.Helper()
+	rq := request.Strict(httptest.NewRequest(http.MethodGet, target, nil))
+	if rq == nil {
+		t.Fatalf("%s is not strict", target)
+	}
+	return rq
+}
+
+// TestNotServedAnyMore: a resource that was cached, and that the upstream does not know any more,
+// is tried again in a moment.
+func TestNotServedAnyMore(t *testing.T) {
+	m := withoutUpstream(t, func(string) {})
+	gone := &reflector.Error{Phase: reflector.Listing, Sentinel: reflector.ErrUnknownResource}
+	m.reject(pods, gone)
+	if left := time.Until(m.Rejection(pods)); left > UndefinedTTL {
+		t.Errorf("refused for %s", left)
+	}
+}
+
+// TestByPreference: of several versions that comes first which is configured, then the oldest.
+func TestByPreference(t *testing.T) {
+	now, widgets := time.Now(), schema.GroupVersionResource{Group: "example.com", Resource: "widgets"}
+	m := &Mirror{byGVR: map[schema.GroupVersionResource]*Resource{}}
+	for version, configured := range map[string]bool{"v1": false, "v2": false, "v3": true} {
+		gvr := widgets.GroupResource().WithVersion(version)
+		m.byGVR[gvr] = &Resource{GVR: gvr, settings: settings{onDemand: !configured}, created: now}
+	}
+	m.byGVR[widgets.GroupResource().WithVersion("v2")].created = now.Add(-time.Hour)
+	var order []string
+	for _, res := range m.byPreference() {
+		order = append(order, res.GVR.Version)
+	}
+	if want := []string{"v3", "v2", "v1"}; !slices.Equal(order, want) {
+		t.Errorf("got %q", order)
+	}
+}
+
+// TestSendsState: a WATCH that starts with the state has a seat whatever its limit, which it
+// ignores. A LIST of a small page has none.
+func TestSendsState(t *testing.T) {
+	for query, want := range map[string]struct{ State, small bool }{
+		"":                                  {State: true},
+		"limit=1":                           {small: true},
+		"limit=500":                         {State: true},
+		"resourceVersion=5&limit=500":       {},
+		"watch=1":                           {State: true},
+		"watch=1&limit=1":                   {State: true},
+		"watch=1&limit=1&resourceVersion=0": {State: true},
+		"watch=1&limit=1&resourceVersion=5": {},
+		"watch=1&limit=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=5": {State: true},
+	} {
+		rq := strictly(t, "/api/v1/pods?"+query)
+		if state, small := SendsState(rq), smallPage(rq); state != want.State || small != want.small {
+			t.Errorf("%s: sends the state: %v, small: %v, want %+v", query, state, small, want)
+		}
+	}
+}
+
+// TestOrigin: without an aggregator all is local; with one, what its APIService does not say is not
+// known.
+func TestOrigin(t *testing.T) {
+	var aggregates atomic.Bool
+	var mu sync.Mutex
+	var names []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		code := http.StatusNotFound
+		if aggregates.Load() {
+			code = http.StatusForbidden
+			mu.Lock()
+			names = append(names, path.Base(r.URL.Path))
+			mu.Unlock()
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","code":%d,"reason":%q}`, code, metav1.StatusReason(strings.ReplaceAll(http.StatusText(code), " ", "")))
+	}))
+	defer server.Close()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := discoverer{client.Discovery().RESTClient(), patience}
+	widgets := schema.GroupVersion{Group: "example.com", Version: "v1"}
+	if err := d.servedLocally(t.Context(), widgets); err != nil {
+		t.Errorf("without an aggregator: %v", err)
+	}
+	aggregates.Store(true)
+	for _, gv := range []schema.GroupVersion{widgets, pods.GroupVersion()} {
+		if err := d.servedLocally(t.Context(), gv); !errors.Is(err, errUnknownOrigin) {
+			t.Errorf("%s: %v", gv, err)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if got := strings.Join(names, " "); got != "v1.example.com v1." {
+		t.Errorf("asked for %s", got)
+	}
+}
+
+// TestReadiness: a configured resource delays readiness while it is loaded for the first time, for
+// initialLoadTimeout. One that the upstream fails to list does not, unless the upstream is not
+// well.
+func TestReadiness(t *testing.T) {
+	m := withoutUpstream(t, func(string) {})
+	res := m.load(t, "pods")
+	now := time.Now()
+	if !res.delaysReadiness(now) || !res.delaysReadiness(now.Add(initialLoadTimeout/2)) || res.delaysReadiness(now.Add(initialLoadTimeout)) {
+		t.Error("how long it delays readiness")
+	}
+	for n := range finalAttempts {
+		res.take(input{typ: inStatus, attempts: n + 1, err: apierrors.NewInternalError(errors.New("not well"))})
+	}
+	if got, want := m.Readiness(true), (Readiness{"pods", "forwarded: failing", false}); len(got) != 1 || got[0] != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got, want := m.Readiness(false), (Readiness{"pods", "being read", true}); got[0] != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	res.take(input{typ: inListed})
+	if got, want := m.Readiness(true), (Readiness{"pods", "ok", false}); got[0] != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	res.take(input{typ: inStatus, attempts: 1, err: errors.New("broken")})
+	if got, want := m.Readiness(true), (Readiness{"pods", "ok, but behind", false}); got[0] != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestRereadQueue: a bounded number of requests wait for a resource.
+func TestRereadQueue(t *testing.T) {
+	var queue rereadQueue
+	for range maxRereadWaiters {
+		if queue.join() == nil {
+			t.Fatal("too few may wait")
+		}
+	}
+	if queue.join() != nil {
+		t.Error("one too many waits")
+	}
+	queue.leave()
+	released := queue.join()
+	if released == nil {
+		t.Fatal("none may wait after one has left")
+	}
+	queue.release()
+	<-released
+}
