@@ -137,9 +137,6 @@ func Adopt(inf cache.SharedIndexInformer) cache.SharedIndexInformer {
 // AdoptWithOptions is Adopt with options. A program with informers of several clusters sets one
 // Options.Server per cluster.
 func AdoptWithOptions(inf cache.SharedIndexInformer, opts Options) cache.SharedIndexInformer {
-	if !layoutKnown() {
-		return inf
-	}
 	if opts.Server == nil {
 		opts.Server = &adoptedServer
 	}
@@ -152,6 +149,9 @@ var adoptedServer weir.ServerGroup
 // adopt builds an informer of this package from one that client-go has built. It returns an
 // informer whose fields it cannot read unchanged. It uses description if the informer has none.
 func adopt(inf cache.SharedIndexInformer, description string, opts Options) cache.SharedIndexInformer {
+	if !layoutKnown() {
+		return inf
+	}
 	p, ok := fieldsOf(inf)
 	if !ok {
 		return inf

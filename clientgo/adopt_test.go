@@ -114,7 +114,7 @@ func TestKeepsRateLimits(t *testing.T) {
 		t.Error("the rate limiter was not asked")
 	}
 	for _, test := range []struct{ qps, want float32 }{{0, -1}, {3, 3}, {-1, -1}} {
-		if got, err := wrappedConfig(&rest.Config{QPS: test.qps}); err != nil || got.QPS != test.want {
+		if got, err := clientFor(&rest.Config{QPS: test.qps}, func(cfg *rest.Config) (*rest.Config, error) { return cfg, nil }); err != nil || got.QPS != test.want {
 			t.Errorf("QPS %v became %v, %v", test.qps, got, err)
 		}
 	}

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
@@ -40,7 +43,7 @@ type capture struct {
 	answers    int  // responses to requests of the verb
 	stubbed    int  // of answers: those for which the caller received a stub
 	mismatched bool // the caller has received a response itself, and receives every later one
-	ownPages   bool // that was a response for another page
+	ownPages   bool // that was a response for another page: the caller selects pages itself
 	expired    bool // the requested page has expired: a pager then requests everything
 	closed     bool
 }
@@ -86,25 +89,20 @@ func (c *capture) refuse(status int) {
 	c.expired = c.expired || status == http.StatusGone
 }
 
-// captured is the result of one call of a ListerWatcher.
-type captured struct {
-	answer   *http.Response // nil if nothing was captured, or if the caller sent several requests
-	scope    *requestScope
-	whole    bool // the caller received every response, so its result is complete
-	asked    bool // a request of the verb was sent
-	ownPages bool // the caller selects pages itself
-}
-
-// end stops capturing and returns what was captured.
-func (c *capture) end() captured {
+// end stops capturing. Afterwards answer, scope, asked and ownPages do not change, except by
+// discard. It drops the response if the caller sent several requests.
+func (c *capture) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
 	if c.answers > 1 {
 		c.drop()
 	}
-	return captured{c.answer, c.scope, c.stubbed == 0, c.asked, c.ownPages}
 }
+
+// whole reports whether the caller received every response, so that its result is complete. Call it
+// after end.
+func (c *capture) whole() bool { return c.stubbed == 0 }
 
 // discard stops capturing and closes the captured response.
 func (c *capture) discard() {
@@ -169,4 +167,53 @@ func (c *capture) inspect(ctx context.Context, resource schema.GroupVersionResou
 	resp.Body = readCloser{whole, resp.Body}
 	listType, matches := c.matcher.matchList(resource, types)
 	return listType, matches, nil
+}
+
+// requestScope is the namespace and the selector of a request.
+type requestScope struct {
+	resource  schema.GroupVersionResource
+	namespace string // "" is all
+	selector  string // of labels and of fields; "" is everything
+}
+
+// scopeOf returns the scope of a request whose path is that of a resource's collection.
+func scopeOf(req *http.Request, resource schema.GroupVersionResource) *requestScope {
+	path, _ := request.CollectionOf(req.URL.Path)
+	query := request.QueryOf(req.URL)
+	return &requestScope{
+		resource: resource, namespace: path.Namespace,
+		selector: strings.TrimSpace(query.Get("labelSelector") + " " + query.Get("fieldSelector")),
+	}
+}
+
+// resourceOf returns the resource of a request whose path is that of a collection.
+func resourceOf(req *http.Request) (schema.GroupVersionResource, bool) {
+	path, ok := request.CollectionOf(req.URL.Path)
+	return path.GVR(), ok
+}
+
+// capturedWatch is a captured watch that skips events with objects that are not the informer's.
+type capturedWatch struct {
+	source.Watch
+	context  context.Context
+	name     string // of the informer
+	matcher  responseMatcher
+	resource schema.GroupVersionResource // of the request
+	accepted wire.TypeMeta               // the type of the last accepted event
+}
+
+// Next returns the next event of an object of the informer's kind. It reports and skips others.
+func (w *capturedWatch) Next() (source.Event, error) {
+	for {
+		event, err := w.Watch.Next()
+		if err != nil || event.Type == wire.Error || event.TypeMeta == w.accepted {
+			return event, err
+		}
+		if w.matcher.matchObject(w.resource, event.TypeMeta) {
+			w.accepted = event.TypeMeta
+			return event, nil
+		}
+		utilruntime.HandleErrorWithContext(w.context, errOtherKind, "A watch event is skipped", "informer", w.name,
+			"apiVersion", event.TypeMeta.APIVersion, "kind", event.TypeMeta.Kind)
+	}
 }

@@ -220,8 +220,8 @@ func TestCaptureLeavesAlone(t *testing.T) {
 				t.Errorf("a list in a capture of a watch: %v, %v", l, err)
 			}
 		}
-		if resp := c.end().answer; resp != nil {
-			t.Errorf("captured %s", resp.Request.URL)
+		if c.end(); c.answer != nil {
+			t.Errorf("captured %s", c.answer.Request.URL)
 		}
 	}
 	if l, err := client.CoreV1().ConfigMaps("").List(context.Background(), metav1.ListOptions{}); err != nil || len(l.Items) != 1 {
@@ -253,7 +253,8 @@ func TestCaptureDetached(t *testing.T) {
 		t.Fatalf("%v, %v", got, err)
 	}
 	callerEnds()
-	resp := c.end().answer
+	c.end()
+	resp := c.answer
 	if resp == nil {
 		t.Fatal("not captured")
 	}
@@ -341,7 +342,7 @@ func TestRefusalAsContextEnds(t *testing.T) {
 	for range 100 {
 		ctx, cancel := context.WithCancel(t.Context())
 		resp := &http.Response{Body: io.NopCloser(endsWith{strings.NewReader("no"), cancel})}
-		readRefusal(ctx, resp)
+		readAhead(ctx, resp, maxRefusal)
 		text, err := io.ReadAll(resp.Body)
 		if err != nil || string(text) != "no" {
 			t.Fatalf("read %q, %v", text, err)

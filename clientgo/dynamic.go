@@ -1,11 +1,9 @@
 package clientgo
 
 import (
-	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/dynamic/dynamiclister"
@@ -21,13 +19,9 @@ import (
 // dynamicinformer.NewDynamicSharedInformerFactory's for the server that cfg names. It copies cfg.
 // It returns an error if cfg is invalid.
 func NewDynamicSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Option) (dynamicinformer.DynamicSharedInformerFactory, error) {
-	cfg, err := wrappedConfig(cfg)
+	client, err := clientFor(cfg, dynamic.NewForConfig)
 	if err != nil {
 		return nil, err
-	}
-	client, err := dynamic.NewForConfig(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("clientgo: %w", err)
 	}
 	return NewDynamicSharedInformerFactoryWithOptions(client, resync, opts...), nil
 }
@@ -38,11 +32,11 @@ func NewDynamicSharedInformerFactory(cfg *rest.Config, resync time.Duration, opt
 // it logs that, and the factory returns client-go's.
 func NewDynamicSharedInformerFactoryWithOptions(client dynamic.Interface, resync time.Duration, opts ...Option) dynamicinformer.DynamicSharedInformerFactory {
 	s := settingsOf(opts)
-	return newResourceFactory(s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
+	return &resourceFactory{newInformerSet[schema.GroupVersionResource](), s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
 		return dynamicinformer.NewFilteredDynamicInformer(client, gvr, s.namespace, resync, namespaceIndexers(), s.tweak)
 	}, func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {
 		return dynamiclister.NewRuntimeObjectShim(dynamiclister.New(indexer, gvr))
-	})
+	}}
 }
 
 // NewFilteredDynamicSharedInformerFactory replaces
@@ -56,13 +50,9 @@ func NewFilteredDynamicSharedInformerFactory(client dynamic.Interface, resync ti
 // metadatainformer.NewSharedInformerFactory's for the server that cfg names. It copies cfg. It
 // returns an error if cfg is invalid.
 func NewMetadataSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Option) (metadatainformer.SharedInformerFactory, error) {
-	cfg, err := wrappedConfig(cfg)
+	client, err := clientFor(cfg, metadata.NewForConfig)
 	if err != nil {
 		return nil, err
-	}
-	client, err := metadata.NewForConfig(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("clientgo: %w", err)
 	}
 	return NewMetadataSharedInformerFactoryWithOptions(client, resync, opts...), nil
 }
@@ -72,11 +62,11 @@ func NewMetadataSharedInformerFactory(cfg *rest.Config, resync time.Duration, op
 // metadatainformer.NewSharedInformerFactory. See NewDynamicSharedInformerFactoryWithOptions.
 func NewMetadataSharedInformerFactoryWithOptions(client metadata.Interface, resync time.Duration, opts ...Option) metadatainformer.SharedInformerFactory {
 	s := settingsOf(opts)
-	return newResourceFactory(s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
+	return &resourceFactory{newInformerSet[schema.GroupVersionResource](), s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
 		return metadatainformer.NewFilteredMetadataInformer(client, gvr, s.namespace, resync, namespaceIndexers(), s.tweak)
 	}, func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {
 		return metadatalister.NewRuntimeObjectShim(metadatalister.New(indexer, gvr))
-	})
+	}}
 }
 
 // NewFilteredMetadataSharedInformerFactory replaces
@@ -93,11 +83,10 @@ func namespaceIndexers() cache.Indexers {
 // resourceFactory has one informer per resource. It implements the dynamic and the metadata
 // factory.
 type resourceFactory struct {
+	informerSet[schema.GroupVersionResource]
 	settings settings
-	// build builds client-go's informer.
-	build     func(schema.GroupVersionResource) informers.GenericInformer
-	lister    func(cache.Indexer, schema.GroupVersionResource) cache.GenericLister
-	informers informerSet[schema.GroupVersionResource]
+	build    func(schema.GroupVersionResource) informers.GenericInformer // builds client-go's informer
+	lister   func(cache.Indexer, schema.GroupVersionResource) cache.GenericLister
 }
 
 var (
@@ -105,44 +94,16 @@ var (
 	_ metadatainformer.SharedInformerFactory       = (*resourceFactory)(nil)
 )
 
-func newResourceFactory(
-	s settings,
-	build func(schema.GroupVersionResource) informers.GenericInformer,
-	lister func(cache.Indexer, schema.GroupVersionResource) cache.GenericLister,
-) *resourceFactory {
-	return &resourceFactory{settings: s, build: build, lister: lister, informers: newInformerSet[schema.GroupVersionResource]()}
-}
-
 // ForResource returns the informer of a resource. If the server does not know the resource, the
 // running informer's Err returns an error.
 func (f *resourceFactory) ForResource(gvr schema.GroupVersionResource) informers.GenericInformer {
-	inf := f.informers.get(gvr, func() cache.SharedIndexInformer {
+	inf := f.get(gvr, func() cache.SharedIndexInformer {
 		// client-go describes dynamic informers by their resource.
 		inf := f.settings.adopt(f.build(gvr).Informer(), gvr.String())
 		if i, err := informerOf(inf); err == nil {
 			i.listWatch.matcher.resource = gvr // the example does not state it
 		}
-		if f.settings.transform != nil {
-			_ = inf.SetTransform(f.settings.transform) // fails only if the informer has started
-		}
 		return inf
 	})
 	return genericInformer{inf, f.lister(inf.GetIndexer(), gvr)}
 }
-
-// Start runs the requested informers until the channel is closed. It does not block.
-func (f *resourceFactory) Start(stop <-chan struct{}) {
-	f.informers.start(wait.ContextForChannel(stop))
-}
-
-// WaitForCacheSync blocks until all started informers have synced or the channel is closed, and
-// reports which have.
-func (f *resourceFactory) WaitForCacheSync(stop <-chan struct{}) map[schema.GroupVersionResource]bool {
-	// The map shows which informers have not synced.
-	synced, _ := f.informers.waitForSync(wait.ContextForChannel(stop))
-	return synced
-}
-
-// Shutdown blocks until the informers have ended. The caller must close the channel that they were
-// started with. No informer can be started afterwards.
-func (f *resourceFactory) Shutdown() { f.informers.shutdown() }

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
@@ -42,13 +41,9 @@ import (
 // server that cfg names. It copies cfg and sends no request before Start. It returns an error if
 // cfg is invalid.
 func NewSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Option) (informers.SharedInformerFactory, error) {
-	cfg, err := wrappedConfig(cfg)
+	client, err := clientFor(cfg, kubernetes.NewForConfig)
 	if err != nil {
 		return nil, err
-	}
-	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("clientgo: %w", err)
 	}
 	return NewSharedInformerFactoryWithOptions(client, resync, opts...), nil
 }
@@ -61,7 +56,7 @@ func NewSharedInformerFactoryWithOptions(client kubernetes.Interface, resync tim
 	s := settingsOf(opts)
 	theirs := informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(s.namespace), informers.WithTweakListOptions(s.tweak),
 		informers.WithTransform(s.transform), informers.WithCustomResyncConfig(s.customResync), informers.WithInformerName(s.name))
-	if !s.canAdopt {
+	if !layoutKnown() {
 		return theirs
 	}
 	return &factory{newGenerated[kubernetes.Interface, internalinterfaces.NewInformerFunc](client, resync, s), upstreamFactory{theirs}}
@@ -73,19 +68,22 @@ func NewFilteredSharedInformerFactory(client kubernetes.Interface, resync time.D
 	return NewSharedInformerFactoryWithOptions(client, resync, WithNamespace(namespace), WithTweakListOptions(tweak))
 }
 
-// wrappedConfig returns a wrapped copy of cfg. It drops client-go's default rate limit, which would
-// only delay the start of a factory with many informers: they send few requests and back off. It
-// keeps a limit that is set. It returns an error if cfg is nil.
-func wrappedConfig(cfg *rest.Config) (*rest.Config, error) {
+// clientFor builds a client from a wrapped copy of cfg. The copy lacks client-go's default rate
+// limit, which would only delay the start of a factory with many informers: they send few requests
+// and back off. It keeps a limit that is set.
+func clientFor[C any](cfg *rest.Config, build func(*rest.Config) (C, error)) (client C, err error) {
 	if cfg == nil {
-		return nil, errNoConfig
+		return client, errNoConfig
 	}
 	cfg = source.CopyConfig(cfg)
 	if cfg.QPS == 0 && cfg.RateLimiter == nil {
 		cfg.QPS = -1
 	}
 	Wrap(cfg)
-	return cfg, nil
+	if client, err = build(cfg); err != nil {
+		return client, fmt.Errorf("clientgo: %w", err)
+	}
+	return client, nil
 }
 
 // factory is an informers.SharedInformerFactory.
@@ -115,7 +113,7 @@ func (f *factory) StartWithContext(ctx context.Context) {
 // Shutdown blocks until the informers have ended. The caller must end their context or channel. No
 // informer can be started afterwards.
 func (f *factory) Shutdown() {
-	f.informers.shutdown()
+	f.informerSet.Shutdown()
 	f.upstreamFactory.Shutdown() // also releases the informer name
 }
 
@@ -138,14 +136,28 @@ func (f *factory) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncRes
 }
 
 // ForResource returns the informer of a resource that client-go has a type for, and an error for
-// any other resource.
+// any other resource. Only generated code knows the resources, so client-go's own factory builds
+// the informer.
 func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
-	example, generic, err := builtinResource(f, resource)
+	s := f.settings
+	build := func(client kubernetes.Interface, resync time.Duration, name *cache.InformerName) (informers.GenericInformer, error) {
+		return informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(s.namespace),
+			informers.WithTweakListOptions(s.tweak), informers.WithInformerName(name)).ForResource(resource)
+	}
+	probe, err := build(f.client, 0, nil) // without the name, which each resource may use once
 	if err != nil {
 		return nil, err
 	}
-	inf := f.InformerFor(example, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-		return generic(client, resync)
+	fields, ok := fieldsOf(probe.Informer())
+	if !ok {
+		return nil, fmt.Errorf("%s: %w", resource, ErrLayout)
+	}
+	inf := f.InformerFor(fields.example, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+		generic, err := build(client, resync, s.name)
+		if err != nil {
+			generic = probe // cannot happen: building it has just succeeded
+		}
+		return generic.Informer()
 	})
 	return genericInformer{inf, cache.NewGenericLister(inf.GetIndexer(), resource.GroupResource())}, nil
 }
@@ -159,116 +171,34 @@ type genericInformer struct {
 func (g genericInformer) Informer() cache.SharedIndexInformer { return g.informer }
 func (g genericInformer) Lister() cache.GenericLister         { return g.lister }
 
-// builtinResource returns the type of a resource and a function that builds its informer as
-// client-go does. It asks client-go's own factory, because only generated code knows the resources.
-func builtinResource(f *factory, resource schema.GroupVersionResource) (runtime.Object, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer, error) {
-	s := f.settings
-	build := func(client kubernetes.Interface, resync time.Duration, name *cache.InformerName) (cache.SharedIndexInformer, error) {
-		generated := informers.NewSharedInformerFactoryWithOptions(client, resync,
-			informers.WithNamespace(s.namespace), informers.WithTweakListOptions(s.tweak), informers.WithInformerName(name))
-		generic, err := generated.ForResource(resource)
-		if err != nil {
-			return nil, err
-		}
-		return generic.Informer(), nil
-	}
-	probe, err := build(f.client, 0, nil) // without the name, which each resource may use once
-	if err != nil {
-		return nil, nil, err
-	}
-	p, ok := fieldsOf(probe)
-	if !ok {
-		return nil, nil, fmt.Errorf("%s: %w", resource, ErrLayout)
-	}
-	example := reflect.New(reflect.TypeOf(p.example).Elem()).Interface().(runtime.Object)
-	return example, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-		inf, err := build(client, resync, s.name)
-		if err != nil {
-			return probe // cannot happen: building it has just succeeded
-		}
-		return inf
-	}, nil
+// group returns a group's accessors, which call the factory's InformerFor.
+func group[I any](f *factory, accessors func(internalinterfaces.SharedInformerFactory, string, internalinterfaces.TweakListOptionsFunc) I) I {
+	return accessors(f, f.settings.namespace, f.settings.tweak)
 }
 
-// The accessors of the groups in the v0.36 factory. The generated code of each calls the factory's
-// InformerFor.
+// The groups of the v0.36 factory.
 
 func (f *factory) Admissionregistration() admissionregistration.Interface {
-	return admissionregistration.New(f, f.settings.namespace, f.settings.tweak)
+	return group(f, admissionregistration.New)
 }
-
-func (f *factory) Internal() apiserverinternal.Interface {
-	return apiserverinternal.New(f, f.settings.namespace, f.settings.tweak)
-}
-
-func (f *factory) Apps() apps.Interface {
-	return apps.New(f, f.settings.namespace, f.settings.tweak)
-}
-
-func (f *factory) Autoscaling() autoscaling.Interface {
-	return autoscaling.New(f, f.settings.namespace, f.settings.tweak)
-}
-
-func (f *factory) Batch() batch.Interface {
-	return batch.New(f, f.settings.namespace, f.settings.tweak)
-}
-
-func (f *factory) Certificates() certificates.Interface {
-	return certificates.New(f, f.settings.namespace, f.settings.tweak)
-}
-
-func (f *factory) Coordination() coordination.Interface {
-	return coordination.New(f, f.settings.namespace, f.settings.tweak)
-}
-
-func (f *factory) Core() core.Interface {
-	return core.New(f, f.settings.namespace, f.settings.tweak)
-}
-
-func (f *factory) Discovery() discovery.Interface {
-	return discovery.New(f, f.settings.namespace, f.settings.tweak)
-}
-
-func (f *factory) Events() events.Interface {
-	return events.New(f, f.settings.namespace, f.settings.tweak)
-}
-
-func (f *factory) Extensions() extensions.Interface {
-	return extensions.New(f, f.settings.namespace, f.settings.tweak)
-}
-
-func (f *factory) Flowcontrol() flowcontrol.Interface {
-	return flowcontrol.New(f, f.settings.namespace, f.settings.tweak)
-}
-
-func (f *factory) Networking() networking.Interface {
-	return networking.New(f, f.settings.namespace, f.settings.tweak)
-}
-
-func (f *factory) Node() node.Interface {
-	return node.New(f, f.settings.namespace, f.settings.tweak)
-}
-
-func (f *factory) Policy() policy.Interface {
-	return policy.New(f, f.settings.namespace, f.settings.tweak)
-}
-
-func (f *factory) Rbac() rbac.Interface {
-	return rbac.New(f, f.settings.namespace, f.settings.tweak)
-}
-
-func (f *factory) Resource() resource.Interface {
-	return resource.New(f, f.settings.namespace, f.settings.tweak)
-}
-
-func (f *factory) Scheduling() scheduling.Interface {
-	return scheduling.New(f, f.settings.namespace, f.settings.tweak)
-}
-
-func (f *factory) Storage() storage.Interface {
-	return storage.New(f, f.settings.namespace, f.settings.tweak)
-}
-
+func (f *factory) Internal() apiserverinternal.Interface { return group(f, apiserverinternal.New) }
+func (f *factory) Apps() apps.Interface                  { return group(f, apps.New) }
+func (f *factory) Autoscaling() autoscaling.Interface    { return group(f, autoscaling.New) }
+func (f *factory) Batch() batch.Interface                { return group(f, batch.New) }
+func (f *factory) Certificates() certificates.Interface  { return group(f, certificates.New) }
+func (f *factory) Coordination() coordination.Interface  { return group(f, coordination.New) }
+func (f *factory) Core() core.Interface                  { return group(f, core.New) }
+func (f *factory) Discovery() discovery.Interface        { return group(f, discovery.New) }
+func (f *factory) Events() events.Interface              { return group(f, events.New) }
+func (f *factory) Extensions() extensions.Interface      { return group(f, extensions.New) }
+func (f *factory) Flowcontrol() flowcontrol.Interface    { return group(f, flowcontrol.New) }
+func (f *factory) Networking() networking.Interface      { return group(f, networking.New) }
+func (f *factory) Node() node.Interface                  { return group(f, node.New) }
+func (f *factory) Policy() policy.Interface              { return group(f, policy.New) }
+func (f *factory) Rbac() rbac.Interface                  { return group(f, rbac.New) }
+func (f *factory) Resource() resource.Interface          { return group(f, resource.New) }
+func (f *factory) Scheduling() scheduling.Interface      { return group(f, scheduling.New) }
+func (f *factory) Storage() storage.Interface            { return group(f, storage.New) }
 func (f *factory) Storagemigration() storagemigration.Interface {
-	return storagemigration.New(f, f.settings.namespace, f.settings.tweak)
+	return group(f, storagemigration.New)
 }

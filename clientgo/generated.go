@@ -3,6 +3,7 @@ package clientgo
 import (
 	"context"
 	"reflect"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,11 +25,10 @@ import (
 // of groups. A program that passes its factory as the generated interface, which has them, calls
 // Adopt in the generated InformerFor instead. All methods are safe for concurrent use.
 type Generated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer] struct {
-	client       C
-	resync       time.Duration
-	settings     settings
-	customResync map[reflect.Type]time.Duration
-	informers    informerSet[reflect.Type]
+	informerSet[reflect.Type]
+	client   C
+	resync   time.Duration
+	settings settings
 }
 
 // NewGenerated returns a factory. WithNamespace and WithTweakListOptions have no effect: they are
@@ -39,56 +39,124 @@ func NewGenerated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer](cl
 }
 
 func newGenerated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer](client C, resync time.Duration, s settings) *Generated[C, F] {
-	f := &Generated[C, F]{client: client, resync: resync, settings: s, customResync: map[reflect.Type]time.Duration{}, informers: newInformerSet[reflect.Type]()}
-	for object, period := range s.customResync {
-		f.customResync[reflect.TypeOf(object)] = period
-	}
-	return f
+	return &Generated[C, F]{newInformerSet[reflect.Type](), client, resync, s}
 }
 
 // InformerFor returns the informer of obj's type. The first call for a type builds it with newFunc.
 func (f *Generated[C, F]) InformerFor(obj runtime.Object, newFunc F) cache.SharedIndexInformer {
 	key := reflect.TypeOf(obj)
-	return f.informers.get(key, func() cache.SharedIndexInformer {
-		resync, ok := f.customResync[key]
-		if !ok {
-			resync = f.resync
+	return f.get(key, func() cache.SharedIndexInformer {
+		resync := f.resync
+		for object, period := range f.settings.customResync {
+			if reflect.TypeOf(object) == key {
+				resync = period
+			}
 		}
-		inf := f.settings.adopt(newFunc(f.client, resync), "")
-		if f.settings.transform != nil {
-			_ = inf.SetTransform(f.settings.transform) // fails only if the informer has started
-		}
-		return inf
+		return f.settings.adopt(newFunc(f.client, resync), "")
 	})
 }
 
 // InformerName returns the name that WithInformerName has set, or nil.
 func (f *Generated[C, F]) InformerName() *cache.InformerName { return f.settings.name }
 
-// Start runs the requested informers until the channel is closed. It does not block.
-func (f *Generated[C, F]) Start(stop <-chan struct{}) {
-	f.StartWithContext(wait.ContextForChannel(stop))
-}
-
-// StartWithContext runs the requested informers until the context ends. It does not block.
-func (f *Generated[C, F]) StartWithContext(ctx context.Context) { f.informers.start(ctx) }
-
 // Shutdown blocks until the informers have ended. The caller must end their context or channel. No
 // informer can be started afterwards.
 func (f *Generated[C, F]) Shutdown() {
-	f.informers.shutdown()
+	f.informerSet.Shutdown()
 	f.settings.name.Release()
-}
-
-// WaitForCacheSync blocks until all started informers have synced or the channel is closed, and
-// reports which have.
-func (f *Generated[C, F]) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
-	return f.WaitForCacheSyncWithContext(wait.ContextForChannel(stop)).Synced
 }
 
 // WaitForCacheSyncWithContext blocks until all started informers have synced or the context ends,
 // and reports which have. If one has not synced, the result's error is the context's cause.
 func (f *Generated[C, F]) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
-	synced, err := f.informers.waitForSync(ctx)
+	synced, err := f.waitForSync(ctx)
 	return cache.SyncResult{Synced: synced, Err: err}
+}
+
+// informerSet has a factory's informers, requested and started ones, by the factory's key. All
+// methods are safe for concurrent use.
+type informerSet[K comparable] struct {
+	mu        sync.Mutex
+	informers map[K]cache.SharedIndexInformer
+	started   map[K]bool
+	closing   bool
+	runs      sync.WaitGroup // one per started informer; they end with the context of Start
+}
+
+func newInformerSet[K comparable]() informerSet[K] {
+	return informerSet[K]{informers: map[K]cache.SharedIndexInformer{}, started: map[K]bool{}}
+}
+
+// get returns the informer of a key. It builds the informer if there is none.
+func (s *informerSet[K]) get(key K, build func() cache.SharedIndexInformer) cache.SharedIndexInformer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if inf, ok := s.informers[key]; ok {
+		return inf
+	}
+	inf := build()
+	s.informers[key] = inf
+	return inf
+}
+
+// Start runs the requested informers until the channel is closed. It does not block.
+func (s *informerSet[K]) Start(stop <-chan struct{}) {
+	s.StartWithContext(wait.ContextForChannel(stop))
+}
+
+// StartWithContext runs the requested informers until the context ends. It does not block.
+func (s *informerSet[K]) StartWithContext(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return
+	}
+	for key, inf := range s.informers {
+		if !s.started[key] {
+			s.started[key] = true
+			s.runs.Go(func() { inf.RunWithContext(ctx) })
+		}
+	}
+}
+
+// Shutdown blocks until the informers have ended. The caller must end their context or channel. No
+// informer can be started afterwards.
+func (s *informerSet[K]) Shutdown() {
+	s.mu.Lock()
+	s.closing = true
+	s.mu.Unlock()
+	s.runs.Wait()
+}
+
+// WaitForCacheSync blocks until all started informers have synced or the channel is closed, and
+// reports which have.
+func (s *informerSet[K]) WaitForCacheSync(stop <-chan struct{}) map[K]bool {
+	synced, _ := s.waitForSync(wait.ContextForChannel(stop)) // the map shows which have not
+	return synced
+}
+
+// waitForSync blocks until the started informers have synced or the context ends, and reports which
+// have. The error is the context's cause if one has not.
+func (s *informerSet[K]) waitForSync(ctx context.Context) (map[K]bool, error) {
+	s.mu.Lock()
+	waiting := map[K]cache.DoneChecker{}
+	for key, inf := range s.informers {
+		if s.started[key] {
+			waiting[key] = inf.HasSyncedChecker()
+		}
+	}
+	s.mu.Unlock()
+	synced, missing := make(map[K]bool, len(waiting)), false
+	for key, checker := range waiting {
+		select {
+		case <-checker.Done():
+		case <-ctx.Done():
+		}
+		synced[key] = cache.IsDone(checker)
+		missing = missing || !synced[key]
+	}
+	if missing {
+		return synced, context.Cause(ctx)
+	}
+	return synced, nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -130,10 +131,7 @@ func (x *indexer) Index(indexName string, obj any) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(values) == 1 {
-		return x.ByIndex(indexName, values[0])
-	}
-	objects, err := x.lookup(nil, indexName, values...)
+	objects, err := x.lookup(indexName, values...)
 	if err != nil {
 		return nil, err
 	}
@@ -144,25 +142,21 @@ func (x *indexer) Index(indexName string, obj any) ([]any, error) {
 
 // ByIndex returns the objects with a value in the index, in key order.
 func (x *indexer) ByIndex(indexName, indexedValue string) ([]any, error) {
-	sc := lookupBufferPool.Get().(*lookupBuffer)
-	defer sc.release()
-	var err error
-	if sc.objects, err = x.lookup(sc.objects, indexName, indexedValue); err != nil {
+	objects, err := x.lookup(indexName, indexedValue)
+	if err != nil {
 		return nil, err
 	}
-	return x.decodeAll(slices.Values(sc.objects), len(sc.objects)), nil
+	return x.decodeAll(slices.Values(objects), len(objects)), nil
 }
 
 // IndexKeys returns the keys of the objects with a value in the index, in order. It decodes only
 // objects that the index has not read yet.
 func (x *indexer) IndexKeys(indexName, indexedValue string) ([]string, error) {
-	sc := lookupBufferPool.Get().(*lookupBuffer)
-	defer sc.release()
-	var err error
-	if sc.objects, err = x.lookup(sc.objects, indexName, indexedValue); err != nil {
+	objects, err := x.lookup(indexName, indexedValue)
+	if err != nil {
 		return nil, err
 	}
-	return keysOf(slices.Values(sc.objects), len(sc.objects)), nil
+	return keysOf(slices.Values(objects), len(objects)), nil
 }
 
 // ListIndexFuncValues returns the values in the index, in order. It returns none for an unknown
@@ -190,14 +184,14 @@ func (x *indexer) indexFunc(name string) (cache.IndexFunc, error) {
 	return fn, nil
 }
 
-// lookup appends the objects with each of several index values, all from one snapshot.
-func (x *indexer) lookup(objects []*store.Object, name string, values ...string) ([]*store.Object, error) {
+// lookup returns the objects with each of several index values, all from one snapshot.
+func (x *indexer) lookup(name string, values ...string) (objects []*store.Object, err error) {
 	fn, err := x.indexFunc(name)
 	if err != nil {
-		return objects, err
+		return nil, err
 	}
 	if !isNamespaceIndex(fn) {
-		return x.store.AppendBy(objects, name, values...)
+		return x.store.AppendBy(nil, name, values...)
 	}
 	snap := x.store.Snapshot()
 	for _, value := range values {
@@ -206,21 +200,50 @@ func (x *indexer) lookup(objects []*store.Object, name string, values ...string)
 	return objects, nil
 }
 
-// lookupBuffer holds the objects that a lookup found while they are decoded. Buffers are pooled,
-// unless they grew beyond maxLookupBuffer.
-type lookupBuffer struct{ objects []*store.Object }
+// Resync does nothing, as in client-go.
+func (x *indexer) Resync() error { return nil }
 
-const maxLookupBuffer = 4096 // objects
+// The namespace index, which every generated informer has, is not stored: the store is ordered by
+// key, and keys start with the namespace. So this index uses no memory and decodes nothing.
 
-var lookupBufferPool = sync.Pool{New: func() any { return new(lookupBuffer) }}
+var metaNamespaceIndex = reflect.ValueOf(cache.MetaNamespaceIndexFunc).Pointer()
 
-func (sc *lookupBuffer) release() {
-	if cap(sc.objects) <= maxLookupBuffer {
-		clear(sc.objects)
-		sc.objects = sc.objects[:0]
-		lookupBufferPool.Put(sc)
+// isNamespaceIndex reports whether an index function is cache.MetaNamespaceIndexFunc.
+func isNamespaceIndex(fn cache.IndexFunc) bool {
+	return fn != nil && reflect.ValueOf(fn).Pointer() == metaNamespaceIndex
+}
+
+// inNamespace returns the objects of a namespace; for "" those without one.
+func inNamespace(snap *store.Snapshot, namespace string) iter.Seq[*store.Object] {
+	if namespace != "" {
+		return snap.Namespace(namespace)
+	}
+	return func(yield func(*store.Object) bool) {
+		for o := range snap.All() {
+			if o.Namespace() == "" && !yield(o) {
+				return
+			}
+		}
 	}
 }
 
-// Resync does nothing, as in client-go.
-func (x *indexer) Resync() error { return nil }
+// namespacesOf returns the namespaces with objects, in order. It seeks from one to the next.
+func namespacesOf(snap *store.Snapshot) []string {
+	namespaces, from := []string{}, ""
+	cluster := false
+	for more := true; more; {
+		more = false
+		for o := range snap.From(from) {
+			if o.Namespace() != "" {
+				namespaces = append(namespaces, o.Namespace())
+				from, more = o.Namespace()+"0", true // '0' follows '/'
+				break
+			}
+			if !cluster {
+				cluster = true
+				namespaces = append(namespaces, "")
+			}
+		}
+	}
+	return namespaces
+}

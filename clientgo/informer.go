@@ -60,9 +60,8 @@ type informer struct {
 	indexer              *indexer
 	listWatch            *listWatch
 	stats                source.Stats
-	synced               chan struct{} // closed by the first goroutine that sees the store synced
+	synced               chan struct{} // closed by the first HasSynced after the store has synced
 	syncing              sync.Once
-	ended                chan struct{}    // closed when the informer has stopped
 	placeholderReflector *cache.Reflector // passed to watch error handlers; it never runs
 
 	defaultResync time.Duration
@@ -96,7 +95,6 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 		example:        example,
 		sink:           &sink{codec: values, pin: opts.PinDecoded},
 		synced:         make(chan struct{}),
-		ended:          make(chan struct{}),
 		defaultResync:  resync,
 		resyncCheck:    resync,
 		onError:        cache.DefaultWatchErrorHandler,
@@ -123,7 +121,8 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 			i.sink.Writer, i.sink.name = w, i.name
 			return i.sink
 		},
-		OnStatus: i.onStatus,
+		OnStatus:   i.onStatus,
+		Background: func(ctx context.Context) { i.indexer.reader.runMutationDetector(ctx) },
 	})
 	i.store = i.engine.Store()
 	i.sink.store = i.store
@@ -182,18 +181,10 @@ func (i *informer) RunWithContext(ctx context.Context) {
 	i.started, i.runContext = true, ctx
 	i.mu.Unlock()
 
-	var waiting sync.WaitGroup
-	waiting.Go(func() {
-		_ = i.store.WaitSynced(ctx) // when ctx ends, it may have just synced
-		i.HasSynced()
-	})
-	waiting.Go(func() { i.indexer.reader.runMutationDetector(ctx) })
 	if err := i.engine.Run(ctx); err != nil {
 		logger.Error(err, "Informer stopped", "type", i.name)
 	}
-	waiting.Wait()
 	i.sink.finals.close()
-	close(i.ended)
 }
 
 // HasSynced reports whether the first list is stored. Handlers may not have handled all of it yet.
@@ -295,19 +286,18 @@ func (i *informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandl
 // resyncOnRelist is set. Until the context of Run ends, it passes the errors that client-go would
 // pass to the watch error handler.
 func (i *informer) onStatus(s reflector.Status) {
+	i.HasSynced() // closes the channel of HasSyncedChecker if the store has synced
 	i.mu.Lock()
 	ctx, handler := i.runContext, i.onError
 	passes := i.failures.next(s.Err)
 	skips := s.SkippedErr != nil && s.SkippedErr != i.skipped
 	i.skipped = s.SkippedErr
-	if s.Relists > i.relists {
-		i.relists = s.Relists
+	if s.Relists > i.relists && i.resyncOnRelist {
 		for r := range i.handlers {
-			if i.resyncOnRelist {
-				r.delivery.ResyncNow()
-			}
+			r.delivery.ResyncNow()
 		}
 	}
+	i.relists = s.Relists
 	i.mu.Unlock()
 	if ctx == nil || ctx.Err() != nil {
 		return

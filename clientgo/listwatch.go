@@ -19,6 +19,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/core/wire"
 )
 
 // listWatch is a source.Source over a ListerWatcher. If the ListerWatcher's transport is wrapped it
@@ -74,48 +75,69 @@ func (l *listWatch) list(ctx context.Context, o source.ListOptions) (source.List
 	}
 	l.stats.Requests.Add(1)
 	l.stats.Lists.Add(1)
-	if l.noCapture.Load() {
-		return l.uncapturedList(ctx, options)
-	}
 	c := &capture{verb: verbList, context: ctx, matcher: l.matcher, page: o.Continue}
-	object, err := l.callList(c.withContext(ctx), options)
-	got := c.end()
+	object, captured, err := tryCapture(ctx, l, c, operation[runtime.Object]{
+		call:       func(ctx context.Context) (runtime.Object, error) { return l.lw.ListWithContext(ctx, options) },
+		drop:       func(runtime.Object) {},
+		hasObjects: func(list runtime.Object) bool { return meta.LenList(list) > 0 },
+	})
 	switch {
-	case err != nil && (got.whole || ctx.Err() != nil):
-		c.discard()
-		return nil, err
-	case got.whole:
-		if got.ownPages {
-			l.stopCapturing(ctx, errOwnPages)
-		} else if meta.LenList(object) > 0 {
-			l.notCaptured(ctx, got)
-		}
-		return newObjectList(object)
 	case err != nil:
-		c.discard()
-		list, without := l.uncapturedList(ctx, options)
-		l.failedCaptured(ctx, verbList, err, without)
-		return list, without
-	case got.answer == nil || meta.LenList(object) > 0:
-		c.discard()
-		l.stopCapturing(ctx, errOwnAnswer)
-		return l.uncapturedList(ctx, options)
-	}
-	l.matcher.resource, l.failed[verbList] = got.scope.resource, false
-	l.scope.Store(got.scope)
-	return source.NewList(got.answer, source.Options{Stats: l.stats})
-}
-
-func (l *listWatch) uncapturedList(ctx context.Context, options metav1.ListOptions) (source.List, error) {
-	object, err := l.callList(ctx, options)
-	if err != nil {
 		return nil, err
+	case !captured:
+		return newObjectList(object)
 	}
-	return newObjectList(object)
+	l.matcher.resource = c.scope.resource
+	return source.NewList(c.answer, source.Options{Stats: l.stats})
 }
 
-func (l *listWatch) callList(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	return callWithContext(ctx, func() (runtime.Object, error) { return l.lw.ListWithContext(ctx, options) }, func(runtime.Object) {})
+// operation is the List or the Watch of a ListerWatcher.
+type operation[T any] struct {
+	call       func(context.Context) (T, error)
+	drop       func(T)      // ends a result that is not used
+	hasObjects func(T) bool // reports whether a result has objects, unlike that of a stub response
+}
+
+// tryCapture calls a ListerWatcher with c and returns the result. It calls it again without
+// capturing if the first call received a stub response, but c did not capture all that the call is
+// for. captured reports that c has the response; then there is no result.
+func tryCapture[T any](ctx context.Context, l *listWatch, c *capture, op operation[T]) (result T, captured bool, err error) {
+	call := func(ctx context.Context) (T, error) {
+		return callWithContext(ctx, func() (T, error) { return op.call(ctx) }, op.drop)
+	}
+	if l.noCapture.Load() {
+		result, err = call(ctx)
+		return result, false, err
+	}
+	result, err = call(c.withContext(ctx))
+	c.end()
+	switch {
+	case err != nil && (c.whole() || ctx.Err() != nil):
+		c.discard()
+		return result, false, err
+	case c.whole():
+		if c.ownPages {
+			l.stopCapturing(ctx, errOwnPages)
+		} else if c.verb == verbWatch || op.hasObjects(result) {
+			l.notCaptured(ctx, c)
+		}
+		return result, false, nil
+	}
+	isStub := err == nil && c.answer != nil && !op.hasObjects(result)
+	if op.drop(result); isStub {
+		l.failed[c.verb] = false
+		l.scope.Store(c.scope)
+		return result, true, nil
+	}
+	c.discard()
+	if err == nil {
+		l.stopCapturing(ctx, errOwnAnswer)
+	}
+	again, without := call(ctx)
+	if err != nil {
+		l.failedCaptured(ctx, c.verb, err, without)
+	}
+	return again, false, without
 }
 
 // Watch calls the ListerWatcher's Watch once, and again without capturing if the first call
@@ -144,41 +166,23 @@ func (l *listWatch) watch(ctx context.Context, o source.WatchOptions) (source.Wa
 	}
 	l.stats.Requests.Add(1)
 	l.stats.Watches.Add(1)
-	if l.noCapture.Load() {
-		return l.uncapturedWatch(ctx, options)
-	}
 	c := &capture{verb: verbWatch, context: ctx, matcher: l.matcher}
-	w, err := l.callWatch(c.withContext(ctx), options)
-	got := c.end()
+	w, captured, err := tryCapture(ctx, l, c, operation[watch.Interface]{
+		call:       func(ctx context.Context) (watch.Interface, error) { return l.lw.WatchWithContext(ctx, options) },
+		drop:       stopWatch,
+		hasObjects: func(watch.Interface) bool { return false }, // it is not known yet
+	})
 	switch {
-	case err != nil && (got.whole || ctx.Err() != nil):
-		c.discard()
+	case err != nil:
 		return nil, err
-	case err == nil && got.whole:
-		l.notCaptured(ctx, got)
+	case !captured:
 		return newObjectWatch(ctx, w, l.expected)
 	}
-	if !isNil(w) {
-		stopWatch(w)
-	}
-	if err != nil {
-		c.discard()
-		watch, without := l.uncapturedWatch(ctx, options)
-		l.failedCaptured(ctx, verbWatch, err, without)
-		return watch, without
-	}
-	if got.answer == nil {
-		c.discard()
-		l.stopCapturing(ctx, errOwnAnswer)
-		return l.uncapturedWatch(ctx, options)
-	}
-	l.failed[verbWatch] = false
-	l.scope.Store(got.scope)
-	events, err := source.NewWatch(got.answer, watchTimeout(got.answer, timeout), source.Options{Stats: l.stats})
+	events, err := source.NewWatch(c.answer, watchTimeout(c.answer, timeout), source.Options{Stats: l.stats})
 	if err != nil {
 		return nil, err
 	}
-	return &capturedWatch{Watch: events, context: ctx, name: l.name, matcher: l.matcher, resource: got.scope.resource}, nil
+	return &capturedWatch{Watch: events, context: ctx, name: l.name, matcher: l.matcher, resource: c.scope.resource}, nil
 }
 
 // watchTimeout returns the timeout that the server was asked for; 0 if none. The ListerWatcher may
@@ -189,22 +193,6 @@ func watchTimeout(answer *http.Response, requested time.Duration) time.Duration 
 	}
 	seconds, _ := strconv.ParseInt(request.QueryOf(answer.Request.URL).Get("timeoutSeconds"), 10, 32)
 	return time.Duration(seconds) * time.Second
-}
-
-func (l *listWatch) uncapturedWatch(ctx context.Context, options metav1.ListOptions) (source.Watch, error) {
-	w, err := l.callWatch(ctx, options)
-	if err != nil {
-		return nil, err
-	}
-	return newObjectWatch(ctx, w, l.expected)
-}
-
-func (l *listWatch) callWatch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	return callWithContext(ctx, func() (watch.Interface, error) { return l.lw.WatchWithContext(ctx, options) }, func(w watch.Interface) {
-		if !isNil(w) {
-			stopWatch(w)
-		}
-	})
 }
 
 // failedCaptured records that a captured call failed with err, and the result of the same call
@@ -242,9 +230,9 @@ var (
 
 // notCaptured logs, once, why an answer was not captured. It logs nothing in a program that has
 // wrapped no transport, because that program does not expect capturing.
-func (l *listWatch) notCaptured(ctx context.Context, got captured) {
+func (l *listWatch) notCaptured(ctx context.Context, c *capture) {
 	why := errOtherKind
-	if !got.asked {
+	if !c.asked {
 		why = errNoRequest
 	}
 	if l.told || !wrapped.Load() {
@@ -301,4 +289,28 @@ func callWithContext[T any](ctx context.Context, call func() (T, error), late fu
 		var none T
 		return none, err
 	}
+}
+
+// Scope returns the scope of the last captured request. A ListerWatcher does not provide it, so it
+// is unknown before the first one, and while the ListerWatcher's own results are used.
+func (l *listWatch) Scope() (namespace, selector string, ok bool) {
+	s := l.scope.Load()
+	if s == nil || l.noCapture.Load() {
+		return "", "", false
+	}
+	return s.namespace, s.selector, true
+}
+
+// Type returns the apiVersion and the resource of the last captured request, and for metadata the
+// kind that the example states.
+func (l *listWatch) Type() (t wire.TypeMeta, resource string) {
+	s := l.scope.Load()
+	if s == nil {
+		return wire.TypeMeta{}, ""
+	}
+	t.APIVersion = s.resource.GroupVersion().String()
+	if l.matcher.partial && len(l.matcher.gvks) > 0 {
+		t.Kind = l.matcher.gvks[0].Kind
+	}
+	return t, s.resource.Resource
 }

@@ -26,11 +26,7 @@ func (x *indexer) Add(obj any) error { return x.Update(obj) }
 
 // Update puts an object into the store, like Add.
 func (x *indexer) Update(obj any) error {
-	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
-	if err != nil {
-		return cache.KeyError{Obj: obj, Err: err}
-	}
-	m, err := manualMeta(key, obj)
+	_, m, err := manualMeta(obj)
 	if err != nil {
 		return err
 	}
@@ -55,11 +51,7 @@ func (x *indexer) Replace(objects []any, resourceVersion string) error {
 	}
 	keep := make(map[string]listed, len(objects))
 	for _, obj := range objects {
-		key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
-		if err != nil {
-			return cache.KeyError{Obj: obj, Err: err}
-		}
-		m, err := manualMeta(key, obj)
+		key, m, err := manualMeta(obj)
 		if err != nil {
 			return err
 		}
@@ -112,17 +104,20 @@ func (x *indexer) write(do func(*store.Writer) error) error {
 	return err
 }
 
-// manualMeta returns the metadata of an object to be put under a key. It returns an error if it has
+// manualMeta returns the key and the metadata of an object to be put. It returns an error if it has
 // none, like a DeletedFinalStateUnknown, or no name.
-func manualMeta(key string, obj any) (*wire.Meta, error) {
-	m := new(wire.Meta)
-	if err := wire.ReadMetaOf(obj, m); err != nil {
-		return nil, fmt.Errorf("%s: %w", key, err)
+func manualMeta(obj any) (key string, m *wire.Meta, err error) {
+	if key, err = cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err != nil {
+		return "", nil, cache.KeyError{Obj: obj, Err: err}
 	}
-	if len(m.Name) == 0 {
-		return nil, fmt.Errorf("%s: %w", key, store.ErrNoName)
+	m = new(wire.Meta)
+	if err = wire.ReadMetaOf(obj, m); err == nil && len(m.Name) == 0 {
+		err = store.ErrNoName
 	}
-	return m, nil
+	if err != nil {
+		return "", nil, fmt.Errorf("%s: %w", key, err)
+	}
+	return key, m, nil
 }
 
 func (x *indexer) deleteManually(w *store.Writer, key string) error {

@@ -8,13 +8,16 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -230,4 +233,110 @@ func statusError(object runtime.Object) error {
 		status.Code, status.Reason = http.StatusGone, metav1.StatusReasonExpired
 	}
 	return &apierrors.StatusError{ErrStatus: *status}
+}
+
+// expectedObject describes the objects that an informer accepts from watches. The informer reports
+// and skips events with other objects, by the rules of client-go's reflector: the Go type must be
+// the example's, an unstructured object must have the kind that the example states, and no object
+// may be a Table.
+type expectedObject struct {
+	goType reflect.Type            // nil is any
+	gvk    schema.GroupVersionKind // of an unstructured example that states a kind; else empty
+}
+
+func expectedOf(example runtime.Object) expectedObject {
+	e := expectedObject{goType: reflect.TypeOf(example)}
+	if u, ok := example.(*unstructured.Unstructured); ok {
+		e.gvk = u.GroupVersionKind()
+	}
+	return e
+}
+
+// check returns an error for an object that the informer skips.
+func (e *expectedObject) check(object runtime.Object) error {
+	if is := reflect.TypeOf(object); e.goType != nil && is != e.goType {
+		return fmt.Errorf("expected %s, but watch event object had type %v", e.goType, is)
+	}
+	u, ok := object.(*unstructured.Unstructured)
+	if !ok || u == nil {
+		return nil
+	}
+	if is := u.GroupVersionKind(); !e.gvk.Empty() && is != e.gvk {
+		return fmt.Errorf("expected %s, but watch event object was of %s", e.gvk, is)
+	}
+	if isTable(u.GetAPIVersion(), u.GetKind()) {
+		return fmt.Errorf("watch event object is a %s of %s", u.GetKind(), u.GetAPIVersion())
+	}
+	return nil
+}
+
+// isTable reports whether an object is a table, which a server renders for printing.
+func isTable(apiVersion, kind string) bool {
+	group, _, _ := strings.Cut(apiVersion, "/")
+	return kind == "Table" && group == metav1.GroupName
+}
+
+// drain receives the events that a stopped watch still sends: a watch around another one, such as
+// watch.Filter's, may otherwise block in a send for ever. It ends when the channel is closed or a
+// new watch has the same channel, and after callGrace or maxDrained events at the latest, because
+// not every Stop closes the channel.
+type drain struct {
+	stop, done chan struct{}
+	events     []watch.Event // for the next watch with the channel; read after done is closed
+}
+
+// maxDrained limits the events that a drain receives.
+const maxDrained = 1000
+
+// drains are the running drains, by channel, a <-chan watch.Event.
+var drains sync.Map
+
+// stopWatch stops a watch and drains it, if it is not nil. It does not drain a watch.ProxyWatcher,
+// whose senders check its StopChan. If the watch panics and utilruntime.ReallyCrash is false,
+// stopWatch returns.
+func stopWatch(w watch.Interface) {
+	if isNil(w) {
+		return
+	}
+	defer utilruntime.HandleCrash()
+	w.Stop()
+	if _, ok := w.(*watch.ProxyWatcher); ok {
+		return
+	}
+	events, d := w.ResultChan(), &drain{stop: make(chan struct{}), done: make(chan struct{})}
+	if _, runs := drains.LoadOrStore(events, d); !runs {
+		go d.run(events)
+	}
+}
+
+func (d *drain) run(events <-chan watch.Event) {
+	defer close(d.done)
+	defer drains.CompareAndDelete(events, d)
+	timeout := time.NewTimer(callGrace)
+	defer timeout.Stop()
+	for len(d.events) < maxDrained {
+		select {
+		case event, ok := <-events:
+			if !ok {
+				return
+			}
+			d.events = append(d.events, event)
+		case <-d.stop:
+			return
+		case <-timeout.C:
+			return
+		}
+	}
+}
+
+// endDrain ends the drain of a channel that a ListerWatcher returns again. It returns the events
+// that the drain has received.
+func endDrain(events <-chan watch.Event) []watch.Event {
+	d, ok := drains.LoadAndDelete(events)
+	if !ok {
+		return nil
+	}
+	close(d.(*drain).stop)
+	<-d.(*drain).done
+	return d.(*drain).events
 }

@@ -96,11 +96,11 @@ type settings struct {
 	name         *cache.InformerName
 	informer     Options
 	shard        *weir.Shard // replaces informer.Shard unless nil
-	canAdopt     bool        // client-go's informers can be adopted
 }
 
 func settingsOf(opts []Option) settings {
-	s := settings{customResync: map[metav1.Object]time.Duration{}, canAdopt: layoutKnown()}
+	layoutKnown() // logs now why informers stay client-go's
+	s := settings{customResync: map[metav1.Object]time.Duration{}}
 	for _, opt := range opts {
 		opt(&s)
 	}
@@ -114,12 +114,13 @@ func settingsOf(opts []Option) settings {
 }
 
 // adopt returns an informer of this package that replaces client-go's, if that can be adopted. It
-// uses description if the informer has none.
+// uses description if the informer has none. It sets the factory's transform.
 func (s *settings) adopt(inf cache.SharedIndexInformer, description string) cache.SharedIndexInformer {
-	if !s.canAdopt {
-		return inf
+	inf = adopt(inf, description, s.informer)
+	if s.transform != nil {
+		_ = inf.SetTransform(s.transform) // fails only if the informer has started
 	}
-	return adopt(inf, description, s.informer)
+	return inf
 }
 
 // WithNamespace restricts the factory's informers to one namespace.
@@ -140,9 +141,7 @@ func WithTransform(transform cache.TransformFunc) Option {
 // WithCustomResyncConfig sets other resync periods for the types of some objects. It has no effect
 // on the dynamic and the metadata factory.
 func WithCustomResyncConfig(resync map[metav1.Object]time.Duration) Option {
-	return func(s *settings) {
-		maps.Copy(s.customResync, resync)
-	}
+	return func(s *settings) { maps.Copy(s.customResync, resync) }
 }
 
 // WithInformerName sets a name that Shutdown releases. Under it, Weir's informers publish

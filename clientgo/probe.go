@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"sync"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -56,10 +55,10 @@ func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, 
 	if err != nil {
 		return "", err
 	}
-	switch {
-	case listMeta.Continue != "":
+	switch n := int64(meta.LenList(object)); {
+	case listMeta.Continue != "", n <= o.Limit && p.seen.Load(): // p ends a List after its first page
 		l.pagesItself.Store(false)
-	case int64(meta.LenList(object)) > o.Limit:
+	case n > o.Limit:
 		l.pagesItself.Store(true)
 	}
 	return listMeta.ResourceVersion, nil
@@ -69,11 +68,10 @@ type probeKey struct{}
 
 // probe is a List that only determines the resourceVersion. The context of the List's requests
 // carries it. A List that reads page after page itself would send one request per object, so the
-// transport makes up the page after the first: it is empty, and the last.
+// transport makes the first page the last one.
 type probe struct {
 	limit int64       // the number of objects per page that the List was asked for
 	seen  atomic.Bool // it has sent a request, so its transport is wrapped
-	first atomic.Pointer[firstPage]
 }
 
 // withContext returns a context that carries the probe.
@@ -81,72 +79,42 @@ func (p *probe) withContext(ctx context.Context) context.Context {
 	return context.WithValue(ctx, probeKey{}, p)
 }
 
-// roundTrip answers a request for a page after the first, if it can, and sends all others. A List
-// with its own limit receives every page.
+// roundTrip sends a request, and makes the page that it receives the last one. A List with its own
+// limit receives every page.
 func (p *probe) roundTrip(next http.RoundTripper, req *http.Request) (*http.Response, error) {
 	p.seen.Store(true)
-	query := request.QueryOf(req.URL)
-	if _, ok := resourceOf(req); !ok || req.Method != http.MethodGet || query.Get("limit") != strconv.FormatInt(p.limit, 10) {
-		return next.RoundTrip(req)
-	}
-	if token := query.Get("continue"); token != "" {
-		if last, ok := p.first.Load().lastPage(req, token); ok {
-			return last, nil
-		}
-		return next.RoundTrip(req)
-	}
 	resp, err := next.RoundTrip(req)
-	if err == nil && resp.StatusCode == http.StatusOK && resp.Header.Get("Content-Encoding") == "" {
-		first := &firstPage{head: *resp}
-		first.head.Body = nil
-		resp.Body = readCloser{io.TeeReader(resp.Body, first), resp.Body}
-		p.first.Store(first)
+	_, ok := resourceOf(req)
+	if err == nil && ok && req.Method == http.MethodGet && request.QueryOf(req.URL).Get("limit") == strconv.FormatInt(p.limit, 10) {
+		return withoutContinue(req, resp), nil
 	}
 	return resp, err
 }
 
-// firstPage has the part of a first page that its caller has read, if that is at most maxFirstPage
-// bytes.
-type firstPage struct {
-	head http.Response // without the body
+// maxPage limits the bytes of a page that are read ahead.
+const maxPage = 2 << 20
 
-	mu       sync.Mutex
-	body     bytes.Buffer
-	tooLarge bool
-}
-
-const maxFirstPage = 2 << 20
-
-func (f *firstPage) Write(p []byte) (int, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.tooLarge = f.tooLarge || f.body.Len()+len(p) > maxFirstPage; f.tooLarge {
-		f.body = bytes.Buffer{}
-		return len(p), nil
+// withoutContinue returns a page without its continue token, or the response itself if it is no
+// page with a token, or has more than maxPage bytes.
+func withoutContinue(req *http.Request, resp *http.Response) *http.Response {
+	enc, err := wire.EncodingOf(resp.Header.Get("Content-Type"))
+	if err != nil || resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Encoding") != "" {
+		return resp
 	}
-	return f.body.Write(p)
-}
-
-// lastPage returns an empty page with the first page's resourceVersion for a request with the first
-// page's continue token. It returns false if the token is of another page, or the first page is
-// unknown.
-func (f *firstPage) lastPage(req *http.Request, token string) (*http.Response, bool) {
-	if f == nil {
-		return nil, false
-	}
-	enc, err := wire.EncodingOf(f.head.Header.Get("Content-Type"))
-	if err != nil {
-		return nil, false
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	list := wire.NewListReader(bytes.NewReader(f.body.Bytes()), enc, wire.Limits{})
+	list := wire.NewListReader(bytes.NewReader(readAhead(req.Context(), resp, maxPage)), enc, wire.Limits{})
+	var items [][]byte
 	for err == nil || errors.As(err, new(*wire.ItemError)) {
-		_, err = list.Next()
+		var item []byte
+		if item, err = list.Next(); err == nil {
+			items = append(items, bytes.Clone(item))
+		}
 	}
-	if !errors.Is(err, io.EOF) || list.TypeMeta().Kind == "" || list.Meta().Continue != token {
-		return nil, false
+	if err != io.EOF || list.TypeMeta().Kind == "" || list.Meta().Continue == "" {
+		return resp
 	}
-	last, err := stubResponse(req, &f.head, verbList, enc, list.TypeMeta(), wire.ListMeta{ResourceVersion: list.Meta().ResourceVersion})
-	return last, err == nil
+	page, err := stubResponse(req, resp, verbList, enc, list.TypeMeta(), wire.ListMeta{ResourceVersion: list.Meta().ResourceVersion}, items...)
+	if err != nil {
+		return resp
+	}
+	return page
 }

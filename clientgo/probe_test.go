@@ -170,6 +170,23 @@ func TestSlowProbe(t *testing.T) {
 	})
 }
 
+// TestProbeLimitRecovers checks that a List whose config is wrapped is asked for one object again,
+// after a probe that seemed to read page after page.
+func TestProbeLimitRecovers(t *testing.T) {
+	server := serve(t, apiserver.Options{})
+	fill(t, server.Config(), configMap("one", "a", nil), configMap("one", "b", nil))
+	l := newListWatch(typedPager(capturing(server.Config())), newResponseMatcher(&corev1.ConfigMap{}, nil), &source.Stats{}, false)
+	l.pagesItself.Store(true)
+	for _, pagesItself := range []bool{true, false} {
+		if got := l.pagesItself.Load(); got != pagesItself {
+			t.Errorf("reads page after page: %v, want %v", got, pagesItself)
+		}
+		if _, err := l.NewestVersion(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // pageOf returns a page of a list of that many objects. Its continue token is the start of the
 // next.
 func pageOf(objects int, o metav1.ListOptions) *corev1.ConfigMapList {

@@ -1,7 +1,11 @@
 package clientgo
 
 import (
+	"bytes"
+	"cmp"
+	"io"
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -148,18 +152,20 @@ func (m *responseMatcher) matchesType(resource schema.GroupVersionResource, t wi
 	return m.goTypeName != "" && t.APIVersion == version && strings.EqualFold(t.Kind, m.goTypeName)
 }
 
+// kinds returns the kinds that the informer's objects may have in a response of the resource.
+func (m *responseMatcher) kinds(resource schema.GroupVersionResource) []schema.GroupVersionKind {
+	if m.goTypeName != "" {
+		return []schema.GroupVersionKind{resource.GroupVersion().WithKind(m.goTypeName)}
+	}
+	return m.gvks
+}
+
 // matchesPlural reports whether the resource has the plural that the example's kind would have.
 func (m *responseMatcher) matchesPlural(resource schema.GroupVersionResource) bool {
-	kinds := m.gvks
-	if m.goTypeName != "" {
-		kinds = []schema.GroupVersionKind{resource.GroupVersion().WithKind(m.goTypeName)}
-	}
-	for _, gvk := range kinds {
-		if plural, _ := meta.UnsafeGuessKindToResource(gvk); plural == resource {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.kinds(resource), func(gvk schema.GroupVersionKind) bool {
+		plural, _ := meta.UnsafeGuessKindToResource(gvk)
+		return plural == resource
+	})
 }
 
 // matchWatch reports whether a WATCH of the resource sends the informer's objects.
@@ -168,6 +174,48 @@ func (m *responseMatcher) matchWatch(resource schema.GroupVersionResource) bool 
 		return m.resource == resource
 	}
 	return m.matchesPlural(resource)
+}
+
+var partialMetadataList = wire.TypeMeta{APIVersion: metav1.SchemeGroupVersion.String(), Kind: "PartialObjectMetadataList"}
+
+// emptyListType returns the type of an empty list for the caller: the captured list's, or the one
+// that its items or the example imply.
+func (m *responseMatcher) emptyListType(resource schema.GroupVersionResource, types listTypeMeta) wire.TypeMeta {
+	version := cmp.Or(types.list.APIVersion, types.item.APIVersion, resource.GroupVersion().String())
+	switch kinds := m.kinds(resource); {
+	case types.list.Kind != "":
+		return wire.TypeMeta{APIVersion: version, Kind: types.list.Kind}
+	case types.item.Kind != "":
+		return wire.TypeMeta{APIVersion: version, Kind: types.item.Kind + "List"}
+	case m.partial:
+		return partialMetadataList
+	case len(kinds) > 0:
+		return wire.TypeMeta{APIVersion: version, Kind: kinds[0].Kind + "List"}
+	}
+	return wire.TypeMeta{APIVersion: "v1", Kind: "List"} // an unstructured client accepts any
+}
+
+// hasWireForm reports whether objects of a pointer's type can be decoded from servers' responses.
+// It is false for internal types, which have no json tag at their ObjectMeta: their client's codec
+// converts them from a version of the API.
+func hasWireForm(t reflect.Type) bool {
+	for _, f := range reflect.VisibleFields(t.Elem()) {
+		if f.Type != reflect.TypeFor[metav1.ObjectMeta]() && f.Type != reflect.TypeFor[*metav1.ObjectMeta]() {
+			continue
+		}
+		if _, tagged := f.Tag.Lookup("json"); !tagged {
+			return false
+		}
+	}
+	return true
+}
+
+// listTypeMeta contains the types at the start of a list. kube-apiserver sends the list's own type
+// first, except for custom resources: there the keys are sorted, so the items precede the list's
+// kind, and each item starts with its own type.
+type listTypeMeta struct {
+	list wire.TypeMeta
+	item wire.TypeMeta // of the first item, if the list's is unknown
 }
 
 // isUnknown reports whether the first bytes do not show the objects' kind. Lists of metadata do not
@@ -179,29 +227,40 @@ func (h listTypeMeta) isUnknown() bool {
 	return h.item.Kind == "" || h.item.Kind+"List" == partialMetadataList.Kind
 }
 
-var partialMetadataList = wire.TypeMeta{APIVersion: metav1.SchemeGroupVersion.String(), Kind: "PartialObjectMetadataList"}
+// maxTypeMetaPrefix limits the bytes of a captured LIST that are searched for types: a first item
+// of the largest size that etcd accepts, and the members that may precede it.
+const maxTypeMetaPrefix = 2 << 20
 
-// emptyListType returns the type of an empty list for the caller: the captured list's, or the one
-// that its items or the example imply.
-func (m *responseMatcher) emptyListType(resource schema.GroupVersionResource, types listTypeMeta) wire.TypeMeta {
-	version := types.list.APIVersion
-	if version == "" {
-		version = types.item.APIVersion
+// typeMetaReader reads a list until its type is known. It keeps the bytes.
+type typeMetaReader struct {
+	body io.Reader
+	list *wire.ListReader
+	read bytes.Buffer // at most maxTypeMetaPrefix bytes, and one read
+	err  error        // of body
+}
+
+// Read returns io.EOF if reading further could find nothing more.
+func (r *typeMetaReader) Read(p []byte) (n int, err error) {
+	if t := r.list.TypeMeta(); t.Kind != "" && t.APIVersion != "" || r.read.Len() > maxTypeMetaPrefix {
+		return 0, io.EOF
 	}
-	if version == "" {
-		version = resource.GroupVersion().String()
+	n, r.err = r.body.Read(p)
+	r.read.Write(p[:n])
+	return n, r.err
+}
+
+// readListTypeMeta reads no more of a list than necessary, and returns a reader of the whole list.
+// The result is empty for a body that is not a list. The error is the reader's.
+func readListTypeMeta(body io.Reader, enc wire.Encoding) (listTypeMeta, io.Reader, error) {
+	r := &typeMetaReader{body: body}
+	r.list = wire.NewListReader(r, enc, wire.Limits{})
+	_, _ = r.list.Next() // the text may be cut off; the types precede that, or remain unknown
+	if r.err != nil && r.err != io.EOF {
+		return listTypeMeta{}, nil, r.err
 	}
-	switch {
-	case types.list.Kind != "":
-		return wire.TypeMeta{APIVersion: version, Kind: types.list.Kind}
-	case types.item.Kind != "":
-		return wire.TypeMeta{APIVersion: version, Kind: types.item.Kind + "List"}
-	case m.partial:
-		return partialMetadataList
-	case len(m.gvks) > 0:
-		return wire.TypeMeta{APIVersion: version, Kind: m.gvks[0].Kind + "List"}
-	case m.goTypeName != "":
-		return wire.TypeMeta{APIVersion: version, Kind: m.goTypeName + "List"}
+	types := listTypeMeta{list: r.list.TypeMeta()}
+	if types.list.Kind == "" {
+		types.item = r.list.ItemTypeMeta()
 	}
-	return wire.TypeMeta{APIVersion: "v1", Kind: "List"} // an unstructured client accepts any
+	return types, io.MultiReader(&r.read, body), nil
 }

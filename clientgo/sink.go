@@ -187,13 +187,13 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 	held, ok := s.store.Get(string(wire.AppendKey(nil, m)))
 	switch {
 	case t == wire.Deleted:
-		if ok && isEarlierObject(object, held) {
+		if ok && len(m.UID) > 0 && string(m.UID) != held.UID() && isBefore(m, held) {
 			return nil // a repeated deletion of an earlier object of this name
 		}
 		return s.deleteObject(m, object, held, transformed)
-	case ok && t != 0 && !s.Replacing() && isEarlierVersion(object, held):
+	case ok && t != 0 && !s.Replacing() && len(m.UID) > 0 && held.UID() != "" && isBefore(m, held):
 		return nil // a repeated event; a watch that breaks off here resumes after it
-	case ok && s.repeats(t, object, held):
+	case ok && s.repeats(t, m, object, held):
 		m.UID, m.ResourceVersion = []byte(held.UID()), []byte(held.ResourceVersion())
 		// The version is stored, and was transformed before. Its content may still differ.
 		received := s.encoded(object)
@@ -209,13 +209,14 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 
 // repeats reports whether a received object is the stored version. A change that cannot be compared
 // is new, as with client-go.
-func (s *sink) repeats(t wire.EventType, object any, held *store.Object) bool {
+func (s *sink) repeats(t wire.EventType, m *wire.Meta, object any, held *store.Object) bool {
+	same := len(m.ResourceVersion) > 0 && string(m.ResourceVersion) == held.ResourceVersion() && string(m.UID) == held.UID()
 	if t == 0 || t == wire.Added { // a list or initial events may repeat the stored objects
-		return sameVersion(object, held) || s.unchanged(object, held)
+		return same || s.unchanged(m, object, held)
 	}
 	// So may the changes after a list that broke off. Fake clientsets, which set no uid, change
 	// objects without new versions.
-	if held.UID() == "" || !sameVersion(object, held) {
+	if held.UID() == "" || !same {
 		return false
 	}
 	if s.encoded(object) != nil {
@@ -229,7 +230,7 @@ func (s *sink) repeats(t wire.EventType, object any, held *store.Object) bool {
 // key, or nil. OnDelete receives the returned object, unless the object cannot be transformed or is
 // older than held, as in a repeated event.
 func (s *sink) deleteObject(m *wire.Meta, object any, held *store.Object, transformed func() (any, error)) error {
-	final := held != nil && isFinal(object, held)
+	final := held != nil && (len(m.UID) == 0 || string(m.UID) == held.UID()) && !isBefore(m, held)
 	if held != nil {
 		m.UID = []byte(held.UID())
 	}
@@ -240,13 +241,6 @@ func (s *sink) deleteObject(m *wire.Meta, object any, held *store.Object, transf
 		s.advanceVersion(m, held)
 	}
 	return s.Delete(m, nil)
-}
-
-// isFinal reports whether a deleted object is the stored one, and no lower number shows that it is
-// older.
-func isFinal(object any, held *store.Object) bool {
-	is, err := wire.IdentityOf(object)
-	return err == nil && (is.UID == "" || is.UID == held.UID()) && !isBefore(is, held)
 }
 
 // copied returns a copy of a returned object, which a transform may change. An object that cannot
@@ -264,24 +258,10 @@ func (s *sink) encoded(object any) []byte {
 	return raw
 }
 
-// isEarlierObject reports whether a deleted object had the name before the stored one.
-func isEarlierObject(object any, held *store.Object) bool {
-	is, err := wire.IdentityOf(object)
-	return err == nil && is.UID != "" && is.UID != held.UID() && isBefore(is, held)
-}
-
-// isEarlierVersion reports whether an object is an earlier version than the stored one, of the same
-// object or of an earlier one with the name. It is false without a uid, which fake clientsets do
-// not set.
-func isEarlierVersion(object any, held *store.Object) bool {
-	is, err := wire.IdentityOf(object)
-	return err == nil && is.UID != "" && held.UID() != "" && isBefore(is, held)
-}
-
 // isBefore reports whether the resourceVersions of an object and of the stored one are numbers, and
 // the object's is lower.
-func isBefore(object wire.Identity, held *store.Object) bool {
-	has, err := resourceversion.Parse(object.ResourceVersion)
+func isBefore(m *wire.Meta, held *store.Object) bool {
+	has, err := resourceversion.Parse(m.ResourceVersion)
 	had, number := ownVersion(held)
 	return err == nil && number && has < had
 }
@@ -304,30 +284,20 @@ func ownVersion(held *store.Object) (uint64, bool) {
 	return had, err == nil
 }
 
-// sameVersion reports whether an object has the uid and resourceVersion of the stored one.
-func sameVersion(object any, held *store.Object) bool {
-	is, err := wire.IdentityOf(object)
-	return err == nil && is.ResourceVersion != "" && is.ResourceVersion == held.ResourceVersion() && is.UID == held.UID()
-}
-
 // unchanged reports whether a listed object equals the stored one, if the stored resourceVersion
 // was made up or is missing: fake clientsets set none. It compares the objects, unless the stored
 // one is the result of a transform. An object that codec.Equal cannot compare counts as changed.
-func (s *sink) unchanged(object any, held *store.Object) bool {
+func (s *sink) unchanged(m *wire.Meta, object any, held *store.Object) bool {
 	value, err := held.Decoded()
 	if err != nil {
 		return false
 	}
 	was, err := wire.IdentityOf(value)
-	if err != nil {
-		return false
-	}
-	is, err := wire.IdentityOf(object)
-	if err != nil || is.UID != held.UID() || is.ResourceVersion != was.ResourceVersion {
+	if err != nil || string(m.UID) != held.UID() || string(m.ResourceVersion) != was.ResourceVersion {
 		return false
 	}
 	if s.transform != nil {
-		return is.ResourceVersion != ""
+		return len(m.ResourceVersion) > 0
 	}
 	return codec.Equal(object, value)
 }

@@ -1,12 +1,15 @@
 package clientgo
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
+	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
@@ -31,20 +34,15 @@ func (s *sink) transformed(value any) (changed any, err error) {
 	return s.transform(value)
 }
 
-// transformAndPut stores the result of transformed.
+// transformAndPut stores the result of transformed, encoded if possible. received are the bytes
+// that the value was decoded from, or nil. The store keeps the server's uid, even if the transform
+// changes it, to recognize the object when it is received again.
 func (s *sink) transformAndPut(m *wire.Meta, received []byte, transformed func() (any, error)) error {
 	value, err := transformed()
-	if err != nil {
-		return transformError{err}
+	if err == nil {
+		_, err = wire.IdentityOf(value)
 	}
-	return s.putTransformed(m, received, value)
-}
-
-// putTransformed stores a transformed value, encoded if possible. received are the bytes that the
-// value was decoded from, or nil. The store keeps the server's uid, even if the transform changes
-// it, to recognize the object when it is received again.
-func (s *sink) putTransformed(m *wire.Meta, received []byte, value any) error {
-	if _, err := wire.IdentityOf(value); err != nil {
+	if err != nil {
 		return transformError{err}
 	}
 	s.rename(m, value)
@@ -94,4 +92,44 @@ func (s *sink) report(m *wire.Meta, err error) {
 		}
 	}
 	utilruntime.HandleError(fmt.Errorf("%s: %s is left out: %w", s.name, wire.AppendKey(nil, m), err))
+}
+
+// renames maps the server's keys of objects that a transform has renamed to the name and namespace
+// under which they are stored. So an object is found even if its newest version, or its final
+// state, cannot be transformed. It is nil until there is such an object. A deletion removes the
+// object from it, and a relist all that are no longer stored.
+type renames map[string]types.NamespacedName
+
+// note records the name under which an accepted object is stored. namespace and name are the
+// server's; m has the stored ones. gone reports that the object was deleted.
+func (r renames) note(namespace, name []byte, m *wire.Meta, gone bool) {
+	if r == nil {
+		return
+	}
+	key := wire.AppendKey(nil, &wire.Meta{Namespace: namespace, Name: name})
+	if gone || bytes.Equal(namespace, m.Namespace) && bytes.Equal(name, m.Name) {
+		delete(r, string(key))
+		return
+	}
+	if was, ok := r[string(key)]; ok && was.Namespace == string(m.Namespace) && was.Name == string(m.Name) {
+		return
+	}
+	r[string(key)] = types.NamespacedName{Namespace: string(m.Namespace), Name: string(m.Name)}
+}
+
+// apply replaces the server's name and namespace in m by the stored ones.
+func (r renames) apply(m *wire.Meta) {
+	if is, ok := r[string(wire.AppendKey(nil, m))]; ok {
+		m.Namespace, m.Name = []byte(is.Namespace), []byte(is.Name)
+	}
+}
+
+// prune forgets the objects that are no longer stored.
+func (r renames) prune(s *store.Store) {
+	for key, is := range r {
+		m := wire.Meta{Namespace: []byte(is.Namespace), Name: []byte(is.Name)}
+		if _, ok := s.Get(string(wire.AppendKey(nil, &m))); !ok {
+			delete(r, key)
+		}
+	}
 }

@@ -137,7 +137,7 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if resp.StatusCode != http.StatusOK {
 		c.refuse(resp.StatusCode)
-		readRefusal(ctx, resp)
+		readAhead(ctx, resp, maxRefusal)
 		return passThrough(resp, nil, cancel)
 	}
 	enc, err := wire.EncodingOf(resp.Header.Get("Content-Type"))
@@ -145,7 +145,7 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 		// This is probably a proxy's error page, which the caller turns into an error; or a watch in an
 		// encoding that only the caller knows, whose events must not be delayed.
 		if c.verb == verbList || isText(resp) {
-			readRefusal(ctx, resp)
+			readAhead(ctx, resp, maxRefusal)
 		}
 		return passThrough(resp, nil, cancel)
 	}
@@ -198,24 +198,26 @@ func passThrough(resp *http.Response, err error, cancel context.CancelCauseFunc)
 	return resp, nil
 }
 
-// readRefusal reads the body of a refusal until it ends or the context does; client-go would read
-// all of it without a limit. If the body breaks off, the caller receives the bytes so far, with the
+// maxRefusal limits the bytes of a refusal that are read ahead; client-go would read all of it. A
+// Status has a few hundred.
+const maxRefusal = 64 << 10
+
+// readAhead reads a body until it ends, the context does, or it has read limit bytes. It returns
+// these, and puts them back. If the body breaks off, the caller receives the bytes so far, with the
 // response's status code.
-func readRefusal(ctx context.Context, resp *http.Response) {
+func readAhead(ctx context.Context, resp *http.Response, limit int64) []byte {
 	body := resp.Body // resp may have another body by the time the context ends
 	stop := context.AfterFunc(ctx, func() { _ = body.Close() })
 	defer stop()
-	text, err := io.ReadAll(io.LimitReader(body, maxRefusal))
+	text, err := io.ReadAll(io.LimitReader(body, limit))
 	rest := body
-	if err != nil || len(text) < maxRefusal {
+	if err != nil || int64(len(text)) < limit {
 		_ = body.Close()
 		rest = http.NoBody
 	}
 	resp.Body = readCloser{io.MultiReader(bytes.NewReader(text), rest), rest}
+	return text
 }
-
-// maxRefusal limits the bytes of a refusal that are read ahead. A Status has a few hundred.
-const maxRefusal = 64 << 10
 
 // decompress replaces a compressed body by its content.
 func decompress(resp *http.Response) error {
@@ -235,9 +237,9 @@ func decompress(resp *http.Response) error {
 }
 
 // stubResponse returns the response that the caller receives in place of another, such as the
-// captured one: an empty list of the given type and metadata, or a watch that has ended. It has the
+// captured one: a list of the given type, metadata and items, or a watch that has ended. It has the
 // other's encoding, which the caller requested and may be unable to do without.
-func stubResponse(req *http.Request, resp *http.Response, v verb, enc wire.Encoding, t wire.TypeMeta, m wire.ListMeta) (*http.Response, error) {
+func stubResponse(req *http.Request, resp *http.Response, v verb, enc wire.Encoding, t wire.TypeMeta, m wire.ListMeta, items ...[]byte) (*http.Response, error) {
 	stub := *resp
 	stub.Request = req
 	stub.Header = resp.Header.Clone()
@@ -246,7 +248,15 @@ func stubResponse(req *http.Request, resp *http.Response, v verb, enc wire.Encod
 	stub.Uncompressed = false
 	var body bytes.Buffer
 	if v == verbList {
-		if err := wire.NewListWriter(&body, enc, t, m, 0).Close(); err != nil {
+		size := int64(0)
+		for _, item := range items {
+			size += wire.ListItemSize(len(item))
+		}
+		list := wire.NewListWriter(&body, enc, t, m, size)
+		for _, item := range items {
+			_ = list.WriteItem(item) // Close returns the error again
+		}
+		if err := list.Close(); err != nil {
 			return nil, err
 		}
 	}
