@@ -2,7 +2,6 @@ package clientgo
 
 import (
 	"bytes"
-	"hash/maphash"
 	"reflect"
 	"sync"
 
@@ -22,15 +21,17 @@ type deltaDecoder struct {
 	buffers  sync.Pool  // of *deltaBuffers
 }
 
-// deltaBuffers is the memory of one decode call. The caller sets oldFields or oldRaw, and newRaw.
+// deltaBuffers is the memory of one decode call.
 type deltaBuffers struct {
-	oldRaw, newRaw       []byte
 	oldFields, newFields []wireField
 	changed              []byte // the changed fields, encoded as an object
 	inner                []byte // the changed fields of the current field outer
 	outer                protowire.Number
 	changedPaths         []fieldPath // changed, added and removed fields
 }
+
+// maxDeltaBuffers limits the bytes that a pooled deltaBuffers keeps.
+const maxDeltaBuffers = 1 << 20
 
 func newDeltaDecoder(values *codec.Codec) *deltaDecoder {
 	d := &deltaDecoder{codec: values, protobuf: decode.For(values.Type()), buffers: sync.Pool{New: func() any { return new(deltaBuffers) }}}
@@ -40,51 +41,60 @@ func newDeltaDecoder(values *codec.Codec) *deltaDecoder {
 	return d
 }
 
-// release returns buffers to the pool, unless a large object grew them beyond maxVersionBuffers.
-func (d *deltaDecoder) release(b *deltaBuffers) {
-	if cap(b.oldRaw)+cap(b.newRaw)+cap(b.changed)+cap(b.inner) <= maxVersionBuffers {
-		d.buffers.Put(b)
+// decodeUpdate decodes two versions of an object, as store.Config.DecodeUpdate does. The values are
+// read-only.
+func (d *deltaDecoder) decodeUpdate(old any, was, is []byte) (_, fresh any, err error) {
+	if old == nil {
+		if old, err = d.codec.DecodeShared(was); err != nil {
+			return nil, nil, err
+		}
 	}
+	fresh, ok := d.decode(old, was, is)
+	if !ok {
+		fresh, err = d.codec.DecodeShared(is)
+	}
+	return old, fresh, err
 }
 
-// decode decodes newRaw. The result shares its unchanged fields with old, the value of the old
-// version. decode reports false if it cannot do that.
-func (d *deltaDecoder) decode(old any, b *deltaBuffers) (any, bool) {
-	b.newFields = b.newFields[:0]
+// decode decodes a version. The result shares its unchanged fields with old, the value of the
+// version was. decode reports false if it cannot do that.
+func (d *deltaDecoder) decode(old any, was, is []byte) (any, bool) {
 	if d.fields == nil {
 		return nil, false
 	}
-	kind, message := d.codec.CutKind(b.newRaw)
-	ok := true
-	if len(b.oldFields) == 0 {
-		_, oldMessage := d.codec.CutKind(b.oldRaw)
-		b.oldFields, ok = d.fields.split(b.oldFields, oldMessage)
-	}
-	if ok {
-		b.newFields, ok = d.fields.split(b.newFields, message)
-	}
-	if !ok {
+	b := d.buffers.Get().(*deltaBuffers)
+	defer d.release(b)
+	kind, message := d.codec.CutKind(is)
+	_, oldMessage := d.codec.CutKind(was)
+	var ok bool
+	if b.oldFields, ok = d.fields.split(b.oldFields[:0], oldMessage); !ok {
 		return nil, false
 	}
-	value, err := d.decodeChanged(old, b)
-	if err != nil {
+	if b.newFields, ok = d.fields.split(b.newFields[:0], message); !ok {
 		return nil, false
 	}
-	return d.codec.SetKind(value, kind), true
-}
-
-// decodeChanged returns old with the changed, added and removed fields applied. old may be nil.
-func (d *deltaDecoder) decodeChanged(old any, b *deltaBuffers) (any, error) {
-	if b.compare(); old == nil {
-		return d.protobuf.DecodeShared(b.changed)
-	}
-	return d.protobuf.DecodeOver(b.changed, func(value any) {
+	b.compare()
+	value, err := d.protobuf.DecodeOver(b.changed, func(value any) {
 		v := reflect.ValueOf(value).Elem()
 		v.Set(reflect.ValueOf(old).Elem())
 		for _, path := range b.changedPaths {
 			d.fields.field(v, path).SetZero()
 		}
 	})
+	if err != nil {
+		return nil, false
+	}
+	return d.codec.SetKind(value, kind), true
+}
+
+// release returns buffers to the pool, unless a large object grew them beyond maxDeltaBuffers. They
+// keep nothing of the object's bytes.
+func (d *deltaDecoder) release(b *deltaBuffers) {
+	clear(b.oldFields)
+	clear(b.newFields)
+	if cap(b.changed)+cap(b.inner) <= maxDeltaBuffers {
+		d.buffers.Put(b)
+	}
 }
 
 // compare collects the changed, added and removed fields in changed and changedPaths.
@@ -98,7 +108,7 @@ func (b *deltaBuffers) compare() {
 			before = before[1:]
 		}
 		if len(before) > 0 && before[0].path == field.path {
-			same := before[0].equal(*field)
+			same := bytes.Equal(before[0].bytes, field.bytes)
 			if before = before[1:]; same {
 				continue
 			}
@@ -134,13 +144,11 @@ func (b *deltaBuffers) endOuter() {
 	}
 }
 
-// wireField is one field of a message with all its values: the bytes with their tags or, if those
-// were dropped, their digest. Fields that are structs, such as metadata, spec and status, are split
-// into their own fields.
+// wireField is one field of a message with the bytes of all its values and their tags. Fields that
+// are structs, such as metadata, spec and status, are split into their own fields.
 type wireField struct {
-	path   fieldPath
-	bytes  []byte
-	digest digest // set if bytes is nil
+	path  fieldPath
+	bytes []byte
 }
 
 // fieldPath is the position of a field: outer is the number of a field in the object, inner the
@@ -149,33 +157,6 @@ type fieldPath struct{ outer, inner protowire.Number }
 
 func (p fieldPath) less(q fieldPath) bool {
 	return p.outer < q.outer || p.outer == q.outer && p.inner < q.inner
-}
-
-// digest represents dropped bytes. It has 128 bits: two hashes with seeds of this process, so that
-// different bytes do not collide by chance or by design.
-type digest [2]uint64
-
-var digestSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
-
-func digestOf(b []byte) digest {
-	return digest{maphash.Bytes(digestSeeds[0], b), maphash.Bytes(digestSeeds[1], b)}
-}
-
-func (p wireField) equal(as wireField) bool {
-	if p.bytes == nil {
-		return p.digest == digestOf(as.bytes)
-	}
-	return bytes.Equal(p.bytes, as.bytes)
-}
-
-// digests returns fields with digests in place of their bytes. They can be compared with other
-// fields.
-func digests(fields []wireField) []wireField {
-	bare := make([]wireField, len(fields))
-	for i, p := range fields {
-		bare[i] = wireField{path: p.path, digest: digestOf(p.bytes)}
-	}
-	return bare
 }
 
 // fieldTable has the fields of a struct by their numbers; nil entries are numbers without a field.

@@ -39,21 +39,25 @@ func TestDeltaDecoder(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			sc := &deltaBuffers{oldRaw: marshal(t, test.was), newRaw: marshal(t, test.is)}
+			wasRaw, isRaw := marshal(t, test.was), marshal(t, test.is)
 			c := codec.Of(test.was.(runtime.Object))
 			p := newDeltaDecoder(c)
-			old, err := c.Decode(sc.oldRaw)
-			check.NoError(t, err)
-			want, err := c.Decode(sc.newRaw)
-			check.NoError(t, err)
-			got, ok := p.decode(old, sc)
+			old, err := c.Decode(wasRaw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := c.Decode(isRaw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, ok := p.decode(old, wasRaw, isRaw)
 			if !ok {
 				t.Fatal("not decoded")
 			}
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("got\n%v\nwant\n%v", got, want)
 			}
-			if decoded, err := c.Decode(sc.oldRaw); err != nil || !reflect.DeepEqual(old, decoded) {
+			if decoded, err := c.Decode(wasRaw); err != nil || !reflect.DeepEqual(old, decoded) {
 				t.Error("the old version has changed")
 			}
 			for _, field := range test.sharedFields {
@@ -79,15 +83,17 @@ func TestDeltaDecoderOfKinds(t *testing.T) {
 		for _, is := range kinds {
 			pod := podsim.New(1, 1).Pod(0)
 			pod.TypeMeta = was
-			sc := &deltaBuffers{oldRaw: encode(t, c, pod)}
+			wasRaw := encode(t, c, pod)
 			pod.TypeMeta, pod.Status.Phase = is, corev1.PodFailed
-			sc.newRaw = encode(t, c, pod)
-			old, err := c.Decode(sc.oldRaw)
-			check.NoError(t, err)
-			got, ok := p.decode(old, sc)
-			first, okToo := p.decode(nil, &deltaBuffers{newRaw: sc.newRaw})
-			if !ok || !okToo || !reflect.DeepEqual(got, first) || got.(*corev1.Pod).TypeMeta != is {
-				t.Errorf("%v after %v is %v, %t, and alone %v, %t", is, was, got, ok, first, okToo)
+			isRaw := encode(t, c, pod)
+			old, err := c.Decode(wasRaw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, ok := p.decode(old, wasRaw, isRaw)
+			alone, err := c.DecodeShared(isRaw)
+			if !ok || err != nil || !reflect.DeepEqual(got, alone) || got.(*corev1.Pod).TypeMeta != is {
+				t.Errorf("%v after %v is %v, %t, and alone %v, %v", is, was, got, ok, alone, err)
 			}
 			if !sharesMemory(reflect.ValueOf(old).Elem().FieldByName("Spec"), reflect.ValueOf(got).Elem().FieldByName("Spec")) {
 				t.Errorf("%v after %v shares nothing", is, was)
@@ -139,11 +145,11 @@ func TestDeltaDecoderDeclines(t *testing.T) {
 		"unordered": append([]byte{0x12, 0}, good...),
 		"unknown":   append(good[:len(good):len(good)], 0x7a, 0),
 	} {
-		if _, ok := p.decode(&corev1.Pod{}, &deltaBuffers{oldRaw: good, newRaw: bad}); ok {
+		if _, ok := p.decode(&corev1.Pod{}, good, bad); ok {
 			t.Errorf("%s was decoded", name)
 		}
 	}
-	if _, ok := newDeltaDecoder(codec.New(reflect.TypeFor[*slimPod]())).decode(nil, &deltaBuffers{}); ok {
+	if _, ok := newDeltaDecoder(codec.New(reflect.TypeFor[*slimPod]())).decode(nil, nil, nil); ok {
 		t.Error("a type without protobuf was decoded")
 	}
 }
@@ -157,7 +163,7 @@ func TestDeltaDecoderOfMaps(t *testing.T) {
 	}
 	is := was.DeepCopy()
 	is.ResourceVersion, is.Data["c"] = "2", "33"
-	got, ok := newDeltaDecoder(codec.Of(was)).decode(was, &deltaBuffers{oldRaw: marshal(t, was), newRaw: marshal(t, is)})
+	got, ok := newDeltaDecoder(codec.Of(was)).decode(was, marshal(t, was), marshal(t, is))
 	if !ok || !reflect.DeepEqual(got, is) {
 		t.Errorf("got %v, %v, want %v", got, ok, is)
 	}
@@ -180,7 +186,7 @@ func FuzzDeltaDecoder(f *testing.F) {
 		if err != nil {
 			return
 		}
-		got, ok := p.decode(old, &deltaBuffers{oldRaw: was, newRaw: is})
+		got, ok := p.decode(old, was, is)
 		if !ok {
 			return
 		}
@@ -197,25 +203,27 @@ func FuzzDeltaDecoder(f *testing.F) {
 // BenchmarkDeltaDecoder decodes the two versions of a pod whose status has changed.
 func BenchmarkDeltaDecoder(b *testing.B) {
 	pod := podsim.New(1, 1).Pod(0)
-	sc := &deltaBuffers{oldRaw: marshal(b, pod)}
+	was := marshal(b, pod)
 	pod.ResourceVersion, pod.Status.Phase = "9", corev1.PodFailed
-	sc.newRaw = marshal(b, pod)
+	is := marshal(b, pod)
 	p, c := newDeltaDecoder(codec.Of(pod)), codec.Of(pod)
 	b.Run("apart", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := c.Decode(sc.oldRaw); err != nil {
+			if _, err := c.Decode(was); err != nil {
 				b.Fatal(err)
 			}
-			if _, err := c.Decode(sc.newRaw); err != nil {
+			if _, err := c.Decode(is); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
 	b.Run("together", func(b *testing.B) {
 		for b.Loop() {
-			old, err := c.Decode(sc.oldRaw)
-			check.NoError(b, err)
-			if _, ok := p.decode(old, sc); !ok {
+			old, err := c.Decode(was)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, ok := p.decode(old, was, is); !ok {
 				b.Fatal("not decoded")
 			}
 		}

@@ -169,23 +169,23 @@ func (s *finalState) decode(c *codec.Codec, private bool) (any, error) {
 	return s.value, nil
 }
 
-// lastValue returns the last version of a deleted object, which does not stay decoded.
-func (r *reader) lastValue(o *store.Object, others int) (any, error) {
-	value, err := r.valueOnce(o)
-	r.store.ReleaseLatest(o, others)
+// lastValue returns the last version of a deleted object.
+func (r *reader) lastValue(ch *store.Change) (any, error) {
+	value, _, err := r.values(&store.Change{Revision: ch.Revision, Old: ch.Old})
 	return value, err
 }
 
 // deletedValue returns the final state of a deleted object. If that is not kept, it returns the
-// last version with the deletion's resourceVersion; a value whose metadata cannot be copied is
-// returned unchanged. number is the resourceVersion of the deletion, or 0 if it is not a number.
-func (r *reader) deletedValue(o *store.Object, number uint64, others int) (any, error) {
+// last version with the deletion's resourceVersion, if that is a number; a value whose metadata
+// cannot be copied is returned unchanged.
+func (r *reader) deletedValue(ch *store.Change) (any, error) {
+	o, number := ch.Old, ch.ResourceVersion
 	value, ok := r.finalValue(o, number)
 	if !ok && number == 0 {
-		return r.lastValue(o, others)
+		return r.lastValue(ch)
 	}
-	if !ok && r.delta != nil {
-		last, err := r.lastValue(o, others)
+	if !ok && r.shares {
+		last, err := r.lastValue(ch)
 		if err != nil {
 			return nil, err
 		}
@@ -202,7 +202,6 @@ func (r *reader) deletedValue(o *store.Object, number uint64, others int) (any, 
 			codec.SetResourceVersion(last, resourceversion.Format(number))
 		}
 	}
-	r.store.ReleaseLatest(o, 0)
 	if r.mutationDetector != nil && !r.private {
 		r.mutationDetector.Add(o.Key(), value)
 	}
@@ -220,12 +219,12 @@ func (r *reader) finalValue(o *store.Object, number uint64) (any, bool) {
 }
 
 // tombstone returns the argument of OnDelete if the final state is unknown.
-func (r *reader) tombstone(key string, last *store.Object, others int) cache.DeletedFinalStateUnknown {
-	value, err := r.lastValue(last, others)
+func (r *reader) tombstone(ch *store.Change) cache.DeletedFinalStateUnknown {
+	value, err := r.lastValue(ch)
 	if err != nil {
-		value = r.placeholder(last)
+		value = r.placeholder(ch.Old)
 	}
-	return cache.DeletedFinalStateUnknown{Key: key, Obj: value}
+	return cache.DeletedFinalStateUnknown{Key: ch.Key(), Obj: value}
 }
 
 // resourceVersionOf returns an object's own resourceVersion, or "" if it has none.

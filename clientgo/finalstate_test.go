@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/check"
 )
@@ -70,12 +71,14 @@ func TestFinalStatesOfBytes(t *testing.T) {
 				raw = test.final
 			}
 			c.inf.sink.transform = test.transform
-			check.NoError(t, c.inf.sink.Take(wire.Deleted, &m, raw, nil))
-			got, err := c.inf.indexer.reader.deletedValue(held, 5, 0)
+			if err := c.inf.sink.Take(wire.Deleted, &m, raw, nil); err != nil {
+				t.Fatal(err)
+			}
+			got, err := c.inf.indexer.reader.deletedValue(&store.Change{Old: held, ResourceVersion: 5})
 			if want := "d/a@5 " + test.want; err != nil || show(got) != want {
 				t.Errorf("got %s, %v; want %s", show(got), err, want)
 			}
-			second, err := c.inf.indexer.reader.deletedValue(held, 5, 0)
+			second, err := c.inf.indexer.reader.deletedValue(&store.Change{Old: held, ResourceVersion: 5})
 			if second.(*corev1.Pod).Labels["v"] = "changed"; err != nil || test.transform == nil && got == second {
 				t.Errorf("the same for another handler: %v", err)
 			}

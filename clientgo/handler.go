@@ -52,12 +52,8 @@ func (i *informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 	}
 	r.delivery = served
 	i.handlers[r] = struct{}{}
-	i.handlerCount.Store(int32(len(i.handlers)))
 	return r, nil
 }
-
-// otherHandlers returns the number of handlers minus one.
-func (i *informer) otherHandlers() int { return max(0, int(i.handlerCount.Load())-1) }
 
 // minimumResync is the shortest resync period.
 const minimumResync = time.Second
@@ -107,7 +103,6 @@ func (i *informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistrat
 	defer i.mu.Unlock()
 	if _, ok := i.handlers[r]; ok {
 		delete(i.handlers, r)
-		i.handlerCount.Store(int32(len(i.handlers)))
 		i.engine.Remove(r.delivery)
 	}
 	return nil
@@ -157,7 +152,7 @@ func (r *registration) call(e store.Change) error {
 		if !r.callbacks.added {
 			return r.record(e, nil)
 		}
-		added, err := r.addedValue(e)
+		_, added, err := r.informer.indexer.reader.values(&e)
 		if err != nil {
 			return r.record(e, err)
 		}
@@ -210,28 +205,15 @@ func (r *registration) record(e store.Change, err error) error {
 	return r.undecodable.record(e, err)
 }
 
-// addedValue returns the value of an object that the handler has not seen.
-func (r *registration) addedValue(e store.Change) (any, error) {
-	reader, others := r.informer.indexer.reader, r.informer.otherHandlers()
-	if e.Initial {
-		return reader.handlerValue(e.New, others)
-	}
-	return reader.newValue(e.New, others)
-}
-
 // updateValues returns the values of the two versions of an update. The error is the new version's.
 // If the old version cannot be decoded, the handler has never received it, and receives a
 // placeholder.
 func (r *registration) updateValues(e store.Change) (was, is any, err error) {
-	reader, others := r.informer.indexer.reader, r.informer.otherHandlers()
-	if e.Old == e.New {
-		is, err = reader.handlerValue(e.New, others)
-		return is, is, err
-	}
-	if was, is, err = reader.updateValues(e.Old, e.New, others); err == nil {
+	reader := r.informer.indexer.reader
+	if was, is, err = reader.values(&e); err == nil {
 		return was, is, nil
 	}
-	if is, err = reader.newValue(e.New, others); err != nil {
+	if _, is, err = reader.values(&store.Change{Revision: e.Revision, New: e.New}); err != nil {
 		return nil, nil, err
 	}
 	return reader.placeholder(e.Old), is, nil
@@ -240,13 +222,13 @@ func (r *registration) updateValues(e store.Change) (was, is any, err error) {
 // deletedValue returns the argument of OnDelete: the object with the resourceVersion of its
 // deletion, or a tombstone if the deletion or a change before it was missed.
 func (r *registration) deletedValue(e store.Change) any {
-	reader, others := r.informer.indexer.reader, r.informer.otherHandlers()
+	reader := r.informer.indexer.reader
 	if e.FinalStateUnknown() {
-		return reader.tombstone(e.Key(), e.Old, others)
+		return reader.tombstone(&e)
 	}
-	gone, err := reader.deletedValue(e.Old, e.ResourceVersion, others)
+	gone, err := reader.deletedValue(&e)
 	if err != nil {
-		return reader.tombstone(e.Key(), e.Old, others)
+		return reader.tombstone(&e)
 	}
 	return gone
 }

@@ -58,7 +58,7 @@ func (x *indexer) GetByKey(key string) (item any, exists bool, err error) {
 
 // List returns all objects, in no order. It reports and leaves out objects that cannot be decoded.
 func (x *indexer) List() []any {
-	if x.reader.sharesValues {
+	if !x.reader.private && x.reader.mutationDetector == nil {
 		return x.store.List(utilruntime.HandleError)
 	}
 	snap := x.store.Snapshot()

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -65,7 +64,6 @@ type informer struct {
 	placeholderReflector *cache.Reflector // passed to watch error handlers; it never runs
 
 	defaultResync time.Duration
-	handlerCount  atomic.Int32 // len(handlers), readable without mu
 
 	mu             sync.Mutex
 	started        bool
@@ -128,11 +126,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	i.sink.store = i.store
 	i.indexer = newIndexer(i.store, newReader(opts, i.store, values, &i.sink.finals))
 	i.indexer.informer = i
-	if reader := i.indexer.reader; reader.sharesValues && reader.delta == nil {
-		i.sink.onTransformed = func(o *store.Object, value any) {
-			i.store.CacheForHandlers(o, value, int(i.handlerCount.Load()))
-		}
-	}
+	i.sink.sharesTransformed = !opts.PrivateCopies && !opts.DetectMutation && !opts.ShareDecoded
 	i.listWatch = newListWatch(lw, newResponseMatcher(example, opts.Scheme), &i.stats, opts.NoCapture)
 	i.listWatch.shard, i.listWatch.name, i.listWatch.expected = sel.String(), i.name, expectedOf(example)
 	i.engine.Reflect(i.listWatch, store.Scope{}, "")
@@ -154,9 +148,9 @@ func nonNil(example runtime.Object) runtime.Object {
 
 // storeConfig returns the configuration of an informer's store of such values.
 func (o *Options) storeConfig(values *codec.Codec) store.Config {
-	cfg := store.Config{Decode: values.Decode, DecodeCopy: values.Decode, DecodedBudget: o.DecodedBudget, DecodedIdle: o.DecodedIdle, LogBytes: o.LogBytes}
+	cfg := store.Config{Decode: values.Decode, DecodeCopy: values.Decode, DecodeUpdate: values.DecodeUpdate, DecodedBudget: o.DecodedBudget, DecodedIdle: o.DecodedIdle, LogBytes: o.LogBytes}
 	if o.ShareDecoded {
-		cfg.Decode = values.DecodeShared
+		cfg.Decode, cfg.DecodeUpdate = values.DecodeShared, newDeltaDecoder(values).decodeUpdate
 	}
 	if cfg.DecodedIdle == 0 {
 		cfg.DecodedIdle = decodedIdle

@@ -14,15 +14,15 @@ import (
 
 // Options configure one informer. The zero value is what NewSharedIndexInformer uses.
 type Options struct {
-	// PinDecoded stores every object as a decoded value instead of packed bytes, as client-go does. It
-	// uses as much memory as client-go, and reads never decode.
+	// PinDecoded stores every object as a decoded value instead of packed bytes, as client-go does.
+	// It uses as much memory as client-go, and reads never decode.
 	PinDecoded bool
-	// ShareDecoded lets decoded objects share equal slices, maps and pointers outside their metadata,
-	// and versions of one object everything that has not changed. Decoding then uses about two thirds
-	// of the CPU and a third of the memory. No handler, reader or index function may then change an
-	// object: the change would appear in other objects too, even in some that are decoded later.
-	// Without ShareDecoded two objects or versions share nothing mutable, as in client-go. It has no
-	// effect together with PinDecoded, PrivateCopies or DetectMutation.
+	// ShareDecoded lets decoded objects share equal slices, maps and pointers outside their
+	// metadata, and versions of one object everything that has not changed. Decoding then uses
+	// about two thirds of the CPU and a third of the memory. No handler, reader or index function
+	// may then change an object: the change would appear in other objects too, even in some that
+	// are decoded later. Without ShareDecoded two objects or versions share nothing mutable, as in
+	// client-go. It has no effect together with PinDecoded, PrivateCopies or DetectMutation.
 	ShareDecoded bool
 	// PrivateCopies gives every reader and every handler its own deep copy, which it may change. An
 	// object whose DeepCopyObject panics or returns nil is still shared.
@@ -31,43 +31,43 @@ type Options struct {
 	// mutation detector. It costs a copy of each object that is read. The environment variable
 	// KUBE_CACHE_MUTATION_DETECTOR=true sets it for all informers, as with client-go.
 	DetectMutation bool
-	// NoCapture makes the informer use the results of List and Watch even if the transport is wrapped.
-	// Set it for a ListerWatcher that changes its client's response, for example filters it or fills
-	// in fields. Set it too for one whose client has a codec that sets defaults or converts: otherwise
-	// the informer decodes the objects as the server sent them.
+	// NoCapture makes the informer use the results of List and Watch even if the transport is
+	// wrapped. Set it for a ListerWatcher that changes its client's response, for example filters
+	// it or fills in fields. Set it too for one whose client has a codec that sets defaults or
+	// converts: otherwise the informer decodes the objects as the server sent them.
 	NoCapture bool
-	// Scheme is asked for the kind of the example before client-go's own scheme. If neither knows the
-	// type, its kind is the one that the example states, or else the name of its Go type. Only
+	// Scheme is asked for the kind of the example before client-go's own scheme. If neither knows
+	// the type, its kind is the one that the example states, or else the name of its Go type. Only
 	// responses with objects of that kind are captured.
 	Scheme *runtime.Scheme
 	// ResyncOnRelist passes all objects to every handler again after each relist, as client-go does
 	// for handlers that are due for a resync. Otherwise handlers receive only the changes that a
 	// relist found.
 	ResyncOnRelist bool
-	// DecodedBudget limits, in estimated bytes, the decoded objects in the cache: those that are read
-	// often, those that have just changed, and those that handlers are about to receive. The second
-	// and the third kind each use at most half of it; together they can use all of it for a while. If
-	// it is 0 the first kind has no limit, and the second and third have 32 MiB each. The second uses
-	// an eighth of its limit while more objects change in turn than it has room for.
+	// DecodedBudget limits, in estimated bytes, the decoded objects in the cache: those that are
+	// read often, and those that handlers are about to receive. The second kind uses at most half
+	// of it, and at most LogBytes. If it is 0 the first kind has no limit.
 	DecodedBudget int64
-	// DecodedIdle is how long an object stays decoded after its last read, from its second read within
-	// that time on. The default is 15 seconds. If everything is listed twice within a minute, all
-	// objects stay decoded until a minute after the last List, unless they exceed DecodedBudget.
+	// DecodedIdle is how long an object stays decoded after its last read, from its second read
+	// within that time on. The default is 15 seconds. If everything is listed twice within a
+	// minute, all objects stay decoded until a minute after the last List, unless they exceed
+	// DecodedBudget.
 	DecodedIdle time.Duration
-	// LogBytes limits the change log, in bytes. A handler that lags behind the log receives the newest
-	// state of each changed object. The default is 8 MiB.
+	// LogBytes limits the change log, in bytes, and the decoded objects that it keeps for handlers.
+	// A handler that lags behind the log receives the newest state of each changed object. The
+	// default is 8 MiB.
 	LogBytes int64
-	// Shard restricts the informer to one of Count equal parts of the objects, by a hash of their uid:
-	// each of N replicas of a program stores 1/N of the objects and, if the server supports shard
-	// selectors, receives no others. The informer drops objects of other shards undecoded. The zero
-	// value selects all objects. An invalid shard panics; see Shard.Validate. Objects of a fake
-	// clientset have no uid, so they are all in one shard.
+	// Shard restricts the informer to one of Count equal parts of the objects, by a hash of their
+	// uid: each of N replicas of a program stores 1/N of the objects and, if the server supports
+	// shard selectors, receives no others. The informer drops objects of other shards undecoded.
+	// The zero value selects all objects. An invalid shard panics; see Shard.Validate. Objects of a
+	// fake clientset have no uid, so they are all in one shard.
 	Shard weir.Shard
 	// ListWatch configures lists and watches. ModeAuto means ModeList, because a ListerWatcher does
 	// not know which server it talks to.
 	ListWatch weir.ListWatch
-	// Server is shared by the informers of one API server. If it is nil, an informer of a factory uses
-	// the factory's, and any other informer has its own.
+	// Server is shared by the informers of one API server. If it is nil, an informer of a factory
+	// uses the factory's, and any other informer has its own.
 	Server *weir.ServerGroup
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/checks"
+	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
@@ -78,7 +79,7 @@ func TestMutationOfOwnObject(t *testing.T) {
 	reader, handed := c.inf.indexer.reader, c.change(t, "a")
 	found := 0
 	reader.mutationDetector = checks.NewMutationDetector(func(string, string) { found++ })
-	if _, err := reader.handlerValue(handed, 0); err != nil {
+	if _, _, err := reader.values(&store.Change{New: handed}); err != nil {
 		t.Fatal(err)
 	}
 	own := pod("a", "own")
@@ -89,11 +90,11 @@ func TestMutationOfOwnObject(t *testing.T) {
 		if !ok {
 			t.Fatal("not held")
 		}
-		is, err := reader.newValue(held, 0)
+		_, is, err := reader.values(&store.Change{New: held})
 		if err != nil || is != own || len(c.inf.GetStore().List()) != 1 {
 			t.Errorf("handed out %s, %v", show(is), err)
 		}
-		if _, _, err := reader.updateValues(handed, held, 0); err != nil {
+		if _, _, err := reader.values(&store.Change{Old: handed, New: held}); err != nil {
 			t.Fatal(err)
 		}
 		handed = held
@@ -109,8 +110,10 @@ func TestMutationOfPrivateCopy(t *testing.T) {
 	reader, found := c.inf.indexer.reader, 0
 	reader.mutationDetector = checks.NewMutationDetector(func(string, string) { found++ })
 	last := c.change(t, "a")
-	gone, err := reader.deletedValue(last, last.Revision()+1, 0)
-	check.NoError(t, err)
+	gone, err := reader.deletedValue(&store.Change{Old: last, ResourceVersion: last.Revision() + 1})
+	if err != nil {
+		t.Fatal(err)
+	}
 	gone.(*corev1.Pod).Labels["v"] = "changed"
 	if reader.mutationDetector.Compare(); found != 0 {
 		t.Errorf("found %d changes", found)

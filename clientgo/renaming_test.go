@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/check"
 )
@@ -150,7 +151,7 @@ func renamedAndRefused(t *testing.T, returned bool) {
 		t.Error(err)
 	}
 	holds("of-d/one.b")
-	if got, err := c.inf.indexer.reader.deletedValue(held, 30, 0); err != nil || show(got) != "of-d/one.a@30 v=1" {
+	if got, err := c.inf.indexer.reader.deletedValue(&store.Change{Old: held, ResourceVersion: 30}); err != nil || show(got) != "of-d/one.a@30 v=1" {
 		t.Errorf("OnDelete gets %s, %v", show(got), err)
 	}
 	list("4", "1")
@@ -198,7 +199,7 @@ func repeatDeletion(t *testing.T, captured bool, first, deleted, last, uid strin
 	take(wire.Added, last, "2")
 	held, _ := c.inf.store.Get("d/a")
 	take(wire.Deleted, deleted, "1")
-	if got, err := c.inf.indexer.reader.deletedValue(held, 0, 0); err != nil || show(got) != "d/a@"+last+" v=2" {
+	if got, err := c.inf.indexer.reader.deletedValue(&store.Change{Old: held, ResourceVersion: 0}); err != nil || show(got) != "d/a@"+last+" v=2" {
 		t.Errorf("got %s, %v", show(got), err)
 	}
 }

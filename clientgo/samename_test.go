@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/check"
 )
@@ -152,9 +153,13 @@ func TestDeletedBefore(t *testing.T) {
 		gone.UID, gone.ResourceVersion = types.UID(test.uid), "x"
 		raw := marshal(t, gone)
 		var m wire.Meta
-		check.NoError(t, wire.ReadMeta(wire.Protobuf, raw, &m))
-		check.NoError(t, c.inf.sink.Take(wire.Deleted, &m, raw, nil))
-		if got, err := c.inf.indexer.reader.deletedValue(held, 0, 0); err != nil || show(got) != test.want {
+		if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.inf.sink.Take(wire.Deleted, &m, raw, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := c.inf.indexer.reader.deletedValue(&store.Change{Old: held, ResourceVersion: 0}); err != nil || show(got) != test.want {
 			t.Errorf("after the end of %s: %s, %v, want %s", test.uid, show(got), err, test.want)
 		}
 	}

@@ -37,8 +37,10 @@ func TestShareDecoded(t *testing.T) {
 		}
 		see := func(o *store.Object) *corev1.Pod {
 			t.Helper()
-			value, err := inf.indexer.reader.handlerValue(o, 0)
-			check.NoError(t, err)
+			_, value, err := inf.indexer.reader.values(&store.Change{New: o, Initial: true})
+			if err != nil {
+				t.Fatal(err)
+			}
 			return value.(*corev1.Pod)
 		}
 		a, b := put(sim.Pod(0)), put(sim.Pod(1))
@@ -49,8 +51,12 @@ func TestShareDecoded(t *testing.T) {
 		check.Equal(t, shared, share, "share %v: two pods share", share)
 		changed := sim.Pod(0)
 		changed.ResourceVersion, changed.Status.Message = "999999999", "changed"
-		was, is, err := inf.indexer.reader.updateValues(a, put(changed), 0)
-		check.NoError(t, err)
-		check.Equal(t, &was.(*corev1.Pod).OwnerReferences[0] == &is.(*corev1.Pod).OwnerReferences[0], share, "share %v: two versions share", share)
+		was, is, err := inf.indexer.reader.values(&store.Change{Old: a, New: put(changed)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shared := &was.(*corev1.Pod).OwnerReferences[0] == &is.(*corev1.Pod).OwnerReferences[0]; shared != share {
+			t.Errorf("share %v: two versions share %v", share, shared)
+		}
 	}
 }

@@ -30,9 +30,8 @@ type sink struct {
 	syntheticVersions uint64
 	renames           renames // objects to which the transform gave another name or namespace
 	meta              wire.Meta
-	// onTransformed receives each version that was stored encoded, and the transform's result for it.
-	// It may be nil.
-	onTransformed func(o *store.Object, value any)
+	// sharesTransformed is set if handlers may receive the results of the transform themselves.
+	sharesTransformed bool
 	// published is an empty store of client-go's, which publishes the resourceVersion that it
 	// receives. It may be nil.
 	published cache.Store

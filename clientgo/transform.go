@@ -50,14 +50,13 @@ func (s *sink) transformAndPut(m *wire.Meta, received []byte, transformed func()
 	switch {
 	case s.pin:
 	case s.transform == nil && received != nil:
-		return s.PutAs(&s.meta, received, received)
+		return s.PutAs(&s.meta, received, received, nil)
 	default:
 		if raw, ok := s.codec.Encode(value); ok {
-			err := s.PutAs(&s.meta, received, raw)
-			if made := s.Made(); made != nil && s.transform != nil && s.onTransformed != nil {
-				s.onTransformed(made, value)
+			if !s.sharesTransformed || s.transform == nil {
+				value = nil
 			}
-			return err
+			return s.PutAs(&s.meta, received, raw, value)
 		}
 	}
 	return s.PutValue(&s.meta, received, value)

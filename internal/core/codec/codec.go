@@ -105,9 +105,13 @@ func (c *Codec) DecodeShared(raw []byte) (any, error) {
 	return c.decodeBy(raw, (*decode.Decoder).DecodeShared)
 }
 
-// DecodeVersions decodes two versions of an object. The results share nothing mutable, and the
-// caller may change them.
-func (c *Codec) DecodeVersions(was, is []byte) (old, fresh any, err error) {
+// DecodeUpdate decodes two versions of an object. old is the value of was, or nil: then it decodes
+// both. The results share nothing mutable, and the caller may change them.
+func (c *Codec) DecodeUpdate(old any, was, is []byte) (_, fresh any, err error) {
+	if old != nil {
+		fresh, err = c.Decode(is)
+		return old, fresh, err
+	}
 	if c.protobuf != nil && isProtobuf(was) && isProtobuf(is) {
 		oldKind, oldMessage := c.CutKind(was)
 		kind, message := c.CutKind(is)

@@ -161,7 +161,7 @@ func TestStatedKinds(t *testing.T) {
 				check(name, "decoded", value, err)
 				value, err = c.DecodeShared(is)
 				check(name, "decoded to share", value, err)
-				old, fresh, err := c.DecodeVersions(was, is)
+				old, fresh, err := c.DecodeUpdate(nil, was, is)
 				check(before, "decoded as the old one", old, err)
 				check(name, "decoded as the new one", fresh, err)
 			}

@@ -109,25 +109,20 @@ func TestHandlersShareDecoded(t *testing.T) {
 	const handlers, objects = 100, 4000
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that nothing else determines the order
 	ctx, cancel := context.WithCancel(t.Context())
-	w := newTestStore(t, store.Config{DecodedBudget: 1 << 20}) // for a few hundred of them
+	w := newTestStore(t, store.Config{DecodedBudget: 1 << 20}) // for a few hundred
 	defer w.store.Close()
 	var names []string
 	for i := range objects {
 		names = append(names, fmt.Sprintf("pod-%04d-%s", i, strings.Repeat("x", 100)))
 	}
-	var decoded, handled atomic.Int64
+	var handled atomic.Int64
 	done := make(chan struct{})
 	workers := &Workers{}
 	var all []*Registration
 	for range handlers {
 		r := New(w.store, func(_ context.Context, e store.Change) {
-			if _, _, ok := e.New.Cached(); !ok {
-				value, err := e.New.DecodeOnce()
-				if err != nil {
-					t.Error(err)
-				}
-				decoded.Add(1)
-				w.store.CacheForHandlers(e.New, value, handlers-1)
+			if _, _, err := w.store.Values(&e); err != nil {
+				t.Error(err)
 			}
 			if handled.Add(1) == handlers*objects {
 				close(done)
@@ -138,7 +133,7 @@ func TestHandlersShareDecoded(t *testing.T) {
 	}
 	w.sync(names...)
 	<-done
-	if n := decoded.Load(); n > handlers*objects/2 {
+	if _, n := w.store.DecodedReads(); n > handlers*objects/2 {
 		t.Errorf("%d objects were decoded %d times for %d handlers", objects, n, handlers)
 	}
 	cancel()

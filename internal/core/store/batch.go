@@ -43,6 +43,7 @@ type pending struct {
 	writer         *Writer
 	key            string
 	before, object *Object
+	value          *decodedBox // of object, if the caller has it
 	at             objectPlace // of before in the table when it was found, or nowhere
 	end            uint64      // where object is nil: the resourceVersion of the end
 	missed         bool        // where object is nil: the source did not report the end
@@ -221,6 +222,29 @@ func (b *batch) applyOps(s *Store, p *pending) {
 			x.add(value, p.key)
 		} else {
 			x.remove(value, p.key)
+		}
+	}
+}
+
+// publishValues makes the values that callers had those of their versions, for handlers. The caller
+// holds the store's lock.
+func (b *batch) publishValues(s *Store) {
+	handled := s.log.handlers.Load() > 0
+	for i := range b.list {
+		switch p := &b.list[i]; {
+		case !handled:
+			p.value = nil
+		case p.value != nil:
+			p.value = s.publish(p.object, p.value)
+		}
+	}
+}
+
+// keepValues has the log keep these values, once it has the changes.
+func (b *batch) keepValues(s *Store) {
+	for i := range b.list {
+		if p := &b.list[i]; p.value != nil {
+			s.log.keepValues(&Change{Revision: p.object.revision, New: p.object}, nil, p.value)
 		}
 	}
 }

@@ -125,7 +125,7 @@ func (b *backlog) state() string {
 func (c *Cursor) check() {
 	c.backlog.check()
 	l := c.log
-	must(c.closed || c.pos >= l.base && c.pos <= l.next(), "a cursor is outside the log", c)
+	must(c.closed || c.passed >= l.base && c.passed <= c.pos && c.pos <= l.next(), "a cursor is outside the log", c)
 	must(c.counts || c.backlog.awaiting == 0, "a cursor that counts nothing awaits changes", c)
 	if c.closed || !c.counts || l.next()-c.pos > checkEntries {
 		return
@@ -153,7 +153,7 @@ func (l *changeLog) state() string {
 func (l *changeLog) check() {
 	atBase := int64(0)
 	for c := range l.cursors {
-		if c.check(); c.pos == l.base {
+		if c.check(); c.passed == l.base {
 			atBase++
 		}
 	}

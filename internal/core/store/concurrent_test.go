@@ -160,15 +160,9 @@ func follow(t *testing.T, s *Store, c *Cursor, pace int, stop *atomic.Bool) {
 				delete(view, ch.Key())
 				continue
 			}
-			value, err := ch.New.DecodeOnce()
+			_, value, err := s.Values(&ch)
 			if err != nil {
 				t.Error(err)
-			}
-			if !s.CacheLatest(ch.New, value, nil) {
-				value = s.CacheForHandlers(ch.New, value, 2)
-			}
-			if ch.Old != nil {
-				s.ReleaseLatest(ch.Old, pace%2)
 			}
 			s.Derive(ch.New, value)
 		}

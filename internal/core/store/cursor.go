@@ -26,6 +26,9 @@ type Cursor struct {
 	ready  chan struct{} // nil where there is a notifier
 	counts bool          // SyncedThrough is asked: it began with the state
 	lazy   bool          // its reader reads it only when it needs to: it is never behind
+	// handles is set if the reader is a handler: what Next returned is passed only with the next
+	// Next, so that the values of these changes stay in the log until then.
+	handles bool
 
 	notifier Notifier
 	owner    [1]any
@@ -35,12 +38,14 @@ type Cursor struct {
 	// Of the reader.
 	snap *Snapshot // the initial state, as far as it was not read; else nil
 	from string    // the last key read of it
+	owes bool      // handles, and Next has returned changes that are not passed
 
 	// Guarded by log.mu. The reader changes them holding it for reading, all others for writing.
 	initial bool   // snap is not read to its end
 	unread  int    // objects of snap
 	begun   uint64 // revision of snap
 	pos     uint64 // revision of the next change to read
+	passed  uint64 // the changes before it are handled; at most pos
 	late    uint64 // the newest revision that came to be awaited since Next has returned it
 	backlog backlog
 	readAt  time.Time // when it was read last
@@ -79,7 +84,7 @@ func (s *Store) Cursor() *Cursor {
 func (s *Store) NotifyingCursor(to Notifier, owner any) *Cursor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := &Cursor{log: s.log, notifier: to, owner: [1]any{owner}, counts: true}
+	c := &Cursor{log: s.log, notifier: to, owner: [1]any{owner}, counts: true, handles: true}
 	if to == nil {
 		c.ready = make(chan struct{}, 1)
 	}
@@ -135,7 +140,7 @@ func (c *Cursor) Next(dst []Change) int {
 		n = c.nextInitial(dst)
 	}
 	// A thousand readers of one log do without its lock where they can.
-	for n < len(dst) && !c.waiting.Load() {
+	for n < len(dst) && (c.owes || !c.waiting.Load()) {
 		got := c.nextChanges(dst[n:min(n+nextChunk, len(dst))], n == 0)
 		if got == 0 {
 			break
@@ -194,7 +199,7 @@ func (c *Cursor) nextChanges(dst []Change, first bool) int {
 	return n
 }
 
-// readChunk reads a chunk. last tells that no other cursor has yet to read the oldest record.
+// readChunk reads a chunk. last reports that no other cursor has yet to pass the oldest record.
 func (c *Cursor) readChunk(dst []Change, first bool) (n int, last bool) {
 	now := time.Now()
 	l := c.log
@@ -203,8 +208,9 @@ func (c *Cursor) readChunk(dst []Change, first bool) (n int, last bool) {
 	if c.closed {
 		return 0, false
 	}
+	was := c.passed
 	if c.readAt = now; first {
-		c.late = 0
+		c.late, c.passed = 0, c.pos
 	}
 	for n < len(dst) {
 		ch, ok := c.backlog.pop()
@@ -214,7 +220,6 @@ func (c *Cursor) readChunk(dst []Change, first bool) (n int, last bool) {
 		dst[n] = ch
 		n++
 	}
-	start := c.pos
 	for ; n < len(dst) && c.pos < l.next(); c.pos++ {
 		ch := &dst[n]
 		*ch = *l.at(c.pos)
@@ -226,7 +231,10 @@ func (c *Cursor) readChunk(dst []Change, first bool) (n int, last bool) {
 	}
 	c.read += uint64(n)
 	// To look at all cursors each time would be a thousand times a thousand.
-	last = start == l.base && c.pos > start && l.atBase.Add(-1) == 0
+	if c.owes = c.handles && c.passed < c.pos; !c.handles {
+		c.passed = c.pos
+	}
+	last = was == l.base && c.passed > was && l.atBase.Add(-1) == 0
 	waits := c.pos == l.next() && c.backlog.n == 0
 	if c.waiting.Store(waits); !waits {
 		c.signalNow()
@@ -329,7 +337,10 @@ func (c *Cursor) closeLocked() {
 	c.closed = true
 	c.backlog = backlog{}
 	delete(c.log.cursors, c)
-	if c.pos == c.log.base {
+	if c.handles {
+		c.log.handlers.Add(-1)
+	}
+	if c.passed == c.log.base {
 		c.log.atBase.Add(-1)
 	}
 	c.signalNow()

@@ -8,45 +8,48 @@ import (
 	"github.com/weirproject/weir/internal/core/views"
 )
 
-// decodedEntry is an object's decoded value in the cache. At first only a weak pointer holds it, so
-// that it lives as long as a caller uses it. After a second read soon after the first, a strong
-// pointer holds it too, until it is idle or evicted: see decodedCache. A value cached for handlers
-// has a strong pointer alone.
+// decodedEntry is an object's decoded value. At first only a weak pointer refers to it, so that it
+// lives as long as a caller uses it. After the second read of a reader soon after the first, a
+// strong pointer refers to it too, until it is idle or evicted: see decodedCache.
 type decodedEntry struct {
-	strong       atomic.Pointer[decodedBox]
-	weak         weakValue     // zero: there is none
-	bytes        int64         // estimate
-	used         atomic.Uint32 // usedX bits, set by each read
-	awaitsHit    atomic.Bool   // set by Store.CacheLatest, cleared by the first hit
-	handlersLeft atomic.Int32  // how many have yet to get it: see Store.CacheForHandlers
+	strong atomic.Pointer[decodedBox]
+	weak   weakValue
+	bytes  int64         // estimate
+	used   atomic.Uint32 // usedX bits, set by each read
 
 	// Guarded by the cache's lock.
-	owner   *Object // nil: in no segment
-	segment *cacheSegment
-	pos     int32  // in the segment
-	age     int32  // ticks since the last read
-	change  uint32 // decodedCache.changes when Store.CacheLatest was called
-	refused bool   // by Store.CacheLatest, for want of room
+	owner *Object // nil: the cache does not track the entry
+	pos   int32   // in the cache's entries
+	age   int32   // ticks since the last read
 }
 
-// Each read sets all bits. The sweep of idle entries and the hand of CLOCK each clear their own.
+// Each read of a reader sets all bits. The sweep of idle entries and the hand of CLOCK each clear
+// their own.
 const (
 	usedSinceSweep = 1 << iota
 	usedSinceHand
-	usedNow = usedSinceSweep | usedSinceHand
+	usedEver
+	usedNow = usedSinceSweep | usedSinceHand | usedEver
 )
 
-func (d *decodedEntry) touch() {
-	if d.used.Load() != usedNow {
+// touch records a read, and reports whether there was one before. d may be nil.
+func (d *decodedEntry) touch() (again bool) {
+	if d == nil {
+		return false
+	}
+	used := d.used.Load()
+	if used != usedNow {
 		d.used.Store(usedNow)
 	}
+	return used != 0
 }
 
-// decodedBox is a decoded value, with the note that came with it to Store.CacheLatest.
-type decodedBox struct{ value, note any }
+// decodedBox is a decoded value, which may have no address of its own.
+type decodedBox struct{ value any }
 
-// load returns the decoded value if it exists, and whether it is held strongly. d may be nil.
-func (d *decodedEntry) load() (box *decodedBox, held bool) {
+// load returns the decoded value if it exists, and whether the cache refers to it strongly. d may
+// be nil.
+func (d *decodedEntry) load() (box *decodedBox, strongly bool) {
 	if d == nil {
 		return nil, false
 	}
@@ -87,9 +90,7 @@ func (w weakValue) alive() bool { return w.value.Alive() || w.box.Value() != nil
 const decodedFactor = 3
 
 func newDecodedEntry(box *decodedBox, bytes int64) *decodedEntry {
-	d := &decodedEntry{weak: makeWeak(box), bytes: bytes}
-	d.used.Store(usedNow)
-	return d
+	return &decodedEntry{weak: makeWeak(box), bytes: bytes}
 }
 
 // decodedBytes estimates the memory of the decoded value.
@@ -108,21 +109,16 @@ func (o *Object) Decoded() (any, error) { return o.decodeCached(1) }
 // while one of them uses it. The errors are those of Decoded.
 func (o *Object) PeekDecoded() (any, error) { return o.decodeCached(0) }
 
-// decodeCached returns the cached value, and decodes it if there is none. reads is how many reads
-// the call stands for.
+// decodeCached returns the cached value, and decodes it if there is none. reads is the number of
+// reads that the call counts as.
 func (o *Object) decodeCached(reads int) (any, error) {
 	c := o.layout.cache
 	for {
 		d := o.decoded.Load()
-		if box, held := d.load(); box != nil {
-			if reads > 0 {
-				d.touch()
-			}
-			if reads > 0 && !held {
+		box, strongly := d.load()
+		if box != nil {
+			if reads > 0 && (d.touch() || reads > 1) && !strongly {
 				c.hold(o, d, box)
-			}
-			if d.awaitsHit.Load() {
-				c.countHit(d)
 			}
 			c.hits.Add(1)
 			return box.value, nil
@@ -131,19 +127,20 @@ func (o *Object) decodeCached(reads int) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		box := &decodedBox{value: value}
+		box = &decodedBox{value}
 		fresh := newDecodedEntry(box, o.decodedBytes())
+		if reads > 0 && d.touch() {
+			reads = 2
+		}
+		if reads > 0 {
+			fresh.touch()
+		}
 		if !o.decoded.CompareAndSwap(d, fresh) {
 			continue // another caller was first: its value is the shared one
 		}
 		c.misses.Add(1)
-		if d != nil {
-			c.drop(d)
-		}
-		if reads > 1 || d != nil && reads > 0 {
+		if c.replace(o, d, fresh); reads > 1 {
 			c.hold(o, fresh, box)
-		} else {
-			c.track(o, fresh)
 		}
 		return value, nil
 	}
@@ -164,13 +161,12 @@ func (o *Object) decodeBy(decode func(raw []byte) (any, error)) (value any, err 
 	return value, nil
 }
 
-// DecodeOnce returns the decoded value for a caller that needs it once, such as a handler. It
-// returns what Cached does or, if there is nothing, a new value for the caller alone. Treat it as
-// shared: do not change it. DecodeOnce keeps nothing decoded, and does not count as a read. The
-// errors are those of Decoded.
+// DecodeOnce returns the decoded value for a caller that needs it once: the one that exists or, if
+// there is none, a new one for the caller alone. Treat it as shared: do not change it. DecodeOnce
+// keeps nothing decoded, and does not count as a read. The errors are those of Decoded.
 func (o *Object) DecodeOnce() (any, error) {
-	if value, _, ok := o.Cached(); ok {
-		return value, nil
+	if box := o.existing(); box != nil {
+		return box.value, nil
 	}
 	value, err := o.decodeBy(o.layout.decode)
 	if err == nil {
@@ -179,35 +175,20 @@ func (o *Object) DecodeOnce() (any, error) {
 	return value, err
 }
 
-// Cached returns the decoded value if the cache has it, and the note that came with it to
-// Store.CacheLatest. If the value is held for handlers (see Store.CacheForHandlers), the call
-// counts as that of one of them. Cached never decodes, and does not count as a read.
-func (o *Object) Cached() (value, note any, ok bool) {
-	d := o.decoded.Load()
-	box, _ := d.load()
-	if box == nil {
-		return nil, nil, false
+// existing returns the decoded value if it exists now, and otherwise nil. It does not count as a
+// read. o may be nil.
+func (o *Object) existing() *decodedBox {
+	if o == nil {
+		return nil
 	}
-	c := o.layout.cache
-	c.hits.Add(1)
-	if d.awaitsHit.Load() {
-		c.countHit(d)
+	box, _ := o.decoded.Load().load()
+	if box != nil {
+		o.layout.cache.hits.Add(1)
 	}
-	if d.handlersLeft.Load() > 0 {
-		c.mu.Lock()
-		c.handlerTook(d)
-		c.mu.Unlock()
-	}
-	return box.value, box.note, true
+	return box
 }
 
 // DecodeCopy decodes the object's bytes once more, by Config.DecodeCopy, for the caller alone, who
 // may change the value. So it does not show changes that others have made to the shared value. A
 // version that is held as a value has no bytes (see Size). The errors are those of Decoded.
 func (o *Object) DecodeCopy() (any, error) { return o.decodeBy(o.layout.decodeCopy) }
-
-// IsDecoded reports whether a decoded value exists now, so that DecodeOnce need not make one.
-func (o *Object) IsDecoded() bool {
-	d := o.decoded.Load()
-	return d != nil && (d.strong.Load() != nil || d.weak.alive())
-}

@@ -127,7 +127,7 @@ func TestDecodedBudget(t *testing.T) {
 	s := newStore(t, cfg)
 	fillPods(t, s, 10)
 	one := decodedFactor * int64(get(t, s, "p0").Size())
-	s.decoder.cache.setBudget(3*one + one/2)
+	s.decoder.cache.budget = 3*one + one/2
 	for i := range 10 {
 		o := get(t, s, "p"+strconv.Itoa(i))
 		keep := decoded(t, o)
@@ -144,8 +144,8 @@ func TestDecodedBudget(t *testing.T) {
 	if strong == 0 || strong > 3 {
 		t.Errorf("%d are held strongly, the budget is for 3", strong)
 	}
-	if s.decoder.cache.read.bytes > s.decoder.cache.budget {
-		t.Errorf("%d bytes, budget %d", s.decoder.cache.read.bytes, s.decoder.cache.budget)
+	if s.decoder.cache.bytes > s.decoder.cache.budget {
+		t.Errorf("%d bytes, budget %d", s.decoder.cache.bytes, s.decoder.cache.budget)
 	}
 }
 

@@ -137,7 +137,7 @@ func TestListBudget(t *testing.T) {
 	if first, second := list(), list(); first != 210 || second != 210 || s.list.there() {
 		t.Error("there is a list, though the budget is too small")
 	}
-	if n := s.decoder.cache.held(); n > cfg.DecodedBudget {
+	if n := s.decoder.cache.bytes; n > cfg.DecodedBudget {
 		t.Errorf("%d bytes are held", n)
 	}
 }

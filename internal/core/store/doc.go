@@ -22,6 +22,7 @@
 //   - Reading a moment: snapshot.go, tree.go, index.go, addindex.go; funcindex.go, indexhistory.go
 //     and derived.go for indexes by function.
 //   - Following changes: change.go, log.go, cursor.go, backlog.go, dirty.go.
-//   - Decoded objects: decoded.go, decodedcache.go, decodedlist.go, decodeeach.go.
+//   - Decoded objects: decoded.go, decodedcache.go, decodedlist.go, decodeeach.go; values.go for
+//     handlers.
 //   - Memory: memory.go. Invariants: check.go.
 package store

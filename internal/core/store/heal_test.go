@@ -215,7 +215,7 @@ func TestRelistOfWhatWasMade(t *testing.T) {
 			switch {
 			case unchanged:
 			case name == "packed":
-				err = w.PutAs(m, []byte(tc.received), []byte(`{}`))
+				err = w.PutAs(m, []byte(tc.received), []byte(`{}`), nil)
 			default:
 				err = w.PutValue(m, []byte(tc.received), &i)
 			}

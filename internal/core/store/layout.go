@@ -10,10 +10,11 @@ import (
 // cachedDecoder decodes the objects of a store, and caches their decoded values. It is apart from
 // the store so that an object that a caller keeps does not keep the store's table alive.
 type cachedDecoder struct {
-	encoding   wire.Encoding
-	decode     func(raw []byte) (any, error)
-	decodeCopy func(raw []byte) (any, error)
-	cache      *decodedCache
+	encoding     wire.Encoding
+	decode       func(raw []byte) (any, error)
+	decodeCopy   func(raw []byte) (any, error)
+	decodeUpdate func(old any, was, is []byte) (oldValue, newValue any, err error)
+	cache        *decodedCache
 }
 
 // layout says how an object is held: packed with a dictionary, or as a value. Objects of one

@@ -20,8 +20,12 @@ const (
 // cursor absorbs into its backlog what the log drops before the cursor has seen it. The log's lock
 // is taken inside the store's.
 type changeLog struct {
-	limit int64
-	keep  bool
+	limit   int64
+	keep    bool
+	decoded *decodedCache // counts the bytes of values
+
+	handlers   atomic.Int32 // cursors of handlers
+	valueLimit int64        // bounds the bytes of values
 
 	mu      sync.RWMutex // readers hold it for reading while they move their own cursor
 	ring    []Change     // a power of two; a change without versions is free
@@ -30,19 +34,24 @@ type changeLog struct {
 	bytes   int64
 	behind  bool // as isBehind found last
 	cursors map[*Cursor]struct{}
-	atBase  atomic.Int64 // how many of the cursors have yet to read the record at base
+	atBase  atomic.Int64            // how many of the cursors have yet to pass the record at base
+	values  map[uint64]changeValues // of changes in the log, by revision
 	dirty   map[*dirtyKeys]struct{}
 
 	synced atomic.Bool // every writer has ended its first replace; changed under mu
 	closed bool
 }
 
-func newChangeLog(limit int64, keep bool) *changeLog {
+func newChangeLog(limit int64, keep bool, decoded *decodedCache) *changeLog {
 	if limit <= 0 {
 		limit = 8 << 20
 	}
+	valueLimit := limit
+	if decoded.budget > 0 {
+		valueLimit = min(limit, decoded.budget/2)
+	}
 	return &changeLog{
-		limit: limit, keep: keep, base: 1,
+		limit: limit, keep: keep, decoded: decoded, valueLimit: valueLimit, base: 1,
 		cursors: make(map[*Cursor]struct{}), dirty: make(map[*dirtyKeys]struct{}),
 	}
 }
@@ -167,6 +176,7 @@ func (l *changeLog) enforce() {
 			r := l.at(c.pos)
 			c.backlog.absorb(r, r.Awaited && c.counts)
 		}
+		c.passed = max(c.passed, to)
 	}
 	l.drop(to)
 }
@@ -178,7 +188,7 @@ func (l *changeLog) trim() {
 	}
 	to := l.next()
 	for c := range l.cursors {
-		to = min(to, c.pos)
+		to = min(to, c.passed)
 	}
 	l.drop(to)
 }
@@ -188,13 +198,14 @@ func (l *changeLog) drop(to uint64) {
 	for ; l.base < to; l.base++ {
 		r := &l.ring[l.head]
 		l.bytes -= r.cost()
+		l.dropValues(l.base)
 		*r = Change{}
 		l.head = (l.head + 1) & (len(l.ring) - 1)
 		l.n--
 	}
 	atBase := int64(0)
 	for c := range l.cursors {
-		if c.pos == l.base {
+		if c.passed == l.base {
 			atBase++
 		}
 	}
@@ -263,7 +274,10 @@ func (l *changeLog) register(c *Cursor, pos uint64) {
 }
 
 func (l *changeLog) add(c *Cursor, pos uint64) {
-	c.pos = pos
+	c.pos, c.passed = pos, pos
+	if c.handles {
+		l.handlers.Add(1)
+	}
 	l.cursors[c] = struct{}{}
 	if pos == l.base {
 		l.atBase.Add(1)

@@ -129,7 +129,3 @@ func (s *Store) LogStart() uint64 {
 func (s *Store) DecodedReads() (hits, misses int64) {
 	return s.decoder.cache.hits.Load(), s.decoder.cache.misses.Load()
 }
-
-// AddDecodedMisses counts n objects that a caller has decoded otherwise than by their methods, for
-// DecodedReads.
-func (s *Store) AddDecodedMisses(n int) { s.decoder.cache.misses.Add(int64(n)) }

@@ -20,7 +20,8 @@ import (
 // sibling. All methods are safe for concurrent use.
 type Object struct {
 	key string // shared by all versions of one object
-	// packed has the packed bytes, the patch, then the uid and the resourceVersion if they are opaque.
+	// packed has the packed bytes, the patch, then the uid and the resourceVersion if they are
+	// opaque.
 	packed   string
 	layout   *layout
 	uid      [16]byte
@@ -321,10 +322,10 @@ func (o *Object) withRaw(use func(raw []byte) error) error {
 // AppendRaw appends the object's bytes, as they came, to dst.
 func (o *Object) AppendRaw(dst []byte) ([]byte, error) { return o.appendRaw(dst, nil) }
 
-// AppendVersions appends the bytes of two versions of an object: those of was to wasDst, and those
+// appendVersions appends the bytes of two versions of an object: those of was to wasDst, and those
 // of is to isDst. If both are patches of the same bytes, or one of them is what the other is a
 // patch of, those bytes are unpacked once.
-func AppendVersions(was, is *Object, wasDst, isDst []byte) (wasRaw, isRaw []byte, err error) {
+func appendVersions(was, is *Object, wasDst, isDst []byte) (wasRaw, isRaw []byte, err error) {
 	var base []byte
 	if was.patched+is.patched > 0 && was.hasBaseOf(is) {
 		buf := baseBuffers.Get().(*baseBuffer)

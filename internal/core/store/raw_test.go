@@ -61,7 +61,7 @@ func (c *changed) together() {
 	for name, versions := range c.of {
 		for _, was := range versions {
 			for _, is := range versions {
-				a, b, err := AppendVersions(was, is, []byte("a"), []byte("b"))
+				a, b, err := appendVersions(was, is, []byte("a"), []byte("b"))
 				if err != nil || !bytes.Equal(a[1:], c.objects[was]) || !bytes.Equal(b[1:], c.objects[is]) {
 					c.t.Fatalf("%s, %s and %s do not come back: %v", name, was.ResourceVersion(), is.ResourceVersion(), err)
 				}

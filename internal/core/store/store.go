@@ -23,26 +23,30 @@ type Config struct {
 	// Object.Decoded calls it, without a lock of the store, and several goroutines may do so at
 	// once. nil: Object.Decoded returns ErrNoDecoder.
 	Decode func(raw []byte) (any, error)
-	// DecodeCopy is Decode for Object.DecodeCopy: what it returns shares nothing that can be changed
-	// with any other value. nil: Decode, which then must not return values that share such either.
+	// DecodeCopy is Decode for Object.DecodeCopy: what it returns shares nothing that can be
+	// changed with any other value. nil: Decode, which then must not return values that share such
+	// either.
 	DecodeCopy func(raw []byte) (any, error)
+	// DecodeUpdate decodes two versions of an object for Store.Values. old is the value of was, or
+	// nil if there is none: then it decodes both. The new value may share memory with the old one.
+	// It must not keep was or is. nil: Decode decodes each.
+	DecodeUpdate func(old any, was, is []byte) (oldValue, newValue any, err error)
 	// DecodedBudget bounds the bytes, estimated from the raw size, of the decoded objects that the
-	// store itself holds. Beyond it, those go that were not read recently. Half of it at most is
-	// for those that have just changed (see Store.CacheLatest), and half for those that handlers
-	// are about to get (see Store.CacheForHandlers): together they can take all of it for a while.
-	// 0: these two have 32 MiB each, and what is read has no bound.
+	// store refers to: those that are read repeatedly, and up to half of it those that handlers are
+	// about to get (see Store.Values). Beyond it, the store releases those that were not read
+	// recently. 0: there is no bound for what is read.
 	DecodedBudget int64
 	// DecodedIdle is how long a decoded object is held after its last read, give or take an eighth.
 	// 0: one minute.
 	DecodedIdle time.Duration
 	// LogBytes bounds the change log: its records, and the old versions that only the log keeps
-	// alive. 0: 8 MiB.
+	// alive. The values that it keeps for handlers have the same bound. 0: 8 MiB.
 	LogBytes int64
 	// KeepLog keeps the log, up to LogBytes, even when every cursor has passed it, for CursorAt.
 	// false: what every cursor has seen is dropped at once.
 	KeepLog bool
-	// DeletedBytes returns how many bytes the caller holds of deleted objects, for Memory.Deletions.
-	// It must not call the store. nil: none.
+	// DeletedBytes returns how many bytes the caller holds of deleted objects, for
+	// Memory.Deletions. It must not call the store. nil: none.
 	DeletedBytes func() int64
 }
 
@@ -98,15 +102,16 @@ func New(cfg Config) *Store {
 		cfg.DecodeCopy = cfg.Decode
 	}
 	decoder := &cachedDecoder{
-		encoding:   cfg.Encoding,
-		decode:     cfg.Decode,
-		decodeCopy: cfg.DecodeCopy,
-		cache:      newDecodedCache(cfg.DecodedIdle, cfg.DecodedBudget),
+		encoding:     cfg.Encoding,
+		decode:       cfg.Decode,
+		decodeCopy:   cfg.DecodeCopy,
+		decodeUpdate: cfg.DecodeUpdate,
+		cache:        newDecodedCache(cfg.DecodedIdle, cfg.DecodedBudget),
 	}
 	s := &Store{
 		decoder:  decoder,
 		packer:   pack.New(),
-		log:      newChangeLog(cfg.LogBytes, cfg.KeepLog),
+		log:      newChangeLog(cfg.LogBytes, cfg.KeepLog, decoder.cache),
 		table:    newTree[string, *Object](strings.Compare),
 		writers:  make(map[*Writer]struct{}),
 		deleted:  cfg.DeletedBytes,
@@ -395,7 +400,9 @@ func (s *Store) applyLocked(b *batch) {
 			}
 		}
 		s.revised.Store(s.revision)
+		b.publishValues(s)
 		b.woken = s.log.append(b.records, s.table.count, b.woken)
+		b.keepValues(s)
 	}
 	for w := range s.writers {
 		w.advanceLocked()

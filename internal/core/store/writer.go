@@ -14,8 +14,8 @@ import (
 type Scope struct {
 	// Namespace is the namespace of the objects, or "" for all namespaces.
 	Namespace string
-	// Owner, 0 to 31 (higher bits are ignored), distinguishes the selectors that an informer merges.
-	// The store keeps an object as long as one owner has it.
+	// Owner, 0 to 31 (higher bits are ignored), distinguishes the selectors that an informer
+	// merges. The store keeps an object as long as one owner has it.
 	Owner uint8
 }
 
@@ -40,9 +40,10 @@ type Writer struct {
 
 	// Store.writing guards the rest.
 
-	// aboveProgress has, by key, the version that the source reported last, if that is above progress
-	// and is not the version in the table. Such versions come from a list that has not ended or broke
-	// off. Its size is bounded by the number of keys that other writers have put since.
+	// aboveProgress has, by key, the version that the source reported last, if that is above
+	// progress and is not the version in the table. Such versions come from a list that has not
+	// ended or broke off. Its size is bounded by the number of keys that other writers have put
+	// since.
 	aboveProgress map[string]uint64
 	// asked is the store's server generation at ListRequested, for the next BeginReplace. nil:
 	// BeginReplace reads it.
@@ -55,14 +56,13 @@ type Writer struct {
 	manual    bool   // see ManualWriter
 	coalesced uint64 // see Coalesced
 	removed   bool
-	// unconfirmed has at most one version for each key that other writers have put in a newer version
-	// or deleted, see keepUnconfirmed.
+	// unconfirmed has at most one version for each key that other writers have put in a newer
+	// version or deleted, see keepUnconfirmed.
 	unconfirmed map[string]unconfirmedVersion
 	// firstUnconfirmed is what unconfirmed was when a relist began before the writer was synced. It
 	// only becomes smaller, and ends with the relist.
 	firstUnconfirmed map[string]unconfirmedVersion
-	key              []byte  // scratch
-	made             *Object // see Made
+	key              []byte // scratch
 }
 
 // Writer returns a new writer for sc. The store is not Synced until the writer has ended its first
@@ -116,12 +116,12 @@ func (w *Writer) Err() error {
 //
 // The error is ErrNoName, ErrOutOfScope, ErrTooLarge, ErrWriterRemoved, ErrClosed, or that of
 // reading an indexed field. The object is then not taken.
-func (w *Writer) Put(m *wire.Meta, raw []byte) error { return w.PutAs(m, raw, raw) }
+func (w *Writer) Put(m *wire.Meta, raw []byte) error { return w.PutAs(m, raw, raw, nil) }
 
 // PutAs puts raw for an object that its source sent as received. Later versions are compared with
 // what was received. If received is nil, only the versions are compared. The labels of m are those
-// of raw. Otherwise it is Put.
-func (w *Writer) PutAs(m *wire.Meta, received, raw []byte) error {
+// of raw. value is what raw decodes to, for Store.Values, or nil. Otherwise it is Put.
+func (w *Writer) PutAs(m *wire.Meta, received, raw []byte, value any) error {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
 	if err := w.check(m, raw); err != nil {
@@ -132,7 +132,7 @@ func (w *Writer) PutAs(m *wire.Meta, received, raw []byte) error {
 	held, at, came := w.compare(&id, received)
 	switch came {
 	case newer:
-		return w.put(m, &id, raw, held, at)
+		return w.put(m, &id, raw, value, held, at)
 	case conflicting: // this is rare, so the version is packed alone
 		o := w.newObject(m, &id, raw, held)
 		packed, layout := w.s.pack(nil, o.cutUID(nil, raw, m.UID), false)
@@ -190,10 +190,6 @@ func (w *Writer) Unchanged(m *wire.Meta, received []byte) (bool, error) {
 	_, _, came := w.compare(&id, received)
 	return came == same || came == older, nil
 }
-
-// Made returns the version that the last Put, PutAs or PutValue made, or nil if the object was not
-// new. The version may become that of the table. Made is for callers that have the decoded value.
-func (w *Writer) Made() *Object { return w.made }
 
 // Delete takes a DELETED event. m is the metadata of its object; its resourceVersion is the
 // deletion's. This writer's owner no longer has the object, and the object is deleted if no other
@@ -260,7 +256,7 @@ func (w *Writer) check(m *wire.Meta, raw []byte) error {
 	case w.scope.Namespace != "" && string(m.Namespace) != w.scope.Namespace:
 		return fmt.Errorf("%s/%s is not in %s: %w", m.Namespace, m.Name, w.scope.Namespace, ErrOutOfScope)
 	}
-	w.goingBack, w.made = false, nil
+	w.goingBack = false
 	w.key = wire.AppendKey(w.key[:0], m)
 	if w.s.batch.has(w.key) {
 		w.s.flush() // a batch has one change of a key
@@ -327,8 +323,11 @@ func (w *Writer) sameContent(held *Object, received []byte) (same bool) {
 }
 
 // put adds an object to the batch, which packs it when it is flushed.
-func (w *Writer) put(m *wire.Meta, id *identity, raw []byte, held *Object, at objectPlace) error {
+func (w *Writer) put(m *wire.Meta, id *identity, raw []byte, value any, held *Object, at objectPlace) error {
 	p := pending{writer: w, before: held, at: at}
+	if value != nil {
+		p.value = &decodedBox{value}
+	}
 	b := w.s.filling()
 	if err := b.index(w.s, &p, m, raw); err != nil {
 		b.drop(&p)
@@ -370,7 +369,6 @@ func (w *Writer) newObject(m *wire.Meta, id *identity, raw []byte, held *Object)
 	} else {
 		o.key = string(w.key)
 	}
-	w.made = o
 	return o
 }
 
