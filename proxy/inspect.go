@@ -1,6 +1,18 @@
 package proxy
 
-import "github.com/weirproject/weir/internal/core/registry"
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/weirproject/weir/internal/core/registry"
+	"github.com/weirproject/weir/internal/core/request"
+)
 
 // inspected is a server as the page of package debug sees it.
 type inspected struct{ *Server }
@@ -25,3 +37,104 @@ func (s inspected) State() registry.ProxyState {
 
 // Objects implements registry.Proxy.
 func (s inspected) Objects(name string) (registry.ProxyObjects, bool) { return s.mirror.Objects(name) }
+
+// servedWatches is the list of the watches that are served from the cache, the newest first. It is
+// safe for concurrent use. A watch takes one entry, for as long as its request lasts.
+type servedWatches struct {
+	mu    sync.Mutex
+	first *servedWatch
+}
+
+// servedWatch is one of them. Its texts belong to the request, which lives as long.
+type servedWatch struct {
+	list          *servedWatches
+	before, after *servedWatch
+	who           user.Info
+	agent         string
+	read          *request.Request
+	since         time.Time
+}
+
+// add adds a watch until leave is called.
+func (l *servedWatches) add(r *http.Request, rq *request.Request, who user.Info) *servedWatch {
+	w := &servedWatch{list: l, who: who, agent: r.UserAgent(), read: rq, since: time.Now()}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w.after = l.first; w.after != nil {
+		w.after.before = w
+	}
+	l.first = w
+	return w
+}
+
+// leave removes the watch.
+func (w *servedWatch) leave() {
+	w.list.mu.Lock()
+	defer w.list.mu.Unlock()
+	if w.before == nil {
+		w.list.first = w.after
+	} else {
+		w.before.after = w.after
+	}
+	if w.after != nil {
+		w.after.before = w.before
+	}
+}
+
+const (
+	// maxVisited bounds how many watches are looked at, since the list is locked meanwhile.
+	maxVisited = 10_000
+	// maxGroups bounds how many groups are returned.
+	maxGroups = 50
+)
+
+// groups returns the newest watches in groups of those that are alike, the largest first, and how
+// many groups are left out.
+func (l *servedWatches) groups() (all []registry.ProxyWatchers, more int) {
+	all = []registry.ProxyWatchers{}
+	for _, g := range l.count() {
+		all = append(all, *g)
+	}
+	slices.SortFunc(all, func(a, b registry.ProxyWatchers) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), a.Since.Compare(b.Since), cmp.Compare(a.User, b.User), cmp.Compare(a.Resource, b.Resource))
+	})
+	more = max(len(all)-maxGroups, 0)
+	return all[:len(all)-more], more
+}
+
+// count counts watches that are alike.
+func (l *servedWatches) count() map[registry.ProxyWatchers]*registry.ProxyWatchers {
+	groups := map[registry.ProxyWatchers]*registry.ProxyWatchers{}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	visited := 0
+	for w := l.first; w != nil && visited < maxVisited; w = w.after {
+		visited++
+		key := w.group()
+		g := groups[key]
+		if g == nil {
+			first := key
+			g = &first
+			groups[key] = g
+		}
+		g.Count++
+		g.Since = w.since // they come from the newest on
+	}
+	return groups
+}
+
+// group returns what watches that are alike have in common.
+func (w *servedWatch) group() registry.ProxyWatchers {
+	resource := w.read.Resource
+	if w.read.Group != "" {
+		resource += "." + w.read.Group
+	}
+	name := ""
+	if w.who != nil {
+		name = w.who.GetName()
+	}
+	return registry.ProxyWatchers{
+		User: name, Agent: w.agent, Resource: resource, Namespace: w.read.Namespace,
+		Selector: strings.Trim(w.read.LabelText+","+w.read.FieldText, ","),
+	}
+}
