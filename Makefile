@@ -120,7 +120,7 @@ unit: ## the tests of all modules but e2e, with the race detector where there is
 	go test -vet=off -timeout 15m -run '$(SINGLE)|$(CONTROL)' ./informertest ./internal/serve/watchcache ./internal/core/pack
 
 # The same without unsafe. make test runs the packages that differ most, for a minute.
-SAFE = ./internal/core/decode ./internal/core/views ./internal/core/private ./internal/core/codec ./internal/core/source ./internal/core/store ./clientgo ./controllerruntime
+SAFE = ./internal/core/decode ./internal/core/views ./internal/core/private ./internal/core/codec ./internal/core/source ./internal/core/store ./clientgo
 safe: ## a minute of tests with the build tag weir_safe, which leaves out unsafe
 	go vet -tags weir_safe ./internal/core/decode ./internal/core/views ./internal/core/private
 	go test -vet=off -tags weir_safe $(SAFE)
