@@ -52,12 +52,17 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, res *servedResou
 	if !finalized(o) {
 		return res.cache.WriteObject(w, r, http.StatusOK, raw)
 	}
-	watchcache.WriteStatus(w, r, http.StatusOK, &metav1.Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-		Status:   metav1.StatusSuccess,
-		Details:  &metav1.StatusDetails{Name: q.Name, Group: res.Group, Kind: res.GroupVersionResource.Resource, UID: o.GetUID()},
+	writeSuccess(w, r, http.StatusOK, &metav1.StatusDetails{
+		Name: q.Name, Group: res.Group, Kind: res.GroupVersionResource.Resource, UID: o.GetUID(),
 	})
 	return nil
+}
+
+// writeSuccess answers a request with a Status of success.
+func writeSuccess(w http.ResponseWriter, r *http.Request, code int, details *metav1.StatusDetails) {
+	watchcache.WriteStatus(w, r, code, &metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess, Details: details,
+	})
 }
 
 // remove deletes an object without finalizers, and marks any other one as being deleted. It returns
@@ -69,15 +74,9 @@ func (s *Server) remove(res *servedResource, q request.Path, p *metav1.Precondit
 	if st.unregistered {
 		return nil, nil, errUnregistered
 	}
-	oldRaw, ok, err := st.get(key(q.Namespace, q.Name))
-	if err == nil && ok {
-		o, err = res.unmarshal(oldRaw)
-	}
-	switch {
-	case err != nil:
-		return nil, nil, apierrors.NewInternalError(err)
-	case !ok:
-		return nil, nil, apierrors.NewNotFound(res.groupResource(), q.Name)
+	oldRaw, o, err := res.current(q)
+	if err != nil {
+		return nil, nil, err
 	}
 	if err := checkPreconditions(res, o, p); err != nil {
 		return nil, nil, err
@@ -138,10 +137,6 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, res *s
 			return err
 		}
 	}
-	watchcache.WriteStatus(w, r, http.StatusOK, &metav1.Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-		Status:   metav1.StatusSuccess,
-		Details:  &metav1.StatusDetails{Group: res.Group, Kind: res.GroupVersionResource.Resource},
-	})
+	writeSuccess(w, r, http.StatusOK, &metav1.StatusDetails{Group: res.Group, Kind: res.GroupVersionResource.Resource})
 	return nil
 }

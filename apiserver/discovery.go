@@ -106,19 +106,19 @@ func (s *Server) groups() []metav1.APIGroup {
 }
 
 // discoverGroup answers /apis/GROUP.
-func (s *Server) discoverGroup(w http.ResponseWriter, r *http.Request, name string) {
+func (s *Server) discoverGroup(w http.ResponseWriter, name string) error {
 	for _, g := range s.groups() {
 		if g.Name == name {
 			g.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
 			writeJSON(w, "application/json", &g)
-			return
+			return nil
 		}
 	}
-	notFound(w, r)
+	return errPath()
 }
 
 // discoverVersion answers /api/v1 and /apis/GROUP/VERSION.
-func (s *Server) discoverVersion(w http.ResponseWriter, r *http.Request, gv schema.GroupVersion) {
+func (s *Server) discoverVersion(w http.ResponseWriter, gv schema.GroupVersion) error {
 	list := &metav1.APIResourceList{
 		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
 		GroupVersion: gv.String(),
@@ -148,10 +148,10 @@ func (s *Server) discoverVersion(w http.ResponseWriter, r *http.Request, gv sche
 		}
 	}
 	if len(list.APIResources) == 0 {
-		notFound(w, r)
-		return
+		return errPath()
 	}
 	writeJSON(w, "application/json", list)
+	return nil
 }
 
 // aggregated returns the discovery document of the core group, or of all others.

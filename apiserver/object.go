@@ -1,11 +1,38 @@
 package apiserver
 
 import (
+	"reflect"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"github.com/weirproject/weir/internal/core/codec"
+	"github.com/weirproject/weir/internal/core/request"
 )
 
 // object is an object being written: a pointer to a Go type of the scheme, or an
@@ -38,3 +65,113 @@ func (res *servedResource) unmarshal(raw []byte) (object, error) {
 	}
 	return o, nil
 }
+
+// current returns the stored object that a path names, and its bytes, or a 404.
+func (res *servedResource) current(q request.Path) (raw []byte, o object, err error) {
+	raw, ok, err := res.storage.get(key(q.Namespace, q.Name))
+	switch {
+	case err != nil:
+		return nil, nil, apierrors.NewInternalError(err)
+	case !ok:
+		return nil, nil, apierrors.NewNotFound(res.groupResource(), q.Name)
+	}
+	if o, err = res.unmarshal(raw); err != nil {
+		return nil, nil, apierrors.NewInternalError(err)
+	}
+	return raw, o, nil
+}
+
+// statusField returns the Status field of a typed object. ok is false if it has none.
+func statusField(o object) (v reflect.Value, ok bool) {
+	v = reflect.ValueOf(o).Elem().FieldByName("Status")
+	return v, v.IsValid()
+}
+
+// copyStatus copies the status from one object to another.
+func copyStatus(to, from object) {
+	if u, ok := to.(*unstructured.Unstructured); ok {
+		status, found := from.(*unstructured.Unstructured).Object["status"]
+		if found {
+			u.Object["status"] = status
+		} else {
+			delete(u.Object, "status")
+		}
+		return
+	}
+	target, ok := statusField(to)
+	if !ok {
+		return
+	}
+	if source, ok := statusField(from); ok {
+		target.Set(source)
+	}
+}
+
+// resetStatus sets the status of a new object.
+func resetStatus(o object) {
+	switch o := o.(type) {
+	case *unstructured.Unstructured:
+		delete(o.Object, "status")
+		return
+	case *corev1.Node: // kubelets create it with a status
+		return
+	case *corev1.Pod:
+		o.Status = corev1.PodStatus{Phase: corev1.PodPending}
+		return
+	case *corev1.Namespace:
+		o.Status = corev1.NamespaceStatus{Phase: corev1.NamespaceActive}
+		return
+	}
+	if v, ok := statusField(o); ok {
+		v.SetZero()
+	}
+}
+
+// specChanged reports whether anything except metadata and the status of a Go type differs. An
+// unstructured object's status counts, too: if only the status subresource can change it, it is
+// equal here.
+func specChanged(a, b object) bool {
+	if ua, ok := a.(*unstructured.Unstructured); ok {
+		return !equality.Semantic.DeepEqual(specOf(ua), specOf(b.(*unstructured.Unstructured)))
+	}
+	va, vb := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
+	for i := range va.NumField() {
+		switch va.Type().Field(i).Name {
+		case "TypeMeta", "ObjectMeta", "Status":
+			continue
+		}
+		if !equality.Semantic.DeepEqual(va.Field(i).Interface(), vb.Field(i).Interface()) {
+			return true
+		}
+	}
+	return false
+}
+
+func specOf(u *unstructured.Unstructured) map[string]any {
+	out := make(map[string]any, len(u.Object))
+	for k, v := range u.Object {
+		switch k {
+		case "apiVersion", "kind", "metadata":
+		default:
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// builtinScheme knows the Go types of the built-in kinds. client-go's knows those of all versions,
+// twice as many, and links them. It omits storagemigration.k8s.io/v1, which the oldest supported
+// k8s.io/api lacks.
+var builtinScheme = func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
+	groups := runtime.NewSchemeBuilder(
+		admissionregistrationv1.AddToScheme, appsv1.AddToScheme, authenticationv1.AddToScheme, authorizationv1.AddToScheme,
+		autoscalingv1.AddToScheme, autoscalingv2.AddToScheme, batchv1.AddToScheme, certificatesv1.AddToScheme,
+		coordinationv1.AddToScheme, corev1.AddToScheme, discoveryv1.AddToScheme, eventsv1.AddToScheme,
+		flowcontrolv1.AddToScheme, networkingv1.AddToScheme, nodev1.AddToScheme, policyv1.AddToScheme, rbacv1.AddToScheme,
+		resourcev1.AddToScheme, schedulingv1.AddToScheme, storagev1.AddToScheme,
+	)
+	utilruntime.Must(groups.AddToScheme(s)) // a test reads every built-in kind from it
+	return s
+}()

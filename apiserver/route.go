@@ -35,37 +35,40 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.requests.Done()
+	var err error
 	if q, ok := parsePath(r.URL.Path); ok {
-		s.serveObjects(w, r, q)
-		return
+		err = s.serveObjects(w, r, q)
+	} else {
+		err = s.serveOther(w, r)
 	}
-	s.serveOther(w, r)
+	if err != nil {
+		watchcache.WriteError(w, r, err)
+	}
 }
 
-// serveOther answers requests that are not for objects.
-func (s *Server) serveOther(w http.ResponseWriter, r *http.Request) {
+// serveOther answers requests that are not for objects. It returns an error only if it has written
+// nothing.
+func (s *Server) serveOther(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		watchcache.WriteError(w, r, errMethod())
-		return
+		return errMethod()
 	}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	switch {
 	case len(parts) == 1:
-		s.serveTop(w, r, parts[0])
+		return s.serveTop(w, r, parts[0])
 	case parts[0] == "api" && len(parts) == 2:
-		s.discoverVersion(w, r, schema.GroupVersion{Version: parts[1]})
+		return s.discoverVersion(w, schema.GroupVersion{Version: parts[1]})
 	case parts[0] == "apis" && len(parts) == 2:
-		s.discoverGroup(w, r, parts[1])
+		return s.discoverGroup(w, parts[1])
 	case parts[0] == "apis" && len(parts) == 3:
-		s.discoverVersion(w, r, schema.GroupVersion{Group: parts[1], Version: parts[2]})
+		return s.discoverVersion(w, schema.GroupVersion{Group: parts[1], Version: parts[2]})
 	case parts[0] == "openapi":
-		s.serveOpenAPI(w, r, parts[1:])
-	default:
-		notFound(w, r)
+		return s.serveOpenAPI(w, parts[1:])
 	}
+	return errPath()
 }
 
-func (s *Server) serveTop(w http.ResponseWriter, r *http.Request, name string) {
+func (s *Server) serveTop(w http.ResponseWriter, r *http.Request, name string) error {
 	switch name {
 	case "api":
 		s.discoverRoot(w, r, true)
@@ -79,82 +82,64 @@ func (s *Server) serveTop(w http.ResponseWriter, r *http.Request, name string) {
 	case "":
 		writeJSON(w, "application/json", &metav1.RootPaths{Paths: []string{"/api", "/apis", "/healthz", "/livez", "/readyz", "/version"}})
 	default:
-		notFound(w, r)
+		return errPath()
 	}
+	return nil
 }
 
-// notFound answers 404 for an unknown path. It names no object, because even the resource may be
+// errPath returns the 404 for an unknown path. It names no object, because even the resource may be
 // unknown.
-func notFound(w http.ResponseWriter, r *http.Request) {
-	watchcache.WriteError(w, r, &apierrors.StatusError{ErrStatus: metav1.Status{
+func errPath() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status:  metav1.StatusFailure,
 		Code:    http.StatusNotFound,
 		Reason:  metav1.StatusReasonNotFound,
 		Details: &metav1.StatusDetails{},
 		Message: "the server could not find the requested resource",
-	}})
+	}}
 }
 
 func errMethod() error {
 	return apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, "", schema.GroupResource{}, "", "", 0, false)
 }
 
-// serveObjects answers requests for the objects of one resource.
-func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request, q request.Path) {
+// serveObjects answers requests for the objects of one resource. It returns an error only if it has
+// written nothing.
+func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request, q request.Path) error {
 	if v := findReview(q); v != nil {
-		answerError(w, r, v.serve(w, r))
-		return
+		return v.serve(w, r)
 	}
 	res, release, ok := s.registry.use(q.GVR())
 	if !ok {
-		notFound(w, r)
-		return
+		return errPath()
 	}
 	defer release()
 	sub := res.find(q.Subresource)
 	if q.Subresource != "" && sub == nil && !(q.Subresource == "status" && res.Status) || q.Namespace != "" && !res.Namespaced {
-		notFound(w, r)
-		return
+		return errPath()
 	}
 	collection, oldWatch := q.Name == "", q.Prefix != ""
 	if !collection && res.Namespaced && q.Namespace == "" && !oldWatch {
-		notFound(w, r)
-		return
+		return errPath()
 	}
 	read := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
 	case sub != nil:
-		answerError(w, r, sub.serve(s, w, r, res, q))
+		return sub.serve(s, w, r, res, q)
 	case !read && (oldWatch || collection && res.Namespaced && q.Namespace == ""):
-		res.refuseWrite(w, r)
-	case read:
-		rq, err := request.Parse(r)
-		if err != nil {
-			watchcache.WriteError(w, r, err)
-			return
+		// These paths support only LIST and WATCH.
+		if res.strategy.custom {
+			return errPath()
 		}
+		return errMethod()
+	case !read:
+		return s.write(w, r, res, q)
+	}
+	rq, err := request.Parse(r)
+	if err == nil {
 		res.cache.Serve(w, r, rq)
-	default:
-		answerError(w, r, s.write(w, r, res, q))
 	}
-}
-
-// answerError answers a request with an error. It does nothing for nil: then the request was
-// answered.
-func answerError(w http.ResponseWriter, r *http.Request, err error) {
-	if err != nil {
-		watchcache.WriteError(w, r, err)
-	}
-}
-
-// refuseWrite answers a write to a path that supports only LIST and WATCH: across namespaces, and
-// below watch/.
-func (res *servedResource) refuseWrite(w http.ResponseWriter, r *http.Request) {
-	if res.strategy.custom {
-		notFound(w, r)
-		return
-	}
-	watchcache.WriteError(w, r, errMethod())
+	return err
 }
 
 // write does a write and answers it. It returns an error only if it has written nothing.

@@ -37,20 +37,18 @@ func (s *Server) serveScale(w http.ResponseWriter, r *http.Request, res *servedR
 	if err != nil {
 		return err
 	}
-	raw, ok, err := res.storage.get(key(q.Namespace, q.Name))
-	switch {
-	case err != nil:
-		return apierrors.NewInternalError(err)
-	case !ok:
-		return apierrors.NewNotFound(res.groupResource(), q.Name)
-	case change != nil:
-		if raw, err = s.update(res, q, dryRun(r), change); err != nil {
+	_, o, err := res.current(q)
+	if err != nil {
+		return err
+	}
+	if change != nil {
+		raw, err := s.update(res, q, dryRun(r), change)
+		if err != nil {
 			return err
 		}
-	}
-	o, err := res.unmarshal(raw)
-	if err != nil {
-		return apierrors.NewInternalError(err)
+		if o, err = res.unmarshal(raw); err != nil {
+			return apierrors.NewInternalError(err)
+		}
 	}
 	scale, err := res.scaleOf(o)
 	if err != nil {

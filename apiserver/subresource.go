@@ -76,10 +76,10 @@ func (sub *subresource) post(w http.ResponseWriter, r *http.Request, q request.P
 	if err != nil {
 		return nil, err
 	}
-	if name := o.GetName(); name != "" && name != q.Name {
-		return nil, apierrors.NewBadRequest("the name of the object (" + name + ") does not match the name on the URL (" + q.Name + ")")
+	if o.GetName() != "" {
+		err = checkName(o, q)
 	}
-	return o, nil
+	return o, err
 }
 
 // evict answers an eviction: it deletes the pod. There is no disruption controller, so it ignores
@@ -96,9 +96,7 @@ func (s *Server) evict(w http.ResponseWriter, r *http.Request, res *servedResour
 	if _, _, err := s.remove(res, q, options.Preconditions, dryRun(r) || len(options.DryRun) > 0); err != nil {
 		return err
 	}
-	watchcache.WriteStatus(w, r, http.StatusCreated, &metav1.Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess,
-	})
+	writeSuccess(w, r, http.StatusCreated, nil)
 	return nil
 }
 
@@ -111,8 +109,8 @@ func (s *Server) issueToken(w http.ResponseWriter, r *http.Request, res *servedR
 	if err != nil {
 		return err
 	}
-	if _, ok, err := res.storage.get(key(q.Namespace, q.Name)); err != nil || !ok {
-		return apierrors.NewNotFound(res.groupResource(), q.Name)
+	if _, _, err := res.current(q); err != nil {
+		return err
 	}
 	asked := o.(*authenticationv1.TokenRequest)
 	issued, life := now(), defaultTokenLife

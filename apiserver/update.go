@@ -23,8 +23,8 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request, res *servedResource
 	if o.GetName() == "" {
 		o.SetName(q.Name)
 	}
-	if o.GetName() != q.Name {
-		return apierrors.NewBadRequest("the name of the object (" + o.GetName() + ") does not match the name on the URL (" + q.Name + ")")
+	if err := checkName(o, q); err != nil {
+		return err
 	}
 	if err := res.checkNamespace(o, q.Namespace); err != nil {
 		return err
@@ -34,6 +34,14 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request, res *servedResource
 		return err
 	}
 	return res.cache.WriteObject(w, r, code, raw)
+}
+
+// checkName returns an error if an object does not have the name of the path.
+func checkName(o object, q request.Path) error {
+	if o.GetName() == q.Name {
+		return nil
+	}
+	return apierrors.NewBadRequest("the name of the object (" + o.GetName() + ") does not match the name on the URL (" + q.Name + ")")
 }
 
 // replaceOrCreate replaces an object by o. If it is missing and a PUT creates objects of the kind,
@@ -68,16 +76,9 @@ func (s *Server) update(res *servedResource, q request.Path, dry bool, change fu
 	if st.unregistered {
 		return nil, errUnregistered
 	}
-	oldRaw, ok, err := st.get(key(q.Namespace, q.Name))
-	switch {
-	case err != nil:
-		return nil, apierrors.NewInternalError(err)
-	case !ok:
-		return nil, apierrors.NewNotFound(res.groupResource(), q.Name)
-	}
-	old, err := res.unmarshal(oldRaw)
+	oldRaw, old, err := res.current(q)
 	if err != nil {
-		return nil, apierrors.NewInternalError(err)
+		return nil, err
 	}
 	generation := old.GetGeneration()
 	o, err := change(copyOf(old))
