@@ -155,12 +155,7 @@ type labelSets struct {
 
 type labelSet struct {
 	text   string // the value in the index
-	labels []label
-}
-
-type label struct {
-	key   string
-	value []byte
+	labels map[string][]byte
 }
 
 const (
@@ -189,9 +184,9 @@ func (ls *labelSets) get(sn *store.Snapshot) []labelSet {
 			all = nil
 			break
 		}
-		s := labelSet{text: text}
+		s := labelSet{text: text, labels: map[string][]byte{}}
 		for key, value := range wire.EachLabel(text) {
-			s.labels = append(s.labels, label{key, []byte(value)})
+			s.labels[key] = []byte(value)
 		}
 		all = append(all, s)
 	}
@@ -202,21 +197,12 @@ func (ls *labelSets) get(sn *store.Snapshot) []labelSet {
 // matches reports whether an object with these labels meets all requirements.
 func (s *labelSet) matches(terms []labelTerm) bool {
 	for i := range terms {
-		value, ok := s.value(terms[i].key)
+		value, ok := s.labels[terms[i].key]
 		if !terms[i].matches(value, ok) {
 			return false
 		}
 	}
 	return true
-}
-
-func (s *labelSet) value(key string) ([]byte, bool) {
-	for i := range s.labels {
-		if s.labels[i].key == key {
-			return s.labels[i].value, true
-		}
-	}
-	return nil, false
 }
 
 // planByLabelSets makes the plan use the label sets that match the selector, if that leaves fewer

@@ -57,7 +57,7 @@ func (c *Cache) newSelector(namespace, name string, o *request.Options) (*select
 
 func (s *selector) addField(c *Cache, r fields.Requirement) error {
 	if !c.SupportsField(r.Field) {
-		return errUnsupportedField(r.Field)
+		return apierrors.NewBadRequest("field label not supported: " + r.Field)
 	}
 	not := r.Operator == selection.NotEquals
 	switch {
@@ -71,10 +71,6 @@ func (s *selector) addField(c *Cache, r fields.Requirement) error {
 		s.fields = append(s.fields, fieldTerm{field: c.fields[r.Field], value: r.Value, not: not})
 	}
 	return nil
-}
-
-func errUnsupportedField(label string) error {
-	return apierrors.NewBadRequest("field label not supported: " + label)
 }
 
 // These fields are read from the key, not from the bytes.

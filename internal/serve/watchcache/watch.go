@@ -40,7 +40,7 @@ type watcher struct {
 	coalesced   uint64
 	coalesces   bool   // what is sent now is coalesced
 	share       bool   // what is sent now is also sent to others
-	events      uint64 // sent since the last addEventCount
+	events      uint64 // sent since the last releaseScratch
 	buffer      uint64 // changes that may wait, see Config.WatchBuffer; 0: any number
 	bookmarks   *bookmarkTimer
 	noBookmarks bool // see Config.Bookmarks
@@ -200,19 +200,13 @@ func (wt *watcher) acquireScratch() {
 }
 
 func (wt *watcher) releaseScratch() {
-	wt.addEventCount()
+	wt.cache.counters.events.Add(wt.events)
+	wt.events = 0
 	if wt.scratch != nil {
 		wt.scratch.release(&wt.matcher, &wt.rep)
 		wt.scratch = nil
 	}
 	wt.matcher.forget()
-}
-
-func (wt *watcher) addEventCount() {
-	if wt.events > 0 {
-		wt.cache.counters.events.Add(wt.events)
-		wt.events = 0
-	}
 }
 
 // start sends the initial state if it is wanted, and opens the source of changes after it, or after

@@ -28,10 +28,9 @@ type writeDeadline struct {
 	// nothing, or all of it has been sent.
 	state atomic.Pointer[store.Snapshot]
 
-	sendsState  atomic.Bool  // a state is being sent
 	stateWaited atomic.Int64 // nanoseconds that writes of it have taken: what they wait for the client
 	stateSent   atomic.Int64 // bytes of it that have been written
-	stateRate   atomic.Int64 // bytes a second that the client must take of it
+	stateRate   atomic.Int64 // bytes a second that the client must take of it; 0: no state is sent
 
 	mu          sync.Mutex
 	cutWrite    int64 // start of the write that was ended last
@@ -203,11 +202,10 @@ func (wd *writeDeadline) beginState(rate int64) {
 	wd.stateSent.Store(0)
 	wd.stateWaited.Store(0)
 	wd.stateRate.Store(rate)
-	wd.sendsState.Store(true)
 }
 
 func (wd *writeDeadline) endState() {
-	wd.sendsState.Store(false)
+	wd.stateRate.Store(0)
 	wd.setState(nil)
 }
 
@@ -237,14 +235,15 @@ func (wd *writeDeadline) recount() {
 
 // isLate reports whether a state is being sent, and the client is too slow.
 func (wd *writeDeadline) isLate(now time.Time) bool {
-	if !wd.sendsState.Load() {
+	rate := wd.stateRate.Load()
+	if rate == 0 {
 		return false
 	}
 	waited := wd.stateWaited.Load()
 	if start := wd.started.Load(); start != 0 {
 		waited += since(now) - start
 	}
-	due := stateGrace + time.Duration(float64(wd.stateSent.Load())/float64(wd.stateRate.Load())*float64(time.Second))
+	due := stateGrace + time.Duration(float64(wd.stateSent.Load())/float64(rate)*float64(time.Second))
 	return time.Duration(waited) > due
 }
 
@@ -267,7 +266,7 @@ func (wd *writeDeadline) wrote(n int) { wd.stateSent.Add(int64(n)) }
 
 // done records the end of a write.
 func (wd *writeDeadline) done() {
-	if start := wd.started.Swap(0); start != 0 && wd.sendsState.Load() {
+	if start := wd.started.Swap(0); start != 0 && wd.stateRate.Load() != 0 {
 		wd.stateWaited.Add(since(time.Now()) - start)
 	}
 }
