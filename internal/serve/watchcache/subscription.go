@@ -61,6 +61,8 @@ type subscription struct {
 	interest   interest
 	offeredSeq uint64 // the last change offered; the hub's lock guards it
 	ready      chan struct{}
+	peers      atomic.Int64 // watchers that the last change was offered to for the same value
+	closed     atomic.Bool  // the store was closed
 
 	mu        sync.Mutex
 	queue     []store.Change
@@ -68,8 +70,6 @@ type subscription struct {
 	bytes     int64          // of queue and taken
 	coalesced bool           // queue was taken from a coalescer
 	overflow  *coalescer     // changes since the queue was full; nil: none
-	peers     int            // watchers that the last change was offered to for the same value
-	closed    bool
 }
 
 const maxQueued = 64
@@ -91,7 +91,7 @@ func (s *subscription) offer(ch store.Change, peers int, leaves bool) {
 	held := &s.hub.cache.held
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.peers = peers
+	s.peers.Store(int64(peers))
 	if s.overflow == nil && (s.hub.inBacklog || s.coalesced || len(s.queue) >= maxQueued) {
 		s.overflow = newCoalescer(held)
 	}
@@ -212,26 +212,13 @@ func (s *subscription) kept() int64 {
 func (s *subscription) Ready() <-chan struct{} { return s.ready }
 
 // Closed reports whether the store was closed.
-func (s *subscription) Closed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.closed
-}
+func (s *subscription) Closed() bool { return s.closed.Load() }
 
 // Close ends the subscription.
 func (s *subscription) Close() { s.hub.leave(s) }
 
 // end marks that no more changes come, and wakes the watcher.
 func (s *subscription) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
+	s.closed.Store(true)
 	s.signal()
-}
-
-// peerCount returns how many watchers get the same changes.
-func (s *subscription) peerCount() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.peers
 }

@@ -58,13 +58,7 @@ func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, o *request.Opt
 	if timeout == 0 {
 		timeout = c.cfg.MinWatch + rand.N(c.cfg.MinWatch)
 	}
-	wt := &watcher{
-		cache:   c,
-		options: o,
-		matcher: matcher{selector: s, cache: c},
-		rep:     rep,
-		initial: o.StartsWithState(),
-	}
+	wt := &watcher{cache: c, options: o, matcher: matcher{selector: s, cache: c}, rep: rep, initial: o.StartsWithState()}
 	wt.ctx, wt.cancel = context.WithTimeout(r.Context(), timeout)
 	wt.interest, wt.selective = s.interest(c)
 	wt.bookmarkDelay, wt.noBookmarks = c.cfg.Bookmarks()
@@ -87,25 +81,22 @@ func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, o *request.Opt
 	// Before the client knows that the watch is open, if that need not wait: what it does then must
 	// be seen, and what it wants to see must not expire by what happens meanwhile.
 	var err error
-	early := !wt.initial && !wt.future
-	if early {
+	if !wt.initial && !wt.future {
 		err = wt.start()
 	}
 	if wt.out.flush() != nil { // the headers
 		return nil
 	}
-	if wt.future {
-		open = true
-		return wt
-	}
-	if !early {
+	if wt.initial {
 		err = wt.start()
 	}
-	wt.begin(err)
-	if open = !wt.over; !open {
-		return nil
+	if !wt.future {
+		wt.begin(err)
 	}
-	return wt
+	if open = !wt.over; open {
+		return wt
+	}
+	return nil
 }
 
 // errEnd ends a watch without an ERROR event.
@@ -248,22 +239,20 @@ func (wt *watcher) waitForStart() error {
 
 // openSource returns the current snapshot and sets the source to the changes after it.
 func (wt *watcher) openSource() (sn *store.Snapshot, err error) {
-	c := wt.cache
+	var rv uint64
+	var from changeSource
 	if wt.selective {
-		sub, sn, rv, err := c.hub.subscribe(wt.interest)
-		if err != nil {
-			return nil, c.storeError(err)
-		}
-		wt.sentUpTo = rv
-		wt.setSource(sub)
-		return sn, nil
+		from, sn, rv, err = wt.cache.hub.subscribe(wt.interest)
+	} else {
+		var cursor *store.Cursor
+		rv, sn, cursor, err = wt.cache.now()
+		from = &cursorSource{Cursor: cursor}
 	}
-	rv, sn, cursor, err := c.now()
 	if err != nil {
-		return nil, c.storeError(err)
+		return nil, wt.cache.storeError(err)
 	}
 	wt.sentUpTo = rv
-	wt.setSource(&cursorSource{Cursor: cursor})
+	wt.setSource(from)
 	return sn, nil
 }
 
@@ -510,13 +499,11 @@ func (wt *watcher) sendBatches(until uint64) (all bool, err error) {
 
 // hasPeers reports whether other watchers are sent the same events.
 func (wt *watcher) hasPeers() bool {
-	others := int(wt.cache.ownCursors.Load())
+	peers := wt.cache.hub.n.Load()
 	if sub, ok := wt.source.(*subscription); ok {
-		others += sub.peerCount()
-	} else {
-		others += int(wt.cache.hub.n.Load())
+		peers = sub.peers.Load()
 	}
-	return others > 1
+	return peers+wt.cache.ownCursors.Load() > 1
 }
 
 // sendBatch sends changes in order.
