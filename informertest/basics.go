@@ -144,8 +144,7 @@ func burstInOrder(s *storyRun) {
 func notSyncedHalfWay(s *storyRun) {
 	s.fill(20)
 	hold := make(chan struct{})
-	s.server.Answer(List, Always, Answer{Hold: hold})
-	s.server.Answer(Watch, Always, Answer{Hold: hold})
+	s.answer(Always, Answer{Hold: hold})
 	inf := s.informer(Options{})
 	l := inf.listen(HandlerOptions{})
 	inf.run()
@@ -210,8 +209,7 @@ func runTwice(s *storyRun) {
 
 // stopBeforeSync stops an informer whose first request the server accepts but does not answer.
 func stopBeforeSync(s *storyRun) {
-	s.server.Answer(List, Always, Answer{Hang: true})
-	s.server.Answer(Watch, Always, Answer{Hang: true})
+	s.answer(Always, Answer{Hang: true})
 	inf := s.informer(Options{})
 	l := inf.listen(HandlerOptions{})
 	inf.run()
@@ -233,8 +231,7 @@ func stopInAnswer(s *storyRun) {
 		if n > 150 && n%50 != 0 {
 			continue
 		}
-		s.server.Answer(List, Always, Answer{Stall: &n})
-		s.server.Answer(Watch, Always, Answer{Stall: &n})
+		s.answer(Always, Answer{Stall: &n})
 		inf := s.informer(Options{})
 		inf.run()
 		s.elapse(time.Second)

@@ -66,8 +66,7 @@ func lateHandler(s *storyRun) {
 func handlerDuringFirstList(s *storyRun) {
 	s.fill(50)
 	hold := make(chan struct{})
-	s.server.Answer(List, Always, Answer{Hold: hold})
-	s.server.Answer(Watch, Always, Answer{Hold: hold})
+	s.answer(Always, Answer{Hold: hold})
 	inf := s.informer(Options{})
 	inf.run()
 	s.elapse(time.Second)

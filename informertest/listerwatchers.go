@@ -34,128 +34,77 @@ type NewListerWatcher func(cfg *rest.Config, example runtime.Object) (cache.List
 
 // requests are the methods of a client of one type of objects.
 type requests struct {
-	namespaces func(ctx context.Context) (names []string, rv string, err error)
-	pods       func(ctx context.Context, namespace string, o metav1.ListOptions) (runtime.Object, error)
-	watch      func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
-	// join returns the items of several lists as one list.
-	join func(rv string, lists []runtime.Object) runtime.Object
+	list  func(ctx context.Context, resource, namespace string, o metav1.ListOptions) (runtime.Object, error)
+	watch func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) // of all pods
 }
 
 // requestsOf returns the requests of the client for objects of the example's type.
-func requestsOf(cfg *rest.Config, example runtime.Object) (requests, error) {
+func requestsOf(cfg *rest.Config, example runtime.Object) (r requests, err error) {
+	resource := corev1.SchemeGroupVersion.WithResource
 	switch example.(type) {
 	case *corev1.Pod:
-		return typedRequests(cfg)
-	case *unstructured.Unstructured:
-		return dynamicRequests(cfg)
-	case *metav1.PartialObjectMetadata:
-		return metadataRequests(cfg)
-	}
-	return requests{}, fmt.Errorf("informertest: there is no client of %T", example)
-}
-
-func typedRequests(cfg *rest.Config) (requests, error) {
-	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		return requests{}, err
-	}
-	core := client.CoreV1()
-	return requests{
-		namespaces: func(ctx context.Context) ([]string, string, error) {
-			return namesIn(core.Namespaces().List(ctx, metav1.ListOptions{}))
-		},
-		pods: func(ctx context.Context, namespace string, o metav1.ListOptions) (runtime.Object, error) {
-			return core.Pods(namespace).List(ctx, o)
-		},
-		watch: core.Pods(metav1.NamespaceAll).Watch,
-		join: func(rv string, lists []runtime.Object) runtime.Object {
-			all := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: rv}}
-			for _, l := range lists {
-				all.Items = append(all.Items, l.(*corev1.PodList).Items...)
+		client, err := kubernetes.NewForConfig(cfg)
+		if err != nil {
+			return r, err
+		}
+		r.watch = client.CoreV1().Pods(metav1.NamespaceAll).Watch
+		r.list = func(ctx context.Context, name, namespace string, o metav1.ListOptions) (runtime.Object, error) {
+			if name == "namespaces" {
+				return client.CoreV1().Namespaces().List(ctx, o)
 			}
-			return all
-		},
-	}, nil
-}
-
-func dynamicRequests(cfg *rest.Config) (requests, error) {
-	client, err := dynamic.NewForConfig(cfg)
-	if err != nil {
-		return requests{}, err
-	}
-	resource := func(name string) dynamic.NamespaceableResourceInterface {
-		return client.Resource(corev1.SchemeGroupVersion.WithResource(name))
-	}
-	list := func(ctx context.Context, name, namespace string, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-		return resource(name).Namespace(namespace).List(ctx, o)
-	}
-	return untypedRequests(list, resource("pods").Watch, func(rv string, lists []runtime.Object) runtime.Object {
-		all := &unstructured.UnstructuredList{}
-		all.SetAPIVersion("v1")
-		all.SetKind("PodList")
-		all.SetResourceVersion(rv)
-		for _, l := range lists {
-			all.Items = append(all.Items, l.(*unstructured.UnstructuredList).Items...)
+			return client.CoreV1().Pods(namespace).List(ctx, o)
 		}
-		return all
-	}), nil
-}
-
-func metadataRequests(cfg *rest.Config) (requests, error) {
-	client, err := metadata.NewForConfig(cfg)
-	if err != nil {
-		return requests{}, err
-	}
-	resource := func(name string) metadata.Getter {
-		return client.Resource(corev1.SchemeGroupVersion.WithResource(name))
-	}
-	list := func(ctx context.Context, name, namespace string, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
-		return resource(name).Namespace(namespace).List(ctx, o)
-	}
-	return untypedRequests(list, resource("pods").Watch, func(rv string, lists []runtime.Object) runtime.Object {
-		all := &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: rv}}
-		for _, l := range lists {
-			all.Items = append(all.Items, l.(*metav1.PartialObjectMetadataList).Items...)
+	case *unstructured.Unstructured:
+		client, err := dynamic.NewForConfig(cfg)
+		if err != nil {
+			return r, err
 		}
-		return all
-	}), nil
-}
-
-// untypedRequests returns the requests of a client that has one type of lists for all resources.
-func untypedRequests[L interface {
-	runtime.Object
-	metav1.ListInterface
-}](
-	list func(ctx context.Context, resource, namespace string, o metav1.ListOptions) (L, error),
-	watchPods func(context.Context, metav1.ListOptions) (watch.Interface, error),
-	join func(rv string, lists []runtime.Object) runtime.Object,
-) requests {
-	return requests{
-		namespaces: func(ctx context.Context) ([]string, string, error) {
-			return namesIn(list(ctx, "namespaces", metav1.NamespaceAll, metav1.ListOptions{}))
-		},
-		pods: func(ctx context.Context, namespace string, o metav1.ListOptions) (runtime.Object, error) {
-			return list(ctx, "pods", namespace, o)
-		},
-		watch: watchPods,
-		join:  join,
+		r.watch = client.Resource(resource("pods")).Watch
+		r.list = func(ctx context.Context, name, namespace string, o metav1.ListOptions) (runtime.Object, error) {
+			return client.Resource(resource(name)).Namespace(namespace).List(ctx, o)
+		}
+	case *metav1.PartialObjectMetadata:
+		client, err := metadata.NewForConfig(cfg)
+		if err != nil {
+			return r, err
+		}
+		r.watch = client.Resource(resource("pods")).Watch
+		r.list = func(ctx context.Context, name, namespace string, o metav1.ListOptions) (runtime.Object, error) {
+			return client.Resource(resource(name)).Namespace(namespace).List(ctx, o)
+		}
+	default:
+		return r, fmt.Errorf("informertest: there is no client of %T", example)
 	}
+	return r, nil
 }
 
-// namesIn returns the names of a list of namespaces, and its resourceVersion.
-func namesIn[L interface {
-	runtime.Object
-	metav1.ListInterface
-}](list L, err error) ([]string, string, error) {
+// dependentList lists the namespaces, and then the pods of each. It returns the pods as one list
+// with the resourceVersion of the namespaces.
+func (r requests) dependentList(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	namespaces, err := r.list(ctx, "namespaces", metav1.NamespaceAll, metav1.ListOptions{})
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	var names []string
-	err = meta.EachListItem(list, func(o runtime.Object) error {
-		names = append(names, o.(metav1.Object).GetName())
-		return nil
+	var joined runtime.Object
+	var pods []runtime.Object
+	err = meta.EachListItem(namespaces, func(namespace runtime.Object) (err error) {
+		if joined, err = r.list(ctx, "pods", namespace.(metav1.Object).GetName(), o); err != nil {
+			return err
+		}
+		of, err := meta.ExtractList(joined)
+		pods = append(pods, of...)
+		return err
 	})
-	return names, list.GetResourceVersion(), err
+	if err != nil {
+		return nil, err
+	}
+	if err := meta.SetList(joined, pods); err != nil {
+		return nil, err
+	}
+	list := joined.(metav1.ListInterface)
+	list.SetResourceVersion(namespaces.(metav1.ListInterface).GetResourceVersion())
+	list.SetContinue("")
+	return joined, nil
 }
 
 // dependentLists creates ListerWatchers that list the namespaces, and then the pods of each. lists
@@ -167,20 +116,11 @@ func dependentLists(lists *atomic.Int32) NewListerWatcher {
 			return nil, err
 		}
 		list := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			names, rv, err := to.namespaces(ctx)
-			if err != nil {
-				return nil, err
+			pods, err := to.dependentList(ctx, o)
+			if err == nil {
+				lists.Add(1)
 			}
-			var all []runtime.Object
-			for _, namespace := range names {
-				of, err := to.pods(ctx, namespace, o)
-				if err != nil {
-					return nil, err
-				}
-				all = append(all, of)
-			}
-			lists.Add(1)
-			return to.join(rv, all), nil
+			return pods, err
 		}
 		return onlyLists{&cache.ListWatch{ListWithContextFunc: list, WatchFuncWithContext: to.watch}}, nil
 	}
@@ -254,7 +194,7 @@ func blockedLists(gate *atomic.Pointer[chan struct{}]) NewListerWatcher {
 					<-*blocks
 					return nil, errReleased
 				}
-				return to.pods(context.Background(), metav1.NamespaceAll, o)
+				return to.list(context.Background(), "pods", metav1.NamespaceAll, o)
 			},
 			watch: func(o metav1.ListOptions) (watch.Interface, error) { return to.watch(context.Background(), o) },
 		}, nil

@@ -119,8 +119,7 @@ func watchEnded(s *storyRun) {
 // hangingRequest does not answer the first request of each operation.
 func hangingRequest(s *storyRun) {
 	s.fill(5)
-	s.server.Answer(List, 1, Answer{Hang: true})
-	s.server.Answer(Watch, 1, Answer{Hang: true})
+	s.answer(1, Answer{Hang: true})
 	s.syncsWithin(5 * time.Minute)
 }
 
@@ -128,8 +127,7 @@ func hangingRequest(s *storyRun) {
 func stalledList(s *storyRun) {
 	s.fill(5)
 	hold := make(chan struct{})
-	s.server.Answer(List, 1, Answer{Hold: hold})
-	s.server.Answer(Watch, 1, Answer{Hold: hold})
+	s.answer(1, Answer{Hold: hold})
 	s.syncsWithin(5 * time.Minute)
 }
 
@@ -137,8 +135,7 @@ func stalledList(s *storyRun) {
 func stalledHead(s *storyRun) {
 	s.fill(5)
 	for _, n := range []int{0, 1, 10, 30} {
-		s.server.Answer(List, 1, Answer{Stall: &n})
-		s.server.Answer(Watch, 1, Answer{Stall: &n})
+		s.answer(1, Answer{Stall: &n})
 		inf := s.syncsWithin(5 * time.Minute)
 		inf.stop()
 	}

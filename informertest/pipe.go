@@ -2,55 +2,57 @@ package informertest
 
 import (
 	"context"
-	"errors"
 	"net"
 	"sync"
 	"syscall"
+
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// pipes is a network of one host: a listener whose connections are net.Pipes, which block durably
-// in a synctest bubble. Its users' dials limit the number of connections. Close ends every
-// connection.
+// pipes is a network of one host, which can be down. Its users' dials limit the number of
+// connections.
 type pipes struct {
-	accept chan net.Conn
-	closed chan struct{}
+	*testenv.Listener
 
 	mu    sync.Mutex
 	down  bool
 	dials int
-	open  map[*pipeConn]struct{}
-	close sync.Once
+	open  map[*pipeConn]struct{} // the server's ends
 }
 
 func newPipes() *pipes {
-	return &pipes{accept: make(chan net.Conn), closed: make(chan struct{}), open: map[*pipeConn]struct{}{}}
+	return &pipes{Listener: testenv.Listen(), open: map[*pipeConn]struct{}{}}
 }
 
 // errRefused is the error of a dial while the server is down.
 var errRefused = &net.OpError{Op: "dial", Net: "pipe", Err: syscall.ECONNREFUSED}
 
 // Dial connects a client.
-func (p *pipes) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	client, server := net.Pipe()
-	c := &pipeConn{Conn: server, pipes: p}
+func (p *pipes) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	p.mu.Lock()
 	p.dials++
-	if p.down {
-		p.mu.Unlock()
-		return nil, errRefused
-	}
-	p.open[c] = struct{}{}
+	down := p.down
 	p.mu.Unlock()
-	select {
-	case p.accept <- c:
-		return client, nil
-	case <-ctx.Done():
-		c.Close()
-		return nil, context.Cause(ctx)
-	case <-p.closed:
-		c.Close()
+	if down {
 		return nil, errRefused
 	}
+	return p.Listener.Dial(ctx, network, address)
+}
+
+// Accept implements net.Listener.
+func (p *pipes) Accept() (net.Conn, error) {
+	conn, err := p.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	c := &pipeConn{conn, p}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open[c] = struct{}{}
+	if p.down {
+		conn.Close()
+	}
+	return c, nil
 }
 
 func (p *pipes) dialed() int {
@@ -62,47 +64,13 @@ func (p *pipes) dialed() int {
 // setDown breaks all connections and refuses new ones, or accepts them again.
 func (p *pipes) setDown(down bool) {
 	p.mu.Lock()
-	p.down = down
-	var broken []*pipeConn
-	if down {
+	defer p.mu.Unlock()
+	if p.down = down; down {
 		for c := range p.open {
-			broken = append(broken, c)
+			c.Conn.Close()
 		}
 	}
-	p.mu.Unlock()
-	for _, c := range broken {
-		c.Close()
-	}
 }
-
-// Accept implements net.Listener.
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.accept:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements net.Listener and breaks every connection.
-func (p *pipes) Close() error {
-	err := errors.New("closed already")
-	p.close.Do(func() {
-		close(p.closed)
-		p.setDown(true)
-		err = nil
-	})
-	return err
-}
-
-// Addr implements net.Listener.
-func (p *pipes) Addr() net.Addr { return pipeAddr{} }
-
-type pipeAddr struct{}
-
-func (pipeAddr) Network() string { return "pipe" }
-func (pipeAddr) String() string  { return "pipe" }
 
 // pipeConn is the server's end of a connection.
 type pipeConn struct {

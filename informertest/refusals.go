@@ -28,8 +28,7 @@ var refusals = []Story{
 
 // refuse makes the server refuse every request.
 func (s *storyRun) refuse(status *metav1.Status) {
-	s.server.Answer(List, Always, Answer{Status: status})
-	s.server.Answer(Watch, Always, Answer{Status: status})
+	s.answer(Always, Answer{Status: status})
 }
 
 // forbiddenIsAnError refuses from the start.
@@ -155,8 +154,7 @@ func refusedWithPatience(s *storyRun) {
 func tooManyRequests(s *storyRun) {
 	const patience = 7 * time.Second
 	s.fill(5)
-	s.server.Answer(List, 2, Answer{Status: TooManyRequests(patience)})
-	s.server.Answer(Watch, 2, Answer{Status: TooManyRequests(patience)})
+	s.answer(2, Answer{Status: TooManyRequests(patience)})
 	s.syncsWithin(3 * time.Minute)
 	refused := map[Op]int{}
 	last := map[Op]time.Time{}
@@ -189,8 +187,7 @@ func tooLargeVersion(s *storyRun) {
 // stream.
 func internalErrors(s *storyRun) {
 	s.fill(5)
-	s.server.Answer(List, 5, Answer{Status: Internal()})
-	s.server.Answer(Watch, 5, Answer{Status: Internal()})
+	s.answer(5, Answer{Status: Internal()})
 	inf := s.informer(Options{})
 	l := inf.listen(HandlerOptions{})
 	inf.run()

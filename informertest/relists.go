@@ -186,8 +186,7 @@ func firstListBroken(s *storyRun) {
 func relistBroken(s *storyRun) {
 	s.fill(100)
 	inf, l := s.follower()
-	s.server.Answer(List, 3, Answer{Cut: 0.5})
-	s.server.Answer(Watch, 3, Answer{Cut: 0.5})
+	s.answer(3, Answer{Cut: 0.5})
 	s.server.BreakWatches()
 	s.missed()
 	inf.current(5 * time.Minute)
@@ -231,8 +230,7 @@ func initialEventsTooOld(s *storyRun) {
 // endlesslyBroken breaks every list and every watch half-way, for ten minutes.
 func endlesslyBroken(s *storyRun) {
 	s.fill(30)
-	s.server.Answer(List, Always, Answer{Cut: 0.5})
-	s.server.Answer(Watch, Always, Answer{Cut: 0.5})
+	s.answer(Always, Answer{Cut: 0.5})
 	inf := s.informer(Options{})
 	l := inf.listen(HandlerOptions{})
 	inf.run()

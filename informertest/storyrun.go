@@ -83,6 +83,12 @@ func (s *storyRun) note(rank int, format string, args ...any) {
 	}
 }
 
+// answer sets the answer to the next LISTs, and that to as many WATCHes.
+func (s *storyRun) answer(times int, a Answer) {
+	s.server.Answer(List, times, a)
+	s.server.Answer(Watch, times, a)
+}
+
 // settle blocks until every goroutine in the bubble is blocked.
 func (s *storyRun) settle() { synctest.Wait() }
 

@@ -143,9 +143,7 @@ func staleEvent(s *storyRun) {
 // strangeEvent sends an event of type STRANGE.
 func strangeEvent(s *storyRun) {
 	s.fill(3)
-	inf := s.informer(Options{})
-	inf.listen(HandlerOptions{})
-	inf.synced()
+	inf, _ := s.follower()
 	s.server.Inject("STRANGE", s.server.Pod(nth(1)))
 	s.server.Put(pod("ns/new"))
 	inf.current(2 * time.Minute)
@@ -167,8 +165,7 @@ func garbledEvent(s *storyRun) {
 // webPage answers with a web page for five minutes at the start, and for five minutes later.
 func webPage(s *storyRun) {
 	s.fill(3)
-	s.server.Answer(List, Always, Answer{Page: true})
-	s.server.Answer(Watch, Always, Answer{Page: true})
+	s.answer(Always, Answer{Page: true})
 	inf := s.informer(Options{})
 	l := inf.listen(HandlerOptions{})
 	inf.run()
@@ -180,8 +177,7 @@ func webPage(s *storyRun) {
 	s.eventually(90*time.Second, "HasSynced of the handler", l.HasSynced)
 	inf.current(time.Second)
 	l.takeEvents()
-	s.server.Answer(List, Always, Answer{Page: true})
-	s.server.Answer(Watch, Always, Answer{Page: true})
+	s.answer(Always, Answer{Page: true})
 	s.server.EndWatches()
 	s.elapse(5 * time.Minute)
 	if events := changes(l.takeEvents()); len(events) != 0 {
