@@ -21,7 +21,7 @@ PACKAGES    = ./proxy/... ./controllerruntime/... ./... ./measure/bench/... ./me
 # 50000x. make fuzz FUZZ="$(make -s fuzzable)" takes all there are, FUZZTIME=1m a minute for each. A
 # number of inputs is never reported as a failure, as the end of a time now and then is
 # (go.dev/issue/56238).
-FUZZ        = ./internal/core/wire ./measure/doctor/evidence ./internal/core/store ./internal/core/pack ./internal/core/compress
+FUZZ        = ./internal/core/wire ./measure/doctor/evidence ./internal/core/store ./internal/core/pack
 FUZZTIME    = 1000x
 
 # How long make soak takes, and more of its flags: -soak.seed N replays the faults of one run,
@@ -101,7 +101,7 @@ staticcheck: ## staticcheck as it is
 #
 # make lint has vetted all of it: to vet what the race detector needs of Kubernetes once more would
 # take minutes.
-PLAIN   := internal/core/wire measure/doctor internal/core/decode internal/core/compress internal/testing/podsim cmd/weir measure/bench/cmd/baseline measure/bench/cmd/weir-bench measure/bench/internal/growth measure/bench/internal/informers measure/bench/internal/lab measure/bench/internal/servers examples/boltsink
+PLAIN   := internal/core/wire measure/doctor internal/core/decode internal/testing/podsim cmd/weir measure/bench/cmd/baseline measure/bench/cmd/weir-bench measure/bench/internal/growth measure/bench/internal/informers measure/bench/internal/lab measure/bench/internal/servers examples/boltsink
 SINGLE  := \
 	FuncIndexAgainstOlderSnapshots FuncIndexHolds.* IndexesAgainstWalk IndexThatCannotBeMade NoIndexFor LabelSets FewSetsLookedAt \
 	SyncedAtItsVersion (Synced|ResyncNow)UnderSteadyLoad MergedWatches BacklogForgetsWhatCameAndWent BlockedCursorCosts \

@@ -12,17 +12,9 @@ import (
 // collections find them unused.
 const maxLoaded = 192 << 10
 
-const (
-	// fastPackAfter is how often a base is unpacked without being kept before it receives a fast pack.
-	fastPackAfter = 8
-	// maxFastPackBytes limits the bytes of all fast packs of bases.
-	maxFastPackBytes = 4 << 20
-)
-
 // base is the object against which the others of a group are packed.
 type base struct {
 	cache  *baseCache
-	codes  *codes // of objects packed against it
 	dict   *Dictionary
 	packed string
 	size   int
@@ -30,16 +22,9 @@ type base struct {
 	misses atomic.Int32             // consecutive objects that were not similar to it
 	raw    atomic.Pointer[unpacked] // nil: it is not kept unpacked
 	used   atomic.Bool              // raw, since the last garbage collection
-	alone  atomic.Int32             // how often it was unpacked without being kept
-	counts *counts
-}
-
-// counts are the counters of a base. They are separate from it because they are read after its end.
-type counts struct {
-	// fastPack is a fast pack of a base that is often unpacked without being kept, for example when
-	// its siblings change in random key order. It unpacks in a third of the time. nil: there is none.
-	fastPack atomic.Pointer[string]
-	pinned   int // bytes that only siblings keep; guarded by the lock of the groups
+	// pinned is the number of bytes that only siblings keep. The lock of the groups guards it. It is
+	// separate because it is read after the base's end.
+	pinned *int
 }
 
 // unpacked is a base's bytes, with their index after an object was packed against them.
@@ -56,60 +41,48 @@ func (b *base) loadedBytes() int {
 
 // unpackSibling appends to dst the object, of size bytes, that was packed against the base.
 func (b *base) unpackSibling(dst, packed []byte, size int) ([]byte, error) {
-	sc := b.codes.scratch()
-	defer b.codes.put(sc)
-	if len(packed) == 0 || packed[0] != methodSibling && (packed[0] != methodEntropy || sc.coder == nil) {
+	if len(packed) == 0 || packed[0] != methodSibling {
 		return dst, ErrCorrupt
 	}
-	of, err := b.unpack(sc, false)
+	buf := bases.Get().(*unpacked)
+	defer bases.Put(buf)
+	of, err := b.unpack(buf, false)
 	if err != nil {
 		return dst, err
 	}
-	if packed[0] == methodSibling {
-		out, ok := decodeBlock(dst, of.bytes, packed[1:], size)
-		if !ok {
-			return dst, ErrCorrupt
-		}
-		return out, nil
-	}
-	out, err := sc.coder.DecodeAgainst(of.bytes, dst, packed[1:], size)
-	if err != nil {
+	out, ok := decodeBlock(dst, of.bytes, packed[1:], size)
+	if !ok {
 		return dst, ErrCorrupt
 	}
 	return out, nil
 }
 
-// unpack returns the base's bytes, which are valid while the caller has the scratch. A base that is
+// bases has memory for bases that are not kept unpacked: each up to maxSibling and an index.
+var bases = sync.Pool{New: func() any { return new(unpacked) }}
+
+// unpack returns the base's bytes. They are in buf unless the base is kept unpacked. A base that is
 // soon used again, as in key order, is kept until others displace it; hold requests that.
-func (b *base) unpack(sc *siblingScratch, hold bool) (*unpacked, error) {
+func (b *base) unpack(buf *unpacked, hold bool) (*unpacked, error) {
 	if u := b.raw.Load(); u != nil {
 		if !b.used.Load() {
 			b.used.Store(true)
 		}
 		return u, nil
 	}
-	u := &sc.base
+	u := buf
 	if hold = hold || b.cache.lastUnpacked.has(b.id); hold {
 		u = &unpacked{bytes: make([]byte, 0, b.size)}
 	} else {
 		b.cache.lastUnpacked.add(b.id)
+		u.once = sync.Once{}
 	}
-	packed := b.packed
-	if fast := b.counts.fastPack.Load(); fast != nil {
-		packed = *fast
-	}
-	raw, err := b.dict.Unpack(u.bytes[:0], packed, b.size)
+	raw, err := b.dict.Unpack(u.bytes[:0], b.packed, b.size)
 	if err != nil {
 		return nil, err
 	}
-	if u.bytes = raw; !hold {
-		u.once = sync.Once{}
-		if b.alone.Add(1) == fastPackAfter {
-			b.cache.addFastPack(b, raw)
-		}
-		return u, nil
+	if u.bytes = raw; hold {
+		b.cache.hold(b, u)
 	}
-	b.cache.hold(b, u)
 	return u, nil
 }
 
@@ -117,34 +90,10 @@ func (b *base) unpack(sc *siblingScratch, hold bool) (*unpacked, error) {
 type baseCache struct {
 	lastUnpacked recentIDs // bases that were unpacked without being kept
 
-	mu            sync.Mutex
-	loaded        []*base // oldest first
-	bytes         int     // of those
-	fastPackBytes int     // bytes of all fast packs
-	ages          bool    // a call of age is scheduled
-}
-
-// addFastPack creates a fast pack of a base if there is room for it, and if the base does not
-// unpack fast already.
-func (s *baseCache) addFastPack(b *base, raw []byte) {
-	if b.packed[0] != methodEntropy {
-		return
-	}
-	packed := string(b.dict.pack(nil, raw, true))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.fastPackBytes+len(packed) <= maxFastPackBytes && b.counts.fastPack.CompareAndSwap(nil, &packed) {
-		s.fastPackBytes += len(packed)
-	}
-}
-
-// dropFastPack frees the room of the fast pack, if any, of a base that has ended.
-func (s *baseCache) dropFastPack(c *counts) {
-	if packed := c.fastPack.Load(); packed != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.fastPackBytes -= len(*packed)
-	}
+	mu     sync.Mutex
+	loaded []*base // oldest first
+	bytes  int     // of those
+	ages   bool    // a call of age is scheduled
 }
 
 // hold keeps a base unpacked, and drops the oldest ones to make room.
@@ -198,7 +147,7 @@ func (s *baseCache) age() {
 func (s *baseCache) footprint() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return int64(s.bytes + s.fastPackBytes)
+	return int64(s.bytes)
 }
 
 // recentIDs has the last few numbers that were added, so that the same number of goroutines, each

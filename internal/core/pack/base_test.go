@@ -128,7 +128,7 @@ func TestNothingIsNoBase(t *testing.T) {
 		raw, name := bytes.Repeat([]byte("x"), 100), Name{"full", fmt.Sprint(i)}
 		packed, d := p.PackSibling(nil, raw, name)
 		p.Note(name, d, string(packed), len(raw))
-		p.Observe(d, raw, len(packed), false)
+		p.Observe(d, raw, len(packed))
 	}
 	for i := range 3 {
 		name := Name{"empty", fmt.Sprint(i)}

@@ -30,7 +30,7 @@ func TestBaseIsNotMuchLarger(t *testing.T) {
 				t.Fatalf("%d bytes have a sibling of %d: %v", size, len(large), has)
 			}
 			objects = append(objects, held{dict: second.dict, packed: second.packed}) // without raw
-			plain, _ := s.packer.Pack(nil, large[:size], false)
+			plain, _ := s.packer.Pack(nil, large[:size])
 			alone += len(plain)
 			runtime.KeepAlive(first)
 		}

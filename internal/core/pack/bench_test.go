@@ -13,15 +13,15 @@ func BenchmarkPack(b *testing.B) {
 		var samples [][]byte
 		for i, r := range raws { // like the store packs them
 			raws[i] = withoutUID(b, enc, r)
-			if i%(len(raws)/laterSamples) == 0 {
+			if i%(len(raws)/dictSamples) == 0 {
 				samples = append(samples, raws[i])
 			}
 		}
-		d := newDictionary(spread(samples), dictSamples)
+		d := newDictionary(samples)
 		var raw, packedBytes int
 		var packs [][]byte
 		for _, r := range raws {
-			packed := d.pack(nil, r, false)
+			packed := d.pack(nil, r)
 			packs = append(packs, packed)
 			raw += len(r)
 			packedBytes += len(packed)
@@ -30,7 +30,7 @@ func BenchmarkPack(b *testing.B) {
 			var dst []byte
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				dst = d.pack(dst[:0], raws[i%len(raws)], false)
+				dst = d.pack(dst[:0], raws[i%len(raws)])
 			}
 			b.ReportMetric(float64(raw)/float64(packedBytes), "ratio")
 			b.ReportMetric(float64(packedBytes)/float64(len(raws)), "packed-B")

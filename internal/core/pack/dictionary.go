@@ -2,7 +2,6 @@ package pack
 
 import (
 	"errors"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,32 +17,25 @@ var ErrCorrupt = errors.New("pack: corrupt")
 const (
 	methodStored  = iota // unpacked
 	methodS2             // by S2 with the dictionary
-	methodEntropy        // by S2, then with the dictionary's codes
-	methodSibling        // against a sibling, without codes
+	methodSibling        // against a sibling
 )
 
 const (
 	dictSamples  = 4           // objects that form a dictionary
 	maxDictBytes = 32<<10 - 16 // S2 accepts up to 64 KiB
-	maxTraining  = 64 << 10    // bytes of S2's output from which the codes are trained
 )
 
 // Dictionary packs and unpacks objects. It is created from a few samples, is immutable and safe for
 // concurrent use, and stays in memory while an object that was packed with it does. The nil
 // *Dictionary is valid: it stores objects unpacked.
 //
-// It packs with S2 against whole objects. S2 has no entropy coder, and the remainder of a
-// Kubernetes object after the dictionary is mostly hexadecimal. So S2's output is coded with codes
-// that were trained once, on its output for the samples.
-//
-// It has about 20 KB: the dictionary's content and the lengths of the codes. Their tables are
+// It packs with S2 against whole objects, and has at most 32 KiB. The tables of S2's encoder are
 // several times larger. They are in the scratch, which the garbage collector frees while no caller
-// packs or unpacks.
+// packs.
 type Dictionary struct {
 	content []byte
 	decoder *compress.Dict // without tables
-	model   *compress.Model
-	scratch sync.Pool // of *scratch
+	scratch sync.Pool      // of *scratch
 
 	base     *base // of siblings; the fields above are then empty
 	attached atomic.Pointer[any]
@@ -61,19 +53,17 @@ func (d *Dictionary) Attached(make func() any) any {
 	return *d.attached.Load()
 }
 
-// scratch is the working memory of one call of pack or unpack.
+// scratch is the working memory of one call of pack.
 type scratch struct {
-	encoder *compress.Dict // nil until an object is packed
-	coder   *compress.Coder
+	encoder *compress.Dict
 	buf     []byte
 }
 
-// newDictionary creates a dictionary. Its content is the first whole samples. Its codes are trained
-// on all samples.
-func newDictionary(samples [][]byte, whole int) *Dictionary {
+// newDictionary creates a dictionary, whose content is the samples.
+func newDictionary(samples [][]byte) *Dictionary {
 	d := new(Dictionary)
-	for _, sample := range samples[:min(whole, len(samples))] {
-		d.content = append(d.content, sample[:min(len(sample), maxDictBytes/dictSamples)]...)
+	for _, sample := range samples {
+		d.content = append(d.content, sample[:min(len(sample), sampleBytes)]...)
 	}
 	// The exact size, because it stays in memory. MakeDict needs 16 bytes after the content.
 	d.content = append(make([]byte, 0, max(len(d.content), compress.MinDictBytes)+16), d.content...)
@@ -81,60 +71,36 @@ func newDictionary(samples [][]byte, whole int) *Dictionary {
 		d.content = d.content[:compress.MinDictBytes]
 	}
 	d.decoder = d.makeDict()
-	d.model = d.train(samples)
 	return d
 }
 
 // makeDict returns the dictionary in S2's form. An object starts like the first sample.
 func (d *Dictionary) makeDict() *compress.Dict { return compress.NewDict(d.content) }
 
-// train trains the codes on the packed samples. The samples in the content pack to nearly nothing
-// and so count for little.
-func (d *Dictionary) train(samples [][]byte) *compress.Model {
-	encoder := d.makeDict()
-	var blocks [][]byte
-	for size := 0; len(blocks) < len(samples) && size < maxTraining; {
-		block := encoder.Encode(nil, samples[len(blocks)])
-		blocks = append(blocks, block)
-		size += len(block)
-	}
-	return compress.Train(blocks...)
-}
-
 func (d *Dictionary) getScratch() *scratch {
 	if sc, ok := d.scratch.Get().(*scratch); ok {
 		return sc
 	}
-	return &scratch{coder: compress.NewCoder(d.model, d.content)}
+	return &scratch{encoder: d.makeDict()}
 }
 
 // pack packs raw and appends the result, at most one byte longer than raw, to dst.
-func (d *Dictionary) pack(dst, raw []byte, fast bool) []byte {
+func (d *Dictionary) pack(dst, raw []byte) []byte {
 	if d == nil {
 		return append(dst, raw...)
 	}
-	sc := d.getScratch()
-	defer d.scratch.Put(sc)
 	need := compress.MaxBlockLen(len(raw))
 	if need < 0 || len(raw) < 16 {
 		return append(append(dst, methodStored), raw...)
 	}
-	if sc.encoder == nil {
-		sc.encoder = d.makeDict()
-	}
+	sc := d.getScratch()
+	defer d.scratch.Put(sc)
 	sc.buf = slices.Grow(sc.buf[:0], need)
 	packed := sc.encoder.Encode(sc.buf[:need], raw)
 	if len(packed) >= len(raw) {
 		return append(append(dst, methodStored), raw...)
 	}
-	if fast {
-		return append(append(dst, methodS2), packed...)
-	}
-	begin := len(dst)
-	if coded, ok := sc.coder.Append(append(dst, methodEntropy), packed); ok && len(coded)-begin <= len(packed) {
-		return coded
-	}
-	return append(append(dst[:begin], methodS2), packed...)
+	return append(append(dst, methodS2), packed...)
 }
 
 // Unpack unpacks packed and appends its size raw bytes to dst. It returns dst and ErrCorrupt if d
@@ -158,15 +124,6 @@ func (d *Dictionary) unpack(dst, packed []byte, size int) ([]byte, error) {
 	if method == methodStored {
 		return append(dst, packed...), nil
 	}
-	if method == methodEntropy {
-		sc := d.getScratch()
-		defer d.scratch.Put(sc)
-		out, err := sc.coder.Decode(dst, packed, size)
-		if err != nil {
-			return dst, ErrCorrupt
-		}
-		return out, nil
-	}
 	if n, err := compress.DecodedLen(packed); err != nil || n != size {
 		return dst, ErrCorrupt
 	}
@@ -183,5 +140,5 @@ func (d *Dictionary) footprint() int64 {
 	if d == nil {
 		return 0
 	}
-	return int64(cap(d.content)) + int64(reflect.TypeFor[compress.Model]().Size())
+	return int64(cap(d.content))
 }

@@ -39,7 +39,6 @@ const (
 type siblings struct {
 	seed       maphash.Seed
 	lastGroups recentIDs // groups of the last objects
-	learner    learner
 	// cache is separate because bases point to it, and stored objects point to bases.
 	cache *baseCache
 	ids   atomic.Uint64 // the last id of a base
@@ -62,9 +61,7 @@ type candidate struct {
 }
 
 func newSiblings() *siblings {
-	k := &siblings{seed: maphash.MakeSeed(), cache: new(baseCache)}
-	k.learner.init()
-	return k
+	return &siblings{seed: maphash.MakeSeed(), cache: new(baseCache)}
 }
 
 // Name identifies the object to pack, and the group of its siblings.
@@ -73,19 +70,15 @@ type Name struct{ Group, Object string }
 func (k *siblings) hash(text string) uint64 { return maphash.String(k.seed, text) }
 
 // find returns the dictionary of a group, or nil. If another object of the group is known, it
-// becomes the base of a new dictionary, to be passed to keep. With held, find returns only a
-// dictionary whose base is kept unpacked.
-func (k *siblings) find(group uint64, object string, held bool) (d *Dictionary, fresh bool) {
+// becomes the base of a new dictionary, to be passed to keep.
+func (k *siblings) find(group uint64, object string) (d *Dictionary, fresh bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if d := k.groups[group].Value(); d != nil {
-		if held && d.base.raw.Load() == nil {
-			return nil, false
-		}
 		return d, false
 	}
 	f, ok := k.candidates[group]
-	if !ok || held || f.name == k.hash(object) {
+	if !ok || f.name == k.hash(object) {
 		return nil, false
 	}
 	packed, ok := f.packed.Value()
@@ -94,8 +87,7 @@ func (k *siblings) find(group uint64, object string, held bool) (d *Dictionary, 
 		return nil, false
 	}
 	return &Dictionary{base: &base{
-		cache: k.cache, codes: k.learner.codes.Load(), id: k.ids.Add(1),
-		dict: f.dict, packed: packed, size: f.size, counts: new(counts),
+		cache: k.cache, id: k.ids.Add(1), dict: f.dict, packed: packed, size: f.size, pinned: new(int),
 	}}, true
 }
 
@@ -114,14 +106,14 @@ func (k *siblings) keep(group uint64, d *Dictionary) *Dictionary {
 	k.most = max(k.most, len(k.groups))
 	delete(k.candidates, group)
 	k.bases++
-	runtime.AddCleanup(d, k.end, ended{group, d.base.counts, p})
+	runtime.AddCleanup(d, k.end, ended{group, d.base.pinned, p})
 	return d
 }
 
 // ended describes a base against which no object is packed any more.
 type ended struct {
 	group      uint64
-	counts     *counts
+	pinned     *int
 	dictionary weak.Pointer[Dictionary]
 }
 
@@ -130,8 +122,7 @@ func (k *siblings) end(e ended) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.bases--
-	k.pins -= int64(e.counts.pinned)
-	k.cache.dropFastPack(e.counts)
+	k.pins -= int64(*e.pinned)
 	if k.groups[e.group] == e.dictionary {
 		delete(k.groups, e.group)
 	}
@@ -147,8 +138,8 @@ func (k *siblings) end(e ended) {
 
 // pin counts a base's bytes as kept only by its siblings. The caller holds the lock.
 func (k *siblings) pin(b *base) {
-	if b.counts.pinned == 0 {
-		b.counts.pinned = len(b.packed)
+	if *b.pinned == 0 {
+		*b.pinned = len(b.packed)
 		k.pins += int64(len(b.packed))
 	}
 }
@@ -217,10 +208,8 @@ func (k *siblings) release(n Name, packed string) {
 }
 
 // pack packs raw against its group's base and appends the result to dst. d is nil if the group has
-// none that is similar to raw. near is false if packing without could be smaller. If the dictionary
-// packs well, pack does not unpack a base for a single object: in random key order that would cost
-// more time than the saved bytes are worth.
-func (k *siblings) pack(dst, raw []byte, name Name, well bool) (_ []byte, d *Dictionary, near bool) {
+// none that is similar to raw. near is false if packing without could be smaller.
+func (k *siblings) pack(dst, raw []byte, name Name) (_ []byte, d *Dictionary, near bool) {
 	if len(raw) > maxSibling {
 		return dst, nil, false
 	}
@@ -229,7 +218,7 @@ func (k *siblings) pack(dst, raw []byte, name Name, well bool) (_ []byte, d *Dic
 	if alone {
 		k.lastGroups.add(group)
 	}
-	d, fresh := k.find(group, name.Object, well && alone)
+	d, fresh := k.find(group, name.Object)
 	if d == nil {
 		return dst, nil, false
 	}
@@ -237,14 +226,14 @@ func (k *siblings) pack(dst, raw []byte, name Name, well bool) (_ []byte, d *Dic
 		k.miss(group, d, fresh)
 		return dst, nil, false
 	}
-	sc := d.base.codes.scratch()
-	defer d.base.codes.put(sc)
-	of, err := d.base.unpack(sc, !alone && (well || sc.coder != nil))
+	buf := bases.Get().(*unpacked)
+	defer bases.Put(buf)
+	of, err := d.base.unpack(buf, !alone)
 	if err != nil {
 		return dst, nil, false
 	}
-	var ok bool
-	sc.block, ok = of.encode(sc.block[:0], raw, len(raw)/farRatio)
+	begin := len(dst)
+	block, ok := of.encode(append(dst, methodSibling), raw, len(raw)/farRatio)
 	if !ok {
 		k.miss(group, d, fresh)
 		return dst, nil, false
@@ -252,27 +241,12 @@ func (k *siblings) pack(dst, raw []byte, name Name, well bool) (_ []byte, d *Dic
 	if d.base.misses.Load() != 0 {
 		d.base.misses.Store(0)
 	}
-	begin := len(dst)
-	var coded []byte
-	if !well {
-		k.learner.learn(group, sc.block)
-	}
-	switch {
-	case !well && sc.coder != nil:
-		if coded, ok = sc.coder.Append(append(dst, methodEntropy), sc.block); !ok {
-			return dst, nil, false
-		}
-	case well || !fresh: // without codes it unpacks faster, or the base is older than all codes
-		coded = append(append(dst, methodSibling), sc.block...)
-	default:
-		return dst, nil, false
-	}
 	if fresh {
 		if kept := k.keep(group, d); kept != d { // it is packed against a base that no other object uses
 			return dst, nil, false
 		}
 	}
-	return coded, d, (len(coded)-begin)*nearRatio <= len(raw)
+	return block, d, (len(block)-begin)*nearRatio <= len(raw)
 }
 
 // footprint estimates the bytes of the groups without their objects.
@@ -281,5 +255,5 @@ func (k *siblings) footprint() int64 {
 	k.mu.Lock()
 	n := int64(k.bases)*perBase + int64(k.most)*perGroup + int64(len(k.candidates))*perCandidate + k.pins
 	k.mu.Unlock()
-	return n + k.learner.footprint() + k.cache.footprint()
+	return n + k.cache.footprint()
 }

@@ -39,7 +39,7 @@ func BenchmarkSiblings(b *testing.B) {
 		b.Run(of.what+"/pack without", func(b *testing.B) {
 			var dst []byte
 			for i := 0; b.Loop(); i++ {
-				dst, _ = s.packer.Pack(dst[:0], s.objects[i%len(s.objects)].raw, false)
+				dst, _ = s.packer.Pack(dst[:0], s.objects[i%len(s.objects)].raw)
 			}
 		})
 	}
@@ -56,9 +56,9 @@ func BenchmarkSiblingsNew(b *testing.B) {
 					if m := &s.objects[i]; how == "siblings" {
 						n.add(m.name, m.raw)
 					} else {
-						packed, d := n.packer.Pack(nil, m.raw, false)
+						packed, d := n.packer.Pack(nil, m.raw)
 						n.objects = append(n.objects, member{m.name, held{m.raw, string(packed), d}})
-						n.packer.Observe(d, m.raw, len(packed), false)
+						n.packer.Observe(d, m.raw, len(packed))
 					}
 				}
 			}

@@ -27,12 +27,11 @@ type layout struct {
 }
 
 // packSibling packs the object of a key into dst and returns the layout of the result. Objects
-// whose names are alike up to the last dash, such as replicas, are packed against each other,
-// unless they come too fast for that.
-func (s *Store) packSibling(dst, raw []byte, key string, fast bool) ([]byte, *layout) {
+// whose names are alike up to the last dash, such as replicas, are packed against each other.
+func (s *Store) packSibling(dst, raw []byte, key string) ([]byte, *layout) {
 	name, ok := nameOf(key)
-	if fast || !ok {
-		return s.pack(dst, raw, fast)
+	if !ok {
+		return s.pack(dst, raw)
 	}
 	packed, dict := s.packer.PackSibling(dst, raw, name)
 	return packed, s.layoutOf(dict)
@@ -72,7 +71,7 @@ func (s *Store) layoutOf(dict *pack.Dictionary) *layout {
 }
 
 // pack packs raw into dst and returns the layout of the result.
-func (s *Store) pack(dst, raw []byte, fast bool) ([]byte, *layout) {
-	packed, dict := s.packer.Pack(dst, raw, fast)
+func (s *Store) pack(dst, raw []byte) ([]byte, *layout) {
+	packed, dict := s.packer.Pack(dst, raw)
 	return packed, s.layoutOf(dict)
 }

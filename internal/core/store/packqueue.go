@@ -15,10 +15,10 @@ import (
 const (
 	packApart = 8
 	packTime  = 10 * time.Microsecond
-	// fastTime is the time between two objects below which packing them well would take the CPU that a
-	// cursor behind needs to catch up. Objects that come as fast as that are packed fast.
+	// fastTime is the time between two objects below which they count as frequent. Frequent objects
+	// are patched.
 	fastTime = 100 * time.Microsecond
-	// fastLasts is how long objects are packed fast after that.
+	// fastLasts is how long objects are patched after that.
 	fastLasts = time.Second
 )
 
@@ -29,7 +29,6 @@ const (
 type packQueue struct {
 	raws    []byte    // of the objects, each with its opaque texts behind it
 	began   time.Time // when the first of them came
-	fast    bool      // pack them fast rather than well
 	patches bool      // rather than to pack them, patch the version before
 	jobs    [batchChanges]packJob
 	added   atomic.Int32 // number of jobs
@@ -58,7 +57,7 @@ func (q *packQueue) add(s *Store, o, before *Object, raw, uid []byte, id *identi
 	if n == 0 {
 		q.began = time.Now()
 	}
-	if before != nil && !(q.patches && s.patches(before, q.fast)) {
+	if before != nil && !(q.patches && before.isPatchable()) {
 		before = nil
 	}
 	q.jobs[n] = packJob{o, before, q.raws[from:opaque:opaque], q.raws[opaque:]}
@@ -86,20 +85,20 @@ func (q *packQueue) work(s *Store, scratch *[]byte) {
 			return
 		}
 		if q.taken.CompareAndSwap(i, i+1) {
-			q.jobs[i].pack(s, scratch, q.fast)
+			q.jobs[i].pack(s, scratch)
 		}
 	}
 }
 
-func (j *packJob) pack(s *Store, scratch *[]byte, fast bool) {
+func (j *packJob) pack(s *Store, scratch *[]byte) {
 	if j.before != nil && j.patch(scratch) {
 		return
 	}
-	packed, layout := s.packSibling((*scratch)[:0], j.raw, j.object.key, fast)
+	packed, layout := s.packSibling((*scratch)[:0], j.raw, j.object.key)
 	n := len(packed)
 	packed = append(packed, j.opaque...)
 	j.object.packed, j.object.layout = string(packed), layout
-	if name, ok := nameOf(j.object.key); ok && !fast {
+	if name, ok := nameOf(j.object.key); ok {
 		s.packer.Note(name, layout.dict, j.object.packed[:n], len(j.raw))
 	}
 	if *scratch = packed; cap(packed) > maxScratch {
@@ -111,12 +110,10 @@ func (j *packJob) pack(s *Store, scratch *[]byte, fast bool) {
 // packed again.
 const patchBytes = 384
 
-// patches reports whether the version behind this one is held as a patch of what this one is packed
-// as. While objects are packed fast, one that is not is packed so first.
-func (s *Store) patches(o *Object, fast bool) bool {
-	packed, _ := o.parts()
-	dict := o.layout.dict
-	return dict != nil && o.baseSize() <= pack.MaxPatched && (!fast || s.packer.Keeps(dict, packed))
+// isPatchable reports whether the next version can be held as a patch of what this one is packed
+// as.
+func (o *Object) isPatchable() bool {
+	return o.layout.dict != nil && o.baseSize() <= pack.MaxPatched
 }
 
 // patch holds the object as a patch. It returns false if that would be too large.
@@ -147,7 +144,11 @@ func (b *batch) pack(s *Store) {
 	jobs := q.jobs[:q.added.Load()]
 	for i := range jobs {
 		j := &jobs[i]
-		if s.packer.Observe(j.object.layout.dict, j.raw, len(j.object.packed)-len(j.opaque), q.fast || j.object.patched > 0) {
+		dict := j.object.layout.dict
+		if j.object.patched > 0 {
+			dict = nil
+		}
+		if s.packer.Observe(dict, j.raw, len(j.object.packed)-len(j.opaque)) {
 			b.repack(s)
 		}
 	}
@@ -169,7 +170,7 @@ func (b *batch) repack(s *Store) {
 		}
 		body, uid, rv := o.tail()
 		var packed []byte
-		packed, o.layout = s.pack(nil, views.Bytes(body), false)
+		packed, o.layout = s.pack(nil, views.Bytes(body))
 		o.packed = string(packed) + uid + rv
 	}
 }

@@ -65,10 +65,9 @@ type Store struct {
 
 	// writing is held while a writer changes anything: writers take turns. What mu guards changes
 	// only while both are held, so a writer reads it holding writing alone. It is outside mu.
-	writing   sync.Mutex
-	batch     *batch    // nil: nothing is buffered
-	fastSince time.Time // when a cursor was last behind while objects came fast
-	cameFast  time.Time // when objects came fast last, outside a replace
+	writing  sync.Mutex
+	batch    *batch    // nil: nothing is buffered
+	cameFast time.Time // when objects came fast last, outside a replace
 
 	mu          sync.RWMutex
 	table       tree[string, *Object]
@@ -327,7 +326,6 @@ func (s *Store) reachedLocked() uint64 {
 func (s *Store) filling() *batch {
 	if s.batch == nil {
 		s.batch = batches.Get().(*batch)
-		s.batch.queue.fast = time.Since(s.fastSince) < fastLasts
 		s.batch.queue.patches = time.Since(s.cameFast) < fastLasts
 	}
 	return s.batch
@@ -360,9 +358,6 @@ func (s *Store) applyBatch() (changed int) {
 	}
 	if !b.listed && b.queue.comesFast() {
 		s.cameFast = time.Now()
-		if behind, _ := s.log.isBehind(); behind {
-			s.fastSince = s.cameFast
-		}
 	}
 	b.pack(s)
 	s.mu.Lock()

@@ -135,7 +135,7 @@ func (w *Writer) PutAs(m *wire.Meta, received, raw []byte, value any) error {
 		return w.put(m, &id, raw, value, held, at)
 	case conflicting: // this is rare, so the version is packed alone
 		o := w.newObject(m, &id, raw, held)
-		packed, layout := w.s.pack(nil, o.cutUID(nil, raw, m.UID), false)
+		packed, layout := w.s.pack(nil, o.cutUID(nil, raw, m.UID))
 		o.packed, o.layout = string(append(append(packed, id.uidText...), id.rvText...)), layout
 		w.keepUnconfirmed(o)
 	}
