@@ -16,21 +16,29 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-const publishedPath = "/api/v1/namespaces/" + configMapNamespace + "/configmaps/" + configMapName
+// The names of what the upstream publishes.
+const (
+	publishedNamespace = "kube-system"
+	publishedName      = "extension-apiserver-authentication"
+	publishedClientCA  = "client-ca-file"
+	publishedHeaderCA  = "requestheader-client-ca-file"
+)
+
+const publishedPath = "/api/v1/namespaces/" + publishedNamespace + "/configmaps/" + publishedName
 
 // publish has the upstream publish a CA of callers and one of front proxies.
 func (u *fakeUpstream) publish(clients, frontProxies *testenv.Authority) {
 	u.t.Helper()
 	data := map[string]string{"requestheader-username-headers": `["X-Remote-User"]`, "requestheader-allowed-names": `["front-proxy"]`}
-	for key, ca := range map[string]*testenv.Authority{clientCAKey: clients, headerCAKey: frontProxies} {
+	for key, ca := range map[string]*testenv.Authority{publishedClientCA: clients, publishedHeaderCA: frontProxies} {
 		raw, err := os.ReadFile(ca.File)
 		if err != nil {
 			u.t.Fatal(err)
 		}
 		data[key] = string(raw)
 	}
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: configMapName, Namespace: configMapNamespace}, Data: data}
-	if _, err := u.writer().CoreV1().ConfigMaps(configMapNamespace).Create(u.t.Context(), cm, metav1.CreateOptions{}); err != nil {
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: publishedName, Namespace: publishedNamespace}, Data: data}
+	if _, err := u.writer().CoreV1().ConfigMaps(publishedNamespace).Create(u.t.Context(), cm, metav1.CreateOptions{}); err != nil {
 		u.t.Fatal(err)
 	}
 }
@@ -59,7 +67,7 @@ func TestPublishedLater(t *testing.T) {
 			if code, body := tp.get("jane", "/readyz?verbose"); code != http.StatusServiceUnavailable || !strings.Contains(body, "[-]authentication") {
 				t.Errorf("before: %d %s", code, body)
 			}
-			if a := tp.server.authn; a.ready(time.Now()) || !a.ready(time.Now().Add(lookupTimeout)) {
+			if a := tp.server.authn; a.Ready(time.Now()) || !a.Ready(time.Now().Add(6*time.Second)) {
 				t.Error("it is ready at once, or never")
 			}
 			if late == "permitted" {
@@ -93,8 +101,8 @@ func TestPublishedHeaders(t *testing.T) {
 		"requestheader-username-headers": `["X-Corp-User"]`, "requestheader-uid-headers": `["x-corp-uid"]`, "requestheader-group-headers": `["X-Corp-Group", "X-Team"]`,
 		"requestheader-extra-headers-prefix": `["X-Corp-Extra-"]`, "requestheader-allowed-names": `[]`,
 	}
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: configMapName, Namespace: configMapNamespace}, Data: data}
-	maps := u.writer().CoreV1().ConfigMaps(configMapNamespace)
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: publishedName, Namespace: publishedNamespace}, Data: data}
+	maps := u.writer().CoreV1().ConfigMaps(publishedNamespace)
 	if _, err := maps.Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/proxy/internal/review"
 )
 
 // asked is a request that came to the upstream.
@@ -314,7 +315,7 @@ func (u *fakeUpstream) deny(f func(authorizationv1.SubjectAccessReviewSpec) bool
 
 // ofProxy reports whether a request is the proxy's own, and not a caller's.
 func ofProxy(h http.Header) bool {
-	return h.Get("Authorization") == "Bearer "+ownToken && !hasImpersonation(h)
+	return h.Get("Authorization") == "Bearer "+ownToken && !review.HasImpersonation(h)
 }
 
 // passed returns the requests since the last call that have this prefix and are a caller's, not the

@@ -20,6 +20,7 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/proxy/internal/conn"
 	"github.com/weirproject/weir/proxy/internal/mirror"
+	"github.com/weirproject/weir/proxy/internal/review"
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
@@ -111,8 +112,8 @@ func (s *Server) flowOf(r *http.Request, info *request.Info) seats.Flow {
 // unknownFlow returns the flow of a caller that is not known. An identity that is refused is none,
 // whatever token comes with it.
 func (s *Server) unknownFlow(r *http.Request) seats.Flow {
-	id := tokenID(r)
-	if _, err := s.authn.byCertificate(r); id == ([sha256.Size]byte{}) || errors.Is(err, errIdentityRefused) {
+	id := review.TokenID(r)
+	if _, err := s.authn.ByCertificate(r); id == ([sha256.Size]byte{}) || errors.Is(err, review.ErrIdentityRefused) {
 		return seats.Flow{Level: seats.Anonymous, Caller: sourceOf(r)}
 	}
 	return seats.Flow{Level: seats.NewTokens, Caller: sourceOf(r), Token: seats.TokenKey(id)}
@@ -124,16 +125,16 @@ func sourceOf(r *http.Request) string { return conn.Source(r.RemoteAddr) }
 // cachedCaller returns a key for the caller, which is empty if the caller is unknown, and the user
 // if that is known.
 func (s *Server) cachedCaller(r *http.Request) (who user.Info, key string) {
-	c, err := s.authn.byCertificate(r)
+	c, err := s.authn.ByCertificate(r)
 	switch {
 	case c != nil:
-		return c.user, seats.UserKey(c.user)
-	case errors.Is(err, errIdentityRefused):
+		return c, seats.UserKey(c)
+	case errors.Is(err, review.ErrIdentityRefused):
 		return nil, ""
 	}
-	id := tokenID(r)
-	if last, ok := s.authn.tokenAnswers.get(id); ok {
-		return last.user, seats.UserKey(last.user)
+	id := review.TokenID(r)
+	if who, ok := s.authn.Known(id); ok {
+		return who, seats.UserKey(who)
 	}
 	if _, ok := s.upstream.acceptedTokens.Get(id); ok {
 		return nil, seats.TokenKey(id)
@@ -171,7 +172,7 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 		s.refuseUnread(a, r, errOpaqueTarget)
 		return
 	}
-	r = s.authn.withIdentity(r)
+	r = s.authn.WithIdentity(r)
 	f := s.flowOf(r, info)
 	if !f.Level.BySource() {
 		a.accepted = true
@@ -240,11 +241,8 @@ func (s *Server) countUser(r *http.Request) error {
 	if p == nil || p.Asked() || !p.ByToken() {
 		return nil
 	}
-	c, _ := s.authn.authenticate(r, reviewOptions{})
-	if c == nil {
-		return p.Identify(nil)
-	}
-	return p.Identify(c.user)
+	who, _ := s.authn.Authenticate(r, review.Options{})
+	return p.Identify(who)
 }
 
 // slotKey is the context key of a request's *seats.Slot.
@@ -289,4 +287,20 @@ func (s *Server) acquireStart(ctx context.Context, rq *servedRead) (release func
 		timer.Stop()
 		once()
 	}, true
+}
+
+// onAccepted has the owner of a token looked up that the upstream has just accepted. The caller is
+// a request that is in flight.
+func (s *Server) onAccepted(r *http.Request, id [sha256.Size]byte) {
+	if p := slotOf(r); p != nil {
+		if p.Accept(); p.Asked() {
+			return
+		}
+	}
+	s.learnOwner(r, id)
+}
+
+// learnOwner has the owner of a token looked up that the upstream has perhaps accepted.
+func (s *Server) learnOwner(r *http.Request, id [sha256.Size]byte) {
+	s.authn.LearnOwner(s.closing, r, id, s.inFlight.Go)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/proxy/internal/audit"
 	"github.com/weirproject/weir/proxy/internal/conn"
+	"github.com/weirproject/weir/proxy/internal/review"
 )
 
 // forwardWithTimeout forwards a read, and answers it with late if the upstream has not begun to
@@ -103,27 +104,27 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 // request says itself who sends it; nothing is recorded. The error is what a request is refused
 // with. The body has not been read then, and its reads are not bounded yet.
 func (s *Server) sender(r *http.Request, info *request.Info) (*transport.ImpersonationConfig, *audit.Record, error) {
-	who, _ := s.authn.byCertificate(r)
-	if who == nil && s.authn.unauthenticated(r) {
-		return nil, nil, errUnauthorized()
+	who, _ := s.authn.ByCertificate(r)
+	if who == nil && s.authn.Unauthenticated(r) {
+		return nil, nil, review.Unauthorized()
 	}
-	if err := checkImpersonation(r.Header); err != nil {
+	if err := review.CheckImpersonation(r.Header); err != nil {
 		return nil, nil, err
 	}
 	if who == nil {
 		return nil, nil, nil
 	}
-	if s.upstream.hasCertificate && s.authn.cas.Load().missing {
+	if s.upstream.hasCertificate && s.authn.MissesCAs() {
 		return nil, nil, errHeadersUnknown
 	}
-	to, err := readImpersonation(r.Header)
+	to, err := review.ReadImpersonation(r.Header)
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case to == nil:
-		return impersonationOf(who.user), nil, nil
+		return review.ImpersonationOf(who), nil, nil
 	}
-	if err := s.authz.authorizeImpersonation(r.Context(), who.user, to); err != nil {
+	if err := s.authz.AllowImpersonation(r.Context(), who, to); err != nil {
 		return nil, nil, err
 	}
 	record, err := s.auditor.Impersonated(r, s.unreviewedAttributes(r, info), to, time.Now())
@@ -132,4 +133,4 @@ func (s *Server) sender(r *http.Request, info *request.Info) (*transport.Imperso
 
 // errHeadersUnknown is the 503 of a request that would be forwarded with the proxy's own
 // certificate before the proxy could read which headers of it the upstream may believe.
-var errHeadersUnknown = errUnavailable("the proxy cannot read by which headers front proxies name callers of the upstream API server")
+var errHeadersUnknown = review.Unavailable("the proxy cannot read by which headers front proxies name callers of the upstream API server")

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/proxy/internal/review"
 )
 
 // TestIdentities: a token travels as it came; a certificate's identity by impersonation, with
@@ -63,11 +64,11 @@ func TestIdentities(t *testing.T) {
 
 	foreign := tp.clientWith(newAuthority(t).Issue(t, "carol", "system:masters"))
 	tp.open(foreign, http.MethodGet, "/version", "Authorization", "Bearer token-jane")
-	if h = last().header; h.Get("Authorization") != "Bearer token-jane" || hasImpersonation(h) {
+	if h = last().header; h.Get("Authorization") != "Bearer token-jane" || review.HasImpersonation(h) {
 		t.Errorf("a certificate of an unknown CA: %v", h)
 	}
 	tp.open(tp.client, http.MethodGet, "/version")
-	if h = last().header; h.Get("Authorization") != "" || hasImpersonation(h) {
+	if h = last().header; h.Get("Authorization") != "" || review.HasImpersonation(h) {
 		t.Errorf("without credentials: %v", h)
 	}
 }
@@ -108,7 +109,7 @@ func TestCertificateRefused(t *testing.T) {
 						t.Errorf("%s, with %q: %s: %s", name, other, path, resp.Status)
 					}
 				}
-				if resp := tp.open(client, http.MethodGet, path, "Sec-WebSocket-Protocol", webSocketToken+"dG9rZW4tamFuZQ"); resp.StatusCode != http.StatusUnauthorized {
+				if resp := tp.open(client, http.MethodGet, path, "Sec-WebSocket-Protocol", "base64url.bearer.authorization.k8s.io."+"dG9rZW4tamFuZQ"); resp.StatusCode != http.StatusUnauthorized {
 					t.Errorf("%s, with a token for what it is not: %s: %s", name, path, resp.Status)
 				}
 				if resp := tp.open(client, http.MethodGet, path, "Authorization", "Bearer token-jane"); resp.StatusCode != tt.token {
@@ -356,7 +357,7 @@ func TestGroupsUpstream(t *testing.T) {
 		{[]string{user.AllAuthenticated}, []string{}},
 		{[]string{user.AllUnauthenticated, user.AllAuthenticated}, []string{user.AllUnauthenticated, user.AllAuthenticated}},
 	} {
-		to := impersonationOf(&user.DefaultInfo{Name: "carl", Groups: c.has})
+		to := review.ImpersonationOf(&user.DefaultInfo{Name: "carl", Groups: c.has})
 		if !slices.Equal(to.Groups, c.sent) {
 			t.Errorf("%q go upstream as %q, not %q", c.has, to.Groups, c.sent)
 		}

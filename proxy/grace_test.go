@@ -1,28 +1,16 @@
 package proxy
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
-	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"golang.org/x/net/http2"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/apiserver/pkg/authentication/authenticator"
-	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/weirproject/weir/apiserver"
 )
@@ -206,120 +194,5 @@ func TestReviewLimit(t *testing.T) {
 	u.setFault(nil)
 	if code, _ := tp.get("joan", list); code != http.StatusOK {
 		t.Errorf("afterwards: %d", code)
-	}
-}
-
-// TestDecisions: what a failed review decides for the reads of a caller who was allowed before, and
-// for other requests.
-func TestDecisions(t *testing.T) {
-	network := &url.Error{Op: "Post", URL: "https://upstream", Err: syscall.ECONNREFUSED}
-	refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "subjectaccessreviews"}, "", nil)
-	for name, tt := range map[string]struct {
-		err     error
-		late    bool // the caller has gone before the review ended
-		reached bool // the upstream answers something else
-		read    decision
-		more    decision
-		isNo    bool // of a token, though not of a permission
-	}{
-		"no network":                 {err: network, read: decisionGrace, more: decisionUnreachable},
-		"no answer in time":          {err: context.DeadlineExceeded, read: decisionGrace, more: decisionUnreachable},
-		"several, no network":        {err: utilerrors.NewAggregate([]error{network, network}), read: decisionGrace, more: decisionUnreachable},
-		"no network, but others":     {err: network, reached: true, read: decisionUnanswered, more: decisionUnanswered},
-		"refused":                    {err: refusal, read: decisionUnanswered, more: decisionUnanswered},
-		"several, one refused":       {err: utilerrors.NewAggregate([]error{network, refusal}), read: decisionUnanswered, more: decisionUnanswered},
-		"too many requests":          {err: apierrors.NewTooManyRequests("", 1), read: decisionUnanswered, more: decisionUnanswered},
-		"a timeout as a Status":      {err: apierrors.NewTimeoutError("", 1), read: decisionUnanswered, more: decisionUnanswered},
-		"the caller has gone":        {err: &url.Error{Op: "Post", Err: context.Canceled}, late: true, read: decisionUnanswered, more: decisionUnanswered},
-		"what a webhook says":        {err: errors.New("invalid bearer token"), read: decisionUnanswered, more: decisionUnanswered, isNo: true},
-		"cut off":                    {err: fmt.Errorf("reading: %w", io.ErrUnexpectedEOF), read: decisionUnanswered, more: decisionUnanswered},
-		"a stream cut off":           {err: utilerrors.NewAggregate([]error{http2.StreamError{StreamID: 1, Code: http2.ErrCodeInternal}}), read: decisionUnanswered, more: decisionUnanswered},
-		"a connection cut off":       {err: http2.GoAwayError{LastStreamID: 1}, read: decisionUnanswered, more: decisionUnanswered},
-		"the caller, and no network": {err: network, late: true, read: decisionUnanswered, more: decisionUnanswered},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				br := &breaker{probe: func(context.Context, time.Time) bool { return tt.reached }}
-				var failure error
-				fail := func() error {
-					if failure != nil && tt.late {
-						cancel()
-					}
-					return failure
-				}
-				authz := &authorization{breaker: br, timeout: time.Minute, allowTTL: time.Second, allowed: newAnswerCache(maxCachedPermissions, time.Hour), denied: newAnswerCache(maxCachedDenials, time.Hour), seats: newReviewSeats(time.Minute)}
-				authz.reviews = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
-					if err := fail(); err != nil {
-						return authorizer.DecisionNoOpinion, "", err
-					}
-					return authorizer.DecisionAllow, "", nil
-				})
-				authn := &authentication{breaker: br, localTTL: time.Second, tokenAnswers: newAnswerCache(maxCachedTokens, time.Hour), seats: newReviewSeats(time.Minute)}
-				authn.tokens = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
-					if err := fail(); err != nil {
-						return nil, false, err
-					}
-					return &authenticator.Response{User: &user.DefaultInfo{Name: "jane"}}, true, nil
-				})
-				r := (&http.Request{Header: http.Header{"Authorization": {"Bearer one"}}}).WithContext(ctx)
-				jane, q := &user.DefaultInfo{Name: "jane"}, question("list", "pods", "")
-				ask := func(want decision, t0 reviewOptions) {
-					t.Helper()
-					ofToken := want
-					if tt.isNo && failure != nil {
-						ofToken = decisionDeny
-					}
-					if _, d := authn.authenticate(r, t0); d != ofToken {
-						t.Errorf("the caller, %+v: %d, want %d", t0, d, ofToken)
-					}
-					if d := authz.allows(ctx, jane, q, t0); d != want {
-						t.Errorf("the permission, %+v: %d, want %d", t0, d, want)
-					}
-				}
-				ask(decisionAllow, reviewOptions{})
-				time.Sleep(time.Minute)
-				failure = tt.err
-				ask(tt.more, reviewOptions{})
-				ask(tt.read, reviewOptions{grace: time.Hour})
-				time.Sleep(time.Hour)
-				ask(tt.more, reviewOptions{grace: time.Hour})
-			})
-		})
-	}
-}
-
-// TestStillAllowed: how long a watch goes on by what its rechecks say.
-func TestStillAllowed(t *testing.T) {
-	type step struct {
-		v     decision
-		after time.Duration
-		keeps bool
-	}
-	for name, steps := range map[string][]step{
-		"no twice":                      {{decisionDeny, 0, true}, {decisionDeny, 0, false}},
-		"no, yes, no":                   {{decisionDeny, 0, true}, {decisionAllow, 0, true}, {decisionDeny, 0, true}},
-		"no, and another later":         {{decisionDeny, 0, true}, {decisionUnanswered, 0, true}, {decisionUnreachable, 0, true}, {decisionGrace, 0, true}, {decisionDeny, 0, false}},
-		"refused":                       {{decisionUnanswered, 0, true}, {decisionUnanswered, 0, true}, {decisionUnanswered, 0, false}},
-		"refused now and then":          {{decisionUnanswered, 0, true}, {decisionUnanswered, 0, true}, {decisionAllow, 0, true}, {decisionUnanswered, 0, true}, {decisionUnanswered, 0, true}},
-		"refused between outages":       {{decisionUnanswered, 0, true}, {decisionUnreachable, 0, true}, {decisionUnanswered, 0, true}, {decisionGrace, 0, true}, {decisionUnanswered, 0, false}},
-		"unreachable within grace":      {{decisionUnreachable, 59 * time.Minute, true}, {decisionUnreachable, time.Minute, false}},
-		"unreachable, yes, unreachable": {{decisionUnreachable, 59 * time.Minute, true}, {decisionAllow, 0, true}, {decisionUnreachable, 59 * time.Minute, true}},
-		"refused for too long":          {{decisionUnanswered, 0, true}, {decisionUnanswered, 30 * time.Minute, false}},
-		"refused, then no answer":       {{decisionUnanswered, 59 * time.Minute, true}, {decisionUnreachable, time.Minute, false}},
-	} {
-		c := &answerHistory{confirmed: time.Unix(1000, 0)}
-		now := c.confirmed
-		for i, s := range steps {
-			now = now.Add(s.after)
-			if keeps := c.stillAllowed(s.v, now, time.Hour, 30*time.Minute); keeps != s.keeps {
-				t.Errorf("%s: step %d: %t", name, i, keeps)
-			}
-		}
-	}
-	begun := &answerHistory{} // by an earlier answer
-	if begun.stillAllowed(decisionUnreachable, time.Now(), time.Hour, time.Hour) {
-		t.Error("a watch that was begun by an earlier answer outlives that")
 	}
 }

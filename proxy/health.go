@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/proxy/internal/review"
 )
 
 const (
@@ -89,7 +90,7 @@ func (p *health) reachedSince(ctx context.Context, begun time.Time) bool {
 	if !p.begun.After(begun) {
 		p.query(ctx)
 	}
-	return p.err == nil || hasStatus(p.err)
+	return p.err == nil || review.HasStatus(p.err)
 }
 
 // query probes the upstream. The caller holds the lock, so that concurrent callers share the
@@ -98,7 +99,7 @@ func (p *health) query(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 	defer cancel()
 	p.begun = time.Now()
-	_, p.err = p.client.Get().AbsPath(versionPath).DoRaw(ctx)
+	_, p.err = p.client.Get().AbsPath(review.VersionPath).DoRaw(ctx)
 	p.at = time.Now()
 	if p.err == nil {
 		p.answered = p.at
@@ -159,7 +160,7 @@ func (s *Server) reportReadiness(ctx context.Context, report *healthReport) {
 	upstream, identity := s.health.check(ctx)
 	report.check("upstream", upstream == nil, "the upstream API server does not answer")
 	report.check("identity", identity == nil, "the upstream API server does not answer questions about callers")
-	report.check("authentication", s.authn.ready(time.Now()), "the CAs of callers are not read yet")
+	report.check("authentication", s.authn.Ready(time.Now()), "the CAs of callers are not read yet")
 	for _, res := range s.mirror.Readiness(upstream == nil && identity == nil) {
 		if name := "resource/" + res.Name; res.Delays {
 			report.check(name, false, res.How)

@@ -18,6 +18,7 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/serve/watchcache"
 	"github.com/weirproject/weir/proxy/internal/conn"
+	"github.com/weirproject/weir/proxy/internal/review"
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
@@ -71,7 +72,7 @@ func (s collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 	seats.Describe(ch)
 	conn.Describe(ch)
-	describeRechecks(ch)
+	review.Describe(ch)
 }
 
 // Collect implements prometheus.Collector.
@@ -89,7 +90,7 @@ func (s collector) Collect(ch chan<- prometheus.Metric) {
 	counter(descRevoked, s.revoked.Load())
 	counter(descShed, s.mirror.Shed())
 	s.seats.Collect(ch)
-	s.rechecker.collect(ch)
+	s.rechecker.Collect(ch)
 	if l := s.connections(); l != nil {
 		l.Collect(ch)
 	}
@@ -111,27 +112,27 @@ func (s *Server) refuseMethod(w http.ResponseWriter, r *http.Request) {
 // impersonate are refused.
 func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	begun := time.Now()
-	who, d := s.authn.authenticate(r, reviewOptions{})
+	who, d := s.authn.Authenticate(r, review.Options{})
 	switch {
-	case d.err() != nil:
-		s.refuse(w, r, d.err())
+	case d.Err() != nil:
+		s.refuse(w, r, d.Err())
 		return
-	case who == nil && (r.Header.Get("Authorization") != "" || s.authn.unauthenticated(r)):
-		s.refuse(w, r, errUnauthorized())
+	case who == nil && (r.Header.Get("Authorization") != "" || s.authn.Unauthenticated(r)):
+		s.refuse(w, r, review.Unauthorized())
 		return
 	case who == nil:
-		who = &caller{user: &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}}
+		who = &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
 	}
 	q := &request.Request{Info: *request.InfoOf(r.Method, r.URL)}
-	switch d := s.authz.allows(r.Context(), who.user, q, reviewOptions{}); {
-	case d.err() != nil:
-		s.refuse(w, r, d.err())
+	switch d := s.authz.Allows(r.Context(), who, q, review.Options{}); {
+	case d.Err() != nil:
+		s.refuse(w, r, d.Err())
 		return
-	case d != decisionAllow || hasImpersonation(r.Header):
-		s.refuse(w, r, errForbidden(attributesOf(q, who.user)))
+	case d != review.Allow || review.HasImpersonation(r.Header):
+		s.refuse(w, r, review.Forbidden(review.Attributes(q, who)))
 		return
 	}
-	record, err := s.auditor.Begin(r, attributesOf(q, who.user), false, begun)
+	record, err := s.auditor.Begin(r, review.Attributes(q, who), false, begun)
 	if err != nil {
 		watchcache.WriteError(w, r, err)
 		return

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/proxy/internal/review"
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
@@ -94,11 +95,11 @@ func TestPriorityLevels(t *testing.T) {
 		scheduler:                                                     {nil, seats.System}, controllerManager: {nil, seats.System},
 	} {
 		r := ask(http.MethodGet, pods, name)
-		if got := of(r); got != (seats.Flow{Level: seats.NewTokens, Token: seats.TokenKey(tokenID(r))}) {
+		if got := of(r); got != (seats.Flow{Level: seats.NewTokens, Token: seats.TokenKey(review.TokenID(r))}) {
 			t.Errorf("%s is known already: %+v", name, got)
 		}
 		account := &user.DefaultInfo{Name: name, Groups: tt.groups}
-		tp.server.authn.tokenAnswers.add(account, tokenID(r), cachedAnswer{user: account})
+		tp.server.authn.Remember(account, review.TokenID(r))
 		if got := of(r); got != (seats.Flow{Level: tt.want, Caller: "user " + name}) {
 			t.Errorf("%s: %+v", name, got)
 		}
@@ -119,8 +120,8 @@ func TestPriorityLevels(t *testing.T) {
 		}
 	}
 	r := ask(http.MethodPut, lease, "let-in")
-	tp.server.upstream.acceptedTokens.Add(tokenID(r), nil)
-	if got := of(r); got != (seats.Flow{Level: seats.Leases, Caller: seats.TokenKey(tokenID(r))}) {
+	tp.server.upstream.acceptedTokens.Add(review.TokenID(r), nil)
+	if got := of(r); got != (seats.Flow{Level: seats.Leases, Caller: seats.TokenKey(review.TokenID(r))}) {
 		t.Errorf("a caller whom the upstream has accepted: %+v", got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/serve/watchcache"
+	"github.com/weirproject/weir/proxy/internal/review"
 )
 
 // refuse answers a request with an error of the proxy's own, and records that: the upstream knows
@@ -76,5 +77,5 @@ func (s *Server) refuseUnread(w http.ResponseWriter, r *http.Request, why error)
 // user is that of a certificate, or of a token that was reviewed before, and else nil.
 func (s *Server) unreviewedAttributes(r *http.Request, info *request.Info) *authorizer.AttributesRecord {
 	who, _ := s.cachedCaller(r)
-	return attributesOf(&request.Request{Info: *info}, who)
+	return review.Attributes(&request.Request{Info: *info}, who)
 }

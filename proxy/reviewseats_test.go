@@ -8,16 +8,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
-
-// newReviewSeats returns the seats of reviews.
-func newReviewSeats(wait time.Duration) *seats.Pool {
-	return seats.NewPool(seats.MaxReviews, seats.MaxReviews, wait)
-}
 
 // TestReviewsOfOneCaller: one known caller who begins many watches at once, each of which needs a
 // review of its own, leaves the upstream's reviews to others, and is answered in the end.

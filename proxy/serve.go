@@ -14,6 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 	"github.com/weirproject/weir/proxy/internal/conn"
 	"github.com/weirproject/weir/proxy/internal/mirror"
+	"github.com/weirproject/weir/proxy/internal/review"
 )
 
 // ServeHTTP answers one request.
@@ -152,7 +153,7 @@ func (s *Server) serve(a *responseWriter, r *http.Request, rq *request.Request) 
 // Origin comes from a page in a browser, which may read the answer if the CORS headers allow that,
 // and only the upstream knows those.
 func mayAnswer(r *http.Request, rq *request.Request) bool {
-	return !hasImpersonation(r.Header) && r.Header.Get("Upgrade") == "" && r.Header.Get("Origin") == "" &&
+	return !review.HasImpersonation(r.Header) && r.Header.Get("Upgrade") == "" && r.Header.Get("Origin") == "" &&
 		(rq.Watch || !ofTerminal(r) || strings.Contains(r.Header.Get("Accept"), "protobuf"))
 }
 
@@ -185,10 +186,10 @@ func (s *Server) expired(w http.ResponseWriter, r *http.Request, rq *request.Req
 		return false
 	}
 	_, d := s.authorize(r, rq)
-	if d == decisionDeny {
+	if d == review.Deny {
 		return false
 	}
-	err := d.err()
+	err := d.Err()
 	if err == nil {
 		err = apierrors.NewResourceExpired("The provided continue parameter is too old. Start a new list without it.")
 	}
@@ -212,10 +213,10 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rq *request.Reque
 		}
 	}
 	switch {
-	case read.IsCached() && (d == decisionUnanswered || d == decisionOverloaded):
-		s.refuseUnread(a, r, d.err())
+	case read.IsCached() && (d == review.Unanswered || d == review.Overloaded):
+		s.refuseUnread(a, r, d.Err())
 		return true
-	case d != decisionAllow && d != decisionGrace: // the upstream answers, with its own message
+	case d != review.Allow && d != review.Grace: // the upstream answers, with its own message
 		return false
 	case !read.IsCached():
 		read.Add()
@@ -235,7 +236,7 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rq *request.Reque
 // answer answers a read from a session, or begins to, or, if lost is not nil, with that. It returns
 // false, with nothing written, if the read cannot be recorded.
 func (s *Server) answer(a *responseWriter, r *http.Request, rq *servedRead, begun time.Time, lost error) bool {
-	record, err := s.auditor.Begin(r, attributesOf(rq.Request, rq.who), rq.decision == decisionGrace, begun)
+	record, err := s.auditor.Begin(r, review.Attributes(rq.Request, rq.who), rq.decision == review.Grace, begun)
 	if err != nil {
 		return false
 	}
@@ -261,7 +262,7 @@ type servedRead struct {
 	*mirror.Read
 	session  *mirror.Session
 	who      user.Info
-	decision decision // that allowed it
+	decision review.Decision // that allowed it
 }
 
 // serveFrom answers a read, or begins to. It writes to w, a or a writer above it.
@@ -278,14 +279,14 @@ func (s *Server) serveFrom(a *responseWriter, w http.ResponseWriter, r *http.Req
 }
 
 // authorize returns the caller, and whether they may do the read.
-func (s *Server) authorize(r *http.Request, rq *request.Request) (user.Info, decision) {
-	opts := reviewOptions{grace: s.opts.OutageGrace}
-	who, d := s.authn.authenticate(r, opts)
+func (s *Server) authorize(r *http.Request, rq *request.Request) (user.Info, review.Decision) {
+	opts := review.Options{Grace: s.opts.OutageGrace}
+	who, d := s.authn.Authenticate(r, opts)
 	if who == nil {
 		return nil, d
 	}
-	if allowed := s.authz.allows(r.Context(), who.user, rq, opts); allowed != decisionAllow {
-		return who.user, allowed
+	if allowed := s.authz.Allows(r.Context(), who, rq, opts); allowed != review.Allow {
+		return who, allowed
 	}
-	return who.user, d
+	return who, d
 }

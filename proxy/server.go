@@ -20,6 +20,7 @@ import (
 	"github.com/weirproject/weir/proxy/internal/audit"
 	"github.com/weirproject/weir/proxy/internal/conn"
 	"github.com/weirproject/weir/proxy/internal/mirror"
+	"github.com/weirproject/weir/proxy/internal/review"
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
@@ -27,8 +28,8 @@ import (
 // certificates. Its methods are safe for concurrent use.
 type Server struct {
 	opts         Options
-	authn        *authentication
-	authz        *authorization
+	authn        *review.Authenticator
+	authz        *review.Authorizer
 	upstream     *upstream
 	mirror       *mirror.Mirror
 	seats        *seats.Seats
@@ -44,7 +45,7 @@ type Server struct {
 	metrics       *requestMetrics
 	served        *prometheus.CounterVec
 	revoked       atomic.Uint64
-	rechecker     *rechecker
+	rechecker     *review.Rechecker
 	servedWatches servedWatches
 
 	closing  context.Context
@@ -82,9 +83,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	o = o.withDefaults()
 	cfg := source.CopyConfig(o.Upstream)
 	cfg.QPS = -1 // bounded by callers and caches
-	br := &breaker{}
+	br := &review.Breaker{}
 	ownConfig := rest.CopyConfig(cfg)
-	ownConfig.Wrap(br.wrap)
+	ownConfig.Wrap(br.Wrap)
 	ownClient, err := rest.HTTPClientFor(ownConfig)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidOptions, err)
@@ -99,10 +100,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		Watches: o.MaxLongRunning, WatchesPerUser: o.MaxWatchesPerUser, WatchMemory: o.WatchMemory, ResponseMemory: o.ResponseMemory,
 		Connections: func() int64 { return int64(s.connected()) * conn.ConnectionBytes }, Kept: s.keptForWatches,
 	})
-	s.rechecker = newRechecker(o.Recheck, o.RecheckMax, o.OutageGrace, s.recheckCaller)
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.health.client, s.health.reviews = client.Discovery().RESTClient(), client.AuthorizationV1().SubjectAccessReviews()
-	br.probe = s.health.reachedSince
+	br.Probe = s.health.reachedSince
 	if s.mirror, err = s.newMirror(cfg, client.Discovery().RESTClient()); err != nil {
 		return nil, err
 	}
@@ -118,15 +118,22 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
-	if s.authn, err = newAuthentication(ctx, &o, client, br, s.seats.Reviews); err != nil {
-		return nil, err
+	reviews := &review.Config{
+		Trust: review.Trust(o.Authentication), OutageGrace: o.OutageGrace, Timeout: o.timeouts.review, Lookup: o.timeouts.lookup,
+		Client: client, Breaker: br, Seats: s.seats.Reviews, Log: o.Log,
 	}
-	s.upstream.isFrontProxyHeader = func(name string) bool { return s.authn.cas.Load().namesCallerUpstream(name) }
-	s.upstream.onAccepted, s.upstream.onMissed = s.learnOwner, s.askOwner
-	s.upstream.onDenied = s.authn.forgetOwner
-	if s.authz, err = newAuthorization(&o, client, br, s.seats.Reviews); err != nil {
-		return nil, err
+	if s.authn, err = review.NewAuthenticator(ctx, reviews); err != nil {
+		if _, ok := errors.AsType[*review.FileError](err); ok {
+			return nil, fmt.Errorf("%w: %w", ErrInvalidOptions, err)
+		}
+		return nil, fmt.Errorf("proxy: %w", err)
 	}
+	if s.authz, err = review.NewAuthorizer(reviews); err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	s.upstream.isFrontProxyHeader = s.authn.NamesCallerUpstream
+	s.upstream.onAccepted, s.upstream.onMissed, s.upstream.onDenied = s.onAccepted, s.learnOwner, s.authn.ForgetOwner
+	s.rechecker = review.NewRechecker(o.Recheck, o.RecheckMax, o.OutageGrace, s.authn, s.authz)
 	if s.auditor, err = audit.New(audit.Config(o.Audit)); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidOptions, err)
 	}
@@ -181,9 +188,7 @@ func (s *Server) Start() error {
 	s.clients = clients
 	s.running.Go(clients.Serve)
 	s.running.Go(func() { s.mirror.Run(s.closing) })
-	for _, run := range s.authn.controllers {
-		s.running.Go(func() { run(s.closing) })
-	}
+	s.running.Go(func() { s.authn.Run(s.closing) })
 	s.leave = registry.AddProxy("https://"+clients.Addr().String(), inspected{s})
 	return nil
 }
@@ -271,14 +276,12 @@ func (s *Server) Close() error {
 		defer cancel()
 		err = clients.End(ctx)
 	} else {
-		for _, run := range s.authn.controllers {
-			run(s.closing) // ends what New has started
-		}
+		s.authn.Run(s.closing) // ends what New has started
 	}
 	s.running.Wait()
 	s.inFlight.Wait()
 	s.workers.Close()
-	s.rechecker.close()
+	s.rechecker.Close()
 	s.upstream.close()
 	utilnet.CloseIdleConnectionsFor(s.ownTransport)
 	return errors.Join(err, s.auditor.Close())

@@ -25,6 +25,7 @@ import (
 	"k8s.io/utils/lru"
 
 	"github.com/weirproject/weir/internal/serve/watchcache"
+	"github.com/weirproject/weir/proxy/internal/review"
 )
 
 // upstream forwards requests. Bodies are streamed both ways, also after upgrades. Each way takes a
@@ -34,7 +35,7 @@ type upstream struct {
 	// anonymous adds no credentials: requests have their own. impersonating has the proxy's. The
 	// transports for upgrades speak HTTP/1.1 only.
 	anonymous, anonymousUpgrade, impersonating, impersonatingUpgrade http.RoundTripper
-	// acceptedTokens holds digests of tokens that the upstream has accepted, maxCachedTokens at
+	// acceptedTokens holds digests of tokens that the upstream has accepted, review.MaxCachedTokens at
 	// most. kube-apiserver closes an HTTP/2 connection on which an unknown caller came, and other
 	// requests on it may be lost. So only accepted tokens share HTTP/2 connections; the others use
 	// HTTP/1.1.
@@ -92,7 +93,7 @@ func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
 		}
 	}
 	headers := &o.Authentication
-	u := &upstream{acceptedTokens: lru.New(maxCachedTokens), prefixes: []string{"X-Remote-"}, refuse: watchcache.WriteError, log: o.Log}
+	u := &upstream{acceptedTokens: lru.New(review.MaxCachedTokens), prefixes: []string{"X-Remote-"}, refuse: watchcache.WriteError, log: o.Log}
 	u.hasCertificate = cfg.CertFile != "" || len(cfg.CertData) > 0 || cfg.ExecProvider != nil || cfg.Transport != nil
 	for _, names := range [][]string{headers.UserHeaders, headers.UIDHeaders, headers.GroupHeaders, headers.ExtraPrefixes} {
 		u.prefixes = append(u.prefixes, names...)
@@ -191,12 +192,12 @@ func (u *upstream) rewrite(pr *httputil.ProxyRequest, base *url.URL) {
 	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
 	pr.SetXForwarded()
 	for name := range pr.Out.Header {
-		if isOneOf(name, u.prefixes) || u.isFrontProxyHeader != nil && u.isFrontProxyHeader(name) {
+		if review.NamesHeader(name, u.prefixes) || u.isFrontProxyHeader != nil && u.isFrontProxyHeader(name) {
 			delete(pr.Out.Header, name)
 		}
 	}
 	if pr.In.Context().Value(impersonationKey{}) != nil {
-		dropImpersonation(pr.Out.Header)
+		review.DropImpersonation(pr.Out.Header)
 		pr.Out.Header.Del("Authorization")
 	}
 	if _, ok := pr.Out.Header["User-Agent"]; !ok {
@@ -237,7 +238,7 @@ func (u *upstream) send(r *http.Request) (*http.Response, error) {
 	case !ok:
 		return u.roundTripAnonymous(r)
 	case as.UserName == "":
-		return nil, errNobodyImpersonated
+		return nil, review.ErrUnnamed
 	case upgrade:
 		return transport.NewImpersonatingRoundTripper(*as, u.impersonatingUpgrade).RoundTrip(r)
 	}
@@ -246,14 +247,14 @@ func (u *upstream) send(r *http.Request) (*http.Response, error) {
 
 // accepts reports whether the upstream has accepted the request's token.
 func (u *upstream) accepts(r *http.Request) bool {
-	_, ok := u.acceptedTokens.Get(tokenID(r))
+	_, ok := u.acceptedTokens.Get(review.TokenID(r))
 	return ok
 }
 
 // roundTripAnonymous sends a request with its own credentials, and records whether the upstream
 // accepted its token.
 func (u *upstream) roundTripAnonymous(r *http.Request) (*http.Response, error) {
-	id := tokenID(r)
+	id := review.TokenID(r)
 	by := u.anonymousUpgrade
 	if u.accepts(r) {
 		by = u.anonymous

@@ -1,4 +1,4 @@
-package proxy
+package review
 
 import (
 	"context"
@@ -16,63 +16,66 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-// decision is the result of authenticating or authorizing a caller. Only decisionAllow and
-// decisionGrace permit anything.
-type decision int
+// Decision is the result of authenticating or authorizing a caller. Only Allow and
+// Grace permit anything.
+type Decision int
 
 const (
-	// decisionDeny means that the upstream said no. It is the zero value.
-	decisionDeny decision = iota
-	// decisionAllow means that the upstream said yes, within the TTL of the answer.
-	decisionAllow
-	// decisionGrace means that the upstream cannot be reached, and its last answer was yes and is
+	// Deny means that the upstream said no. It is the zero value.
+	Deny Decision = iota
+	// Allow means that the upstream said yes, within the TTL of the answer.
+	Allow
+	// Grace means that the upstream cannot be reached, and its last answer was yes and is
 	// within the grace period.
-	decisionGrace
-	// decisionUnreachable means that the upstream cannot be reached, and no earlier answer counts.
-	decisionUnreachable
-	// decisionUnanswered means that the upstream can be reached but did not answer the review. That
+	Grace
+	// Unreachable means that the upstream cannot be reached, and no earlier answer counts.
+	Unreachable
+	// Unanswered means that the upstream can be reached but did not answer the review. That
 	// says nothing about the caller.
-	decisionUnanswered
-	// decisionOverloaded means that the upstream was not asked, because too many reviews of this
+	Unanswered
+	// Overloaded means that the upstream was not asked, because too many reviews of this
 	// caller, or of unknown ones, are in progress.
-	decisionOverloaded
+	Overloaded
 )
 
-// reviewOptions control how a caller is reviewed. The zero value is for anything but reads and
+// Options control how a caller is reviewed. The zero value is for anything but reads and
 // watches.
-type reviewOptions struct {
+type Options struct {
 	// grace is how old the last answer may be while the upstream cannot be reached. 0 or less: it
 	// does not count.
-	grace time.Duration
+	Grace time.Duration
 	// uncached asks the upstream whatever is cached. It is for callers that were admitted before,
 	// so the limits of reviews do not apply.
 	uncached bool
 }
 
-// err returns the error for a caller who got no answer; nil for decisionAllow, decisionGrace and
-// decisionDeny.
-func (d decision) err() error {
+// retryAfterSeconds is the Retry-After of a caller who got no answer.
+const retryAfterSeconds = 1
+
+// Err returns the error for a caller who got no answer; nil for Allow, Grace and
+// Deny.
+func (d Decision) Err() error {
 	switch d {
-	case decisionUnreachable:
-		return errUnavailable("the upstream API server does not answer")
-	case decisionUnanswered:
-		return errUnavailable("the upstream API server does not answer questions about callers")
-	case decisionOverloaded:
+	case Unreachable:
+		return Unavailable("the upstream API server does not answer")
+	case Unanswered:
+		return Unavailable("the upstream API server does not answer questions about callers")
+	case Overloaded:
 		return apierrors.NewTooManyRequests("Too many reviews of callers, please try again later.", retryAfterSeconds)
 	}
 	return nil
 }
 
-// errUnavailable returns a 503 with Retry-After.
-func errUnavailable(why string) error {
+// Unavailable returns a 503 with Retry-After.
+func Unavailable(why string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable, Message: why,
 		Details: &metav1.StatusDetails{RetryAfterSeconds: retryAfterSeconds},
 	}}
 }
 
-// hasStatus reports whether err contains an answer of the upstream.
-func hasStatus(err error) bool {
+// HasStatus reports whether err contains an answer of the upstream.
+func HasStatus(err error) bool {
 	return contains(err, func(err error) bool {
 		_, ok := errors.AsType[*apierrors.StatusError](err)
 		return ok

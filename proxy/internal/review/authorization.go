@@ -1,4 +1,4 @@
-package proxy
+package review
 
 import (
 	"context"
@@ -13,33 +13,33 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// authorization asks the upstream what callers may do. It is safe for concurrent use.
-type authorization struct {
+// Authorizer asks the upstream what callers may do. It is safe for concurrent use.
+type Authorizer struct {
 	reviews           authorizer.Authorizer // asks the upstream each time
-	breaker           *breaker
+	breaker           *Breaker
 	timeout           time.Duration
 	allowTTL, denyTTL time.Duration // how long an answer counts without asking again
 	allowed           *answerCache  // the last answers that were yes, also for outages of the upstream
 	denied            *answerCache  // and those that were no
-	seats             *seats.Pool   // of reviews
+	seats             Seats
 }
 
-func newAuthorization(o *Options, client kubernetes.Interface, br *breaker, seating *seats.Pool) (*authorization, error) {
-	config := authorizerfactory.DelegatingAuthorizerConfig{SubjectAccessReviewClient: client.AuthorizationV1(), WebhookRetryBackoff: reviewBackoff()}
+// NewAuthorizer returns an Authorizer.
+func NewAuthorizer(o *Config) (*Authorizer, error) {
+	config := authorizerfactory.DelegatingAuthorizerConfig{SubjectAccessReviewClient: o.Client.AuthorizationV1(), WebhookRetryBackoff: reviewBackoff()}
 	reviews, err := config.New()
 	if err != nil {
-		return nil, fmt.Errorf("proxy: %w", err)
+		return nil, err
 	}
-	allow, deny := o.Authentication.AllowTTL, o.Authentication.DenyTTL
-	return &authorization{
-		reviews: uncachedReviews{reviews}, breaker: br, timeout: o.timeouts.review, allowTTL: allow, denyTTL: deny,
-		allowed: newAnswerCache(maxCachedPermissions, o.answerAge(allow)), denied: newAnswerCache(maxCachedDenials, deny), seats: seating,
+	allow, deny := o.Trust.AllowTTL, o.Trust.DenyTTL
+	return &Authorizer{
+		reviews: uncachedReviews{reviews}, breaker: o.Breaker, timeout: o.Timeout, allowTTL: allow, denyTTL: deny,
+		allowed: newAnswerCache(maxCachedPermissions, o.answerAge(allow)), denied: newAnswerCache(maxCachedDenials, deny), seats: o.Seats,
 	}, nil
 }
 
@@ -72,19 +72,19 @@ func (a uncachedAttributes) GetName() string {
 	return a.Attributes.GetName()
 }
 
-// allows decides whether the caller may do the action.
+// Allows decides whether the caller may do the action.
 //
 // A caller who may read everything may read a part of it. So that is asked first, once for all
 // selectors of a caller. The selectors are reviewed only for callers who may not.
-func (a *authorization) allows(ctx context.Context, who user.Info, q *request.Request, opts reviewOptions) decision {
+func (a *Authorizer) Allows(ctx context.Context, who user.Info, q *request.Request, opts Options) Decision {
 	if hasSelectors(q) {
 		whole := withoutSelectors(q)
 		// In an outage, use a cached answer about the part rather than wait twice.
-		if !a.breaker.open() || a.allowedWithin(digestOf(whole, who), opts.grace) {
+		if !a.breaker.open() || a.allowedWithin(digestOf(whole, who), opts.Grace) {
 			switch d := a.allowsExactly(ctx, who, whole, opts); {
-			case d == decisionUnreachable && a.allowedWithin(digestOf(q, who), opts.grace):
-				return decisionGrace
-			case d != decisionDeny:
+			case d == Unreachable && a.allowedWithin(digestOf(q, who), opts.Grace):
+				return Grace
+			case d != Deny:
 				return d
 			}
 		}
@@ -93,14 +93,14 @@ func (a *authorization) allows(ctx context.Context, who user.Info, q *request.Re
 }
 
 // allowsExactly decides about exactly this action.
-func (a *authorization) allowsExactly(ctx context.Context, who user.Info, q *request.Request, opts reviewOptions) decision {
+func (a *Authorizer) allowsExactly(ctx context.Context, who user.Info, q *request.Request, opts Options) Decision {
 	id := digestOf(q, who)
 	if d, ok := a.lastAnswer(id); ok && !opts.uncached {
 		return d
 	}
-	allowedBefore := a.allowedWithin(id, opts.grace)
+	allowedBefore := a.allowedWithin(id, opts.Grace)
 	if allowedBefore && a.breaker.open() {
-		return decisionGrace
+		return Grace
 	}
 	if !opts.uncached {
 		f := seats.ReviewFlow(who)
@@ -110,59 +110,74 @@ func (a *authorization) allowsExactly(ctx context.Context, who user.Info, q *req
 		}
 		switch {
 		case allowedBefore && a.breaker.open():
-			return decisionGrace
+			return Grace
 		case !seated:
-			return decisionOverloaded
+			return Overloaded
 		}
 	}
 	d := a.review(ctx, who, q)
 	switch {
-	case d == decisionAllow:
+	case d == Allow:
 		a.denied.remove(id)
 		a.allowed.add(who, id, cachedAnswer{at: time.Now()})
-	case d == decisionDeny:
+	case d == Deny:
 		a.allowed.remove(id)
 		a.denied.add(who, id, cachedAnswer{at: time.Now()})
-	case d == decisionUnreachable && allowedBefore:
-		return decisionGrace
+	case d == Unreachable && allowedBefore:
+		return Grace
 	}
 	return d
 }
 
 // review asks the upstream. An error is never a denial, even if the answer could not be decoded.
-func (a *authorization) review(ctx context.Context, who user.Info, q *request.Request) decision {
+func (a *Authorizer) review(ctx context.Context, who user.Info, q *request.Request) Decision {
 	limited, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	begun := a.breaker.begin()
-	switch decision, _, err := a.reviews.Authorize(limited, attributesOf(q, who)); {
+	switch decision, _, err := a.reviews.Authorize(limited, Attributes(q, who)); {
 	case err != nil:
 		return begun.classify(ctx, err)
 	case decision == authorizer.DecisionAllow:
-		return decisionAllow
+		return Allow
 	}
-	return decisionDeny
+	return Deny
 }
 
 // lastAnswer returns the last answer about an action, if it counts without asking again.
-func (a *authorization) lastAnswer(id [sha256.Size]byte) (decision, bool) {
+func (a *Authorizer) lastAnswer(id [sha256.Size]byte) (Decision, bool) {
 	if last, ok := a.denied.get(id); ok {
-		return decisionDeny, time.Since(last.at) < a.denyTTL
+		return Deny, time.Since(last.at) < a.denyTTL
 	}
-	return decisionAllow, a.allowedWithin(id, a.allowTTL)
+	return Allow, a.allowedWithin(id, a.allowTTL)
 }
 
 // allowedWithin reports whether the action was allowed by the last answer, and that is not older
 // than within.
-func (a *authorization) allowedWithin(id [sha256.Size]byte, within time.Duration) bool {
+func (a *Authorizer) allowedWithin(id [sha256.Size]byte, within time.Duration) bool {
 	last, ok := a.allowed.get(id)
 	return ok && time.Since(last.at) < within
 }
 
-// errUnauthorized returns kube-apiserver's 401.
-func errUnauthorized() error { return apierrors.NewUnauthorized("Unauthorized") }
+// wholePermissionAge is how recent the permission to read everything must be for a watch with
+// selectors to be rechecked by it.
+const wholePermissionAge = time.Minute
 
-// errForbidden returns kube-apiserver's 403.
-func errForbidden(attrs *authorizer.AttributesRecord) error {
+// PermissionOf returns the action that allows a read. If that is the read without its selectors,
+// part is the read itself.
+func (a *Authorizer) PermissionOf(who user.Info, q *request.Request) (by, part *request.Request) {
+	if hasSelectors(q) {
+		if whole := withoutSelectors(q); a.allowedWithin(digestOf(whole, who), wholePermissionAge) {
+			return whole, q
+		}
+	}
+	return q, nil
+}
+
+// Unauthorized returns kube-apiserver's 401.
+func Unauthorized() error { return apierrors.NewUnauthorized("Unauthorized") }
+
+// Forbidden returns kube-apiserver's 403.
+func Forbidden(attrs *authorizer.AttributesRecord) error {
 	if !attrs.ResourceRequest {
 		why := fmt.Sprintf("User %q cannot %s path %q", attrs.User.GetName(), attrs.Verb, attrs.Path)
 		return apierrors.NewForbidden(schema.GroupResource{}, "", errors.New(why))

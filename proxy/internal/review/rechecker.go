@@ -1,9 +1,10 @@
-package proxy
+package review
 
 import (
 	"container/list"
 	"context"
 	"crypto/sha256"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,15 +15,16 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 )
 
-// rechecker reviews the callers of open watches periodically. It reviews callers and
-// permissions, not watches: the watches of one caller under one permission share a review.
-// Reviews are spread evenly: each once in Options.Recheck, at recheckRate a second. If that does
-// not suffice, the period grows up to Options.RecheckMax, and then the rate grows. It has one
-// timer, and one goroutine for each review in progress, maxConcurrentRechecks at most; close ends
-// them. It is safe for concurrent use.
-type rechecker struct {
+// Rechecker reviews the callers of open watches periodically. It reviews callers and permissions,
+// not watches: the watches of one caller under one permission share a review. Reviews are spread
+// evenly: each once in period, at recheckRate a second. If that does not suffice, the period grows
+// up to maxPeriod, and then the rate grows. It has one timer, and one goroutine for each review in
+// progress, maxConcurrentRechecks at most; Close ends them. It is safe for concurrent use.
+type Rechecker struct {
 	period, maxPeriod, grace time.Duration
 	ask                      asker
+	authn                    *Authenticator // for askUpstream
+	authz                    *Authorizer
 	ctx                      context.Context // ends the reviews in progress
 	cancel                   context.CancelFunc
 	running                  sync.WaitGroup
@@ -53,17 +55,26 @@ const (
 )
 
 // asker makes a review. who is the caller as known so far; it returns the caller as known now.
-type asker func(ctx context.Context, q *recheckedReview, who user.Info) (user.Info, decision)
+type asker func(ctx context.Context, q *recheckedReview, who user.Info) (user.Info, Decision)
 
-func newRechecker(period, most, grace time.Duration, ask asker) *rechecker {
-	c := &rechecker{period: period, maxPeriod: max(most, period), grace: grace, ask: ask, reviews: map[reviewID]*recheckedReview{}, asking: map[*recheckedReview]struct{}{}}
+func newRechecker(period, most, grace time.Duration, ask asker) *Rechecker {
+	c := &Rechecker{period: period, maxPeriod: max(most, period), grace: grace, ask: ask, reviews: map[reviewID]*recheckedReview{}, asking: map[*recheckedReview]struct{}{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
 
-// recheckedWatch is one watch whose caller is rechecked.
-type recheckedWatch struct {
-	rechecker *rechecker
+// NewRechecker returns a Rechecker that repeats each review once in period, or once in most if
+// there are many reviews. While the upstream cannot be reached, an answer counts for grace.
+func NewRechecker(period, most, grace time.Duration, authn *Authenticator, authz *Authorizer) *Rechecker {
+	c := newRechecker(period, most, grace, nil)
+	c.authn, c.authz = authn, authz
+	c.ask = c.askUpstream
+	return c
+}
+
+// Recheck is one watch whose caller is rechecked.
+type Recheck struct {
+	rechecker *Rechecker
 	end       func()
 	fallback  *request.Request // the action to ask about if a wider one is denied; nil: none
 
@@ -73,11 +84,16 @@ type recheckedWatch struct {
 	ended bool
 }
 
-// watch starts rechecking a watch that is served under permission by. part is the narrower
-// permission that it needs, or nil if by is that. confirmed says that the upstream has just allowed
-// it. end is called once if the caller loses the permission, and never after leave.
-func (c *rechecker) watch(b credential, who user.Info, by, part *request.Request, confirmed bool, end func()) *recheckedWatch {
-	g := &recheckedWatch{rechecker: c, end: end, fallback: part}
+// Watch starts rechecking a watch of a request that is served under permission by. part is
+// the narrower permission that it needs, or nil if by is that. confirmed says that the upstream has
+// just allowed it. end is called once if the caller loses the permission, and never after leave.
+func (c *Rechecker) Watch(r *http.Request, who user.Info, by, part *request.Request, confirmed bool, end func()) *Recheck {
+	return c.watch(c.authn.credentialOf(r), who, by, part, confirmed, end)
+}
+
+// watch is Watch for a credential.
+func (c *Rechecker) watch(b credential, who user.Info, by, part *request.Request, confirmed bool, end func()) *Recheck {
+	g := &Recheck{rechecker: c, end: end, fallback: part}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -89,8 +105,25 @@ func (c *rechecker) watch(b credential, who user.Info, by, part *request.Request
 	return g
 }
 
+// askUpstream has the upstream review the caller of watches.
+func (c *Rechecker) askUpstream(ctx context.Context, q *recheckedReview, who user.Info) (user.Info, Decision) {
+	opts := Options{Grace: c.grace, uncached: true}
+	r := q.credential.r.WithContext(ctx)
+	if q.action == nil {
+		return c.authn.Authenticate(r, opts)
+	}
+	if !q.credential.token {
+		by, _ := c.authn.ByCertificate(r)
+		if by == nil {
+			return nil, Deny
+		}
+		who = by
+	}
+	return who, c.authz.allowsExactly(ctx, who, q.action, opts)
+}
+
 // join adds a watch to a review. The caller holds the lock.
-func (c *rechecker) join(g *recheckedWatch, b credential, who user.Info, about *request.Request, now time.Time, confirmed bool) *recheckedReview {
+func (c *Rechecker) join(g *Recheck, b credential, who user.Info, about *request.Request, now time.Time, confirmed bool) *recheckedReview {
 	id := reviewID(b.id)
 	if about != nil {
 		digest := digestOf(about, who)
@@ -101,7 +134,7 @@ func (c *rechecker) join(g *recheckedWatch, b credential, who user.Info, about *
 		if len(c.reviews) == 0 {
 			c.last = now // the first review also waits its turn
 		}
-		q = &recheckedReview{id: id, credential: b, action: about, who: who, watches: map[*recheckedWatch]struct{}{}, asked: now}
+		q = &recheckedReview{id: id, credential: b, action: about, who: who, watches: map[*Recheck]struct{}{}, asked: now}
 		c.reviews[id] = q
 		c.enqueue(q, &c.due)
 	}
@@ -114,12 +147,12 @@ func (c *rechecker) join(g *recheckedWatch, b credential, who user.Info, about *
 }
 
 // enqueue appends a review to a list. The caller holds the lock.
-func (c *rechecker) enqueue(q *recheckedReview, in *list.List) {
+func (c *Rechecker) enqueue(q *recheckedReview, in *list.List) {
 	q.list, q.element = in, in.PushBack(q)
 }
 
-// leave stops rechecking a watch. It blocks while end runs, and end is not called after it.
-func (g *recheckedWatch) leave() {
+// Leave stops rechecking a watch. It blocks while end runs, and end is not called after it.
+func (g *Recheck) Leave() {
 	g.mu.Lock()
 	g.ended = true
 	g.mu.Unlock()
@@ -136,7 +169,7 @@ func (g *recheckedWatch) leave() {
 }
 
 // revoke ends the watch.
-func (g *recheckedWatch) revoke() {
+func (g *Recheck) revoke() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.ended {
@@ -146,7 +179,7 @@ func (g *recheckedWatch) revoke() {
 }
 
 // forget removes a review. The caller holds the lock.
-func (c *rechecker) forget(q *recheckedReview) {
+func (c *Rechecker) forget(q *recheckedReview) {
 	q.unlist()
 	if c.reviews[q.id] == q {
 		delete(c.reviews, q.id)
@@ -154,13 +187,13 @@ func (c *rechecker) forget(q *recheckedReview) {
 }
 
 // cycle returns the time in which each review is made once. The caller holds the lock.
-func (c *rechecker) cycle() time.Duration {
+func (c *Rechecker) cycle() time.Duration {
 	enough := time.Duration(len(c.reviews)) * time.Second / recheckRate
 	return min(max(enough, c.period/8*cycleEighths), c.maxPeriod/8*cycleEighths)
 }
 
 // next returns the next review and its time, or nil. The caller holds the lock.
-func (c *rechecker) next() (q *recheckedReview, at time.Time) {
+func (c *Rechecker) next() (q *recheckedReview, at time.Time) {
 	n := len(c.reviews)
 	if n == 0 {
 		return nil, at
@@ -187,7 +220,7 @@ func (c *rechecker) next() (q *recheckedReview, at time.Time) {
 }
 
 // resetTimer sets the timer to the next review. The caller holds the lock.
-func (c *rechecker) resetTimer(now time.Time) {
+func (c *Rechecker) resetTimer(now time.Time) {
 	q, at := c.next()
 	if q == nil || c.closed || len(c.asking) >= maxConcurrentRechecks {
 		if c.timer != nil {
@@ -203,7 +236,7 @@ func (c *rechecker) resetTimer(now time.Time) {
 }
 
 // fire makes the next review. The timer runs it in a goroutine of its own.
-func (c *rechecker) fire() {
+func (c *Rechecker) fire() {
 	q, who := c.startNext()
 	if q == nil {
 		return
@@ -216,7 +249,7 @@ func (c *rechecker) fire() {
 }
 
 // startNext returns the next review if it is due.
-func (c *rechecker) startNext() (*recheckedReview, user.Info) {
+func (c *Rechecker) startNext() (*recheckedReview, user.Info) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -239,7 +272,7 @@ func (c *rechecker) startNext() (*recheckedReview, user.Info) {
 }
 
 // finish records an answer, and returns the watches that end.
-func (c *rechecker) finish(q *recheckedReview, who user.Info, d decision, now time.Time) (ended []*recheckedWatch) {
+func (c *Rechecker) finish(q *recheckedReview, who user.Info, d Decision, now time.Time) (ended []*Recheck) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer func() { c.resetTimer(now) }()
@@ -264,9 +297,9 @@ func (c *rechecker) finish(q *recheckedReview, who user.Info, d decision, now ti
 // confirmLater schedules the confirmation of a denial: soon, also if the upstream could not be
 // reached, but after a whole period if the upstream answered with an error, since such answers are
 // counted. The caller holds the lock.
-func (c *rechecker) confirmLater(q *recheckedReview, d decision, now time.Time) {
+func (c *Rechecker) confirmLater(q *recheckedReview, d Decision, now time.Time) {
 	delay := c.period
-	if d == decisionDeny || d == decisionUnreachable || d == decisionGrace {
+	if d == Deny || d == Unreachable || d == Grace {
 		delay = min(confirmDelay, c.period)
 	}
 	q.retryAt = now.Add(delay)
@@ -284,7 +317,7 @@ func (c *rechecker) confirmLater(q *recheckedReview, d decision, now time.Time) 
 
 // updateUser records the user of a token for the reviews about permissions, since groups may have
 // changed. The caller holds the lock.
-func (c *rechecker) updateUser(token *recheckedReview, who user.Info) {
+func (c *Rechecker) updateUser(token *recheckedReview, who user.Info) {
 	for g := range token.watches {
 		for _, q := range g.reviews {
 			q.who = who
@@ -294,10 +327,10 @@ func (c *rechecker) updateUser(token *recheckedReview, who user.Info) {
 
 // drop removes a denied review, and returns the watches that end. Watches with a fallback are
 // asked about that first. The caller holds the lock.
-func (c *rechecker) drop(q *recheckedReview, d decision, now time.Time) (ended []*recheckedWatch) {
+func (c *Rechecker) drop(q *recheckedReview, d Decision, now time.Time) (ended []*Recheck) {
 	c.forget(q)
 	for g := range q.watches {
-		if g.fallback == nil || q.action == nil || d != decisionDeny {
+		if g.fallback == nil || q.action == nil || d != Deny {
 			ended = append(ended, g)
 			continue
 		}
@@ -323,8 +356,8 @@ func (c *rechecker) drop(q *recheckedReview, d decision, now time.Time) (ended [
 	return ended
 }
 
-// close stops asking, and waits for the reviews in progress.
-func (c *rechecker) close() {
+// Close stops asking, and waits for the reviews in progress.
+func (c *Rechecker) Close() {
 	c.mu.Lock()
 	c.closed = true
 	c.resetTimer(time.Now())
@@ -334,7 +367,7 @@ func (c *rechecker) close() {
 }
 
 // oldestAge returns the time since the least recent review was made.
-func (c *rechecker) oldestAge(now time.Time) (age time.Duration) {
+func (c *Rechecker) oldestAge(now time.Time) (age time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	note := func(q *recheckedReview) { age = max(age, now.Sub(q.asked)) }
@@ -351,7 +384,7 @@ func (c *rechecker) oldestAge(now time.Time) (age time.Duration) {
 }
 
 // count returns the number of reviews, and the time in which each is made once.
-func (c *rechecker) count() (n int, cycle time.Duration) {
+func (c *Rechecker) count() (n int, cycle time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.reviews), c.cycle()
@@ -368,13 +401,15 @@ var (
 		"The age of the least recent of the reviews that are repeated.", nil, nil)
 )
 
-func describeRechecks(ch chan<- *prometheus.Desc) {
+// Describe sends the descriptions of the metrics of a Rechecker.
+func Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descRechecks, descReviews, descPeriod, descRecheckAge} {
 		ch <- d
 	}
 }
 
-func (c *rechecker) collect(ch chan<- prometheus.Metric) {
+// Collect sends the metrics.
+func (c *Rechecker) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(descRechecks, prometheus.CounterValue, float64(c.tokens.Load()), "token")
 	ch <- prometheus.MustNewConstMetric(descRechecks, prometheus.CounterValue, float64(c.permissions.Load()), "permission")
 	n, cycle := c.count()

@@ -1,4 +1,4 @@
-package proxy
+package review
 
 import (
 	"context"
@@ -47,34 +47,34 @@ var errNotPublished = errors.New("the upstream publishes no CAs that the proxy m
 
 // publishedConfig returns the ConfigMap in which the upstream publishes its CAs, or nil if it is to
 // be ignored.
-func publishedConfig(ctx context.Context, o *Options, client kubernetes.Interface) (map[string]string, error) {
-	if o.Authentication.SkipLookup {
+func publishedConfig(ctx context.Context, o *Config) (map[string]string, error) {
+	if o.Trust.SkipLookup {
 		return nil, nil
 	}
-	cm, err := client.CoreV1().ConfigMaps(configMapNamespace).Get(ctx, configMapName, metav1.GetOptions{})
+	cm, err := o.Client.CoreV1().ConfigMaps(configMapNamespace).Get(ctx, configMapName, metav1.GetOptions{})
 	switch {
 	case err == nil:
 		return cm.Data, nil
 	case apierrors.IsForbidden(err) || apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("%w: %w", errNotPublished, err)
 	}
-	return nil, fmt.Errorf("proxy: the upstream's CAs: %w", err)
+	return nil, fmt.Errorf("the upstream's CAs: %w", err)
 }
 
 // trustCallers sets the CAs of callers. If the upstream publishes none yet, it has them looked for
 // while the server runs.
-func (a *authentication) trustCallers(ctx context.Context, o *Options, client kubernetes.Interface) error {
-	given, err := givenCAs(&o.Authentication)
+func (a *Authenticator) trustCallers(ctx context.Context, o *Config) error {
+	given, err := givenCAs(&o.Trust)
 	if err != nil {
 		return err
 	}
 	a.controllers = given.controllers
-	cas, err := given.withPublished(ctx, o, client)
+	cas, err := given.withPublished(ctx, o)
 	switch {
 	case errors.Is(err, errNotPublished):
 		o.Log.Warn("certificates are trusted only by a CA that is given, until the upstream's can be read", "error", err)
 		given.missing = true
-		a.controllers = append(a.controllers, func(ctx context.Context) { a.lookUp(ctx, o, client) })
+		a.controllers = append(a.controllers, func(ctx context.Context) { a.lookUp(ctx, o) })
 		cas = given
 	case err != nil:
 		return err
@@ -87,8 +87,8 @@ func (a *authentication) trustCallers(ctx context.Context, o *Options, client ku
 
 // lookUp reads the published CAs repeatedly until they are there, and then follows them until
 // ctx ends.
-func (a *authentication) lookUp(ctx context.Context, o *Options, client kubernetes.Interface) {
-	ticker := time.NewTicker(o.timeouts.lookup)
+func (a *Authenticator) lookUp(ctx context.Context, o *Config) {
+	ticker := time.NewTicker(o.Lookup)
 	defer ticker.Stop()
 	for {
 		select {
@@ -96,7 +96,7 @@ func (a *authentication) lookUp(ctx context.Context, o *Options, client kubernet
 		case <-ctx.Done():
 			return
 		}
-		cas, err := a.cas.Load().withPublished(ctx, o, client)
+		cas, err := a.cas.Load().withPublished(ctx, o)
 		if err != nil {
 			continue
 		}
@@ -107,9 +107,9 @@ func (a *authentication) lookUp(ctx context.Context, o *Options, client kubernet
 	}
 }
 
-// ready reports whether callers with certificates are known: each published CA has been read, or
+// Ready reports whether callers with certificates are known: each published CA has been read, or
 // none could be read for lookupTimeout.
-func (a *authentication) ready(now time.Time) bool {
+func (a *Authenticator) Ready(now time.Time) bool {
 	cas := a.cas.Load()
 	if cas.missing {
 		return now.Sub(a.created) >= lookupTimeout
@@ -118,7 +118,7 @@ func (a *authentication) ready(now time.Time) bool {
 }
 
 // givenCAs returns the CAs in files.
-func givenCAs(c *Authentication) (*callerCAs, error) {
+func givenCAs(c *Trust) (*callerCAs, error) {
 	cas := &callerCAs{}
 	if file := c.RequestHeaderCAFile; file != "" {
 		ca, err := cas.read("request-header", file)
@@ -150,7 +150,7 @@ func givenCAs(c *Authentication) (*callerCAs, error) {
 func (c *callerCAs) read(purpose, file string) (dynamiccertificates.CAContentProvider, error) {
 	ca, err := dynamiccertificates.NewDynamicCAContentFromFile(purpose, file)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalidOptions, err)
+		return nil, &FileError{err}
 	}
 	c.controllers = append(c.controllers, func(ctx context.Context) { ca.Run(ctx, 1) })
 	return ca, nil
@@ -158,15 +158,15 @@ func (c *callerCAs) read(purpose, file string) (dynamiccertificates.CAContentPro
 
 // withPublished returns the CAs, together with those that the upstream publishes unless they are
 // given. Its controllers are those of the latter only.
-func (c *callerCAs) withPublished(ctx context.Context, o *Options, client kubernetes.Interface) (*callerCAs, error) {
-	ctx, cancel := context.WithTimeout(ctx, o.timeouts.review)
+func (c *callerCAs) withPublished(ctx context.Context, o *Config) (*callerCAs, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	published, err := publishedConfig(ctx, o, client)
+	published, err := publishedConfig(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	all := &callerCAs{frontProxies: c.frontProxies, headers: c.headers, clients: c.clients}
-	if err := all.follow(ctx, client, published); err != nil {
+	if err := all.follow(ctx, o.Client, published); err != nil {
 		cancel()
 		all.run(ctx) // ends what the controllers have started
 		return nil, err
@@ -201,7 +201,7 @@ func (c *callerCAs) follow(ctx context.Context, client kubernetes.Interface, pub
 func (c *callerCAs) followCA(client kubernetes.Interface, key string) (dynamiccertificates.CAContentProvider, error) {
 	ca, err := dynamiccertificates.NewDynamicCAFromConfigMapController(key, configMapNamespace, configMapName, key, client)
 	if err != nil {
-		return nil, fmt.Errorf("proxy: %w", err)
+		return nil, err
 	}
 	c.controllers = append(c.controllers, func(ctx context.Context) { ca.Run(ctx, 1) })
 	c.followed = append(c.followed, ca)
@@ -215,7 +215,7 @@ func (c *callerCAs) followHeaders(ctx context.Context, client kubernetes.Interfa
 		"requestheader-uid-headers", "requestheader-group-headers", "requestheader-extra-headers-prefix", "requestheader-allowed-names")
 	c.controllers = append(c.controllers, func(ctx context.Context) { names.Run(ctx, 1) })
 	if err := names.RunOnce(ctx); err != nil {
-		return fmt.Errorf("proxy: the upstream's front proxies: %w", err)
+		return fmt.Errorf("the upstream's front proxies: %w", err)
 	}
 	c.published = names
 	return nil
@@ -240,18 +240,18 @@ func (c *callerCAs) followFrontProxies(client kubernetes.Interface) error {
 // namesCaller reports whether a header is one in which trusted front proxies name a caller.
 func (c *callerCAs) namesCaller(header string) bool {
 	h := c.headers
-	return h != nil && isOneOf(header, h.ExtraHeaderPrefixes.Value(), h.UsernameHeaders.Value(), h.UIDHeaders.Value(), h.GroupHeaders.Value())
+	return h != nil && NamesHeader(header, h.ExtraHeaderPrefixes.Value(), h.UsernameHeaders.Value(), h.UIDHeaders.Value(), h.GroupHeaders.Value())
 }
 
-// namesCallerUpstream reports whether the upstream publishes that it believes a header of front
+// NamesCallerUpstream reports whether the upstream publishes that it believes a header of front
 // proxies.
 func (c *callerCAs) namesCallerUpstream(header string) bool {
 	p := c.published
-	return p != nil && isOneOf(header, p.ExtraHeaderPrefixes(), p.UsernameHeaders(), p.UIDHeaders(), p.GroupHeaders())
+	return p != nil && NamesHeader(header, p.ExtraHeaderPrefixes(), p.UsernameHeaders(), p.UIDHeaders(), p.GroupHeaders())
 }
 
-// isOneOf reports whether a header has one of the prefixes, or one of several lists names it.
-func isOneOf(header string, prefixes []string, lists ...[]string) bool {
+// NamesHeader reports whether a header has one of the prefixes, or one of several lists names it.
+func NamesHeader(header string, prefixes []string, lists ...[]string) bool {
 	for _, names := range lists {
 		if slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, header) }) {
 			return true
@@ -265,22 +265,25 @@ func isOneOf(header string, prefixes []string, lists ...[]string) bool {
 func (c *callerCAs) trustFrontProxies(headers *authenticatorfactory.RequestHeaderConfig) (err error) {
 	c.headers = headers
 	if c.frontProxies, _, err = (authenticatorfactory.DelegatingAuthenticatorConfig{RequestHeaderConfig: headers}).New(); err != nil {
-		return fmt.Errorf("proxy: %w", err)
+		return err
 	}
 	return nil
 }
 
 func (c *callerCAs) trustClients(ca dynamiccertificates.CAContentProvider) (err error) {
 	if c.clients, _, err = (authenticatorfactory.DelegatingAuthenticatorConfig{ClientCertificateCAContentProvider: ca}).New(); err != nil {
-		return fmt.Errorf("proxy: %w", err)
+		return err
 	}
 	return nil
 }
 
 // run runs the controllers until ctx ends.
-func (c *callerCAs) run(ctx context.Context) {
+func (c *callerCAs) run(ctx context.Context) { runAll(ctx, c.controllers) }
+
+// runAll runs functions until ctx ends.
+func runAll(ctx context.Context, all []func(context.Context)) {
 	var running sync.WaitGroup
-	for _, run := range c.controllers {
+	for _, run := range all {
 		running.Go(func() { run(ctx) })
 	}
 	running.Wait()

@@ -1,4 +1,4 @@
-package proxy
+package review
 
 import (
 	"crypto/sha256"
@@ -12,9 +12,9 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 )
 
-// attributesOf returns what a SubjectAccessReview and an audit record say of a request. who may be
+// Attributes returns what a SubjectAccessReview and an audit record say of a request. who may be
 // nil.
-func attributesOf(rq *request.Request, who user.Info) *authorizer.AttributesRecord {
+func Attributes(rq *request.Request, who user.Info) *authorizer.AttributesRecord {
 	a := &authorizer.AttributesRecord{
 		User: who, Verb: rq.Verb, Path: rq.URLPath, ResourceRequest: rq.OfResource,
 		APIGroup: rq.Group, APIVersion: rq.Version, Resource: rq.Resource, Subresource: rq.Subresource,

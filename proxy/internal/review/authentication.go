@@ -1,4 +1,4 @@
-package proxy
+package review
 
 import (
 	"context"
@@ -15,32 +15,22 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/lru"
-
-	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// caller is the user who makes a request.
-type caller struct {
-	user user.Info
-	// certificate is true if the user is known by a client certificate or a front proxy's headers,
-	// which cannot be forwarded.
-	certificate bool
-}
-
-// authentication identifies callers. It is safe for concurrent use.
-type authentication struct {
+// Authenticator identifies callers. It is safe for concurrent use.
+type Authenticator struct {
 	tokens         authenticator.Request
 	uncachedTokens authenticator.Request // tokens without the library's cache
 	cas            atomic.Pointer[callerCAs]
 	created        time.Time
-	breaker        *breaker
-	localTTL       time.Duration           // an answer counts as long without the library's cache
-	tokenAnswers   *answerCache            // about tokens; for outages of the upstream
-	seats          *seats.Pool             // of reviews
-	ownerReviews   chan struct{}           // one element for each review of learnOwner
-	ownersAsked    *lru.Cache              // times of these reviews, by tokenID
+	breaker        *Breaker
+	localTTL       time.Duration // an answer counts as long without the library's cache
+	tokenAnswers   *answerCache  // about tokens; for outages of the upstream
+	timeout        time.Duration // of a review
+	seats          Seats
+	ownerReviews   chan struct{}           // one element for each review of LearnOwner
+	ownersAsked    *lru.Cache              // times of these reviews, by TokenID
 	controllers    []func(context.Context) // run while the server does
 }
 
@@ -54,31 +44,33 @@ func reviewBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 3}
 }
 
-func newAuthentication(ctx context.Context, o *Options, client kubernetes.Interface, br *breaker, seating *seats.Pool) (*authentication, error) {
-	ttl := o.Authentication.TokenTTL
-	a := &authentication{
-		breaker: br, localTTL: ttl / localTTLPart, tokenAnswers: newAnswerCache(maxCachedTokens, o.answerAge(ttl)), seats: seating,
-		ownerReviews: make(chan struct{}, maxOwnerReviews), ownersAsked: lru.New(maxCachedTokens), created: time.Now(),
+// NewAuthenticator returns an Authenticator. It reads the CAs, bounded by ctx. It returns a
+// *FileError for a CA file that cannot be read.
+func NewAuthenticator(ctx context.Context, o *Config) (*Authenticator, error) {
+	ttl := o.Trust.TokenTTL
+	a := &Authenticator{
+		breaker: o.Breaker, timeout: o.Timeout, localTTL: ttl / localTTLPart, tokenAnswers: newAnswerCache(MaxCachedTokens, o.answerAge(ttl)), seats: o.Seats,
+		ownerReviews: make(chan struct{}, maxOwnerReviews), ownersAsked: lru.New(MaxCachedTokens), created: time.Now(),
 	}
 	for to, cacheTTL := range map[*authenticator.Request]time.Duration{&a.tokens: ttl - ttl/localTTLPart, &a.uncachedTokens: 0} {
 		tokens, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
-			TokenAccessReviewClient:  client.AuthenticationV1(),
-			TokenAccessReviewTimeout: o.timeouts.review,
+			TokenAccessReviewClient:  o.Client.AuthenticationV1(),
+			TokenAccessReviewTimeout: o.Timeout,
 			WebhookRetryBackoff:      reviewBackoff(),
 			CacheTTL:                 cacheTTL,
 		}.New()
 		if err != nil {
-			return nil, fmt.Errorf("proxy: %w", err)
+			return nil, err
 		}
 		*to = tokens
 	}
-	for _, file := range []string{o.Authentication.ClientCAFile, o.Authentication.RequestHeaderCAFile} {
+	for _, file := range []string{o.Trust.ClientCAFile, o.Trust.RequestHeaderCAFile} {
 		// Check this before starting anything that only Close ends.
 		if _, err := os.Stat(file); file != "" && err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrInvalidOptions, err)
+			return nil, &FileError{err}
 		}
 	}
-	if err := a.trustCallers(ctx, o, client); err != nil {
+	if err := a.trustCallers(ctx, o); err != nil {
 		return nil, err
 	}
 	return a, nil
@@ -88,15 +80,15 @@ var (
 	// errUntrustedCertificate is returned for a certificate of an unknown CA or one that has expired.
 	// kube-apiserver still accepts a token of such a caller.
 	errUntrustedCertificate = errors.New("the certificate is not believed")
-	// errIdentityRefused is returned for an identity that is proven, and would be another one
+	// ErrIdentityRefused is returned for an identity that is proven, and would be another one
 	// upstream. kube-apiserver takes it whatever token comes with it, so no token makes up for it.
-	errIdentityRefused = errors.New("the identity cannot be forwarded as it is")
+	ErrIdentityRefused = errors.New("the identity cannot be forwarded as it is")
 )
 
-// byCertificate returns the caller by client certificate or by a front proxy's headers. It returns
+// ByCertificate returns the caller by client certificate or by a front proxy's headers. It returns
 // nil without a certificate, and if no CA is known. The error is errUntrustedCertificate or
-// errIdentityRefused.
-func (a *authentication) byCertificate(r *http.Request) (*caller, error) {
+// ErrIdentityRefused.
+func (a *Authenticator) ByCertificate(r *http.Request) (user.Info, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return nil, nil
 	}
@@ -115,9 +107,9 @@ func (a *authentication) byCertificate(r *http.Request) (*caller, error) {
 		case err != nil:
 			refused = fmt.Errorf("%w: %w", errUntrustedCertificate, err)
 		case ok && (isAnonymousName(resp.User) || !survivesForwarding(resp.User)):
-			return nil, errIdentityRefused
+			return nil, ErrIdentityRefused
 		case ok:
-			return &caller{user: resp.User, certificate: true}, nil
+			return resp.User, nil
 		}
 	}
 	return nil, refused
@@ -132,55 +124,77 @@ func isAnonymousName(who user.Info) bool {
 // identityKey is the context key of a request's *identity.
 type identityKey struct{}
 
-// identity is the result of byCertificate for one request.
+// identity is the result of ByCertificate for one request.
 type identity struct {
-	caller *caller
+	caller user.Info
 	err    error
 }
 
-// withIdentity returns the request with its identity in the context, so that the costly
+// WithIdentity returns the request with its identity in the context, so that the costly
 // verification is done once.
-func (a *authentication) withIdentity(r *http.Request) *http.Request {
+func (a *Authenticator) WithIdentity(r *http.Request) *http.Request {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return r
 	}
-	c, err := a.byCertificate(r)
+	c, err := a.ByCertificate(r)
 	return r.WithContext(context.WithValue(r.Context(), identityKey{}, &identity{c, err}))
 }
 
-// authenticate returns who makes the request. The caller is nil unless the decision is
-// decisionAllow or decisionGrace. decisionDeny means that the upstream does not know the token, or
-// that the identity is refused.
-func (a *authentication) authenticate(r *http.Request, opts reviewOptions) (*caller, decision) {
-	c, err := a.byCertificate(r)
+// Authenticate returns who makes the request. The caller is nil unless the decision is Allow or
+// Grace. Deny means that the upstream does not know the token, or that the identity is refused.
+func (a *Authenticator) Authenticate(r *http.Request, opts Options) (user.Info, Decision) {
+	c, err := a.ByCertificate(r)
 	if c != nil {
-		return c, decisionAllow
+		return c, Allow
 	}
-	id := tokenID(r)
-	if id == ([sha256.Size]byte{}) || errors.Is(err, errIdentityRefused) {
-		return nil, decisionDeny
+	id := TokenID(r)
+	if id == ([sha256.Size]byte{}) || errors.Is(err, ErrIdentityRefused) {
+		return nil, Deny
 	}
 	if last, ok := a.answerWithin(id, a.localTTL); ok && !opts.uncached {
-		return &caller{user: last}, decisionAllow
+		return last, Allow
 	}
-	last, answered := a.answerWithin(id, opts.grace)
+	last, answered := a.answerWithin(id, opts.Grace)
 	if answered && a.breaker.open() {
-		return &caller{user: last}, decisionGrace
+		return last, Grace
 	}
 	who, d := a.review(r, id, opts)
-	if d == decisionUnreachable && answered {
-		return &caller{user: last}, decisionGrace
+	if d == Unreachable && answered {
+		return last, Grace
 	}
 	return who, d
 }
 
-// unauthenticated reports whether the request has an identity that is refused, or no token and a
+// Unauthenticated reports whether the request has an identity that is refused, or no token and a
 // certificate that is not trusted. kube-apiserver answers the latter 401, and does not treat it as
 // anonymous.
-func (a *authentication) unauthenticated(r *http.Request) bool {
-	_, err := a.byCertificate(r)
-	return errors.Is(err, errIdentityRefused) || err != nil && tokenID(r) == [sha256.Size]byte{}
+func (a *Authenticator) Unauthenticated(r *http.Request) bool {
+	_, err := a.ByCertificate(r)
+	return errors.Is(err, ErrIdentityRefused) || err != nil && TokenID(r) == [sha256.Size]byte{}
 }
+
+// Known returns the user of a token that was reviewed before.
+func (a *Authenticator) Known(id [sha256.Size]byte) (user.Info, bool) {
+	last, ok := a.tokenAnswers.get(id)
+	return last.user, ok
+}
+
+// Remember keeps the answer to a review that was made just now: whose a token is.
+func (a *Authenticator) Remember(who user.Info, id [sha256.Size]byte) {
+	a.tokenAnswers.add(who, id, cachedAnswer{user: who, at: time.Now()})
+}
+
+// MissesCAs reports whether the published CAs could not be read yet.
+func (a *Authenticator) MissesCAs() bool { return a.cas.Load().missing }
+
+// NamesCallerUpstream reports whether the upstream publishes that it believes a header of front
+// proxies.
+func (a *Authenticator) NamesCallerUpstream(header string) bool {
+	return a.cas.Load().namesCallerUpstream(header)
+}
+
+// Run keeps the CAs current until ctx ends.
+func (a *Authenticator) Run(ctx context.Context) { runAll(ctx, a.controllers) }
 
 // cloneHeaders returns a copy of the request with headers that an authenticator may change.
 func cloneHeaders(r *http.Request) *http.Request {

@@ -1,4 +1,4 @@
-package proxy
+package review
 
 import (
 	"container/heap"
@@ -16,13 +16,13 @@ type cachedAnswer struct {
 	at   time.Time
 }
 
-// These bound the number and the memory of the answers that are kept for Options.OutageGrace. An
+// These bound the number and the memory of the answers that are kept for an outage. An
 // answer uses answerBytes and the caller's name. That of a token also uses its user's UID, groups
 // and extra.
 const (
 	maxCachedPermissions = 65_536
 	maxCachedDenials     = 8_192
-	maxCachedTokens      = 32_768
+	MaxCachedTokens      = 32_768
 	maxAnswerBytes       = 64 << 20
 	answerBytes          = 240
 	// textBytes is the overhead of a string.
@@ -52,7 +52,7 @@ func (a cachedAnswer) size() int64 {
 const minAnswerAge = 10 * time.Minute
 
 // answerAge returns how long answers with a TTL are kept.
-func (o *Options) answerAge(ttl time.Duration) time.Duration {
+func (o *Config) answerAge(ttl time.Duration) time.Duration {
 	return max(o.OutageGrace, ttl, minAnswerAge)
 }
 

@@ -1,23 +1,17 @@
-package proxy
+package review
 
 import (
 	"context"
 	"crypto/sha256"
-	"fmt"
 	"net/http"
-	"runtime"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/request"
 )
 
@@ -51,14 +45,14 @@ func TestDigest(t *testing.T) {
 func TestFreshPermission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, answer := 0, authorizer.DecisionAllow
-		a := &authorization{breaker: &breaker{}, timeout: time.Second, allowTTL: time.Second, denyTTL: time.Second / 4, allowed: newAnswerCache(maxCachedPermissions, time.Hour), denied: newAnswerCache(maxCachedDenials, time.Hour), seats: newReviewSeats(time.Second)}
+		a := &Authorizer{breaker: &Breaker{}, timeout: time.Second, allowTTL: time.Second, denyTTL: time.Second / 4, allowed: newAnswerCache(maxCachedPermissions, time.Hour), denied: newAnswerCache(maxCachedDenials, time.Hour), seats: newReviewSeats(time.Second)}
 		a.reviews = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 			asked++
 			return answer, "", nil
 		})
 		for i, step := range []struct {
 			after    time.Duration
-			decision authorizer.Decision
+			Decision authorizer.Decision
 			ok       bool
 			asked    int
 		}{
@@ -71,55 +65,20 @@ func TestFreshPermission(t *testing.T) {
 			{time.Second / 2, authorizer.DecisionAllow, true, 4},
 		} {
 			time.Sleep(step.after)
-			answer = step.decision
-			d := a.allows(t.Context(), &user.DefaultInfo{Name: "jane"}, question("list", "pods", ""), reviewOptions{grace: time.Hour})
-			if d != map[bool]decision{true: decisionAllow, false: decisionDeny}[step.ok] || asked != step.asked {
+			answer = step.Decision
+			d := a.Allows(t.Context(), &user.DefaultInfo{Name: "jane"}, question("list", "pods", ""), Options{Grace: time.Hour})
+			if d != map[bool]Decision{true: Allow, false: Deny}[step.ok] || asked != step.asked {
 				t.Errorf("step %d: %d, asked %d times", i, d, asked)
 			}
 		}
 	})
 }
 
-// TestReviewsKeepNothing: what a caller puts into a review is not kept, however many it has made.
-func TestReviewsKeepNothing(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{Authentication: Authentication{AllowTTL: time.Hour, DenyTTL: time.Hour}})
-	u.deny(func(authorizationv1.SubjectAccessReviewSpec) bool { return true })
-	const reviews, size = 200, 8 << 10
-	used := func() int64 {
-		u.mu.Lock()
-		u.reviews, u.requests = nil, nil
-		u.mu.Unlock()
-		for range 3 {
-			runtime.GC()
-		}
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	ask := func(n int) {
-		for i := range n {
-			text := fmt.Sprintf("metadata.name!=%s%d", strings.Repeat("<", size), i)
-			q := question("list", "pods", "")
-			q.Fields, q.FieldText = fields.ParseSelectorOrDie(text), text
-			if d := tp.server.authz.allowsExactly(t.Context(), &user.DefaultInfo{Name: "joe"}, q, reviewOptions{}); d != decisionDeny {
-				t.Fatal(d)
-			}
-		}
-	}
-	ask(10)
-	before := used()
-	ask(reviews)
-	if grown := used() - before; grown > reviews*size {
-		t.Errorf("%d reviews of %d bytes have left %d", reviews, size, grown)
-	}
-}
-
 // TestFreshToken is TestFreshPermission for tokens.
 func TestFreshToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, valid := 0, true
-		a := &authentication{breaker: &breaker{}, localTTL: time.Second, tokenAnswers: newAnswerCache(maxCachedTokens, time.Hour), seats: newReviewSeats(time.Second)}
+		a := &Authenticator{breaker: &Breaker{}, localTTL: time.Second, tokenAnswers: newAnswerCache(MaxCachedTokens, time.Hour), seats: newReviewSeats(time.Second)}
 		a.tokens = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
 			asked++
 			return &authenticator.Response{User: &user.DefaultInfo{Name: "jane"}}, valid, nil
@@ -140,8 +99,8 @@ func TestFreshToken(t *testing.T) {
 			time.Sleep(step.after)
 			valid = step.valid
 			r := &http.Request{Header: http.Header{"Authorization": {"Bearer " + step.token}}}
-			who, d := a.authenticate(r, reviewOptions{grace: time.Hour})
-			if (who != nil) != step.ok || d != map[bool]decision{true: decisionAllow, false: decisionDeny}[step.ok] || asked != step.asked {
+			who, d := a.Authenticate(r, Options{Grace: time.Hour})
+			if (who != nil) != step.ok || d != map[bool]Decision{true: Allow, false: Deny}[step.ok] || asked != step.asked {
 				t.Errorf("step %d: %v, %d, asked %d times", i, who, d, asked)
 			}
 		}

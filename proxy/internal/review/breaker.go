@@ -1,4 +1,4 @@
-package proxy
+package review
 
 import (
 	"context"
@@ -9,55 +9,55 @@ import (
 	"time"
 )
 
-// breaker tracks whether the upstream can be reached, by the proxy's own requests. While it is
+// Breaker tracks whether the upstream can be reached, by the proxy's own requests. While it is
 // open, one request at a time probes the upstream; callers with a cached answer use that at once.
 // Otherwise an upstream that drops packets would delay each read by a full timeout. It is safe for
 // concurrent use.
-type breaker struct {
+type Breaker struct {
 	// probe requests the upstream's version, or uses the answer of a request that began after
 	// begun. It reports whether there was any HTTP answer.
-	probe    func(ctx context.Context, begun time.Time) bool
+	Probe    func(ctx context.Context, begun time.Time) bool
 	down     atomic.Bool // the last request for the version had no answer
 	pending  atomic.Int32
 	answered atomic.Uint64 // HTTP answers of any kind
 }
 
-// versionPath is the suffix of the probe's path. Other requests do not open the breaker: a review
+// VersionPath is the suffix of the probe's path. Other requests do not open the breaker: a review
 // may hang in a webhook although the upstream answers.
-const versionPath = "/version"
+const VersionPath = "/version"
 
 // open reports whether another request would only wait.
-func (b *breaker) open() bool { return b.down.Load() && b.pending.Load() > 0 }
+func (b *Breaker) open() bool { return b.down.Load() && b.pending.Load() > 0 }
 
 // begin returns the state that a failed review is compared with.
-func (b *breaker) begin() reviewAttempt { return reviewAttempt{b, time.Now(), b.answered.Load()} }
+func (b *Breaker) begin() reviewAttempt { return reviewAttempt{b, time.Now(), b.answered.Load()} }
 
 // reviewAttempt is a review in progress.
 type reviewAttempt struct {
-	breaker *breaker
+	breaker *Breaker
 	begun   time.Time
 	answers uint64
 }
 
-// classify returns the decision for a review that failed with err: decisionUnreachable or
-// decisionUnanswered. A review that fails while the upstream answers others is unanswered, and so
+// classify returns the decision for a review that failed with err: Unreachable or
+// Unanswered. A review that fails while the upstream answers others is unanswered, and so
 // is one that its caller has cancelled, and one whose answer cannot be read. No caller can open the
 // breaker for itself.
-func (a reviewAttempt) classify(ctx context.Context, err error) decision {
+func (a reviewAttempt) classify(ctx context.Context, err error) Decision {
 	switch {
-	case errors.Is(ctx.Err(), context.Canceled) || hasStatus(err) || !isNetworkError(err):
-		return decisionUnanswered
-	case a.breaker.answered.Load() != a.answers || a.breaker.probe(ctx, a.begun):
-		return decisionUnanswered
+	case errors.Is(ctx.Err(), context.Canceled) || HasStatus(err) || !isNetworkError(err):
+		return Unanswered
+	case a.breaker.answered.Load() != a.answers || a.breaker.Probe(ctx, a.begun):
+		return Unanswered
 	}
-	return decisionUnreachable
+	return Unreachable
 }
 
-// wrap adds the breaker to a transport.
-func (b *breaker) wrap(rt http.RoundTripper) http.RoundTripper { return &breakerTransport{b, rt} }
+// Wrap adds the breaker to a transport.
+func (b *Breaker) Wrap(rt http.RoundTripper) http.RoundTripper { return &breakerTransport{b, rt} }
 
 type breakerTransport struct {
-	breaker *breaker
+	breaker *Breaker
 	http.RoundTripper
 }
 
@@ -73,7 +73,7 @@ func (q *breakerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		q.breaker.answered.Add(1)
 		q.breaker.down.Store(false)
 		resp.Header.Del("Retry-After")
-	case strings.HasSuffix(r.URL.Path, versionPath) && !errors.Is(err, context.Canceled):
+	case strings.HasSuffix(r.URL.Path, VersionPath) && !errors.Is(err, context.Canceled):
 		// A cancelled request says nothing.
 		q.breaker.down.Store(true)
 	}

@@ -1,4 +1,4 @@
-package proxy
+package review
 
 import (
 	"crypto/sha256"
@@ -9,13 +9,14 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 
+	"github.com/weirproject/weir/proxy/internal/conn"
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
 // acquireReview reports whether the token of a request may be reviewed. It blocks while too many
 // are. The caller must release.
-func (a *authentication) acquireReview(r *http.Request, id [sha256.Size]byte) (release func(), ok bool) {
-	f := seats.Flow{Level: seats.NewTokens, Caller: sourceOf(r), Token: seats.TokenKey(id)}
+func (a *Authenticator) acquireReview(r *http.Request, id [sha256.Size]byte) (release func(), ok bool) {
+	f := seats.Flow{Level: seats.NewTokens, Caller: conn.Source(r.RemoteAddr), Token: seats.TokenKey(id)}
 	if last, met := a.tokenAnswers.get(id); met {
 		f = seats.ReviewFlow(last.user)
 	}
@@ -23,17 +24,17 @@ func (a *authentication) acquireReview(r *http.Request, id [sha256.Size]byte) (r
 }
 
 // review asks the upstream whose a token is.
-func (a *authentication) review(r *http.Request, id [sha256.Size]byte, opts reviewOptions) (*caller, decision) {
+func (a *Authenticator) review(r *http.Request, id [sha256.Size]byte, opts Options) (user.Info, Decision) {
 	if !opts.uncached {
 		release, ok := a.acquireReview(r, id)
 		if ok {
 			defer release()
 		}
-		switch _, answered := a.answerWithin(id, opts.grace); {
+		switch _, answered := a.answerWithin(id, opts.Grace); {
 		case answered && a.breaker.open():
-			return nil, decisionUnreachable
+			return nil, Unreachable
 		case !ok:
-			return nil, decisionOverloaded
+			return nil, Overloaded
 		}
 	}
 	tokens := a.tokens
@@ -42,16 +43,16 @@ func (a *authentication) review(r *http.Request, id [sha256.Size]byte, opts revi
 	}
 	begun := a.breaker.begin()
 	resp, ok, err := tokens.AuthenticateRequest(cloneHeaders(r))
-	d := decisionDeny
+	d := Deny
 	switch {
 	case err != nil && !saysNo(err):
 		d = begun.classify(r.Context(), err)
 	case err != nil:
 	case ok:
-		a.tokenAnswers.add(resp.User, id, cachedAnswer{user: resp.User, at: time.Now()})
-		return &caller{user: resp.User}, decisionAllow
+		a.Remember(resp.User, id)
+		return resp.User, Allow
 	}
-	if d == decisionDeny {
+	if d == Deny {
 		a.tokenAnswers.remove(id)
 	}
 	return nil, d
@@ -59,10 +60,10 @@ func (a *authentication) review(r *http.Request, id [sha256.Size]byte, opts revi
 
 // saysNo reports whether an error is that of an answer: the library returns why a token is not
 // known as an error.
-func saysNo(err error) bool { return !hasStatus(err) && !isNetworkError(err) && !isCutOff(err) }
+func saysNo(err error) bool { return !HasStatus(err) && !isNetworkError(err) && !isCutOff(err) }
 
 // answerWithin returns the cached user of a token, if the answer is not older than within.
-func (a *authentication) answerWithin(id [sha256.Size]byte, within time.Duration) (user.Info, bool) {
+func (a *Authenticator) answerWithin(id [sha256.Size]byte, within time.Duration) (user.Info, bool) {
 	last, ok := a.tokenAnswers.get(id)
 	if !ok || time.Since(last.at) >= within {
 		return nil, false
@@ -72,9 +73,9 @@ func (a *authentication) answerWithin(id [sha256.Size]byte, within time.Duration
 
 const webSocketToken = "base64url.bearer.authorization.k8s.io."
 
-// tokenID returns a digest of the request's token. It is zero without a token. kube-apiserver looks
+// TokenID returns a digest of the request's token. It is zero without a token. kube-apiserver looks
 // for one in two places: a bearer Authorization header, or a protocol of a web socket request.
-func tokenID(r *http.Request) (id [sha256.Size]byte) {
+func TokenID(r *http.Request) (id [sha256.Size]byte) {
 	auth, protocols := strings.TrimSpace(r.Header.Get("Authorization")), ""
 	if words := strings.SplitN(auth, " ", 3); len(words) < 2 || strings.ToLower(words[0]) != "bearer" || words[1] == "" {
 		auth = ""

@@ -1,4 +1,4 @@
-package proxy
+package review
 
 import (
 	"context"
@@ -20,8 +20,8 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 )
 
-// hasImpersonation reports whether the request has impersonation headers.
-func hasImpersonation(h http.Header) bool {
+// HasImpersonation reports whether the request has impersonation headers.
+func HasImpersonation(h http.Header) bool {
 	for name := range h {
 		if strings.HasPrefix(name, "Impersonate-") {
 			return true
@@ -30,7 +30,7 @@ func hasImpersonation(h http.Header) bool {
 	return false
 }
 
-func dropImpersonation(h http.Header) {
+func DropImpersonation(h http.Header) {
 	for name := range h {
 		if strings.HasPrefix(name, "Impersonate-") {
 			delete(h, name)
@@ -38,9 +38,9 @@ func dropImpersonation(h http.Header) {
 	}
 }
 
-// errNobodyImpersonated is returned instead of sending a request that impersonates without a name,
+// ErrUnnamed is returned instead of sending a request that impersonates without a name,
 // which the upstream would take for one of the proxy itself.
-var errNobodyImpersonated = errors.New("the identity to forward has no name")
+var ErrUnnamed = errors.New("the identity to forward has no name")
 
 // survivesHeader reports whether the upstream gets a value as it is. HTTP/1.1 removes outer
 // whitespace, so that "system:masters " would become "system:masters".
@@ -66,9 +66,9 @@ func survivesForwarding(who user.Info) bool {
 	return who.GetName() != "" && !slices.ContainsFunc(values, func(v string) bool { return !survivesHeader(v) })
 }
 
-// checkImpersonation returns a 400 if the upstream might receive impersonation headers with other
+// CheckImpersonation returns a 400 if the upstream might receive impersonation headers with other
 // values than the caller has sent, for any caller.
-func checkImpersonation(h http.Header) error {
+func CheckImpersonation(h http.Header) error {
 	for name, values := range h {
 		if strings.HasPrefix(name, "Impersonate-") && slices.ContainsFunc(values, func(v string) bool { return !survivesHeader(v) }) {
 			return apierrors.NewBadRequest("the value of the header " + name + " cannot be forwarded as it is")
@@ -77,10 +77,10 @@ func checkImpersonation(h http.Header) error {
 	return nil
 }
 
-// impersonationOf returns the impersonation that forwards a caller with a certificate. The upstream
+// ImpersonationOf returns the impersonation that forwards a caller with a certificate. The upstream
 // adds system:authenticated itself, but not to system:unauthenticated, which a front proxy may name
 // beside it.
-func impersonationOf(who user.Info) *transport.ImpersonationConfig {
+func ImpersonationOf(who user.Info) *transport.ImpersonationConfig {
 	to := &transport.ImpersonationConfig{UserName: who.GetName(), UID: who.GetUID(), Groups: slices.Clone(who.GetGroups()), Extra: who.GetExtra()}
 	if !slices.Contains(to.Groups, user.AllUnauthenticated) {
 		to.Groups = slices.DeleteFunc(to.Groups, func(g string) bool { return g == user.AllAuthenticated })
@@ -103,16 +103,16 @@ func fixGroups(to *transport.ImpersonationConfig) {
 	}
 }
 
-// authorizeImpersonation returns nil if a caller with a certificate may be forwarded as another. It
+// AllowImpersonation returns nil if a caller with a certificate may be forwarded as another. It
 // makes the reviews that kube-apiserver makes, for the verb impersonate on each part of the
 // identity. No grace applies.
-func (a *authorization) authorizeImpersonation(ctx context.Context, who user.Info, to *transport.ImpersonationConfig) error {
+func (a *Authorizer) AllowImpersonation(ctx context.Context, who user.Info, to *transport.ImpersonationConfig) error {
 	for _, q := range impersonationActions(to) {
-		switch d := a.allows(ctx, who, q, reviewOptions{}); {
-		case d == decisionDeny:
-			return errForbidden(attributesOf(q, who))
-		case d != decisionAllow:
-			return d.err()
+		switch d := a.Allows(ctx, who, q, Options{}); {
+		case d == Deny:
+			return Forbidden(Attributes(q, who))
+		case d != Allow:
+			return d.Err()
 		}
 	}
 	// The upstream adds the groups of a ServiceAccount, for any impersonator. A node's groups are
@@ -152,9 +152,9 @@ func impersonationActions(to *transport.ImpersonationConfig) []*request.Request 
 	return out
 }
 
-// readImpersonation returns the identity in the impersonation headers, or nil. Like kube-apiserver
+// ReadImpersonation returns the identity in the impersonation headers, or nil. Like kube-apiserver
 // it ignores empty names and unknown headers.
-func readImpersonation(h http.Header) (*transport.ImpersonationConfig, error) {
+func ReadImpersonation(h http.Header) (*transport.ImpersonationConfig, error) {
 	to := &transport.ImpersonationConfig{
 		UserName: h.Get(authenticationv1.ImpersonateUserHeader),
 		UID:      h.Get(authenticationv1.ImpersonateUIDHeader),

@@ -1,4 +1,4 @@
-package proxy
+package review
 
 import (
 	"context"
@@ -27,10 +27,10 @@ type reviewer struct {
 	// late is the longest time between two answers to one review, or between its beginning and the
 	// first.
 	late   time.Duration
-	denies func(q *recheckedReview, who user.Info) decision
+	denies func(q *recheckedReview, who user.Info) Decision
 }
 
-func (v *reviewer) ask(_ context.Context, q *recheckedReview, who user.Info) (user.Info, decision) {
+func (v *reviewer) ask(_ context.Context, q *recheckedReview, who user.Info) (user.Info, Decision) {
 	v.mu.Lock()
 	now := time.Now()
 	v.asked = append(v.asked, now)
@@ -38,7 +38,7 @@ func (v *reviewer) ask(_ context.Context, q *recheckedReview, who user.Info) (us
 		v.late = max(v.late, now.Sub(last))
 	}
 	v.of[q.id] = now
-	answer := decisionAllow
+	answer := Allow
 	if v.denies != nil {
 		answer = v.denies(q, who)
 	}
@@ -70,7 +70,7 @@ func (v *reviewer) seen(ended map[string]int) (asked int, late time.Duration, go
 }
 
 // watches begins watches of callers, each by as many permissions, and returns how many have ended.
-func (v *reviewer) watches(c *rechecker, watches, callers, permissions int, token bool) (ended map[string]int, guards []*recheckedWatch) {
+func (v *reviewer) watches(c *Rechecker, watches, callers, permissions int, token bool) (ended map[string]int, guards []*Recheck) {
 	ended = map[string]int{}
 	for i := range watches {
 		name := fmt.Sprint("caller", i%callers)
@@ -116,7 +116,7 @@ func TestRechecksOfMany(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				v := &reviewer{t: t, takes: 10 * time.Millisecond, of: map[reviewID]time.Time{}}
 				c := newRechecker(period, tt.max, time.Hour, v.ask)
-				defer c.close()
+				defer c.Close()
 				ended, guards := v.watches(c, tt.watches, tt.callers, tt.permissions, tt.token)
 				reviews := tt.callers * tt.permissions
 				if tt.token {
@@ -138,7 +138,7 @@ func TestRechecksOfMany(t *testing.T) {
 					t.Errorf("%d reviews made, there are %d; %d watches have ended", asked, reviews, gone)
 				}
 				for _, g := range guards {
-					g.leave()
+					g.Leave()
 				}
 				before, _, _ := v.seen(ended)
 				time.Sleep(2 * time.Hour)
@@ -157,9 +157,9 @@ func TestRechecksRevoke(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &reviewer{t: t, of: map[reviewID]time.Time{}}
 		c := newRechecker(time.Minute, time.Hour, time.Hour, v.ask)
-		defer c.close()
+		defer c.Close()
 		ended, _ := v.watches(c, 1000, 10, 4, true)
-		deny := func(f func(q *recheckedReview, who user.Info) decision) {
+		deny := func(f func(q *recheckedReview, who user.Info) Decision) {
 			v.mu.Lock()
 			defer v.mu.Unlock()
 			v.denies = f
@@ -170,32 +170,32 @@ func TestRechecksRevoke(t *testing.T) {
 			return maps.Clone(ended)
 		}
 		once := map[reviewID]bool{}
-		deny(func(q *recheckedReview, _ user.Info) decision { // each once
+		deny(func(q *recheckedReview, _ user.Info) Decision { // each once
 			if once[q.id] {
-				return decisionAllow
+				return Allow
 			}
 			once[q.id] = true
-			return decisionDeny
+			return Deny
 		})
 		time.Sleep(3 * time.Minute)
 		if n := got(); len(n) > 0 {
 			t.Errorf("by one no have ended %v", n)
 		}
-		deny(func(q *recheckedReview, who user.Info) decision {
+		deny(func(q *recheckedReview, who user.Info) Decision {
 			if q.action == nil && who.GetName() == "caller3" {
-				return decisionDeny
+				return Deny
 			}
-			return decisionAllow
+			return Allow
 		})
 		time.Sleep(time.Minute + 2*confirmDelay)
 		if n := got(); n["caller3"] != 100 || len(n) != 1 {
 			t.Errorf("by a token have ended %v", n)
 		}
-		deny(func(q *recheckedReview, who user.Info) decision {
+		deny(func(q *recheckedReview, who user.Info) Decision {
 			if q.action != nil && q.action.Resource == "things2" && who.GetName() == "caller5" {
-				return decisionDeny
+				return Deny
 			}
-			return decisionAllow
+			return Allow
 		})
 		time.Sleep(time.Minute + 2*confirmDelay)
 		if n := got(); n["caller5"] != 25 || len(n) != 2 {
@@ -207,25 +207,25 @@ func TestRechecksRevoke(t *testing.T) {
 // TestRechecksConfirm: the rechecker confirms a denial soon, also if the upstream cannot be
 // reached. If the upstream answers with errors, the watch ends after three of them, a period apart.
 func TestRechecksConfirm(t *testing.T) {
-	const no, yes, refused, away, grace = decisionDeny, decisionAllow, decisionUnanswered, decisionUnreachable, decisionGrace
+	const no, yes, refused, away, grace = Deny, Allow, Unanswered, Unreachable, Grace
 	const soon, later = confirmDelay, time.Minute
 	for name, tt := range map[string]struct {
-		answers []decision
+		answers []Decision
 		after   []time.Duration
 		ends    bool
 	}{
-		"confirmed":           {[]decision{no, no}, []time.Duration{soon}, true},
-		"away":                {[]decision{no, away, away, no}, []time.Duration{soon, soon, soon}, true},
-		"within grace":        {[]decision{no, grace, grace, no}, []time.Duration{soon, soon, soon}, true},
-		"refused":             {[]decision{no, refused, no}, []time.Duration{soon, later}, true},
-		"refused, then yes":   {[]decision{no, refused, refused, yes}, []time.Duration{soon, later, later}, false},
-		"refused three times": {[]decision{no, refused, refused, refused}, []time.Duration{soon, later, later}, true},
+		"confirmed":           {[]Decision{no, no}, []time.Duration{soon}, true},
+		"away":                {[]Decision{no, away, away, no}, []time.Duration{soon, soon, soon}, true},
+		"within grace":        {[]Decision{no, grace, grace, no}, []time.Duration{soon, soon, soon}, true},
+		"refused":             {[]Decision{no, refused, no}, []time.Duration{soon, later}, true},
+		"refused, then yes":   {[]Decision{no, refused, refused, yes}, []time.Duration{soon, later, later}, false},
+		"refused three times": {[]Decision{no, refused, refused, refused}, []time.Duration{soon, later, later}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				v := &reviewer{t: t, of: map[reviewID]time.Time{}}
 				answers := tt.answers
-				v.denies = func(*recheckedReview, user.Info) (d decision) {
+				v.denies = func(*recheckedReview, user.Info) (d Decision) {
 					if len(answers) == 0 {
 						return yes
 					}
@@ -233,7 +233,7 @@ func TestRechecksConfirm(t *testing.T) {
 					return d
 				}
 				c := newRechecker(time.Minute, time.Hour, time.Hour, v.ask)
-				defer c.close()
+				defer c.Close()
 				ended, _ := v.watches(c, 1, 1, 1, false)
 				time.Sleep(10 * time.Minute)
 				_, _, gone := v.seen(ended)
@@ -255,7 +255,7 @@ func TestRechecksParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &reviewer{t: t, of: map[reviewID]time.Time{}}
 		c := newRechecker(time.Minute, time.Hour, time.Hour, v.ask)
-		defer c.close()
+		defer c.Close()
 		whole := question("watch", "pods", "")
 		b, who := credential{id: sha256.Sum256([]byte("jane"))}, &user.DefaultInfo{Name: "jane"}
 		var ended []string
@@ -279,11 +279,11 @@ func TestRechecksParts(t *testing.T) {
 			t.Fatalf("%d reviews", n)
 		}
 		v.mu.Lock()
-		v.denies = func(q *recheckedReview, _ user.Info) decision {
+		v.denies = func(q *recheckedReview, _ user.Info) Decision {
 			if q.action.LabelText == "a" || q.action.LabelText == "b" {
-				return decisionAllow
+				return Allow
 			}
-			return decisionDeny
+			return Deny
 		}
 		v.mu.Unlock()
 		time.Sleep(3 * time.Minute)
@@ -304,7 +304,7 @@ func TestRechecksParts(t *testing.T) {
 func TestRechecksHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &reviewer{t: t, takes: time.Hour, of: map[reviewID]time.Time{}}
-		v.denies = func(*recheckedReview, user.Info) decision { return decisionDeny }
+		v.denies = func(*recheckedReview, user.Info) Decision { return Deny }
 		c := newRechecker(time.Minute, time.Hour, time.Hour, v.ask)
 		ended, guards := v.watches(c, 1000, 1000, 1, false)
 		time.Sleep(30 * time.Minute)
@@ -317,9 +317,9 @@ func TestRechecksHang(t *testing.T) {
 			t.Errorf("it is not told that they are late: %s", c.oldestAge(time.Now()))
 		}
 		for _, g := range guards {
-			g.leave()
+			g.Leave()
 		}
-		c.close()
+		c.Close()
 		if _, _, gone := v.seen(ended); gone > 0 || len(c.reviews) > 0 || c.due.Len()+c.denied.Len() > 0 {
 			t.Errorf("%d ended; %d reviews left", gone, len(c.reviews))
 		}

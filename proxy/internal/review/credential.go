@@ -1,4 +1,4 @@
-package proxy
+package review
 
 import (
 	"crypto/sha256"
@@ -20,7 +20,7 @@ var tokenHeaders = []string{"Authorization", "Sec-Websocket-Protocol", "Connecti
 // credentialOf returns the credential of a request. Its review may outlast the request, for other
 // watches of the caller. So it keeps nothing that belongs to the connection, such as the body and
 // the context, and of the head only what says who the caller is.
-func (a *authentication) credentialOf(r *http.Request) credential {
+func (a *Authenticator) credentialOf(r *http.Request) credential {
 	b := credential{r: &http.Request{
 		Method: r.Method, URL: &url.URL{}, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor, Header: http.Header{}, RemoteAddr: r.RemoteAddr,
 	}}
@@ -29,7 +29,7 @@ func (a *authentication) credentialOf(r *http.Request) credential {
 		b.id, b.r.TLS = sha256.Sum256(r.TLS.PeerCertificates[0].Raw), r.TLS
 		keeps = a.cas.Load().namesCaller
 	} else {
-		b.id, b.token = tokenID(r), true
+		b.id, b.token = TokenID(r), true
 	}
 	for name, values := range r.Header {
 		if keeps(name) {

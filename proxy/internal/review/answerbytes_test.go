@@ -1,4 +1,4 @@
-package proxy
+package review
 
 import (
 	"crypto/sha256"
@@ -13,7 +13,7 @@ import (
 // TestAnswerBytes: the groups and extras of users are bounded together. The caller whose answers
 // take most loses them. An answer that is larger than all may be together is not kept.
 func TestAnswerBytes(t *testing.T) {
-	c := newAnswerCache(maxCachedTokens, time.Hour)
+	c := newAnswerCache(MaxCachedTokens, time.Hour)
 	id := func(who string, n int) [sha256.Size]byte { return sha256.Sum256(fmt.Append(nil, who, n)) }
 	add := func(who string, n, size int) {
 		u := &user.DefaultInfo{Name: who, Groups: []string{strings.Repeat("g", size/2)}, Extra: map[string][]string{"a": {strings.Repeat("x", size/2)}}}

@@ -1,4 +1,4 @@
-package proxy
+package review
 
 import (
 	"container/list"
@@ -21,7 +21,7 @@ type recheckedReview struct {
 
 	// The rechecker's lock guards the fields below.
 	who     user.Info
-	watches map[*recheckedWatch]struct{}
+	watches map[*Recheck]struct{}
 	list    *list.List // where it waits; nil in progress
 	element *list.Element
 	asked   time.Time
@@ -53,14 +53,14 @@ type answerHistory struct {
 // second one comes before a yes. While the upstream cannot be reached, watches go on for grace
 // after the last yes. If it can be reached and does not answer, they go on for maxRefusals answers,
 // and no longer than most after the first.
-func (c *answerHistory) stillAllowed(d decision, now time.Time, grace, most time.Duration) bool {
+func (c *answerHistory) stillAllowed(d Decision, now time.Time, grace, most time.Duration) bool {
 	switch d {
-	case decisionAllow:
+	case Allow:
 		c.confirmed, c.denied, c.refusals = now, false, 0
-	case decisionGrace:
-	case decisionUnreachable:
+	case Grace:
+	case Unreachable:
 		return now.Sub(c.confirmed) < grace
-	case decisionDeny:
+	case Deny:
 		deniedBefore := c.denied
 		c.denied = true
 		return !deniedBefore

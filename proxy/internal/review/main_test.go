@@ -1,0 +1,23 @@
+package review
+
+import (
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/proxy/internal/seats"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newReviewSeats returns the seats of reviews.
+func newReviewSeats(wait time.Duration) Seats {
+	return seats.NewPool(seats.MaxReviews, seats.MaxReviews, wait)
+}
+
+// question returns a request to ask about.
+func question(verb, resource, name string) *request.Request {
+	return &request.Request{Info: request.Info{OfResource: true, Verb: verb, Path: request.Path{Resource: resource, Name: name}}}
+}
