@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 const auditPolicy = `apiVersion: audit.k8s.io/v1
@@ -41,9 +42,7 @@ rules:
 func writePolicy(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "policy.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -51,9 +50,7 @@ func writePolicy(t *testing.T, text string) string {
 func auditOf(t *testing.T, path string) (events []auditv1.Event) {
 	t.Helper()
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for lines := bufio.NewScanner(bytes.NewReader(raw)); lines.Scan(); {
 		var e auditv1.Event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
@@ -110,9 +107,7 @@ func TestAudit(t *testing.T) {
 		if code != test.code {
 			t.Errorf("%s: %d: %.200s", test.name, code, body)
 		}
-		if upstream := len(u.forwarded(test.path)) > before; upstream != test.upstream {
-			t.Errorf("%s: upstream: %t", test.name, upstream)
-		}
+		check.Equal(t, len(u.forwarded(test.path)) > before, test.upstream, "%s: upstream", test.name)
 		if got := stages(auditOf(t, path), test.id); !slices.Equal(got, test.want) {
 			t.Errorf("%s: recorded %v, want %v", test.name, got, test.want)
 		}
@@ -315,18 +310,14 @@ func TestAuditWebhook(t *testing.T) {
 	defer hook.Close()
 	config := filepath.Join(t.TempDir(), "kubeconfig")
 	text := "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: " + hook.URL + "}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n"
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.WriteFile(config, []byte(text), 0o600))
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), WebhookConfigFile: config}})
 	tp.ready()
 	if code, body := tp.get("jane", "/api/v1/pods?resourceVersion=0", "Audit-ID", "list"); code != http.StatusOK {
 		t.Fatal(code, body)
 	}
-	if err := tp.server.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, tp.server.Close())
 	mu.Lock()
 	defer mu.Unlock()
 	if s := stages(got, "list"); len(s) != 2 {

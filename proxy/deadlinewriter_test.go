@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/proxy/internal/conn"
 )
 
@@ -57,9 +58,7 @@ func TestTrickledAnswer(t *testing.T) {
 				if _, err := w.Write(make([]byte, size)); err != nil {
 					break
 				}
-				if err := w.FlushError(); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, w.FlushError())
 				time.Sleep(tt.between)
 			}
 			if whole := n == writes; whole != tt.whole || !whole && time.Since(began) > 10*time.Minute {
@@ -89,9 +88,7 @@ func TestFewDeadlines(t *testing.T) {
 				if _, err := w.Write(make([]byte, copyBuffer)); err != nil {
 					t.Fatal(err)
 				}
-				if err := w.FlushError(); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, w.FlushError())
 			}
 		}
 		client := &countingWriter{ResponseRecorder: httptest.NewRecorder()}
@@ -111,14 +108,10 @@ func TestFewDeadlines(t *testing.T) {
 		w.end()
 		time.Sleep(flushDelay)
 		synctest.Wait()
-		if client.flushes.Load() != 1 {
-			t.Error("it is flushed when its handler has returned")
-		}
+		check.Equal(t, client.flushes.Load(), 1, "it is flushed when its handler has returned")
 		watching := &countingWriter{ResponseRecorder: httptest.NewRecorder()}
 		write(newDeadlineWriter(watching))
-		if f := watching.flushes.Load(); f != writes {
-			t.Errorf("%d flushes of a WATCH", f)
-		}
+		check.Equal(t, watching.flushes.Load(), writes, "flushes of a WATCH")
 	})
 }
 
@@ -145,9 +138,7 @@ func TestNoFlushLost(t *testing.T) {
 				lost++
 			}
 		}
-		if lost != 0 {
-			t.Errorf("%d flushes are lost", lost)
-		}
+		check.Equal(t, lost, 0, "flushes are lost")
 	})
 }
 

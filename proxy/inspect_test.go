@@ -16,6 +16,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/debug"
 	"github.com/weirproject/weir/internal/core/registry"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestInspect: the page of package debug has the proxy while it runs, with what it caches and whom
@@ -58,9 +59,7 @@ func TestInspect(t *testing.T) {
 	if len(named) != 1 || named[0].Name != tp.server.URL() {
 		t.Errorf("%v run", named)
 	}
-	if err := tp.server.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, tp.server.Close())
 	if left := registry.Proxies(); len(left) != 0 {
 		t.Errorf("%v run after the end", left)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/proxy/internal/conn"
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
@@ -40,9 +41,7 @@ func TestNothingIsReadAheadForStrangers(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "/api/v1/pods?watch=true&resourceVersion=0", nil).WithContext(tp.ctx)
 	r.Header.Set("Authorization", "Bearer token-stranger")
 	foreign, err := x509.ParseCertificate(newAuthority(t).Issue(t, "carol").Certificate[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{foreign}}
 	done := make(chan struct{})
 	go func() {
@@ -51,9 +50,7 @@ func TestNothingIsReadAheadForStrangers(t *testing.T) {
 		tp.server.ServeHTTP(w, r)
 	}()
 	<-w.writes
-	if n := tp.server.keptForWatches(); n != 0 {
-		t.Errorf("%d bytes", n)
-	}
+	check.Equal(t, tp.server.keptForWatches(), 0, "bytes")
 	close(w.goOn)
 	<-done
 }
@@ -79,14 +76,10 @@ func TestBodiesOfWatches(t *testing.T) {
 		return limiter.Memory.Used() - tp.server.keptForWatches() - int64(tp.server.connected())*conn.ConnectionBytes
 	}
 	r, err := http.NewRequestWithContext(tp.ctx, http.MethodGet, tp.server.URL()+"/api/v1/pods?watch=true&resourceVersion=0", strings.NewReader(strings.Repeat("x", maxBuffered)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer token-jane")
 	resp, err := tp.client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer resp.Body.Close()
 	if got := used(); resp.StatusCode != http.StatusOK || got != seats.WatchBytes+copyBuffer+maxBuffered {
 		t.Errorf("%s, %d bytes", resp.Status, got)
@@ -124,11 +117,7 @@ func TestHeadsOfWatches(t *testing.T) {
 		}
 		tp.until("they have ended", func() bool { return limiter.Count() == 0 })
 	}
-	if used := limiter.Memory.Used() - int64(tp.server.connected())*conn.ConnectionBytes; used != 0 {
-		t.Errorf("%d bytes are left", used)
-	}
+	check.Equal(t, limiter.Memory.Used()-int64(tp.server.connected())*conn.ConnectionBytes, 0, "bytes are left")
 	usual := &http.Request{RequestURI: watch, Header: http.Header{"Authorization": {"Bearer " + strings.Repeat("x", 1200)}, "Accept": {"application/json"}}}
-	if n := extraHead(usual); n != 0 {
-		t.Errorf("a usual one takes %d bytes more than usual", n)
-	}
+	check.Equal(t, extraHead(usual), 0, "a usual one takes bytes more than usual")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // startPaths starts a proxy that caches resources of both scopes, and objects of two namespaces in
@@ -124,9 +125,7 @@ func TestManyParameters(t *testing.T) {
 		}
 	}
 	watch := request.InfoOf(http.MethodGet, &url.URL{Path: "/api/v1/pods", RawQuery: strings.Repeat("&", 9_999) + "watch=1"})
-	if watch.Verb != "watch" {
-		t.Errorf("the last of as many as may be is not read: %s", watch.Verb)
-	}
+	check.Equal(t, watch.Verb, "watch", "the last of as many as may be is not read")
 }
 
 // TestOtherQueries is TestOtherPaths for the parameters.
@@ -228,9 +227,7 @@ func TestReviewedIsAnswered(t *testing.T) {
 			t.Errorf("%s: asked about %+v", tt.path, last)
 		}
 		last.FieldSelector = nil
-		if last != tt.review {
-			t.Errorf("%s: asked about %+v, not %+v", tt.path, last, tt.review)
-		}
+		check.Equal(t, last, tt.review, "%s: asked about", tt.path)
 	}
 }
 
@@ -244,9 +241,7 @@ func shardOf(first string) string {
 func (u *fakeUpstream) inHalf(t *testing.T, half int) string {
 	t.Helper()
 	list, err := u.writer().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var names []string
 	for _, p := range list.Items {
 		if upper := sharding.HashField(string(p.UID)) >= "8"; upper == (half == 1) {
@@ -290,20 +285,14 @@ func (tp *testProxy) getExactly(user, target string) (code int, body string) {
 	tp.t.Helper()
 	path, query, _ := strings.Cut(target, "?")
 	req, err := http.NewRequestWithContext(tp.ctx, http.MethodGet, tp.server.URL(), nil)
-	if err != nil {
-		tp.t.Fatal(err)
-	}
+	check.NoError(tp.t, err)
 	req.URL.Opaque, req.URL.RawQuery = "//"+req.URL.Host+path, query
 	req.Header.Set("Authorization", "Bearer token-"+user)
 	resp, err := tp.client.Do(req)
-	if err != nil {
-		tp.t.Fatal(err)
-	}
+	check.NoError(tp.t, err)
 	defer resp.Body.Close()
 	all, err := io.ReadAll(resp.Body)
-	if err != nil {
-		tp.t.Fatal(err)
-	}
+	check.NoError(tp.t, err)
 	return resp.StatusCode, string(all)
 }
 
@@ -317,9 +306,7 @@ func TestNamespaceOfNone(t *testing.T) {
 	for path, want := range map[string]int{"/api/v1/nodes": 1, "/api/v1/pods": 0, "/apis/certificates.k8s.io/v1/podcertificaterequests": 1} {
 		u.forwarded("")
 		tp.get("jane", path+"?resourceVersion=0&fieldSelector=metadata.namespace%3Dmine")
-		if n := len(u.forwarded(path)); n != want {
-			t.Errorf("%s: %d requests upstream", path, n)
-		}
+		check.Equal(t, len(u.forwarded(path)), want, "%s: requests upstream", path)
 	}
 }
 
@@ -344,9 +331,7 @@ func TestRepresentations(t *testing.T) {
 	} {
 		u.forwarded("")
 		tp.get("jane", c.path, "Accept", c.accept)
-		if n := len(u.forwarded("")); n != c.passed {
-			t.Errorf("%s as %s: %d requests upstream", c.path, c.accept, n)
-		}
+		check.Equal(t, len(u.forwarded("")), c.passed, "%s as %s: requests upstream", c.path, c.accept)
 	}
 }
 
@@ -359,9 +344,7 @@ func TestOwnInformers(t *testing.T) {
 		for path, accept := range map[string]string{"?resourceVersion=0": pods.Accept(false), "?resourceVersion=0&watch=1&timeoutSeconds=1": pods.Accept(true)} {
 			u.forwarded("")
 			tp.get("jane", pods.Path()+path, "Accept", accept)
-			if n := len(u.forwarded("")); n != 0 {
-				t.Errorf("%s as %s: %d requests upstream", path, accept, n)
-			}
+			check.Equal(t, len(u.forwarded("")), 0, "%s as %s: requests upstream", path, accept)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/serve/watchcache"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestSlowBody: the proxy does not wait for a body that a request does not need.
@@ -163,15 +164,11 @@ func (tp *testProxy) dripHTTP2(path string, length int64) {
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
 	req, err := http.NewRequestWithContext(tp.ctx, http.MethodPost, tp.server.URL()+path, drip{ticker.C, tp.ctx.Done()})
-	if err != nil {
-		tp.t.Fatal(err)
-	}
+	check.NoError(tp.t, err)
 	req.ContentLength = length
 	req.Header.Set("Authorization", "Bearer token-jane")
 	resp, err := tp.client.Do(req)
-	if err != nil {
-		tp.t.Fatal(err)
-	}
+	check.NoError(tp.t, err)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusRequestTimeout || resp.ProtoMajor != 2 {
 		tp.t.Errorf("HTTP/2, %d bytes: %s", length, resp.Status)
@@ -353,15 +350,11 @@ func TestAnswerBeforeBody(t *testing.T) {
 	for range 100 {
 		body, rest := io.Pipe()
 		r, err := http.NewRequestWithContext(tp.ctx, http.MethodPost, tp.server.URL()+path, body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		r.ContentLength = 4 * maxBuffered
 		r.Header.Set("Authorization", "Bearer token-jane")
 		resp, err := tp.client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if resp.ProtoMajor != 2 || resp.StatusCode != http.StatusForbidden {
 			t.Fatal(resp.Proto, resp.Status)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // deadlines is a writer that notes whether it was given a deadline.
@@ -48,9 +49,7 @@ func TestLastWrite(t *testing.T) {
 				}
 			}
 			a.limitFinalWrite(&http.Request{ProtoMajor: tc.major})
-			if w.set != tc.want {
-				t.Errorf("a deadline: %t", w.set)
-			}
+			check.Equal(t, w.set, tc.want, "a deadline")
 		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func TestBadOptions(t *testing.T) {
@@ -62,32 +63,22 @@ func TestKubeconfig(t *testing.T) {
 	of.Contexts["c"] = &clientcmdapi.Context{AuthInfo: "jane", Namespace: "ns"}
 	of.AuthInfos["jane"] = &clientcmdapi.AuthInfo{Token: "token-jane"}
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := tp.server.WriteKubeconfig(of, path); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, tp.server.WriteKubeconfig(of, path))
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	cfg, err := clientcmd.BuildConfigFromFlags("", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	tr, err := rest.TransportFor(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	client, err := kubernetes.NewForConfigAndClient(cfg, &http.Client{Transport: tr})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	list, err := client.CoreV1().Pods("").List(tp.ctx, metav1.ListOptions{})
 	if err != nil || len(list.Items) != 3 {
 		t.Errorf("%v", err)
 	}
 	idle, err := New(tp.ctx, tp.server.opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if _, err := idle.Kubeconfig(of); !errors.Is(err, ErrNotStarted) {
 		t.Error(err)
 	}
@@ -107,14 +98,10 @@ func TestClosed(t *testing.T) {
 	served := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.next(served, "ADDED")
 	forwarded := tp.watch("jane", "/api/v1/nodes?watch=true&resourceVersion=0")
-	if err := tp.server.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, tp.server.Close())
 	for range served {
 	}
 	for range forwarded {
 	}
-	if err := tp.server.Start(); !errors.Is(err, ErrClosed) {
-		t.Error(err)
-	}
+	check.ErrorIs(t, tp.server.Start(), ErrClosed)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestTerminals: what kube-apiserver indents is the upstream's, but for browsers: JSON, and nothing
@@ -30,15 +31,11 @@ func TestTerminals(t *testing.T) {
 					continue // a WATCH is not of lists
 				}
 				tp.get("jane", path, "User-Agent", agent, "Accept", accept)
-				if got, here := len(u.forwarded("/api/v1/")) == 0, !(indents && json && indentable); got != here {
-					t.Errorf("%s %s %q: answered here: %v, want %v", agent, path, accept, got, here)
-				}
+				check.Equal(t, len(u.forwarded("/api/v1/")) == 0, !(indents && json && indentable), "%s %s %q: answered here", agent, path, accept)
 			}
 		}
 		tp.get("jane", "/api/v1/namespaces/default/pods/x?resourceVersion=0", "User-Agent", agent)
-		if got := len(u.forwarded("/api/v1/")) == 0; got != !indents {
-			t.Errorf("%s, a GET: answered here: %v", agent, got)
-		}
+		check.Equal(t, len(u.forwarded("/api/v1/")) == 0, !indents, "%s, a GET: answered here", agent)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/proxy/internal/conn"
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
@@ -31,9 +32,7 @@ func (tp *testProxy) dialUnread() *unreadClient {
 	fmt.Fprint(c, http2.ClientPreface)
 	u := &unreadClient{rawConn: c, framer: http2.NewFramer(c, c.in)}
 	u.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	if err := u.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
-		tp.t.Fatal(err)
-	}
+	check.NoError(tp.t, u.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
 	return u
 }
 
@@ -49,14 +48,10 @@ func (u *unreadClient) request(token string, paths ...string) (codes map[string]
 		var head strings.Builder
 		enc := hpack.NewEncoder(&head)
 		for _, field := range fields {
-			if err := enc.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}); err != nil {
-				u.t.Fatal(err)
-			}
+			check.NoError(u.t, enc.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}))
 		}
 		u.stream += 2
-		if err := u.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: u.stream - 1, BlockFragment: []byte(head.String()), EndStream: true, EndHeaders: true}); err != nil {
-			u.t.Fatal(err)
-		}
+		check.NoError(u.t, u.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: u.stream - 1, BlockFragment: []byte(head.String()), EndStream: true, EndHeaders: true}))
 	}
 	codes = map[string]int{}
 	for heads := 0; heads < len(paths); {
@@ -93,12 +88,8 @@ func TestUnreadRefusals(t *testing.T) {
 		tp.dialUnread().request("", "/api/v1/reviews")
 		tp.dialUnread().request("", "/api/v1/reviews?watch=true")
 	}
-	if n := inUse(tp.server.seats.Reads); n != 0 {
-		t.Errorf("%d seats are taken", n)
-	}
-	if n := tp.server.seats.Watches.Count(); n != 0 {
-		t.Errorf("%d slots are taken", n)
-	}
+	check.Equal(t, inUse(tp.server.seats.Reads), 0, "seats are taken")
+	check.Equal(t, tp.server.seats.Watches.Count(), 0, "slots are taken")
 	if code, body := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
 		t.Errorf("a LIST with a new Token: %d %.200s", code, body)
 	}
@@ -109,21 +100,15 @@ func TestUnreadRefusals(t *testing.T) {
 // long as the request has its seat.
 func TestReviewedConnections(t *testing.T) {
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	l, server := conn.NewListener(tcp, 10, 0, conn.NewHeads()), &http.Server{}
 	defer l.Close()
 	l.Bind(server)
 	client, err := net.Dial("tcp", tcp.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer client.Close()
 	c, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer c.Close()
 	r := (&http.Request{ProtoMajor: 1}).WithContext(server.ConnContext(t.Context(), c))
 	for level, want := range map[seats.Level]bool{seats.NewTokens: true, seats.Anonymous: false} {

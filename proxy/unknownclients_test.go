@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // send sends the head of a GET on the next stream, in frames of 16 KB, with fields of one letter or
@@ -23,9 +24,7 @@ func (u *unreadClient) send(path, token string, fields int, ends bool) {
 	var head bytes.Buffer
 	enc := hpack.NewEncoder(&head)
 	write := func(name, value string) {
-		if err := enc.WriteField(hpack.HeaderField{Name: name, Value: value, Sensitive: true}); err != nil {
-			u.t.Fatal(err)
-		}
+		check.NoError(u.t, enc.WriteField(hpack.HeaderField{Name: name, Value: value, Sensitive: true}))
 	}
 	for _, f := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "x"}, {":path", path}} {
 		write(f[0], f[1])
@@ -51,9 +50,7 @@ func (u *unreadClient) send(path, token string, fields int, ends bool) {
 		} else {
 			err = u.framer.WriteContinuation(u.stream-1, end, part)
 		}
-		if err != nil {
-			u.t.Fatal(err)
-		}
+		check.NoError(u.t, err)
 	}
 }
 
@@ -63,18 +60,14 @@ func (u *unreadClient) next() (code string, goesAway bool) {
 	u.t.Helper()
 	for {
 		frame, err := u.framer.ReadFrame()
-		if err != nil {
-			u.t.Fatal(err)
-		}
+		check.NoError(u.t, err)
 		switch frame := frame.(type) {
 		case *http2.MetaHeadersFrame:
 			if code != "" {
 				continue // the proxy closes a connection for many pings
 			}
 			code = frame.PseudoValue("status")
-			if err := u.framer.WritePing(false, [8]byte{1}); err != nil {
-				u.t.Fatal(err)
-			}
+			check.NoError(u.t, u.framer.WritePing(false, [8]byte{1}))
 		case *http2.GoAwayFrame:
 			goesAway = true
 		case *http2.PingFrame:
@@ -173,9 +166,7 @@ func TestHeadOfUnreadResponse(t *testing.T) {
 	}
 	streams := func() int64 { return tp.budgetBytes("streams", "known") }
 	tp.until("the responses wait for their client", func() bool { return streams() == requests*streamBytes })
-	if used := tp.budgetBytes("heads", "known"); used != 0 {
-		t.Errorf("heads of %d bytes count", used)
-	}
+	check.Equal(t, tp.budgetBytes("heads", "known"), 0, "heads of bytes count")
 	for _, u := range tp.server.heads.Usage() {
 		if u.Level == "known" && u.Peak < fields*fieldBytes {
 			t.Errorf("one counted as %d bytes", u.Peak)
@@ -187,9 +178,7 @@ func TestHeadOfUnreadResponse(t *testing.T) {
 	}
 	for ended := 0; ended < requests; {
 		frame, err := client.framer.ReadFrame()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if _, ok := frame.(*http2.RSTStreamFrame); ok {
 			ended++
 		}
@@ -292,9 +281,7 @@ func TestHealthBesideHeldConnections(t *testing.T) {
 	}
 	watch.request("jane", "/livez")
 	resp, err := http.Get(tp.server.HealthURL() + "/readyz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("/readyz of its own address: %s", resp.Status)
@@ -307,9 +294,7 @@ func TestHealthListen(t *testing.T) {
 	tp := startProxy(t, u, Options{HealthListen: "127.0.0.1:0"})
 	for path, want := range map[string]int{"/livez": 200, "/readyz?verbose": 200, "/healthz": 200, "/metrics": 404, "/api/v1/pods": 404, "/": 404} {
 		resp, err := http.Get(tp.server.HealthURL() + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if resp.StatusCode != want || !resp.Close || want == 200 && !strings.Contains(string(body), "ok") {
@@ -365,9 +350,7 @@ func TestInvalidRequests(t *testing.T) {
 	}
 	for reset := uint32(0); reset != 1; {
 		frame, err := client.framer.ReadFrame()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if _, ok := frame.(*http2.RSTStreamFrame); ok {
 			reset = frame.Header().StreamID
 		}
@@ -387,8 +370,6 @@ func TestGoAwayAfterRejection(t *testing.T) {
 		{http.StatusForbidden, false, false},
 	} {
 		a := &responseWriter{accepted: true, major: 2, isAccepted: func() bool { return c.accepted }}
-		if got := a.endsConnection(c.code); got != c.goesOff {
-			t.Errorf("%+v: %v", c, got)
-		}
+		check.Equal(t, a.endsConnection(c.code), c.goesOff, "%+v", c)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // roundTripper is a transport that a test has written.
@@ -46,9 +47,7 @@ func passToServer(t *testing.T, server *httptest.Server) *upstream {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	o := Options{}.withDefaults()
 	u, err := newUpstream(&rest.Config{Host: server.URL, BearerToken: ownToken, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}, &o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	t.Cleanup(u.close)
 	return u
 }
@@ -91,9 +90,7 @@ func TestConnectionsOfUnknownTokens(t *testing.T) {
 			ask(who)
 		}
 	}
-	if len(by["Bearer jane"]) != 1 {
-		t.Errorf("who is known came by %d connections", len(by["Bearer jane"]))
-	}
+	check.Equal(t, len(by["Bearer jane"]), 1, "who is known came by connections")
 	for _, who := range []string{"Bearer junk", ""} {
 		for at := range by[who] {
 			if by["Bearer jane"][at] {
@@ -126,9 +123,7 @@ func TestReadAhead(t *testing.T) {
 			resp.Body.Close()
 			t.Errorf("%s: %s from a server that closes the connection", name, resp.Status)
 		}
-		if n := window.Load(); n != readAhead {
-			t.Errorf("%s: %d bytes", name, n)
-		}
+		check.Equal(t, window.Load(), readAhead, "%s: bytes", name)
 	}
 }
 

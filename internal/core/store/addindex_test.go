@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -31,12 +32,8 @@ func TestAddIndexCatchesUp(t *testing.T) {
 		}
 		w.Flush()
 		b, err := s.startIndex("app", LabelIndex("app"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.AddIndex("app", LabelIndex("app")); !errors.Is(err, ErrIndexExists) {
-			t.Errorf("while it is built: %v", err)
-		}
+		check.NoError(t, err)
+		check.ErrorIs(t, s.AddIndex("app", LabelIndex("app")), ErrIndexExists, "while it is built")
 		set(1, "b")
 		set(2, "")
 		set(20, "a")
@@ -48,9 +45,7 @@ func TestAddIndexCatchesUp(t *testing.T) {
 		deletePod(t, w, smallPod("", "p3", 3, 1_000_000, nil, ""))
 		w.Flush()
 		set(4, "d") // in the batch, which finish flushes
-		if err := b.finish(); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, b.finish())
 		if got, _ := byKeys(t, s.Snapshot(), "app", "a"); got != "p0 p20 p5 p6 p7 p8 p9" {
 			t.Errorf("churn %d: a is %s", churn, got)
 		}
@@ -60,9 +55,7 @@ func TestAddIndexCatchesUp(t *testing.T) {
 		if got := slices.Collect(s.Snapshot().Values("app")); !slices.Equal(got, []string{"", "a", "b", "d"}) {
 			t.Errorf("churn %d: values %q", churn, got)
 		}
-		if len(s.log.dirty) != 0 {
-			t.Error("changes are still collected")
-		}
+		check.Equal(t, len(s.log.dirty), 0, "changes are still collected")
 	}
 }
 
@@ -74,9 +67,7 @@ func TestIndexBuilderGoesOn(t *testing.T) {
 	putPod(t, w, smallPod("", "p", 1, 1, map[string]string{"app": "a"}, ""))
 	w.Flush()
 	b, err := s.startIndex("app", LabelIndex("app"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	putPod(t, w, smallPod("", "p", 1, 2, map[string]string{"app": "b"}, ""))
 	s.batch.pack(s)
 	s.mu.Lock() // as a writer that applies its batch
@@ -125,24 +116,18 @@ func checkLabelIndex(t *testing.T, snap *Snapshot, index, label string) {
 func TestAddIndexUnreadable(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	w := s.Writer(Scope{})
-	if err := s.AddIndex("app", LabelIndex("app")); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.AddIndex("app", LabelIndex("app")))
 	pod := smallPod("", "odd", 1, 1, map[string]string{"app": "a"}, "n")
 	// The spec comes once more: what is in both would have to be merged.
 	raw := append(podsim.Encode(w.s.Encoding().String(), pod), 0x12, 0x02, 0x52, 0x00)
 	put(t, w, raw)
 	path, err := wire.CompilePath(wire.Protobuf, reflect.TypeFor[corev1.Pod](), "spec.nodeName")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var unreadable *IndexError
 	if err := s.AddIndex("node", FieldIndex(path)); !errors.As(err, &unreadable) || unreadable.Key != "odd" {
 		t.Errorf("%v", err)
 	}
-	if err := s.AddIndex("tier", LabelIndex("app")); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.AddIndex("tier", LabelIndex("app")))
 	w.Flush()
 	for _, name := range []string{"app", "tier"} {
 		if got, _ := byKeys(t, s.Snapshot(), name, "a"); got != "odd" {
@@ -162,9 +147,7 @@ func TestAddIndexFails(t *testing.T) {
 	s := newStore(t, Config{Encoding: wire.Protobuf})
 	w := s.Writer(Scope{})
 	m := wire.Meta{Name: []byte("odd")}
-	if err := w.Put(&m, []byte{0xff, 0xff, 0xff}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, w.Put(&m, []byte{0xff, 0xff, 0xff}))
 	w.Flush()
 	for range 2 {
 		var ie *IndexError

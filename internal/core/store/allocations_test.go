@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/checks"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestPutAllocates: nothing for a version in the table, and for an update only the
@@ -22,9 +23,7 @@ func TestPutAllocates(t *testing.T) {
 	w.BeginReplace(false)
 	i := 0
 	if n := testing.AllocsPerRun(2000, func() {
-		if err := w.Put(&set.metas[i%1000], set.raws[i%1000]); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, w.Put(&set.metas[i%1000], set.raws[i%1000]))
 		i++
 	}); n != 0 {
 		t.Errorf("%v allocations for an unchanged object", n)
@@ -34,9 +33,7 @@ func TestPutAllocates(t *testing.T) {
 		m := set.metas[i%1000]
 		rv = strconv.AppendInt(rv[:0], int64(1_000_000+i), 10)
 		m.ResourceVersion = rv
-		if err := w.Put(&m, set.raws[i%1000]); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, w.Put(&m, set.raws[i%1000]))
 		i++
 	}); n > 2.5 && !checks.Race {
 		t.Errorf("%v allocations for an update", n)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
@@ -25,9 +26,7 @@ type benchSet struct {
 func newBenchSet(tb testing.TB, enc wire.Encoding, n int) *benchSet {
 	set := &benchSet{raws: podsim.Spread(enc.String(), n), metas: make([]wire.Meta, n), keys: make([]string, n)}
 	for i, raw := range set.raws {
-		if err := wire.ReadMeta(enc, raw, &set.metas[i]); err != nil {
-			tb.Fatal(err)
-		}
+		check.NoError(tb, wire.ReadMeta(enc, raw, &set.metas[i]))
 		set.keys[i] = string(wire.AppendKey(nil, &set.metas[i]))
 	}
 	return set
@@ -35,9 +34,7 @@ func newBenchSet(tb testing.TB, enc wire.Encoding, n int) *benchSet {
 
 func (set *benchSet) fill(tb testing.TB, w *Writer) {
 	for i, raw := range set.raws {
-		if err := w.Put(&set.metas[i], raw); err != nil {
-			tb.Fatal(err)
-		}
+		check.NoError(tb, w.Put(&set.metas[i], raw))
 	}
 	w.Flush()
 }
@@ -46,9 +43,7 @@ func (set *benchSet) fill(tb testing.TB, w *Writer) {
 func (set *benchSet) update(b *testing.B, w *Writer, i int) {
 	m := set.metas[i%benchPods]
 	m.ResourceVersion = strconv.AppendInt(set.rv[:0], int64(1_000_000+i), 10)
-	if err := w.Put(&m, set.raws[i%benchPods]); err != nil {
-		b.Fatal(err)
-	}
+	check.NoError(b, w.Put(&m, set.raws[i%benchPods]))
 }
 
 func BenchmarkPutNew(b *testing.B) {
@@ -62,9 +57,7 @@ func BenchmarkPutNew(b *testing.B) {
 			s = newStore(b, decodeConfig())
 			w = s.Writer(Scope{})
 		}
-		if err := w.Put(&set.metas[i%benchPods], set.raws[i%benchPods]); err != nil {
-			b.Fatal(err)
-		}
+		check.NoError(b, w.Put(&set.metas[i%benchPods], set.raws[i%benchPods]))
 	}
 	w.Flush()
 }
@@ -75,9 +68,7 @@ func BenchmarkPutUpdate(b *testing.B) {
 			set := newBenchSet(b, wire.Protobuf, benchPods)
 			s := newStore(b, decodeConfig())
 			for i, label := range []string{"app", "pod-template-hash"}[:indexes] {
-				if err := s.AddIndex(strconv.Itoa(i), LabelIndex(label)); err != nil {
-					b.Fatal(err)
-				}
+				check.NoError(b, s.AddIndex(strconv.Itoa(i), LabelIndex(label)))
 			}
 			w := s.Writer(Scope{})
 			set.fill(b, w)
@@ -98,9 +89,7 @@ func BenchmarkPutUnchanged(b *testing.B) {
 	w.BeginReplace(false)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		if err := w.Put(&set.metas[i%benchPods], set.raws[i%benchPods]); err != nil {
-			b.Fatal(err)
-		}
+		check.NoError(b, w.Put(&set.metas[i%benchPods], set.raws[i%benchPods]))
 	}
 }
 
@@ -209,12 +198,8 @@ func BenchmarkHeap(b *testing.B) {
 				var m wire.Meta
 				for i := range sim.Len() {
 					raw := podsim.Encode(enc.String(), sim.Pod(i))
-					if err := wire.ReadMeta(enc, raw, &m); err != nil {
-						b.Fatal(err)
-					}
-					if err := w.Put(&m, raw); err != nil {
-						b.Fatal(err)
-					}
+					check.NoError(b, wire.ReadMeta(enc, raw, &m))
+					check.NoError(b, w.Put(&m, raw))
 				}
 				w.EndReplace("1")
 				full := testenv.LiveBytes() - before
@@ -227,12 +212,8 @@ func BenchmarkHeap(b *testing.B) {
 						continue
 					}
 					raw := podsim.Encode(enc.String(), sim.Pod(i))
-					if err := wire.ReadMeta(enc, raw, &m); err != nil {
-						b.Fatal(err)
-					}
-					if err := w.Put(&m, raw); err != nil {
-						b.Fatal(err)
-					}
+					check.NoError(b, wire.ReadMeta(enc, raw, &m))
+					check.NoError(b, w.Put(&m, raw))
 				}
 				w.EndReplace("2")
 				b.ReportMetric(100*float64(testenv.LiveBytes()-before)/float64(full), "%left")

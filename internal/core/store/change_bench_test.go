@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
@@ -33,13 +34,9 @@ func BenchmarkHeapUnderChange(b *testing.B) {
 					pod := of.sim.Pod(i)
 					pod.ResourceVersion = strconv.Itoa(version*n + i + 1)
 					raw := podsim.Encode(wire.Protobuf.String(), pod)
-					if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
-						b.Fatal(err)
-					}
+					check.NoError(b, wire.ReadMeta(wire.Protobuf, raw, &m))
 					began := time.Now()
-					if err := w.Put(&m, raw); err != nil {
-						b.Fatal(err)
-					}
+					check.NoError(b, w.Put(&m, raw))
 					if version > 0 {
 						w.Flush()
 						busy += time.Since(began)

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // manyPods puts as many pods as are decoded by several goroutines, and returns them.
@@ -55,9 +57,7 @@ func TestDecodeEach(t *testing.T) {
 		using.Add(-1)
 	})
 	for _, o := range all {
-		if seen[o.Key()] != 1 {
-			t.Errorf("%s was used %d times", o.Key(), seen[o.Key()])
-		}
+		check.Equal(t, seen[o.Key()], 1, "%s was used times", o.Key())
 	}
 }
 
@@ -77,9 +77,7 @@ func TestDecodeEachPanics(t *testing.T) {
 		all := manyPods(t, cfg)
 		func() {
 			defer func() {
-				if p := recover(); p != bad {
-					t.Errorf("recovered %v, not %s", p, bad)
-				}
+				check.Equal[any](t, recover(), bad, "recovered")
 			}()
 			decodeEach(all, func(*Object, any, error) { runtime.Gosched() })
 		}()

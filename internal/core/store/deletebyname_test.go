@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestDeleteByName checks which deletions count for the object in the table: by the
@@ -32,14 +33,10 @@ func TestDeleteByName(t *testing.T) {
 		w := s.Writer(Scope{})
 		m := wire.Meta{Namespace: []byte("ns"), Name: []byte("a"), UID: []byte(uid), ResourceVersion: []byte(test.held)}
 		w.BeginReplace(false)
-		if err := w.PutValue(&m, nil, "value"); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, w.PutValue(&m, nil, "value"))
 		w.EndReplace("5")
 		m.UID, m.ResourceVersion = []byte(test.uid), []byte(test.version)
-		if err := w.Delete(&m, nil); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, w.Delete(&m, nil))
 		w.Flush()
 		if _, held := s.Get("ns/a"); held == test.wantGone {
 			t.Errorf("%+v: held: %v", test, held)

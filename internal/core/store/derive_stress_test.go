@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestDeriveConcurrently: several handlers, each of which changes what it was handed as soon as
@@ -75,9 +77,7 @@ func addNodeIndexes(t *testing.T, s *Store) {
 		return []string{pod.Spec.NodeName}, nil
 	}
 	for name, fn := range map[string]func(any) ([]string, error){"node": value, "other": value, "reading": reading} {
-		if err := s.AddIndex(name, FuncIndex(fn)); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, s.AddIndex(name, FuncIndex(fn)))
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // putOnNode puts a pod on a node, and returns it as the store has it.
@@ -30,15 +32,13 @@ func TestDerive(t *testing.T) {
 	}
 	s := newStore(t, cfg)
 	calls := 0
-	if err := s.AddIndex("node", FuncIndex(func(v any) ([]string, error) {
+	check.NoError(t, s.AddIndex("node", FuncIndex(func(v any) ([]string, error) {
 		calls++
 		if node := v.(*corev1.Pod).Spec.NodeName; node != "panic" {
 			return []string{node}, nil
 		}
 		panic("at " + v.(*corev1.Pod).Name)
-	})); err != nil {
-		t.Fatal(err)
-	}
+	})))
 	w := s.Writer(Scope{})
 	set := func(name, node string, rv int) *Object { return putOnNode(t, w, name, node, rv) }
 	derive := func(o *Object, name, node string) {
@@ -55,9 +55,7 @@ func TestDerive(t *testing.T) {
 	for _, o := range []*Object{a, b, c, gone, a, b, c} {
 		derive(o, o.Name(), "x")
 	}
-	if calls != 4 {
-		t.Errorf("%d calls for 4 versions", calls)
-	}
+	check.Equal(t, calls, 4, "calls for 4 versions")
 	a2 := set("a", "y", 5)
 	deletePod(t, w, smallPod("", "gone", 1, 6, nil, "x"))
 	w.Flush()
@@ -91,9 +89,7 @@ func TestDerive(t *testing.T) {
 // TestDeriveIsBounded: what is derived for an index that is not queried goes when objects do.
 func TestDeriveIsBounded(t *testing.T) {
 	s := newStore(t, decodeConfig())
-	if err := s.AddIndex("one", FuncIndex(func(any) ([]string, error) { return []string{"1"}, nil })); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.AddIndex("one", FuncIndex(func(any) ([]string, error) { return []string{"1"}, nil })))
 	x, w := s.funcs["one"], s.Writer(Scope{})
 	most := 0
 	for i := range 3 * dirtySlack {
@@ -116,9 +112,7 @@ func TestDeriveIsBounded(t *testing.T) {
 	for key := range x.derived.values {
 		s.DropDerived(key)
 	}
-	if len(x.derived.values) != 0 {
-		t.Errorf("%d are left", len(x.derived.values))
-	}
+	check.Equal(t, len(x.derived.values), 0, "are left")
 }
 
 // TestDeriveOfBlocked: a function that blocks is waited for once, and not for long.
@@ -126,14 +120,12 @@ func TestDeriveOfBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, decodeConfig())
 		release, calls := make(chan struct{}), 0
-		if err := s.AddIndex("name", FuncIndex(func(v any) ([]string, error) {
+		check.NoError(t, s.AddIndex("name", FuncIndex(func(v any) ([]string, error) {
 			if calls++; v.(*corev1.Pod).Name == "p1" {
 				<-release
 			}
 			return []string{v.(*corev1.Pod).Name}, nil
-		})); err != nil {
-			t.Fatal(err)
-		}
+		})))
 		fillPods(t, s, 4)
 		derive := func(name string) bool {
 			o, _ := s.Get(name)
@@ -143,9 +135,7 @@ func TestDeriveOfBlocked(t *testing.T) {
 		if !derive("p0") || derive("p1") || !derive("p2") || !derive("p1") {
 			t.Error("only the function that blocks at p1 still looks at it")
 		}
-		if waited := time.Since(begin); waited != deriveWait {
-			t.Errorf("waited for %v", waited)
-		}
+		check.Equal(t, time.Since(begin), deriveWait, "waited for")
 		close(release)
 		synctest.Wait()
 		if !derive("p3") || calls != 3 || s.blocked.Load() != 0 {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strconv"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestDropIndex: an index that was dropped is gone from new snapshots and stays in old ones, costs
@@ -17,9 +19,7 @@ func TestDropIndex(t *testing.T) {
 		putPod(t, w, smallPod("", "p"+strconv.Itoa(i), i, rv, map[string]string{"app": app, "tier": tier}, ""))
 	}
 	for _, name := range []string{"app", "tier"} {
-		if err := s.AddIndex(name, LabelIndex(name)); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, s.AddIndex(name, LabelIndex(name)))
 	}
 	for i := range 10 {
 		set(i, "a"+strconv.Itoa(i%2), "t")
@@ -45,9 +45,7 @@ func TestDropIndex(t *testing.T) {
 	}
 	set(2, "a1", "u")
 	w.Flush()
-	if err := s.AddIndex("app", LabelIndex("app")); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.AddIndex("app", LabelIndex("app")))
 	if got, err := byKeys(t, s.Snapshot(), "app", "a0"); got != "p4 p6 p8" || err != nil {
 		t.Errorf("again: %s, %v", got, err)
 	}
@@ -56,9 +54,7 @@ func TestDropIndex(t *testing.T) {
 // TestByFrom begins in the middle, and CountBy stops at most.
 func TestByFrom(t *testing.T) {
 	s := newStore(t, decodeConfig())
-	if err := s.AddIndex("app", LabelIndex("app")); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.AddIndex("app", LabelIndex("app")))
 	w := s.Writer(Scope{})
 	for i := range 10 {
 		putPod(t, w, smallPod("", "p"+strconv.Itoa(i), i, i+1, map[string]string{"app": "a" + strconv.Itoa(i%2)}, ""))

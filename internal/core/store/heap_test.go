@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
@@ -21,21 +22,15 @@ func TestDeletedObjectsLeaveNothing(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	c := s.Cursor()
 	defer c.Close()
-	if err := s.AddIndex("app", LabelIndex("app")); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.AddIndex("app", LabelIndex("app")))
 	w := s.Writer(Scope{})
 	list := func(each int, rv string) {
 		w.BeginReplace(false)
 		for i := 0; i < n; i += each {
 			raw := raws[i%len(raws)]
-			if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, wire.ReadMeta(wire.Protobuf, raw, &m))
 			m.Name = []byte("pod-" + strconv.Itoa(1_000_000+i))
-			if err := w.Put(&m, raw); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, w.Put(&m, raw))
 		}
 		w.EndReplace(rv)
 		drain(c)
@@ -99,14 +94,10 @@ func TestBlockedCursorCosts(t *testing.T) {
 	update := func(times int) {
 		for range times {
 			for _, raw := range raws {
-				if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, wire.ReadMeta(wire.Protobuf, raw, &m))
 				rv++
 				m.ResourceVersion = []byte(strconv.Itoa(rv))
-				if err := w.Put(&m, raw); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, w.Put(&m, raw))
 			}
 		}
 		w.Flush()
@@ -124,7 +115,5 @@ func TestBlockedCursorCosts(t *testing.T) {
 	if got := len(drain(c)); got > len(raws)+int(cfg.LogBytes/changeBytes) {
 		t.Errorf("%d changes for %d keys", got, len(raws))
 	}
-	if s.Memory().Cursors != 0 {
-		t.Errorf("read to its end, a cursor still costs %d", s.Memory().Cursors)
-	}
+	check.Equal(t, s.Memory().Cursors, 0, "read to its end, a cursor still costs")
 }

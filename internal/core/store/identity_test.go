@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // FuzzIdentity: whatever stands in uid and resourceVersion comes back as it was,
@@ -29,9 +30,7 @@ func FuzzIdentity(f *testing.F) {
 		defer w.Remove()
 		m := wire.Meta{Namespace: []byte("ns"), Name: []byte("name"), UID: []byte(uid), ResourceVersion: []byte(rv)}
 		for range 2 {
-			if err := w.Put(&m, raw); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, w.Put(&m, raw))
 			w.Flush()
 		}
 		o, ok := s.Get("ns/name")

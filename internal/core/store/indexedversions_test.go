@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 	"weak"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestFuncIndexHoldsFewOfOldSnapshots: who queries with a snapshot from before objects were
@@ -28,9 +30,7 @@ func TestFuncIndexHoldsFewOfOldSnapshots(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newStore(t, decodeConfig())
-			if err := s.AddIndex("one", FuncIndex(func(any) ([]string, error) { return []string{"1"}, nil })); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, s.AddIndex("one", FuncIndex(func(any) ([]string, error) { return []string{"1"}, nil })))
 			w := fillPods(t, s, n)
 			old := s.Snapshot()
 			query := func(times int) {
@@ -83,15 +83,11 @@ func TestFuncIndexHoldsFewOfOldSnapshots(t *testing.T) {
 func TestFuncIndexHoldsFewOldVersions(t *testing.T) {
 	const n = 4 * dirtySlack
 	s := newStore(t, decodeConfig())
-	if err := s.AddIndex("one", FuncIndex(func(any) ([]string, error) { return []string{"1"}, nil })); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.AddIndex("one", FuncIndex(func(any) ([]string, error) { return []string{"1"}, nil })))
 	w := fillPods(t, s, n)
 	found := func() (n int) {
 		objects, err := s.Snapshot().By("one", "1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		for o := range objects {
 			if held, _ := s.Get(o.Key()); held != o {
 				t.Fatalf("%s is found in an old version", o.Key())
@@ -121,13 +117,9 @@ func TestFuncIndexHoldsFewOldVersions(t *testing.T) {
 	if alive > dirtySlack {
 		t.Errorf("of %d versions that were replaced %d are still there", n-1, alive)
 	}
-	if got := found(); got != n {
-		t.Errorf("%d found after that", got)
-	}
+	check.Equal(t, found(), n, "found after that")
 	deletePod(t, w, smallPod("", "p3", 3, 200_000, nil, ""))
 	putPod(t, w, smallPod("", "new", n, 200_001, nil, "")) // which gets the number of the one deleted
 	w.Flush()
-	if got := found(); got != n {
-		t.Errorf("%d found at last", got)
-	}
+	check.Equal(t, found(), n, "found at last")
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestFuncIndexAgainstOlderSnapshots: whatever is queried in between, a query of a snapshot has
@@ -26,9 +28,7 @@ func TestFuncIndexAgainstOlderSnapshots(t *testing.T) {
 			return []string{state}, nil
 		}
 	}
-	if err := s.AddIndex("state", FuncIndex(values)); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.AddIndex("state", FuncIndex(values)))
 	w, rv, uids := s.Writer(Scope{}), 0, map[string]int{}
 	change := func(keys int) {
 		rv++
@@ -85,9 +85,7 @@ func walk(t *testing.T, sn *Snapshot, values func(any) ([]string, error)) (keys 
 	keys = map[string][]string{}
 	for o := range sn.All() {
 		v, err := o.DecodeOnce()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		of, err := values(v)
 		if err != nil {
 			fails = append(fails, o.Key())

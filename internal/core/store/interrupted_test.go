@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestInterruptedFuncIndex: a query that ends half-way, because a decoder panics or a function ends
@@ -28,14 +30,12 @@ func TestInterruptedFuncIndex(t *testing.T) {
 				}
 				s := newStore(t, cfg)
 				calls := 0
-				if err := s.AddIndex("node", FuncIndex(func(v any) ([]string, error) {
+				check.NoError(t, s.AddIndex("node", FuncIndex(func(v any) ([]string, error) {
 					if calls++; interrupt && calls == 5 {
 						runtime.Goexit()
 					}
 					return []string{"1", v.(*corev1.Pod).Spec.NodeName}, nil
-				})); err != nil {
-					t.Fatal(err)
-				}
+				})))
 				w := fillPods(t, s, n)
 				query := func(value string) (string, error) { return byKeys(t, s.Snapshot(), "node", value) }
 				if changed > 0 {

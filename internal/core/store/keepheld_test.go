@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -40,9 +41,7 @@ func TestKeepHeld(t *testing.T) {
 			drain(changes)
 			raw := podsim.Encode(s.Encoding().String(), smallPod("ns", "a", test.uid, test.version, nil, "bad"))
 			var m wire.Meta
-			if err := wire.ReadMeta(s.Encoding(), raw, &m); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, wire.ReadMeta(s.Encoding(), raw, &m))
 			list := func(end string) {
 				w.BeginReplace(test.rebase)
 				w.KeepHeld(&m)

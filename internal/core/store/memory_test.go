@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func TestMemoryString(t *testing.T) {
@@ -37,9 +39,7 @@ func TestMemoryByPurpose(t *testing.T) {
 	w := fillPods(t, s, 100)
 	c := s.Cursor()
 	drain(c)
-	if err := s.AddIndex("node", LabelIndex("node")); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, s.AddIndex("node", LabelIndex("node")))
 	for i := range 50 {
 		putPod(t, w, smallPod("", "p"+string(rune('0'+i%10)), i%10, 1000+i, map[string]string{"node": "n"}, ""))
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -193,24 +194,18 @@ func (m *merged) tell(wt *mergedWatch, ch mergedChange) {
 func (m *merged) encode(t *testing.T, v *mergedVersion) (*wire.Meta, []byte) {
 	raw := podsim.Encode(wire.Protobuf.String(), smallPod("ns", v.key, v.uid, v.rv, nil, ""))
 	var meta wire.Meta
-	if err := wire.ReadMeta(wire.Protobuf, raw, &meta); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, wire.ReadMeta(wire.Protobuf, raw, &meta))
 	return &meta, raw
 }
 
 func (m *merged) put(t *testing.T, wt *mergedWatch, v *mergedVersion) {
 	meta, raw := m.encode(t, v)
-	if err := wt.w.Put(meta, raw); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, wt.w.Put(meta, raw))
 }
 
 func (m *merged) delete(t *testing.T, wt *mergedWatch, v *mergedVersion) {
 	meta, raw := m.encode(t, v)
-	if err := wt.w.Delete(meta, raw); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, wt.w.Delete(meta, raw))
 }
 
 // read reads what has changed, and checks that nothing goes back.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -50,9 +51,7 @@ func (m *model) addIndex() {
 			return nil, nil
 		}))
 	}
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	check.NoError(m.t, err)
 }
 
 func (m *model) checkSnapshot(sn *Snapshot, want map[string]*corev1.Pod) {
@@ -106,9 +105,7 @@ func (m *model) checkIndexes(sn *Snapshot) {
 		for value, wanted := range want {
 			var got []string
 			objects, err := sn.By(name, value)
-			if err != nil {
-				m.t.Fatal(err)
-			}
+			check.NoError(m.t, err)
 			for o := range objects {
 				got = append(got, o.Key())
 			}
@@ -122,17 +119,13 @@ func (m *model) checkIndexes(sn *Snapshot) {
 // nodeOf reads the node out of an object's bytes.
 func (m *model) nodeOf(o *Object) string {
 	raw, err := o.AppendRaw(nil)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	check.NoError(m.t, err)
 	pod := new(corev1.Pod)
 	if m.enc == wire.Protobuf {
 		err = pod.Unmarshal(raw)
 	} else {
 		err = json.Unmarshal(raw, pod)
 	}
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	check.NoError(m.t, err)
 	return pod.Spec.NodeName
 }

@@ -1,6 +1,10 @@
 package store
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
+)
 
 // Of several writers those are notified that the server went back that have not found out
 // themselves: once, until they have begun a list.
@@ -83,9 +87,7 @@ func TestRemoveOutdated(t *testing.T) {
 			y.BeginReplace(true)
 			y.EndReplace("3")
 			x.Remove()
-			if n := s.Len(); n != 0 {
-				t.Errorf("%d objects are left", n)
-			}
+			check.Equal(t, s.Len(), 0, "objects are left")
 		})
 	}
 }

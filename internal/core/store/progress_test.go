@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestSyncedAtItsVersion: a caller that finds a store synced finds it at a resourceVersion as well,
@@ -168,9 +169,7 @@ func TestWaitersAreWokenOnce(t *testing.T) {
 			w.Progress(strconv.Itoa(rv))
 			synctest.Wait()
 		}
-		if n := waits.Load(); n != 2*many {
-			t.Errorf("%d began to wait, %d times", 2*many, n)
-		}
+		check.Equal(t, waits.Load(), 2*many, "%d began to wait, times", 2*many)
 		leave()
 		synctest.Wait()
 		if n := gaveUp.Load(); n != many || len(s.waiting) != many {
@@ -178,9 +177,7 @@ func TestWaitersAreWokenOnce(t *testing.T) {
 		}
 		w.Progress(strconv.Itoa(from + many/2 - 1))
 		synctest.Wait()
-		if n := reached.Load(); n != many/2 {
-			t.Errorf("half of the versions are reached, and %d woken", n)
-		}
+		check.Equal(t, reached.Load(), many/2, "half of the versions are reached, and woken")
 		s.Close()
 		synctest.Wait()
 		if n := closed.Load(); n != many/2 || len(s.waiting) != 0 {

@@ -1,6 +1,10 @@
 package store
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
+)
 
 // counting counts what it is notified of.
 type counting struct{ calls, owners int }
@@ -23,9 +27,7 @@ func TestOneCallForMany(t *testing.T) {
 	for _, c := range all {
 		drain(c)
 	}
-	if many.owners != 100 {
-		t.Errorf("cursors were made with %d calls, want 100", many.owners)
-	}
+	check.Equal(t, many.owners, 100, "cursors were made with calls")
 	many = counting{}
 	putPod(t, w, smallPod("a", "b", 1, 1, nil, ""))
 	w.Flush()

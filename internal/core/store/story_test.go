@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
@@ -66,9 +67,7 @@ func (st *story) write(f []string) {
 			sc.Namespace = strings.Trim(f[2], `*`)
 			if len(f) > 3 {
 				owner, err := strconv.Atoi(f[3])
-				if err != nil {
-					st.t.Fatal(err)
-				}
+				check.NoError(st.t, err)
 				sc.Owner = uint8(owner)
 			}
 		}
@@ -81,9 +80,7 @@ func (st *story) write(f []string) {
 	case "put", "delete":
 		raw := podsim.Encode(wire.Protobuf.String(), storyPod(f[2:]))
 		var m wire.Meta
-		if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
-			st.t.Fatal(err)
-		}
+		check.NoError(st.t, wire.ReadMeta(wire.Protobuf, raw, &m))
 		if f[1] == "put" {
 			err = w.Put(&m, raw)
 		} else {
@@ -145,9 +142,7 @@ func (st *story) read(f []string) {
 			return
 		}
 		rev, err := strconv.ParseUint(f[3], 10, 64)
-		if err != nil {
-			st.t.Fatal(err)
-		}
+		check.NoError(st.t, err)
 		if st.cursors[f[1]], err = st.store.CursorAt(rev); err != nil {
 			fmt.Fprintln(&st.out, err)
 		}

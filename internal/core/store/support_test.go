@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/checks"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
@@ -56,12 +57,8 @@ func smallPod(ns, name string, uid, rv int, labels map[string]string, node strin
 func put(tb testing.TB, w *Writer, raw []byte) {
 	tb.Helper()
 	var m wire.Meta
-	if err := wire.ReadMeta(w.s.Encoding(), raw, &m); err != nil {
-		tb.Fatal(err)
-	}
-	if err := w.Put(&m, raw); err != nil {
-		tb.Fatal(err)
-	}
+	check.NoError(tb, wire.ReadMeta(w.s.Encoding(), raw, &m))
+	check.NoError(tb, w.Put(&m, raw))
 }
 
 func putPod(tb testing.TB, w *Writer, pod *corev1.Pod) {
@@ -73,12 +70,8 @@ func deletePod(tb testing.TB, w *Writer, pod *corev1.Pod) {
 	tb.Helper()
 	raw := podsim.Encode(w.s.Encoding().String(), pod)
 	var m wire.Meta
-	if err := wire.ReadMeta(w.s.Encoding(), raw, &m); err != nil {
-		tb.Fatal(err)
-	}
-	if err := w.Delete(&m, raw); err != nil {
-		tb.Fatal(err)
-	}
+	check.NoError(tb, wire.ReadMeta(w.s.Encoding(), raw, &m))
+	check.NoError(tb, w.Delete(&m, raw))
 }
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }

@@ -115,9 +115,7 @@ func TestProve(t *testing.T) {
 	}
 	late, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if err := ts.Wait(late, 10); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("waiting for what is not there: %v", err)
-	}
+	check.ErrorIs(t, ts.Wait(late, 10), context.DeadlineExceeded, "waiting for what is not there")
 	if err := ts.put(wire.Modified, "a", 10, 0); err != nil || ts.version() != 10 || ts.ended != nil {
 		t.Errorf("a change after it: %v, at %d, given up for %v", err, ts.version(), ts.ended)
 	}

@@ -193,9 +193,7 @@ func TestSinkEndsFeed(t *testing.T) {
 	}
 	ts := newTestFeed(t, 0)
 	ts.BeginReplace(true)
-	if !errors.Is(ts.ended, ErrWentBack) {
-		t.Error(ts.ended)
-	}
+	check.ErrorIs(t, ts.ended, ErrWentBack)
 }
 
 // TestSinkOfAnotherPast: an upstream that went back, and has reached its former resourceVersions
@@ -226,9 +224,7 @@ func TestSinkOfAnotherPast(t *testing.T) {
 				t.Error("it gave up before the list was through:", ts.ended)
 			}
 			ts.EndReplace(c.end)
-			if !errors.Is(ts.ended, c.want) {
-				t.Errorf("%v, not %v", ts.ended, c.want)
-			}
+			check.ErrorIs(t, ts.ended, c.want)
 		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/tools/process"
 )
@@ -59,9 +60,7 @@ func newPods(tb testing.TB, n int) *pods {
 		},
 		Store: p.store, Encoding: wire.Protobuf, History: p.history,
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.NoError(tb, err)
 	tb.Cleanup(func() {
 		p.cache.Close()
 		p.store.Close()
@@ -74,16 +73,10 @@ func (p *pods) put(tb testing.TB, pod *corev1.Pod) {
 	p.rv++
 	pod.ResourceVersion = resourceversion.Format(p.rv)
 	raw, err := pod.Marshal()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.NoError(tb, err)
 	var m wire.Meta
-	if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
-		tb.Fatal(err)
-	}
-	if err := p.writer.Put(&m, raw); err != nil {
-		tb.Fatal(err)
-	}
+	check.NoError(tb, wire.ReadMeta(wire.Protobuf, raw, &m))
+	check.NoError(tb, p.writer.Put(&m, raw))
 }
 
 // touch changes a pod as its kubelet does.

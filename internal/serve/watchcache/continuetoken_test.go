@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestContinueToken: a continue token has what kube-apiserver wants in its own: its format, a
@@ -19,9 +20,7 @@ func TestContinueToken(t *testing.T) {
 	for namespace, want := range map[string]string{"": "ns/b", "ns": "b"} {
 		first := tc.list(namespace, "limit=1")
 		raw, err := base64.RawURLEncoding.DecodeString(first.Metadata.Continue)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		// kube-apiserver reads these fields and no others.
 		var token struct {
 			V, Start string

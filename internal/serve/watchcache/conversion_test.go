@@ -13,6 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/core/codec"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // answersOf returns the answers of a cache with one object to a GET and a LIST, in a media type.
@@ -23,17 +24,11 @@ func answersOf(t *testing.T, r Resource, enc wire.Encoding, raw []byte, accept s
 	w := st.Writer(store.Scope{})
 	w.BeginReplace(false)
 	var m wire.Meta
-	if err := wire.ReadMeta(enc, raw, &m); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Put(&m, raw); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, wire.ReadMeta(enc, raw, &m))
+	check.NoError(t, w.Put(&m, raw))
 	w.EndReplace("7")
 	c, err := New(Config{Resource: r, Store: st, Encoding: enc})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer c.Close()
 	rec := httptest.NewRecorder()
 	req := httptest.NewRequest("GET", "/?resourceVersion=0", nil)
@@ -57,9 +52,7 @@ func TestNestedKinds(t *testing.T) {
 		}},
 	}
 	raw, err := codec.Marshal(set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	r := Resource{GroupVersionResource: appsv1.SchemeGroupVersion.WithResource("statefulsets"), Kind: "StatefulSet", Namespaced: true, Type: reflect.TypeFor[appsv1.StatefulSet]()}
 	object, list := answersOf(t, r, wire.Protobuf, raw, "application/json")
 	for _, body := range []string{object, list} {
@@ -76,9 +69,7 @@ func TestConvertedAnnotations(t *testing.T) {
 		Annotations: map[string]string{appsv1.DeprecatedTemplateGeneration: "3", "own": "yes"},
 	}}
 	raw, err := codec.Marshal(set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	r := Resource{GroupVersionResource: appsv1.SchemeGroupVersion.WithResource("daemonsets"), Kind: "DaemonSet", Namespaced: true, Type: reflect.TypeFor[appsv1.DaemonSet]()}
 	for accept, want := range map[string]bool{
 		"application/json": true, metadataJSON: false,

@@ -1,11 +1,12 @@
 package watchcache
 
 import (
-	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // lateSource is the source of a watcher for which something is kept.
@@ -54,15 +55,11 @@ func TestWriteEndsMeanwhile(t *testing.T) {
 					}
 				}
 				for i := range writes {
-					if err := writes[i].begin(); err != nil {
-						t.Fatal(err)
-					}
+					check.NoError(t, writes[i].begin())
 				}
 				if shed {
 					time.Sleep(2 * slowAfter)
-					if n := ds.shedStuck(2); n != 1 {
-						t.Errorf("%d are shed", n)
-					}
+					check.Equal(t, ds.shedStuck(2), 1, "are shed")
 				} else {
 					time.Sleep(ds.timeout * 3 / 2)
 					synctest.Wait()
@@ -87,24 +84,18 @@ func TestDeafClients(t *testing.T) {
 			wd := ds.start(deaf[i])
 			defer wd.close()
 			wd.source.Store(&source)
-			if err := wd.begin(); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, wd.begin())
 		}
 		time.Sleep(2 * slowAfter)
 		for i := range deaf {
-			if n := ds.shedStuck(1); n != 1 {
-				t.Errorf("round %d: %d are let go", i, n)
-			}
+			check.Equal(t, ds.shedStuck(1), 1, "round %d: are let go", i)
 		}
 		if n := ds.shedStuck(1); n != 0 || !deaf[0].cut || !deaf[1].cut || !deaf[2].cut {
 			t.Errorf("%d are let go again", n)
 		}
 		time.Sleep(3 * ds.timeout)
 		synctest.Wait()
-		if n := ds.stalled.Load(); n != 3 {
-			t.Errorf("%d are counted, want 3", n)
-		}
+		check.Equal(t, ds.stalled.Load(), 3, "are counted")
 	})
 }
 
@@ -119,13 +110,9 @@ func TestStateCountsWaits(t *testing.T) {
 		write := func() error { return wd.during(func() error { time.Sleep(stateGrace / 2); return nil }) }
 		for range 3 {
 			time.Sleep(2 * stateGrace)
-			if err := write(); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, write())
 		}
-		if err := write(); !errors.Is(err, errTooSlow) {
-			t.Errorf("a client that took nothing for longer than the grace: %v", err)
-		}
+		check.ErrorIs(t, write(), errTooSlow, "a client that took nothing for longer than the grace")
 	})
 }
 
@@ -147,9 +134,7 @@ func TestPromptClientStays(t *testing.T) {
 		for range 20_000 {
 			ds.check()
 		}
-		if n := ds.stalled.Load(); n != 0 {
-			t.Errorf("let go %d times", n)
-		}
+		check.Equal(t, ds.stalled.Load(), 0, "let go times")
 	})
 }
 
@@ -166,9 +151,7 @@ func TestShedSparesThoseSentNothing(t *testing.T) {
 			s.deadline.source.Store(&source)
 			s.write(make([]byte, 2*streamBuffer))
 			time.Sleep(2 * slowAfter)
-			if n := tc.cache.ShedStuck(9); n != 0 {
-				t.Errorf("compressed %v: %d are let go", zip, n)
-			}
+			check.Equal(t, tc.cache.ShedStuck(9), 0, "compressed %v: are let go", zip)
 			if err := s.flush(); err != nil {
 				t.Error(err)
 			}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestEncodedOnce: an event that several watchers get is encoded once, and no more than a bounded
@@ -30,9 +32,7 @@ func TestEncodedOnce(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 		for _, r := range clients {
-			if got := len(r.events(t)); got != changes+1 {
-				t.Errorf("%d events", got)
-			}
+			check.Equal(t, len(r.events(t)), changes+1, "events")
 		}
 	})
 }
@@ -54,22 +54,16 @@ func TestEncodeCacheBound(t *testing.T) {
 		get(rv)
 		get(rv)
 	}
-	if encoded != 100 {
-		t.Errorf("encoded %d times", encoded)
-	}
+	check.Equal(t, encoded, 100, "encoded times")
 	if held := shared.size(); held > maxEncodeCache || held < maxEncodeCache/2 || len(shared.entries) != len(shared.order) {
 		t.Errorf("%d bytes are held", held)
 	}
 	get(0)
-	if encoded != 101 {
-		t.Error("the first is still there")
-	}
+	check.Equal(t, encoded, 101, "the first is still there")
 	if _, err := shared.get(encodeKey{rv: 1000}, func() ([]byte, error) { return make([]byte, 2*maxEncodeCache), nil }); err != nil {
 		t.Fatal(err)
 	}
-	if held := shared.size(); held != 0 {
-		t.Errorf("%d bytes are held beside one that is too large", held)
-	}
+	check.Equal(t, shared.size(), 0, "bytes are held beside one that is too large")
 }
 
 // TestEncodeCacheBoundsVersions: small events, such as those of metadata, do not keep any number of

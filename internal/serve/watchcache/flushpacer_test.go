@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/core/resourceversion"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // crowdFor returns the number of active watchers for which a pacer has each wait so long.
@@ -102,8 +103,6 @@ func TestStalledWatchersDelayNoOthers(t *testing.T) {
 		defer tc.watch("resourceVersion="+resourceversion.Format(tc.rv), w)()
 		synctest.Wait()
 		tc.changes(1, w) // now all others are stuck
-		if writes := tc.changes(10, w); writes != 10 {
-			t.Errorf("written to %d times", writes)
-		}
+		check.Equal(t, tc.changes(10, w), 10, "written to times")
 	})
 }

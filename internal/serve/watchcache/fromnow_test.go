@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // eager is a client that makes a change as soon as it has the headers of its watch.
@@ -83,9 +84,7 @@ func TestFutureIsWaitedForOutside(t *testing.T) {
 		defer tc.close()
 		at := &url.URL{RawQuery: fmt.Sprintf("watch=1&resourceVersion=%d", tc.rv+1)}
 		o, err := request.ParseOptions(at.Query())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		w, begun, done := newRecorder(), make(chan struct{}), make(chan struct{})
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {

@@ -14,6 +14,7 @@ import (
 	"weak"
 
 	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // largeCache is a testCache of large objects, each of which packs to nothing smaller.
@@ -315,9 +316,7 @@ func TestStateIsCounted(t *testing.T) {
 				put()
 				lc.expectCounted("state", objects)
 				time.Sleep(2 * slowAfter)
-				if n := lc.cache.ShedStuck(9); n != watches {
-					t.Errorf("%d are let go", n)
-				}
+				check.Equal(t, lc.cache.ShedStuck(9), watches, "are let go")
 				synctest.Wait()
 				if n := lc.cache.BacklogBytes(); n > 2*largeBytes {
 					t.Errorf("%d bytes are counted after their end", n)
@@ -336,9 +335,7 @@ func TestSharedChangesCountOnce(t *testing.T) {
 		lc.putLarge("ns", "a", "red")
 		for range many {
 			sub, _, _, err := lc.cache.hub.subscribe(interest{by: byNamespace, values: []string{"ns"}, namespace: "ns"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			defer sub.Close()
 		}
 		for range changes {

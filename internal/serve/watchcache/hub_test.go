@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestInterests: which selectors the hub serves, and by what.
@@ -41,17 +42,11 @@ func TestInterests(t *testing.T) {
 		{"", "labelSelector=color+in+(red,blue)", &interest{by: byLabel, name: "color", values: []string{"blue", "red"}}},
 	} {
 		q, err := url.ParseQuery(tt.query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		p, err := request.ParseOptions(q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		sel, err := tc.cache.newSelector(tt.namespace, "", p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		got, ok := sel.interest(tc.cache)
 		slices.Sort(got.values)
 		if ok != (tt.want != nil) || ok && !reflect.DeepEqual(got, *tt.want) {
@@ -65,9 +60,7 @@ func TestInterestInClusterScoped(t *testing.T) {
 	tc := newTestCache(t, 0, func(cfg *Config) { cfg.Resource.Namespaced = false })
 	defer tc.close()
 	sel, err := tc.cache.newSelector("", "a", &request.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if got, ok := sel.interest(tc.cache); !ok || got.by != byKey || got.values[0] != "a" {
 		t.Errorf("%+v %v", got, ok)
 	}
@@ -93,9 +86,7 @@ func TestWokenOnlyByWhatConcerns(t *testing.T) {
 					tc.put("ns", fmt.Sprint("b", i%10), "blue")
 					synctest.Wait()
 				}
-				if n := r.flushed() - flushes; n != 0 {
-					t.Errorf("woken %d times", n)
-				}
+				check.Equal(t, r.flushed()-flushes, 0, "woken times")
 				want := []string{"ADDED ns/a@101"}
 				if strings.Contains(fmt.Sprint(r.events(t)), "BOOKMARK") {
 					want = append(want, "BOOKMARK@101") // the end of the initial events
@@ -137,14 +128,10 @@ func TestNotWokenByOtherNamespaces(t *testing.T) {
 		tc.put("other", "a", "red")
 		tc.remove("other", "a")
 		synctest.Wait()
-		if n := r.flushed() - flushes; n != 0 {
-			t.Errorf("woken %d times", n)
-		}
+		check.Equal(t, r.flushed()-flushes, 0, "woken times")
 		tc.put("ns", "a", "red")
 		synctest.Wait()
-		if n := r.flushed() - flushes; n != 1 {
-			t.Errorf("woken %d times", n)
-		}
+		check.Equal(t, r.flushed()-flushes, 1, "woken times")
 	})
 }
 
@@ -242,9 +229,7 @@ func TestLateHub(t *testing.T) {
 		defer close(pumped)
 		h.dispatch()
 	}()
-	if n := sub.lag(); n != 0 {
-		t.Errorf("%d changes came although the gate is held", n)
-	}
+	check.Equal(t, sub.lag(), 0, "changes came although the gate is held")
 	h.backlogLock.RUnlock()
 	<-pumped
 	h.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // filled returns a cache of n things in ten namespaces, each of which has one of n/10 colors.
@@ -119,13 +120,9 @@ func TestNoIndexFor(t *testing.T) {
 func (tc *testCache) walked(labelSelector string, vain int) {
 	tc.t.Helper()
 	l, err := labels.Parse(labelSelector)
-	if err != nil {
-		tc.t.Fatal(err)
-	}
+	check.NoError(tc.t, err)
 	sel, err := tc.cache.newSelector("", "", &request.Options{Labels: l})
-	if err != nil {
-		tc.t.Fatal(err)
-	}
+	check.NoError(tc.t, err)
 	p := tc.cache.planQuery(tc.cache.currentState(), sel)
 	if p.index != nil {
 		vain = 0
@@ -180,9 +177,7 @@ func TestIndexThatCannotBeMade(t *testing.T) {
 		tc.rv++
 		tc.writeRaw(fmt.Appendf(nil, `{"metadata":{"name":"bad","namespace":"zz","uid":"u","resourceVersion":"%d"},"spec":{"color"`, tc.rv))
 		sel, err := tc.cache.newSelector("", "", &request.Options{Fields: fieldsOf(t, "spec.color=c7")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		for range 3 * buildAfter {
 			p := tc.cache.planQuery(tc.cache.currentState(), sel)
 			tc.cache.indexes.record(&p, sel, false, minToIndex, 0)

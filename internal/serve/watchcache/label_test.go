@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestLabelTerms compares with what apimachinery says of the same requirements.
@@ -19,18 +21,14 @@ func TestLabelTerms(t *testing.T) {
 		"a in (" + strings.Join(many, ",") + ")", "a notin (" + strings.Join(many, ",") + ")",
 	} {
 		selector, err := labels.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		requirements, _ := selector.Requirements()
 		term := newLabelTerm(&requirements[0])
 		for _, set := range []labels.Set{
 			{}, {"b": "v1"}, {"a": ""}, {"a": "v1"}, {"a": "v2"}, {"a": "v79"}, {"a": "v80"}, {"a": "2"}, {"a": "4"}, {"a": "3"},
 		} {
 			value, ok := set["a"]
-			if got, want := term.matches([]byte(value), ok), selector.Matches(set); got != want {
-				t.Errorf("%.40s of %v: %v", text, set, got)
-			}
+			check.Equal(t, term.matches([]byte(value), ok), selector.Matches(set), "%.40s of %v", text, set)
 		}
 	}
 }

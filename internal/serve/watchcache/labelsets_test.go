@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -17,9 +18,7 @@ import (
 func (tc *testCache) labelled(namespace, name string, labels map[string]string) {
 	tc.t.Helper()
 	text, err := json.Marshal(labels)
-	if err != nil {
-		tc.t.Fatal(err)
-	}
+	check.NoError(tc.t, err)
 	tc.rv++
 	tc.writeRaw(fmt.Appendf(nil, `{"metadata":{"name":%q,"namespace":%q,"uid":%q,"resourceVersion":"%d","labels":%s},"spec":{"color":"red"}}`,
 		name, namespace, namespace+name, tc.rv, text))

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // pausing is a client that takes its time for each streamBuffer bytes.
@@ -188,9 +190,7 @@ func TestShedLargest(t *testing.T) {
 				if last := events[len(events)-1]; !strings.HasPrefix(last, tt.end) || strings.Contains(last, "coalesced") {
 					t.Errorf("%s comes last", last)
 				}
-				if n := tc.cache.Stats().Stalled; n != 1 {
-					t.Errorf("%d are counted", n)
-				}
+				check.Equal(t, tc.cache.Stats().Stalled, 1, "are counted")
 				last := tc.put("ns", "last", "red").rv
 				synctest.Wait()
 				if got := healthy.events(t); got[len(got)-1] != fmt.Sprintf("ADDED ns/last@%d", last) {

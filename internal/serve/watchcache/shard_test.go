@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weirproject/weir/internal/core/shard"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // shardQuery returns the parameter for a shard.
@@ -36,9 +37,7 @@ func oracle(t *testing.T, s shard.Shard) func(uid string) bool {
 	theirs := sharding.NewSelector(sharding.ShardRangeRequirement{Key: "object.metadata.uid", Start: first, End: end})
 	return func(uid string) bool {
 		ok, err := theirs.Matches(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		return ok
 	}
 }
@@ -135,9 +134,7 @@ func TestShardOfNamespace(t *testing.T) {
 func TestShardSelectorRefused(t *testing.T) {
 	tc := filled(t, 20)
 	defer tc.close()
-	if n := len(tc.list("", "shardSelector=").Items); n != 20 {
-		t.Errorf("%d items by an empty selector", n)
-	}
+	check.Equal(t, len(tc.list("", "shardSelector=").Items), 20, "items by an empty selector")
 	for _, query := range []string{"shardSelector=x", "shardSelector=%20", "watch=1&shardSelector=shardRange(object.metadata.uid,'0x0','0x8')"} {
 		if l := tc.list("", query); l.Code != 400 || l.Reason != "BadRequest" || !strings.Contains(l.Message, "shard selector") {
 			t.Errorf("%s: %+v", query, l)
@@ -175,9 +172,7 @@ func TestShardWatchWoken(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		if n := r.flushed() - flushes; n != 0 {
-			t.Errorf("woken %d times", n)
-		}
+		check.Equal(t, r.flushed()-flushes, 0, "woken times")
 		want := []string{"ADDED ns/" + leaves + "@101"}
 		event := func(what, name string, rv uint64) { want = append(want, fmt.Sprintf("%s ns/%s@%d", what, name, rv)) }
 		event("MODIFIED", leaves, tc.put("ns", leaves, "blue").rv)

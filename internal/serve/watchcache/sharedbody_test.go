@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/weirproject/weir/internal/serve/budget"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // unread is a client that takes nothing before read is closed.
@@ -77,9 +78,7 @@ func TestUnreadGets(t *testing.T) {
 			t.Error(code)
 		}
 	}
-	if len(tc.cache.bodies.open) != 0 {
-		t.Error("a body is left")
-	}
+	check.Equal(t, len(tc.cache.bodies.open), 0, "a body is left")
 }
 
 // TestEncodePanics: a GET that panics while it makes a body leaves nothing charged, the others that
@@ -90,9 +89,7 @@ func TestEncodePanics(t *testing.T) {
 			tc := newTestCache(t, 0, nil)
 			tc.putLarge("a", size)
 			st, err := tc.cache.stateNotOlderThan(t.Context(), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			o, ok := st.sn.Get("ns/a")
 			if !ok {
 				t.Fatal("no object")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestStatesAgainstModel writes at random and asks for every state of the past: by Exact, by pages,
@@ -108,9 +109,7 @@ func TestStateCache(t *testing.T) {
 		t.Fatalf("the log still reaches back, so the test shows nothing: %+v", l)
 	}
 	l := tc.list("", "continue="+first.Metadata.Continue)
-	if got := strings.Join(l.names(), " "); got != "ns/t2@103 ns/t3@104 ns/t4@105" {
-		t.Errorf("got %s", got)
-	}
+	check.Equal(t, strings.Join(l.names(), " "), "ns/t2@103 ns/t3@104 ns/t4@105")
 	for range maxCachedStates {
 		tc.put("ns", "t0", "red")
 		tc.list("", "limit=2")
@@ -283,9 +282,7 @@ func TestStateCacheExpires(t *testing.T) {
 			t.Fatalf("within its time: %+v", l)
 		}
 		time.Sleep(2 * time.Second)
-		if n := tc.cache.pagedStates.count(); n != 1 {
-			t.Errorf("%d are kept", n)
-		}
+		check.Equal(t, tc.cache.pagedStates.count(), 1, "are kept")
 		if l := tc.list("", "continue="+first.Metadata.Continue); l.Code != 410 || l.Metadata.Continue == "" {
 			t.Errorf("after its time: %+v", l)
 		}
@@ -293,8 +290,6 @@ func TestStateCacheExpires(t *testing.T) {
 			t.Errorf("the other one: %+v", l)
 		}
 		time.Sleep(cachedStateTTL)
-		if n := tc.cache.pagedStates.count(); n != 0 {
-			t.Errorf("%d are kept in the end", n)
-		}
+		check.Equal(t, tc.cache.pagedStates.count(), 0, "are kept in the end")
 	})
 }

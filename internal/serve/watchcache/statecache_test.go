@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestPagedBytes: the bytes kept for pages are counted and bounded. The oldest state goes first,
@@ -39,9 +41,7 @@ func TestPagedBytes(t *testing.T) {
 		time.Sleep(3 * stateCheckInterval)
 		put()
 		time.Sleep(2 * stateCheckInterval)
-		if n := lc.cache.pagedStates.count(); n != 2 {
-			t.Errorf("%d states are kept", n)
-		}
+		check.Equal(t, lc.cache.pagedStates.count(), 2, "states are kept")
 		for i, page := range []list{first, second, third} {
 			l := lc.list("", "continue="+page.Metadata.Continue)
 			if gone := l.Code == 410 && l.Metadata.Continue != ""; gone != (i == 0) {
@@ -53,12 +53,8 @@ func TestPagedBytes(t *testing.T) {
 
 // TestHistoryBytes: a history takes what it says.
 func TestHistoryBytes(t *testing.T) {
-	if n := reflect.TypeFor[historyPoint]().Size(); n != historyPointBytes {
-		t.Errorf("a point takes %d bytes", n)
-	}
-	if n := reflect.TypeFor[relistRange]().Size(); n != relistRangeBytes {
-		t.Errorf("a relist takes %d bytes", n)
-	}
+	check.Equal(t, reflect.TypeFor[historyPoint]().Size(), historyPointBytes, "a point takes bytes")
+	check.Equal(t, reflect.TypeFor[relistRange]().Size(), relistRangeBytes, "a relist takes bytes")
 	const limit = 1000
 	h := NewHistory(limit, 1, 1)
 	for i := range uint64(3 * limit) {

@@ -6,15 +6,14 @@ import (
 
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestChanges: the objects of the first list are no changes; those that a later one finds are.
 func TestChanges(t *testing.T) {
 	st := store.New(store.Config{Encoding: wire.JSON, KeepLog: true})
 	c, err := New(Config{Resource: things, Store: st, Encoding: wire.JSON})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer st.Close()
 	defer c.Close()
 	w := st.Writer(store.Scope{})
@@ -22,18 +21,12 @@ func TestChanges(t *testing.T) {
 		t.Helper()
 		raw := fmt.Appendf(nil, `{"metadata":{"namespace":"n","name":%q,"uid":%q,"resourceVersion":"%d"}}`, name, name, rv)
 		var m wire.Meta
-		if err := wire.ReadMeta(wire.JSON, raw, &m); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Put(&m, raw); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, wire.ReadMeta(wire.JSON, raw, &m))
+		check.NoError(t, w.Put(&m, raw))
 	}
 	count := func(when string, want uint64) {
 		t.Helper()
-		if got := c.Stats().Changes; got != want {
-			t.Errorf("%s: %d changes, want %d", when, got, want)
-		}
+		check.Equal(t, c.Stats().Changes, want, "%s: changes", when)
 	}
 	w.BeginReplace(false)
 	put("a", 1)

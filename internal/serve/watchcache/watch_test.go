@@ -16,6 +16,7 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // redQueries all choose what is red. The hub serves some of them and not the others.
@@ -171,16 +172,12 @@ func TestNotReady(t *testing.T) {
 	defer st.Close()
 	w := st.Writer(store.Scope{})
 	c, err := New(Config{Resource: things, Store: st, Encoding: wire.JSON})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	get := func(want int) *httptest.ResponseRecorder {
 		t.Helper()
 		rec := httptest.NewRecorder()
 		serveList(c, rec, httptest.NewRequest(http.MethodGet, "/", nil), "", "")
-		if rec.Code != want {
-			t.Errorf("answered %d, want %d", rec.Code, want)
-		}
+		check.Equal(t, rec.Code, want, "answered")
 		serveGet(c, httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), "a", "b")
 		return rec
 	}
@@ -232,9 +229,7 @@ func TestBrokenClientAndStall(t *testing.T) {
 		w := &failingWriter{header: http.Header{}}
 		r := httptest.NewRequest(http.MethodGet, "/?watch=1", nil).WithContext(context.Background())
 		serveList(tc.cache, w, r, "", "") // returns although its context never ends
-		if w.writes != 1 {
-			t.Errorf("%d writes to a connection that is gone", w.writes)
-		}
+		check.Equal(t, w.writes, 1, "writes to a connection that is gone")
 		serveList(tc.cache, w, httptest.NewRequest(http.MethodGet, "/", nil), "", "")
 	})
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // stuckWriter blocks in Write until its deadline is in the past.
@@ -260,13 +262,9 @@ func TestShed(t *testing.T) {
 		}
 		synctest.Wait()
 		kept := tc.cache.BacklogBytes()
-		if n := tc.cache.ShedStuck(9); n != 0 {
-			t.Errorf("%d are let go that have only just begun to write", n)
-		}
+		check.Equal(t, tc.cache.ShedStuck(9), 0, "are let go that have only just begun to write")
 		time.Sleep(2 * slowAfter)
-		if n := tc.cache.ShedStuck(1); n != 1 {
-			t.Errorf("%d are let go", n)
-		}
+		check.Equal(t, tc.cache.ShedStuck(1), 1, "are let go")
 		<-all
 		if now := tc.cache.BacklogBytes(); kept < 100*20 || now > kept/10 {
 			t.Errorf("%d bytes are kept, and then %d", kept, now)
@@ -277,9 +275,7 @@ func TestShed(t *testing.T) {
 			t.Error("one that is not late is let go")
 		default:
 		}
-		if n := tc.cache.ShedStuck(9); n != 0 {
-			t.Errorf("%d more are let go", n)
-		}
+		check.Equal(t, tc.cache.ShedStuck(9), 0, "more are let go")
 		tc.put("ns", "last", "blue")
 		synctest.Wait()
 		if got := healthy.events(t); !strings.Contains(got[len(got)-1], "last") {

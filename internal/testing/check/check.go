@@ -1,7 +1,8 @@
-// Package check has the two checks that most tests make, so that each is one line.
+// Package check has the checks that most tests make, so that each is one line.
 package check
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -16,16 +17,21 @@ func NoError(t testing.TB, err error) {
 	}
 }
 
+// ErrorIs reports an error if err does not match target. The message starts with what failed: a
+// format and its arguments, or nothing.
+func ErrorIs(t testing.TB, err, target error, what ...any) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Errorf("%s %v, want %v", subject(what), err, target)
+	}
+}
+
 // Equal reports an error if got is not want. The message starts with what was compared: a format
 // and its arguments, or nothing.
 func Equal[T comparable](t testing.TB, got, want T, what ...any) {
 	t.Helper()
 	if got == want {
 		return
-	}
-	subject := "got"
-	if len(what) > 0 {
-		subject = fmt.Sprintf(what[0].(string), what[1:]...) + ":"
 	}
 	form := "%s %+v, want %+v"
 	switch text := fmt.Sprint(got, want); {
@@ -34,5 +40,13 @@ func Equal[T comparable](t testing.TB, got, want T, what ...any) {
 	case reflect.TypeOf(got) == reflect.TypeFor[string]():
 		form = "%s %q, want %q"
 	}
-	t.Errorf(form, subject, got, want)
+	t.Errorf(form, subject(what), got, want)
+}
+
+// subject formats what a message starts with.
+func subject(what []any) string {
+	if len(what) == 0 {
+		return "got"
+	}
+	return fmt.Sprintf(what[0].(string), what[1:]...) + ":"
 }

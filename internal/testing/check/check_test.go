@@ -3,6 +3,7 @@ package check
 import (
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"testing"
 )
@@ -25,8 +26,10 @@ func (f *failing) Errorf(format string, args ...any) { f.failure = fmt.Sprintf(f
 // TestChecks: a check that holds is silent. One that does not says what it compared.
 func TestChecks(t *testing.T) {
 	for want, run := range map[string]func(t testing.TB){
-		"":                       func(t testing.TB) { NoError(t, nil); Equal(t, 1, 1) },
+		"":                       func(t testing.TB) { NoError(t, nil); Equal(t, 1, 1); ErrorIs(t, fmt.Errorf("a: %w", io.EOF), io.EOF) },
 		"fatal: broken":          func(t testing.TB) { NoError(t, errors.New("broken")); t.Errorf("it continues") },
+		"got <nil>, want EOF":    func(t testing.TB) { ErrorIs(t, nil, io.EOF) },
+		"of b: <nil>, want EOF":  func(t testing.TB) { ErrorIs(t, nil, io.EOF, "of %s", "b") },
 		"got 1, want 2":          func(t testing.TB) { Equal(t, 1, 2) },
 		"pods: 1, want 2":        func(t testing.TB) { Equal(t, 1, 2, "pods") },
 		"of b: true, want false": func(t testing.TB) { Equal(t, true, false, "of %s", "b") },

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/tools/command"
 	"github.com/weirproject/weir/proxy"
 )
@@ -53,19 +54,13 @@ func TestUsage(t *testing.T) {
 // TestMessages: whatever is wrong is said in one line.
 func TestMessages(t *testing.T) {
 	upstream, err := apiserver.New(apiserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer upstream.Close()
-	if err := upstream.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, upstream.Start())
 	dir := t.TempDir()
 	good, bad, empty := filepath.Join(dir, "good"), filepath.Join(dir, "bad"), filepath.Join(dir, "empty")
 	for path, text := range map[string]string{good: kubeconfig(upstream.URL()), bad: "}{", empty: ""} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	taken := strings.TrimPrefix(upstream.URL(), "http://")
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
@@ -134,18 +129,12 @@ func TestRun(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	upstream, err := apiserver.New(apiserver.Options{Pods: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer upstream.Close()
-	if err := upstream.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, upstream.Start())
 	dir := t.TempDir()
 	of, written := filepath.Join(dir, "upstream"), filepath.Join(dir, "proxy")
-	if err := os.WriteFile(of, []byte(kubeconfig(upstream.URL())), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.WriteFile(of, []byte(kubeconfig(upstream.URL())), 0o600))
 	out, in := io.Pipe()
 	cmd := newCommand()
 	cmd.SetOut(in)
@@ -161,17 +150,11 @@ func TestRun(t *testing.T) {
 		t.Fatalf("%q, %v, %v", first[:n], err, <-ended)
 	}
 	cfg, err := clientcmd.BuildConfigFromFlags("", written)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	tr, err := rest.TransportFor(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	client, err := kubernetes.NewForConfigAndClient(cfg, &http.Client{Transport: tr})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	list, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 	if err != nil || len(list.Items) != 5 {
 		t.Errorf("%v", err)
@@ -195,18 +178,12 @@ func debugPage(t *testing.T, ctx context.Context, told string) string {
 		t.Fatalf("%q", told)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"informers", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	tr := &http.Transport{DisableKeepAlives: true}
 	resp, err := tr.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return string(body)
 }

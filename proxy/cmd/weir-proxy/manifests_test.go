@@ -27,6 +27,8 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 const manifests = "../../../deploy"
@@ -97,9 +99,7 @@ func readYAML(t *testing.T, path string, into any) {
 func objects(t *testing.T, path string) []runtime.Object {
 	t.Helper()
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	decoder := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 	var out []runtime.Object
 	documents := utilyaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(raw)))
@@ -109,9 +109,7 @@ func objects(t *testing.T, path string) []runtime.Object {
 		if errors.Is(err, io.EOF) {
 			return out
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		object, _, err := decoder.Decode(buf[:n], nil, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
@@ -206,9 +204,7 @@ func TestManifests(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 }
 
 // TestDeployment: the command understands its flags, which the example keeps, the pieces fit each
@@ -234,13 +230,9 @@ func TestDeployment(t *testing.T) {
 		t.Errorf("the service's port is %q of %v", port, service.Spec.Selector)
 	}
 	cmd := newCommand()
-	if err := cmd.ParseFlags(container.Args); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, cmd.ParseFlags(container.Args))
 	resources, err := cmd.Flags().GetStringSlice("resources")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var allowed []string
 	origin := 0
 	for _, rule := range first[*rbacv1.ClusterRole](t, filepath.Join(base, "rbac.yaml")).Rules {
@@ -266,13 +258,9 @@ func TestDeployment(t *testing.T) {
 func checkEnd(t *testing.T, pod *corev1.PodSpec) {
 	t.Helper()
 	cmd := newCommand()
-	if err := cmd.ParseFlags(pod.Containers[0].Args); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, cmd.ParseFlags(pod.Containers[0].Args))
 	delay, err := cmd.Flags().GetDuration("shutdown-delay")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	const finish = time.Minute // see proxy.Server.Shutdown
 	if has := time.Duration(*pod.TerminationGracePeriodSeconds) * time.Second; has <= delay+finish || pod.Containers[0].Lifecycle != nil {
 		t.Errorf("a pod has %v to end, and the proxy takes %v", has, delay+finish)
@@ -312,9 +300,7 @@ func patchedArgs(t *testing.T, folder string) []string {
 func checkExample(t *testing.T) {
 	t.Helper()
 	base, example := newCommand(), newCommand()
-	if err := errors.Join(base.ParseFlags(patchedArgs(t, "base")), example.ParseFlags(patchedArgs(t, "example"))); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, errors.Join(base.ParseFlags(patchedArgs(t, "base")), example.ParseFlags(patchedArgs(t, "example"))))
 	base.Flags().Visit(func(f *pflag.Flag) {
 		want, has := []string{f.Value.String()}, []string{example.Flags().Lookup(f.Name).Value.String()}
 		if _, ok := f.Value.(pflag.SliceValue); ok {
@@ -335,15 +321,11 @@ func TestMemory(t *testing.T) {
 	floor := resource.MustParse("100Mi")
 	for _, folder := range []string{"base", "controlplane", "example"} {
 		cmd := newCommand()
-		if err := cmd.ParseFlags(patchedArgs(t, folder)); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, cmd.ParseFlags(patchedArgs(t, folder)))
 		sum := floor.DeepCopy()
 		for _, name := range []string{"watch-memory", "memory-budget", "response-memory"} {
 			size, err := resource.ParseQuantity(cmd.Flags().Lookup(name).Value.String())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			sum.Add(size)
 		}
 		if limit := container.Resources.Limits.Memory(); sum.Cmp(*limit) >= 0 {
@@ -357,13 +339,9 @@ func TestMemory(t *testing.T) {
 func TestAddedResources(t *testing.T) {
 	for _, folder := range []string{"controlplane", "example"} {
 		cmd := newCommand()
-		if err := cmd.ParseFlags(patchedArgs(t, folder)); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, cmd.ParseFlags(patchedArgs(t, folder)))
 		held, err := cmd.Flags().GetStringSlice("resources")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		var allowed []string
 		for _, from := range []string{"base", folder} {
 			for _, rule := range first[*rbacv1.ClusterRole](t, filepath.Join(manifests, from, "rbac.yaml")).Rules {

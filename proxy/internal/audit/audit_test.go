@@ -18,6 +18,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/transport"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func TestMain(m *testing.M) {
@@ -32,9 +34,7 @@ const everything = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- {level:
 func write(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "policy.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -43,21 +43,13 @@ func start(t *testing.T) (*Recorder, func() []auditv1.Event) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "audit", "log")
 	a, err := New(Config{PolicyFile: write(t, everything), LogPath: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
+	check.NoError(t, a.Start())
 	return a, func() (events []auditv1.Event) {
 		t.Helper()
-		if err := a.Close(); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, a.Close())
 		raw, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		for lines := bufio.NewScanner(bytes.NewReader(raw)); lines.Scan(); {
 			var e auditv1.Event
 			if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
@@ -121,9 +113,7 @@ func TestEnds(t *testing.T) {
 			defer cancel()
 			r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/pods", nil)
 			rec, err := a.Begin(r, list("jane"), true, time.Now())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			answer := httptest.NewRecorder()
 			w := rec.Writer(answer, test.long)
 			if test.serve != nil {
@@ -157,9 +147,7 @@ func TestBegin(t *testing.T) {
 		t.Error(err)
 	}
 	rec, err := a.Impersonated(r, list("loud"), &transport.ImpersonationConfig{UserName: "joe"}, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	w, forwarded := rec.Forward(httptest.NewRecorder(), r, false)
 	if again := a.Refused(forwarded, list("loud"), errors.New("no"), time.Now()); again != nil {
 		t.Error("a request with a record gets another")

@@ -11,14 +11,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func leaf(t *testing.T, c *Certificate) *x509.Certificate {
 	t.Helper()
 	pair, err := c.get(&tls.ClientHelloInfo{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return pair.Leaf
 }
 
@@ -27,21 +27,15 @@ func leaf(t *testing.T, c *Certificate) *x509.Certificate {
 func TestCertDir(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
 	first, err := SelfSigned(dir, "127.0.0.1:0", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	second, err := SelfSigned(dir, "127.0.0.1:0", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if !leaf(t, first).Equal(leaf(t, second)) {
 		t.Error("made again without a reason")
 	}
 	hosts := []string{"weir.kube-system.svc", "10.0.0.1"}
 	other, err := SelfSigned(dir, "127.0.0.1:0", hosts, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, host := range append(hosts, "localhost", "127.0.0.1") {
 		if err := leaf(t, other).VerifyHostname(host); err != nil {
 			t.Error(err)
@@ -53,16 +47,10 @@ func TestCertDir(t *testing.T) {
 	}
 	// Files that change are read again.
 	given, err := ReadCertificate(filepath.Join(dir, certName), filepath.Join(dir, keyName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	before := leaf(t, given)
-	if err := other.renew(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chtimes(given.certFile, time.Time{}, time.Now().Add(time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, other.renew())
+	check.NoError(t, os.Chtimes(given.certFile, time.Time{}, time.Now().Add(time.Second)))
 	given.checkedAt = time.Time{}
 	if leaf(t, given).Equal(before) {
 		t.Error("the certificate is still the old one")
@@ -80,9 +68,7 @@ func TestRenewal(t *testing.T) {
 func testRenewal(t *testing.T, dir string) {
 	made := func() (*Certificate, error) { return SelfSigned(dir, "", nil, slog.New(slog.DiscardHandler)) }
 	c, err := made()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	first, roots := leaf(t, c), x509.NewCertPool()
 	roots.AppendCertsFromPEM(c.CAData())
 	const eightMonths = selfSignedValidity * 2 / 3
@@ -116,12 +102,8 @@ func testRenewal(t *testing.T, dir string) {
 		t.Errorf("a start makes another: %v", err)
 	}
 	// What cannot be written is served all the same.
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(dir, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, os.RemoveAll(dir))
+	check.NoError(t, os.WriteFile(dir, nil, 0o600))
 	time.Sleep(selfSignedValidity)
 	if _, err := leaf(t, c).Verify(x509.VerifyOptions{DNSName: "127.0.0.1", Roots: roots}); err != nil {
 		t.Error(err)

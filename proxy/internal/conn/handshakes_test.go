@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // handshakeServers are two servers behind one listener.
@@ -23,9 +25,7 @@ type handshakeServers struct {
 func startHandshakeServers(t *testing.T, timeout time.Duration) *handshakeServers {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	certified := httptest.NewUnstartedServer(nil)
 	certified.EnableHTTP2 = true
 	certified.StartTLS()
@@ -60,9 +60,7 @@ func (sh *handshakeServers) close() {
 func (sh *handshakeServers) get(t *testing.T) string {
 	t.Helper()
 	answer, err := sh.client.Get("https://" + sh.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	if err != nil || answer.ProtoMajor != 2 {
@@ -75,18 +73,12 @@ func (sh *handshakeServers) get(t *testing.T) string {
 // those whose handshake has begun before.
 func TestSecondServerTakesOver(t *testing.T) {
 	sh := startHandshakeServers(t, time.Minute)
-	if got := sh.get(t); got != "first" {
-		t.Errorf("answered by %q", got)
-	}
+	check.Equal(t, sh.get(t), "first", "answered by")
 	early, err := net.Dial("tcp", sh.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer early.Close()
 	sh.first.Close()
-	if got := sh.get(t); got != "second" {
-		t.Errorf("answered by %q", got)
-	}
+	check.Equal(t, sh.get(t), "second", "answered by")
 	conn := tls.Client(early, &tls.Config{RootCAs: sh.client.Transport.(*http.Transport).TLSClientConfig.RootCAs, ServerName: "127.0.0.1"})
 	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"); err != nil {
 		t.Fatal(err)
@@ -100,9 +92,7 @@ func TestSecondServerTakesOver(t *testing.T) {
 func TestPlainHTTP(t *testing.T) {
 	sh := startHandshakeServers(t, time.Minute)
 	answer, err := http.Get("http://" + sh.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusBadRequest {
 		t.Error(answer.Status)
@@ -122,9 +112,7 @@ func TestHandshakeEnds(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			sh := startHandshakeServers(t, tt.timeout)
 			conn, err := net.Dial("tcp", sh.addr)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			defer conn.Close()
 			tt.end(sh)
 			if n, err := conn.Read(make([]byte, 1)); n > 0 || err == nil {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestHeaderBlock encodes random fields, and compares what is counted with what is decoded, for
@@ -29,14 +31,10 @@ func TestHeaderBlock(t *testing.T) {
 				if r.IntN(4) == 0 {
 					f = hpack.HeaderField{Name: ":method", Value: "GET"}
 				}
-				if err := enc.WriteField(f); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, enc.WriteField(f))
 			}
 			fields, err := dec.DecodeFull(encoded.Bytes())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			var hb headerBlock
 			for rest := encoded.Bytes(); len(rest) > 0; {
 				n := 1 + r.IntN(len(rest))

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestUnfinishedHeads has clients begin heads and not end them.
@@ -28,13 +30,9 @@ func TestUnfinishedHeads(t *testing.T) {
 		if next := tc.open("c"); !next.growHead(0, large, 1) || !isClosed(slow[0]) || isClosed(slow[1]) || isClosed(usual) {
 			t.Error("not the slowest head made room")
 		}
-		if got := tc.heads.Usage()[unknown].Used; got != unknownHeadMemory {
-			t.Errorf("%d bytes", got)
-		}
+		check.Equal(t, tc.heads.Usage()[unknown].Used, unknownHeadMemory, "bytes")
 		slow[1].Begin(plain)
-		if slow[1].head != 0 {
-			t.Error("a head counts whose request has begun")
-		}
+		check.Equal(t, slow[1].head, 0, "a head counts whose request has begun")
 	})
 }
 
@@ -81,17 +79,13 @@ func TestHeadsWithoutRequests(t *testing.T) {
 		c.growHead(2*stream+1, int64(stream+1)*fields*fieldBytes, int(stream+1)*fields+4)
 	}
 	c.Begin(r)
-	if c.head != 3*fields*fieldBytes {
-		t.Errorf("%d bytes after a request with a usual head", c.head)
-	}
+	check.Equal(t, c.head, 3*fields*fieldBytes, "bytes after a request with a usual head")
 	for i := range fields {
 		r.Header.Set(fmt.Sprint("x-", i), "v")
 	}
 	c.Begin(r)
 	c.Begin(r)
-	if c.head != 2*fields*fieldBytes {
-		t.Errorf("%d bytes after two requests of the size of the first head", c.head)
-	}
+	check.Equal(t, c.head, 2*fields*fieldBytes, "bytes after two requests of the size of the first head")
 	if c.endStreams(true, 3); c.head != 2*fields*fieldBytes {
 		t.Errorf("%d bytes after a stream was reset whose request may be queued", c.head)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/http2"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestFrameScan: frames are found in pieces of any size.
@@ -93,9 +95,7 @@ func TestFloods(t *testing.T) {
 					t.Error("it was closed early")
 				}
 			}
-			if isClosed(hc.client) != c.closed {
-				t.Errorf("closed %v", isClosed(hc.client))
-			}
+			check.Equal(t, isClosed(hc.client), c.closed, "closed")
 		})
 	}
 	tc := newTestListener(t, 10)

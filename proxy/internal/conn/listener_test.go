@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // plain is a request of HTTP/1.1.
@@ -80,9 +82,7 @@ func TestConnections(t *testing.T) {
 	}
 	tc.check("above the limit", 2+maxOverLimit, maxOverLimit)
 	for n, c := range over {
-		if isClosed(c) != (n < 10) {
-			t.Errorf("%d of those above the limit: closed %v", n, isClosed(c))
-		}
+		check.Equal(t, isClosed(c), (n < 10), "%d of those above the limit: closed", n)
 	}
 	if isClosed(busy[0]) || isClosed(busy[1]) {
 		t.Error("a connection with a request was closed")
@@ -161,9 +161,7 @@ func TestUnknownMemory(t *testing.T) {
 		if c := tc.open("c"); !c.overLimit {
 			t.Error("a connection under review was closed")
 		}
-		if got := tc.memory.Usage()[unknown].Used; got != unknownConnectionBytes {
-			t.Errorf("%d bytes", got)
-		}
+		check.Equal(t, tc.memory.Usage()[unknown].Used, unknownConnectionBytes, "bytes")
 	})
 }
 
@@ -188,9 +186,7 @@ func TestConnectionsPerSource(t *testing.T) {
 	if tc.admit(&endpoint{host: "a"}) != nil {
 		t.Error("a third connection of one source")
 	}
-	if tc.closed[closeForSource].Load() != 1 {
-		t.Error("it was not counted")
-	}
+	check.Equal(t, tc.closed[closeForSource].Load(), 1, "it was not counted")
 	_ = first.Close()
 	tc.open("a")
 	tc.check("in the end", 3, 3)
@@ -310,9 +306,7 @@ func TestUnreadResponses(t *testing.T) {
 	all[0].endStreams(false, 1) // it reads
 	all = append(all, unread(), unread())
 	for n, c := range all {
-		if isClosed(c) != (n == 1) {
-			t.Errorf("%d: closed %v", n, isClosed(c))
-		}
+		check.Equal(t, isClosed(c), (n == 1), "%d: closed", n)
 	}
 	for _, c := range all {
 		c.endStreams(false, make([]uint32, c.streams)...)
@@ -329,9 +323,7 @@ func TestTooManyRequestsOfUnknown(t *testing.T) {
 	c := tc.open("a")
 	for n := range maxUnknownStreams + 1 {
 		c.openStream()
-		if ok := c.Begin(plain); ok != (n < maxUnknownStreams) {
-			t.Errorf("request %d: %v", n, ok)
-		}
+		check.Equal(t, c.Begin(plain), (n < maxUnknownStreams), "request %d", n)
 	}
 	c.Accept()
 	if !c.Begin(plain) {
@@ -362,9 +354,7 @@ func TestUnknownResets(t *testing.T) {
 			c.c.openStream()
 			c.c.endStreams(c.reset, 1)
 		}
-		if isClosed(c.c) != c.closed {
-			t.Errorf("%s: closed %v", name, isClosed(c.c))
-		}
+		check.Equal(t, isClosed(c.c), c.closed, "%s: closed", name)
 	}
 }
 
@@ -385,8 +375,6 @@ func TestSource(t *testing.T) {
 	for from, want := range map[string]string{
 		"192.0.2.1:80": "192.0.2.1", "[::ffff:192.0.2.1]:80": "192.0.2.1", "[2001:db8:1:2:3::4]:80": "2001:db8:1:2::", "[fe80::1%eth0]:80": "fe80::", "pipe": "pipe",
 	} {
-		if got := Source(from); got != want {
-			t.Errorf("%s: %s", from, got)
-		}
+		check.Equal(t, Source(from), want, "%s", from)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -22,16 +23,12 @@ import (
 func startListening(t *testing.T, h http.HandlerFunc) *Server {
 	t.Helper()
 	certificate, err := SelfSigned("", "127.0.0.1:0", nil, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	s, err := Listen("127.0.0.1:0", &Config{
 		Handler: h, Certificate: certificate, Heads: NewHeads(), Limit: 100,
 		Header: time.Minute, Idle: time.Minute, Ping: time.Minute, Pong: time.Minute, Log: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -55,37 +52,25 @@ func TestBrokenConnectionIsReleased(t *testing.T) {
 		_, _ = io.WriteString(w, "unread")
 	})
 	client, err := tls.Dial("tcp", s.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	fmt.Fprint(client, http2.ClientPreface)
 	framer := http2.NewFramer(client, client)
-	if err := framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
 	var head strings.Builder
 	enc := hpack.NewEncoder(&head)
 	for _, field := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "x"}, {":path", "/"}} {
-		if err := enc.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, enc.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}))
 	}
-	if err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte(head.String()), EndStream: true, EndHeaders: true}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte(head.String()), EndStream: true, EndHeaders: true}))
 	for {
 		frame, err := framer.ReadFrame()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if frame.Header().Type == http2.FrameHeaders {
 			break
 		}
 	}
 	c := <-accepted
-	if err := client.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, client.Close())
 	testenv.Eventually(t, t.Context(), "the memory of the connection is released", func() bool {
 		runtime.GC()
 		return c.Value() == nil

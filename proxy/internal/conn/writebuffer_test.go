@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // recorder is a connection that notes what is written to it at once.
@@ -105,7 +107,5 @@ func TestWriteBufferOnlyHTTP2(t *testing.T) {
 	wb := &writeBuffer{}
 	BufferWrites((&http.Request{ProtoMajor: 1}).WithContext(wb.withContext(context.Background())))
 	BufferWrites(&http.Request{ProtoMajor: 2})
-	if wb.answers.Load() != 0 {
-		t.Error("the writes of HTTP/1 wait")
-	}
+	check.Equal(t, wb.answers.Load(), 0, "the writes of HTTP/1 wait")
 }

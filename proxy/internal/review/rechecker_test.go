@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // reviewer answers rechecks in virtual time, and notes when it was asked what.
@@ -309,9 +310,7 @@ func TestRechecksHang(t *testing.T) {
 		ended, guards := v.watches(c, 1000, 1000, 1, false)
 		time.Sleep(30 * time.Minute)
 		v.mu.Lock()
-		if n := len(v.asked); n != maxConcurrentRechecks {
-			t.Errorf("%d are asked about", n)
-		}
+		check.Equal(t, len(v.asked), maxConcurrentRechecks, "are asked about")
 		v.mu.Unlock()
 		if c.oldestAge(time.Now()) < 29*time.Minute {
 			t.Errorf("it is not told that they are late: %s", c.oldestAge(time.Now()))

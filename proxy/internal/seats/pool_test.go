@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // sit enters in a goroutine of its own; the channel tells whether there was a seat.
@@ -281,9 +283,7 @@ func TestPeakGauge(t *testing.T) {
 		t.Error("the peak is of the last second")
 	}
 	p.add(at.Add(3*time.Second), 1)
-	if p.max(at.Add(3*time.Second)) != 2 {
-		t.Error("what comes on top counts")
-	}
+	check.Equal(t, p.max(at.Add(3*time.Second)), 2, "what comes on top counts")
 }
 
 func TestLevelNames(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // collector has the metrics of Seats.
@@ -37,9 +39,7 @@ func TestMetrics(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(collector{s})
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			name := f.GetName()
@@ -62,9 +62,7 @@ func TestMetrics(t *testing.T) {
 		"weir_proxy_response_memory_used_bytes known":  300,
 	}
 	for name, v := range want {
-		if got[name] != v {
-			t.Errorf("%s is %v, want %v", name, got[name], v)
-		}
+		check.Equal(t, got[name], v, "%s", name)
 	}
 	if len(got) != len(want) {
 		t.Errorf("%v", got)
@@ -86,9 +84,7 @@ func TestUnread(t *testing.T) {
 		"without any credential": {Flow{Level: Anonymous, Caller: "192.0.2.1"}, 100},
 	} {
 		charge, _ := u.Charge(c.flow)
-		if got := charge.Room(); got != c.want {
-			t.Errorf("%s: %d bytes, want %d", name, got, c.want)
-		}
+		check.Equal(t, charge.Room(), c.want, "%s: bytes", name)
 	}
 	jane, admin := &user.DefaultInfo{Name: "jane"}, &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}
 	if p := u.Payer(jane); p.Share != UserKey(jane) || p.Most != 400 {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestSharesOfMemory: one user has at most half of the memory, and so have all unknown tokens
@@ -32,9 +34,7 @@ func TestSharesOfMemory(t *testing.T) {
 		return n
 	}
 	newToken := func(source string) Flow { return Flow{Level: NewTokens, Caller: source} }
-	if n := acquire(newToken("a"), room); n != room/4 {
-		t.Errorf("%d of one source", n)
-	}
+	check.Equal(t, acquire(newToken("a"), room), room/4, "of one source")
 	all := room / 4
 	for i := range 10 {
 		n := acquire(newToken(fmt.Sprint(i)), room)
@@ -58,31 +58,21 @@ func TestSharesOfMemory(t *testing.T) {
 		t.Error(err)
 	}
 	accepted.Accept()
-	if n := w.Memory.ShareBytes(watchKnown, accepted.key); n != WatchBytes {
-		t.Errorf("the accepted token has %d bytes", n)
-	}
-	if n := w.Memory.ShareBytes(watchNewToken, "a"); n != (room/4-2)*WatchBytes {
-		t.Errorf("its source has %d bytes", n)
-	}
+	check.Equal(t, w.Memory.ShareBytes(watchKnown, accepted.key), WatchBytes, "the accepted token has bytes")
+	check.Equal(t, w.Memory.ShareBytes(watchNewToken, "a"), (room/4-2)*WatchBytes, "its source has bytes")
 	for _, p := range slots[1:] {
 		p.Release()
 		p.Release() // which does nothing
 	}
 	slots = slots[:1]
-	if n := acquire(Flow{Level: Everyone, Caller: UserKey(jane)}, room/4) + acquire(Flow{Level: Leases, Caller: UserKey(jane)}, room); n != room/2-1 {
-		t.Errorf("%d of jane", n)
-	}
-	if n := acquire(newToken("a"), 1); n != 1 {
-		t.Error("no place for a new token")
-	}
+	check.Equal(t, acquire(Flow{Level: Everyone, Caller: UserKey(jane)}, room/4)+acquire(Flow{Level: Leases, Caller: UserKey(jane)}, room), room/2-1, "of jane")
+	check.Equal(t, acquire(newToken("a"), 1), 1, "no place for a new token")
 	last := slots[len(slots)-1]
 	if err := last.Identify(jane); err == nil || !last.ByToken() || w.Number.ShareBytes(0, UserKey(jane)) != room/2 {
 		t.Error("jane has more than half")
 	}
 	// All that there is.
-	if n := acquire(Flow{Level: System, Caller: "user admin"}, room); n != room/2-1 {
-		t.Errorf("%d of the system", n)
-	}
+	check.Equal(t, acquire(Flow{Level: System, Caller: "user admin"}, room), room/2-1, "of the system")
 	last.Release()
 	for _, p := range slots {
 		p.Release()
@@ -112,20 +102,14 @@ func TestNumbersOfWatches(t *testing.T) {
 	acquire(jane, nil)
 	acquire(jane, errTooManyOfUser)
 	token := acquire(Flow{Level: NewTokens, Caller: "a", Token: tokenPrefix + "b"}, nil)
-	if err := token.Identify(&user.DefaultInfo{Name: "jane"}); err != errTooManyOfUser {
-		t.Errorf("a third of jane's: %v", err)
-	}
+	check.Equal[error](t, token.Identify(&user.DefaultInfo{Name: "jane"}), errTooManyOfUser, "a third of jane's")
 	acquire(jane, errTooManyWatches)
 	acquire(john, errTooManyWatches)
 	first.Release()
 	connections = 10 * WatchBytes
 	acquire(john, errWatchMemory)
-	if n := w.MemoryExcess(); n != 2*WatchBytes {
-		t.Errorf("%d bytes too many", n)
-	}
+	check.Equal(t, w.MemoryExcess(), 2*WatchBytes, "bytes too many")
 	connections = 0
 	acquire(john, nil)
-	if n := [limits]uint64{w.refused[limitTotal].Load(), w.refused[limitUser].Load(), w.refused[limitMemory].Load()}; n != [limits]uint64{2, 2, 1} {
-		t.Errorf("%v are refused", n)
-	}
+	check.Equal(t, [limits]uint64{w.refused[limitTotal].Load(), w.refused[limitUser].Load(), w.refused[limitMemory].Load()}, [limits]uint64{2, 2, 1}, "are refused")
 }
