@@ -47,12 +47,8 @@ func TestWaitForErrOfStopped(t *testing.T) {
 		waited := make(chan error, 1)
 		go func() { waited <- c.of.WaitForErr(ctx) }()
 		c.stop()
-		if err := <-waited; !errors.Is(err, weir.ErrStopped) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if err := c.of.WaitForErr(ctx); !errors.Is(err, weir.ErrStopped) {
-			t.Errorf("%s, once it has stopped: %v", name, err)
-		}
+		check.ErrorIs(t, <-waited, weir.ErrStopped, "%s", name)
+		check.ErrorIs(t, c.of.WaitForErr(ctx), weir.ErrStopped, "%s, once it has stopped", name)
 	}
 	if err := f.Shutdown(); err != nil {
 		t.Error(err)
@@ -81,9 +77,7 @@ func byName(m *corev1.ConfigMap) ([]string, error) { return []string{m.Name}, ni
 func TestIndexOfAnotherType(t *testing.T) {
 	inf, err := weir.NewInformer[*corev1.Pod](&rest.Config{Host: "http://127.0.0.1:1"}, weir.Options{})
 	check.NoError(t, err)
-	if err := inf.AddIndex("name", weir.ByFunc(byName)); !errors.Is(err, weir.ErrInvalidOptions) {
-		t.Errorf("an index of config maps on pods: %v", err)
-	}
+	check.ErrorIs(t, inf.AddIndex("name", weir.ByFunc(byName)), weir.ErrInvalidOptions, "an index of config maps on pods")
 }
 
 // a released SharedInformer rejects handlers: no informer would serve them after the last user, and
@@ -100,19 +94,13 @@ func TestSharedInformerAfterRelease(t *testing.T) {
 	two, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{})
 	check.NoError(t, err)
 	one.Release()
-	if err := handle(one); !errors.Is(err, weir.ErrReleased) {
-		t.Errorf("with another user: %v", err)
-	}
-	if err := one.AddIndex("app", weir.ByLabel("app")); !errors.Is(err, weir.ErrReleased) {
-		t.Errorf("an index: %v", err)
-	}
+	check.ErrorIs(t, handle(one), weir.ErrReleased, "with another user")
+	check.ErrorIs(t, one.AddIndex("app", weir.ByLabel("app")), weir.ErrReleased, "an index")
 	if err := handle(two); err != nil {
 		t.Errorf("the other user: %v", err)
 	}
 	two.Release()
-	if err := handle(two); !errors.Is(err, weir.ErrReleased) {
-		t.Errorf("after the last user: %v", err)
-	}
+	check.ErrorIs(t, handle(two), weir.ErrReleased, "after the last user")
 	if err := f.Shutdown(); err != nil {
 		t.Error(err)
 	}
@@ -158,9 +146,7 @@ func TestShutdownWithStuckHandler(t *testing.T) {
 	}, weir.HandlerOptions[*corev1.ConfigMap]{})
 	check.NoError(t, err)
 	<-called
-	if err := f.Shutdown(); !errors.Is(err, weir.ErrHandlerStuck) {
-		t.Errorf("Shutdown: %v", err)
-	}
+	check.ErrorIs(t, f.Shutdown(), weir.ErrHandlerStuck, "Shutdown")
 	close(free)
 	<-reg.Done()
 }

@@ -61,9 +61,7 @@ func TestFactorySharesFunctionIndexes(t *testing.T) {
 		}
 	}
 	for _, err := range leases[0].By("a", "x") {
-		if !errors.Is(err, weir.ErrUnknownIndex) {
-			t.Errorf("of the indexes of a user who was refused one was added: %v", err)
-		}
+		check.ErrorIs(t, err, weir.ErrUnknownIndex, "of the indexes of a user who was refused one was added")
 	}
 	if err := f.Shutdown(); err != nil {
 		t.Error(err)

@@ -208,15 +208,11 @@ func TestStuckHandler(t *testing.T) {
 	}
 	close(release)
 	<-reg.Done()
-	if err := inf.Run(ctx); !errors.Is(err, weir.ErrStopped) {
-		t.Errorf("a second Run: %v", err)
-	}
+	check.ErrorIs(t, inf.Run(ctx), weir.ErrStopped, "a second Run")
 	if _, err := inf.Handle(func(context.Context, weir.Event[*corev1.ConfigMap]) {}, weir.HandlerOptions[*corev1.ConfigMap]{}); !errors.Is(err, weir.ErrStopped) {
 		t.Errorf("Handle after Run: %v", err)
 	}
-	if err := inf.WaitForResourceVersion(ctx, "99999999"); !errors.Is(err, weir.ErrStopped) {
-		t.Errorf("WaitForResourceVersion after Run: %v", err)
-	}
+	check.ErrorIs(t, inf.WaitForResourceVersion(ctx, "99999999"), weir.ErrStopped, "WaitForResourceVersion after Run")
 }
 
 // TestHandlerComesAndGoes adds and removes a handler while the informer runs.
@@ -251,19 +247,11 @@ func TestIndexErrors(t *testing.T) {
 	makeConfigMap(ctx, client, "d", "a")
 	inf, _ := start[*corev1.ConfigMap](t, ctx, server.Config(), weir.Options{Indexes: map[string]weir.Index{"i": weir.ByLabel("initial")}})
 	check.NoError(t, inf.WaitForSync(ctx))
-	if err := inf.AddIndex("i", weir.ByLabel("x")); !errors.Is(err, weir.ErrIndexExists) {
-		t.Errorf("twice: %v", err)
-	}
-	if err := inf.AddIndex("n", weir.Index{}); !errors.Is(err, weir.ErrInvalidOptions) {
-		t.Errorf("an index by nothing: %v", err)
-	}
-	if err := inf.AddIndex("n", weir.ByField("data.x.y")); !errors.Is(err, weir.ErrInvalidOptions) {
-		t.Errorf("a field that is not there: %v", err)
-	}
+	check.ErrorIs(t, inf.AddIndex("i", weir.ByLabel("x")), weir.ErrIndexExists, "twice")
+	check.ErrorIs(t, inf.AddIndex("n", weir.Index{}), weir.ErrInvalidOptions, "an index by nothing")
+	check.ErrorIs(t, inf.AddIndex("n", weir.ByField("data.x.y")), weir.ErrInvalidOptions, "a field that is not there")
 	for _, err := range inf.By("none", "x") {
-		if !errors.Is(err, weir.ErrUnknownIndex) {
-			t.Errorf("unknown: %v", err)
-		}
+		check.ErrorIs(t, err, weir.ErrUnknownIndex, "unknown")
 	}
 	fails := errors.New("fails")
 	check.NoError(t, inf.AddIndex("f", weir.ByFunc(func(*corev1.ConfigMap) ([]string, error) { return nil, fails })))

@@ -337,19 +337,11 @@ func TestMirrorOptions(t *testing.T) {
 		"what to drop":   {DropFields: []string{"metadata.."}},
 		"a shard":        {Shard: weir.Shard{Index: 2, Count: 2}},
 	} {
-		if err := weir.Mirror[*corev1.ConfigMap](t.Context(), &rest.Config{}, opts, newTable(t)); !errors.Is(err, weir.ErrInvalidOptions) {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.ErrorIs(t, weir.Mirror[*corev1.ConfigMap](t.Context(), &rest.Config{}, opts, newTable(t)), weir.ErrInvalidOptions, "%s", name)
 	}
-	if err := weir.Mirror[*unstructured.Unstructured](t.Context(), &rest.Config{}, weir.Options{}, newTable(t)); !errors.Is(err, weir.ErrInvalidOptions) {
-		t.Errorf("without a resource: %v", err)
-	}
-	if err := weir.Mirror[*corev1.ConfigMap](t.Context(), nil, weir.Options{}, newTable(t)); !errors.Is(err, weir.ErrInvalidOptions) {
-		t.Errorf("without a config: %v", err)
-	}
-	if err := weir.Mirror[*corev1.ConfigMap](t.Context(), &rest.Config{}, weir.Options{}, nil); !errors.Is(err, weir.ErrInvalidOptions) {
-		t.Errorf("without a sink: %v", err)
-	}
+	check.ErrorIs(t, weir.Mirror[*unstructured.Unstructured](t.Context(), &rest.Config{}, weir.Options{}, newTable(t)), weir.ErrInvalidOptions, "without a resource")
+	check.ErrorIs(t, weir.Mirror[*corev1.ConfigMap](t.Context(), nil, weir.Options{}, newTable(t)), weir.ErrInvalidOptions, "without a config")
+	check.ErrorIs(t, weir.Mirror[*corev1.ConfigMap](t.Context(), &rest.Config{}, weir.Options{}, nil), weir.ErrInvalidOptions, "without a sink")
 }
 
 // TestDecode: Decode accepts both encodings and rejects other bytes.

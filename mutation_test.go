@@ -111,9 +111,7 @@ func TestDetectMutationAfterRefusedRun(t *testing.T) {
 	if err := inf.WaitForErr(ctx); !errors.Is(err, ErrUnreachable) {
 		t.Fatalf("no server: %v", err) // it runs, or it would not know
 	}
-	if err := inf.Run(ctx); !errors.Is(err, ErrRunning) {
-		t.Errorf("a second Run: %v", err)
-	}
+	check.ErrorIs(t, inf.Run(ctx), ErrRunning, "a second Run")
 	if !inf.reader.detector.Watching() {
 		t.Error("off, though the informer runs")
 	}

@@ -1,7 +1,6 @@
 package weir_test
 
 import (
-	"errors"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,8 +48,6 @@ func TestNilFunctions(t *testing.T) {
 			return err
 		},
 	} {
-		if err := pass(); !errors.Is(err, weir.ErrInvalidOptions) {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.ErrorIs(t, pass(), weir.ErrInvalidOptions, "%s", name)
 	}
 }

@@ -193,9 +193,7 @@ func TestShardsMove(t *testing.T) {
 func TestShardOptions(t *testing.T) {
 	for _, s := range []weir.Shard{{Count: -1}, {Index: 1}, {Index: 3, Count: 3}, {Index: -1, Count: 3}} {
 		_, err := weir.NewInformer[*corev1.Pod](&rest.Config{Host: "http://127.0.0.1:1"}, weir.Options{Shard: s})
-		if !errors.Is(err, weir.ErrInvalidOptions) {
-			t.Errorf("%+v: %v", s, err)
-		}
+		check.ErrorIs(t, err, weir.ErrInvalidOptions, "%+v", s)
 	}
 	server, _, ctx := serve(t, apiserver.Options{Pods: 100})
 	f := weir.NewFactory(ctx, server.Config())

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/wire"
@@ -51,9 +53,7 @@ func TestLoopback(t *testing.T) {
 	}
 	for range w.ResultChan() { // ends with the server
 	}
-	if err := s.Start(); !errors.Is(err, apiserver.ErrClosed) {
-		t.Errorf("Start of a closed server: %v", err)
-	}
+	check.ErrorIs(t, s.Start(), apiserver.ErrClosed, "Start of a closed server")
 	if err := s.Close(); err != nil {
 		t.Errorf("Close again: %v", err)
 	}
@@ -127,9 +127,7 @@ func TestListCompression(t *testing.T) {
 	withTestServer(t, apiserver.Options{Pods: 100}, func(t *testing.T, ts *testServer) {
 		for _, accept := range []string{wire.ContentTypeJSON, wire.ContentTypeProtobuf} {
 			plain := ts.do(http.MethodGet, "/api/v1/pods", nil, "Accept", accept)
-			if plain.header.Get("Content-Encoding") != "" {
-				t.Error("compressed unasked")
-			}
+			check.Equal(t, plain.header.Get("Content-Encoding"), "", "compressed unasked")
 			zipped := ts.do(http.MethodGet, "/api/v1/pods", nil, "Accept", accept, "Accept-Encoding", "br, gzip;q=0.5")
 			if zipped.header.Get("Content-Encoding") != "gzip" || len(zipped.body) > len(plain.body)/4 {
 				t.Errorf("%s: %q, %d bytes of %d", accept, zipped.header.Get("Content-Encoding"), len(zipped.body), len(plain.body))
@@ -149,4 +147,73 @@ func TestListCompression(t *testing.T) {
 			t.Error("compressed although it was refused, or although it is small")
 		}
 	})
+}
+
+// clientOf returns a client that keeps no connection open.
+func clientOf(t *testing.T, cfg *rest.Config) kubernetes.Interface {
+	t.Helper()
+	if cfg.Transport == nil {
+		cfg.Transport = &http.Transport{DisableKeepAlives: true}
+	}
+	client, err := kubernetes.NewForConfig(cfg)
+	check.NoError(t, err)
+	return client
+}
+
+// TestConfigStarts: Config starts a server that does not listen yet.
+func TestConfigStarts(t *testing.T) {
+	s, err := apiserver.New(apiserver.Options{Pods: 3})
+	check.NoError(t, err)
+	list, err := clientOf(t, s.Config()).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != 3 {
+		t.Errorf("%d pods, %v", len(list.Items), err)
+	}
+	check.NoError(t, s.Close())
+	if _, err = clientOf(t, s.Config()).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}); !errors.Is(err, apiserver.ErrClosed) {
+		t.Errorf("a request with the Config of a closed server: %v", err)
+	}
+}
+
+// TestConfigCannotStart: requests fail with the error of Start, without a time-out.
+func TestConfigCannotStart(t *testing.T) {
+	s, err := apiserver.New(apiserver.Options{Listen: "127.0.0.1:-1"})
+	check.NoError(t, err)
+	defer func() { _ = s.Close() }()
+	if _, err = clientOf(t, s.Config()).CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); err == nil || !strings.Contains(err.Error(), "invalid port") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestWebPages: a web page that resolves its own name to the server can neither read nor write.
+func TestWebPages(t *testing.T) {
+	s, err := apiserver.New(apiserver.Options{})
+	check.NoError(t, err)
+	defer func() { _ = s.Close() }()
+	client := clientOf(t, s.Config())
+	const namespaces = "/api/v1/namespaces"
+	for _, tc := range []struct {
+		method, host, origin string
+		want                 int
+	}{
+		{http.MethodGet, "evil.example", "", http.StatusForbidden},
+		{http.MethodPost, "evil.example", "http://evil.example", http.StatusForbidden},
+		{http.MethodPost, "", "http://evil.example", http.StatusForbidden},
+		{http.MethodGet, "localhost", "", http.StatusOK},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), tc.method, s.URL()+namespaces, strings.NewReader(`{"metadata":{"name":"evil"}}`))
+		check.NoError(t, err)
+		r.Host = tc.host
+		if tc.origin != "" {
+			r.Header.Set("Origin", tc.origin)
+		}
+		transport := &http.Transport{DisableKeepAlives: true}
+		resp, err := transport.RoundTrip(r)
+		check.NoError(t, err)
+		if resp.Body.Close(); resp.StatusCode != tc.want {
+			t.Errorf("%+v: %s", tc, resp.Status)
+		}
+	}
+	if _, err := client.CoreV1().Namespaces().Get(t.Context(), "evil", metav1.GetOptions{}); err == nil {
+		t.Error("a web page has created a namespace")
+	}
 }

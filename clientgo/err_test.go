@@ -66,12 +66,8 @@ func TestErrOfOthers(t *testing.T) {
 	if err := Err(theirs); !errors.Is(err, ErrForeignInformer) || errors.Is(err, ErrLayout) {
 		t.Errorf("client-go's: %v", err)
 	}
-	if err := Err(nil); !errors.Is(err, ErrForeignInformer) {
-		t.Errorf("nil: %v", err)
-	}
-	if err := WaitForSync(t.Context(), theirs); !errors.Is(err, ErrForeignInformer) {
-		t.Errorf("waiting for client-go's: %v", err)
-	}
+	check.ErrorIs(t, Err(nil), ErrForeignInformer, "nil")
+	check.ErrorIs(t, WaitForSync(t.Context(), theirs), ErrForeignInformer, "waiting for client-go's")
 	if err := WaitForSync(t.Context()); err != nil {
 		t.Errorf("waiting for nothing: %v", err)
 	}

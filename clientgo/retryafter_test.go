@@ -44,9 +44,7 @@ func brokenConnection(t *testing.T, op string, why error) {
 	client := kubernetes.NewForConfigOrDie(cfg)
 	inner := podListWatch(client)
 	seen := func(err error) {
-		if !errors.Is(err, why) {
-			t.Errorf("the ListerWatcher gets %v", err)
-		}
+		check.ErrorIs(t, err, why, "the ListerWatcher gets")
 	}
 	l := newListWatch(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

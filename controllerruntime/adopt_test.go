@@ -51,9 +51,7 @@ func TestNewInformerOfTheProgram(t *testing.T) {
 				if !errors.Is(err, controllerruntime.ErrNotAdopted) || !errors.Is(err, clientgo.ErrForeignInformer) {
 					t.Errorf("GetInformer: %v", err)
 				}
-				if err := c.List(s.ctx, &corev1.PodList{}); !errors.Is(err, controllerruntime.ErrNotAdopted) {
-					t.Errorf("List: %v", err)
-				}
+				check.ErrorIs(t, c.List(s.ctx, &corev1.PodList{}), controllerruntime.ErrNotAdopted, "List")
 				return
 			}
 			check.NoError(t, err)

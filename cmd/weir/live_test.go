@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/testing/check"
+	"github.com/weirproject/weir/internal/tools/command"
 	"github.com/weirproject/weir/measure/doctor"
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
@@ -70,7 +71,22 @@ func TestLiveFails(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := wait(ctx, time.Hour, newProgress(io.Discard, "", 1)); !errors.Is(err, errInterrupted) {
-		t.Errorf("interrupted: %v", err)
+	check.ErrorIs(t, wait(ctx, time.Hour, newProgress(io.Discard, "", 1)), errInterrupted, "interrupted")
+}
+
+// TestServeWithoutItsProgram: a user who has installed only weir receives a hint about weir-serve.
+func TestServeWithoutItsProgram(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("PATH", "")
+	for _, args := range [][]string{{"serve"}, {"watch", "pods", "--embedded", "5"}} {
+		root := newRoot()
+		root.SetArgs(args)
+		root.SetOut(io.Discard)
+		root.SetErr(io.Discard)
+		err := root.ExecuteContext(t.Context())
+		want := "install it with: go install " + command.Serve.Package + "@latest"
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", args, err)
+		}
 	}
 }

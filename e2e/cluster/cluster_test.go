@@ -197,9 +197,7 @@ func TestWaitAndStop(t *testing.T) {
 		}
 	}
 	for _, p := range []*process{server, c.etcd} {
-		if err := syscall.Kill(p.pid, 0); !errors.Is(err, syscall.ESRCH) {
-			t.Errorf("%s still runs: %v", p.name, err)
-		}
+		check.ErrorIs(t, syscall.Kill(p.pid, 0), syscall.ESRCH, "%s still runs", p.name)
 	}
 }
 

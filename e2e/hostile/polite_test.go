@@ -2,11 +2,16 @@ package hostile
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"net"
+	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -148,4 +153,122 @@ func failures(tallies map[string]*tally) (out []string) {
 		}
 	}
 	return out
+}
+
+// requestTimeout bounds a request of a well-behaved client.
+const requestTimeout = 30 * time.Second
+
+// client is a well-behaved client of a victim.
+type client struct {
+	base      string
+	token     string
+	transport *http.Transport
+}
+
+// newClient returns a client that connects from an address of loopback. A token "" sends none.
+func newClient(v *victim, from, token string) *client {
+	return newClientOf("https://"+v.address, v, from, token)
+}
+
+// newHealthClient returns a client of --health-listen.
+func newHealthClient(v *victim, from string) *client {
+	return newClientOf("http://"+v.health, v, from, "")
+}
+
+func newClientOf(base string, v *victim, from, token string) *client {
+	return &client{base: base, token: token, transport: &http.Transport{
+		DialContext:       (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).DialContext,
+		TLSClientConfig:   &tls.Config{RootCAs: v.roots, NextProtos: []string{"h2", "http/1.1"}},
+		ForceAttemptHTTP2: true,
+	}}
+}
+
+func (c *client) close() { c.transport.CloseIdleConnections() }
+
+// get returns the body of a 200 that was received completely. The error is a statusError if the
+// status is another.
+func (c *client) get(ctx context.Context, path string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "application/vnd.kubernetes.protobuf, application/json, */*")
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	resp, err := c.transport.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = statusError(resp.StatusCode)
+	}
+	return body, err
+}
+
+// reconnecting is how many clients reconnect after a restart.
+func reconnecting() int {
+	if *timed {
+		return clientCount
+	}
+	return 50
+}
+
+// reconnect restarts the proxy during the attack, and makes clients with valid tokens reconnect
+// when it is ready, like a Service. It returns how many were answered, and the time from the
+// proxy's start to the last of these answers.
+func (k *attack) reconnect(t *testing.T, ctx context.Context, p *weirProxy, address string) (answered int, seconds float64) {
+	t.Helper()
+	attack, cancel := context.WithCancel(ctx)
+	defer cancel()
+	a := k.begin(t, attack, &p.victim, attackerAddress, *attackFor)
+	defer a.end()
+	defer cancel()
+	p.restart(t)
+	start := time.Now()
+	p.awaitReady(t, ctx)
+	var served atomic.Int64
+	var all sync.WaitGroup
+	for i := range reconnecting() {
+		from := address
+		if from == "" {
+			from = fmt.Sprintf("127.0.1.%d", 1+i%50)
+		}
+		c := newClient(&p.victim, from, token(t, clientUser(i)))
+		all.Go(func() {
+			defer c.close()
+			if c.untilServed(ctx) {
+				served.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	seconds = time.Since(start).Seconds()
+	if n := int(served.Load()); n < reconnecting() {
+		t.Errorf("of %d clients that came back after a restart %d were served in %.0f s", reconnecting(), n, seconds)
+	}
+	return int(served.Load()), seconds
+}
+
+// untilServed repeats a small read until it is answered, as clients do: after a second, and longer
+// each time. It gives up after five minutes.
+func (c *client) untilServed(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	pod := pods.Pod(0)
+	path := fmt.Sprintf("/api/v1/namespaces/%s/pods/%s?resourceVersion=0", pod.Namespace, pod.Name)
+	for pause := time.Second; ; pause = min(2*pause, 8*time.Second) {
+		if _, err := c.get(ctx, path); err == nil {
+			return true
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return false
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package informer
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -40,9 +39,7 @@ func TestServerKilledMidList(t *testing.T) {
 			seen := newView(t, inf)
 			select {
 			case err := <-failed:
-				if !errors.Is(err, weir.ErrUnreachable) {
-					t.Errorf("a killed server shows as %v", err)
-				}
+				check.ErrorIs(t, err, weir.ErrUnreachable, "a killed server shows as")
 			case <-ctx.Done():
 				t.Fatal("the broken list was not noticed")
 			}
@@ -65,9 +62,7 @@ func TestServerKilledMidWatch(t *testing.T) {
 	writes := startChurn(t, ctx, client, 4)
 	testenv.Eventually(t, ctx, "there are 200 writes", func() bool { return writes.writes.Load() > 200 })
 	shared.KillAPIServer()
-	if err := inf.WaitForErr(ctx); !errors.Is(err, weir.ErrUnreachable) {
-		t.Errorf("a killed server shows as %v", err)
-	}
+	check.ErrorIs(t, inf.WaitForErr(ctx), weir.ErrUnreachable, "a killed server shows as")
 	check.NoError(t, shared.StartAPIServer(ctx))
 	before := writes.writes.Load()
 	testenv.Eventually(t, ctx, "there are 200 writes more", func() bool { return writes.writes.Load() > before+200 })

@@ -2,11 +2,18 @@ package soak
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/weirproject/weir/e2e/cluster"
@@ -141,4 +148,124 @@ func sleep(ctx context.Context, d time.Duration) {
 	case <-time.After(d):
 	case <-ctx.Done():
 	}
+}
+
+const (
+	// writers write at the same time, each to its own keys.
+	writers = 3
+	// keysPerNamespace is how many objects of each kind there are in a namespace, at most.
+	keysPerNamespace = 40
+	// writePause is between two writes of a writer.
+	writePause = 15 * time.Millisecond
+	// writeTimeout bounds one write, which may meet a server that is paused.
+	writeTimeout = 2 * time.Second
+)
+
+var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+
+// churn writes until it is stopped: objects are created, changed, deleted and created again, and
+// labels change so that selectors gain and lose them.
+type churn struct {
+	clients []dynamic.Interface // of each API server
+	written atomic.Uint64       // writes that are known to have been made
+	number  atomic.Uint64       // of the next write
+	seed    uint64
+
+	runs   uint64
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+func (w *world) newChurn() *churn {
+	c := &churn{seed: w.seed}
+	for _, s := range w.servers {
+		c.clients = append(c.clients, w.dynamic(s.Config()))
+	}
+	return c
+}
+
+// start starts the writers, which end with stop.
+func (c *churn) start(ctx context.Context) {
+	ctx, c.cancel = context.WithCancel(ctx)
+	c.runs++
+	for i := range writers {
+		r := rand.New(rand.NewPCG(c.seed, c.runs<<8|uint64(i)))
+		c.wg.Go(func() { c.write(ctx, r, i) })
+	}
+}
+
+// stop waits for the last write.
+func (c *churn) stop() {
+	c.cancel()
+	c.wg.Wait()
+}
+
+// write is a writer. If a server does not answer, it continues with the other one.
+func (c *churn) write(ctx context.Context, r *rand.Rand, writer int) {
+	pause := time.NewTicker(writePause)
+	defer pause.Stop()
+	server := writer % len(c.clients)
+	for {
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return
+		}
+		// Not ctx: what is under way when the writer is stopped is waited for.
+		one, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+		err := c.one(one, c.clients[server], r, writer)
+		cancel()
+		switch {
+		case err == nil:
+			c.written.Add(1)
+		case !apierrors.IsNotFound(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err):
+			server = (server + 1) % len(c.clients)
+		}
+	}
+}
+
+// one sends one write.
+func (c *churn) one(ctx context.Context, client dynamic.Interface, r *rand.Rand, writer int) error {
+	gvr := configMaps
+	if r.IntN(4) == 0 {
+		gvr = writtenWidgets
+	}
+	name := fmt.Sprintf("o%d", r.IntN(keysPerNamespace/writers)*writers+writer)
+	api := client.Resource(gvr).Namespace(namespaces[r.IntN(len(namespaces))])
+	if r.IntN(8) == 0 {
+		err := api.Delete(ctx, name, metav1.DeleteOptions{})
+		if !apierrors.IsNotFound(err) || r.IntN(2) == 0 {
+			return err
+		}
+	}
+	o := c.object(gvr, name, r)
+	patch, err := json.Marshal(o.Object)
+	if err != nil {
+		return err
+	}
+	if _, err = api.Patch(ctx, name, mergePatch, patch, metav1.PatchOptions{}); !apierrors.IsNotFound(err) {
+		return err
+	}
+	_, err = api.Create(ctx, o, metav1.CreateOptions{})
+	return err
+}
+
+// object is the next version of an object. It has its labels red and blue at random.
+func (c *churn) object(gvr schema.GroupVersionResource, name string, r *rand.Rand) *unstructured.Unstructured {
+	number := strconv.FormatUint(c.number.Add(1), 10)
+	labels := map[string]any{writeLabel: number, "red": "no", "blue": "no"}
+	for _, colour := range []string{"red", "blue"} {
+		if r.IntN(2) == 0 {
+			labels[colour] = "yes"
+		}
+	}
+	o := map[string]any{"metadata": map[string]any{"name": name, "labels": labels}}
+	if gvr == configMaps {
+		o["apiVersion"], o["kind"] = "v1", "ConfigMap"
+		o["data"] = map[string]any{"number": number, "text": fmt.Sprintf("%0*d", r.IntN(2000), r.IntN(1000))}
+	} else {
+		o["apiVersion"], o["kind"] = gvr.GroupVersion().String(), "Widget"
+		o["spec"] = map[string]any{"size": int64(r.IntN(100)), "extra": number}
+	}
+	return &unstructured.Unstructured{Object: o}
 }

@@ -103,9 +103,7 @@ func TestWaitFor(t *testing.T) {
 		if err := <-waited; !errors.Is(err, ErrStopped) || err.Error() != "pods: informer is stopped" {
 			t.Errorf("when the engine stops: %v", err)
 		}
-		if err := e.WaitFor(t.Context(), never); !errors.Is(err, ErrStopped) {
-			t.Errorf("after the engine: %v", err)
-		}
+		check.ErrorIs(t, e.WaitFor(t.Context(), never), ErrStopped, "after the engine")
 		if err := e.WaitFor(t.Context(), func() bool { return true }); err != nil {
 			t.Errorf("of what holds, after the engine: %v", err)
 		}

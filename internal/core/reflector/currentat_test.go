@@ -1,9 +1,17 @@
 package reflector
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/core/wire"
 )
 
 // after gives an answer later.
@@ -105,4 +113,133 @@ func TestCurrentAt(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCoalesced: the store is not reported as current to a version among coalesced changes.
+func TestCoalesced(t *testing.T) {
+	for name, tt := range map[string]struct {
+		events []string
+		at     string
+	}{
+		"before the end":       {[]string{"~a@101", "coalesced@101>105", "-b@101", "~c@104"}, "101"},
+		"an older bookmark":    {[]string{"~a@101", "coalesced@101>105", "~c@104", "bookmark@104"}, "101"},
+		"once more":            {[]string{"~a@101", "coalesced@101>105", "~c@104", "coalesced@104>110", "~a@105"}, "101"},
+		"a bookmark ends them": {[]string{"~a@101", "coalesced@101>105", "~c@104", "bookmark@105"}, "105"},
+		"a change ends them":   {[]string{"~a@101", "coalesced@101>105", "~c@104", "~a@106"}, "106"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withHarness(t, Config{Mode: List}, func(h *harness) {
+				h.run(h.list("100", "a@91", "b@92"), h.events(tt.events...))
+				h.advance(time.Second)
+				h.wantCurrent(tt.at)
+			})
+		})
+	}
+}
+
+// TestBrokenOffAmongCoalesced: what came before a watch broke off among coalesced changes is the
+// state of no version, so a list follows.
+func TestBrokenOffAmongCoalesced(t *testing.T) {
+	withHarness(t, Config{Mode: List}, func(h *harness) {
+		h.run(h.list("100", "a@91", "b@92"), h.events("~a@101", "coalesced@101>105", "-b@101", "~c@104", "broken"),
+			h.list("107", "a@101", "b@106"), h.events("~a@108"))
+		h.advance(10 * time.Second)
+		h.wantObjects("a@108 b@106")
+		h.wantRequests("0s LIST", "0s WATCH resourceVersion=100", "0s LIST", "0s WATCH resourceVersion=107")
+		h.wantCurrent("108")
+	})
+}
+
+// TestListAmongCoalesced: the list after such a watch may be older than what that promised, where
+// another replica answers. It ends what was coalesced all the same.
+func TestListAmongCoalesced(t *testing.T) {
+	withHarness(t, Config{Mode: WatchList}, func(h *harness) {
+		h.run(h.events("+a@91", "+b@92", "end@100", "~a@101", "coalesced@101>105", "-b@101", "~c@104", "broken"),
+			h.list("104"), h.events("+a@101", "+c@104", "end@104", "~a@108", "bookmark@110"))
+		h.advance(30 * time.Second)
+		h.wantCurrent("110")
+	})
+}
+
+// TestRunAmongCoalesced: who runs a reflector again does not go on from the middle either.
+func TestRunAmongCoalesced(t *testing.T) {
+	withHarness(t, Config{Mode: List}, func(h *harness) {
+		h.run(h.list("100", "a@91", "b@92"), h.events("~a@101", "coalesced@101>105", "-b@101", "~c@104"))
+		h.advance(time.Second)
+		h.stop()
+		h.wantRequests("0s LIST", "0s WATCH resourceVersion=100")
+		h.run(h.list("107/more", "a@101"), h.list("107", "a@101"), h.events())
+		h.advance(5 * time.Second)
+		h.wantObjects("a@101")
+		h.wantCurrent("107")
+	})
+}
+
+// TestLaggingReplicaOfAQuietResource: lists tell their resourceVersion behind the items, as
+// kube-apiserver's of custom resources do, and the last one was of exactly its version, since
+// nothing has changed. The next ones come from a replica that lags. They must not be older all the
+// same.
+func TestLaggingReplicaOfAQuietResource(t *testing.T) {
+	withHarness(t, Config{Mode: Pages}, func(h *harness) {
+		if h.enc != wire.JSON {
+			return
+		}
+		list := func(rv string, pods ...string) http.HandlerFunc {
+			return func(rw http.ResponseWriter, r *http.Request) {
+				rw.Header().Set("Content-Type", "application/json")
+				var items []string
+				for _, p := range pods {
+					items = append(items, string(h.pod(p)))
+				}
+				fmt.Fprintf(rw, `{"apiVersion":"v1","items":[%s],"kind":"PodList","metadata":{"resourceVersion":%q}}`, strings.Join(items, ","), rv)
+			}
+		}
+		before, after := list("1000", "a@900", "b@901"), list("1001", "a@900")
+		var mu sync.Mutex
+		watches := 0
+		h.server = func(rw http.ResponseWriter, r *http.Request) {
+			q := r.URL.Query()
+			mu.Lock()
+			if q.Has("watch") {
+				watches++
+			}
+			n := watches
+			mu.Unlock()
+			answer := after
+			switch {
+			case q.Has("watch") && n == 1:
+				answer = h.events("-b@1001", "error@410")
+			case q.Has("watch") && n == 2:
+				answer = h.events("error@410")
+			case q.Has("watch"):
+				answer = hold
+			case n == 0:
+				answer = before
+			case q.Get("limit") == "1" || n == 1:
+				// A probe, or a list before the balancer hands lists to the other replica.
+			case q.Get("resourceVersion") == "1001":
+				answer = deny(504, "1", metav1.StatusCause{Type: metav1.CauseTypeResourceVersionTooLarge})
+			default:
+				answer = before
+			}
+			answer(rw, r)
+		}
+		c := h.store.Cursor()
+		defer c.Close()
+		h.run()
+		gone := false
+		changes := make([]store.Change, 16)
+		for range 40 {
+			h.advance(time.Second / 2)
+			for _, ch := range changes[:c.Next(changes)] {
+				if ch.Key() == "n/b" && ch.New != nil && gone {
+					t.Error("b, which was deleted, came back")
+				}
+				gone = gone || ch.Key() == "n/b" && ch.New == nil
+			}
+		}
+		if !gone || watches < 2 {
+			t.Errorf("b is gone: %v; %d watches", gone, watches)
+		}
+	})
 }

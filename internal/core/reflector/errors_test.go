@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"syscall"
 	"testing"
 	"time"
@@ -46,9 +47,7 @@ func TestClassify(t *testing.T) {
 		{fmt.Errorf("wrapped: %w", &Error{Sentinel: ErrWentBack}), ErrWentBack},
 	} {
 		got := classify(Listing, c.err)
-		if !errors.Is(got, c.want) {
-			t.Errorf("%v: %v", c.err, got)
-		}
+		check.ErrorIs(t, got, c.want, "%v", c.err)
 		if c.want != ErrNoBookmark && c.want != ErrWentBack && !errors.Is(got, c.err) {
 			t.Errorf("%v is lost", c.err)
 		}
@@ -95,4 +94,34 @@ func TestStatusString(t *testing.T) {
 	} {
 		check.Equal(t, c.status.String(), c.want)
 	}
+}
+
+// contentType is the Content-Type of a LIST's answer.
+func contentType(enc wire.Encoding) string {
+	if enc == wire.JSON {
+		return wire.ContentTypeJSON
+	}
+	return wire.ContentTypeProtobuf
+}
+
+// watchContentType is the Content-Type of a WATCH's answer.
+func watchContentType(enc wire.Encoding) string {
+	if enc == wire.JSON {
+		return wire.ContentTypeJSON
+	}
+	return wire.ContentTypeProtobufWatch
+}
+
+// listOf is the List of a body.
+func listOf(body io.ReadCloser, enc wire.Encoding) (source.List, error) {
+	return source.NewList(answerOf(body, contentType(enc)), source.Options{})
+}
+
+// watchOf is the Watch of a body.
+func watchOf(body io.ReadCloser, enc wire.Encoding) (source.Watch, error) {
+	return source.NewWatch(answerOf(body, watchContentType(enc)), 0, source.Options{})
+}
+
+func answerOf(body io.ReadCloser, contentType string) *http.Response {
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {contentType}}, Body: body}
 }

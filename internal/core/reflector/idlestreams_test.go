@@ -2,10 +2,18 @@ package reflector
 
 import (
 	"net/http"
+	"reflect"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // idleFor answers a WATCH, sends nothing, and ends the stream after d: cleanly, or by closing the
@@ -195,5 +203,63 @@ func TestEmptyWatchesForLong(t *testing.T) {
 		if lists-1 != tt.lists {
 			t.Errorf("%d lists in a day where streams end after %v of %v, want %d", lists-1, tt.after, cfg.WatchTimeout, tt.lists)
 		}
+	}
+}
+
+// TestIdleWatchPinsNoBuffer: while a watch waits, nothing refers to the buffer that its last object
+// was in. A buffer has 64 KiB, or what one object takes.
+func TestIdleWatchPinsNoBuffer(t *testing.T) {
+	const size = int64(2 << 20)
+	// The store holds nothing of what is not wanted.
+	configs := []Config{{Mode: List, Keep: func(m *wire.Meta) bool { return string(m.Name) != "large" }}}
+	for _, enc := range []wire.Encoding{wire.JSON, wire.Protobuf} {
+		drop, err := wire.CompileDrop(enc, reflect.TypeFor[corev1.Pod](), "metadata.labels")
+		check.NoError(t, err)
+		configs = append(configs, Config{Mode: List, Drop: drop})
+	}
+	for _, cfg := range configs {
+		idle(t, cfg, size)
+	}
+}
+
+// idle watches for an object of a size, and expects that no buffer of that is held.
+func idle(t *testing.T, cfg Config, size int64) {
+	withHarness(t, cfg, func(h *harness) {
+		if cfg.Drop != nil && cfg.Drop.Encoding() != h.enc {
+			return
+		}
+		h.run(h.list("10"), func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Content-Type", watchContentType(h.enc))
+			rw.Write(h.event("+small@11"))
+			rw.(http.Flusher).Flush()
+			time.Sleep(time.Second)
+			rw.Write(h.event("+large@12=" + strings.Repeat("x", int(size))))
+			rw.(http.Flusher).Flush()
+			<-r.Context().Done()
+		})
+		h.wantCurrent("11")
+		stored := func() int64 { m := h.store.Memory(); return m.Packed + m.Log }
+		before := testenv.LiveBytes() - stored()
+		h.advance(2 * time.Second)
+		h.wantCurrent("12")
+		if held := testenv.LiveBytes() - stored(); held > before+size/2 {
+			t.Errorf("%d bytes are held while the watch waits, and %d before its last object came", held, before)
+		}
+	})
+}
+
+// TestWatchTimeout: the server is asked to end a watch after whole seconds, and no fewer than the
+// WatchTimeout, however short that is. 0 would leave it to the server.
+func TestWatchTimeout(t *testing.T) {
+	for timeout, want := range map[time.Duration]string{500 * time.Millisecond: "1", 1300 * time.Millisecond: "2", time.Minute: "90"} {
+		withHarness(t, Config{Mode: List, WatchTimeout: timeout}, func(h *harness) {
+			var got string
+			h.run(h.list("10", "a@1"), func(rw http.ResponseWriter, r *http.Request) {
+				got = r.URL.Query().Get("timeoutSeconds")
+				h.events()(rw, r)
+			})
+			h.wantCurrent("10")
+			check.Equal(t, got, want, "%v: timeoutSeconds=", timeout)
+		})
 	}
 }

@@ -313,9 +313,7 @@ func TestStop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, Config{}, func(h *harness) {
 				h.run(script(h)...)
-				if err := h.r.Run(context.Background()); !errors.Is(err, ErrRunning) {
-					t.Errorf("%v", err)
-				}
+				check.ErrorIs(t, h.r.Run(context.Background()), ErrRunning)
 				began := time.Now()
 				if err := h.stop(); !errors.Is(err, context.Canceled) || time.Since(began) > 0 {
 					t.Errorf("after %v: %v", time.Since(began), err)
@@ -345,9 +343,7 @@ func TestStoreClosed(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		h.store.Close()
 		h.run(h.list("10", "a@1"))
-		if err := h.stop(); !errors.Is(err, store.ErrClosed) {
-			t.Errorf("%v", err)
-		}
+		check.ErrorIs(t, h.stop(), store.ErrClosed)
 	})
 }
 

@@ -2,11 +2,14 @@ package reflector
 
 import (
 	"context"
+	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/check"
@@ -91,9 +94,7 @@ func TestThrottle(t *testing.T) {
 				}
 				c := p.s.Cursor()
 				defer c.Close()
-				if p.took() != 0 {
-					t.Error("the first events waited")
-				}
+				check.Equal(t, p.took(), 0, "the first events waited")
 				if test.behind {
 					p.change(1 << 14) // more than any of them handles here
 				}
@@ -140,6 +141,201 @@ func TestThrottleOfTwo(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		if n := p.took() + time.Millisecond; n < maxBatch*35*time.Microsecond || n > maxBatch*55*time.Microsecond {
 			t.Errorf("%v for %d events of handlers that take 25 and 100 µs", n, maxBatch)
+		}
+	})
+}
+
+// TestPaceOfLargeLists counts the lists of a large resource in a quarter of an hour, while each
+// watch fails in a way that makes a list necessary. They come no faster than half of the longest
+// wait, but for the first few.
+func TestPaceOfLargeLists(t *testing.T) {
+	const lasted = 15 * time.Minute
+	failed := func(what string) []input {
+		return []input{{typ: inFailed, err: classify(Watching, failure(what)), after: time.Second}}
+	}
+	for name, watch := range map[string][]input{
+		"expired":     failed("http-410"),
+		"forbidden":   failed("http-403"),
+		"not found":   failed("http-404"),
+		"not allowed": failed("http-405"),
+		"rejected":    failed("http-422"),
+		"unreadable":  {{typ: inOpened}, {typ: inEvents, rv: "1001", damaged: 1, after: time.Second}},
+	} {
+		for _, mode := range []Mode{List, Pages, WatchList} {
+			t.Run(mode.String()+"/"+name, func(t *testing.T) {
+				cfg := Config{Mode: mode}.withDefaults()
+				lists := countLists(t, newState(&cfg, ""), watch, lasted)
+				if most := int(lasted/(cfg.Backoff.Max/2)) + 25; lists > most || lists <= 15 {
+					t.Errorf("%d lists, want 16 to %d", lists, most)
+				}
+			})
+		}
+	}
+}
+
+// neverWatched reports whether a server that refuses a WATCH so refuses one with initial events.
+func neverWatched(err *Error) bool {
+	return err.Sentinel == ErrUnknownResource || err.Sentinel == ErrForbidden
+}
+
+// countLists runs the reflector for so long. Each watch is answered so, and each list brings much.
+func countLists(t *testing.T, s state, watch []input, lasted time.Duration) (lists int) {
+	t.Helper()
+	return countListsOf(t, s, watch, lasted, 100_000)
+}
+
+// countListsOf is countLists with lists of a size. One of more than one object takes a second.
+func countListsOf(t *testing.T, s state, watch []input, lasted time.Duration, size int64) (lists int) {
+	t.Helper()
+	took := min(time.Duration(size-1)*time.Second, time.Second)
+	listed := []input{{typ: inOpened, rv: "1000"}, {typ: inPage, rv: "1000", size: size, after: took}}
+	inputs := []input{{typ: inBegin}}
+	for passed := time.Duration(0); passed < lasted; {
+		in := inputs[0]
+		inputs, in.jitter = inputs[1:], 0.5
+		passed += in.after
+		before := s
+		var actions []action
+		s, actions = step(s, in)
+		check.NoError(t, checkStep(before, s, in, actions))
+		for _, act := range actions {
+			switch act := act.(type) {
+			case wait:
+				passed += act.d
+				inputs = []input{{typ: inWoke}}
+			case openList:
+				lists++
+				inputs = listed
+			case askNewest:
+				inputs = []input{{typ: inNewest, rv: "1000"}}
+			case openWatch:
+				inputs = watch
+				if refused := len(watch) == 1; act.SendInitialEvents && !(refused && neverWatched(watch[0].err)) {
+					lists++
+					inputs = []input{{typ: inOpened}, {typ: inBookmark, rv: "1000", final: true, size: size, after: took}}
+					inputs = append(inputs, watch[len(watch)-1])
+				}
+			}
+		}
+	}
+	return lists
+}
+
+// TestPaceOfRefusedVerb counts the lists of a small resource whose WATCHes are refused because the
+// server does not allow the verb, next to the 6 in the first minute and 80 in an hour that
+// client-go's backoff leads to. A 404 may be over soon, but not after eight of them between lists
+// that are answered.
+func TestPaceOfRefusedVerb(t *testing.T) {
+	for what, most := range map[string][2]int{"http-405": {6, 90}, "http-404": {6 + maxRefused, 90 + maxRefused}} {
+		watch := []input{{typ: inFailed, err: classify(Watching, failure(what))}}
+		for i, lasted := range []time.Duration{time.Minute, time.Hour} {
+			cfg := Config{Mode: List}.withDefaults()
+			if lists := countListsOf(t, newState(&cfg, ""), watch, lasted, 1); lists > most[i] {
+				t.Errorf("%s: %d lists in %v, want no more than %d", what, lists, lasted, most[i])
+			}
+		}
+	}
+}
+
+// TestBackoffAttempt is how long a reflector waits, by what failed, how often, and at what.
+func TestBackoffAttempt(t *testing.T) {
+	for name, test := range map[string]struct {
+		sentinel    error
+		request     request
+		answered    bool
+		forcedLists int
+		size        int64
+		want        map[int]time.Duration // by attempt
+	}{
+		"a server that does not like it": {ErrRejected, reqWatch, false, 0, 0, map[int]time.Duration{
+			0: 600 * time.Millisecond, 1: 600 * time.Millisecond, 2: 1200 * time.Millisecond, 3: 2400 * time.Millisecond, 7: 22500 * time.Millisecond}},
+		"a server that fails at once":        {ErrServer, reqList, false, 0, 0, map[int]time.Duration{7: 1200 * time.Millisecond}},
+		"a server that fails after a second": {ErrServer, reqList, false, 0, 0, map[int]time.Duration{7: 22500 * time.Millisecond}},
+		"no server": {ErrUnreachable, reqWatch, false, 1, 0, map[int]time.Duration{
+			0: 600 * time.Millisecond, 1: 600 * time.Millisecond, 2: 1200 * time.Millisecond, 3: 1200 * time.Millisecond,
+			maxCheapFailures + 2: 1200 * time.Millisecond, maxCheapFailures + 3: 2400 * time.Millisecond, maxCheapFailures + 7: 22500 * time.Millisecond}},
+		"a watch that breaks off":         {ErrUnreachable, reqWatch, true, 0, 0, map[int]time.Duration{7: 1200 * time.Millisecond}},
+		"a list without an answer":        {ErrUnreachable, reqList, false, 0, 0, map[int]time.Duration{7: 1200 * time.Millisecond}},
+		"a list that breaks off":          {ErrUnreachable, reqList, true, 0, 0, map[int]time.Duration{7: 22500 * time.Millisecond}},
+		"small lists for want of a watch": {ErrUnreachable, reqWatch, false, maxCheapLists + 2, 1600, map[int]time.Duration{7: 1200 * time.Millisecond}},
+		"larger ones":                     {ErrUnreachable, reqWatch, false, 3, 1601, map[int]time.Duration{7: 22500 * time.Millisecond}},
+		"many of them":                    {ErrUnreachable, reqWatch, false, maxCheapLists + 3, 1600, map[int]time.Duration{7: 22500 * time.Millisecond}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := Config{}.withDefaults()
+			for attempt, want := range test.want {
+				m := machine{state: newState(&cfg, "1"), in: input{answered: test.answered, jitter: 0.5}}
+				if strings.Contains(name, "after a second") {
+					m.in.after = time.Second
+				}
+				m.request, m.attempt, m.forcedLists, m.size = test.request, attempt, test.forcedLists, test.size
+				m.sleep(reqWatch, test.sentinel)
+				check.Equal(t, m.actions[0].(wait).d, want, "attempt %d waits", attempt)
+			}
+		})
+	}
+}
+
+// TestSizeOf is what objects count for in a list's size.
+func TestSizeOf(t *testing.T) {
+	for bytes, want := range map[int]int64{0: 1, 2 << 10: 1, 8 << 10: 2, 1 << 20: 129} {
+		check.Equal(t, sizeOf(source.Object{Raw: make([]byte, bytes)}), want, "%d bytes count for objects", bytes)
+	}
+}
+
+// slow is a source of which an answer takes that long.
+type slow struct {
+	tape
+	takes time.Duration
+}
+
+func (s *slow) NewestVersion(ctx context.Context, _ string) (string, error) {
+	select {
+	case <-time.After(s.takes):
+		return "7", nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// TestProbeLimit asks a server whose answers take longer than an answer should: the questions must
+// come to one in the end.
+func TestProbeLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &slow{takes: 29 * time.Second}
+		r := &Reflector{src: source}
+		ask := func(ctx context.Context) (time.Duration, error) {
+			began := time.Now()
+			_, err := r.newestVersion(ctx, "")
+			return time.Since(began), err
+		}
+		for _, want := range []struct {
+			waits time.Duration
+			err   error
+		}{{10 * time.Second, context.DeadlineExceeded}, {20 * time.Second, context.DeadlineExceeded}, {29 * time.Second, nil}, {29 * time.Second, nil}} {
+			if waited, err := ask(t.Context()); waited != want.waits || !errors.Is(err, want.err) {
+				t.Errorf("waited %v: %v, want %v: %v", waited, err, want.waits, want.err)
+			}
+		}
+		// A caller that gives up has learned nothing of the server.
+		ended, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if waited, err := ask(ended); waited != time.Second || err == nil {
+			t.Errorf("waited %v: %v", waited, err)
+		}
+		source.takes = time.Hour
+		for _, want := range []time.Duration{58, 60, 60} {
+			if waited, err := ask(t.Context()); waited != want*time.Second || err == nil {
+				t.Errorf("waited %v: %v, want %d s", waited, err, want)
+			}
+		}
+		// A list that came at once says that it is the question that is not answered; one that did
+		// not, how slow all is.
+		for _, listed := range []struct{ took, limit time.Duration }{{time.Second, 10 * time.Second}, {25 * time.Second, 50 * time.Second}, {time.Hour, time.Minute}} {
+			r.probeLimit.listed(listed.took)
+			if waited, _ := ask(t.Context()); waited != listed.limit {
+				t.Errorf("after a list that took %v: waited %v, want %v", listed.took, waited, listed.limit)
+			}
 		}
 	})
 }

@@ -117,9 +117,7 @@ func TestRanges(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	for _, s := range []Shard{{Count: -1}, {Index: 1}, {Index: -1}, {Index: 2, Count: 2}, {Index: -1, Count: 2}} {
-		if err := s.Validate(); !errors.Is(err, ErrShard) {
-			t.Errorf("%+v: %v", s, err)
-		}
+		check.ErrorIs(t, s.Validate(), ErrShard, "%+v", s)
 	}
 	for _, s := range []Shard{{}, {Count: 1}, {Index: 1, Count: 2}} {
 		if err := s.Validate(); err != nil {

@@ -1,7 +1,6 @@
 package source_test
 
 import (
-	"errors"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -69,9 +68,7 @@ func TestResource(t *testing.T) {
 	} {
 		err := c.resource.Validate()
 		if c.path == "" {
-			if !errors.Is(err, source.ErrResource) {
-				t.Errorf("%+v: %v", c.resource, err)
-			}
+			check.ErrorIs(t, err, source.ErrResource, "%+v", c.resource)
 			continue
 		}
 		if err != nil {

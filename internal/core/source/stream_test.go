@@ -111,9 +111,7 @@ func TestClosedWhileFull(t *testing.T) {
 		for err == nil {
 			_, err = watch.Next()
 		}
-		if !errors.Is(err, net.ErrClosed) {
-			t.Errorf("after Close: %v", err)
-		}
+		check.ErrorIs(t, err, net.ErrClosed, "after Close")
 	})
 }
 

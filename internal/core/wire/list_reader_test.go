@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"strings"
@@ -10,7 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/weirproject/weir/internal/testing/check"
 )
@@ -145,4 +150,144 @@ func TestListReaderItemTypeMetaOfItems(t *testing.T) {
 			}
 		}
 	}
+}
+
+func sampleEvents(n int) []watch.Event {
+	var events []watch.Event
+	types := []watch.EventType{watch.Added, watch.Modified, watch.Deleted}
+	for i, p := range simPods(n) {
+		events = append(events, watch.Event{Type: types[i%3], Object: &p})
+	}
+	gone := apierrors.NewResourceExpired("too old resource version: 1 (2)").Status()
+	return append(events,
+		watch.Event{Type: watch.Bookmark, Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			ResourceVersion: "99", Annotations: map[string]string{initialEventsEnd: "true"},
+		}}},
+		watch.Event{Type: watch.Error, Object: &gone})
+}
+
+func TestWatchReaderReadsWhatAPIMachineryWrites(t *testing.T) {
+	want := sampleEvents(12)
+	for _, enc := range encodings {
+		body := encodeEvents(t, enc, want)
+		for shape, wrap := range readerShapes {
+			t.Run(enc.String()+"/"+shape, func(t *testing.T) {
+				w := NewWatchReader(wrap(bytes.NewReader(body)), enc, Limits{})
+				events, err := readWatch(w)
+				check.NoError(t, err)
+				if len(events) != len(want) {
+					t.Fatalf("%d events, want %d", len(events), len(want))
+				}
+				for i, e := range events {
+					check.Equal(t, e.Type.String(), string(want[i].Type), "event %d", i)
+					got := decodeObject(t, enc, e.TypeMeta, e.Object)
+					if d := cmp.Diff(withKind(t, want[i].Object), withKind(t, got)); d != "" {
+						t.Fatalf("event %d: %s", i, d)
+					}
+				}
+				if w.Offset() != int64(len(body)) || w.Buffered() != 0 {
+					t.Errorf("offset %d, buffered %d; want %d, 0", w.Offset(), w.Buffered(), len(body))
+				}
+				checkLastTwo(t, enc, events[len(events)-2:])
+			})
+		}
+	}
+}
+
+func checkLastTwo(t *testing.T, enc Encoding, events []Event) {
+	t.Helper()
+	var m Meta
+	check.NoError(t, ReadMeta(enc, events[0].Object, &m))
+	if string(m.ResourceVersion) != "99" || !m.InitialEventsEnd() {
+		t.Errorf("bookmark: resourceVersion %q, end of initial events %v", m.ResourceVersion, m.InitialEventsEnd())
+	}
+	err := DecodeStatus(enc, events[1].Object)
+	var status *StatusError
+	if !errors.As(err, &status) || !apierrors.IsResourceExpired(err) {
+		t.Errorf("ERROR event: %v", err)
+	}
+}
+
+// A watch may end between two events; anywhere else it is an error.
+func TestWatchReaderTruncated(t *testing.T) {
+	for _, enc := range encodings {
+		body := encodeEvents(t, enc, sampleEvents(1))
+		border := map[int64]int{0: 0}
+		w := NewWatchReader(bytes.NewReader(body), enc, Limits{})
+		for {
+			if _, err := w.Next(); err != nil {
+				break
+			}
+			border[w.Offset()] = len(border)
+		}
+		for cut := range body {
+			w := NewWatchReader(bytes.NewReader(body[:cut]), enc, Limits{})
+			events, err := readWatch(w)
+			n, clean := border[int64(cut)]
+			if enc == JSON && cut > 0 && body[cut-1] == '\n' {
+				n, clean = border[int64(cut-1)]
+			}
+			switch {
+			case clean && (err != nil || len(events) != n):
+				t.Fatalf("%v: cut at %d: %d events, %v; want %d", enc, cut, len(events), err, n)
+			case !clean && !errors.Is(err, io.ErrUnexpectedEOF):
+				t.Fatalf("%v: cut at %d: %v", enc, cut, err)
+			case clean != (w.Buffered() == 0):
+				t.Fatalf("%v: cut at %d: %d bytes buffered", enc, cut, w.Buffered())
+			}
+		}
+	}
+}
+
+// A list in JSON has the bytes that apimachinery's serializer writes, in each form.
+func TestListForms(t *testing.T) {
+	count := int64(3)
+	for _, meta := range []metav1.ListMeta{
+		{ResourceVersion: "7"},
+		{ResourceVersion: "7", Continue: "<next>"},
+		{ResourceVersion: "7", Continue: "next", RemainingItemCount: &count},
+	} {
+		pods := podList(2)
+		pods.ListMeta = meta
+		none := &corev1.PodList{ListMeta: meta, Items: []corev1.Pod{}}
+		partial := &metav1.PartialObjectMetadataList{ListMeta: meta, Items: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}}
+		partialNone := &metav1.PartialObjectMetadataList{ListMeta: meta}
+		widgets := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "shop.example/v1", "kind": "WidgetList"}}
+		widgets.SetResourceVersion(meta.ResourceVersion)
+		widgets.SetContinue(meta.Continue)
+		widgets.SetRemainingItemCount(meta.RemainingItemCount)
+		noWidgets := widgets.DeepCopy()
+		widgets.Items = []unstructured.Unstructured{{Object: map[string]any{"kind": "Widget", "apiVersion": "shop.example/v1", "a": "<"}}, {Object: map[string]any{"kind": "Widget"}}}
+		for list, form := range map[runtime.Object]ListForm{
+			pods: TypedList, none: TypedList, partial: MetadataList, partialNone: MetadataList, widgets: UnstructuredList, noWidgets: UnstructuredList,
+		} {
+			want := encodeStreaming(t, JSON, list)
+			if got := rewrite(t, want, form); !bytes.Equal(got, want) {
+				t.Errorf("form %d: %s", form, cmp.Diff(string(want), string(got)))
+			}
+		}
+	}
+}
+
+// rewrite writes the list in body again.
+func rewrite(t *testing.T, body []byte, form ListForm) []byte {
+	t.Helper()
+	var list struct {
+		Kind, APIVersion string
+		Metadata         metav1.ListMeta
+		Items            []json.RawMessage
+	}
+	check.NoError(t, json.Unmarshal(body, &list))
+	m := ListMeta{ResourceVersion: list.Metadata.ResourceVersion, Continue: list.Metadata.Continue, RemainingItemCount: -1}
+	if n := list.Metadata.RemainingItemCount; n != nil {
+		m.RemainingItemCount = *n
+	}
+	var out bytes.Buffer
+	w := NewListWriter(&out, JSON, TypeMeta{list.APIVersion, list.Kind}, m, 0)
+	w.Form = form
+	for _, item := range list.Items {
+		check.NoError(t, w.WriteItem(item))
+	}
+	check.NoError(t, w.Close())
+	return out.Bytes()
 }

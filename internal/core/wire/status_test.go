@@ -67,9 +67,7 @@ func TestReadStatusRefuses(t *testing.T) {
 			}
 		}
 	}
-	if err := DecodeStatus(JSON, []byte("[]")); !errors.Is(err, ErrMalformed) {
-		t.Errorf("DecodeStatus: %v", err)
-	}
+	check.ErrorIs(t, DecodeStatus(JSON, []byte("[]")), ErrMalformed, "DecodeStatus")
 }
 
 // The last page's end is io.EOF for ever; an error stays.

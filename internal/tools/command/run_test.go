@@ -3,8 +3,17 @@ package command
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net/url"
 	"strings"
 	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestReport: an error is one line and the exit code of its kind. A command that has run another
@@ -25,4 +34,29 @@ func TestReport(t *testing.T) {
 			t.Errorf("%v: exit code %d and %q, want %d and %q", c.err, code, says.String(), c.code, c.says)
 		}
 	}
+}
+
+func TestExplain(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	for want, err := range map[string]error{
+		`forbidden: pods is forbidden: no`:                 fmt.Errorf("pods: listing: %w", apierrors.NewForbidden(pods, "", errors.New("no"))),
+		`the server does not accept the credentials: who?`: fmt.Errorf("x: %w", apierrors.NewUnauthorized("who?")),
+		`the server answered: field label not supported`:   apierrors.NewBadRequest("field label not supported"),
+		`no answer from the server at https://h:1: dial`:   fmt.Errorf("x: %w", &url.Error{Op: "Get", URL: "https://h:1/api?x=y", Err: errors.New("dial")}),
+		`the server cannot be reached: EOF`:                fmt.Errorf("pods: %w", &reflector.Error{Sentinel: weir.ErrUnreachable, Err: io.EOF}),
+		`the answer cannot be read`:                        &reflector.Error{Sentinel: weir.ErrMalformed},
+		`something else`:                                   errors.New("something else"),
+	} {
+		if got := Explain(err); got.Error() != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if Explain(nil) != nil {
+		t.Error("an error came of nothing")
+	}
+}
+
+func TestOneLine(t *testing.T) {
+	check.Equal(t, OneLine(errors.New("a\n\tb  c\n")), "a; b c")
+	check.Equal(t, OneLine(errors.New("a \x1b[2J\u009b2J \u202eb\xff")), "a ?[2J?2J ?b\ufffd", "what moves a cursor")
 }

@@ -106,9 +106,7 @@ func TestChildSaysWhatItDiedOf(t *testing.T) {
 
 func TestChildThatEndsWithoutAnAnswer(t *testing.T) {
 	p := begin(t, t.Context(), task{})
-	if err := p.Receive(&answer{}); !errors.Is(err, ErrExited) {
-		t.Errorf("got %v", err)
-	}
+	check.ErrorIs(t, p.Receive(&answer{}), ErrExited)
 	if err := p.Stop(); err != nil {
 		t.Error(err)
 	}

@@ -1,7 +1,6 @@
 package evidence
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -152,9 +151,7 @@ func TestParseRefuses(t *testing.T) {
 		"verb a list":  strings.Replace(listLine, `"list"`, `["list"]`, 1),
 	} {
 		var e Event
-		if err := e.Parse([]byte(line)); !errors.Is(err, ErrMalformed) {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.ErrorIs(t, e.Parse([]byte(line)), ErrMalformed, "%s", name)
 	}
 }
 

@@ -63,9 +63,7 @@ func interrupted(ctx context.Context, t *testing.T, name string, stdin io.Reader
 	}()
 	select {
 	case err := <-ended:
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("it ended with %v", err)
-		}
+		check.ErrorIs(t, err, context.Canceled, "it ended with")
 	case <-time.After(time.Minute):
 		t.Fatal("it goes on")
 	}
