@@ -16,7 +16,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/registry"
 	"github.com/weirproject/weir/internal/core/source"
-	"github.com/weirproject/weir/internal/serve/workers"
+	"github.com/weirproject/weir/internal/serve/watchcache"
 	"github.com/weirproject/weir/proxy/internal/audit"
 	"github.com/weirproject/weir/proxy/internal/conn"
 	"github.com/weirproject/weir/proxy/internal/mirror"
@@ -35,7 +35,7 @@ type Server struct {
 	seats        *seats.Seats
 	writing      atomic.Int64 // writes to clients of forwarded watches that are under way
 	heads        conn.Heads
-	workers      *workers.Pool // begin watches, and send to them
+	workers      *watchcache.GoroutinePool // begin watches, and send to them
 	health       health
 	cert         *conn.Certificate
 	auditor      *audit.Recorder
@@ -94,7 +94,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidOptions, err)
 	}
-	s := &Server{opts: o, ownTransport: ownClient.Transport, workers: workers.New(), heads: conn.NewHeads()}
+	s := &Server{opts: o, ownTransport: ownClient.Transport, workers: watchcache.NewGoroutinePool(), heads: conn.NewHeads()}
 	s.seats = seats.New(&seats.Config{
 		Reads: o.MaxRequests, Writes: o.MaxMutating, Wait: o.timeouts.seat, ReviewWait: o.timeouts.review, StartWait: o.timeouts.start,
 		Watches: o.MaxLongRunning, WatchesPerUser: o.MaxWatchesPerUser, WatchMemory: o.WatchMemory, ResponseMemory: o.ResponseMemory,

@@ -169,7 +169,7 @@ func (p *weirProxy) gauges(t *testing.T, ctx context.Context) (gauges, error) {
 
 // A proxy at rest may have this many more connections and goroutines than at another time. Some
 // connections to its upstream open and close, and it keeps up to 32 idle goroutines, see
-// internal/serve/workers.
+// watchcache.GoroutinePool.
 const (
 	connectionSlack = 4
 	goroutineSlack  = 32 + 4*connectionSlack

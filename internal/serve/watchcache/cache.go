@@ -14,7 +14,6 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/internal/serve/workers"
 )
 
 // Config configures a [Cache]. Resource, Store and Encoding are required; the zero value of every
@@ -44,7 +43,7 @@ type Config struct {
 	Flush *FlushPacer
 	// Workers send to watchers, so that the goroutines of their requests keep small stacks. nil: a
 	// watch is sent to in the goroutine of its request.
-	Workers *workers.Pool
+	Workers *GoroutinePool
 	// BuffersWrites says that the server buffers writes to a connection while it answers, as the
 	// proxy does. A LIST is then written in the largest pieces. false: each write fills one TLS
 	// record.

@@ -18,7 +18,6 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/internal/serve/workers"
 )
 
 // testCache is a cache over a store of JSON things, and their writer.
@@ -50,7 +49,7 @@ func newTestCache(t *testing.T, logBytes int64, change func(*Config)) *testCache
 	tc.writer.BeginReplace(false)
 	tc.writer.EndReplace(resourceversion.Format(tc.rv))
 	tc.history = NewHistory(0, tc.rv, tc.store.Revision())
-	pool := workers.New()
+	pool := NewGoroutinePool()
 	t.Cleanup(pool.Close)
 	cfg := Config{Resource: things, Store: tc.store, Encoding: wire.JSON, History: tc.history, Workers: pool}
 	if change != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/serve/feed"
 	"github.com/weirproject/weir/internal/serve/watchcache"
-	"github.com/weirproject/weir/internal/serve/workers"
 )
 
 // patience bounds every wait. It is generous: nothing is timed here.
@@ -29,7 +28,7 @@ var pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 // log.
 func withoutUpstream(t *testing.T, onLog func(text string)) *Mirror {
 	t.Helper()
-	pool := workers.New()
+	pool := watchcache.NewGoroutinePool()
 	t.Cleanup(pool.Close)
 	return New(Config{
 		Upstream: &rest.Config{Host: "http://upstream.invalid"}, Workers: pool, Log: slog.New(logHook{slog.DiscardHandler, onLog}),

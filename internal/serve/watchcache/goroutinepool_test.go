@@ -1,4 +1,4 @@
-package workers
+package watchcache
 
 import (
 	"fmt"
@@ -8,17 +8,13 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// TestRun: concurrent functions each have a worker, for any number, and no more than maxIdle are
+// TestGoroutinePool: concurrent functions each have a worker, for any number, and no more than maxIdle are
 // kept.
-func TestRun(t *testing.T) {
-	p := New()
+func TestGoroutinePool(t *testing.T) {
+	p := NewGoroutinePool()
 	defer p.Close()
 	for range 3 {
 		var running, ended sync.WaitGroup
@@ -41,9 +37,9 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestKeepsItsWorker: the same worker runs one function after another.
-func TestKeepsItsWorker(t *testing.T) {
-	p := New()
+// TestGoroutinePoolKeepsItsWorker: the same worker runs one function after another.
+func TestGoroutinePoolKeepsItsWorker(t *testing.T) {
+	p := NewGoroutinePool()
 	defer p.Close()
 	var first *worker
 	for i := range 100 {
@@ -55,9 +51,9 @@ func TestKeepsItsWorker(t *testing.T) {
 	}
 }
 
-// TestPanic: the caller panics with the function's value, and the pool continues.
-func TestPanic(t *testing.T) {
-	p := New()
+// TestGoroutinePoolPanic: the caller panics with the function's value, and the pool continues.
+func TestGoroutinePoolPanic(t *testing.T) {
+	p := NewGoroutinePool()
 	defer p.Close()
 	for _, why := range []any{http.ErrAbortHandler, "broken", fmt.Errorf("broken")} {
 		got := func() (got any) {
@@ -76,10 +72,10 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestGoexit: a function that ends its goroutine ends its caller's, as without a pool. The pool
+// TestGoroutinePoolGoexit: a function that ends its goroutine ends its caller's, as without a pool. The pool
 // continues.
-func TestGoexit(t *testing.T) {
-	p := New()
+func TestGoroutinePoolGoexit(t *testing.T) {
+	p := NewGoroutinePool()
 	defer p.Close()
 	returned, ended := false, make(chan struct{})
 	go func() {
@@ -97,18 +93,18 @@ func TestGoexit(t *testing.T) {
 	}
 }
 
-// TestClose: a closed pool still runs functions, and keeps no worker.
-func TestClose(t *testing.T) {
-	p := New()
+// TestGoroutinePoolClose: a closed pool still runs functions, and keeps no worker.
+func TestGoroutinePoolClose(t *testing.T) {
+	p := NewGoroutinePool()
 	p.Run(func() { p.Close() })
 	p.Run(func() {})
 	check.Equal(t, len(p.idle), 0, "workers are kept")
 }
 
-// TestNil: without a pool the caller's goroutine does the work.
-func TestNil(t *testing.T) {
+// TestGoroutinePoolNil: without a pool the caller's goroutine does the work.
+func TestGoroutinePoolNil(t *testing.T) {
 	ran := false
-	(*Pool)(nil).Run(func() { ran = true })
+	(*GoroutinePool)(nil).Run(func() { ran = true })
 	if !ran {
 		t.Error("nothing has run")
 	}

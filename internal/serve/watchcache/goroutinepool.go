@@ -1,7 +1,4 @@
-// Package workers runs functions on goroutines that are reused, together with their grown stacks. A
-// goroutine that waits most of the time, such as a watch's, keeps a small stack if others do its
-// work.
-package workers
+package watchcache
 
 import (
 	"fmt"
@@ -15,10 +12,12 @@ import (
 // after it.
 const maxIdle = 32
 
-// Pool runs functions. It has one worker per running function, and up to maxIdle idle ones; Close
-// ends those. It is safe for concurrent use. A nil Pool runs each function in the goroutine of its
-// caller.
-type Pool struct {
+// GoroutinePool runs functions on goroutines that are reused, together with their grown stacks. A
+// goroutine that waits most of the time, such as a watch's, keeps a small stack if others do its
+// work. The pool has one worker per running function, and up to maxIdle idle ones; Close ends
+// those. It is safe for concurrent use. A nil GoroutinePool runs each function in the goroutine of
+// its caller.
+type GoroutinePool struct {
 	tasks sync.Pool // of *task
 
 	mu     sync.Mutex
@@ -28,7 +27,7 @@ type Pool struct {
 
 // worker is one goroutine of a pool.
 type worker struct {
-	pool *Pool
+	pool *GoroutinePool
 	work chan *task // of capacity one
 }
 
@@ -40,14 +39,14 @@ type task struct {
 	exited   bool // it has called runtime.Goexit
 }
 
-// New returns a pool.
-func New() *Pool {
-	return &Pool{tasks: sync.Pool{New: func() any { return &task{done: make(chan struct{}, 1)} }}}
+// NewGoroutinePool returns a pool without workers.
+func NewGoroutinePool() *GoroutinePool {
+	return &GoroutinePool{tasks: sync.Pool{New: func() any { return &task{done: make(chan struct{}, 1)} }}}
 }
 
 // Run calls f in a worker and returns when f has returned. If f panics, so does Run. If f calls
 // runtime.Goexit, so does Run, and the worker ends.
-func (p *Pool) Run(f func()) {
+func (p *GoroutinePool) Run(f func()) {
 	if p == nil {
 		f()
 		return
@@ -68,7 +67,7 @@ func (p *Pool) Run(f func()) {
 }
 
 // start passes a task to an idle worker, or to a new one.
-func (p *Pool) start(t *task) {
+func (p *GoroutinePool) start(t *task) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n := len(p.idle); n > 0 {
@@ -102,7 +101,7 @@ func (w *worker) loop() {
 }
 
 // keep makes a worker idle. It returns false if there are enough of them.
-func (p *Pool) keep(w *worker) bool {
+func (p *GoroutinePool) keep(w *worker) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || len(p.idle) >= maxIdle {
@@ -133,7 +132,7 @@ func (t *task) call() {
 }
 
 // Close ends the idle workers, and later the others, each after its function.
-func (p *Pool) Close() {
+func (p *GoroutinePool) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
