@@ -1,10 +1,9 @@
 # make test runs everything; make help lists the targets.
 
-# The compiler collects its garbage less often than it would by itself. That saves a quarter of its
-# time for large packages, such as Kubernetes' API, and takes some 600 MB more. What is compiled is
-# the same, so that go test beside make finds it in the cache.
-SELDOM         = GOGC=400
-export GOFLAGS := $(shell go env GOFLAGS) '-toolexec=env $(SELDOM)'
+export GOFLAGS := $(shell go env GOFLAGS)
+
+# Programs that read all packages collect their garbage less often, which saves time.
+SELDOM = GOGC=400
 
 # Tests are linked without symbols and what debuggers need: that saves two fifths of the linking,
 # which no test needs.
@@ -86,38 +85,25 @@ lint: ## gofmt, go vet, staticcheck and unclear phrases
 staticcheck: ## staticcheck as it is
 	$(SELDOM) $(call TOOL,staticcheck) $(PACKAGES) ./e2e/...
 
-# The race detector makes ten seconds of some tests two minutes. So it is left out of
+# The race detector makes ten seconds of some tests two minutes. So it is left out of the packages
+# in PLAIN, which have no goroutine, and of the commands and benchmarks, which run what the other
+# packages test. In the packages in BOTH and INVARIANTS it is left out of the tests that call
+# testenv.SkipUnderRace: these packages run without it too. TestMakefile checks that each test runs.
 #
-#   PLAIN    the packages that have no goroutine, or one test with some, which is run apart, and
-#            the commands and benchmarks, which run what the other packages test
-#   SINGLE   tests that have one goroutine, run in virtual time, or measure memory, of packages
-#            whose other tests need it
-#   CONTROL  runs of the conformance suite that are client-go's own, break it on purpose, or differ
-#            in the encoding or in how the informer is made
-#
-# With -tags invariants, checks of inner states are on in programs' own use too: the packages that
-# have them are tested so once more, and those that put them together. The drop-in is not, whose
-# tests would take another 20 seconds of CPU, on the same engine.
+# With -tags invariants, checks of inner states are on in programs' own use too: the packages in
+# INVARIANTS have them, or put those together. The drop-in is not among them: its tests would take
+# another 20 seconds of CPU, on the same engine.
 #
 # make lint has vetted all of it: to vet what the race detector needs of Kubernetes once more would
 # take minutes.
-PLAIN   := internal/core/wire measure/doctor internal/core/decode internal/testing/podsim cmd/weir measure/bench/cmd/baseline measure/bench/cmd/weir-bench measure/bench/internal/growth measure/bench/internal/informers measure/bench/internal/lab measure/bench/internal/servers examples/boltsink
-SINGLE  := \
-	FuncIndexAgainstOlderSnapshots FuncIndexHolds.* IndexesAgainstWalk IndexThatCannotBeMade NoIndexFor LabelSets FewSetsLookedAt \
-	SyncedAtItsVersion (Synced|ResyncNow)UnderSteadyLoad MergedWatches BacklogForgetsWhatCameAndWent BlockedCursorCosts \
-	CacheLatest(InTurn|Flood) DeletedObjectsLeaveNothing ObjectsPinNothing PutAllocates Footprint(OfPins)? MemoryCountsPins \
-	AgainstModel StatesAgainstModel Diagram ListThatAloneWorks TrickledState ShardedList \
-	PackAnything Drift SecondDictionary FastPacks? BaseIsNotMuchLarger BasesOfSeveralReaders LoadedBasesAreBounded HotBases CodesOf.* \
-	Siblings SiblingsUnderChange SiblingsThatChange SiblingsOf(TheAlike|TwoKinds|AnotherKind|OtherContent) Patches PatchOfVersions
-SINGLE  := ^Test($(subst $() ,|,$(strip $(SINGLE))))$$
-CONTROL := ^Test(ClientGo(List|WatchList|Dynamic|Metadata)|Sabotage|DropIn(JSON|Unwrapped|Dynamic|Factory|Adopted|Metadata)|Native)$$
+PLAIN      := internal/core/wire measure/doctor cmd/weir measure/bench/cmd/baseline measure/bench/cmd/weir-bench measure/bench/internal/growth measure/bench/internal/informers measure/bench/internal/lab measure/bench/internal/servers examples/boltsink
+BOTH       := informertest internal/core/pack internal/core/decode internal/testing/podsim
+INVARIANTS := internal/core/store internal/core/reflector internal/core/delivery internal/serve/watchcache internal/testing/sim internal/core/engine .
 unit: ## the tests of all modules but e2e, with the race detector where there is a goroutine
 	packages=$$(go list $(PACKAGES)) && \
-		go test -vet=off -race -timeout 15m -skip '$(SINGLE)|$(CONTROL)' $$(echo "$$packages" | grep -vE '/($(subst $() ,|,$(PLAIN)))$$')
-	go test -vet=off -race -run '^TestConcurrent(Use)?$$' ./internal/core/decode ./internal/testing/podsim
-	go test -vet=off -tags invariants ./internal/core/store ./internal/core/reflector ./internal/core/delivery ./internal/serve/watchcache ./internal/testing/sim ./internal/core/engine .
-	go test -vet=off -timeout 15m $(addprefix ./,$(PLAIN))
-	go test -vet=off -timeout 15m -run '$(SINGLE)|$(CONTROL)' ./informertest ./internal/serve/watchcache ./internal/core/pack
+		go test -vet=off -race -timeout 15m $$(echo "$$packages" | grep -vE '/($(subst $() ,|,$(PLAIN)))$$')
+	go test -vet=off -tags invariants $(addprefix ./,$(INVARIANTS))
+	go test -vet=off -timeout 15m $(addprefix ./,$(PLAIN) $(BOTH))
 
 # The same without unsafe. make test runs the packages that differ most, for a minute.
 SAFE = ./internal/core/decode ./internal/core/views ./internal/core/private ./internal/core/codec ./internal/core/source ./internal/core/store ./clientgo

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/informertest"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // podLists lists and watches pods like generated informers.
@@ -205,6 +206,7 @@ var clientGoWatchListFails = map[string]string{
 }
 
 func TestClientGoWatchList(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	fails := maps.Clone(clientGoFails)
 	maps.Copy(fails, clientGoWatchListFails)
 	informertest.Run(t, informertest.Rig{
@@ -215,6 +217,7 @@ func TestClientGoWatchList(t *testing.T) {
 }
 
 func TestClientGoList(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	informertest.Run(t, informertest.Rig{
 		Name:  "client-go 0.37, LIST, JSON",
 		New:   clientGo(true, runtime.ContentTypeJSON),

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/informertest"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // lister returns a ListerWatcher of pods.
@@ -98,6 +99,7 @@ func TestDropIn(t *testing.T) {
 }
 
 func TestDropInJSON(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	informertest.Run(t, informertest.Rig{
 		Name:  "weir as a drop-in, JSON, a client of few types",
 		New:   dropIn(true, runtime.ContentTypeJSON, podsOnly),
@@ -106,6 +108,7 @@ func TestDropInJSON(t *testing.T) {
 }
 
 func TestDropInUnwrapped(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	fails := maps.Clone(dropInFails)
 	maps.Copy(fails, unwrappedFails)
 	informertest.Run(t, informertest.Rig{

@@ -17,6 +17,7 @@ import (
 
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/informertest"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // fromFactory is the pod informer of Weir's factory. For a ListerWatcher it uses the factory's
@@ -60,20 +61,24 @@ func adopted(cfg *rest.Config, o informertest.Options) (informertest.Informer, e
 }
 
 func TestDropInFactory(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	informertest.Run(t, informertest.Rig{Name: "weir's factory, protobuf", New: fromFactory, Fails: dropInFails})
 }
 
 func TestDropInAdopted(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	informertest.Run(t, informertest.Rig{Name: "client-go's factory, adopted", New: adopted, Fails: dropInFails})
 }
 
 func TestDropInDynamic(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	fails := maps.Clone(dropInFails)
 	maps.Copy(fails, dynamicFails)
 	informertest.Run(t, informertest.Rig{Name: "weir as a drop-in, unstructured", New: dropInDynamic, Fails: fails})
 }
 
 func TestDropInMetadata(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	fails := maps.Clone(dropInFails)
 	maps.Copy(fails, metadataFails)
 	informertest.Run(t, informertest.Rig{Name: "weir as a drop-in, metadata", New: dropInMetadata, Fails: fails})

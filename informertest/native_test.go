@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/informertest"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // native drives Weir's typed informer.
@@ -172,6 +173,7 @@ const noTransforms = "its objects are the server's; Options.DropFields drops fie
 const noListerWatchers = "it sends its requests itself"
 
 func TestNative(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	informertest.Run(t, informertest.Rig{Name: "weir, natively", New: newNative(weir.ModeAuto), Fails: nativeFails})
 }
 

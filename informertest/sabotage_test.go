@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/informertest"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // sabotage violates a requirement, and names the stories that must notice.
@@ -242,6 +243,7 @@ var sabotages = []sabotage{
 }
 
 func TestSabotage(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	defer func(was []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = was }(utilruntime.ErrorHandlers)
 	utilruntime.ErrorHandlers = nil
 	for _, s := range sabotages {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/informertest"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 var podsResource = corev1.SchemeGroupVersion.WithResource("pods")
@@ -134,6 +135,7 @@ var dynamicFails = map[string]string{
 }
 
 func TestClientGoDynamic(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	fails := maps.Clone(clientGoFails)
 	maps.Copy(fails, dynamicFails)
 	fails["GarbledEvent"] = "what has a number for its metadata is held under an empty key"
@@ -180,6 +182,7 @@ var metadataFails = map[string]string{
 }
 
 func TestClientGoMetadata(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	fails := maps.Clone(clientGoFails)
 	maps.Copy(fails, metadataFails)
 	informertest.Run(t, informertest.Rig{Name: "client-go 0.37, LIST, metadata", New: clientGoMetadata, Fails: fails})

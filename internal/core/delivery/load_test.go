@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/testing/check"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // load changes two objects every 5 ms, in turn, until the context ends.
@@ -25,6 +26,7 @@ func (w *testStore) load(ctx context.Context, all []string) {
 // TestSyncedUnderSteadyLoad: a handler that takes 10 ms, while two objects change every 5 ms, has
 // synced when it has handled the objects of the first list, for any lag.
 func TestSyncedUnderSteadyLoad(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	const objects = 1000
 	for _, tc := range []struct {
 		name string
@@ -78,6 +80,7 @@ func TestSyncedUnderSteadyLoad(t *testing.T) {
 // TestResyncNowUnderSteadyLoad: a requested resync starts soon, delivers the unchanged objects, and
 // nothing older than the handler has seen.
 func TestResyncNowUnderSteadyLoad(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	for _, cfg := range []store.Config{{}, {LogBytes: 1}, {LogBytes: 20 << 10}} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/testing/podsim"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // TestIdleBasesAreLetGo: an unused base is not kept unpacked for long; a used one is.
@@ -54,6 +55,7 @@ func TestIdleBasesAreLetGo(t *testing.T) {
 
 // TestBasesOfSeveralReaders: readers at different places find their bases unpacked.
 func TestBasesOfSeveralReaders(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	// A garbage collection would drop some that are not used again soon.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
@@ -93,6 +95,7 @@ func (s *baseCache) empty() {
 
 // TestLoadedBasesAreBounded: the indexes of many small bases do not exceed the limit.
 func TestLoadedBasesAreBounded(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a garbage collection would drop some
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 20)
 	rnd := newRand(9)

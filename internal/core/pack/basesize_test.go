@@ -14,6 +14,7 @@ import (
 // TestBaseIsNotMuchLarger: a small object does not keep in memory a large base that is no longer
 // stored itself.
 func TestBaseIsNotMuchLarger(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
 	rnd := newRand(9)
 	const n = 150

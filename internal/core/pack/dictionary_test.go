@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/podsim"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 func TestRatio(t *testing.T) {
@@ -33,6 +34,7 @@ func TestRatio(t *testing.T) {
 
 // TestPackAnything packs objects of all sizes that differ completely from the samples.
 func TestPackAnything(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	rnd := newRand(1)
 	random := func(n int) []byte {
 		b := make([]byte, n)

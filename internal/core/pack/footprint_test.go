@@ -12,6 +12,7 @@ import (
 // TestFootprint: the footprint approximates the memory of groups, without their objects, while they
 // exist, and is released afterwards.
 func TestFootprint(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	p := New()
 	s := &groups{packer: p}
 	rnd := newRand(9)
@@ -63,6 +64,7 @@ func (k *siblings) count() int {
 // TestFootprintOfPins: a base whose object has another version counts until no object is packed
 // against it.
 func TestFootprintOfPins(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	rnd := newRand(9)
 	const n = 50
 	for what, replace := range map[string]func(s *groups, base *member, body string){

@@ -8,6 +8,7 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // held is an object as a user of the packer stores it.
@@ -26,6 +27,7 @@ func take(p *Packer, raw []byte) (h held, renewed bool) {
 // TestSecondDictionary: the first dictionary, of neighbours, is soon replaced by one of objects
 // from everywhere.
 func TestSecondDictionary(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	p, sim := New(), podsim.New(3000, 1)
 	type sum struct{ objects, bytes int }
 	sums := map[*Dictionary]*sum{}
@@ -54,6 +56,7 @@ func TestSecondDictionary(t *testing.T) {
 // TestDrift: a dictionary is created from the first object, and a new one when objects drift away
 // from it; old objects keep theirs.
 func TestDrift(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	p := New()
 	var all []held
 	last := func(raw []byte) (renewed bool) {

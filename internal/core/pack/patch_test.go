@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/podsim"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // TestPatch patches difficult inputs, and typical differences between versions of an object.
@@ -49,6 +50,7 @@ func TestPatch(t *testing.T) {
 
 // TestPatchOfVersions: typical changes of pods need few bytes.
 func TestPatchOfVersions(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	for what, most := range map[string]int{"version": 40, "ready": 200, "label": 70} {
 		was, is := versionsOf(t, podsim.New(50_000, 1).Pod(77), what)
 		patch, ok := AppendPatch(nil, was, is, 1000)

@@ -9,11 +9,13 @@ import (
 
 	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // TestSiblings: replicas of workloads with nothing in common need a tenth of the bytes that they
 // need separately, and are unpacked unchanged.
 func TestSiblings(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
 	siblings, size, alone := 0, 0, 0
 	for i := range s.objects {
@@ -134,6 +136,7 @@ func FuzzUnpackSibling(f *testing.F) {
 // TestSiblingsOfTwoKinds: an exception in a group does not affect the others. If objects of two
 // kinds alternate, those of one have siblings.
 func TestSiblingsOfTwoKinds(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
 	rnd := newRand(4)
 	kinds := []string{noise(rnd, 3000), noise(rnd, 3000)}
@@ -151,6 +154,7 @@ func TestSiblingsOfTwoKinds(t *testing.T) {
 // TestSiblingsOfOtherContent: when all objects of a group change completely, so does its base,
 // after a few.
 func TestSiblingsOfOtherContent(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
 	rnd := newRand(4)
 	for range 3 {
@@ -169,6 +173,7 @@ func TestSiblingsOfOtherContent(t *testing.T) {
 // TestSiblingsThatChange: every pod changes once, in random key order. They stay as small,
 // including the old versions that their bases keep.
 func TestSiblingsThatChange(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	for _, tc := range []struct {
 		what         string
 		sim          *podsim.Pods

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/testing/check"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // node is what stands under way in the diagram of docs/reflector.md.
@@ -51,6 +52,7 @@ type edge struct {
 // TestDiagram draws the transitions of step, found by walking at random, and compares the diagram
 // with that of docs/reflector.md. -rewrite writes it there. 4,000 walks find every transition.
 func TestDiagram(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	const (
 		file        = "../../../docs/reflector.md"
 		open, close = "```mermaid\n", "```\n"

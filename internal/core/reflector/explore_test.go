@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // answers is a server whose faults stay: what it answers to each kind of request, for ever. The
@@ -75,6 +77,7 @@ func TestListComesInEachForm(t *testing.T) {
 // Some break off, and tell early or late how old they are. Its watches and probes fail as well. The
 // one that works is come to.
 func TestListThatAloneWorks(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	lists := []string{"LIST ", "LIST NotOlderThan", "LIST limit ", "LIST limit NotOlderThan"}
 	faults := []string{"http-403", "http-410", "http-500", "open truncated", "late truncated", "broken-off"}
 	for _, mode := range []Mode{Auto, List, Pages, WatchList} {

@@ -25,7 +25,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/weirproject/weir/internal/core/checks"
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
@@ -36,7 +35,7 @@ import (
 func TestMain(m *testing.M) {
 	testenv.RelaxGC()
 	if flag.Lookup("test.bench").Value.String() == "" { // benchmarks measure without the checks
-		checking = checking || !checks.Race // which makes minutes of them
+		checking = checking || !testenv.Race // which makes minutes of them
 	}
 	goleak.VerifyTestMain(m)
 }

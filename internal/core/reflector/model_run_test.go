@@ -9,20 +9,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirproject/weir/internal/core/checks"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/testing/check"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // TestAgainstModel lives through hours of faults with a server that changes all the time: whatever
 // happened, the store is level with the server a little after the faults have ended, and what a
 // cursor was told adds up to it.
 func TestAgainstModel(t *testing.T) {
-	seeds := uint64(16)
-	if checks.Race {
-		seeds = 4
-	}
-	for seed := range seeds {
+	testenv.SkipUnderRace(t)
+	for seed := range uint64(16) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			cfg := Config{Mode: Mode(seed % 4), Consistency: Consistency(seed / 4 % 2), PageSize: 7}
 			withHarness(t, cfg, func(h *harness) {

@@ -6,14 +6,15 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/weirproject/weir/internal/core/checks"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/check"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // TestPutAllocates: nothing for a version in the table, and for an update only the
 // object and its packed bytes. (With -race, pools forget at random.)
 func TestPutAllocates(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	defer func(was bool) { checking = was }(checking)
 	checking = false // it allocates
 	set := newBenchSet(t, wire.Protobuf, 1000)
@@ -35,7 +36,7 @@ func TestPutAllocates(t *testing.T) {
 		m.ResourceVersion = rv
 		check.NoError(t, w.Put(&m, set.raws[i%1000]))
 		i++
-	}); n > 2.5 && !checks.Race {
+	}); n > 2.5 {
 		t.Errorf("%v allocations for an update", n)
 	}
 	w.Flush()

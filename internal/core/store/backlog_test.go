@@ -3,12 +3,15 @@ package store
 import (
 	"strconv"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // TestBacklogForgetsWhatCameAndWent: a cursor by uid that is not read does not grow with what is
 // made and deleted. It keeps the newest objects that came and went, and everything that it has told
 // of or that is there.
 func TestBacklogForgetsWhatCameAndWent(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	cfg := decodeConfig()
 	cfg.LogBytes = 1
 	s := newStore(t, cfg)

@@ -15,6 +15,7 @@ import (
 // listed many objects held nearly all their memory after most were deleted. Here
 // with indexes, a cursor and a reader of decoded objects beside.
 func TestDeletedObjectsLeaveNothing(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	const n, keepEach = 20_000, 100
 	raws := podsim.Spread(wire.Protobuf.String(), 1000)
 	var m wire.Meta
@@ -51,6 +52,7 @@ func TestDeletedObjectsLeaveNothing(t *testing.T) {
 
 // TestObjectsPinNothing: one object that a caller keeps does not keep the store.
 func TestObjectsPinNothing(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	before := testenv.LiveBytes()
 	s := New(decodeConfig())
 	w := s.Writer(Scope{})
@@ -76,6 +78,7 @@ func TestObjectsPinNothing(t *testing.T) {
 // TestBlockedCursorCosts: a cursor that never reads costs at most the version of
 // each key that it would have to see as the old one.
 func TestBlockedCursorCosts(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	cfg := decodeConfig()
 	cfg.LogBytes = 64 << 10
 	s := newStore(t, cfg)

@@ -8,12 +8,14 @@ import (
 	"weak"
 
 	"github.com/weirproject/weir/internal/testing/check"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // TestFuncIndexHoldsFewOfOldSnapshots: who queries with a snapshot from before objects were
 // replaced leaves no more of their old versions in the index than anybody else: whether the index
 // is made from it, or was before, or the change comes between snapshot and query.
 func TestFuncIndexHoldsFewOfOldSnapshots(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	const n = 2 * dirtySlack
 	for _, tc := range []struct {
 		name          string
@@ -81,6 +83,7 @@ func TestFuncIndexHoldsFewOfOldSnapshots(t *testing.T) {
 // TestFuncIndexHoldsFewOldVersions: an index that is not queried any more holds on to few of the
 // versions that it has seen.
 func TestFuncIndexHoldsFewOldVersions(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	const n = 4 * dirtySlack
 	s := newStore(t, decodeConfig())
 	check.NoError(t, s.AddIndex("one", FuncIndex(func(any) ([]string, error) { return []string{"1"}, nil })))

@@ -10,11 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir/internal/testing/check"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // TestFuncIndexAgainstOlderSnapshots: whatever is queried in between, a query of a snapshot has
 // what the function says of the snapshot's objects, and tells of those for which it fails.
 func TestFuncIndexAgainstOlderSnapshots(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	rnd := newRand(7)
 	s := newStore(t, decodeConfig())
 	bad := errors.New("bad")

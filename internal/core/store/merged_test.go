@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 var (
@@ -21,6 +22,7 @@ var (
 // server. Each watch is in order by itself, and one lags behind the other. No key may go back to a
 // version below one that a reader was told, and in the end the store has what the server has.
 func TestMergedWatches(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	for seed := *mergedFrom; seed < *mergedFrom+*mergedSeeds; seed++ {
 		m := newMerged(seed)
 		m.run(t)

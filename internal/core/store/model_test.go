@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/checks"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 var modelSeeds = flag.Uint64("seeds", 60, "how many seeds TestAgainstModel runs")
@@ -24,11 +25,9 @@ var modelSeeds = flag.Uint64("seeds", 60, "how many seeds TestAgainstModel runs"
 // store must be what the server has. Cursors of random pace over a tiny log, snapshots that are
 // looked at again later, and indexes are checked on the way.
 func TestAgainstModel(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	steps := 2000
-	switch {
-	case checks.Race: // which takes ten times as long
-		steps = 500
-	case !checks.Invariants: // make unit runs it with them
+	if !checks.Invariants { // make unit runs it with them
 		steps = 1000
 	}
 	for seed := range *modelSeeds {

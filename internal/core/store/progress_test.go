@@ -11,12 +11,14 @@ import (
 
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/check"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // TestSyncedAtItsVersion: a caller that finds a store synced finds it at a resourceVersion as well,
 // also where the last first list has objects of which another writer was told that they had gone.
 // There are more of them than a batch takes.
 func TestSyncedAtItsVersion(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	for name, end := range map[string]string{"right": "500", "not known yet": "150"} {
 		t.Run(name, func(t *testing.T) {
 			for range 100 {

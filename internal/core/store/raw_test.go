@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/podsim"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // changed is what TestPatches does to pods, and knows of them.
@@ -73,6 +74,7 @@ func (c *changed) together() {
 // TestPatches: what changes while objects come fast is held as a patch, what changes calmly or much
 // is packed, and every version that is kept comes back.
 func TestPatches(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	for _, of := range []struct {
 		what string
 		enc  wire.Encoding

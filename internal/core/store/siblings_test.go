@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/podsim"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // versionsOfPods returns the bytes and metadata of pods in several versions, whose resourceVersions
@@ -66,6 +67,7 @@ func readVersions(t *testing.T, s *Store, keys []string, raws [][]byte, first in
 
 // TestSiblingsUnderChange reads old and new versions while bases come and go.
 func TestSiblingsUnderChange(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	const pods, versions = 200, 4
 	raws, metas := versionsOfPods(t, pods, versions)
 	keys := make([]string, pods)
@@ -105,6 +107,7 @@ func TestSiblingsUnderChange(t *testing.T) {
 // TestMemoryCountsPins: an old version of a base, or one that is deleted, counts as dictionary
 // while objects are packed against it.
 func TestMemoryCountsPins(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection drops unpacked bases
 	s := newStore(t, decodeConfig())
 	w := s.Writer(Scope{})

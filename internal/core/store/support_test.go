@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/weirproject/weir/internal/core/checks"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
@@ -22,7 +21,7 @@ import (
 func TestMain(m *testing.M) {
 	testenv.RelaxGC()
 	if flag.Lookup("test.bench").Value.String() == "" { // benchmarks measure without the checks
-		checking = checking || !checks.Race // which makes minutes of them
+		checking = checking || !testenv.Race // which makes minutes of them
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestGoroutinePool: concurrent functions each have a worker, for any number, and no more than maxIdle are
-// kept.
+// TestGoroutinePool: concurrent functions each have a worker, for any number, and no more than
+// maxIdle are kept.
 func TestGoroutinePool(t *testing.T) {
 	p := NewGoroutinePool()
 	defer p.Close()
@@ -72,8 +72,8 @@ func TestGoroutinePoolPanic(t *testing.T) {
 	}
 }
 
-// TestGoroutinePoolGoexit: a function that ends its goroutine ends its caller's, as without a pool. The pool
-// continues.
+// TestGoroutinePoolGoexit: a function that ends its goroutine ends its caller's, as without a pool.
+// The pool continues.
 func TestGoroutinePoolGoexit(t *testing.T) {
 	p := NewGoroutinePool()
 	defer p.Close()

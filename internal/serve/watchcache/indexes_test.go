@@ -16,6 +16,7 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/check"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // filled returns a cache of n things in ten namespaces, each of which has one of n/10 colors.
@@ -85,6 +86,7 @@ func TestIndexOnDemand(t *testing.T) {
 // TestNoIndexFor: what does not keep coming, what an index cannot answer, and what is cheap as it
 // is.
 func TestNoIndexFor(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		tc := filled(t, minToIndex)
 		defer tc.close()
@@ -171,6 +173,7 @@ func TestFloodOfSelectors(t *testing.T) {
 // TestIndexThatCannotBeMade: an object that cannot be read keeps an index from being made, and
 // nothing else from going on.
 func TestIndexThatCannotBeMade(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		tc := filled(t, minToIndex)
 		defer tc.close()
@@ -210,6 +213,7 @@ func TestIndexErrors(t *testing.T) {
 // TestIndexesAgainstWalk compares what is answered from indexes with what is answered without, for
 // selectors and pages of every kind.
 func TestIndexesAgainstWalk(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	rnd := rand.New(rand.NewPCG(1, 1))
 	plain := newTestCache(t, 0, nil)
 	defer plain.close()

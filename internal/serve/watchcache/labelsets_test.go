@@ -27,6 +27,7 @@ func (tc *testCache) labelled(namespace, name string, labels map[string]string) 
 // TestLabelSets compares what is answered by way of label sets with what is answered without, for
 // every kind of requirement, before and after the sets change.
 func TestLabelSets(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	rnd := rand.New(rand.NewPCG(3, 1))
 	plain := newTestCache(t, 0, nil)
 	defer plain.close()
@@ -89,6 +90,7 @@ func TestUniqueLabels(t *testing.T) {
 
 // TestFewSetsLookedAt: a new selector looks at no object in vain.
 func TestFewSetsLookedAt(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	tc := newTestCache(t, 0, func(cfg *Config) { cfg.LabelSets = true })
 	defer tc.close()
 	for i := range minToIndex {

@@ -6,12 +6,12 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/weirproject/weir/internal/core/checks"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 func TestMain(m *testing.M) {
 	if flag.Lookup("test.bench").Value.String() == "" { // benchmarks measure without the checks
-		checking = checking || !checks.Race // which makes minutes of them
+		checking = checking || !testenv.Race // which makes minutes of them
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/shard"
 	"github.com/weirproject/weir/internal/testing/check"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // shardQuery returns the parameter for a shard.
@@ -45,6 +46,7 @@ func oracle(t *testing.T, s shard.Shard) func(uid string) bool {
 // TestShardedList: a LIST of a shard has of what the rest of the query chooses the objects whose
 // uid is in it, and says so.
 func TestShardedList(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	tc := filled(t, 200)
 	defer tc.close()
 	for _, tt := range []struct{ namespace, query string }{

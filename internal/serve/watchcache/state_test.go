@@ -14,11 +14,13 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/testing/check"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // TestStatesAgainstModel writes at random and asks for every state of the past: by Exact, by pages,
 // with selectors and without. The model is a copy of a map for each resourceVersion.
 func TestStatesAgainstModel(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	for seed := range uint64(10) {
 		for _, indexed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("seed %d indexed %v", seed, indexed), func(t *testing.T) {

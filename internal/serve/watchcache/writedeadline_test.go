@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/weirproject/weir/internal/testing/check"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // stuckWriter blocks in Write until its deadline is in the past.
@@ -198,6 +199,7 @@ func (w *trickler) Write(p []byte) (int, error) {
 // keep it for ever; who is slow and takes more than a modest rate gets all of it, however long it
 // takes.
 func TestTrickledState(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	const size = 20 << 10
 	for verb, tt := range map[string]struct {
 		many int

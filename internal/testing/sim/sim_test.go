@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirproject/weir/internal/core/checks"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 var (
@@ -29,7 +29,7 @@ var (
 
 // defaultSeeds is fewer under the race detector, with which each takes ten times as long.
 func defaultSeeds() uint64 {
-	if checks.Race {
+	if testenv.Race {
 		return 100
 	}
 	return 500

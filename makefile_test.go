@@ -1,0 +1,108 @@
+package weir_test
+
+import (
+	"go/build/constraint"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// testName matches the declaration of a test.
+var testName = regexp.MustCompile(`(?m)^func (Test\w+)\(\w+ \*testing\.T\)`)
+
+// TestMakefile: a target of the Makefile runs each test. The targets run all packages of all
+// modules, those with tests that the race detector skips also without it, and with each build tag
+// that a test needs. The tests that a target names exist.
+func TestMakefile(t *testing.T) {
+	makefile := readFile(t, "Makefile")
+	variable := func(name string) []string {
+		m := regexp.MustCompile(`(?m)^` + name + `\s*:?= (.+)$`).FindStringSubmatch(makefile)
+		if m == nil {
+			t.Fatalf("the Makefile has no %s", name)
+		}
+		return strings.Fields(m[1])
+	}
+	modules := variable("PACKAGES")
+	for _, m := range regexp.MustCompile(`(?m)^\t(\.\S*)$`).FindAllStringSubmatch(readFile(t, "go.work"), -1) {
+		if m[1] != "./e2e" && !slices.Contains(modules, strings.TrimSuffix(m[1], "/")+"/...") && m[1] != "." {
+			t.Errorf("PACKAGES lacks module %s", m[1])
+		}
+	}
+	without := slices.Concat(variable("PLAIN"), variable("BOTH"), variable("INVARIANTS"))
+	tags := []string{"race", "unix", "linux"}
+	for _, m := range regexp.MustCompile(`-tags (\w+)`).FindAllStringSubmatch(makefile, -1) {
+		tags = append(tags, m[1])
+	}
+	files := goFiles(t)
+	var tests []string
+	for dir, names := range files {
+		for _, name := range names {
+			if !strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			path := filepath.Join(dir, name)
+			text := readFile(t, path)
+			for _, m := range testName.FindAllStringSubmatch(text, -1) {
+				tests = append(tests, m[1])
+			}
+			if regexp.MustCompile(`(?m)^\ttestenv\.(Skip|Run)UnderRace\(`).MatchString(text) && !slices.Contains(without, dir) {
+				t.Errorf("%s has tests that the race detector skips, and unit does not run %s without it", path, dir)
+			}
+			for _, tag := range unknownTags(t, text, tags) {
+				t.Errorf("%s: no target has the build tag %s", path, tag)
+			}
+		}
+	}
+	for _, dir := range without {
+		if !slices.ContainsFunc(files[dir], func(name string) bool { return strings.HasSuffix(name, "_test.go") }) {
+			t.Errorf("the Makefile names %s, which has no tests", dir)
+		}
+	}
+	named := regexp.MustCompile(`-run '([^'/]+)`).FindAllStringSubmatch(makefile, -1)
+	for _, m := range named {
+		pattern := regexp.MustCompile(strings.ReplaceAll(m[1], "$$", "$"))
+		if !slices.ContainsFunc(tests, pattern.MatchString) {
+			t.Errorf("the Makefile runs %s, which is no test", m[1])
+		}
+	}
+	if len(named) == 0 || len(modules) == 0 || len(tests) == 0 {
+		t.Errorf("found %d tests named, %d modules, %d tests", len(named), len(modules), len(tests))
+	}
+}
+
+// unknownTags returns the build tags without which a file is left out, except known ones.
+func unknownTags(t *testing.T, text string, known []string) (unknown []string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if !constraint.IsGoBuild(line) {
+			continue
+		}
+		expr, err := constraint.Parse(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !expr.Eval(func(tag string) bool { return slices.Contains(known[:3], tag) }) {
+			expr.Eval(func(tag string) bool {
+				if !slices.Contains(known, tag) {
+					unknown = append(unknown, tag)
+				}
+				return true
+			})
+		}
+	}
+	return unknown
+}
+
+// readFile returns the text of a file.
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
