@@ -3,6 +3,7 @@ package clientgo
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -22,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
@@ -205,5 +207,21 @@ func TestClientOfFewTypes(t *testing.T) {
 			stop()
 			check.NoError(t, pods.Delete(ctx, "a", metav1.DeleteOptions{}))
 		})
+	}
+}
+
+// TestLongFirstItem: a list whose types come behind more than maxTypeMetaPrefix is of an unknown
+// kind, and can still be read as a whole.
+func TestLongFirstItem(t *testing.T) {
+	body := `{"items":[{"spec":"` + strings.Repeat("long ", maxTypeMetaPrefix/4) + `","kind":"Widget"}],"kind":"WidgetList"}`
+	types, whole, err := readListTypeMeta(strings.NewReader(body), wire.JSON)
+	check.NoError(t, err)
+	if !types.isUnknown() {
+		t.Errorf("is of %+v", types)
+	}
+	read, err := io.ReadAll(whole)
+	check.NoError(t, err)
+	if string(read) != body {
+		t.Errorf("%d bytes of %d come back, or others", len(read), len(body))
 	}
 }

@@ -136,8 +136,8 @@ func (s *widgetServer) list() string {
 	return "{" + strings.Join(members, ",") + "}\n"
 }
 
-// widget returns an item with its keys in kube-apiserver's order. It is longer than
-// maxTypeMetaPrefix.
+// widget returns an item with its keys in kube-apiserver's order. It is longer than what one read
+// of a body brings.
 func (s *widgetServer) widget(i int) string {
 	apiVersion, kind := "shop.example/v1", "Widget"
 	if s.partial {
@@ -147,7 +147,7 @@ func (s *widgetServer) widget(i int) string {
 		"apiVersion": apiVersion, "kind": kind,
 		"metadata": map[string]any{
 			"name": fmt.Sprint("w", i), "namespace": "shop", "uid": fmt.Sprint("u", i), "resourceVersion": "7",
-			"annotations": map[string]string{"note": strings.Repeat("long ", 2*maxTypeMetaPrefix/5)},
+			"annotations": map[string]string{"note": strings.Repeat("long ", 2<<10)},
 		},
 		"spec": map[string]any{"teeth": i},
 	})

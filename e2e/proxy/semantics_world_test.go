@@ -175,9 +175,14 @@ func define(t *testing.T, ctx context.Context, client dynamic.Interface) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := client.Resource(definitions).Delete(context.WithoutCancel(ctx), crd.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		ctx := context.WithoutCancel(ctx)
+		if err := client.Resource(definitions).Delete(ctx, crd.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
+		testenv.Eventually(t, ctx, "the definition is gone", func() bool { // the next test makes it again
+			_, err := client.Resource(definitions).Get(ctx, crd.GetName(), metav1.GetOptions{})
+			return apierrors.IsNotFound(err)
+		})
 	})
 	testenv.Eventually(t, ctx, "the custom resource is served", func() bool {
 		_, err := client.Resource(widgetResource).List(ctx, metav1.ListOptions{})
