@@ -36,6 +36,7 @@ func TestInterests(t *testing.T) {
 		{"", "fieldSelector=metadata.name%3Da,metadata.name%3Db", &interest{}},
 		{"", "fieldSelector=spec.color%3Dred", &interest{by: byField, name: "spec.color", values: []string{"red"}}},
 		{"", "fieldSelector=spec.color%3D", &interest{by: byField, name: "spec.color", values: []string{""}}},
+		{"ns", "fieldSelector=spec.color!%3Dred", &interest{by: byNamespace, values: []string{"ns"}, namespace: "ns"}},
 		{"ns", "fieldSelector=spec.color%3Dred&labelSelector=color%3Dred",
 			&interest{by: byField, name: "spec.color", values: []string{"red"}, namespace: "ns"}},
 		{"", "labelSelector=x,color%3Dred", &interest{by: byLabel, name: "color", values: []string{"red"}}},

@@ -52,7 +52,8 @@ func (s *selector) interest(c *Cache) (interest, bool) {
 		return one(byName, s.name)
 	}
 	for _, t := range s.fields {
-		if r.name = t.field.Label; !t.not && c.fields[r.name] == t.field {
+		if name := t.field.Label; !t.not && c.fields[name] == t.field {
+			r.name = name
 			return one(byField, t.value)
 		}
 	}
