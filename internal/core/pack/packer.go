@@ -50,9 +50,9 @@ func (p *Packer) Pack(dst, raw []byte) (packed []byte, d *Dictionary) {
 	return d.pack(dst, raw), d
 }
 
-// PackSibling packs an object of a group, such as the replicas of a workload. It is like Pack,
-// but packs against another object of the group if one is similar. The result is then
-// often a tenth as large. Pass the result to Note.
+// PackSibling packs an object of a group, such as the replicas of a workload. It is like Pack, but
+// packs against another object of the group if one is similar. The result is then often a tenth as
+// large. Pass the result to Note.
 func (p *Packer) PackSibling(dst, raw []byte, name Name) (packed []byte, d *Dictionary) {
 	begin := len(dst)
 	packed, d, near := p.siblings.pack(dst, raw, name)

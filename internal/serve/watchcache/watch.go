@@ -389,7 +389,7 @@ func (wt *watcher) sendPending() error {
 	return nil
 }
 
-// mustEnd reports whether the watch ends before the next event, whatever is left to send.
+// mustEnd reports whether the watch ends before the next event, even if events are left to send.
 func (wt *watcher) mustEnd() bool {
 	return wt.out.err != nil || wt.ctx.Err() != nil || wt.cache.expired.Load() || wt.out.deadline.shed.Load() ||
 		wt.drained.overdue(time.Duration(wt.cache.watchWrites.grace.Load()))

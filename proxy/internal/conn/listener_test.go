@@ -370,7 +370,7 @@ func TestConnectionCloseReasons(t *testing.T) {
 	}
 }
 
-// TestSource: one host is one source, by whatever address of its network it comes.
+// TestSource: one host is one source, whichever address of its network it uses.
 func TestSource(t *testing.T) {
 	for from, want := range map[string]string{
 		"192.0.2.1:80": "192.0.2.1", "[::ffff:192.0.2.1]:80": "192.0.2.1", "[2001:db8:1:2:3::4]:80": "2001:db8:1:2::", "[fe80::1%eth0]:80": "fe80::", "pipe": "pipe",

@@ -62,7 +62,7 @@ func TestByPreference(t *testing.T) {
 	}
 }
 
-// TestSendsState: a WATCH that starts with the state has a seat whatever its limit, which it
+// TestSendsState: a WATCH that starts with the state has a seat, also with a limit, which it
 // ignores. A LIST of a small page has none.
 func TestSendsState(t *testing.T) {
 	for query, want := range map[string]struct{ State, small bool }{

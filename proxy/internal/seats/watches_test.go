@@ -82,8 +82,8 @@ func TestSharesOfMemory(t *testing.T) {
 	}
 }
 
-// TestNumbersOfWatches: a user has no more watches than it may, by whatever token, and all together
-// have no more than there may be.
+// TestNumbersOfWatches: a user has no more watches than it may, with any of its tokens, and all
+// users together have no more than there may be.
 func TestNumbersOfWatches(t *testing.T) {
 	connections := int64(0)
 	w := newWatches(&Config{
