@@ -57,6 +57,18 @@ func (c *changingStore) put(t *testing.T, p *corev1.Pod, unknown ...byte) *store
 	return o
 }
 
+// changes returns the changes that take makes, at most 16.
+func (c *changingStore) changes(take func()) []store.Change {
+	cursor := c.inf.store.Cursor()
+	defer cursor.Close()
+	changes := make([]store.Change, 16)
+	for cursor.Next(changes) > 0 {
+	}
+	take()
+	c.inf.sink.Flush()
+	return changes[:cursor.Next(changes)]
+}
+
 // update returns the values that a handler receives for a change.
 func (c *changingStore) update(t *testing.T, was, is *store.Object) (old, fresh *corev1.Pod) {
 	t.Helper()

@@ -108,11 +108,9 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	sel := shard.Shard(opts.Shard).Selector()
 	tuning := opts.reflectorConfig()
 	tuning.OnItemType, tuning.Keep = values.SetItemType, sel.Keep()
-	holds := opts.storeConfig(values)
-	holds.DeletedBytes = i.sink.finals.footprint
 	i.engine = engine.New(engine.Config{
 		Name:      i.name,
-		Store:     holds,
+		Store:     opts.storeConfig(values),
 		Reflector: tuning,
 		Requests:  &i.stats,
 		Sink: func(w *store.Writer) reflector.Sink {
@@ -124,7 +122,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	})
 	i.store = i.engine.Store()
 	i.sink.store = i.store
-	i.indexer = newIndexer(i.store, newReader(opts, i.store, values, &i.sink.finals))
+	i.indexer = newIndexer(i.store, newReader(opts, i.store, values))
 	i.indexer.informer = i
 	i.sink.sharesTransformed = !opts.PrivateCopies && !opts.DetectMutation && !opts.ShareDecoded
 	i.listWatch = newListWatch(lw, newResponseMatcher(example, opts.Scheme), &i.stats, opts.NoCapture)
@@ -178,7 +176,6 @@ func (i *informer) RunWithContext(ctx context.Context) {
 	if err := i.engine.Run(ctx); err != nil {
 		logger.Error(err, "Informer stopped", "type", i.name)
 	}
-	i.sink.finals.close()
 }
 
 // HasSynced reports whether the first list is stored. Handlers may not have handled all of it yet.

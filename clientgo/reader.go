@@ -3,8 +3,11 @@ package clientgo
 import (
 	"context"
 
+	"k8s.io/client-go/tools/cache"
+
 	"github.com/weirproject/weir/internal/core/checks"
 	"github.com/weirproject/weir/internal/core/codec"
+	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/core/store"
 )
 
@@ -13,14 +16,12 @@ import (
 type reader struct {
 	store            *store.Store
 	codec            *codec.Codec
-	finalStates      *finalStates
 	private          bool
-	shares           bool                     // Options.ShareDecoded
 	mutationDetector *checks.MutationDetector // nil if off
 }
 
-func newReader(opts Options, s *store.Store, values *codec.Codec, finals *finalStates) *reader {
-	r := &reader{store: s, codec: values, finalStates: finals, private: opts.PrivateCopies, shares: opts.ShareDecoded}
+func newReader(opts Options, s *store.Store, values *codec.Codec) *reader {
+	r := &reader{store: s, codec: values, private: opts.PrivateCopies}
 	if opts.DetectMutation {
 		r.mutationDetector = checks.NewMutationDetector(nil)
 	}
@@ -77,6 +78,28 @@ func (r *reader) runMutationDetector(ctx context.Context) {
 	}
 }
 
+// lastValue returns the last version of a deleted object.
+func (r *reader) lastValue(ch *store.Change) (any, error) {
+	value, _, err := r.values(&store.Change{Revision: ch.Revision, Old: ch.Old})
+	return value, err
+}
+
+// deletedValue returns the state in which an object was deleted. If that is not known, or cannot be
+// decoded, it returns the last version with the deletion's resourceVersion, if that is a number. A
+// value whose metadata cannot be copied is returned unchanged.
+func (r *reader) deletedValue(ch *store.Change) (any, error) {
+	if ch.Final != nil {
+		if value, err := r.value(ch.Final); err == nil {
+			return value, nil
+		}
+	}
+	value, err := r.lastValue(ch)
+	if err == nil && ch.ResourceVersion != 0 {
+		value = withResourceVersion(value, resourceversion.Format(ch.ResourceVersion))
+	}
+	return value, err
+}
+
 // freshValue returns an unshared copy of a version, because handlers may have changed theirs. own
 // is false if that is impossible, because the version is a value without a working DeepCopyObject.
 // Then the result is the stored value and must not be changed.
@@ -85,11 +108,20 @@ func (r *reader) freshValue(o *store.Object) (value any, own bool, err error) {
 		value, err = o.DecodeCopy()
 		return value, true, err
 	}
-	value, err = o.DecodeOnce() // the store has it as a value, not as bytes
+	value, err = o.Decoded() // the store has it as a value, not as bytes
 	if err == nil {
 		if duplicate, ok := codec.Copy(value); ok {
 			return duplicate, true, nil
 		}
 	}
 	return value, false, err
+}
+
+// tombstone returns the argument of OnDelete if the final state is unknown.
+func (r *reader) tombstone(ch *store.Change) cache.DeletedFinalStateUnknown {
+	value, err := r.lastValue(ch)
+	if err != nil {
+		value = r.placeholder(ch.Old)
+	}
+	return cache.DeletedFinalStateUnknown{Key: ch.Key(), Obj: value}
 }

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/check"
 )
@@ -146,34 +145,37 @@ func renamedAndRefused(t *testing.T, returned bool) {
 	holds("of-d/one.a", "of-d/one.b", "of-d/one.c")
 	list("2", "bad", "a", "b")
 	holds("of-d/one.a", "of-d/one.b")
-	held, _ := c.inf.store.Get("of-d/one.a")
-	if err := take(wire.Deleted, "a", "30", "bad"); err != nil {
-		t.Error(err)
-	}
+	changes := c.changes(func() { check.NoError(t, take(wire.Deleted, "a", "30", "bad")) })
 	holds("of-d/one.b")
-	if got, err := c.inf.indexer.reader.deletedValue(&store.Change{Old: held, ResourceVersion: 30}); err != nil || show(got) != "of-d/one.a@30 v=1" {
+	if got, err := c.inf.indexer.reader.deletedValue(&changes[0]); err != nil || show(got) != "of-d/one.a@30 v=1" {
 		t.Errorf("OnDelete gets %s, %v", show(got), err)
 	}
 	list("4", "1")
 	holds()
 }
 
-// TestRepeatedDeletion checks that if a watch repeats its last events, OnDelete receives the
-// version that the handler had, and not an earlier state of the same object or of one with the same
-// name.
+// TestRepeatedDeletion checks what OnDelete receives if a watch repeats its last events after a
+// later version was stored: the version that the handler had, or, if resourceVersions are not
+// numbers, the state in the event, as with client-go. A captured event deletes no later object.
 func TestRepeatedDeletion(t *testing.T) {
-	for _, captured := range []bool{false, true} {
-		repeat := func(name, first, deleted, last, uid string) {
-			t.Run(fmt.Sprintf("%s, captured %v", name, captured), func(t *testing.T) { repeatDeletion(t, captured, first, deleted, last, uid) })
+	for name, test := range map[string]struct {
+		first, deleted, last, uid string
+		captured, returned        string // OnDelete's argument; "" if it is not called
+	}{
+		"numbers":                   {"1", "2", "3", "uid-1", "", "d/a@3 v=2"},
+		"of another object":         {"1", "2", "3", "uid-2", "", ""},
+		"opaque":                    {"x", "c", "r", "uid-1", "d/a@c v=1", "d/a@c v=1"},
+		"opaque, of another object": {"x", "c", "r", "uid-2", "", "d/a@r v=2"},
+	} {
+		for captured, want := range map[bool]string{true: test.captured, false: test.returned} {
+			t.Run(fmt.Sprintf("%s, captured %v", name, captured), func(t *testing.T) {
+				check.Equal(t, repeatDeletion(t, captured, test.first, test.deleted, test.last, test.uid), want, "OnDelete gets")
+			})
 		}
-		repeat("numbers", "1", "2", "3", "uid-1")
-		repeat("of another object", "1", "2", "3", "uid-2")
-		repeat("opaque", "x", "c", "r", "uid-1")
-		repeat("opaque, of another object", "x", "c", "r", "uid-2")
 	}
 }
 
-func repeatDeletion(t *testing.T, captured bool, first, deleted, last, uid string) {
+func repeatDeletion(t *testing.T, captured bool, first, deleted, last, uid string) (told string) {
 	c := newChangingStore(t, Options{})
 	sink := c.inf.sink
 	sink.Writer = c.writer
@@ -197,11 +199,12 @@ func repeatDeletion(t *testing.T, captured bool, first, deleted, last, uid strin
 	take(wire.Added, first, "1")
 	take(wire.Deleted, deleted, "1")
 	take(wire.Added, last, "2")
-	held, _ := c.inf.store.Get("d/a")
-	take(wire.Deleted, deleted, "1")
-	if got, err := c.inf.indexer.reader.deletedValue(&store.Change{Old: held, ResourceVersion: 0}); err != nil || show(got) != "d/a@"+last+" v=2" {
-		t.Errorf("got %s, %v", show(got), err)
+	for _, ch := range c.changes(func() { take(wire.Deleted, deleted, "1") }) {
+		got, err := c.inf.indexer.reader.deletedValue(&ch)
+		check.NoError(t, err)
+		told += show(got)
 	}
+	return told
 }
 
 // TestSameVersionDeleted checks that OnDelete receives the state of a DELETED event also if its

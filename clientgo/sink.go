@@ -23,7 +23,6 @@ type sink struct {
 	name      string // of the informer, for errors
 	store     *store.Store
 	codec     *codec.Codec
-	finals    finalStates
 	transform cache.TransformFunc // nil for none; set before the start
 	pin       bool                // store every object as a value
 	// syntheticVersions counts the versions made up for objects whose own versions do not increase.
@@ -91,33 +90,28 @@ func (s *sink) take(t wire.EventType, m *wire.Meta, raw []byte, object any) erro
 // takeDeleted handles a DELETED event. A transform may have given the object another key.
 func (s *sink) takeDeleted(m *wire.Meta, raw []byte) error {
 	if s.transform == nil {
-		s.finals.putRaw(m, s.endedBy(m), bytes.Clone(raw))
-		return s.Delete(m, raw)
+		if len(raw) == 0 {
+			return s.Delete(m, nil)
+		}
+		return s.DeleteAs(m, raw, nil)
 	}
 	value, err := s.codec.Decode(raw)
 	if err == nil {
 		value, err = s.transformed(value)
 	}
 	if err == nil && s.rename(m, value) {
-		s.keepFinalValue(m, s.endedBy(m), value)
-	} else { // the object is deleted anyway, and OnDelete receives the previous version
-		s.renames.apply(m)
+		return s.deleteAs(m, value)
 	}
-	return s.Delete(m, raw)
+	s.renames.apply(m) // the object is deleted anyway, and OnDelete receives the previous version
+	return s.Delete(m, nil)
 }
 
-// endedBy returns the version that a DELETED event ends, so that its final state is found, if the
-// event's resourceVersion is not a number. It returns nil otherwise.
-func (s *sink) endedBy(m *wire.Meta) *store.Object {
-	if deletionVersion(m) != 0 {
-		return nil
+// deleteAs deletes an object whose final state is value, encoded if possible.
+func (s *sink) deleteAs(m *wire.Meta, value any) error {
+	if raw := s.encoded(value); raw != nil {
+		return s.DeleteAs(m, raw, nil)
 	}
-	s.Flush() // the store needs the previous events first
-	held, ok := s.store.Get(string(wire.AppendKey(nil, m)))
-	if !ok || len(m.UID) > 0 && string(m.UID) != held.UID() {
-		return nil
-	}
-	return held
+	return s.DeleteAs(m, nil, value)
 }
 
 // EndReplace implements reflector.Sink.
@@ -154,16 +148,6 @@ func (s *sink) rename(m *wire.Meta, value any) bool {
 		}
 	}
 	return true
-}
-
-// keepFinalValue keeps the final state of an object, transformed, and encoded if possible. ended is
-// the version that it has ended, if known.
-func (s *sink) keepFinalValue(m *wire.Meta, ended *store.Object, value any) {
-	if raw := s.encoded(value); raw != nil {
-		s.finals.putRaw(m, ended, raw)
-	} else {
-		s.finals.putValue(m, ended, value)
-	}
 }
 
 // takeObject handles an object that the ListerWatcher returned.
@@ -233,11 +217,13 @@ func (s *sink) deleteObject(m *wire.Meta, object any, held *store.Object, transf
 	if held != nil {
 		m.UID = []byte(held.UID())
 	}
-	if value, err := transformed(); err == nil && s.rename(m, value) && final {
-		s.keepFinalValue(m, held, value)
-	}
+	value, err := transformed()
+	final = err == nil && s.rename(m, value) && final
 	if held != nil {
 		s.advanceVersion(m, held)
+	}
+	if final {
+		return s.deleteAs(m, value)
 	}
 	return s.Delete(m, nil)
 }

@@ -49,6 +49,7 @@ type pending struct {
 	missed         bool        // where object is nil: the source did not report the end
 	late           bool        // where object is nil: end is not above what was reported before
 	coalesced      uint64      // where object is nil: see Writer.Coalesced
+	final          *Object     // where object is nil: the state that the deletion reported, or nil
 	hash           uint64      // of object's index values
 	from, to       int         // its index changes in ops
 }

@@ -11,6 +11,8 @@ type Change struct {
 	// if it does not exist after. They are never both nil. They are the same version only if a resync
 	// reached the object.
 	Old, New *Object
+	// Final is the state in which Writer.DeleteAs deleted the object. nil: it is not known.
+	Final *Object
 	// ResourceVersion is that of New, or that of the object's end: the one that Writer.Delete got,
 	// or that of the list that lacked the object. It is 0 if it is not an integer, or not known.
 	ResourceVersion uint64
@@ -90,9 +92,9 @@ func (ch *Change) Object() *Object {
 func (ch *Change) Key() string { return ch.Object().key }
 
 // changeBytes is the size of a Change in the log.
-const changeBytes = 40
+const changeBytes = 48
 
-// cost returns the bytes of the change in the log and of the old version, which only the log keeps
+// cost returns the bytes of the change in the log and of the versions that only the log keeps
 // alive.
 func (ch *Change) cost() int64 {
 	n := int64(changeBytes)
@@ -101,6 +103,9 @@ func (ch *Change) cost() int64 {
 		if ch.New == nil {
 			n += int64(len(ch.Old.key))
 		}
+	}
+	if ch.Final != nil {
+		n += ch.Final.Footprint()
 	}
 	return n
 }

@@ -19,7 +19,7 @@ type Memory struct {
 	Decoded    int64 // decoded objects that the store holds
 	Log        int64 // the change log with the old versions in it
 	Cursors    int64 // what is kept for cursors that fell behind the log
-	Deletions  int64 // which objects have gone, and when, and Config.DeletedBytes
+	Deletions  int64 // which objects were deleted, and when
 	Dictionary int64
 }
 
@@ -89,9 +89,6 @@ func (s *Store) Memory() Memory {
 		funcs = append(funcs, x)
 	}
 	s.mu.RUnlock()
-	if s.deleted != nil {
-		m.Deletions += s.deleted()
-	}
 	for _, x := range funcs {
 		m.Indexes += x.footprint()
 	}

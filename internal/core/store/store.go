@@ -45,9 +45,6 @@ type Config struct {
 	// KeepLog keeps the log, up to LogBytes, even when every cursor has passed it, for CursorAt.
 	// false: what every cursor has seen is dropped at once.
 	KeepLog bool
-	// DeletedBytes returns how many bytes the caller holds of deleted objects, for
-	// Memory.Deletions. It must not call the store. nil: none.
-	DeletedBytes func() int64
 }
 
 // Store holds the objects of one resource. It is safe for concurrent use.
@@ -80,8 +77,7 @@ type Store struct {
 	byteIndexes *byteIndexSet
 	writers     map[*Writer]struct{}
 	deletions   deletions
-	deleted     func() int64 // Config.DeletedBytes
-	serverGen   uint32       // how often the server has gone back; see owners.go
+	serverGen   uint32 // how often the server has gone back; see owners.go
 	funcs       map[string]*funcIndex
 	reserved    map[string]struct{} // names of indexes that are being built
 	waiting     waiters             // for a resourceVersion
@@ -113,7 +109,6 @@ func New(cfg Config) *Store {
 		log:      newChangeLog(cfg.LogBytes, cfg.KeepLog, decoder.cache),
 		table:    newTree[string, *Object](strings.Compare),
 		writers:  make(map[*Writer]struct{}),
-		deleted:  cfg.DeletedBytes,
 		funcs:    make(map[string]*funcIndex),
 		reserved: make(map[string]struct{}),
 
@@ -422,7 +417,7 @@ func (s *Store) removeLocked(b *batch, p *pending) {
 	s.retireLocked(old)
 	b.applyOps(s, p)
 	s.revision++
-	b.records = append(b.records, Change{Revision: s.revision, Old: old, ResourceVersion: p.end, Missed: p.missed, Awaited: w.initial()})
+	b.records = append(b.records, Change{Revision: s.revision, Old: old, Final: p.final, ResourceVersion: p.end, Missed: p.missed, Awaited: w.initial()})
 }
 
 // setLocked puts a version in the table.

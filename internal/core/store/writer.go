@@ -134,10 +134,7 @@ func (w *Writer) PutAs(m *wire.Meta, received, raw []byte, value any) error {
 	case newer:
 		return w.put(m, &id, raw, value, held, at)
 	case conflicting: // this is rare, so the version is packed alone
-		o := w.newObject(m, &id, raw, held)
-		packed, layout := w.s.pack(nil, o.cutUID(nil, raw, m.UID))
-		o.packed, o.layout = string(append(append(packed, id.uidText...), id.rvText...)), layout
-		w.keepUnconfirmed(o)
+		w.keepUnconfirmed(w.newPacked(m, &id, raw, held))
 	}
 	return nil
 }
@@ -197,12 +194,27 @@ func (w *Writer) Unchanged(m *wire.Meta, received []byte) (bool, error) {
 // is higher as an integer: the event is a repeated one. If a resourceVersion is missing, the uid
 // must be the same, unless that is missing too. The change is buffered as in Put. The caller may
 // reuse m and raw after it returns. The errors are those of Put.
-func (w *Writer) Delete(m *wire.Meta, raw []byte) error { return w.takeDeletion(m, raw, false) }
+func (w *Writer) Delete(m *wire.Meta, raw []byte) error { return w.takeDeletion(m, raw, nil, false) }
+
+// DeleteAs does what Delete does, and reports the state in which the object was deleted as
+// Change.Final: final, or value if that cannot be packed. Otherwise both are as in PutAs and
+// PutValue. The log keeps the state with its change. A cursor that falls behind the log does not
+// get it.
+func (w *Writer) DeleteAs(m *wire.Meta, final []byte, value any) error {
+	return w.takeDeletion(m, final, func(id *identity, held *Object) *Object {
+		if value != nil {
+			return w.newValue(m, id, value, held)
+		}
+		return w.newPacked(m, id, final, held)
+	}, false)
+}
 
 // DeleteNamesake does what Delete does to the object in the table that has the name of a new object
 // which is not put. The object in the table was another one, whose deletion the source did not
 // report. Cursors see the end as Missed. m and raw are those of the new object.
-func (w *Writer) DeleteNamesake(m *wire.Meta, raw []byte) error { return w.takeDeletion(m, raw, true) }
+func (w *Writer) DeleteNamesake(m *wire.Meta, raw []byte) error {
+	return w.takeDeletion(m, raw, nil, true)
+}
 
 // Coalesced records that from now on the source reports one change for each key, up to
 // resourceVersion, and deletions first. Such a deletion may have been at any version up to there.
@@ -372,6 +384,14 @@ func (w *Writer) newObject(m *wire.Meta, id *identity, raw []byte, held *Object)
 	return o
 }
 
+// newPacked returns a version that is packed alone, outside a batch.
+func (w *Writer) newPacked(m *wire.Meta, id *identity, raw []byte, held *Object) *Object {
+	o := w.newObject(m, id, raw, held)
+	packed, layout := w.s.pack(nil, o.cutUID(nil, raw, m.UID))
+	o.packed, o.layout = string(append(append(packed, id.uidText...), id.rvText...)), layout
+	return o
+}
+
 // newValue returns a version whose decoded value the cache does not track, and so never evicts.
 func (w *Writer) newValue(m *wire.Meta, id *identity, value any, held *Object) *Object {
 	o := w.newObject(m, id, nil, held)
@@ -390,7 +410,8 @@ func (w *Writer) newValue(m *wire.Meta, id *identity, value any, held *Object) *
 	return o
 }
 
-func (w *Writer) takeDeletion(m *wire.Meta, raw []byte, missed bool) error {
+// takeDeletion makes the final state by the function final, unless that is nil.
+func (w *Writer) takeDeletion(m *wire.Meta, raw []byte, final func(id *identity, held *Object) *Object, missed bool) error {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
 	if err := w.check(m, raw); err != nil {
@@ -416,6 +437,9 @@ func (w *Writer) takeDeletion(m *wire.Meta, raw []byte, missed bool) error {
 		p := pending{key: held.key, before: held, missed: missed, late: late, coalesced: w.coalesced}
 		if !id.opaqueRV {
 			p.end = id.rv
+		}
+		if final != nil {
+			p.final = final(&id, held)
 		}
 		w.release(p)
 	}

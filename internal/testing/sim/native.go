@@ -213,7 +213,7 @@ func (n *native[T]) Rest(report func(string, ...any)) {
 	if n.reads {
 		m.Decoded = 0
 	}
-	if m.Log > 2560 || m.Cursors > 64*int64(max(maxKeys, st.Objects)) || m.Decoded != 0 {
+	if m.Log > 3072 || m.Cursors > 64*int64(max(maxKeys, st.Objects)) || m.Decoded != 0 {
 		report("memory: log %d, cursors %d, decoded %d bytes", m.Log, m.Cursors, m.Decoded)
 	}
 }

@@ -1,0 +1,74 @@
+package store
+
+import (
+	"strconv"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
+	"github.com/weirproject/weir/internal/testing/podsim"
+)
+
+// TestFinalState: the change of a deletion has the state in which the object was deleted, packed or
+// as a value. The log counts its bytes. A cursor that has fallen behind the log does not get it.
+func TestFinalState(t *testing.T) {
+	cfg := decodeConfig()
+	cfg.LogBytes = 20_000
+	s := newStore(t, cfg)
+	w := s.Writer(Scope{})
+	c, behind := s.NotifyingCursor(nil, nil), s.NotifyingCursor(nil, nil)
+	ends := func(c *Cursor) (all []Change) {
+		for _, ch := range drain(c) {
+			if ch.Type() == Deleted {
+				all = append(all, ch)
+			}
+		}
+		return all
+	}
+	end := func(name string, rv int, as func(m *wire.Meta, raw []byte, pod *corev1.Pod) error) {
+		t.Helper()
+		putPod(t, w, smallPod("", name, rv, rv, nil, "before"))
+		pod := smallPod("", name, rv, rv+1, nil, "after")
+		raw := podsim.Encode(s.Encoding().String(), pod)
+		var m wire.Meta
+		check.NoError(t, wire.ReadMeta(s.Encoding(), raw, &m))
+		check.NoError(t, as(&m, raw, pod))
+		check.NoError(t, as(&m, raw, pod)) // a repeated event
+		w.Flush()
+	}
+	_ = ends(c)
+	before := s.Memory().Log
+	end("packed", 1, func(m *wire.Meta, raw []byte, _ *corev1.Pod) error { return w.DeleteAs(m, raw, nil) })
+	end("value", 3, func(m *wire.Meta, _ []byte, pod *corev1.Pod) error { return w.DeleteAs(m, nil, pod) })
+	end("unknown", 5, func(m *wire.Meta, raw []byte, _ *corev1.Pod) error { return w.Delete(m, raw) })
+	bytes := s.Memory().Log - before
+	got := ends(c)
+	for i, want := range []string{"after", "after", ""} {
+		var node string
+		if final := got[i].Final; final != nil {
+			value, err := final.Decoded()
+			check.NoError(t, err)
+			node = value.(*corev1.Pod).Spec.NodeName
+			bytes -= final.Footprint()
+			check.Equal(t, final.ResourceVersion(), strconv.Itoa(2*i+2), "the final state's version")
+		}
+		check.Equal(t, node, want, "the final state of %s", got[i].Key())
+		bytes -= got[i].Old.Footprint()
+	}
+	if len(got) != 3 || bytes < 0 {
+		t.Errorf("%d ends; the log counts %d bytes too few", len(got), -bytes)
+	}
+	for i := range 200 {
+		putPod(t, w, smallPod("", "other", 100, 100+i, nil, ""))
+		w.Flush()
+	}
+	got = ends(behind)
+	for _, ch := range got {
+		if ch.Final != nil {
+			t.Error("a final state of a change that the log has dropped")
+		}
+	}
+	check.Equal(t, len(got), 3, "ends that the other cursor sees")
+}
