@@ -19,6 +19,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/codec"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
 // bodyReader reads request bodies that contain an object of one kind.
@@ -177,10 +178,5 @@ func (b *bodyReader) checkKind(apiVersion, kind string) error {
 }
 
 func errUnsupportedMediaType(message string) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status:  metav1.StatusFailure,
-		Code:    http.StatusUnsupportedMediaType,
-		Reason:  metav1.StatusReasonUnsupportedMediaType,
-		Message: message,
-	}}
+	return watchcache.NewStatusError(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, message)
 }

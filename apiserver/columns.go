@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,36 +13,25 @@ import (
 // columns are the columns of tables in addition to Name and Age.
 var columns = map[schema.GroupVersionKind][]watchcache.Column{
 	{Version: "v1", Kind: "Pod"}: {
-		{Name: "Ready", Type: "string", Cell: podCell(podReady)},
-		{Name: "Status", Type: "string", Cell: podCell(podStatus)},
-		{Name: "Restarts", Type: "string", Cell: podCell(podRestarts)},
-		{Name: "IP", Type: "string", Wide: true, Cell: podCell(func(p *corev1.Pod) string { return orNone(p.Status.PodIP) })},
-		{Name: "Node", Type: "string", Wide: true, Cell: podCell(func(p *corev1.Pod) string { return orNone(p.Spec.NodeName) })},
+		{Name: "Ready", Type: "string", Cell: cell(podReady)},
+		{Name: "Status", Type: "string", Cell: cell(podStatus)},
+		{Name: "Restarts", Type: "string", Cell: cell(podRestarts)},
+		{Name: "IP", Type: "string", Wide: true, Cell: cell(func(p *corev1.Pod) string { return cmp.Or(p.Status.PodIP, "<none>") })},
+		{Name: "Node", Type: "string", Wide: true, Cell: cell(func(p *corev1.Pod) string { return cmp.Or(p.Spec.NodeName, "<none>") })},
 	},
 	{Version: "v1", Kind: "Namespace"}: {
-		{Name: "Status", Type: "string", Cell: func(o any) any {
-			if ns, ok := o.(*corev1.Namespace); ok {
-				return string(ns.Status.Phase)
-			}
-			return ""
-		}},
+		{Name: "Status", Type: "string", Cell: cell(func(ns *corev1.Namespace) string { return string(ns.Status.Phase) })},
 	},
 }
 
-func podCell(f func(*corev1.Pod) string) func(any) any {
+// cell returns a Column.Cell for objects of one type. It is empty for others.
+func cell[T any](f func(T) string) func(any) any {
 	return func(o any) any {
-		if p, ok := o.(*corev1.Pod); ok {
-			return f(p)
+		if object, ok := o.(T); ok {
+			return f(object)
 		}
 		return ""
 	}
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "<none>"
-	}
-	return s
 }
 
 func podReady(p *corev1.Pod) string {
@@ -64,10 +54,7 @@ func podRestarts(p *corev1.Pod) string {
 
 // podStatus returns the text of kubectl's STATUS column.
 func podStatus(p *corev1.Pod) string {
-	status := string(p.Status.Phase)
-	if p.Status.Reason != "" {
-		status = p.Status.Reason
-	}
+	status := cmp.Or(p.Status.Reason, string(p.Status.Phase))
 	for i := range p.Status.ContainerStatuses {
 		state := &p.Status.ContainerStatuses[i].State
 		switch {

@@ -1,8 +1,8 @@
 package apiserver
 
 import (
-	"cmp"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -67,40 +67,78 @@ func (s *Server) discoverRoot(w http.ResponseWriter, r *http.Request, core bool)
 	}
 }
 
-// discoverable is a resource as discovery shows it.
-type discoverable struct {
-	Resource
-	verbs []string
-}
-
-// discoverable returns all resources, including those that only answer a POST, sorted by group,
-// version (preferred first) and name.
-func (s *Server) discoverable() (out []discoverable) {
+// aggregated returns the discovery document of the core group, or of all others. It includes
+// resources that only answer a POST. Groups are sorted by name, and versions by preference.
+func (s *Server) aggregated(core bool) *apidiscovery.APIGroupDiscoveryList {
+	groups := map[string]*apidiscovery.APIGroupDiscovery{}
+	add := func(r *Resource, verbs []string) {
+		if (r.Group == "") != core {
+			return
+		}
+		group := groups[r.Group]
+		if group == nil {
+			group = &apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: r.Group}}
+			groups[r.Group] = group
+		}
+		if n := len(group.Versions); n == 0 || group.Versions[n-1].Version != r.Version {
+			group.Versions = append(group.Versions, apidiscovery.APIVersionDiscovery{
+				Version: r.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent})
+		}
+		v := &group.Versions[len(group.Versions)-1]
+		v.Resources = append(v.Resources, r.discovery(verbs))
+	}
 	for _, res := range s.registry.all() {
-		out = append(out, discoverable{res.Resource, verbs})
+		add(&res.Resource, verbs)
 	}
 	for _, v := range reviews {
-		out = append(out, discoverable{v.Resource, []string{"create"}})
+		add(&v.Resource, []string{"create"})
 	}
-	slices.SortStableFunc(out, func(a, b discoverable) int { return cmp.Compare(a.Group, b.Group) })
+	out := &apidiscovery.APIGroupDiscoveryList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"},
+		Items:    []apidiscovery.APIGroupDiscovery{},
+	}
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		out.Items = append(out.Items, *groups[name])
+	}
 	return out
 }
 
-// groups returns all groups but the core group.
+// discovery returns a resource and its subresources as aggregated discovery has them.
+func (r *Resource) discovery(verbs []string) apidiscovery.APIResourceDiscovery {
+	d := apidiscovery.APIResourceDiscovery{
+		Resource:         r.GroupVersionResource.Resource,
+		ResponseKind:     &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind},
+		Scope:            apidiscovery.ScopeCluster,
+		SingularResource: r.Singular,
+		Verbs:            verbs,
+		ShortNames:       r.ShortNames,
+		Categories:       r.Categories,
+	}
+	if r.Namespaced {
+		d.Scope = apidiscovery.ScopeNamespace
+	}
+	for _, sub := range r.subresources() {
+		kind := metav1.GroupVersionKind(sub.gvk)
+		d.Subresources = append(d.Subresources, apidiscovery.APISubresourceDiscovery{Subresource: sub.name, ResponseKind: &kind, Verbs: sub.verbs})
+	}
+	if r.Status {
+		d.Subresources = append(d.Subresources, apidiscovery.APISubresourceDiscovery{
+			Subresource: "status", ResponseKind: d.ResponseKind, Verbs: statusVerbs})
+	}
+	return d
+}
+
+// groups returns all groups but the core group, as unaggregated discovery has them.
 func (s *Server) groups() []metav1.APIGroup {
 	out := []metav1.APIGroup{}
-	for _, res := range s.discoverable() {
-		if res.Group == "" {
-			continue
+	for _, found := range s.aggregated(false).Items {
+		group := metav1.APIGroup{Name: found.Name}
+		for _, v := range found.Versions {
+			gv := schema.GroupVersion{Group: found.Name, Version: v.Version}
+			group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: v.Version})
 		}
-		gv := metav1.GroupVersionForDiscovery{GroupVersion: res.GroupVersion().String(), Version: res.Version}
-		if len(out) == 0 || out[len(out)-1].Name != res.Group {
-			out = append(out, metav1.APIGroup{Name: res.Group, PreferredVersion: gv})
-		}
-		group := &out[len(out)-1]
-		if !slices.Contains(group.Versions, gv) {
-			group.Versions = append(group.Versions, gv)
-		}
+		group.PreferredVersion = group.Versions[0]
+		out = append(out, group)
 	}
 	return out
 }
@@ -119,88 +157,37 @@ func (s *Server) discoverGroup(w http.ResponseWriter, name string) error {
 
 // discoverVersion answers /api/v1 and /apis/GROUP/VERSION.
 func (s *Server) discoverVersion(w http.ResponseWriter, gv schema.GroupVersion) error {
+	for _, group := range s.aggregated(gv.Group == "").Items {
+		for _, v := range group.Versions {
+			if group.Name == gv.Group && v.Version == gv.Version {
+				writeJSON(w, "application/json", resourceList(gv, v.Resources))
+				return nil
+			}
+		}
+	}
+	return errPath()
+}
+
+// resourceList returns the resources of a version as unaggregated discovery has them.
+func resourceList(gv schema.GroupVersion, resources []apidiscovery.APIResourceDiscovery) *metav1.APIResourceList {
 	list := &metav1.APIResourceList{
 		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
 		GroupVersion: gv.String(),
 	}
-	for _, res := range s.discoverable() {
-		if res.GroupVersion() != gv {
-			continue
-		}
-		entry := metav1.APIResource{
-			Name:         res.GroupVersionResource.Resource,
-			SingularName: res.Singular,
-			Namespaced:   res.Namespaced,
-			Kind:         res.Kind,
-			Verbs:        res.verbs,
-			ShortNames:   res.ShortNames,
-			Categories:   res.Categories,
-		}
-		list.APIResources = append(list.APIResources, entry)
-		for _, sub := range res.subresources() {
-			list.APIResources = append(list.APIResources, metav1.APIResource{
-				Name: entry.Name + "/" + sub.name, Namespaced: res.Namespaced, Group: sub.gvk.Group, Version: sub.gvk.Version, Kind: sub.gvk.Kind,
-				Verbs: sub.verbs})
-		}
-		if res.Status {
-			list.APIResources = append(list.APIResources, metav1.APIResource{
-				Name: entry.Name + "/status", Namespaced: res.Namespaced, Kind: res.Kind, Verbs: statusVerbs})
+	for i := range resources {
+		r := &resources[i]
+		namespaced := r.Scope == apidiscovery.ScopeNamespace
+		list.APIResources = append(list.APIResources, metav1.APIResource{
+			Name: r.Resource, SingularName: r.SingularResource, Namespaced: namespaced, Kind: r.ResponseKind.Kind,
+			Verbs: r.Verbs, ShortNames: r.ShortNames, Categories: r.Categories,
+		})
+		for _, sub := range r.Subresources {
+			entry := metav1.APIResource{Name: r.Resource + "/" + sub.Subresource, Namespaced: namespaced, Kind: sub.ResponseKind.Kind, Verbs: sub.Verbs}
+			if *sub.ResponseKind != *r.ResponseKind {
+				entry.Group, entry.Version = sub.ResponseKind.Group, sub.ResponseKind.Version
+			}
+			list.APIResources = append(list.APIResources, entry)
 		}
 	}
-	if len(list.APIResources) == 0 {
-		return errPath()
-	}
-	writeJSON(w, "application/json", list)
-	return nil
-}
-
-// aggregated returns the discovery document of the core group, or of all others.
-func (s *Server) aggregated(core bool) *apidiscovery.APIGroupDiscoveryList {
-	out := &apidiscovery.APIGroupDiscoveryList{
-		TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"},
-		Items:    []apidiscovery.APIGroupDiscovery{},
-	}
-	for _, res := range s.discoverable() {
-		if (res.Group == "") != core {
-			continue
-		}
-		if n := len(out.Items); n == 0 || out.Items[n-1].Name != res.Group {
-			out.Items = append(out.Items, apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: res.Group}})
-		}
-		group := &out.Items[len(out.Items)-1]
-		if n := len(group.Versions); n == 0 || group.Versions[n-1].Version != res.Version {
-			group.Versions = append(group.Versions, apidiscovery.APIVersionDiscovery{
-				Version: res.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent})
-		}
-		v := &group.Versions[len(group.Versions)-1]
-		v.Resources = append(v.Resources, res.aggregated())
-	}
-	return out
-}
-
-func (res discoverable) aggregated() apidiscovery.APIResourceDiscovery {
-	scope := apidiscovery.ScopeCluster
-	if res.Namespaced {
-		scope = apidiscovery.ScopeNamespace
-	}
-	responseKind := &metav1.GroupVersionKind{Group: res.Group, Version: res.Version, Kind: res.Kind}
-	d := apidiscovery.APIResourceDiscovery{
-		Resource:         res.GroupVersionResource.Resource,
-		ResponseKind:     responseKind,
-		Scope:            scope,
-		SingularResource: res.Singular,
-		Verbs:            res.verbs,
-		ShortNames:       res.ShortNames,
-		Categories:       res.Categories,
-	}
-	for _, sub := range res.subresources() {
-		kind := metav1.GroupVersionKind(sub.gvk)
-		d.Subresources = append(d.Subresources, apidiscovery.APISubresourceDiscovery{
-			Subresource: sub.name, ResponseKind: &kind, Verbs: sub.verbs})
-	}
-	if res.Status {
-		d.Subresources = append(d.Subresources, apidiscovery.APISubresourceDiscovery{
-			Subresource: "status", ResponseKind: responseKind, Verbs: statusVerbs})
-	}
-	return d
+	return list
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
 // patcher applies a patch to the JSON of an object.
@@ -129,10 +130,6 @@ func (b *bodyReader) strategicPatcher(body []byte) patcher {
 }
 
 func errUnprocessable(err error) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status:  metav1.StatusFailure,
-		Code:    http.StatusUnprocessableEntity,
-		Reason:  metav1.StatusReasonInvalid,
-		Message: "the server rejected our request due to an error in our request: " + err.Error(),
-	}}
+	return watchcache.NewStatusError(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid,
+		"the server rejected our request due to an error in our request: "+err.Error())
 }

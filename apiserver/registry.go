@@ -18,9 +18,7 @@ type registry struct {
 	mu        sync.RWMutex
 	resources map[schema.GroupVersionResource]*servedResource
 	storages  map[schema.GroupResource]*storage // one for all versions of a resource
-	// retired are storages of unregistered resources that requests still use.
-	retired map[*storage]struct{}
-	closed  bool
+	closed    bool
 }
 
 func (g *registry) find(gvr schema.GroupVersionResource) (*servedResource, bool) {
@@ -44,28 +42,6 @@ func (g *registry) isBuiltInLocked(gr schema.GroupResource) bool {
 		}
 	}
 	return false
-}
-
-// use returns a resource whose storage stays open until release is called.
-func (g *registry) use(gvr schema.GroupVersionResource) (res *servedResource, release func(), ok bool) {
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	if res, ok = g.resources[gvr]; !ok {
-		return nil, nil, false
-	}
-	res.storage.users.Add(1) // at least one: its registration, which g.mu keeps
-	return res, func() { g.release(res.storage) }, true
-}
-
-// release ends a use of a storage. The last one closes it.
-func (g *registry) release(st *storage) {
-	if st.users.Add(-1) > 0 {
-		return
-	}
-	g.mu.Lock()
-	delete(g.retired, st)
-	g.mu.Unlock()
-	st.close()
 }
 
 // all returns all resources, sorted by group, version (preferred first) and name.
@@ -116,9 +92,6 @@ func (s *Server) register(r Resource, goType reflect.Type, how strategy) error {
 	}
 	res, err := s.newServedResource(r, goType, how, st)
 	if err != nil {
-		if g.storages[gvr.GroupResource()] == nil {
-			st.close()
-		}
 		return err
 	}
 	g.storages[gvr.GroupResource()], g.resources[gvr] = st, res
@@ -136,10 +109,11 @@ func (s *Server) Unregister(gvr schema.GroupVersionResource) bool {
 }
 
 // unregister removes several versions in one step, so that the watchers of all of them receive the
-// deletions. It reports whether any of them was removed.
+// deletions. It reports whether any of them was removed. Requests in progress still use the
+// storage, so nothing closes it: it holds no goroutine, and the collector frees it after the last
+// of them.
 func (s *Server) unregister(gvrs ...schema.GroupVersionResource) bool {
 	var removed []*servedResource
-	var retired []*storage
 	for _, gvr := range gvrs {
 		res, last := s.registry.remove(gvr)
 		if res == nil {
@@ -148,20 +122,16 @@ func (s *Server) unregister(gvrs ...schema.GroupVersionResource) bool {
 		removed = append(removed, res)
 		if last {
 			res.storage.deleteAll()
-			retired = append(retired, res.storage)
 		}
 	}
 	for _, res := range removed {
 		res.cache.Close()
 	}
-	for _, st := range retired {
-		s.registry.release(st)
-	}
 	return len(removed) > 0
 }
 
-// remove removes one version, and reports whether it was the last of its resource. The caller must
-// then release the storage. It returns nil for a built-in or unknown one.
+// remove removes one version, and reports whether it was the last of its resource. It returns nil
+// for a built-in or unknown one.
 func (g *registry) remove(gvr schema.GroupVersionResource) (res *servedResource, last bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -176,7 +146,6 @@ func (g *registry) remove(gvr schema.GroupVersionResource) (res *servedResource,
 		}
 	}
 	delete(g.storages, gvr.GroupResource())
-	g.retired[res.storage] = struct{}{}
 	return res, true
 }
 
@@ -189,9 +158,6 @@ func (g *registry) close() {
 		res.cache.Close()
 	}
 	for _, st := range g.storages {
-		st.close()
-	}
-	for st := range g.retired {
-		st.close()
+		st.store.Close()
 	}
 }

@@ -90,13 +90,9 @@ func (s *Server) serveTop(w http.ResponseWriter, r *http.Request, name string) e
 // errPath returns the 404 for an unknown path. It names no object, because even the resource may be
 // unknown.
 func errPath() error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status:  metav1.StatusFailure,
-		Code:    http.StatusNotFound,
-		Reason:  metav1.StatusReasonNotFound,
-		Details: &metav1.StatusDetails{},
-		Message: "the server could not find the requested resource",
-	}}
+	err := watchcache.NewStatusError(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
+	err.ErrStatus.Details = &metav1.StatusDetails{}
+	return err
 }
 
 func errMethod() error {
@@ -109,11 +105,10 @@ func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request, q request.
 	if v := findReview(q); v != nil {
 		return v.serve(w, r)
 	}
-	res, release, ok := s.registry.use(q.GVR())
+	res, ok := s.registry.find(q.GVR())
 	if !ok {
 		return errPath()
 	}
-	defer release()
 	sub := res.find(q.Subresource)
 	if q.Subresource != "" && sub == nil && !(q.Subresource == "status" && res.Status) || q.Namespace != "" && !res.Namespaced {
 		return errPath()

@@ -56,7 +56,6 @@ func New(o Options) (*Server, error) {
 		registry: registry{
 			resources: map[schema.GroupVersionResource]*servedResource{},
 			storages:  map[schema.GroupResource]*storage{},
-			retired:   map[*storage]struct{}{},
 		},
 	}
 	s.handler = secure.LocalOnly(http.HandlerFunc(s.serve))

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/core/store"
@@ -21,10 +19,6 @@ type storage struct {
 	// apiVersion is the apiVersion inside stored unstructured objects: that of the first registered
 	// version.
 	apiVersion string
-
-	// users are the requests for the resource and, while it is registered, its registration. After the
-	// last one the registry closes the storage.
-	users atomic.Int64
 
 	store   *store.Store
 	history *watchcache.History
@@ -41,7 +35,6 @@ var errUnregistered = errors.New("apiserver: the resource is no longer served")
 func newStorage(c *revisionClock, enc wire.Encoding, apiVersion string, logBytes int64) *storage {
 	st := store.New(store.Config{Encoding: enc, KeepLog: true, LogBytes: logBytes})
 	s := &storage{clock: c, encoding: enc, apiVersion: apiVersion, store: st, writer: st.Writer(store.Scope{})}
-	s.users.Store(1)
 	c.Observe(func(rv uint64) { // an empty list, so that the store is synced
 		s.writer.BeginReplace(false)
 		s.writer.EndReplace(resourceversion.Format(rv))
@@ -107,9 +100,6 @@ func (s *storage) get(key string) (raw []byte, ok bool, err error) {
 	return raw, true, err
 }
 
-// close closes the store, which ends its readers.
-func (s *storage) close() { s.store.Close() }
-
 // deleteAll deletes all objects and refuses later writes.
 func (s *storage) deleteAll() {
 	s.mu.Lock()
@@ -135,14 +125,9 @@ func key(namespace, name string) string {
 // revisionClock counts resourceVersions; every write uses the next one. The zero value is at 0. It
 // is safe for concurrent use.
 type revisionClock struct {
-	mu      sync.RWMutex
-	now     uint64
-	waiters []*waiter // one for each waiting request
-}
-
-type waiter struct {
-	until uint64
-	done  chan struct{} // closed when now reaches until
+	mu       sync.RWMutex
+	now      uint64
+	advanced chan struct{} // closed when now increases; nil: no request waits for that
 }
 
 // advance calls write with the next resourceVersion. Observe sees the write and the counter change
@@ -159,13 +144,10 @@ func (c *revisionClock) advanceBy(n uint64, write func(resourceVersion uint64) e
 		return err
 	}
 	c.now += n
-	c.waiters = slices.DeleteFunc(c.waiters, func(w *waiter) bool {
-		if w.until > c.now {
-			return false
-		}
-		close(w.done)
-		return true
-	})
+	if c.advanced != nil {
+		close(c.advanced)
+		c.advanced = nil
+	}
 	return nil
 }
 
@@ -178,21 +160,21 @@ func (c *revisionClock) Observe(f func(resourceVersion uint64)) {
 
 // Wait implements watchcache.Clock.
 func (c *revisionClock) Wait(ctx context.Context, resourceVersion uint64) error {
-	c.mu.Lock()
-	if c.now >= resourceVersion {
+	for {
+		c.mu.Lock()
+		if c.now >= resourceVersion {
+			c.mu.Unlock()
+			return nil
+		}
+		if c.advanced == nil {
+			c.advanced = make(chan struct{})
+		}
+		advanced := c.advanced
 		c.mu.Unlock()
-		return nil
+		select {
+		case <-advanced:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	w := &waiter{until: resourceVersion, done: make(chan struct{})}
-	c.waiters = append(c.waiters, w)
-	c.mu.Unlock()
-	select {
-	case <-w.done:
-		return nil
-	case <-ctx.Done():
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.waiters = slices.DeleteFunc(c.waiters, func(other *waiter) bool { return other == w })
-	return ctx.Err()
 }

@@ -149,10 +149,10 @@ func errNotAcceptable() error {
 
 // notAcceptable returns a 406.
 func notAcceptable(message string) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status:  metav1.StatusFailure,
-		Code:    http.StatusNotAcceptable,
-		Reason:  metav1.StatusReasonNotAcceptable,
-		Message: message,
-	}}
+	return NewStatusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, message)
+}
+
+// NewStatusError returns an error that package apierrors has no function for.
+func NewStatusError(code int32, reason metav1.StatusReason, message string) *apierrors.StatusError {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
 }
