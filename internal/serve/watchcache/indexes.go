@@ -3,7 +3,6 @@ package watchcache
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -13,17 +12,17 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// Indexes are built on demand. The measure is objects visited in vain: they are charged to the
-// index that would have avoided them. When the charge is buildAfter times what building costs, the
-// index is built in the background, and what it then saves is credited to it. If there are too many
-// indexes, one is dropped that saves less than another would. Charges and credits halve each
-// halfLife. A flood of different selectors therefore builds no index that its walks have not paid
-// for several times, and never more than maxIndexes.
+// Indexes are built on demand. A LIST, and the initial state of a WATCH, charge the objects that
+// they visited in vain to each index that would have avoided that. When the charges of idleAfter
+// reach buildAfter times the objects, the index is built in the background. If there are too many
+// indexes, one that no request has used for idleAfter makes room. A flood of different selectors
+// therefore builds no index that its walks have not paid for several times, and drops none that is
+// in use.
 const (
 	maxIndexes = 8
 	maxWanted  = 64 // indexes that are charged
 	buildAfter = 3
-	halfLife   = time.Minute
+	idleAfter  = time.Minute
 	minToIndex = 1000 // objects
 	// minIndexBudget bounds the bytes of all indexes built on demand, and a quarter of the packed
 	// objects if that is more.
@@ -39,32 +38,21 @@ type indexes struct {
 	built, dropped atomic.Uint64
 
 	mu       sync.Mutex
-	byName   map[string]*index // maxIndexes and the permanent ones are built, maxWanted are not
+	byName   map[string]*index // the permanent ones, and up to maxIndexes others
+	wanted   map[string]int    // objects visited in vain, by the name of an index; at most maxWanted
+	since    time.Time         // when wanted was empty
 	building bool
 }
 
-// index is an index in the store, or one that might be built. The lock of indexes guards it, except
-// for the counters.
+// index is an index in the store. The lock of indexes guards it, except for the counters.
 type index struct {
 	indexCounters
-	name      string
 	permanent bool // from Config; never dropped
-	built     bool // it is in the store
-	failed    bool // it could not be built; true until it is evicted
-	// worth is the credit of an index that was built, and the charge of another. It is a sum that
-	// halves each halfLife, at the time at.
-	worth float64
-	at    time.Time
+	used      time.Time
 }
 
 // indexCounters counts what was answered from an index, or from the table.
 type indexCounters struct{ lists, states, fetched, returned atomic.Uint64 }
-
-func (x *index) worthAt(t time.Time) float64 {
-	return x.worth * math.Exp2(-float64(t.Sub(x.at))/float64(halfLife))
-}
-
-func (x *index) addWorth(n int, t time.Time) { x.worth, x.at = x.worthAt(t)+float64(n), t }
 
 const labelPrefix, fieldPrefix = "l:", "f:"
 
@@ -105,7 +93,7 @@ func (xs *indexes) addPermanent(name string) error {
 	}
 	xs.mu.Lock()
 	defer xs.mu.Unlock()
-	xs.byName[name] = &index{name: name, permanent: true, built: true}
+	xs.byName[name] = &index{permanent: true}
 	return nil
 }
 
@@ -113,10 +101,7 @@ func (xs *indexes) addPermanent(name string) error {
 func (xs *indexes) get(name string) *index {
 	xs.mu.Lock()
 	defer xs.mu.Unlock()
-	if x := xs.byName[name]; x != nil && x.built {
-		return x
-	}
-	return nil
+	return xs.byName[name]
 }
 
 // record records the result of a plan: objects fetched, and objects that matched. watch says that
@@ -140,87 +125,69 @@ func (xs *indexes) record(p *queryPlan, s *selector, watch bool, fetched, return
 	xs.mu.Lock()
 	defer xs.mu.Unlock()
 	if p.index != nil {
-		p.index.addWorth(max(p.state.sn.Len()-fetched, 0), now)
+		p.index.used = now
 	}
-	// A set costs less than an object, and nearly all sets are visited in vain.
-	vain := fetched - returned + p.setsVisited
-	if vain > 0 && p.state.sn.Len() >= minToIndex {
-		for _, l := range s.lookups() {
-			if x := xs.byName[l.name]; x == nil || !x.built {
-				xs.charge(l.name, vain, p.state.sn.Len(), now)
-			}
-		}
-	}
-}
-
-// charge charges objects visited in vain to an index that does not exist. The caller holds the
-// lock.
-func (xs *indexes) charge(name string, waste, objects int, now time.Time) {
-	x := xs.byName[name]
-	if x == nil {
-		if n, least := xs.least(false, now); n >= maxWanted {
-			delete(xs.byName, least.name)
-		}
-		x = &index{name: name, at: now}
-		xs.byName[name] = x
-	}
-	x.addWorth(waste, now)
-	if x.worth < buildAfter*float64(objects) || x.failed || xs.building || xs.cache.closing.Err() != nil || !xs.makeRoom(x.worth, now) {
+	vain, objects := fetched-returned, p.state.sn.Len()
+	if vain == 0 || objects < minToIndex {
 		return
 	}
-	xs.building = true
-	go xs.build(x)
+	for _, l := range s.lookups() {
+		if xs.byName[l.name] == nil && xs.charge(l.name, vain, now) >= buildAfter*objects && xs.hasRoom(now) {
+			delete(xs.wanted, l.name)
+			xs.building = true
+			go xs.build(l.name)
+		}
+	}
 }
 
-// least returns how many indexes are built on demand, or are not, and the one that is worth least.
+// charge charges objects visited in vain to an index that does not exist, and returns its charges.
 // The caller holds the lock.
-func (xs *indexes) least(built bool, now time.Time) (n int, least *index) {
-	for _, x := range xs.byName {
-		if x.permanent || x.built != built {
+func (xs *indexes) charge(name string, vain int, now time.Time) int {
+	if _, ok := xs.wanted[name]; now.Sub(xs.since) > idleAfter || !ok && len(xs.wanted) >= maxWanted {
+		xs.wanted, xs.since = map[string]int{}, now
+	}
+	xs.wanted[name] += vain
+	return xs.wanted[name]
+}
+
+// hasRoom reports whether another index may be built now. It drops the index that has been idle for
+// longest if there are too many. The caller holds the lock.
+func (xs *indexes) hasRoom(now time.Time) bool {
+	if xs.building || xs.cache.closing.Err() != nil {
+		return false
+	}
+	n, bytes, idle := 0, int64(0), ""
+	for name, x := range xs.byName {
+		if x.permanent {
 			continue
 		}
-		if n++; least == nil || x.worthAt(now) < least.worthAt(now) {
-			least = x
+		n, bytes = n+1, bytes+xs.cache.store.IndexBytes(name)
+		if idle == "" || x.used.Before(xs.byName[idle].used) {
+			idle = name
 		}
 	}
-	return n, least
-}
-
-// makeRoom reports whether another index may be built. It drops the index that saves least if that
-// is less than half of what the new one would save. The caller holds the lock.
-func (xs *indexes) makeRoom(would float64, now time.Time) bool {
-	bytes := int64(0)
-	for _, x := range xs.byName {
-		if x.built && !x.permanent {
-			bytes += xs.cache.store.IndexBytes(x.name)
-		}
-	}
-	n, least := xs.least(true, now)
 	if n < maxIndexes && bytes < max(minIndexBudget, xs.cache.store.Memory().Packed/4) {
 		return true
 	}
-	if least == nil || least.worthAt(now) > would/2 {
+	if now.Sub(xs.byName[idle].used) < idleAfter {
 		return false
 	}
-	delete(xs.byName, least.name)
-	xs.cache.store.DropIndex(least.name)
+	delete(xs.byName, idle)
+	xs.cache.store.DropIndex(idle)
 	xs.dropped.Add(1)
 	return true
 }
 
-// build builds an index in a goroutine of its own, one at a time. The charge becomes the first
-// credit.
-func (xs *indexes) build(x *index) {
-	err := xs.addToStore(x.name)
+// build builds an index in a goroutine of its own, one at a time. One that cannot be built is
+// charged again.
+func (xs *indexes) build(name string) {
+	err := xs.addToStore(name)
 	xs.mu.Lock()
 	defer xs.mu.Unlock()
-	xs.building = false
-	if x.failed = err != nil; x.failed {
-		return
+	if xs.building = false; err == nil {
+		xs.byName[name] = &index{used: time.Now()}
+		xs.built.Add(1)
 	}
-	x.built = true
-	xs.byName[x.name] = x // it may have been evicted
-	xs.built.Add(1)
 }
 
 // stats returns the statistics of the table and of all indexes, sorted by name.
@@ -229,9 +196,6 @@ func (xs *indexes) stats() []IndexStats {
 	xs.mu.Lock()
 	defer xs.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(xs.byName)) {
-		if !xs.byName[name].built {
-			continue
-		}
 		s := xs.byName[name].stats(name)
 		s.Bytes = xs.cache.store.IndexBytes(name)
 		out = append(out, s)

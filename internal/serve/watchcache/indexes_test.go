@@ -99,10 +99,10 @@ func TestNoIndexFor(t *testing.T) {
 			tc.list("ns1", "fieldSelector=metadata.name%3Dt00001,spec.color%3Dc0")
 			tc.list("", fmt.Sprintf("labelSelector=l%d%%3Dx", i))
 			tc.list("", "labelSelector=seldom%3Dx")
-			time.Sleep(2 * halfLife)
+			time.Sleep(2 * idleAfter)
 			synctest.Wait()
 		}
-		if st := tc.cache.Stats(); st.IndexesBuilt != 0 || len(tc.cache.indexes.byName) > maxWanted {
+		if st := tc.cache.Stats(); st.IndexesBuilt != 0 || len(tc.cache.indexes.wanted) > maxWanted {
 			t.Errorf("%+v", st)
 		}
 		small := filled(t, minToIndex/2)
@@ -150,7 +150,7 @@ func TestFloodOfSelectors(t *testing.T) {
 				t.Fatalf("%d indexes", n)
 			}
 			if i%5 == 0 {
-				time.Sleep(halfLife)
+				time.Sleep(idleAfter)
 			}
 		}
 		for i := range 10 * maxWanted {
@@ -161,7 +161,7 @@ func TestFloodOfSelectors(t *testing.T) {
 		if _, ok := tc.index("l:color"); !ok || st.IndexesDropped == 0 || st.IndexesBuilt < maxIndexes {
 			t.Errorf("%+v", st)
 		}
-		if n := len(tc.cache.indexes.byName); n > maxWanted+maxIndexes {
+		if n := len(tc.cache.indexes.wanted); n > maxWanted {
 			t.Errorf("%d are wanted", n)
 		}
 		if st.IndexesBuilt-st.IndexesDropped != uint64(len(st.Indexes)-1) {

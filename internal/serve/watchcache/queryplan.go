@@ -15,13 +15,12 @@ import (
 // queryPlan says how the objects of a selector are found in one state: by an index, or by a walk
 // over the table.
 type queryPlan struct {
-	state       *state
-	index       *index      // nil: walk the table
-	lookup      indexLookup // what is looked up in the index
-	estimate    int         // upper bound of the objects in the index; 0: unknown
-	setsVisited int         // label sets visited for the plan
-	residual    *selector   // what must still be checked for each object
-	shard       *shard.Selector
+	state    *state
+	index    *index      // nil: walk the table
+	lookup   indexLookup // what is looked up in the index
+	estimate int         // upper bound of the objects in the index; 0: unknown
+	residual *selector   // what must still be checked for each object
+	shard    *shard.Selector
 }
 
 // indexLookup is a requirement that an index can answer.
@@ -238,5 +237,4 @@ func (c *Cache) planByLabelSets(p *queryPlan, s *selector) {
 	rest := *s
 	rest.labels, rest.never = nil, len(chosen) == 0
 	p.index, p.lookup, p.estimate, p.residual = x, indexLookup{name: labelSetIndex, values: chosen, label: -1}, n, &rest
-	p.setsVisited = len(sets)
 }
