@@ -93,8 +93,7 @@ type Cache struct {
 	indexes     indexes
 	sets        labelSets
 	hub         hub
-	ownCursors  atomic.Int64 // watchers that the hub does not serve
-	held        heldChanges  // of the hub, and of watchers that are being caught up
+	held        heldChanges // of the hub, and of watchers that are being caught up
 	encoded     encodeCache
 	bodies      sharedBodies
 	readWrites  writeDeadlines // of LISTs and GETs

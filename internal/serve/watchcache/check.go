@@ -47,27 +47,23 @@ func (h *hub) check() {
 func (s *subscription) check() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	bytes := int64(0)
-	for _, changes := range [][]store.Change{s.queue, s.taken} {
-		for i := range changes {
-			bytes += sizeOf(&changes[i])
-		}
-	}
-	must(s.bytes == bytes, "a subscription's bytes", s.bytes, bytes)
-	if s.overflow != nil {
-		s.overflow.check()
-	}
+	s.queue.check(s.taken)
 }
 
-// check checks the rules of a coalescer. Its user holds the lock that guards it.
-func (c *coalescer) check() {
+// check checks the rules of a queue, of which changes were taken and not released. Its user holds
+// the lock that guards it.
+func (q *changeQueue) check(taken []store.Change) {
 	keys, bytes := 0, int64(0)
-	for i := range c.changes {
-		if !isZero(c.changes[i]) {
+	for i := range q.changes {
+		if !isZero(q.changes[i]) {
 			keys++
-			bytes += sizeOf(&c.changes[i])
+			bytes += sizeOf(&q.changes[i])
 		}
 	}
-	must(keys == len(c.index) && c.keys.Load() == int64(keys), "a coalescer has one change for each key", keys, len(c.index), c.keys.Load())
-	must(c.bytes.Load() == bytes, "the bytes of a coalescer", c.bytes.Load(), bytes)
+	for i := range taken {
+		bytes += sizeOf(&taken[i])
+	}
+	must(q.index == nil || keys == len(q.index), "a queue that coalesces has one change for each key", keys, len(q.index))
+	must(q.keys.Load() == int64(keys), "the number of changes in a queue", q.keys.Load(), keys)
+	must(q.bytes.Load() == bytes, "the bytes of a queue", q.bytes.Load(), bytes)
 }

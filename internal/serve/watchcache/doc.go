@@ -6,9 +6,10 @@
 // events at less than 32 KiB a second after the first minute, or its owner calls [Cache.ShedStuck]
 // or [Cache.ShedLargest]. A watcher with an exact requirement (a namespace, name, field, label or
 // shard) subscribes to the hub: at once if it begins with the state, or else once it has caught up.
-// The hub reads each change once and wakes only the watchers that it concerns. An event for several
-// watchers is encoded once. A LIST walks a snapshot or an index and writes bytes. Indexes are built
-// on demand, for requirements that keep coming.
+// The hub reads each change once and wakes only the watchers that it concerns. An event that is not
+// sent as it is stored, such as JSON made of protobuf, is encoded once for all watchers. A LIST
+// walks a snapshot or an index and writes bytes. A label selector is evaluated once for each set of
+// labels. Other indexes are built on demand, for requirements that keep coming.
 //
 // # Files
 //

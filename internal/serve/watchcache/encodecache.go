@@ -21,9 +21,10 @@ const maxEncodeCache = 2 << 20
 // encodeEntryOverhead is the size of an entry without its bytes.
 const encodeEntryOverhead = 256
 
-// encodeCache holds the newest events as they are sent to several watchers, and the bytes of
-// objects that several watchers read. It evicts the oldest entry when it exceeds maxEncodeCache.
-// The zero value is empty. It is safe for concurrent use.
+// encodeCache holds the newest events in representations that are not as objects are stored, such
+// as JSON made of protobuf. To encode an event as it is stored costs no more than to look it up.
+// The cache evicts the oldest entry when it exceeds maxEncodeCache. The zero value is empty. It is
+// safe for concurrent use.
 type encodeCache struct {
 	hits, misses atomic.Uint64
 
@@ -37,8 +38,8 @@ type encodeCache struct {
 // encodeKey identifies one version of an object in one representation.
 type encodeKey struct {
 	object         *store.Object
-	event          wire.EventType // 0: the stored bytes of the object
-	rv             uint64         // of a deletion
+	event          wire.EventType
+	rv             uint64 // of a deletion
 	representation representationKey
 }
 

@@ -8,33 +8,35 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestEncodedOnce: an event that several watchers get is encoded once, and no more than a bounded
-// part of them is kept.
+// TestEncodedOnce: an event that is sent in another representation than the stored one is encoded
+// once for all watchers. One that is sent as it is stored is not looked up.
 func TestEncodedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tc := newTestCache(t, 0, nil)
-		defer tc.close()
-		const watchers, changes = 10, 20
-		var clients []*recorder
-		for range watchers {
-			r := newRecorder()
-			clients = append(clients, r)
-			defer tc.watch(fmt.Sprintf("resourceVersion=%d", tc.rv), r)()
-		}
-		synctest.Wait()
-		for i := range changes {
-			tc.put("ns", fmt.Sprint("t", i%3), "red")
-		}
-		tc.remove("ns", "t0")
-		synctest.Wait()
-		st := tc.cache.Stats()
-		if st.EncodeCacheMisses != changes+1 || st.EncodeCacheHits != (watchers-1)*(changes+1) || st.EncodeCacheBytes == 0 {
-			t.Errorf("%+v", st)
-		}
-		for _, r := range clients {
-			check.Equal(t, len(r.events(t)), changes+1, "events")
-		}
-	})
+	for accept, cached := range map[string]uint64{"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1": 1, "application/json": 0} {
+		synctest.Test(t, func(t *testing.T) {
+			tc := newTestCache(t, 0, func(c *Config) { c.Resource.Custom = true })
+			defer tc.close()
+			const watchers, changes = 10, 20
+			var clients []*recorder
+			for range watchers {
+				r := newRecorder()
+				clients = append(clients, r)
+				defer tc.watchAs(accept, fmt.Sprintf("resourceVersion=%d", tc.rv), r)()
+			}
+			synctest.Wait()
+			for i := range changes {
+				tc.put("ns", fmt.Sprint("t", i%3), "red")
+			}
+			tc.remove("ns", "t0")
+			synctest.Wait()
+			st := tc.cache.Stats()
+			if st.EncodeCacheMisses != cached*(changes+1) || st.EncodeCacheHits != cached*(watchers-1)*(changes+1) || st.EncodeCacheBytes > 0 != (cached > 0) {
+				t.Errorf("%s: %+v", accept, st)
+			}
+			for _, r := range clients {
+				check.Equal(t, len(r.events(t)), changes+1, "events")
+			}
+		})
+	}
 }
 
 func TestEncodeCacheBound(t *testing.T) {

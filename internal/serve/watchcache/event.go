@@ -13,18 +13,18 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// sendEvent writes one object as an event. rv is the resourceVersion of a deletion. An error of the
-// connection stays in out.err and ends the watch silently.
-func (wt *watcher) sendEvent(t wire.EventType, o *store.Object, rv uint64) error {
+// writeEvent writes one object as an event. rv is the resourceVersion of a deletion. An error of
+// the connection stays in out.err and ends the watch silently.
+func (wt *watcher) writeEvent(t wire.EventType, o *store.Object, rv uint64) error {
 	var event []byte
 	var err error
-	if wt.share {
+	if wt.rep.storedAsIs() { // it is encoded as fast as found in the cache
+		event, err = wt.encodeEvent(t, o, rv)
+	} else {
 		event, err = wt.cache.encoded.get(encodeKey{o, t, rv, wt.rep.representationKey}, func() ([]byte, error) {
 			event, err := wt.encodeEvent(t, o, rv)
 			return slices.Clone(event), err
 		})
-	} else {
-		event, err = wt.encodeEvent(t, o, rv)
 	}
 	if err != nil {
 		return apierrors.NewInternalError(err)
@@ -81,17 +81,17 @@ func (wt *watcher) sendChange(ch *store.Change) error {
 	switch {
 	case before && after && !ch.Old.SameUID(ch.New):
 		// Deleted and created again: a client that resumes in between gets the new object.
-		if err = wt.sendEvent(wire.Deleted, ch.Old, wt.clientVersion); err == nil {
-			err = wt.sendEvent(wire.Added, ch.New, 0)
+		if err = wt.writeEvent(wire.Deleted, ch.Old, wt.clientVersion); err == nil {
+			err = wt.writeEvent(wire.Added, ch.New, 0)
 		}
 	case before && after:
-		err = wt.sendEvent(wire.Modified, ch.New, 0)
+		err = wt.writeEvent(wire.Modified, ch.New, 0)
 	case before && ch.Missed:
-		err = wt.sendEvent(wire.Deleted, ch.Old, wt.clientVersion)
+		err = wt.writeEvent(wire.Deleted, ch.Old, wt.clientVersion)
 	case before:
-		err = wt.sendEvent(wire.Deleted, ch.Old, max(ch.ResourceVersion, wt.clientVersion))
+		err = wt.writeEvent(wire.Deleted, ch.Old, max(ch.ResourceVersion, wt.clientVersion))
 	case after:
-		err = wt.sendEvent(wire.Added, ch.New, 0)
+		err = wt.writeEvent(wire.Added, ch.New, 0)
 	}
 	if !ch.Missed && !wt.coalesces {
 		wt.sentUpTo = max(ch.ResourceVersion, wt.sentUpTo)
@@ -135,16 +135,16 @@ func (s *scratch) release(m *matcher, rep *representation) {
 // lastBookmarkBefore is how long before its deadline a watch sends its last bookmark.
 const lastBookmarkBefore = 2 * time.Second
 
-// sendInitialEventsEnd sends the bookmark that ends the initial events, if it is due. It does not
+// endInitialEvents sends the bookmark that ends the initial events, if it is due. It does not
 // wait for later changes: a client that is slower than the changes would never get it.
-func (wt *watcher) sendInitialEventsEnd() error {
+func (wt *watcher) endInitialEvents() error {
 	bookmarks := wt.bookmarks
 	if !bookmarks.initialEvents || !bookmarks.fired || !bookmarks.enabled {
 		return nil
 	}
 	wt.acquireScratch()
 	bookmarks.sent()
-	return wt.sendBookmark(wt.sentUpTo, map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+	return wt.writeBookmark(wt.sentUpTo, map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 }
 
 // bookmarkTimer schedules the bookmarks of one watch.
@@ -200,19 +200,19 @@ func (b *bookmarkTimer) sent() {
 	b.timer.Reset(b.next())
 }
 
-// sendBookmarkUpTo sends a bookmark of rv, or of what the client has seen beyond that.
-func (wt *watcher) sendBookmarkUpTo(rv uint64) error {
+// bookmarkUpTo sends a bookmark of rv, or of what the client has seen beyond that.
+func (wt *watcher) bookmarkUpTo(rv uint64) error {
 	wt.coalesced = 0
 	wt.sentUpTo = max(wt.sentUpTo, rv)
-	if err := wt.sendBookmark(wt.sentUpTo, nil); err != nil {
+	if err := wt.writeBookmark(wt.sentUpTo, nil); err != nil {
 		return err
 	}
 	wt.bookmarks.sent()
 	return nil
 }
 
-// sendBookmarkBetween sends a bookmark that is due although changes keep coming.
-func (wt *watcher) sendBookmarkBetween() error {
+// bookmarkBetween sends a bookmark that is due although changes keep coming.
+func (wt *watcher) bookmarkBetween() error {
 	b := wt.bookmarks
 	select {
 	case <-b.timer.C:
@@ -221,25 +221,25 @@ func (wt *watcher) sendBookmarkBetween() error {
 	}
 	switch {
 	case b.initialEvents:
-		return wt.sendInitialEventsEnd()
+		return wt.endInitialEvents()
 	case b.due(wt, false) && wt.coalesced <= wt.sentUpTo:
-		return wt.sendBookmarkUpTo(wt.sentUpTo)
+		return wt.bookmarkUpTo(wt.sentUpTo)
 	}
 	return nil
 }
 
-// sendCoalesced tells the client that the changes that follow, up to rv, are coalesced. The
+// announceCoalesced tells the client that the changes that follow, up to rv, are coalesced. The
 // bookmark for that has the resourceVersion that the client is at anyway.
-func (wt *watcher) sendCoalesced(rv uint64) error {
+func (wt *watcher) announceCoalesced(rv uint64) error {
 	if b := wt.bookmarks; !b.enabled || b.initialEvents || rv <= max(wt.clientVersion, wt.coalesced) {
 		return nil
 	}
 	wt.coalesced = rv
-	return wt.sendBookmark(wt.clientVersion, map[string]string{wire.CoalescedAnnotation: resourceversion.Format(rv)})
+	return wt.writeBookmark(wt.clientVersion, map[string]string{wire.CoalescedAnnotation: resourceversion.Format(rv)})
 }
 
-// sendBookmark tells the client that it has seen every change up to rv.
-func (wt *watcher) sendBookmark(rv uint64, annotations map[string]string) error {
+// writeBookmark tells the client that it has seen every change up to rv.
+func (wt *watcher) writeBookmark(rv uint64, annotations map[string]string) error {
 	wt.clientVersion = max(wt.clientVersion, rv)
 	p := metav1.ObjectMeta{ResourceVersion: resourceversion.Format(rv), Annotations: annotations}
 	object, err := wt.rep.bookmark(&metav1.PartialObjectMetadata{ObjectMeta: p})

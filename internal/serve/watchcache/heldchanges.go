@@ -22,7 +22,7 @@ type heldChanges struct {
 }
 
 const (
-	// changeBytes is the size of a waiting change, with its place in a queue or a coalescer.
+	// changeBytes is the size of a waiting change, with its place in a queue.
 	changeBytes = 80
 	// fewVersions is the size up to which an empty map of versions is kept.
 	fewVersions = 256
@@ -71,89 +71,127 @@ func (hc *heldChanges) release(ch *store.Change) int64 {
 	return sizeOf(ch)
 }
 
-// coalescer keeps one change for each key, in the order of the last change of each. Its size is
-// bounded by the number of keys. Only keys and bytes are safe for concurrent use.
-type coalescer struct {
+// changeQueue queues changes for one watcher: in their order, or, once it coalesces, one for each
+// key in the order of the last change of each. Its size is then bounded by the number of keys. It
+// coalesces until it is empty. Only keys and bytes are safe for concurrent use.
+type changeQueue struct {
 	held    *heldChanges
-	changes []store.Change // a zero Change was coalesced into a later one, or dropped
-	index   map[string]int // of each key's change in changes
+	changes []store.Change // a zero Change was coalesced into a later one, taken, or dropped
+	first   int            // those before it were taken
+	index   map[string]int // of each key's change in changes; nil: it does not coalesce
 
-	keys  atomic.Int64
-	bytes atomic.Int64 // old versions that others hold too count in full
-}
-
-func newCoalescer(held *heldChanges) *coalescer {
-	return &coalescer{held: held, index: map[string]int{}}
+	keys  atomic.Int64 // changes that are not zero
+	bytes atomic.Int64 // of these, and of those taken; old versions that others hold too count in full
 }
 
 func isZero(ch store.Change) bool { return ch.Old == nil && ch.New == nil }
 
-// add adds a change.
-func (c *coalescer) add(ch store.Change) {
-	key := ch.Key()
-	i, ok := c.index[key]
-	switch {
-	case !ok:
-		c.hold(&ch)
-	case c.changes[i].Old == nil && ch.New == nil: // created and deleted
-		c.drop(i)
-		delete(c.index, key)
+// coalesce makes the queue coalesce, until it is empty.
+func (q *changeQueue) coalesce() {
+	if q.index != nil {
 		return
-	default: // the change that holds the old version moves
-		ch.Old, ch.Coalesced = c.changes[i].Old, true
-		c.changes[i] = store.Change{}
 	}
-	c.index[key] = len(c.changes)
-	c.changes = append(c.changes, ch)
-	if len(c.changes) > 2*len(c.index)+batch {
-		c.compact()
+	all := q.changes[q.first:]
+	q.changes, q.first, q.index = nil, 0, map[string]int{}
+	for i := range all {
+		q.add(all[i])
+		q.keys.Add(-1)
+		q.release(&all[i])
 	}
 }
 
-func (c *coalescer) hold(ch *store.Change) {
-	c.held.hold(ch)
-	c.keys.Add(1)
-	c.bytes.Add(sizeOf(ch))
+// add adds a change.
+func (q *changeQueue) add(ch store.Change) {
+	i, ok := q.index[ch.Key()]
+	switch {
+	case !ok:
+		q.hold(&ch)
+	case q.changes[i].Old == nil && ch.New == nil: // created and deleted
+		delete(q.index, ch.Key())
+		q.drop(i)
+		return
+	default: // the change that holds the old version moves
+		ch.Old, ch.Coalesced = q.changes[i].Old, true
+		q.changes[i] = store.Change{}
+	}
+	if q.index != nil {
+		q.index[ch.Key()] = len(q.changes)
+	}
+	if q.changes = append(q.changes, ch); len(q.changes) > 2*int(q.keys.Load())+batch {
+		q.compact()
+	}
 }
+
+func (q *changeQueue) hold(ch *store.Change) {
+	q.held.hold(ch)
+	q.keys.Add(1)
+	q.bytes.Add(sizeOf(ch))
+}
+
+// release ends what hold began, but for the number of keys.
+func (q *changeQueue) release(ch *store.Change) { q.bytes.Add(-q.held.release(ch)) }
 
 // drop drops the i-th change. No change of its key may be added after that, unless the key is
 // removed from index.
-func (c *coalescer) drop(i int) {
-	c.bytes.Add(-c.held.release(&c.changes[i]))
-	c.keys.Add(-1)
-	c.changes[i] = store.Change{}
+func (q *changeQueue) drop(i int) {
+	q.release(&q.changes[i])
+	q.keys.Add(-1)
+	q.changes[i] = store.Change{}
 }
 
 // dropOld drops the old version of the i-th change, and the change if it has no new one.
-func (c *coalescer) dropOld(i int) {
-	rest := c.changes[i]
-	c.drop(i)
+func (q *changeQueue) dropOld(i int) {
+	rest := q.changes[i]
+	q.drop(i)
 	if rest.Old = nil; rest.New != nil {
-		c.hold(&rest)
-		c.changes[i] = rest
+		q.hold(&rest)
+		q.changes[i] = rest
 	}
 }
 
 // compact removes zero changes.
-func (c *coalescer) compact() {
-	c.changes = slices.DeleteFunc(c.changes, isZero)
-	for i := range c.changes {
-		c.index[c.changes[i].Key()] = i
+func (q *changeQueue) compact() {
+	q.changes, q.first = slices.DeleteFunc(q.changes, isZero), 0
+	if q.index == nil {
+		return
+	}
+	for i := range q.changes {
+		q.index[q.changes[i].Key()] = i
 	}
 }
 
-// take returns the changes and their bytes. The caller releases the changes, and does not use the
-// coalescer any more.
-func (c *coalescer) take() (changes []store.Change, bytes int64) {
-	c.compact()
-	return c.changes, c.bytes.Load()
-}
-
-// close drops everything.
-func (c *coalescer) close() {
-	for i, ch := range c.changes {
-		if !isZero(ch) {
-			c.drop(i)
+// take moves the next changes to dst and returns how many. The caller releases them.
+func (q *changeQueue) take(dst []store.Change) (n int) {
+	for ; n < len(dst) && q.first < len(q.changes); q.first++ {
+		if ch := &q.changes[q.first]; !isZero(*ch) {
+			dst[n] = *ch
+			n++
+			delete(q.index, ch.Key())
+			*ch = store.Change{}
 		}
 	}
+	q.keys.Add(int64(-n))
+	if q.first == len(q.changes) {
+		q.changes, q.first, q.index = reusable(q.changes), 0, nil
+	}
+	return n
+}
+
+// reusable returns an emptied slice of changes for reuse, or nil if it is large: most watchers get
+// one change now and then.
+func reusable(changes []store.Change) []store.Change {
+	if cap(changes) > 1 {
+		return nil
+	}
+	return changes[:0]
+}
+
+// close drops everything but what was taken.
+func (q *changeQueue) close() {
+	for i := range q.changes {
+		if !isZero(q.changes[i]) {
+			q.drop(i)
+		}
+	}
+	q.changes, q.first, q.index = nil, 0, nil
 }

@@ -253,7 +253,7 @@ func TestCatchUpIsCounted(t *testing.T) {
 				for range 3 {
 					lc.putSmall("other", "b", "red")
 				}
-				for range 3 {
+				for range maxQueued/objects + 1 {
 					put()
 				}
 				// It takes the change that it was sending, and a part of what comes then.

@@ -63,7 +63,7 @@ func (h *hub) join(of interest, cursor *store.Cursor) (*subscription, error) {
 		h.dispatch()
 		for n := cursor.Next(h.changes[:]); n > 0; n = cursor.Next(h.changes[:]) {
 			for i := range h.changes[:n] {
-				sub.offer(h.changes[i], 1, false) // the watcher filters it again
+				sub.offer(h.changes[i], false) // the watcher filters it again
 			}
 			clear(h.changes[:n])
 		}
@@ -153,7 +153,7 @@ func (h *hub) dispatchBatch(n int) {
 		if h.interests.offer(&h.reader, &h.changes[i]) != nil {
 			for s := range h.all { // each watcher gets the error itself
 				if s.offeredSeq != h.interests.seq {
-					s.offer(h.changes[i], len(h.all), false)
+					s.offer(h.changes[i], false)
 				}
 			}
 		}

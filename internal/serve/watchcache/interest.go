@@ -144,7 +144,7 @@ func (ix *interestIndex) offer(m *matcher, ch *store.Change) error {
 		for _, s := range list {
 			if s.offeredSeq != ix.seq {
 				s.offeredSeq = ix.seq
-				s.offer(*ch, len(list), leaves)
+				s.offer(*ch, leaves)
 			}
 		}
 	}

@@ -120,36 +120,27 @@ func (s *selector) all() bool {
 type matcher struct {
 	*selector
 	cache  *Cache
-	share  bool // other watchers read the same objects
 	object *store.Object
-	raw    []byte // of object
-	own    []byte // scratch buffer
+	own    []byte // the bytes of object, in a scratch buffer
 	meta   wire.Meta
 	values [][]byte
 }
 
-// bytes returns the object's bytes, valid until the next call for another object. The result is
-// shared; do not modify it.
+// bytes returns the object's bytes, valid until the next call for another object.
 func (m *matcher) bytes(o *store.Object) ([]byte, error) {
 	if m.object == o {
-		return m.raw, nil
+		return m.own, nil
 	}
-	var err error
-	if m.share {
-		m.raw, err = m.cache.encoded.get(encodeKey{object: o}, func() ([]byte, error) { return o.AppendRaw(nil) })
-	} else {
-		m.own, err = o.AppendRaw(m.own[:0])
-		m.raw = m.own
+	raw, err := o.AppendRaw(m.own[:0])
+	if m.object, m.own = o, raw; err != nil {
+		m.object = nil
 	}
-	if m.object = o; err != nil {
-		m.object, m.raw = nil, nil
-	}
-	return m.raw, err
+	return raw, err
 }
 
 // forget releases the buffers.
 func (m *matcher) forget() {
-	m.object, m.raw, m.own, m.values, m.meta = nil, nil, nil, nil, wire.Meta{}
+	m.object, m.own, m.values, m.meta = nil, nil, nil, wire.Meta{}
 }
 
 func (m *matcher) readMeta(raw []byte) error { return wire.ReadMeta(m.cache.encoding, raw, &m.meta) }

@@ -220,9 +220,9 @@ func TestHistoryWithoutVersion(t *testing.T) {
 	}
 }
 
-// TestCoalescer: changes that come in several rounds, as when the log is trimmed while a
+// TestChangeQueue: changes that come in several rounds, as when the log is trimmed while a
 // watcher reads, are one change for each key.
-func TestCoalescer(t *testing.T) {
+func TestChangeQueue(t *testing.T) {
 	tc := newTestCache(t, 0, nil)
 	defer tc.close()
 	version := func(name string) *store.Object {
@@ -232,13 +232,14 @@ func TestCoalescer(t *testing.T) {
 	}
 	a1, a2, a3, b1, b2, c1 := version("a"), version("a"), version("a"), version("b"), version("b"), version("c")
 	var held heldChanges
-	g := newCoalescer(&held)
+	g := &changeQueue{held: &held}
+	g.coalesce()
 	for _, ch := range []store.Change{
 		{Revision: 2, Old: a1, New: a2}, {Revision: 4, Old: b1, New: b2}, {Revision: 6, New: c1}, {Revision: 7, Old: c1},
 		{Revision: 8, Old: a2, New: a3},
 	} {
 		g.add(ch)
-		g.check()
+		g.check(nil)
 	}
 	g.compact()
 	want := []store.Change{{Revision: 4, Old: b1, New: b2}, {Revision: 8, Old: a1, New: a3, Coalesced: true}}
@@ -251,7 +252,7 @@ func TestCoalescer(t *testing.T) {
 	if len(g.changes) > 2*batch {
 		t.Errorf("%d changes for two keys", len(g.changes))
 	}
-	g.check()
+	g.check(nil)
 	if g.close(); held.bytes.Load() != 0 || len(held.versions) != 0 {
 		t.Errorf("%d bytes are held of nothing", held.bytes.Load())
 	}

@@ -264,7 +264,7 @@ func (ds *writeDeadlines) lag() (most uint64) {
 func (ds *writeDeadlines) backlog(logStart uint64) (taken, states, waiting int64) {
 	var all []*store.Snapshot
 	ds.mu.Lock()
-	for wd := range ds.counted {
+	for wd := range ds.active {
 		from := wd.from()
 		if l, ok := from.(*cursorSource); ok && l.oldest.Load() < logStart {
 			taken += l.taken.Load()

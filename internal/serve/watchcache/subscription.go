@@ -54,54 +54,42 @@ func (l *cursorSource) Next(dst []store.Change) int {
 	return n
 }
 
-// subscription queues changes of the hub for one watcher: in order up to maxQueued changes, beyond
-// that one change a key.
+// subscription queues changes of the hub for one watcher. It coalesces them when more than
+// maxQueued wait, or the hub has fallen behind the log.
 type subscription struct {
 	hub        *hub
 	interest   interest
 	offeredSeq uint64 // the last change offered; the hub's lock guards it
 	ready      chan struct{}
-	peers      atomic.Int64 // watchers that the last change was offered to for the same value
-	closed     atomic.Bool  // the store was closed
+	closed     atomic.Bool // the store was closed
 
-	mu        sync.Mutex
-	queue     []store.Change
-	taken     []store.Change // what Next returned last, until it is released
-	bytes     int64          // of queue and taken
-	coalesced bool           // queue was taken from a coalescer
-	overflow  *coalescer     // changes since the queue was full; nil: none
+	mu    sync.Mutex
+	queue changeQueue
+	taken []store.Change // what Next returned last, until it is released
 }
 
-const maxQueued = 64
+const maxQueued = 128
 
 func newSubscription(h *hub, of interest) *subscription {
-	return &subscription{hub: h, interest: of, ready: make(chan struct{}, 1)}
+	return &subscription{hub: h, interest: of, ready: make(chan struct{}, 1), queue: changeQueue{held: &h.cache.held}}
 }
 
 // offer queues a change, unless its namespace is not the watcher's. If leaves is true, the new
 // version does not concern the watcher, and is left out: no later change that the watcher gets
 // would have it as the old one. The caller holds the hub's lock.
-func (s *subscription) offer(ch store.Change, peers int, leaves bool) {
+func (s *subscription) offer(ch store.Change, leaves bool) {
 	if ns := s.interest.namespace; ns != "" && namespaceOf(&ch) != ns {
 		return
 	}
 	if leaves {
 		ch.New = nil
 	}
-	held := &s.hub.cache.held
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.peers.Store(int64(peers))
-	if s.overflow == nil && (s.hub.inBacklog || s.coalesced || len(s.queue) >= maxQueued) {
-		s.overflow = newCoalescer(held)
+	if s.hub.inBacklog || s.queue.keys.Load() >= maxQueued {
+		s.queue.coalesce()
 	}
-	if s.overflow != nil {
-		s.overflow.add(ch)
-	} else {
-		held.hold(&ch)
-		s.queue = append(s.queue, ch)
-		s.bytes += sizeOf(&ch)
-	}
+	s.queue.add(ch)
 	s.signal()
 }
 
@@ -126,18 +114,8 @@ func (s *subscription) Next(dst []store.Change) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.releaseTaken()
-	if len(s.queue) == 0 && s.overflow != nil {
-		s.queue, s.bytes = s.overflow.take()
-		s.coalesced, s.overflow = true, nil
-	}
-	n := copy(dst, s.queue)
-	if n == 0 {
-		return 0
-	}
-	s.taken, s.queue = s.queue[:n], s.queue[n:]
-	if len(s.queue) == 0 {
-		s.queue, s.coalesced = nil, false
-	}
+	n := s.queue.take(dst)
+	s.taken = append(s.taken, dst[:n]...)
 	return n
 }
 
@@ -151,13 +129,10 @@ func (s *subscription) release() {
 // releaseTaken is release for a caller that holds the lock.
 func (s *subscription) releaseTaken() {
 	for i := range s.taken {
-		s.bytes -= s.hub.cache.held.release(&s.taken[i])
+		s.queue.release(&s.taken[i])
 	}
 	clear(s.taken)
-	if s.queue == nil && cap(s.taken) == 1 { // most watchers get one change now and then
-		s.queue = s.taken[:0]
-	}
-	s.taken = nil
+	s.taken = reusable(s.taken)
 }
 
 // drop drops the queue of a subscription that has left the hub.
@@ -165,48 +140,19 @@ func (s *subscription) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.releaseTaken()
-	s.taken, s.queue = s.queue, nil
-	s.releaseTaken()
-	if s.overflow != nil {
-		s.overflow.close()
-		s.overflow = nil
-	}
+	s.queue.close()
 }
 
 // Pending returns how many coalesced changes wait.
 func (s *subscription) Pending() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.overflowed()
-	if s.coalesced {
-		n += len(s.queue)
-	}
-	return n
+	return len(s.queue.index)
 }
 
-// overflowed returns how many keys have changes in overflow. The caller holds the lock.
-func (s *subscription) overflowed() int {
-	if s.overflow == nil {
-		return 0
-	}
-	return len(s.overflow.index)
-}
+func (s *subscription) lag() uint64 { return uint64(s.queue.keys.Load()) }
 
-func (s *subscription) lag() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return uint64(len(s.queue) + s.overflowed())
-}
-
-func (s *subscription) kept() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.bytes
-	if s.overflow != nil {
-		n += s.overflow.bytes.Load()
-	}
-	return n
-}
+func (s *subscription) kept() int64 { return s.queue.bytes.Load() }
 
 // Ready returns a channel that receives when changes wait, as store.Cursor.Ready does.
 func (s *subscription) Ready() <-chan struct{} { return s.ready }

@@ -269,12 +269,19 @@ func newRequest(query string) *http.Request {
 }
 
 // watch begins a WATCH; stop ends it and waits.
-func (tc *testCache) watch(query string, r http.ResponseWriter) (stop func()) {
+func (tc *testCache) watch(query string, w http.ResponseWriter) (stop func()) {
+	return tc.watchAs("", query, w)
+}
+
+// watchAs is watch with an Accept header.
+func (tc *testCache) watchAs(accept, query string, w http.ResponseWriter) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
+	r := newRequest("watch=1&" + query).WithContext(ctx)
+	r.Header.Set("Accept", accept)
 	go func() {
 		defer close(done)
-		serveList(tc.cache, r, newRequest("watch=1&"+query).WithContext(ctx), "", "")
+		serveList(tc.cache, w, r, "", "")
 	}()
 	return func() {
 		cancel()

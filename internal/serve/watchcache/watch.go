@@ -39,7 +39,6 @@ type watcher struct {
 	// has said that the client has them all. 0: nothing is.
 	coalesced   uint64
 	coalesces   bool   // what is sent now is coalesced
-	share       bool   // what is sent now is also sent to others
 	events      uint64 // sent since the last releaseScratch
 	buffer      uint64 // changes that may wait, see Config.WatchBuffer; 0: any number
 	bookmarks   *bookmarkTimer
@@ -162,17 +161,11 @@ func (wt *watcher) end() {
 
 // setSource closes the current source and sets the next; nil means none.
 func (wt *watcher) setSource(from changeSource) {
-	if _, ok := wt.source.(*cursorSource); ok {
-		wt.cache.ownCursors.Add(-1)
-	}
 	if wt.source != nil {
 		wt.source.Close()
 	}
 	wt.source = from
-	wt.out.deadline.setSource(from)
-	if _, ok := from.(*cursorSource); ok {
-		wt.cache.ownCursors.Add(1)
-	}
+	wt.out.deadline.source.Store(&from)
 }
 
 // overflows reports whether more changes wait than the watcher's buffer would hold. A watcher that
@@ -284,7 +277,7 @@ func (wt *watcher) sendInitialEvents() error {
 	wt.out.deadline.beginSending()
 	wt.out.deadline.beginState(initialRate)
 	if wt.selective {
-		wt.out.deadline.setState(sn)
+		wt.out.deadline.state.Store(sn)
 	}
 	defer wt.out.deadline.endState()
 	fetched := 0
@@ -292,7 +285,7 @@ func (wt *watcher) sendInitialEvents() error {
 		fetched++
 		ok, err := wt.matcher.match(o)
 		if err == nil && ok {
-			err = wt.sendEvent(wire.Added, o, 0)
+			err = wt.writeEvent(wire.Added, o, 0)
 		}
 		if err == nil {
 			err = wt.shedError()
@@ -373,7 +366,7 @@ func (wt *watcher) sendPending() error {
 		return errEnd
 	}
 	wt.out.deadline.beginSending()
-	if err := wt.sendInitialEventsEnd(); err != nil {
+	if err := wt.endInitialEvents(); err != nil {
 		return err
 	}
 	last, err := wt.sendChangesAndBookmark(wt.drained.due())
@@ -443,42 +436,23 @@ func (wt *watcher) sendChangesAndBookmark(last bool) (ends bool, err error) {
 	if !due || !settled || upTo < wt.coalesced || wt.cache.expired.Load() || wt.overflows() || wt.source.Closed() || wt.out.err != nil || wt.ctx.Err() != nil {
 		return last, nil
 	}
-	return last, wt.sendBookmarkUpTo(upTo)
+	return last, wt.bookmarkUpTo(upTo)
 }
 
 // sendChanges sends pending changes: all of them, or those up to a resourceVersion at least. It
 // stops before that if the watch must end, or a drain ends it: there may be no end of changes for a
-// client that takes less than comes. all says that it was not stopped. A selective watcher that has
-// caught up moves from its cursor to the hub.
+// client that takes less than comes. all says that it was not stopped. Between two batches it sends
+// a bookmark that is due.
 func (wt *watcher) sendChanges(until uint64) (all bool, err error) {
-	for {
-		if all, err = wt.sendBatches(until); !all || err != nil {
-			return false, err
-		}
-		l, ok := wt.source.(*cursorSource)
-		if !ok || !wt.selective || wt.sentUpTo >= until {
-			return true, nil
-		}
-		sub, err := wt.cache.hub.join(wt.interest, l.Cursor)
-		if err != nil { // the store was closed
-			return true, nil
-		}
-		wt.setSource(sub)
-	}
-}
-
-// sendBatches is sendChanges for the changes of one source. Between two batches it sends what else
-// is due.
-func (wt *watcher) sendBatches(until uint64) (all bool, err error) {
 	batch := wt.scratch.changes[:]
 	for sent := 0; !wt.mustEnd(); sent++ {
 		n := wt.source.Next(batch)
 		if n == 0 {
+			if wt.sentUpTo < until && wt.joinHub() {
+				continue
+			}
 			return true, nil
 		}
-		wt.share = wt.hasPeers()
-		// Otherwise only the encoder reads the object.
-		wt.matcher.share = wt.share && wt.matcher.looksInside()
 		err := wt.sendBatch(batch[:n])
 		clear(batch[:n])
 		switch {
@@ -489,7 +463,7 @@ func (wt *watcher) sendBatches(until uint64) (all bool, err error) {
 		case until == math.MaxUint64 && wt.drained.due():
 			return false, nil
 		case sent > 0: // most often there is only one, and the bookmark that follows tells of more
-			if err := wt.sendBookmarkBetween(); err != nil {
+			if err := wt.bookmarkBetween(); err != nil {
 				return false, err
 			}
 		}
@@ -497,13 +471,19 @@ func (wt *watcher) sendBatches(until uint64) (all bool, err error) {
 	return false, nil
 }
 
-// hasPeers reports whether other watchers are sent the same events.
-func (wt *watcher) hasPeers() bool {
-	peers := wt.cache.hub.n.Load()
-	if sub, ok := wt.source.(*subscription); ok {
-		peers = sub.peers.Load()
+// joinHub moves a selective watcher that has caught up from its cursor to the hub. It reports
+// whether it has moved: more changes may wait there.
+func (wt *watcher) joinHub() bool {
+	l, ok := wt.source.(*cursorSource)
+	if !ok || !wt.selective {
+		return false
 	}
-	return peers+wt.cache.ownCursors.Load() > 1
+	sub, err := wt.cache.hub.join(wt.interest, l.Cursor)
+	if err != nil { // the store was closed
+		return false
+	}
+	wt.setSource(sub)
+	return true
 }
 
 // sendBatch sends changes in order.
@@ -554,7 +534,7 @@ func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
 		wt.out.deadline.catchUp.Store(nil)
 		g.close()
 	}()
-	if err := wt.sendCoalesced(upTo); err != nil {
+	if err := wt.announceCoalesced(upTo); err != nil {
 		return err
 	}
 	wt.coalesces = true
@@ -565,7 +545,7 @@ func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
 		}
 		ended, err := wt.endsMatching(&ch)
 		if err == nil && ended {
-			err = wt.sendEvent(wire.Deleted, ch.Old, wt.clientVersion)
+			err = wt.writeEvent(wire.Deleted, ch.Old, wt.clientVersion)
 			g.dropOld(i)
 		}
 		if err != nil {
@@ -590,7 +570,7 @@ func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
 	if wt.coalesced == 0 || wt.coalesced > wt.sentUpTo {
 		return nil
 	}
-	return wt.sendBookmarkUpTo(wt.sentUpTo)
+	return wt.bookmarkUpTo(wt.sentUpTo)
 }
 
 // shedError is the error with which a watch ends that is shed while its client has neither the
@@ -606,8 +586,9 @@ func (wt *watcher) shedError() error {
 // dropped, and all of a relist. Up to the resourceVersion that it returns nothing is known of
 // their order. complete says that there are no others up to it: a relist that goes on may bring
 // more. It clears changes, so that nothing is kept but what it returns, and the source.
-func (wt *watcher) coalesce(changes []store.Change, relisted bool) (g *coalescer, upTo uint64, complete bool) {
-	g = newCoalescer(&wt.cache.held)
+func (wt *watcher) coalesce(changes []store.Change, relisted bool) (g *changeQueue, upTo uint64, complete bool) {
+	g = &changeQueue{held: &wt.cache.held}
+	g.coalesce()
 	now := uint64(0) // up to it, the source has what the store has; 0: that was not asked
 	observe := func() {
 		wt.cache.clock.Observe(func(rv uint64) { now = rv }) // most relists are complete then

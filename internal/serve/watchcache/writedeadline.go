@@ -19,7 +19,7 @@ type writeDeadline struct {
 	started atomic.Int64 // start of the current write, as since has it; 0: none
 	source  atomic.Pointer[changeSource]
 	// catchUp has the changes that a watcher has taken from source to be caught up. nil: none.
-	catchUp atomic.Pointer[coalescer]
+	catchUp atomic.Pointer[changeQueue]
 	// sending is when the watcher began to send, and has not caught up since, as since has it. 0: it
 	// has caught up.
 	sending atomic.Int64
@@ -66,10 +66,7 @@ type writeDeadlines struct {
 
 	mu     sync.Mutex
 	active map[*writeDeadline]struct{} // one for each request
-	// counted has the active deadlines that backlog visits: those of watchers with a cursor, or whose
-	// state is being sent. It saves BacklogBytes from visiting each watcher of the hub.
-	counted map[*writeDeadline]struct{}
-	timer   *time.Timer // nil: not running
+	timer  *time.Timer                 // nil: not running
 }
 
 // begun is when the program began. Times are counted from it, so that nothing follows the system's
@@ -84,7 +81,7 @@ func (ds *writeDeadlines) start(w http.ResponseWriter) *writeDeadline {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	if ds.active == nil {
-		ds.active, ds.counted = map[*writeDeadline]struct{}{}, map[*writeDeadline]struct{}{}
+		ds.active = map[*writeDeadline]struct{}{}
 	}
 	ds.active[wd] = struct{}{}
 	if ds.timer == nil {
@@ -206,31 +203,7 @@ func (wd *writeDeadline) beginState(rate int64) {
 
 func (wd *writeDeadline) endState() {
 	wd.stateRate.Store(0)
-	wd.setState(nil)
-}
-
-// setSource sets the source of a watcher's changes; nil means none.
-func (wd *writeDeadline) setSource(from changeSource) {
-	wd.source.Store(&from)
-	wd.recount()
-}
-
-// setState sets the state that a selective watcher is being sent; nil means none.
-func (wd *writeDeadline) setState(sn *store.Snapshot) {
-	wd.state.Store(sn)
-	wd.recount()
-}
-
-// recount adds the deadline to those that are counted, or removes it.
-func (wd *writeDeadline) recount() {
-	_, own := wd.from().(*cursorSource)
-	wd.set.mu.Lock()
-	defer wd.set.mu.Unlock()
-	if own || wd.state.Load() != nil {
-		wd.set.counted[wd] = struct{}{}
-	} else {
-		delete(wd.set.counted, wd)
-	}
+	wd.state.Store(nil)
 }
 
 // isLate reports whether a state is being sent, and the client is too slow.
