@@ -66,7 +66,6 @@ func newBenchServer(b *benchFlags) *cobra.Command {
 	fs.IntVar(&f.Watchers, "watchers", f.Watchers, "Watchers of everybody")
 	fs.IntVar(&f.Crowd, "crowd", f.Crowd, "Watchers by node of crowd, beside --watchers of everything")
 	fs.IntVar(&f.Stalled, "stalled", f.Stalled, "Watchers of stalled that read nothing")
-	fs.IntVar(&f.Clients, "clients", f.Clients, "Clients of upstream")
 	fs.IntVar(&f.Herd, "herd", f.Herd, "Clients of herd; fewer of many pods")
 	fs.IntVar(&f.SlowProtobuf, "slow-protobuf", f.SlowProtobuf, "Slow readers of protobuf in slowlists")
 	fs.IntVar(&f.SlowJSON, "slow-json", f.SlowJSON, "Slow readers of JSON in slowlists")
@@ -89,8 +88,8 @@ func (f *serverFlags) check(cmd *cobra.Command) error {
 	if _, err := servers.Named(f.only...); err != nil {
 		return command.Usagef("--only: %v", err)
 	}
-	if f.Kubelets <= 0 || f.Watchers <= 0 || f.Clients <= 0 || f.Herd <= 0 {
-		return command.Usagef("--kubelets, --watchers, --clients and --herd must be above 0")
+	if f.Kubelets <= 0 || f.Watchers <= 0 || f.Herd <= 0 {
+		return command.Usagef("--kubelets, --watchers and --herd must be above 0")
 	}
 	if f.Crowd <= 0 || f.Stalled < 0 {
 		return command.Usagef("--crowd must be above 0, and --stalled cannot be negative")
@@ -131,7 +130,7 @@ func (f *serverFlags) prepare(cmd *cobra.Command) (servers.Options, error) {
 	o := f.Options
 	o.Runs, o.Pods, o.Population, o.Progress = f.benchFlags.Runs, f.pods, f.Population, cmd.ErrOrStderr()
 	if f.benchFlags.Duration > 0 {
-		o.Duration, o.Day, o.Cheap, o.Follow = f.benchFlags.Duration, f.benchFlags.Duration, min(f.benchFlags.Duration, o.Cheap), min(f.benchFlags.Duration, o.Follow)
+		o.Duration, o.Cheap, o.Follow = f.benchFlags.Duration, min(f.benchFlags.Duration, o.Cheap), min(f.benchFlags.Duration, o.Follow)
 	}
 	if len(f.Given()) == 0 {
 		fmt.Fprintf(o.Progress, "no cluster chosen: measuring only weir, in front of an embedded API server with %s pods\n", humanize.Count(int64(f.pods)))

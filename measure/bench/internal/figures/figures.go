@@ -1,5 +1,5 @@
 // Package figures holds what measurements give: values by name, their medians over several runs,
-// and how they are written.
+// and how they are written. It ends a measurement at its first error, in one place: see Attempt.
 package figures
 
 import (
@@ -93,31 +93,65 @@ func WriteJSON(w io.Writer, result any) error {
 type Figure struct {
 	Key, Label string
 	Unit       Unit
+	Better     Better
+	Want       Want
 }
 
-// New returns a figure.
-func New(key, label string, unit Unit) Figure { return Figure{key, label, unit} }
+// Better says which of two values of a figure is the better one.
+type Better uint8
 
-// Figured returns the figure itself, for what embeds it.
-func (f Figure) Figured() Figure { return f }
+// What can be better.
+const (
+	Neither Better = iota // the figure is there to be read, not to be compared
+	Smaller
+	Larger
+)
 
-// Figured is a figure, with what one kind of measurement adds to it.
-type Figured interface{ Figured() Figure }
+// Want is what a figure must come to. The zero value is anything.
+type Want struct {
+	// RatioAtMost bounds weir's figure ÷ the other side's, WeirAtMost weir's alone. Nil: no bound.
+	RatioAtMost *float64 `json:"ratioAtMost,omitempty"`
+	WeirAtMost  *float64 `json:"weirAtMost,omitempty"`
+}
+
+// New returns a figure that is there to be read.
+func New(key, label string, unit Unit) Figure { return Figure{Key: key, Label: label, Unit: unit} }
+
+// Lower returns a figure of which the smaller value is the better one.
+func Lower(key, label string, unit Unit) Figure {
+	return Figure{Key: key, Label: label, Unit: unit, Better: Smaller}
+}
+
+// Higher returns a figure of which the larger value is the better one.
+func Higher(key, label string, unit Unit) Figure {
+	return Figure{Key: key, Label: label, Unit: unit, Better: Larger}
+}
+
+// RatioAtMost returns the figure with a bound of weir's value ÷ the other side's.
+func (f Figure) RatioAtMost(most float64) Figure {
+	f.Want.RatioAtMost = &most
+	return f
+}
+
+// AtMost returns the figure with a bound of weir's value.
+func (f Figure) AtMost(most float64) Figure {
+	f.Want.WeirAtMost = &most
+	return f
+}
 
 // Help lists figures by format, which takes the key and the label.
-func Help[F Figured](format string, all []F) string {
+func Help(format string, all []Figure) string {
 	var b strings.Builder
 	for _, f := range all {
-		fmt.Fprintf(&b, format, f.Figured().Key, f.Figured().Label)
+		fmt.Fprintf(&b, format, f.Key, f.Label)
 	}
 	return b.String()
 }
 
 // Headline returns the first two figures that a run has, in a line.
-func Headline[F Figured](v Values, all []F) string {
+func Headline(v Values, all []Figure) string {
 	var parts []string
 	for _, f := range all {
-		f := f.Figured()
 		if value, ok := v[f.Key]; ok && len(parts) < 2 {
 			parts = append(parts, strings.TrimSpace(f.Label)+" "+f.Unit.Text(value))
 		}

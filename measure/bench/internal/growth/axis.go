@@ -48,7 +48,7 @@ func Axes(o Options) []Axis {
 		watcherSides = append(watcherSides, APIServer)
 	}
 	itself := func(n int) int { return n }
-	of := informers.GrowthFigures()
+	of := informers.GrowthFigures
 	return []Axis{
 		{
 			Name: "objects", Label: "pods of one informer", Points: []int{10_000, 50_000, 200_000, 500_000}, scale: itself,

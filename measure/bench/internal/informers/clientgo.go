@@ -21,7 +21,7 @@ import (
 
 	"github.com/weirproject/weir/clientgo"
 
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
 var podsResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
@@ -67,7 +67,7 @@ func shared(s *spec, informer cache.SharedIndexInformer, look looker) *sharedInf
 		c.look = look
 	}
 	if s.Transform {
-		attempt.Check(c.SetTransform(func(object any) (any, error) {
+		figures.Check(c.SetTransform(func(object any) (any, error) {
 			// An object without metadata is a tombstone, of what was transformed.
 			if m, err := meta.Accessor(object); err == nil {
 				m.SetManagedFields(nil)
@@ -87,9 +87,9 @@ func inProtobuf(cfg *rest.Config) *rest.Config {
 
 func newFactory(cfg *rest.Config, s *spec) informers.SharedInformerFactory {
 	if s.Side == sideWeir && !s.Unwrapped {
-		return attempt.Must(clientgo.NewSharedInformerFactory(cfg, s.resyncPeriod(), s.shareServer()))
+		return figures.Must(clientgo.NewSharedInformerFactory(cfg, s.resyncPeriod(), s.shareServer()))
 	}
-	client := attempt.Must(kubernetes.NewForConfig(cfg))
+	client := figures.Must(kubernetes.NewForConfig(cfg))
 	if s.Side == sideWeir {
 		return clientgo.NewSharedInformerFactoryWithOptions(client, s.resyncPeriod(), s.shareServer())
 	}
@@ -103,9 +103,9 @@ func (s *spec) shareServer() clientgo.Option {
 
 func newDynamicFactory(cfg *rest.Config, s *spec) dynamicinformer.DynamicSharedInformerFactory {
 	if s.Side == sideWeir && !s.Unwrapped {
-		return attempt.Must(clientgo.NewDynamicSharedInformerFactory(cfg, s.resyncPeriod(), s.shareServer()))
+		return figures.Must(clientgo.NewDynamicSharedInformerFactory(cfg, s.resyncPeriod(), s.shareServer()))
 	}
-	client := attempt.Must(dynamic.NewForConfig(cfg))
+	client := figures.Must(dynamic.NewForConfig(cfg))
 	if s.Side == sideWeir {
 		return clientgo.NewDynamicSharedInformerFactoryWithOptions(client, s.resyncPeriod(), s.shareServer())
 	}

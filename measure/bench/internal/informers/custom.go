@@ -16,7 +16,7 @@ import (
 
 	"github.com/weirproject/weir/clientgo"
 
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
 // workload is a custom resource with the content of a pod, as a program that has generated its
@@ -104,7 +104,7 @@ func newWorkloads(cfg *rest.Config) workloadClient {
 	metav1.AddToGroupVersion(scheme, workloadsVersion)
 	cfg.APIPath, cfg.GroupVersion = "/apis", &workloadsVersion
 	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	client := attempt.Must(rest.RESTClientFor(cfg))
+	client := figures.Must(rest.RESTClientFor(cfg))
 	return workloadClient{gentype.NewClientWithList(
 		workloadsResource.Resource, client, runtime.NewParameterCodec(scheme), metav1.NamespaceAll,
 		func() *workload { return &workload{} }, func() *workloadList { return &workloadList{} },

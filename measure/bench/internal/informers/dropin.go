@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,15 +25,15 @@ func (v Verb) DropIn() Verb {
 	v.Short = "Reading objects by a lister: one at a time, all over the keys, and all at once"
 	v.Duration = 30 * time.Second
 	v.measure = measureListers
-	v.figures = []comparedFigure{
-		{figures.New("getHeapBytes", "heap after GC, under random Gets", figures.Bytes), lower},
-		{figures.New("getPackedNanos", "first Get of an object", figures.Nanos), lower},
-		{figures.New("getNanos", "Get of a random key", figures.Nanos), lower},
-		{figures.New("getsPerSecond", "Gets a second", figures.Count), neither},
-		{figures.New("listFirstNanos", "first List of everything", figures.Nanos), lower},
-		{figures.New("listNanos", "List of everything, again and again", figures.Nanos), lower},
-		{figures.New("listHeapBytes", "heap after GC, Lists going on", figures.Bytes), lower},
-		{figures.New("objects", "objects held", figures.Count), neither},
+	v.figures = []figures.Figure{
+		figures.Lower("getHeapBytes", "heap after GC, under random Gets", figures.Bytes),
+		figures.Lower("getPackedNanos", "first Get of an object", figures.Nanos),
+		figures.Lower("getNanos", "Get of a random key", figures.Nanos),
+		figures.New("getsPerSecond", "Gets a second", figures.Count),
+		figures.Lower("listFirstNanos", "first List of everything", figures.Nanos),
+		figures.Lower("listNanos", "List of everything, again and again", figures.Nanos),
+		figures.Lower("listHeapBytes", "heap after GC, Lists going on", figures.Bytes),
+		figures.New("objects", "objects held", figures.Count),
 	}
 	return v
 }
@@ -53,7 +52,7 @@ var errNoLister = errors.New("there is no lister of pods")
 func measureListers(ctx context.Context, s *subject) Figures {
 	shared, ok := s.informer.(*sharedInformer)
 	if !ok || shared.pods == nil {
-		attempt.Check(errNoLister)
+		figures.Check(errNoLister)
 	}
 	s.handleAll(s.count)
 	s.sync(ctx)
@@ -79,7 +78,7 @@ func (s *subject) timeGets(ctx context.Context, f Figures, shared *sharedInforme
 	f["getHeapBytes"] = heapBytes()
 	cancel()
 	reading.Wait()
-	attempt.Check(g.err)
+	figures.Check(g.err)
 	f["getNanos"] = float64(g.took.Nanoseconds()) / float64(max(g.n, 1))
 	f["getsPerSecond"] = float64(g.n) / time.Since(start).Seconds()
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
 // extracted is a cache of pods as programs make one by hand: a LIST, meta.ExtractList, whose
@@ -31,7 +31,7 @@ type extracted struct {
 
 func newExtracted(cfg *rest.Config) *extracted {
 	return &extracted{
-		client: attempt.Must(kubernetes.NewForConfig(inProtobuf(cfg))), store: cache.NewStore(cache.MetaNamespaceKeyFunc), synced: make(chan struct{}), ended: make(chan error, 1),
+		client: figures.Must(kubernetes.NewForConfig(inProtobuf(cfg))), store: cache.NewStore(cache.MetaNamespaceKeyFunc), synced: make(chan struct{}), ended: make(chan error, 1),
 	}
 }
 
@@ -42,26 +42,26 @@ func (e *extracted) handle(_ time.Duration, h handler) error {
 
 func (e *extracted) run(ctx context.Context) {
 	ctx, e.cancel = context.WithCancel(ctx)
-	go func() { e.ended <- attempt.Do(func() { e.follow(ctx) }) }()
+	go func() { e.ended <- figures.Attempt(func() { e.follow(ctx) }) }()
 }
 
 // follow lists and watches until ctx ends, or the watch.
 func (e *extracted) follow(ctx context.Context) {
 	e.fill(ctx)
 	close(e.synced)
-	w := attempt.Must(e.client.CoreV1().Pods(corev1.NamespaceAll).Watch(ctx, metav1.ListOptions{ResourceVersion: e.version}))
+	w := figures.Must(e.client.CoreV1().Pods(corev1.NamespaceAll).Watch(ctx, metav1.ListOptions{ResourceVersion: e.version}))
 	context.AfterFunc(ctx, w.Stop)
 	for event := range w.ResultChan() {
-		attempt.Check(e.apply(event))
+		figures.Check(e.apply(event))
 	}
 }
 
 // fill lists. The list itself is garbage afterwards, its array is not.
 func (e *extracted) fill(ctx context.Context) {
-	list := attempt.Must(e.client.CoreV1().Pods(corev1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"}))
+	list := figures.Must(e.client.CoreV1().Pods(corev1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"}))
 	e.version = list.ResourceVersion
-	for _, object := range attempt.Must(meta.ExtractList(list)) {
-		attempt.Check(e.store.Add(object))
+	for _, object := range figures.Must(meta.ExtractList(list)) {
+		figures.Check(e.store.Add(object))
 		e.tell(added, object)
 	}
 }

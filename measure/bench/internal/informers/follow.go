@@ -18,16 +18,16 @@ var watchVerb = Verb{
 	Name: "watch", Runs: 3, modes: bothModes, measure: measureWatch, Stub: true, Duration: 5 * time.Second,
 	Takes: []string{TakesUnstructured, TakesCustom, TakesTransform, TakesUnwrapped, TakesHandlers, TakesChange}, more: slices.Concat(rolloutFigures, changeFigures()),
 	Short: "How many watch events a second reach a handler",
-	figures: []comparedFigure{
-		{figures.New("eventsPerSecond", "events handled a second", figures.Count), higher},
-		{figures.New("receivedPerSecond", "events received a second", figures.Count), higher},
-		{figures.New("coalescedShare", "events merged into later ones ÷ sent", figures.Number), neither},
-		{figures.New("cpuMicrosPerEvent", "CPU per event handled", figures.Micros), lower},
-		{figures.New("allocBytesPerEvent", "allocated per event handled", figures.Bytes), lower},
-		{figures.New("peakRSSBytes", "peak RSS", figures.Bytes), lower},
-		{figures.New("syncPeakRSSBytes", "peak RSS until the sync", figures.Bytes), lower},
-		{figures.New("heapBytes", "heap after GC, changes over", figures.Bytes), lower},
-		{figures.New("objects", "objects held", figures.Count), neither},
+	figures: []figures.Figure{
+		figures.Higher("eventsPerSecond", "events handled a second", figures.Count),
+		figures.Higher("receivedPerSecond", "events received a second", figures.Count),
+		figures.New("coalescedShare", "events merged into later ones ÷ sent", figures.Number),
+		figures.Lower("cpuMicrosPerEvent", "CPU per event handled", figures.Micros),
+		figures.Lower("allocBytesPerEvent", "allocated per event handled", figures.Bytes),
+		figures.Lower("peakRSSBytes", "peak RSS", figures.Bytes),
+		figures.Lower("syncPeakRSSBytes", "peak RSS until the sync", figures.Bytes),
+		figures.Lower("heapBytes", "heap after GC, changes over", figures.Bytes),
+		figures.New("objects", "objects held", figures.Count),
 	},
 }
 
@@ -103,14 +103,14 @@ func (s *subject) followAll(ctx context.Context, change string) Figures {
 var relistVerb = Verb{
 	Name: "relist", Runs: 3, modes: bothModes, measure: measureRelist, Stub: true, Takes: []string{TakesUnstructured},
 	Short: "What a relist costs when nothing has changed",
-	figures: []comparedFigure{
-		{figures.New("cpuSeconds", "CPU per relist", figures.Seconds), lower},
-		{figures.New("allocBytes", "allocated per relist", figures.Bytes), lower},
-		{figures.New("events", "events per relist", figures.Count), lower},
-		{figures.New("peakRSSBytes", "peak RSS", figures.Bytes), lower},
-		{figures.New("syncPeakRSSBytes", "peak RSS until the sync", figures.Bytes), lower},
-		{figures.New("heapBytes", "heap after GC", figures.Bytes), lower},
-		{figures.New("objects", "objects held", figures.Count), neither},
+	figures: []figures.Figure{
+		figures.Lower("cpuSeconds", "CPU per relist", figures.Seconds),
+		figures.Lower("allocBytes", "allocated per relist", figures.Bytes),
+		figures.Lower("events", "events per relist", figures.Count),
+		figures.Lower("peakRSSBytes", "peak RSS", figures.Bytes),
+		figures.Lower("syncPeakRSSBytes", "peak RSS until the sync", figures.Bytes),
+		figures.Lower("heapBytes", "heap after GC", figures.Bytes),
+		figures.New("objects", "objects held", figures.Count),
 	},
 }
 

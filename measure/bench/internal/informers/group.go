@@ -23,7 +23,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/populations"
 
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
 // group is several informers of a program, measured as one.
@@ -37,7 +37,7 @@ func (s *spec) kinds() []schema.GroupVersionResource {
 	if !s.manyKinds() {
 		return []schema.GroupVersionResource{podsResource}
 	}
-	p := attempt.Must(populations.New(s.Population, 1, 0)) // its kinds do not depend on its size
+	p := figures.Must(populations.New(s.Population, 1, 0)) // its kinds do not depend on its size
 	var all []schema.GroupVersionResource
 	for i := range p.Kinds {
 		all = append(all, p.Kinds[i].GroupVersionResource)
@@ -69,7 +69,7 @@ func newSharedGroup(cfg *rest.Config, s *spec) informer {
 	for _, gvr := range s.kinds() {
 		of := dynamic.ForResource(gvr)
 		if _, ok := typedKinds[gvr]; ok && !s.Unstructured {
-			of = attempt.Must(typed.ForResource(gvr))
+			of = figures.Must(typed.ForResource(gvr))
 		}
 		g = append(g, shared(s, of.Informer(), lookAt[metav1.Object]))
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/tools/process"
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,30 +21,23 @@ const delayRate = 100
 // says little.
 var growVerb = Verb{
 	Name: "grow", modes: []string{modeList, modeWatchList}, measure: measureGrowth, Stub: true, Duration: 3 * time.Second,
-	Takes: []string{TakesHandlers}, figures: growthFigures,
+	Takes: []string{TakesHandlers}, figures: GrowthFigures,
 	Short: "How the figures of an informer grow",
 }
 
-var growthFigures = []comparedFigure{
-	{figures.New("syncSeconds", "time to sync", figures.Seconds), lower},
-	{figures.New("cpuSeconds", "CPU to sync", figures.Seconds), lower},
-	{figures.New("peakRSSBytes", "peak RSS to sync", figures.Bytes), lower},
-	{figures.New("heapBytes", "heap, synced and idle", figures.Bytes), lower},
-	{figures.New("goroutines", "goroutines, synced and idle", figures.Count), lower},
-	{figures.New("mostLists", "LISTs at a time", figures.Count), neither},
-	{figures.New("eventsPerSecond", "events handled a second", figures.Count), higher},
-	{figures.New("cpuMicrosPerEvent", "CPU per event handled", figures.Micros), lower},
-	{figures.New("getPackedNanos", "Get of a cold object", figures.Nanos), lower},
-	{figures.New("delayP99Seconds", "receipt to last handler, p99", figures.Seconds), lower},
-}
-
-// GrowthFigures returns the figures of a point of a Grower. A point of several informers has only
-// those of the sync and, if they have several handlers, of the events.
-func GrowthFigures() (all []figures.Figure) {
-	for _, f := range growthFigures {
-		all = append(all, f.Figure)
-	}
-	return all
+// GrowthFigures are the figures of a point of a Grower. A point of several informers has only those
+// of the sync and, if they have several handlers, of the events.
+var GrowthFigures = []figures.Figure{
+	figures.Lower("syncSeconds", "time to sync", figures.Seconds),
+	figures.Lower("cpuSeconds", "CPU to sync", figures.Seconds),
+	figures.Lower("peakRSSBytes", "peak RSS to sync", figures.Bytes),
+	figures.Lower("heapBytes", "heap, synced and idle", figures.Bytes),
+	figures.Lower("goroutines", "goroutines, synced and idle", figures.Count),
+	figures.New("mostLists", "LISTs at a time", figures.Count),
+	figures.Higher("eventsPerSecond", "events handled a second", figures.Count),
+	figures.Lower("cpuMicrosPerEvent", "CPU per event handled", figures.Micros),
+	figures.Lower("getPackedNanos", "Get of a cold object", figures.Nanos),
+	figures.Lower("delayP99Seconds", "receipt to last handler, p99", figures.Seconds),
 }
 
 // measureGrowth measures the first sync. It then measures reads of single objects, how late
@@ -54,7 +46,7 @@ func measureGrowth(ctx context.Context, s *subject) Figures {
 	d := newDelays(int32(max(1, s.Handlers)), int(delayRate*(s.Duration+time.Second).Seconds()))
 	s.meter.arrivals.Store(d)
 	for range max(1, s.Handlers) {
-		attempt.Check(s.handle(0, d.handler(s.count)))
+		figures.Check(s.handle(0, d.handler(s.count)))
 	}
 	s.sync(ctx)
 	used := s.since(s.start)
@@ -86,7 +78,7 @@ func (s *subject) delay(ctx context.Context, d *delays) float64 {
 	s.tell(ctx, order{Do: doHold})
 	s.caughtUp(ctx)
 	d.armed.Store(false)
-	return attempt.Must(d.p99())
+	return figures.Must(d.p99())
 }
 
 // newMany makes several informers of pods, each with connections and requests of its own.

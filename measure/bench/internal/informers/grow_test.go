@@ -25,7 +25,7 @@ func TestGrower(t *testing.T) {
 			if most := f["mostLists"]; most < 1 || most > float64(max(1, p.Informers)) {
 				t.Errorf("%s of %+v: %v LISTs at a time", side, p, most)
 			}
-			for _, figure := range GrowthFigures() {
+			for _, figure := range GrowthFigures {
 				missing := false
 				switch figure.Key {
 				case "eventsPerSecond", "cpuMicrosPerEvent":

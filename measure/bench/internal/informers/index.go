@@ -3,7 +3,6 @@ package informers
 import (
 	"context"
 
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -13,17 +12,17 @@ const earlyIndex = "early"
 var indexVerb = Verb{
 	Name: "index", Runs: 3, modes: []string{modeWatchList}, measure: measureIndex, Takes: []string{TakesUnstructured},
 	Short: "An index by a function, there from the start, and added to the cached objects",
-	figures: []comparedFigure{
-		{figures.New("readySeconds", "synced, and the first lookup", figures.Seconds), lower},
-		{figures.New("readyCPUSeconds", "CPU of it", figures.Seconds), lower},
-		{figures.New("startedSeconds", "of these for the lookup", figures.Seconds), lower},
-		{figures.New("buildSeconds", "first build", figures.Seconds), lower},
-		{figures.New("buildCPUSeconds", "CPU of it", figures.Seconds), lower},
-		{figures.New("indexFirstNanos", "first lookup of a value", figures.Nanos), lower},
-		{figures.New("indexNanos", "later lookups", figures.Nanos), lower},
-		{figures.New("indexObjects", "objects that a lookup finds", figures.Number), neither},
-		{figures.New("heapBytes", "heap after GC", figures.Bytes), lower},
-		{figures.New("objects", "objects held", figures.Count), neither},
+	figures: []figures.Figure{
+		figures.Lower("readySeconds", "synced, and the first lookup", figures.Seconds),
+		figures.Lower("readyCPUSeconds", "CPU of it", figures.Seconds),
+		figures.Lower("startedSeconds", "of these for the lookup", figures.Seconds),
+		figures.Lower("buildSeconds", "first build", figures.Seconds),
+		figures.Lower("buildCPUSeconds", "CPU of it", figures.Seconds),
+		figures.Lower("indexFirstNanos", "first lookup of a value", figures.Nanos),
+		figures.Lower("indexNanos", "later lookups", figures.Nanos),
+		figures.New("indexObjects", "objects that a lookup finds", figures.Number),
+		figures.Lower("heapBytes", "heap after GC", figures.Bytes),
+		figures.New("objects", "objects held", figures.Count),
 	},
 }
 
@@ -33,15 +32,15 @@ var indexVerb = Verb{
 // answered; then lookups.
 func measureIndex(ctx context.Context, s *subject) Figures {
 	s.handleAll(s.count)
-	attempt.Check(s.index(earlyIndex, true))
+	figures.Check(s.index(earlyIndex, true))
 	s.sync(ctx)
 	start := now(0)
-	attempt.Must(s.by(earlyIndex, unknownApp))
+	figures.Must(s.by(earlyIndex, unknownApp))
 	first, ready := s.since(start), s.since(s.start)
 	settledHeap() // so that garbage of the sync is not collected during the other index's build
 	start = now(0)
-	attempt.Check(s.index(indexName, true))
-	attempt.Must(s.by(indexName, unknownApp))
+	figures.Check(s.index(indexName, true))
+	figures.Must(s.by(indexName, unknownApp))
 	build := s.since(start)
 	f := Figures{
 		"startedSeconds": first.elapsed.Seconds(), "readySeconds": ready.elapsed.Seconds(), "readyCPUSeconds": ready.cpu.Seconds(),
@@ -49,7 +48,7 @@ func measureIndex(ctx context.Context, s *subject) Figures {
 	}
 	_, values := s.picked()
 	if len(values) == 0 {
-		attempt.Check(errNothing)
+		figures.Check(errNothing)
 	}
 	f["indexFirstNanos"] = s.timed(len(values), func(i int) error {
 		_, err := s.by(indexName, values[i])

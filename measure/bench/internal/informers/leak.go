@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/tools/process"
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -17,14 +16,14 @@ const keepEach = 100
 var leakVerb = Verb{
 	Name: "leak", Runs: 1, modes: bothModes, measure: measureLeak, Stub: true, Takes: []string{TakesUnstructured},
 	Short: "What is still held when all but 1 % of the objects are deleted",
-	figures: []comparedFigure{
-		{figures.New("restShare", "heap left ÷ full heap", figures.Number), lower},
-		{figures.New("heapFullBytes", "heap with everything", figures.Bytes), lower},
-		{figures.New("heapRestBytes", "heap with 1 % left", figures.Bytes), lower},
-		{figures.New("objects", "objects before", figures.Count), neither},
-		{figures.New("objectsRest", "objects after", figures.Count), neither},
-		{figures.New("heapLeftBytes", "heap left after stop", figures.Bytes), neither},
-		{figures.New("goroutinesLeft", "goroutines left after stop", figures.Count), neither},
+	figures: []figures.Figure{
+		figures.Lower("restShare", "heap left ÷ full heap", figures.Number),
+		figures.Lower("heapFullBytes", "heap with everything", figures.Bytes),
+		figures.Lower("heapRestBytes", "heap with 1 % left", figures.Bytes),
+		figures.New("objects", "objects before", figures.Count),
+		figures.New("objectsRest", "objects after", figures.Count),
+		figures.New("heapLeftBytes", "heap left after stop", figures.Bytes),
+		figures.New("goroutinesLeft", "goroutines left after stop", figures.Count),
 	},
 }
 
@@ -56,17 +55,17 @@ const blockedRate = 2000
 var blockedVerb = Verb{
 	Name: "blocked", Runs: 1, modes: []string{modeWatchList}, measure: measureBlocked, Stub: true, Duration: time.Minute,
 	Short: "What a handler costs that never returns, under 2,000 updates a second",
-	figures: []comparedFigure{
-		{figures.New("growthBytes", "heap grown", figures.Bytes), lower},
-		{figures.New("growthBytesPerKey", "heap grown per changed object", figures.Bytes), lower},
-		{figures.New("growthShare", "heap grown ÷ heap when synced", figures.Number), lower},
-		{figures.New("heapSyncedBytes", "heap when synced", figures.Bytes), lower},
-		{figures.New("peakRSSBytes", "peak RSS", figures.Bytes), lower},
-		{figures.New("events", "events received", figures.Count), neither},
-		{figures.New("otherHandlerEvents", "events of the other handler", figures.Count), neither},
-		{figures.New("objects", "objects held", figures.Count), neither},
-		{figures.New("heapLeftBytes", "heap left after stop", figures.Bytes), neither},
-		{figures.New("goroutinesLeft", "goroutines left after stop", figures.Count), neither},
+	figures: []figures.Figure{
+		figures.Lower("growthBytes", "heap grown", figures.Bytes),
+		figures.Lower("growthBytesPerKey", "heap grown per changed object", figures.Bytes),
+		figures.Lower("growthShare", "heap grown ÷ heap when synced", figures.Number),
+		figures.Lower("heapSyncedBytes", "heap when synced", figures.Bytes),
+		figures.Lower("peakRSSBytes", "peak RSS", figures.Bytes),
+		figures.New("events", "events received", figures.Count),
+		figures.New("otherHandlerEvents", "events of the other handler", figures.Count),
+		figures.New("objects", "objects held", figures.Count),
+		figures.New("heapLeftBytes", "heap left after stop", figures.Bytes),
+		figures.New("goroutinesLeft", "goroutines left after stop", figures.Count),
 	},
 }
 
@@ -77,7 +76,7 @@ func measureBlocked(ctx context.Context, s *subject) Figures {
 	s.handleAll(s.count)
 	release := make(chan struct{})
 	var blocked atomic.Bool
-	attempt.Check(s.handle(0, func(kind eventKind, _ string) {
+	figures.Check(s.handle(0, func(kind eventKind, _ string) {
 		if kind == updated {
 			blocked.Store(true)
 			<-release
@@ -90,7 +89,7 @@ func measureBlocked(ctx context.Context, s *subject) Figures {
 	pause(ctx, s.Duration)
 	after := s.grown()
 	if !blocked.Load() {
-		attempt.Check(fmt.Errorf("the handler received nothing in %s", s.Duration))
+		figures.Check(fmt.Errorf("the handler received nothing in %s", s.Duration))
 	}
 	// A busy machine needs more time.
 	s.await(ctx, "no update was received", func() bool { return s.version() != version })

@@ -137,9 +137,9 @@ func (h *history) step(i, step int) {
 	h.add(does.event, i, h.version(), is)
 }
 
-var rolloutFigures = []comparedFigure{
-	{figures.New("rolloutSeconds", "lifecycle: until a rollout is handled", figures.Seconds), lower},
-	{figures.New("rolloutCPUSeconds", "lifecycle: CPU per rollout", figures.Seconds), lower},
+var rolloutFigures = []figures.Figure{
+	figures.Lower("rolloutSeconds", "lifecycle: until a rollout is handled", figures.Seconds),
+	figures.Lower("rolloutCPUSeconds", "lifecycle: CPU per rollout", figures.Seconds),
 }
 
 // followRollouts measures rollouts, one after the other, each until the handlers have caught up and

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -18,15 +17,15 @@ var errNothing = errors.New("there is no object to read")
 var readVerb = Verb{
 	Name: "read", Runs: 3, modes: []string{modeWatchList}, measure: measureRead,
 	Short: "Reading objects: one, all, and by an index",
-	figures: []comparedFigure{
-		{figures.New("getDecodedNanos", "Get of a decoded object", figures.Nanos), lower},
-		{figures.New("getPackedNanos", "Get of a packed object", figures.Nanos), lower},
-		{figures.New("listFirstNanosPerObject", "first read of everything, per object", figures.Nanos), lower},
-		{figures.New("listNanosPerObject", "later reads of everything, per object", figures.Nanos), lower},
-		{figures.New("indexNanos", "lookup by label", figures.Nanos), lower},
-		{figures.New("indexObjects", "objects that a lookup finds", figures.Number), neither},
-		{figures.New("heapBytes", "heap after GC, everything decoded", figures.Bytes), lower},
-		{figures.New("objects", "objects held", figures.Count), neither},
+	figures: []figures.Figure{
+		figures.Lower("getDecodedNanos", "Get of a decoded object", figures.Nanos),
+		figures.Lower("getPackedNanos", "Get of a packed object", figures.Nanos),
+		figures.Lower("listFirstNanosPerObject", "first read of everything, per object", figures.Nanos),
+		figures.Lower("listNanosPerObject", "later reads of everything, per object", figures.Nanos),
+		figures.Lower("indexNanos", "lookup by label", figures.Nanos),
+		figures.New("indexObjects", "objects that a lookup finds", figures.Number),
+		figures.Lower("heapBytes", "heap after GC, everything decoded", figures.Bytes),
+		figures.New("objects", "objects held", figures.Count),
 	},
 }
 
@@ -34,7 +33,7 @@ var readVerb = Verb{
 // time, of everything, and of the objects that an index finds.
 func measureRead(ctx context.Context, s *subject) Figures {
 	s.handleAll(s.count)
-	attempt.Check(s.index(indexName, false))
+	figures.Check(s.index(indexName, false))
 	s.sync(ctx)
 	keys, values := s.picked()
 	f := Figures{"objects": float64(s.len())}
@@ -57,7 +56,7 @@ func (s *subject) picked() (keys, values []string) {
 	if err == nil && len(keys) == 0 {
 		err = errNothing
 	}
-	attempt.Check(err)
+	figures.Check(err)
 	return keys, values
 }
 

@@ -63,7 +63,7 @@ func newResult(name string, v Verb, runs map[contender][]Figures) Result {
 }
 
 // compare fills what is said of client-go and Ratio in from its modes.
-func (r *Result) compare(measured []comparedFigure) {
+func (r *Result) compare(measured []figures.Figure) {
 	r.ClientGo, r.Ratio, r.Spread.ClientGo = Figures{}, Figures{}, figures.Spread{}
 	for _, f := range measured {
 		mode, ok := r.bestMode(f)
@@ -74,21 +74,21 @@ func (r *Result) compare(measured []comparedFigure) {
 		if spread, ok := r.Spread.Modes[mode][f.Key]; ok {
 			r.Spread.ClientGo[f.Key] = spread
 		}
-		if ratio, ok := r.Weir.Ratio(r.ClientGo, f.Key); ok && f.better != neither {
+		if ratio, ok := r.Weir.Ratio(r.ClientGo, f.Key); ok && f.Better != figures.Neither {
 			r.Ratio[f.Key] = ratio
 		}
 	}
 }
 
 // bestMode returns client-go's mode whose median of f is the better one; false if none has it.
-func (r *Result) bestMode(f comparedFigure) (best string, ok bool) {
+func (r *Result) bestMode(f figures.Figure) (best string, ok bool) {
 	for _, mode := range slices.Sorted(maps.Keys(r.Modes)) {
 		value, has := r.Modes[mode][f.Key]
 		if !has {
 			continue
 		}
 		so := r.Modes[best][f.Key]
-		if !ok || f.better == lower && value < so || f.better == higher && value > so {
+		if !ok || f.Better == figures.Smaller && value < so || f.Better == figures.Larger && value > so {
 			best, ok = mode, true
 		}
 	}
@@ -123,13 +123,13 @@ var modeLetters = map[string]string{modeList: "L", modeWatchList: "W"}
 
 // row returns the row of a figure: its name, the median and the spread of each side, client-go's
 // mode if there are several, and the ratio.
-func (r Result) row(f comparedFigure) []string {
+func (r Result) row(f figures.Figure) []string {
 	row := []string{
 		f.Label,
 		f.Unit.Text(r.Weir[f.Key]), r.Spread.Weir.Cell(f.Key, f.Unit),
 		r.ClientGo.Cell(f.Key, f.Unit), r.Spread.ClientGo.Cell(f.Key, f.Unit), "", "",
 	}
-	if mode, ok := r.bestMode(f); ok && len(r.Modes) > 1 && f.better != neither {
+	if mode, ok := r.bestMode(f); ok && len(r.Modes) > 1 && f.Better != figures.Neither {
 		row[5] = modeLetters[mode]
 	}
 	if ratio, ok := r.Ratio[f.Key]; ok {

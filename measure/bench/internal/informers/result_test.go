@@ -22,12 +22,12 @@ func TestCompareTakesTheBetterMode(t *testing.T) {
 		},
 	}
 	r.Spread.Modes = map[string]figures.Spread{modeList: {"cost": {3, 6}}, modeWatchList: {"speed": {10, 40}, "cost": {5, 7}}}
-	r.compare([]comparedFigure{
-		{figures.New("cost", "", figures.Number), lower},
-		{figures.New("speed", "", figures.Number), higher},
-		{figures.New("objects", "", figures.Count), neither},
-		{figures.New("never", "", figures.Count), lower},
-		{figures.New("ours", "", figures.Number), lower},
+	r.compare([]figures.Figure{
+		figures.Lower("cost", "", figures.Number),
+		figures.Higher("speed", "", figures.Number),
+		figures.New("objects", "", figures.Count),
+		figures.Lower("never", "", figures.Count),
+		figures.Lower("ours", "", figures.Number),
 	})
 	if diff := cmp.Diff(Figures{"cost": 4, "speed": 20, "objects": 7, "never": 0}, r.ClientGo); diff != "" {
 		t.Error(diff)
@@ -75,7 +75,7 @@ func exampleRun(v Verb, c contender, run int) Figures {
 	for i, fig := range v.all() {
 		value := map[figures.Unit]float64{figures.Number: 1.04, figures.Count: 5000, figures.Seconds: 1.618, figures.Nanos: 412, figures.Micros: 5.2, figures.Bytes: 55.3e6}[fig.Unit]
 		value += value * float64(i) / 7
-		if fig.better != neither {
+		if fig.Better != figures.Neither {
 			value += value * float64(run) / 20
 		}
 		if c.side == sideClientgo {

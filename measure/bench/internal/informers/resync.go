@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -21,15 +20,15 @@ const resyncTries = 5
 var resyncVerb = Verb{
 	Name: "resync", Runs: 1, modes: []string{modeWatchList}, measure: measureResync,
 	Short: "How evenly a resync reaches a handler",
-	figures: []comparedFigure{
-		{figures.New("busiestOverMean", "busiest 100 ms ÷ mean", figures.Number), lower},
-		{figures.New("busiestPer100Millis", "deliveries in the busiest 100 ms", figures.Count), lower},
-		{figures.New("meanPer100Millis", "mean deliveries in 100 ms", figures.Number), neither},
-		{figures.New("deliveries", "deliveries in one period", figures.Count), neither},
-		{figures.New("objects", "objects held", figures.Count), neither},
-		{figures.New("requests", "requests made meanwhile", figures.Count), lower},
-		{figures.New("cpuSeconds", "CPU in one period", figures.Seconds), lower},
-		{figures.New("allocBytes", "allocated in one period", figures.Bytes), lower},
+	figures: []figures.Figure{
+		figures.Lower("busiestOverMean", "busiest 100 ms ÷ mean", figures.Number),
+		figures.Lower("busiestPer100Millis", "deliveries in the busiest 100 ms", figures.Count),
+		figures.New("meanPer100Millis", "mean deliveries in 100 ms", figures.Number),
+		figures.New("deliveries", "deliveries in one period", figures.Count),
+		figures.New("objects", "objects held", figures.Count),
+		figures.Lower("requests", "requests made meanwhile", figures.Count),
+		figures.Lower("cpuSeconds", "CPU in one period", figures.Seconds),
+		figures.Lower("allocBytes", "allocated in one period", figures.Bytes),
 	},
 }
 
@@ -38,7 +37,7 @@ var resyncVerb = Verb{
 func measureResync(ctx context.Context, s *subject) Figures {
 	var mu sync.Mutex
 	var received []time.Time
-	attempt.Check(s.handle(s.resyncPeriod(), func(kind eventKind, _ string) {
+	figures.Check(s.handle(s.resyncPeriod(), func(kind eventKind, _ string) {
 		if kind != resynced {
 			return
 		}
@@ -53,7 +52,7 @@ func measureResync(ctx context.Context, s *subject) Figures {
 		requests, start := s.meter.requests.Load(), now(0)
 		pause(ctx, s.Period)
 		used := s.since(start)
-		attempt.Check(ctx.Err())
+		figures.Check(ctx.Err())
 		mu.Lock()
 		bars, deliveries, busiest := histogram(received, start.at, s.Period)
 		received = nil
@@ -73,7 +72,7 @@ func measureResync(ctx context.Context, s *subject) Figures {
 			"allocBytes":          used.alloc,
 		}
 	}
-	attempt.Check(errors.New("nothing was resynced"))
+	figures.Check(errors.New("nothing was resynced"))
 	return nil
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/weirproject/weir/internal/tools/embedded"
 	"github.com/weirproject/weir/internal/tools/process"
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -38,16 +37,16 @@ func Serve(ctx context.Context, role string, config func() (*rest.Config, error)
 	case roleStub:
 		var s StubSpec
 		return process.Serve(ctx, in, out, &s, func(ctx context.Context, send func(any) error) error {
-			return attempt.Do(func() { serveStub(ctx, attempt.Must(at(s.Server)), &s, send) })
+			return figures.Attempt(func() { serveStub(ctx, figures.Must(at(s.Server)), &s, send) })
 		})
 	case roleContender:
 		var s spec
 		return process.Serve(ctx, in, out, &s, func(ctx context.Context, send func(any) error) error {
-			return attempt.Do(func() {
-				figures, traced := contend(ctx, attempt.Must(at(cmp.Or(s.Stub, s.Server))), &s)
-				attempt.Check(send(figures))
+			return figures.Attempt(func() {
+				f, traced := contend(ctx, figures.Must(at(cmp.Or(s.Stub, s.Server))), &s)
+				figures.Check(send(f))
 				if s.Every > 0 {
-					attempt.Check(send(traced))
+					figures.Check(send(traced))
 				}
 			})
 		})
@@ -60,7 +59,7 @@ func Serve(ctx context.Context, role string, config func() (*rest.Config, error)
 func contend(ctx context.Context, cfg *rest.Config, s *spec) (Figures, *figures.Trace) {
 	v, ok := verbNamed(s.Verb)
 	if !ok {
-		attempt.Check(fmt.Errorf("no such verb: %q", s.Verb))
+		figures.Check(fmt.Errorf("no such verb: %q", s.Verb))
 	}
 	if s.DropIn {
 		v = v.DropIn()
@@ -74,7 +73,7 @@ func contend(ctx context.Context, cfg *rest.Config, s *spec) (Figures, *figures.
 		defer sub.tracer.Stop()
 	}
 	f := v.measure(ctx, sub)
-	attempt.Check(ctx.Err())
-	attempt.Check(sub.stop())
+	figures.Check(ctx.Err())
+	figures.Check(sub.stop())
 	return f, sub.tracer.Stop()
 }

@@ -22,7 +22,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/resourceversion"
 
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
 // listening is the first line that a stub sends.
@@ -75,14 +75,14 @@ func newStub(pods *stubPods) *stub {
 // serveStub runs a stub in the child process. It takes models from the server that cfg leads to,
 // serves on loopback, and sends its URL. It blocks until ctx ends or the server fails.
 func serveStub(ctx context.Context, cfg *rest.Config, spec *StubSpec, send func(any) error) {
-	client := attempt.Must(kubernetes.NewForConfig(inProtobuf(cfg)))
-	pods := attempt.Must(newStubPods(spec.encoding(), spec.Objects, spec.Lifecycle, func() iter.Seq2[*corev1.Pod, error] { return podsOf(ctx, client) }))
-	l := attempt.Must(net.Listen("tcp", "127.0.0.1:0"))
+	client := figures.Must(kubernetes.NewForConfig(inProtobuf(cfg)))
+	pods := figures.Must(newStubPods(spec.encoding(), spec.Objects, spec.Lifecycle, func() iter.Seq2[*corev1.Pod, error] { return podsOf(ctx, client) }))
+	l := figures.Must(net.Listen("tcp", "127.0.0.1:0"))
 	server := &http.Server{Handler: newStub(pods), BaseContext: func(net.Listener) context.Context { return ctx }}
 	context.AfterFunc(ctx, func() { server.Close() })
-	attempt.Check(send(listening{URL: "http://" + l.Addr().String()}))
+	figures.Check(send(listening{URL: "http://" + l.Addr().String()}))
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		attempt.Check(err)
+		figures.Check(err)
 	}
 }
 

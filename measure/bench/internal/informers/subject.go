@@ -16,7 +16,6 @@ import (
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/tools/process"
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -45,7 +44,7 @@ func newSubject(cfg *rest.Config, s *spec) *subject {
 	case s.Side == sideExtract:
 		sub.informer = newExtracted(cfg)
 	case s.Side != sideClientgo && s.Side != sideWeir:
-		attempt.Check(fmt.Errorf("no such side: %q", s.Side))
+		figures.Check(fmt.Errorf("no such side: %q", s.Side))
 	case s.manyKinds():
 		sub.informer = newGroup(cfg, s)
 	case s.Informers > 1:
@@ -73,7 +72,7 @@ func (s *subject) count(_ eventKind, key string) {
 // handleAll registers a handler as often as the options ask for.
 func (s *subject) handleAll(h handler) {
 	for range max(1, s.Handlers) {
-		attempt.Check(s.handle(0, h))
+		figures.Check(s.handle(0, h))
 	}
 }
 
@@ -83,7 +82,7 @@ func (s *subject) sync(ctx context.Context) {
 	s.start = now(0)
 	s.tracer.Mark(figures.Starts)
 	s.run(ctx)
-	attempt.Check(s.waitSync(ctx))
+	figures.Check(s.waitSync(ctx))
 	s.tracer.Mark("synced")
 }
 
@@ -101,7 +100,7 @@ func (s *subject) stop() error {
 
 // aftermath stops the informer and measures what remains of it.
 func (s *subject) aftermath(ctx context.Context, f Figures) {
-	attempt.Check(s.stop())
+	figures.Check(s.stop())
 	// What ends automatically gets a moment to do so.
 	left := runtime.NumGoroutine()
 	for deadline := time.Now().Add(3 * time.Second); left > s.threads && time.Now().Before(deadline) && ctx.Err() == nil; left = runtime.NumGoroutine() {
@@ -124,7 +123,7 @@ func pause(ctx context.Context, d time.Duration) {
 func (s *subject) await(ctx context.Context, what string, done func() bool) {
 	for !done() {
 		pause(ctx, 10*time.Millisecond)
-		attempt.Check(ctx.Err(), what)
+		figures.Check(ctx.Err(), what)
 	}
 }
 
@@ -144,13 +143,13 @@ func (s *subject) settle(ctx context.Context) {
 
 // tell sends an order to the stub.
 func (s *subject) tell(ctx context.Context, o order) {
-	attempt.Check(tell(ctx, s.Stub, o))
+	figures.Check(tell(ctx, s.Stub, o))
 }
 
 // settled blocks until the stub has carried out its order, and then settles. It returns the
 // resourceVersion of the last event that the stub has sent.
 func (s *subject) settled(ctx context.Context) int64 {
-	to := attempt.Must(waitSettled(ctx, s.Stub))
+	to := figures.Must(waitSettled(ctx, s.Stub))
 	s.settle(ctx)
 	return to
 }
@@ -158,7 +157,7 @@ func (s *subject) settled(ctx context.Context) int64 {
 // caughtUp waits until the stub sends nothing, the informer has all that was sent, and its handlers
 // receive nothing more. It returns the resourceVersion of that state.
 func (s *subject) caughtUp(ctx context.Context) int64 {
-	to := attempt.Must(waitSettled(ctx, s.Stub))
+	to := figures.Must(waitSettled(ctx, s.Stub))
 	s.await(ctx, fmt.Sprintf("the informer has not reached resourceVersion %d", to), func() bool { return s.version() >= float64(to) })
 	s.settle(ctx)
 	return to
@@ -173,7 +172,7 @@ func (s *subject) version() float64 {
 func (s *subject) timed(n int, f func(i int) error) float64 {
 	start := time.Now()
 	for i := range n {
-		attempt.Check(f(i))
+		figures.Check(f(i))
 	}
 	return float64(time.Since(start).Nanoseconds()) / float64(max(n, 1))
 }

@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/tools/process"
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -20,18 +19,18 @@ var syncVerb = Verb{
 	Name: "sync", Runs: 3, modes: bothModes, measure: measureSync,
 	Takes: []string{TakesUnstructured, TakesTransform, TakesUnwrapped, TakesHandlers},
 	Short: "The first sync of an informer of pods: time, CPU and memory",
-	figures: []comparedFigure{
-		{figures.New("syncSeconds", "time to sync", figures.Seconds), lower},
-		{figures.New("cpuSeconds", "CPU to sync", figures.Seconds), lower},
-		{figures.New("peakRSSBytes", "peak RSS", figures.Bytes), lower},
-		{figures.New("heapBytes", "heap after GC, synced and idle", figures.Bytes), lower},
-		{figures.New("heapObjects", "heap objects", figures.Count), lower},
-		{figures.New("allocBytes", "allocated", figures.Bytes), lower},
-		{figures.New("objects", "objects held", figures.Count), neither},
-		{figures.New("events", "events handled", figures.Count), neither},
-		{figures.New("requests", "requests made", figures.Count), neither},
-		{figures.New("heapLeftBytes", "heap left after stop", figures.Bytes), neither},
-		{figures.New("goroutinesLeft", "goroutines left after stop", figures.Count), neither},
+	figures: []figures.Figure{
+		figures.Lower("syncSeconds", "time to sync", figures.Seconds),
+		figures.Lower("cpuSeconds", "CPU to sync", figures.Seconds),
+		figures.Lower("peakRSSBytes", "peak RSS", figures.Bytes),
+		figures.Lower("heapBytes", "heap after GC, synced and idle", figures.Bytes),
+		figures.Lower("heapObjects", "heap objects", figures.Count),
+		figures.Lower("allocBytes", "allocated", figures.Bytes),
+		figures.New("objects", "objects held", figures.Count),
+		figures.New("events", "events handled", figures.Count),
+		figures.New("requests", "requests made", figures.Count),
+		figures.New("heapLeftBytes", "heap left after stop", figures.Bytes),
+		figures.New("goroutinesLeft", "goroutines left after stop", figures.Count),
 	},
 }
 
@@ -58,7 +57,7 @@ func measureSync(ctx context.Context, s *subject) Figures {
 
 // floor reads the same LISTs to nowhere, one behind the other: what no informer can be faster than.
 func floor(ctx context.Context, cfg *rest.Config, s *spec) Figures {
-	client := attempt.Must(rest.HTTPClientFor(cfg))
+	client := figures.Must(rest.HTTPClientFor(cfg))
 	kinds := s.kinds()
 	start := now(0)
 	var wireBytes int64
@@ -77,27 +76,27 @@ func floor(ctx context.Context, cfg *rest.Config, s *spec) Figures {
 // readList reads one LIST in the encoding that an informer asks for, and counts its bytes.
 func readList(ctx context.Context, client *http.Client, cfg *rest.Config, s *spec, gvr schema.GroupVersionResource) int64 {
 	base, _, err := rest.DefaultServerUrlFor(cfg)
-	attempt.Check(err)
+	figures.Check(err)
 	root := "/apis/" + gvr.Group
 	if gvr.Group == "" {
 		root = "/api"
 	}
 	base = base.JoinPath(root, gvr.Version, gvr.Resource)
 	base.RawQuery = "resourceVersion=0"
-	q := attempt.Must(http.NewRequestWithContext(ctx, http.MethodGet, base.String(), nil))
+	q := figures.Must(http.NewRequestWithContext(ctx, http.MethodGet, base.String(), nil))
 	q.Header.Set("Accept", runtime.ContentTypeProtobuf)
 	if _, ok := typedKinds[gvr]; !ok || s.Unstructured {
 		q.Header.Set("Accept", runtime.ContentTypeJSON)
 	}
 	q.Header.Set("Accept-Encoding", "gzip") // by hand: so that the client does not decompress
-	a := attempt.Must(client.Do(q))
+	a := figures.Must(client.Do(q))
 	defer a.Body.Close()
-	n := attempt.Must(io.Copy(io.Discard, a.Body))
+	n := figures.Must(io.Copy(io.Discard, a.Body))
 	if a.StatusCode != http.StatusOK {
-		attempt.Check(fmt.Errorf("LIST %s: %s", base.Path, a.Status))
+		figures.Check(fmt.Errorf("LIST %s: %s", base.Path, a.Status))
 	}
 	if !strings.Contains(a.Header.Get("Content-Type"), q.Header.Get("Accept")) {
-		attempt.Check(fmt.Errorf("LIST %s: asked for %s, got %s", base.Path, q.Header.Get("Accept"), a.Header.Get("Content-Type")))
+		figures.Check(fmt.Errorf("LIST %s: asked for %s, got %s", base.Path, q.Header.Get("Accept"), a.Header.Get("Content-Type")))
 	}
 	return n
 }

@@ -23,8 +23,8 @@ type Verb struct {
 	Takes    []string      // the options that not all verbs have: some of those below
 
 	modes   []string // client-go's that can make a difference
-	figures []comparedFigure
-	more    []comparedFigure // that only some options bring
+	figures []figures.Figure
+	more    []figures.Figure // that only some options bring
 	measure func(context.Context, *subject) Figures
 }
 
@@ -32,7 +32,7 @@ type Verb struct {
 func (v Verb) Figures() string { return figures.Help("  %-27s %s\n", v.all()) }
 
 // all returns the figures that the verb can have.
-func (v Verb) all() []comparedFigure { return slices.Concat(v.figures, v.more) }
+func (v Verb) all() []figures.Figure { return slices.Concat(v.figures, v.more) }
 
 // The options that only some verbs take.
 const (
@@ -48,28 +48,13 @@ const (
 type Figures = figures.Values
 
 // changeFigures returns the figures of each kind of change, for results of several kinds.
-func changeFigures() (all []comparedFigure) {
+func changeFigures() (all []figures.Figure) {
 	for _, change := range Changes() {
 		all = append(all,
-			comparedFigure{figures.New(change+"EventsPerSecond", change+": events handled a second", figures.Count), higher},
-			comparedFigure{figures.New(change+"CPUMicrosPerEvent", change+": CPU per event handled", figures.Micros), lower})
+			figures.Higher(change+"EventsPerSecond", change+": events handled a second", figures.Count),
+			figures.Lower(change+"CPUMicrosPerEvent", change+": CPU per event handled", figures.Micros))
 	}
 	return all
-}
-
-// better says which of two values is the better one.
-type better uint8
-
-const (
-	neither better = iota // the figure is there to be read, not to be compared
-	lower
-	higher
-)
-
-// comparedFigure is one that a verb measures, and which of two values is the better one.
-type comparedFigure struct {
-	figures.Figure
-	better better
 }
 
 // The modes of client-go's reflector.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/weirproject/weir"
 
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
 // weirInformer is weir's informer of a kind.
@@ -26,7 +26,7 @@ func newWeir[T weir.Object](cfg *rest.Config, s *spec, gvr schema.GroupVersionRe
 	if s.Transform {
 		o.DropFields = []string{"metadata.managedFields"} // what takes the place of such a transform
 	}
-	return &weirInformer[T]{Informer: attempt.Must(weir.NewInformer[T](cfg, o))}
+	return &weirInformer[T]{Informer: figures.Must(weir.NewInformer[T](cfg, o))}
 }
 
 func (w *weirInformer[T]) index(name string, byFunc bool) error {

@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/procfs"
 
 	"github.com/weirproject/weir/internal/core/humanize"
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 	"github.com/weirproject/weir/measure/doctor/cost"
 )
@@ -58,7 +57,7 @@ func checkedIncidents(m *cost.Model, p *serverPods) []checkedIncident {
 
 // compareIncidents replays the incidents, and returns what they have cost beside what m predicts.
 func compareIncidents(ctx context.Context, o Options, m *cost.Model) []cost.Check {
-	b := attempt.Must(Open(ctx, o))
+	b := figures.Must(Open(ctx, o))
 	incidents := checkedIncidents(m, b.pods)
 	clients := max(2, min(o.Herd, checkedObjects/b.Pods()))
 	b.Close()
@@ -74,7 +73,7 @@ func compareIncidents(ctx context.Context, o Options, m *cost.Model) []cost.Chec
 			n++
 			fmt.Fprintf(o.Progress, "%s, %s: %s CPU\n", i.name, done.Label, humanize.Seconds(done.Figures["cpuSeconds"]))
 		})
-		attempt.Check(err, i.name)
+		figures.Check(err, i.name)
 	}
 	return checks
 }
@@ -123,7 +122,7 @@ func cpuName() string {
 // checkPages returns what a LIST in pages costs beside what is predicted for it.
 func (m *costMeter) checkPages(ctx context.Context, model *cost.Model) []cost.Check {
 	size := 0.0
-	spent := m.each(ctx, func() error { return attempt.Do(func() { size = m.pages(ctx) }) })
+	spent := m.each(ctx, func() error { return figures.Attempt(func() { size = m.pages(ctx) }) })
 	objects := float64(model.Measured.Objects)
 	c := model.Server.Of(cost.Work{
 		Requests: 1, Quorum: 1, PageCount: math.Ceil(objects / pageSize),
@@ -140,9 +139,9 @@ func (m *costMeter) checkPages(ctx context.Context, model *cost.Model) []cost.Ch
 func (m *costMeter) pages(ctx context.Context) (size float64) {
 	query := fmt.Sprint("limit=", pageSize)
 	for token := ""; ; {
-		answer := attempt.Must(m.c.do(ctx, request{path: podsPath, query: query + token}))
+		answer := figures.Must(m.c.do(ctx, request{path: podsPath, query: query + token}))
 		list, _, err := readList(answer.Body)
-		attempt.Check(err)
+		figures.Check(err)
 		if size += float64(list.Offset()); list.Meta().Continue == "" {
 			return size
 		}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 	"github.com/weirproject/weir/measure/doctor/cost"
 )
@@ -49,14 +48,14 @@ func MeasureCosts(ctx context.Context, o Options) (*cost.Model, error) {
 		At: time.Now().UTC().Truncate(time.Second), Objects: int64(b.Pods()),
 		CPU: cpuName(), CPUs: runtime.NumCPU(), Go: runtime.Version(),
 	}}
-	return m, attempt.Do(func() {
-		m.Measured.Server = attempt.Must(b.direct.version(ctx))
+	return m, figures.Attempt(func() {
+		m.Measured.Server = figures.Must(b.direct.version(ctx))
 		meter := costMeter{t: b.newTrial(b.direct)}
 		// Memory comes first: a server keeps the memory that other requests have made it use.
 		m.Memory = meter.memory(ctx)
 		m.Server, m.Measured.ObjectBytes = meter.coefficients(ctx)
-		attempt.Check(b.withProxy(ctx, func(ours *target) error {
-			return attempt.Do(func() {
+		figures.Check(b.withProxy(ctx, func(ours *target) error {
+			return figures.Attempt(func() {
 				meter := costMeter{t: b.newTrial(ours)}
 				m.Proxy, _ = meter.coefficients(ctx)
 			})
@@ -94,7 +93,7 @@ type costMeter struct {
 func (m *costMeter) coefficients(ctx context.Context) (_ cost.Coefficients, objectBytes float64) {
 	m.c = m.t.client()
 	defer m.c.close()
-	m.k.Idle = m.t.cores(ctx, func() { attempt.Check(pause(ctx, m.t.Cheap)) })
+	m.k.Idle = m.t.cores(ctx, func() { figures.Check(pause(ctx, m.t.Cheap)) })
 	m.small(ctx)
 	objectBytes = m.full(ctx)
 	m.selective(ctx, objectBytes)
@@ -106,11 +105,11 @@ func (m *costMeter) coefficients(ctx context.Context) (_ cost.Coefficients, obje
 // each returns the CPU time in seconds that one call of do costs the server, without what an idle
 // server uses. It repeats do for a while.
 func (m *costMeter) each(ctx context.Context, do func() error) float64 {
-	attempt.Check(do()) // so that caches are filled
+	figures.Check(do()) // so that caches are filled
 	n, begin := 0, time.Now()
 	cpu := m.t.spent(ctx, func() {
 		for n < fewestRepeats || time.Since(begin) < m.t.Cheap {
-			attempt.Check(do())
+			figures.Check(do())
 			n++
 		}
 	})
@@ -122,7 +121,7 @@ func (m *costMeter) each(ctx context.Context, do func() error) float64 {
 func (m *costMeter) busy(ctx context.Context, do func() error) float64 {
 	begin, requests := time.Now(), busyRequests
 	for range triedRequests {
-		attempt.Check(do())
+		figures.Check(do())
 	}
 	if time.Since(begin) > triedRequests*slowRequest {
 		requests = 1
@@ -171,10 +170,10 @@ func (m *costMeter) small(ctx context.Context) {
 	m.k.Request = m.busy(ctx, func() error { return get(m.c, "resourceVersion=0") })
 	quorum := m.busy(ctx, func() error { return get(m.c, "") })
 	connected := m.busy(ctx, func() error {
-		return attempt.Do(func() {
+		return figures.Attempt(func() {
 			c := m.t.client()
 			defer c.close()
-			attempt.Check(get(c, "resourceVersion=0"))
+			figures.Check(get(c, "resourceVersion=0"))
 		})
 	})
 	m.k.Quorum, m.k.Connection = max(quorum-m.k.Request, 0), max(connected-m.k.Request, 0)
@@ -221,7 +220,7 @@ func (m *costMeter) full(ctx context.Context) (objectBytes float64) {
 // taken off.
 func (m *costMeter) selective(ctx context.Context, objectBytes float64) {
 	if len(m.t.pods.apps) == 0 {
-		attempt.Check(errNoApps)
+		figures.Check(errNoApps)
 	}
 	var lists, found atomic.Int64
 	step := figures.Stride(len(m.t.pods.apps))
@@ -250,7 +249,7 @@ func (m *costMeter) event(ctx context.Context) float64 {
 	with := m.t.cores(ctx, write)
 	events := float64(w.events.Load()-before) / time.Since(begin).Seconds()
 	if events == 0 {
-		attempt.Check(fmt.Errorf("%d watchers had no event", costWatchers))
+		figures.Check(fmt.Errorf("%d watchers had no event", costWatchers))
 	}
 	return max(with-alone, 0) / events
 }
@@ -263,9 +262,9 @@ const (
 
 // memory measures how the server grows with full LISTs at once.
 func (m *costMeter) memory(ctx context.Context) (out cost.Memory) {
-	all := float64(attempt.Must(m.t.control.discard(ctx, request{path: podsPath, query: "resourceVersion=0"})))
+	all := float64(figures.Must(m.t.control.discard(ctx, request{path: podsPath, query: "resourceVersion=0"})))
 	rest, _, err := m.t.gauge.memory(ctx)
-	attempt.Check(err)
+	figures.Check(err)
 	peakOf := func(lists int) float64 {
 		g := m.t.grow(ctx, 0, nil)
 		defer g.end()

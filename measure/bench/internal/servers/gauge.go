@@ -15,7 +15,7 @@ import (
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
 // gauge reads what a server uses.
@@ -111,9 +111,9 @@ func (g *metricsGauge) every() time.Duration { return time.Second }
 
 // spent measures the CPU time that the server uses while f runs, in seconds.
 func (t *target) spent(ctx context.Context, f func()) float64 {
-	before := attempt.Must(t.gauge.cpu(ctx))
+	before := figures.Must(t.gauge.cpu(ctx))
 	f()
-	return max(attempt.Must(t.gauge.cpu(ctx))-before, 0).Seconds()
+	return max(figures.Must(t.gauge.cpu(ctx))-before, 0).Seconds()
 }
 
 // cores measures the CPU that the server uses while f runs, in cores.
@@ -141,7 +141,7 @@ func (t *target) grow(ctx context.Context, limit float64, over func()) *growth {
 	g := &growth{gauge: t.gauge}
 	var err error
 	g.before, g.least, err = g.gauge.memory(ctx)
-	attempt.Check(err)
+	figures.Check(err)
 	g.peak = g.before
 	ctx, g.cancel = context.WithCancel(ctx)
 	g.polling.Go(func() {
@@ -185,7 +185,7 @@ func (g *growth) end() {
 func (g *growth) stop(ctx context.Context) (grown, peak float64) {
 	g.end()
 	g.poll(ctx)
-	attempt.Check(g.err)
+	figures.Check(g.err)
 	return g.peak - g.before, g.peak
 }
 

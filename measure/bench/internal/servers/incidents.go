@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
 // nextTry is how long a client waits after a request that has failed.
@@ -22,7 +22,7 @@ const nextTry = time.Second
 // how many have it, how many tries have failed, and, if all have it, after how long. If no client
 // has it, allAtOnce returns an error.
 func (t *trial) allAtOnce(ctx context.Context, clients int, ask func(ctx context.Context, c *client, i int) error) Figures {
-	attempt.Check(enoughFiles(clients))
+	figures.Check(enoughFiles(clients))
 	patient, cancel := context.WithTimeout(ctx, t.Patience)
 	defer cancel()
 	var all sync.WaitGroup
@@ -38,7 +38,7 @@ func (t *trial) allAtOnce(ctx context.Context, clients int, ask func(ctx context
 	}
 	all.Wait()
 	took := time.Since(begun).Seconds()
-	attempt.Check(context.Cause(ctx))
+	figures.Check(context.Cause(ctx))
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	up := clients - len(errs)
 	f := Figures{"clients": float64(clients), "up": float64(up), "failed": float64(tries.Load())}
@@ -46,7 +46,7 @@ func (t *trial) allAtOnce(ctx context.Context, clients int, ask func(ctx context
 	case len(errs) == 0:
 		f["upSeconds"] = took
 	case up == 0:
-		attempt.Check(errs[0], "no client has got anything in ", t.Patience)
+		figures.Check(errs[0], "no client has got anything in ", t.Patience)
 	default:
 		t.say(fmt.Sprintf("%d of %d clients have got nothing in %s: %v", len(errs), clients, t.Patience, errs[0]))
 	}
@@ -56,7 +56,7 @@ func (t *trial) allAtOnce(ctx context.Context, clients int, ask func(ctx context
 // keepAsking asks until there is an answer or ctx ends. failed counts the tries that have failed.
 // The error is that of the last try that was not cut off by the end of ctx, if there was one.
 func (t *trial) keepAsking(ctx context.Context, i int, ask func(ctx context.Context, c *client, i int) error, failed *atomic.Int64) error {
-	return attempt.Do(func() {
+	return figures.Attempt(func() {
 		c := t.client()
 		defer c.close()
 		var last error
@@ -67,11 +67,11 @@ func (t *trial) keepAsking(ctx context.Context, i int, ask func(ctx context.Cont
 				return
 			}
 			if ctx.Err() != nil {
-				attempt.Check(cmp.Or(last, err))
+				figures.Check(cmp.Or(last, err))
 			}
 			failed.Add(1)
 			if last = err; pause(ctx, nextTry) != nil {
-				attempt.Check(last)
+				figures.Check(last)
 			}
 		}
 	})
@@ -96,7 +96,7 @@ func NodeAgents() Replay {
 func agents(query func(t *trial, i int) string) load {
 	return func(ctx context.Context, t *trial, begin func()) Figures {
 		if len(t.pods.nodes) == 0 {
-			attempt.Check(errNoNodes)
+			figures.Check(errNoNodes)
 		}
 		begin()
 		var bytes atomic.Int64
@@ -173,7 +173,7 @@ func InitialEvents() Replay {
 // watch is broken off. What is drawn is how many objects the current try has brought.
 func tryAgain(ctx context.Context, t *trial, begin func()) Figures {
 	if t.writer == nil {
-		attempt.Check(ErrNoWrites)
+		figures.Check(ErrNoWrites)
 	}
 	c := t.client()
 	defer c.close()
@@ -200,9 +200,9 @@ func tryAgain(ctx context.Context, t *trial, begin func()) Figures {
 		f["received"]-- // the bookmark
 		f["through"], f["throughSeconds"] = 1, time.Since(begun).Seconds()
 	} else if !errors.Is(err, errClosed) && (trying.Err() == nil || ctx.Err() != nil) {
-		attempt.Check(err)
+		figures.Check(err)
 	}
-	attempt.Must(writing.stop())
+	figures.Must(writing.stop())
 	f["updatesPerSecond"] = t.reached(writing.rate(), busyRate)
 	return f
 }

@@ -9,34 +9,33 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
 var hold = Scenario{
 	Name: "hold", Runs: 3, measure: measureHold,
 	Short: "What it takes to hold the pods",
-	figures: []boundedFigure{
-		{figures.New("heapBytes", "heap to hold the pods", figures.Bytes), ratio(0.10)},
-		{figures.New("rssBytes", "RSS", figures.Bytes), anything},
-		{figures.New("objects", "pods", figures.Count), anything},
+	figures: []figures.Figure{
+		figures.New("heapBytes", "heap to hold the pods", figures.Bytes).RatioAtMost(0.10),
+		figures.New("rssBytes", "RSS", figures.Bytes),
+		figures.New("objects", "pods", figures.Count),
 	},
 }
 
 func measureHold(ctx context.Context, t *trial) Figures {
 	heap := t.heap(ctx)
 	rss, _, err := t.gauge.memory(ctx)
-	attempt.Check(err)
+	figures.Check(err)
 	return Figures{"heapBytes": heap, "rssBytes": rss, "objects": float64(len(t.pods.keys))}
 }
 
 var label = Scenario{
 	Name: "label", Runs: 3, measure: measureLabel,
 	Short: "LIST of \"0\" by a label that few pods have, one after the other",
-	figures: []boundedFigure{
-		{figures.New("cpuSeconds", "LIST by label: CPU", figures.Seconds), ratio(0.01)},
-		{figures.New("seconds", "  time", figures.Seconds), anything},
-		{figures.New("objects", "  pods in the answer", figures.Number), anything},
+	figures: []figures.Figure{
+		figures.New("cpuSeconds", "LIST by label: CPU", figures.Seconds).RatioAtMost(0.01),
+		figures.New("seconds", "  time", figures.Seconds),
+		figures.New("objects", "  pods in the answer", figures.Number),
 	},
 }
 
@@ -47,14 +46,14 @@ var errNoApps = errors.New("no pod has a label that one would select by")
 
 func measureLabel(ctx context.Context, t *trial) Figures {
 	if len(t.pods.apps) == 0 {
-		attempt.Check(errNoApps)
+		figures.Check(errNoApps)
 	}
 	c := t.client()
 	defer c.close()
 	step, objects, lists := figures.Stride(len(t.pods.apps)), 0, 0
 	one := func() {
 		selector := t.pods.apps[lists*step%len(t.pods.apps)]
-		objects += attempt.Must(countList(ctx, c, "resourceVersion=0&labelSelector="+url.QueryEscape(selector)))
+		objects += figures.Must(countList(ctx, c, "resourceVersion=0&labelSelector="+url.QueryEscape(selector)))
 		lists++
 	}
 	for range warmLists {
@@ -98,13 +97,13 @@ func readList(body io.ReadCloser) (list *wire.ListReader, n int, err error) {
 var list = Scenario{
 	Name: "list", Runs: 3, measure: measureList,
 	Short: "Full LIST of \"0\" in protobuf, as it is and gzipped",
-	figures: []boundedFigure{
-		{figures.New("cpuSeconds", "full protobuf LIST: CPU", figures.Seconds), ratio(0.35)},
-		{figures.New("seconds", "  time", figures.Seconds), anything},
-		{figures.New("wireBytes", "  size", figures.Bytes), anything},
-		{figures.New("gzipCPUSeconds", "full protobuf LIST, gzipped: CPU", figures.Seconds), ratio(0.6)},
-		{figures.New("gzipSeconds", "  time", figures.Seconds), anything},
-		{figures.New("gzipWireBytes", "  size", figures.Bytes), anything},
+	figures: []figures.Figure{
+		figures.New("cpuSeconds", "full protobuf LIST: CPU", figures.Seconds).RatioAtMost(0.35),
+		figures.New("seconds", "  time", figures.Seconds),
+		figures.New("wireBytes", "  size", figures.Bytes),
+		figures.New("gzipCPUSeconds", "full protobuf LIST, gzipped: CPU", figures.Seconds).RatioAtMost(0.6),
+		figures.New("gzipSeconds", "  time", figures.Seconds),
+		figures.New("gzipWireBytes", "  size", figures.Bytes),
 	},
 }
 
@@ -134,7 +133,7 @@ func (t *trial) eachOf(ctx context.Context, n float64, read func() (int64, error
 	begin := time.Now()
 	cpu = t.spent(ctx, func() {
 		for range int(n) {
-			last = float64(attempt.Must(read()))
+			last = float64(figures.Must(read()))
 		}
 	})
 	return cpu / n, time.Since(begin).Seconds() / n, last
@@ -143,10 +142,10 @@ func (t *trial) eachOf(ctx context.Context, n float64, read func() (int64, error
 var initial = Scenario{
 	Name: "initial", Runs: 3, measure: measureInitial,
 	Short: "WATCH with all pods as initial events",
-	figures: []boundedFigure{
-		{figures.New("cpuSeconds", "full WATCH with initial events: CPU", figures.Seconds), ratio(0.25)},
-		{figures.New("seconds", "  time", figures.Seconds), anything},
-		{figures.New("events", "  events", figures.Count), anything},
+	figures: []figures.Figure{
+		figures.New("cpuSeconds", "full WATCH with initial events: CPU", figures.Seconds).RatioAtMost(0.25),
+		figures.New("seconds", "  time", figures.Seconds),
+		figures.New("events", "  events", figures.Count),
 	},
 }
 

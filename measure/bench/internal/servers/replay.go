@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -63,7 +62,7 @@ func (r Replay) run(ctx context.Context, o Options, w Way) (f Figures, traced *f
 	}
 	defer b.Close()
 	use := func(asked *target) error {
-		return attempt.Do(func() { f, traced = r.trace(ctx, b.newTrial(asked), w) })
+		return figures.Attempt(func() { f, traced = r.trace(ctx, b.newTrial(asked), w) })
 	}
 	if w.Proxy {
 		err = b.withProxy(ctx, use)
@@ -99,7 +98,7 @@ func (r Replay) trace(ctx context.Context, t *trial, w Way) (Figures, *figures.T
 		begun = time.Now()
 	})
 	if grown == nil {
-		attempt.Check(errNotBegun)
+		figures.Check(errNotBegun)
 	}
 	f["seconds"] = time.Since(begun).Seconds()
 	t.spending(ctx).since(before, f)
@@ -134,12 +133,12 @@ type spending struct {
 }
 
 func (t *trial) spending(ctx context.Context) (c spending) {
-	c.alloc, c.requests = attempt.Must(t.direct.metrics(ctx, allocMetric))[allocMetric], float64(t.requests.Load())
+	c.alloc, c.requests = figures.Must(t.direct.metrics(ctx, allocMetric))[allocMetric], float64(t.requests.Load())
 	if t.weir() {
-		m := attempt.Must(t.metrics(ctx, upstreamMetric))
-		c.requests, c.proxy = m[ofCallers]+m[ofItsOwn], attempt.Must(t.gauge.cpu(ctx))
+		m := figures.Must(t.metrics(ctx, upstreamMetric))
+		c.requests, c.proxy = m[ofCallers]+m[ofItsOwn], figures.Must(t.gauge.cpu(ctx))
 	}
-	c.cpu = attempt.Must(t.direct.gauge.cpu(ctx))
+	c.cpu = figures.Must(t.direct.gauge.cpu(ctx))
 	return c
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -62,7 +61,7 @@ func TestLoadThatDoesNotBegin(t *testing.T) {
 	for _, want := range []error{errNotBegun, broken} {
 		r := Replay{Every: time.Millisecond, Ways: []Way{{Label: "idle", load: func(context.Context, *trial, func()) Figures {
 			if want == broken {
-				attempt.Check(broken)
+				figures.Check(broken)
 			}
 			return Figures{}
 		}}}}
@@ -97,7 +96,7 @@ func atOnce(t *testing.T, patience time.Duration, clients int, ask func(ctx cont
 		Options: Options{Patience: patience, Progress: &said},
 	}
 	var f Figures
-	err := attempt.Do(func() {
+	err := figures.Attempt(func() {
 		f = tr.allAtOnce(t.Context(), clients, func(ctx context.Context, _ *client, i int) error { return ask(ctx, i) })
 	})
 	return f, said.String(), err

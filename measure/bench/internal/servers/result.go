@@ -18,22 +18,22 @@ type Result struct {
 	// Ratio is weir ÷ kube-apiserver, where that is not 0.
 	Ratio Figures `json:"ratio"`
 	// Wanted are the bounds that figures have, and Missed those figures that are beyond theirs.
-	Wanted map[string]Want `json:"wanted"`
-	Missed []string        `json:"missed"`
-	Runs   int             `json:"runs"`
+	Wanted map[string]figures.Want `json:"wanted"`
+	Missed []string                `json:"missed"`
+	Runs   int                     `json:"runs"`
 }
 
 // compare fills the rest in.
-func (r *Result) compare(figures []boundedFigure) {
-	r.Ratio, r.Wanted, r.Missed = Figures{}, map[string]Want{}, []string{}
-	for _, f := range figures {
+func (r *Result) compare(measured []figures.Figure) {
+	r.Ratio, r.Wanted, r.Missed = Figures{}, map[string]figures.Want{}, []string{}
+	for _, f := range measured {
 		if ratio, ok := r.Weir.Ratio(r.APIServer, f.Key); ok {
 			r.Ratio[f.Key] = ratio
 		}
-		if f.want == anything {
+		if f.Want == (figures.Want{}) {
 			continue
 		}
-		r.Wanted[f.Key] = f.want
+		r.Wanted[f.Key] = f.Want
 		if r.verdict(f) == missed {
 			r.Missed = append(r.Missed, f.Key)
 		}
@@ -49,16 +49,16 @@ const (
 	missed  verdict = "missed"
 )
 
-func (r *Result) verdict(f boundedFigure) verdict {
+func (r *Result) verdict(f figures.Figure) verdict {
 	value, most := 0.0, 0.0
 	var known bool
 	switch {
-	case f.want.RatioAtMost != nil:
+	case f.Want.RatioAtMost != nil:
 		value, known = r.Ratio[f.Key]
-		most = *f.want.RatioAtMost
-	case f.want.WeirAtMost != nil:
+		most = *f.Want.RatioAtMost
+	case f.Want.WeirAtMost != nil:
 		value, known = r.Weir[f.Key]
-		most = *f.want.WeirAtMost
+		most = *f.Want.WeirAtMost
 	}
 	switch {
 	case !known:
@@ -89,7 +89,7 @@ func (r Result) WriteRows(w io.Writer) error {
 		if _, theirs := r.APIServer[f.Key]; !ok && !theirs {
 			continue
 		}
-		cells := []string{0: f.Label, 1: "-", 2: r.APIServer.Cell(f.Key, f.Unit), 4: f.wanted(), 5: string(r.verdict(f))}
+		cells := []string{0: f.Label, 1: "-", 2: r.APIServer.Cell(f.Key, f.Unit), 4: wanted(f), 5: string(r.verdict(f))}
 		if ok {
 			cells[1] = f.Unit.Text(ours)
 		}
@@ -102,12 +102,12 @@ func (r Result) WriteRows(w io.Writer) error {
 }
 
 // wanted writes a bound.
-func (f boundedFigure) wanted() string {
+func wanted(f figures.Figure) string {
 	switch {
-	case f.want.RatioAtMost != nil:
-		return "ratio ≤ " + strconv.FormatFloat(*f.want.RatioAtMost, 'g', -1, 64)
-	case f.want.WeirAtMost != nil:
-		return "≤ " + f.Unit.Text(*f.want.WeirAtMost)
+	case f.Want.RatioAtMost != nil:
+		return "ratio ≤ " + strconv.FormatFloat(*f.Want.RatioAtMost, 'g', -1, 64)
+	case f.Want.WeirAtMost != nil:
+		return "≤ " + f.Unit.Text(*f.Want.WeirAtMost)
 	}
 	return ""
 }

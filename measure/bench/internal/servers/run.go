@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/tools/process"
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -65,7 +64,7 @@ type Bench struct {
 // caller must call Close.
 func Open(ctx context.Context, o Options) (*Bench, error) {
 	b := &Bench{o: o, close: func() {}, apiserver: o.Config != nil}
-	if err := attempt.Do(func() { b.open(ctx) }); err != nil {
+	if err := figures.Attempt(func() { b.open(ctx) }); err != nil {
 		b.Close()
 		return nil, err
 	}
@@ -78,8 +77,8 @@ func (b *Bench) open(ctx context.Context) {
 		name = nameEmbedded
 		b.startEmbedded(ctx)
 	}
-	b.files = attempt.Must(newKubeconfig(b.o.Config))
-	b.direct = attempt.Must(newTarget(ctx, name, b.o.Config))
+	b.files = figures.Must(newKubeconfig(b.o.Config))
+	b.direct = figures.Must(newTarget(ctx, name, b.o.Config))
 	b.pods = readServerPods(ctx, b.direct.control, b.o.EtcdURL != "")
 	switch {
 	case b.o.EtcdURL != "":
@@ -94,7 +93,7 @@ func (b *Bench) startEmbedded(ctx context.Context) {
 	p, err := process.StartServer(ctx, process.ServerSpec{
 		Pods: b.o.Pods, Population: b.o.Population, Seed: 1, Metrics: true, TLS: true, WatchBuffer: b.o.watchBuffer, Whole: b.o.whole,
 	})
-	attempt.Check(err, "start the embedded server")
+	figures.Check(err, "start the embedded server")
 	// The server has nothing that would be lost.
 	b.o.Config, b.o.embedded, b.close = p.Config(), true, func() { _ = p.Close() }
 }
@@ -157,13 +156,10 @@ func (b *Bench) Run(ctx context.Context, s Scenario) (Result, error) {
 // scenario measures nothing there.
 func (b *Bench) measure(ctx context.Context, s Scenario, side string) (f Figures, err error) {
 	limit := trialTimeout + b.o.Duration + time.Duration(len(updateRates))*b.o.Patience
-	if s.Heavy {
-		limit += b.o.Day
-	}
 	on := func(of *target) error {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		return attempt.Do(func() { f = s.measure(ctx, b.newTrial(of)) })
+		return figures.Attempt(func() { f = s.measure(ctx, b.newTrial(of)) })
 	}
 	if side != nameWeir {
 		err = on(b.direct)

@@ -20,38 +20,19 @@ type Scenario struct {
 	Writes bool // it changes pods
 	Heavy  bool // it needs a large machine, and is run only when it is named
 
-	figures []boundedFigure
+	figures []figures.Figure
 	measure func(context.Context, *trial) Figures // ends its attempt if it fails
 }
 
 // Figures are what was measured, by name. Names end in their unit.
 type Figures = figures.Values
 
-// boundedFigure is one that a scenario measures, and what it must come to.
-type boundedFigure struct {
-	figures.Figure
-	want Want
-}
-
-// Want is what a figure must come to.
-type Want struct {
-	// RatioAtMost bounds weir's figure ÷ kube-apiserver's, WeirAtMost weir's alone. Nil: it may be
-	// anything.
-	RatioAtMost *float64 `json:"ratioAtMost,omitempty"`
-	WeirAtMost  *float64 `json:"weirAtMost,omitempty"`
-}
-
-func ratio(most float64) Want  { return Want{RatioAtMost: &most} }
-func atMost(most float64) Want { return Want{WeirAtMost: &most} }
-
-var anything Want
-
 // Help returns the scenario's figures, one a line: the key that JSON has, and what it is.
 func (s Scenario) Help() string { return figures.Help("    %-24s %s\n", s.figures) }
 
 // Scenarios returns all scenarios, in the order in which they are run.
 func Scenarios() []Scenario {
-	return []Scenario{hold, label, list, initial, slowLists, slowReader, kubelets, everybody, crowd, day, stalled, upstreamRequests, herd, shards}
+	return []Scenario{hold, label, list, initial, slowLists, slowReader, kubelets, everybody, crowd, stalled, herd, shards}
 }
 
 // Named returns the scenarios of the given names, in the usual order, or all but the heavy ones if
@@ -85,9 +66,8 @@ type Options struct {
 	Runs     int           // of each side; 0: the scenario's own
 	Cheap    time.Duration // for how long requests are repeated that take little CPU each
 	Duration time.Duration // for how long many watchers are measured
-	Day      time.Duration // how long the day of day lasts
 
-	Kubelets, Watchers, Clients, Herd int
+	Kubelets, Watchers, Herd int
 	// Crowd is the watchers by node of crowd, and Stalled those of stalled that read nothing.
 	Crowd, Stalled int
 
@@ -115,8 +95,8 @@ type Options struct {
 // Defaults returns the options that the wanted figures are about.
 func Defaults() Options {
 	return Options{
-		Pods: 50_000, Cheap: 3 * time.Second, Duration: 20 * time.Second, Day: time.Hour,
-		Kubelets: 1000, Watchers: 100, Clients: 100, Herd: 200, Crowd: 10_000, Stalled: 100,
+		Pods: 50_000, Cheap: 3 * time.Second, Duration: 20 * time.Second,
+		Kubelets: 1000, Watchers: 100, Herd: 200, Crowd: 10_000, Stalled: 100,
 		SlowProtobuf: 16, SlowJSON: 8, SlowBytes: 30e6, RSSLimit: 8e9,
 		ReadRate: 1200, Follow: 5 * time.Second, Patience: 5 * time.Minute,
 		Progress: io.Discard,

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
 var errNoPods = errors.New("the server has no pods")
@@ -31,9 +31,9 @@ var selectorLabels = []string{"app", "app.kubernetes.io/name", "app.kubernetes.i
 
 // readServerPods reads the pods of a server in one LIST.
 func readServerPods(ctx context.Context, c *client, raw bool) *serverPods {
-	answer := attempt.Must(c.do(ctx, request{path: podsPath, query: "resourceVersion=0"}))
+	answer := figures.Must(c.do(ctx, request{path: podsPath, query: "resourceVersion=0"}))
 	defer answer.Body.Close()
-	node := attempt.Must(wire.CompilePath(wire.Protobuf, reflect.TypeFor[corev1.Pod](), "spec.nodeName"))
+	node := figures.Must(wire.CompilePath(wire.Protobuf, reflect.TypeFor[corev1.Pod](), "spec.nodeName"))
 	p := &serverPods{}
 	nodes, apps := map[string]bool{}, map[string]map[string]bool{}
 	for _, label := range selectorLabels {
@@ -42,13 +42,13 @@ func readServerPods(ctx context.Context, c *client, raw bool) *serverPods {
 	var m wire.Meta
 	list := wire.NewListReader(answer.Body, wire.Protobuf, wire.Limits{})
 	for item, err := list.Next(); err != io.EOF; item, err = list.Next() {
-		attempt.Check(err, "reading the pods")
-		attempt.Check(wire.ReadMeta(wire.Protobuf, item, &m), "reading the pods")
+		figures.Check(err, "reading the pods")
+		figures.Check(wire.ReadMeta(wire.Protobuf, item, &m), "reading the pods")
 		p.keys = append(p.keys, string(wire.AppendKey(nil, &m)))
 		if raw {
 			p.raw = append(p.raw, slices.Clone(item))
 		}
-		for _, name := range attempt.Must(node.Append(nil, item)) {
+		for _, name := range figures.Must(node.Append(nil, item)) {
 			nodes[string(name)] = true
 		}
 		for _, label := range selectorLabels {
@@ -58,7 +58,7 @@ func readServerPods(ctx context.Context, c *client, raw bool) *serverPods {
 		}
 	}
 	if len(p.keys) == 0 {
-		attempt.Check(errNoPods)
+		figures.Check(errNoPods)
 	}
 	delete(nodes, "") // those that are not scheduled
 	p.nodes = slices.Sorted(maps.Keys(nodes))

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -18,18 +17,18 @@ const shardCount = 4
 var shards = Scenario{
 	Name: "shards", Runs: 1, measure: measureShards,
 	Short: "Informers of a quarter of all pods each, beside one of all: what they receive and hold",
-	figures: []boundedFigure{
-		{figures.New("receivedShare", "one of 4 shards: bytes received ÷ all", figures.Number), atMost(0.26)},
-		{figures.New("heldShare", "  bytes held ÷ all", figures.Number), atMost(0.28)},
-		{figures.New("receivedBytes", "  received by the largest", figures.Bytes), anything},
-		{figures.New("heldBytes", "  held by the largest", figures.Bytes), anything},
-		{figures.New("allReceivedBytes", "  received by one of all", figures.Bytes), anything},
-		{figures.New("allHeldBytes", "  held by one of all", figures.Bytes), anything},
-		{figures.New("cpuSeconds", "  CPU of the server for the four", figures.Seconds), anything},
-		{figures.New("allCPUSeconds", "  CPU of the server for one of all", figures.Seconds), anything},
-		{figures.New("unwanted", "  objects of other shards received", figures.Count), atMost(0)},
-		{figures.New("missing", "  objects that no shard has, or two", figures.Count), atMost(0)},
-		{figures.New("objects", "  objects in the largest", figures.Count), anything},
+	figures: []figures.Figure{
+		figures.New("receivedShare", "one of 4 shards: bytes received ÷ all", figures.Number).AtMost(0.26),
+		figures.New("heldShare", "  bytes held ÷ all", figures.Number).AtMost(0.28),
+		figures.New("receivedBytes", "  received by the largest", figures.Bytes),
+		figures.New("heldBytes", "  held by the largest", figures.Bytes),
+		figures.New("allReceivedBytes", "  received by one of all", figures.Bytes),
+		figures.New("allHeldBytes", "  held by one of all", figures.Bytes),
+		figures.New("cpuSeconds", "  CPU of the server for the four", figures.Seconds),
+		figures.New("allCPUSeconds", "  CPU of the server for one of all", figures.Seconds),
+		figures.New("unwanted", "  objects of other shards received", figures.Count).AtMost(0),
+		figures.New("missing", "  objects that no shard has, or two", figures.Count).AtMost(0),
+		figures.New("objects", "  objects in the largest", figures.Count),
 	},
 }
 
@@ -60,7 +59,7 @@ type informed struct{ received, held, unwanted, objects float64 }
 
 // inform runs an informer of a shard until it has synced.
 func (t *trial) inform(ctx context.Context, shard weir.Shard) (out informed) {
-	inf := attempt.Must(weir.NewInformer[*corev1.Pod](t.config, weir.Options{
+	inf := figures.Must(weir.NewInformer[*corev1.Pod](t.config, weir.Options{
 		// ModeList asks no question for the version, which a proxy passes on.
 		Shard: shard, ListWatch: weir.ListWatch{Mode: weir.ModeList},
 	}))
@@ -74,6 +73,6 @@ func (t *trial) inform(ctx context.Context, shard weir.Shard) (out informed) {
 	}
 	out.received, out.held, out.objects = float64(stats.BodyBytes), float64(stats.Memory.Total()), float64(stats.Objects)
 	stop()
-	attempt.Check(errors.Join(err, <-ended))
+	figures.Check(errors.Join(err, <-ended))
 	return out
 }

@@ -11,19 +11,18 @@ import (
 
 	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
 var slowLists = Scenario{
 	Name: "slowlists", Runs: 1, measure: measureSlowLists,
 	Short: "Full LISTs of many slow readers at once, two thirds in protobuf and one third in JSON",
-	figures: []boundedFigure{
-		{figures.New("rssGrowthBytes", "slow full LISTs: RSS grows by", figures.Bytes), atMost(64e6)},
-		{figures.New("peakRSSBytes", "  peak RSS", figures.Bytes), anything},
-		{figures.New("readers", "  readers", figures.Count), anything},
-		{figures.New("broken", "  answers that broke off", figures.Count), atMost(0)},
-		{figures.New("seconds", "  time", figures.Seconds), anything},
+	figures: []figures.Figure{
+		figures.New("rssGrowthBytes", "slow full LISTs: RSS grows by", figures.Bytes).AtMost(64e6),
+		figures.New("peakRSSBytes", "  peak RSS", figures.Bytes),
+		figures.New("readers", "  readers", figures.Count),
+		figures.New("broken", "  answers that broke off", figures.Count).AtMost(0),
+		figures.New("seconds", "  time", figures.Seconds),
 	},
 }
 
@@ -54,7 +53,7 @@ func (t *trial) slowLists(ctx context.Context, protobuf, json int, begin func())
 	begun := time.Now()
 	broken := t.readAllSlowly(reading, protobuf, json)
 	took := time.Since(begun).Seconds()
-	attempt.Check(context.Cause(ctx))
+	figures.Check(context.Cause(ctx))
 	grown, peak := g.stop(ctx)
 	if reading.Err() != nil {
 		t.say("all LISTs were cut off when the server's RSS passed the limit")
@@ -76,7 +75,7 @@ func (t *trial) readAllSlowly(ctx context.Context, protobuf, json int) (broken i
 		}
 		reading.Go(func() {
 			t.requests.Add(1)
-			if err := attempt.Do(func() { t.readSlowly(ctx, accept) }); err != nil {
+			if err := figures.Attempt(func() { t.readSlowly(ctx, accept) }); err != nil {
 				failed.Add(1)
 				if ctx.Err() == nil {
 					t.say(fmt.Sprintf("a slow LIST broke off: %v", err))
@@ -94,9 +93,9 @@ func (t *trial) readAllSlowly(ctx context.Context, protobuf, json int) (broken i
 func (t *trial) readSlowly(ctx context.Context, accept string) {
 	c := t.client()
 	defer c.close()
-	answer := attempt.Must(c.do(ctx, request{path: podsPath, query: "resourceVersion=0", accept: accept}))
+	answer := figures.Must(c.do(ctx, request{path: podsPath, query: "resourceVersion=0", accept: accept}))
 	defer answer.Body.Close()
-	attempt.Must(io.Copy(io.Discard, newThrottled(ctx, answer.Body, t.SlowBytes)))
+	figures.Must(io.Copy(io.Discard, newThrottled(ctx, answer.Body, t.SlowBytes)))
 }
 
 // updateRates are how many pods change in a second while a slow reader gets the initial state.
@@ -107,15 +106,15 @@ var slowReader = Scenario{
 	Short: "WATCH with initial events of a slow reader while pods change: whether it gets through and then misses nothing",
 }
 
-func slowReaderFigures() (all []boundedFigure) {
+func slowReaderFigures() (all []figures.Figure) {
 	for _, rate := range updateRates {
 		at := fmt.Sprint(rate)
 		all = append(all,
-			boundedFigure{figures.New("unfinished"+at, fmt.Sprintf("slow reader, %s/s: failed", humanize.Count(int64(rate))), figures.Count), atMost(0)},
-			boundedFigure{figures.New("gaps"+at, "  pods missed or gone back in time", figures.Count), atMost(0)},
-			boundedFigure{figures.New("initialSeconds"+at, "  initial state through after", figures.Seconds), anything},
-			boundedFigure{figures.New("closedAfterSeconds"+at, "  closed by the server after", figures.Seconds), anything},
-			boundedFigure{figures.New("updatesPerSecond"+at, "  updates a second", figures.Number), anything})
+			figures.New("unfinished"+at, fmt.Sprintf("slow reader, %s/s: failed", humanize.Count(int64(rate))), figures.Count).AtMost(0),
+			figures.New("gaps"+at, "  pods missed or gone back in time", figures.Count).AtMost(0),
+			figures.New("initialSeconds"+at, "  initial state through after", figures.Seconds),
+			figures.New("closedAfterSeconds"+at, "  closed by the server after", figures.Seconds),
+			figures.New("updatesPerSecond"+at, "  updates a second", figures.Number))
 	}
 	return all
 }
@@ -124,8 +123,8 @@ func measureSlowReader(ctx context.Context, t *trial) Figures {
 	f := Figures{}
 	for _, rate := range updateRates {
 		var got Figures
-		err := attempt.Do(func() { got = t.readWhileWriting(ctx, float64(rate)) })
-		attempt.Check(err, "at ", rate, " updates/s")
+		err := figures.Attempt(func() { got = t.readWhileWriting(ctx, float64(rate)) })
+		figures.Check(err, "at ", rate, " updates/s")
 		for key, value := range got {
 			f[fmt.Sprintf("%s%d", key, rate)] = value
 		}
@@ -157,7 +156,7 @@ func (t *trial) readWhileWriting(ctx context.Context, rate float64) Figures {
 	defer cancel()
 	begin := time.Now()
 	watch, body, err := c.watch(ctx, watchWithState)
-	attempt.Check(err)
+	figures.Check(err)
 	defer body.Close()
 	reader, p, out := newFollower(watch), &rateLimiter{perSecond: t.ReadRate}, Figures{"unfinished": 1, "gaps": 0}
 	err = reader.follow(ctx, p, func() bool { return reader.initial })
@@ -166,7 +165,7 @@ func (t *trial) readWhileWriting(ctx context.Context, rate float64) Figures {
 		until := time.Now().Add(t.Follow)
 		err = reader.follow(ctx, p, func() bool { return time.Now().After(until) })
 	}
-	written := attempt.Must(writing.stop())
+	written := figures.Must(writing.stop())
 	out["updatesPerSecond"] = t.reached(writing.rate(), rate)
 	if err == nil {
 		var gaps int
@@ -180,7 +179,7 @@ func (t *trial) readWhileWriting(ctx context.Context, rate float64) Figures {
 	case errors.Is(err, errClosed):
 		out["closedAfterSeconds"] = time.Since(begin).Seconds()
 	case !errors.Is(err, context.DeadlineExceeded):
-		attempt.Check(err)
+		figures.Check(err)
 	}
 	return out
 }

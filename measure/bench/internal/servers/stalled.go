@@ -10,7 +10,6 @@ import (
 
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -20,20 +19,20 @@ const stalledRate = 500
 var stalled = Scenario{
 	Name: "stalled", Runs: 3, Writes: true, measure: measureStalled,
 	Short: "How late a watcher of all pods receives a change, alone and beside others that read nothing, 500 updates a second",
-	figures: []boundedFigure{
-		{figures.New("p99Seconds", "from commit to a watcher: p99", figures.Seconds), ratio(1)},
-		{figures.New("p99SecondsStalled", "  beside stalled ones: p99", figures.Seconds), ratio(1)},
-		{figures.New("slowdown", "  stalled ÷ alone", figures.Number), atMost(1.25)},
-		{figures.New("missed", "  changes not told", figures.Count), atMost(0)},
-		{figures.New("p50Seconds", "  alone: median", figures.Seconds), anything},
-		{figures.New("p50SecondsStalled", "  beside stalled ones: median", figures.Seconds), anything},
-		{figures.New("stalled", "  stalled watchers", figures.Count), anything},
-		{figures.New("updatesPerSecond", "  updates a second", figures.Number), anything},
+	figures: []figures.Figure{
+		figures.New("p99Seconds", "from commit to a watcher: p99", figures.Seconds).RatioAtMost(1),
+		figures.New("p99SecondsStalled", "  beside stalled ones: p99", figures.Seconds).RatioAtMost(1),
+		figures.New("slowdown", "  stalled ÷ alone", figures.Number).AtMost(1.25),
+		figures.New("missed", "  changes not told", figures.Count).AtMost(0),
+		figures.New("p50Seconds", "  alone: median", figures.Seconds),
+		figures.New("p50SecondsStalled", "  beside stalled ones: median", figures.Seconds),
+		figures.New("stalled", "  stalled watchers", figures.Count),
+		figures.New("updatesPerSecond", "  updates a second", figures.Number),
 	},
 }
 
 func measureStalled(ctx context.Context, t *trial) Figures {
-	attempt.Check(enoughFiles(t.Stalled))
+	figures.Check(enoughFiles(t.Stalled))
 	f := t.delays(ctx)
 	defer t.stall(ctx, t.Stalled)()
 	beside := t.delays(ctx)
@@ -58,19 +57,19 @@ func (t *trial) stall(ctx context.Context, n int) (end func()) {
 			f()
 		}
 	}
-	err := attempt.Do(func() {
+	err := figures.Attempt(func() {
 		for _, query := range t.ofAll(ctx, n) {
 			c := t.client()
 			ends = append(ends, c.close)
 			c.transport.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: stalledWindow, MaxReceiveBufferPerConnection: stalledWindow}
 			_, body, err := c.watch(ctx, query)
-			attempt.Check(err, "opening a watch that reads nothing")
+			figures.Check(err, "opening a watch that reads nothing")
 			ends = append(ends, func() { _ = body.Close() })
 		}
 	})
 	if err != nil {
 		end()
-		attempt.Check(err)
+		figures.Check(err)
 	}
 	return end
 }
@@ -102,7 +101,7 @@ func (t *trial) delays(ctx context.Context) Figures {
 	reading, cancel := context.WithTimeout(ctx, t.Duration+t.Patience)
 	defer cancel()
 	watch, body, err := c.watch(reading, query)
-	attempt.Check(err)
+	figures.Check(err)
 	defer body.Close()
 	told := tell(watch)
 	end := func() {
@@ -116,7 +115,7 @@ func (t *trial) delays(ctx context.Context) Figures {
 	end()
 	late, missed := told.late(written.at)
 	if len(late) == 0 {
-		attempt.Check(errors.Join(errors.New("the watcher was told of no change"), told.err))
+		figures.Check(errors.Join(errors.New("the watcher was told of no change"), told.err))
 	}
 	slices.Sort(late)
 	return Figures{
@@ -138,7 +137,7 @@ func tell(watch *wire.WatchReader) *telling {
 	t := &telling{ended: make(chan struct{}), news: make(chan struct{}, 1), at: map[uint64]time.Time{}}
 	go func() {
 		defer close(t.ended)
-		t.err = attempt.Do(func() { t.read(watch) })
+		t.err = figures.Attempt(func() { t.read(watch) })
 	}()
 	return t
 }
@@ -149,14 +148,14 @@ func (t *telling) read(watch *wire.WatchReader) {
 	for {
 		e, err := watch.Next()
 		now := time.Now()
-		attempt.Check(err)
+		figures.Check(err)
 		if e.Type == wire.Error {
-			attempt.Check(wire.DecodeStatus(wire.Protobuf, e.Object))
+			figures.Check(wire.DecodeStatus(wire.Protobuf, e.Object))
 		} else if e.Type == wire.Bookmark {
 			continue
 		}
-		attempt.Check(wire.ReadMeta(wire.Protobuf, e.Object, &m))
-		rv := attempt.Must(resourceversion.Parse(m.ResourceVersion))
+		figures.Check(wire.ReadMeta(wire.Protobuf, e.Object, &m))
+		rv := figures.Must(resourceversion.Parse(m.ResourceVersion))
 		t.mu.Lock()
 		t.at[rv] = now
 		t.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
 const (
@@ -70,7 +70,7 @@ type resyncing struct {
 
 func (s storm) load(ctx context.Context, t *trial, begin func()) Figures {
 	if len(t.pods.apps) == 0 {
-		attempt.Check(errNoApps)
+		figures.Check(errNoApps)
 	}
 	patient, end := context.WithTimeoutCause(ctx, t.Patience, errPatience)
 	defer end()
@@ -85,7 +85,7 @@ func (s storm) load(ctx context.Context, t *trial, begin func()) Figures {
 	defer cancel(nil)
 	for range stormWorkers {
 		running.Go(func() {
-			if err := attempt.Do(func() { r.work(ctx) }); err != nil {
+			if err := figures.Attempt(func() { r.work(ctx) }); err != nil {
 				cancel(err)
 			}
 		})
@@ -102,7 +102,7 @@ func (s storm) load(ctx context.Context, t *trial, begin func()) Figures {
 	case <-ctx.Done():
 	}
 	if cause := context.Cause(ctx); cause != errPatience {
-		attempt.Check(cause)
+		figures.Check(cause)
 	}
 	done := r.done.Load()
 	if done < r.pods {
@@ -115,9 +115,9 @@ func (s storm) load(ctx context.Context, t *trial, begin func()) Figures {
 func (r *resyncing) startClientGo(ctx context.Context, running *sync.WaitGroup) {
 	cfg := rest.CopyConfig(r.t.config)
 	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
-	client := attempt.Must(kubernetes.NewForConfig(cfg))
+	client := figures.Must(kubernetes.NewForConfig(cfg))
 	informer := informers.NewSharedInformerFactory(client, r.t.Resync).Core().V1().Pods().Informer()
-	handler := attempt.Must(informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, object any) {
+	handler := figures.Must(informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, object any) {
 		if before == object { // handed out again, not sent
 			r.handle(ctx, object.(*corev1.Pod).Labels[r.t.pods.label])
 		}
@@ -126,15 +126,15 @@ func (r *resyncing) startClientGo(ctx context.Context, running *sync.WaitGroup) 
 	select {
 	case <-handler.HasSyncedChecker().Done():
 	case <-ctx.Done():
-		attempt.Check(context.Cause(ctx), "the informer has not synced")
+		figures.Check(context.Cause(ctx), "the informer has not synced")
 	}
 }
 
 // startWeir does the same with weir's informer and an index.
 func (r *resyncing) startWeir(ctx context.Context, running *sync.WaitGroup) {
 	label := r.t.pods.label
-	r.index = attempt.Must(weir.NewInformer[*corev1.Pod](r.t.config, weir.Options{Indexes: map[string]weir.Index{label: weir.ByLabel(label)}}))
-	attempt.Must(r.index.Handle(func(ctx context.Context, e weir.Event[*corev1.Pod]) {
+	r.index = figures.Must(weir.NewInformer[*corev1.Pod](r.t.config, weir.Options{Indexes: map[string]weir.Index{label: weir.ByLabel(label)}}))
+	figures.Must(r.index.Handle(func(ctx context.Context, e weir.Event[*corev1.Pod]) {
 		if e.Type == weir.Resynced {
 			value, _ := e.Item().Label(label)
 			r.handle(ctx, value)
@@ -145,7 +145,7 @@ func (r *resyncing) startWeir(ctx context.Context, running *sync.WaitGroup) {
 			r.cancel(err)
 		}
 	})
-	attempt.Check(r.index.WaitForSync(ctx))
+	figures.Check(r.index.WaitForSync(ctx))
 }
 
 // handle gives a pod's group to a worker, and blocks until one takes it. It is the informer's
@@ -189,7 +189,7 @@ func (r *resyncing) look(ctx context.Context, group string) {
 	selector := r.t.pods.label + "=" + group
 	if r.index != nil {
 		for _, err := range r.index.By(r.t.pods.label, group) {
-			attempt.Check(err)
+			figures.Check(err)
 		}
 		return
 	}
@@ -197,5 +197,5 @@ func (r *resyncing) look(ctx context.Context, group string) {
 		return
 	}
 	r.t.requests.Add(1)
-	attempt.Must(countList(ctx, r.c, r.version+"labelSelector="+url.QueryEscape(selector)))
+	figures.Must(countList(ctx, r.c, r.version+"labelSelector="+url.QueryEscape(selector)))
 }

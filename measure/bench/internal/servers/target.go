@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
 // The names of the servers.
@@ -44,7 +44,7 @@ func (t *target) weir() bool { return t.name == nameWeir }
 func (t *target) close() { t.control.close() }
 
 // client returns a client with connections of its own. The caller must close it.
-func (t *target) client() *client { return attempt.Must(newClient(t.config)) }
+func (t *target) client() *client { return figures.Must(newClient(t.config)) }
 
 // metrics returns the server's metrics of the given names.
 func (t *target) metrics(ctx context.Context, names ...string) (samples, error) {
@@ -65,7 +65,7 @@ const (
 
 // passed returns how many requests the proxy has passed on to its upstream.
 func (t *target) passed(ctx context.Context) float64 {
-	return attempt.Must(t.metrics(ctx, upstreamMetric))[ofCallers]
+	return figures.Must(t.metrics(ctx, upstreamMetric))[ofCallers]
 }
 
 // heap returns the server's live heap in bytes, after a garbage collection that it asks the server
@@ -85,7 +85,7 @@ func (t *target) heap(ctx context.Context) float64 {
 	if refused {
 		return t.provokedHeap(ctx)
 	}
-	return attempt.Must(bytes, err)
+	return figures.Must(bytes, err)
 }
 
 // collectedHeap returns the heap after two garbage collections, so that what finalizers and pools
@@ -128,7 +128,7 @@ func (t *target) provokedHeap(ctx context.Context) float64 {
 	const collections = 3 // the first may be under way already
 	var least, until float64
 	for i := range maxProvocations {
-		m := attempt.Must(t.metrics(ctx, heapMetric, gcMetric))
+		m := figures.Must(t.metrics(ctx, heapMetric, gcMetric))
 		if i == 0 {
 			least, until = m[heapMetric], m[gcMetric]+collections
 		}
@@ -137,6 +137,6 @@ func (t *target) provokedHeap(ctx context.Context) float64 {
 			return least
 		}
 	}
-	attempt.Check(fmt.Errorf("%s does not collect its garbage", t.name))
+	figures.Check(fmt.Errorf("%s does not collect its garbage", t.name))
 	return 0
 }

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -40,7 +39,7 @@ func (t *trial) openWatchers(ctx context.Context, queries []string) *watchers {
 	starting.SetLimit(opening)
 	for _, query := range queries {
 		starting.Go(func() error {
-			err := attempt.Do(func() { w.open(ctx, query) })
+			err := figures.Attempt(func() { w.open(ctx, query) })
 			if err != nil {
 				cancel() // the other watches
 			}
@@ -49,7 +48,7 @@ func (t *trial) openWatchers(ctx context.Context, queries []string) *watchers {
 	}
 	if err := starting.Wait(); err != nil {
 		w.stop()
-		attempt.Check(err, "opening ", len(queries), " watches")
+		figures.Check(err, "opening ", len(queries), " watches")
 	}
 	return w
 }
@@ -71,7 +70,7 @@ func (w *watchers) open(ctx context.Context, query string) {
 	}
 	if err != nil {
 		end()
-		attempt.Check(err)
+		figures.Check(err)
 	}
 	w.running.Go(func() {
 		defer end()
@@ -94,7 +93,7 @@ func (w *watchers) stop() {
 
 // measureWatchers measures what many watchers cost while pods change.
 func (t *trial) measureWatchers(ctx context.Context, queries []string, rate float64) Figures {
-	attempt.Check(enoughFiles(len(queries)))
+	figures.Check(enoughFiles(len(queries)))
 	alone := t.writesAlone(ctx, rate)
 	g := t.grow(ctx, 0, nil)
 	defer g.end()
@@ -113,8 +112,8 @@ func (t *trial) measureWatchers(ctx context.Context, queries []string, rate floa
 func (t *trial) writeFor(ctx context.Context, w writer, rate float64) float64 {
 	writing := startUpdates(ctx, w, len(t.pods.keys), rate)
 	err := pause(ctx, t.Duration)
-	attempt.Must(writing.stop())
-	attempt.Check(err)
+	figures.Must(writing.stop())
+	figures.Check(err)
 	return t.reached(writing.rate(), rate)
 }
 
@@ -142,16 +141,16 @@ func (t *trial) writesAlone(ctx context.Context, rate float64) float64 {
 
 // watchersFigures returns the figures of a scenario with many watchers. Weir's resident set may
 // grow by at most grows bytes.
-func watchersFigures(label string, grows float64) []boundedFigure {
-	return []boundedFigure{
-		{figures.New("closed", label+": closed", figures.Count), atMost(0)},
-		{figures.New("cpuCores", "  CPU, cores", figures.Number), ratio(0.5)},
-		{figures.New("rssGrowthBytes", "  RSS grows by", figures.Bytes), atMost(grows)},
-		{figures.New("peakRSSBytes", "  peak RSS", figures.Bytes), anything},
-		{figures.New("openCPUSeconds", "  CPU to open them all", figures.Seconds), anything},
-		{figures.New("watchers", "  watchers", figures.Count), anything},
-		{figures.New("events", "  events that they got", figures.Count), anything},
-		{figures.New("updatesPerSecond", "  updates a second", figures.Number), anything},
+func watchersFigures(label string, grows float64) []figures.Figure {
+	return []figures.Figure{
+		figures.New("closed", label+": closed", figures.Count).AtMost(0),
+		figures.New("cpuCores", "  CPU, cores", figures.Number).RatioAtMost(0.5),
+		figures.New("rssGrowthBytes", "  RSS grows by", figures.Bytes).AtMost(grows),
+		figures.New("peakRSSBytes", "  peak RSS", figures.Bytes),
+		figures.New("openCPUSeconds", "  CPU to open them all", figures.Seconds),
+		figures.New("watchers", "  watchers", figures.Count),
+		figures.New("events", "  events that they got", figures.Count),
+		figures.New("updatesPerSecond", "  updates a second", figures.Number),
 	}
 }
 
@@ -170,7 +169,7 @@ var errNoNodes = errors.New("no pod is on a node")
 // byNode returns the queries of n kubelets. It fails if no pod is on a node.
 func (t *trial) byNode(n int) []string {
 	if len(t.pods.nodes) == 0 {
-		attempt.Check(errNoNodes)
+		figures.Check(errNoNodes)
 	}
 	queries := make([]string, n)
 	for i := range queries {
@@ -197,9 +196,9 @@ func (t *trial) ofAll(ctx context.Context, n int) []string {
 
 // resourceVersion returns the one of the server's state, as an informer knows it after its LIST.
 func (t *trial) resourceVersion(ctx context.Context) string {
-	answer := attempt.Must(t.control.do(ctx, request{path: podsPath, query: "resourceVersion=0&fieldSelector=metadata.name%3Dnone"}))
+	answer := figures.Must(t.control.do(ctx, request{path: podsPath, query: "resourceVersion=0&fieldSelector=metadata.name%3Dnone"}))
 	list, _, err := readList(answer.Body)
-	attempt.Check(err)
+	figures.Check(err)
 	return list.Meta().ResourceVersion
 }
 
@@ -220,20 +219,16 @@ func (b *Bench) Kubelets(ctx context.Context, ofProxy bool, n int) (f Figures, e
 var crowd = Scenario{
 	Name: "crowd", Runs: 1, Writes: true, Heavy: true, measure: measureCrowd,
 	Short: "The kubelets of a large cluster and everybody beside them, 500 updates a second; only when it is named",
-	figures: append([]boundedFigure{
-		{figures.New("closed", "crowd of watchers, 500/s: closed", figures.Count), atMost(0)},
-		{figures.New("peakRSSBytes", "  peak RSS", figures.Bytes), ratio(0.1)},
-	}, without(watchersFigures("", 0), "closed", "peakRSSBytes")...),
-}
-
-// without returns the figures without those of some keys, and without bounds.
-func without(all []boundedFigure, keys ...string) (rest []boundedFigure) {
-	for _, f := range all {
-		if f.want = anything; !slices.Contains(keys, f.Key) {
-			rest = append(rest, f)
-		}
-	}
-	return rest
+	figures: []figures.Figure{
+		figures.New("closed", "crowd of watchers, 500/s: closed", figures.Count).AtMost(0),
+		figures.New("peakRSSBytes", "  peak RSS", figures.Bytes).RatioAtMost(0.1),
+		figures.New("cpuCores", "  CPU, cores", figures.Number),
+		figures.New("rssGrowthBytes", "  RSS grows by", figures.Bytes),
+		figures.New("openCPUSeconds", "  CPU to open them all", figures.Seconds),
+		figures.New("watchers", "  watchers", figures.Count),
+		figures.New("events", "  events that they got", figures.Count),
+		figures.New("updatesPerSecond", "  updates a second", figures.Number),
+	},
 }
 
 func measureCrowd(ctx context.Context, t *trial) Figures {

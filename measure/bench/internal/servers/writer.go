@@ -17,7 +17,6 @@ import (
 
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -38,19 +37,19 @@ type patcher struct {
 
 func (p *patcher) write(ctx context.Context, pod int, change int64) (rv uint64, err error) {
 	namespace, name, _ := strings.Cut(p.pods.keys[pod], "/")
-	err = attempt.Do(func() {
-		answer := attempt.Must(p.client.do(ctx, request{
+	err = figures.Attempt(func() {
+		answer := figures.Must(p.client.do(ctx, request{
 			method: http.MethodPatch,
 			path:   "/api/v1/namespaces/" + namespace + "/pods/" + name,
 			as:     "application/merge-patch+json",
 			send:   strings.NewReader(fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}}}`, changed, change)),
 		}))
 		defer answer.Body.Close()
-		_, object, err := wire.CutObject(wire.Protobuf, attempt.Must(io.ReadAll(answer.Body)))
-		attempt.Check(err)
+		_, object, err := wire.CutObject(wire.Protobuf, figures.Must(io.ReadAll(answer.Body)))
+		figures.Check(err)
 		var m wire.Meta
-		attempt.Check(wire.ReadMeta(wire.Protobuf, object, &m))
-		rv = attempt.Must(resourceversion.Parse(m.ResourceVersion))
+		figures.Check(wire.ReadMeta(wire.Protobuf, object, &m))
+		rv = figures.Must(resourceversion.Parse(m.ResourceVersion))
 	})
 	return rv, err
 }
@@ -74,20 +73,20 @@ func (e *etcdWriter) write(ctx context.Context, pod int, change int64) (uint64, 
 			Revision uint64 `json:"revision,string"`
 		} `json:"header"`
 	}
-	err := attempt.Do(func() {
-		ask := attempt.Must(json.Marshal(map[string][]byte{ // as base64
+	err := figures.Attempt(func() {
+		ask := figures.Must(json.Marshal(map[string][]byte{ // as base64
 			"key": []byte("/registry/pods/" + e.pods.keys[pod]), "value": stored(e.pods.raw[pod], change),
 		}))
-		r := attempt.Must(http.NewRequestWithContext(ctx, http.MethodPost, e.url+"/v3/kv/put", bytes.NewReader(ask)))
+		r := figures.Must(http.NewRequestWithContext(ctx, http.MethodPost, e.url+"/v3/kv/put", bytes.NewReader(ask)))
 		r.Header.Set("Content-Type", "application/json")
-		answer := attempt.Must(e.http.Do(r))
+		answer := figures.Must(e.http.Do(r))
 		defer answer.Body.Close()
-		said := attempt.Must(io.ReadAll(io.LimitReader(answer.Body, 1<<16)))
+		said := figures.Must(io.ReadAll(io.LimitReader(answer.Body, 1<<16)))
 		if answer.StatusCode != http.StatusOK {
-			attempt.Check(&answerError{what: "etcd: put", code: answer.StatusCode, said: printable(said)})
+			figures.Check(&answerError{what: "etcd: put", code: answer.StatusCode, said: printable(said)})
 		}
 		if err := json.Unmarshal(said, &put); err != nil || put.Header.Revision == 0 {
-			attempt.Check(fmt.Errorf("etcd: put: no revision in %.80q", said))
+			figures.Check(fmt.Errorf("etcd: put: no revision in %.80q", said))
 		}
 	})
 	return put.Header.Revision, err

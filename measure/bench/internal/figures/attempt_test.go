@@ -1,4 +1,4 @@
-package attempt
+package figures
 
 import (
 	"errors"
@@ -9,12 +9,12 @@ import (
 
 var errBroken = errors.New("broken")
 
-func TestDo(t *testing.T) {
-	if err := Do(func() { Check(nil); Must(1, nil) }); err != nil {
+func TestAttempt(t *testing.T) {
+	if err := Attempt(func() { Check(nil); Must(1, nil) }); err != nil {
 		t.Error(err)
 	}
 	ended, cleaned := false, false
-	err := Do(func() {
+	err := Attempt(func() {
 		defer func() { cleaned = true }()
 		Check(errBroken, "step ", 2)
 		ended = true
@@ -22,7 +22,7 @@ func TestDo(t *testing.T) {
 	if !errors.Is(err, errBroken) || err.Error() != "step 2: broken" || ended || !cleaned {
 		t.Errorf("%v, ended %v, cleaned up %v", err, ended, cleaned)
 	}
-	if err := Do(func() { Must(0, errBroken) }); err != errBroken {
+	if err := Attempt(func() { Must(0, errBroken) }); err != errBroken {
 		t.Error(err)
 	}
 }
@@ -31,5 +31,5 @@ func TestOtherPanics(t *testing.T) {
 	defer func() {
 		check.Equal(t, recover(), "a bug", "the panic")
 	}()
-	_ = Do(func() { panic("a bug") })
+	_ = Attempt(func() { panic("a bug") })
 }

@@ -1,16 +1,14 @@
-// Package attempt ends a sequence of steps at its first error, in one place. A measurement is such
-// a sequence: of requests, orders and readings. Its functions return no errors. Check and Must
-// panic with the error, and Do returns it.
-package attempt
+package figures
 
 import "fmt"
 
 // aborted is the value of the panic that ends an attempt.
 type aborted struct{ error }
 
-// Do runs f and returns the error with which Check or Must ended it, or nil. They end the attempt
-// of their own goroutine only, so each goroutine that calls them needs a Do.
-func Do(f func()) (err error) {
+// Attempt runs the steps of a measurement, f, and returns the error with which Check or Must ended
+// it, or nil. So the requests, orders and readings that f calls return no errors. Check and Must end
+// the attempt of their own goroutine only, so each goroutine that calls them needs an Attempt.
+func Attempt(f func()) (err error) {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
