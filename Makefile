@@ -96,7 +96,7 @@ staticcheck: ## staticcheck as it is
 #
 # make lint has vetted all of it: to vet what the race detector needs of Kubernetes once more would
 # take minutes.
-PLAIN      := internal/core/wire measure/doctor cmd/weir measure/bench/cmd/baseline measure/bench/cmd/weir-bench measure/bench/internal/growth measure/bench/internal/informers measure/bench/internal/lab measure/bench/internal/servers examples/boltsink
+PLAIN      := internal/core/wire measure/doctor cmd/weir measure/bench/cmd/baseline measure/bench/cmd/weir-bench measure/bench/internal/informers measure/bench/internal/servers examples/boltsink
 BOTH       := informertest internal/core/pack internal/core/decode internal/testing/podsim
 INVARIANTS := internal/core/store internal/core/reflector internal/core/delivery internal/serve/watchcache internal/testing/sim internal/core/engine .
 unit: ## the tests of all modules but e2e, with the race detector where there is a goroutine

@@ -133,6 +133,9 @@ func (f *benchFlags) addOwn(cmd *cobra.Command, v informers.Verb) {
 	}
 }
 
+// clusterChosen reports whether flags choose a cluster; else an embedded server is measured on.
+func (f *benchFlags) clusterChosen() bool { return len(f.Given()) > 0 }
+
 func (f *benchFlags) check() error {
 	switch {
 	case f.Overrides.Context.Namespace != "":
@@ -171,7 +174,7 @@ func (f *benchFlags) checkPopulation() error {
 	if err := podsim.CheckPopulation(f.Population); err != nil {
 		return command.Usagef("--%s: %v", populationFlag, err)
 	}
-	if f.Population != podsim.Alike && len(f.Given()) > 0 {
+	if f.Population != podsim.Alike && f.clusterChosen() {
 		return command.Usagef("--%s is of the embedded server: a cluster that is chosen has its own pods", populationFlag)
 	}
 	return nil
@@ -234,7 +237,7 @@ func printResult(w io.Writer, r informers.Result, behind bool) error {
 // ends that server; it is never nil.
 func (f *benchFlags) connect(ctx context.Context) (done func() error, err error) {
 	done = func() error { return nil }
-	if len(f.Given()) == 0 {
+	if !f.clusterChosen() {
 		fmt.Fprintf(f.Progress, "no cluster chosen: measuring on an embedded API server with %s pods\n", humanize.Count(int64(f.pods)))
 		server, err := process.StartServer(ctx, process.ServerSpec{Pods: f.pods, Population: f.Population, Seed: 1})
 		if err != nil {

@@ -3,37 +3,37 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/tools/command"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
-	"github.com/weirproject/weir/measure/bench/internal/growth"
 )
 
 // growFlags are the flags of bench grow. Some of bench's apply too.
 type growFlags struct {
 	*benchFlags
-	only    []string
-	most    int
-	chart   string
-	etcdURL string
-	writes  bool
-	proxy   string
+	only      []string
+	most      int
+	chart     string
+	etcdURL   string
+	writes    bool
+	proxy     string
+	available func() float64 // memory, in bytes; 0 if that is not known
 }
 
 func newBenchGrow(b *benchFlags) *cobra.Command {
-	f := &growFlags{benchFlags: b}
-	var what, names strings.Builder
-	for i, a := range growth.Axes(growth.Options{}) {
-		fmt.Fprintf(&what, "  %-10s %s\n%s", a.Name, a.Label, a.Help())
-		if i > 0 {
-			names.WriteString(", ")
-		}
-		names.WriteString(a.Name)
+	f := &growFlags{benchFlags: b, available: availableMemory}
+	var what strings.Builder
+	var names []string
+	for _, a := range axes(false) {
+		fmt.Fprintf(&what, "  %-10s %s\n%s", a.name, a.label, a.help())
+		names = append(names, a.name)
 	}
 	cmd := &cobra.Command{
 		Use: "grow", Short: "How the figures grow: with objects, informers, handlers and watchers", Args: command.NoArgs[*cobra.Command],
@@ -51,7 +51,7 @@ func newBenchGrow(b *benchFlags) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fs := cmd.Flags()
-	fs.StringSliceVar(&f.only, "only", nil, "Grow only these: "+names.String())
+	fs.StringSliceVar(&f.only, "only", nil, "Grow only these: "+strings.Join(names, ", "))
 	fs.IntVar(&f.most, "most", 0, "Leave out points above this; 0: none")
 	fs.StringVar(&f.chart, "chart", "", "Draw the figures as an SVG in this file")
 	fs.StringVar(&f.etcdURL, "etcd", "", "URL of a test cluster's etcd, to write its pods there for the watchers")
@@ -60,67 +60,58 @@ func newBenchGrow(b *benchFlags) *cobra.Command {
 	return cmd
 }
 
-// axes returns the axes to measure: those of --only, without the points above --most. It returns a
-// usage error if a flag makes no sense.
-func (f *growFlags) axes(o growth.Options) ([]growth.Axis, error) {
-	axes, err := growth.Named(growth.Axes(o), f.only...)
+// chosenAxes returns the axes to measure: those of --only, without the points above --most. It
+// returns a usage error if a flag makes no sense.
+func (f *growFlags) chosenAxes() ([]axis, error) {
+	chosen, err := figures.Choose("axis", axes(f.clusterChosen()), func(a axis) string { return a.name }, f.only...)
 	if err != nil {
 		return nil, command.Usagef("--only: %w", err)
 	}
 	if f.most < 0 {
 		return nil, command.Usagef("--most cannot be negative")
 	}
-	if f.most > 0 {
-		for i := range axes {
-			axes[i] = axes[i].AtMost(f.most)
-		}
+	for i := range chosen {
+		chosen[i].points = slices.DeleteFunc(chosen[i].points, func(n int) bool { return f.most > 0 && n > f.most })
 	}
-	return axes, nil
+	return chosen, nil
 }
 
-func (f *growFlags) run(cmd *cobra.Command) (err error) {
+func (f *growFlags) run(cmd *cobra.Command) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	if _, err := f.axes(growth.Options{}); err != nil { // before an hour is spent
+	axes, err := f.chosenAxes()
+	if err != nil {
+		return err
+	}
+	if err := checkDirectory("chart", filepath.Dir(f.chart)); err != nil {
 		return err
 	}
 	ctx := cmd.Context()
 	f.Progress = cmd.ErrOrStderr()
-	chart, err := f.openChart()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, chart.Close()) }()
 	done, err := f.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	o := growth.Options{
-		Informers: f.Options, Pods: f.pods, Writes: f.writes, EtcdURL: f.etcdURL, Proxy: f.proxy, Duration: f.Duration, Progress: f.Progress,
-	}
-	if len(f.Given()) > 0 {
-		o.Config = f.Config
-	}
-	axes, err := f.axes(o)
-	if err != nil {
-		return err
-	}
-	if o.Proxy == "" && growsWatchers(axes) {
-		path, end, err := command.Proxy.Find(ctx, f.Progress)
+	if slices.ContainsFunc(axes, func(a axis) bool { return a.name == "watchers" }) {
+		end, err := findProxy(cmd, &f.proxy)
 		if err != nil {
 			return err
 		}
 		defer end()
-		o.Proxy = path
 	}
-	report, failed := growth.Run(ctx, axes, o)
+	report, failed := f.measure(ctx, axes)
 	if report == nil {
 		return fmt.Errorf("interrupted")
 	}
-	report.Flags = f.told()
-	return errors.Join(failed, report.WriteChart(chart), f.print(cmd.OutOrStdout(), report))
+	if f.chart != "" {
+		failed = errors.Join(failed, os.WriteFile(f.chart, []byte(report.chart()), 0o644))
+	}
+	if f.output == "json" {
+		return errors.Join(failed, figures.WriteJSON(cmd.OutOrStdout(), report))
+	}
+	return errors.Join(failed, report.writeTable(cmd.OutOrStdout()))
 }
 
 // told returns the flags that a report names because they change what is measured: --dropin, and a
@@ -129,35 +120,8 @@ func (f *growFlags) told() (flags []string) {
 	if f.DropIn {
 		flags = append(flags, "--dropin")
 	}
-	if f.Population != "" && f.Population != "alike" {
+	if f.Population != "" && f.Population != podsim.Alike {
 		flags = append(flags, "--population "+f.Population)
 	}
 	return flags
-}
-
-func growsWatchers(axes []growth.Axis) bool {
-	for _, a := range axes {
-		if a.Name == "watchers" {
-			return true
-		}
-	}
-	return false
-}
-
-func (f *growFlags) openChart() (io.WriteCloser, error) {
-	if f.chart == "" {
-		return nowhere{io.Discard}, nil
-	}
-	return os.Create(f.chart)
-}
-
-type nowhere struct{ io.Writer }
-
-func (nowhere) Close() error { return nil }
-
-func (f *growFlags) print(w io.Writer, report *growth.Report) error {
-	if f.output == "" {
-		return report.WriteTable(w)
-	}
-	return figures.WriteJSON(w, report)
 }

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,18 +18,20 @@ import (
 	"github.com/weirproject/weir/internal/tools/process"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 	"github.com/weirproject/weir/measure/bench/internal/informers"
-	"github.com/weirproject/weir/measure/bench/internal/lab"
 )
 
-// labFlags are those of lab.
+// labFlags are the flags of lab, and what follows from them.
 type labFlags struct {
-	pods      int
-	few       bool // fewer pods where the incident has many clients
-	real      string
+	// Options say where the server is that informers are replayed on, and with Objects how many pods
+	// it has. The rest of them is each incident's own.
+	informers.Options
+	few       bool   // fewer pods where the incident has many clients; no effect with real
+	real      string // replay on the kube-apiserver of this kubeconfig, and change its pods
+	proxy     string // the program weir-proxy, for incidents of servers
 	page      string
 	charts    string
 	output    string
-	incidents []lab.Incident
+	incidents []incident
 }
 
 const labName = "lab"
@@ -39,7 +45,7 @@ const maxLabPods = 500_000
 func newLab() *cobra.Command {
 	f := &labFlags{}
 	var names []string
-	for _, i := range lab.Incidents() {
+	for _, i := range incidents() {
 		names = append(names, i.Name)
 	}
 	cmd := &cobra.Command{
@@ -48,7 +54,7 @@ func newLab() *cobra.Command {
 		Long: "Lab replays what informers are known to do to a cluster or to themselves, with client-go's and with weir's\n" +
 			"on embedded servers, each in a process of its own. It prints a table, and writes a page with what it measured\n" +
 			"over time. All of it takes two and a half minutes on two cores.\n\n" +
-			"The incidents: " + wrap(strings.Join(names, ", ")) + ".\n\n" +
+			"The incidents: " + strings.Join(wrapped(strings.Join(names, ", "), 90), "\n") + ".\n\n" +
 			"Some of them weigh more on a kube-apiserver than on the embedded server, which has weir's watch cache. Their\n" +
 			"output says so. --real replays all on a kube-apiserver: on one for tests, since it is flooded with requests,\n" +
 			"and an annotation of its pods is changed again and again.\n\n" +
@@ -63,7 +69,7 @@ func newLab() *cobra.Command {
 		RunE:      func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	fs := cmd.Flags()
-	fs.IntVar(&f.pods, "pods", 0, fmt.Sprintf("Pods of the server, as many for each incident (default %s, or fewer where the incident has many clients)", humanize.Count(labPods)))
+	fs.IntVar(&f.Objects, "pods", 0, fmt.Sprintf("Pods of the server, as many for each incident (default %s, or fewer where the incident has many clients)", humanize.Count(labPods)))
 	fs.StringVar(&f.real, "real", "", "Replay on the kube-apiserver of this kubeconfig, a test cluster with pods, in the place of embedded servers")
 	fs.StringVar(&f.page, "html", "lab.html", "Write the page to this file; empty: write none")
 	fs.StringVar(&f.charts, "charts", "", "Write each incident's picture to INCIDENT.svg in this directory")
@@ -77,101 +83,123 @@ func (f *labFlags) check(cmd *cobra.Command, args []string) (err error) {
 		return command.Usagef("-o %s: the output can be json", f.output)
 	case f.real != "" && cmd.Flags().Changed("pods"):
 		return command.Usagef("--pods is of an embedded server; with --real the cluster has its own")
-	case cmd.Flags().Changed("pods") && f.pods <= 0 || f.pods > maxLabPods:
+	case cmd.Flags().Changed("pods") && f.Objects <= 0 || f.Objects > maxLabPods:
 		return command.Usagef("--pods must be from 1 to %s", humanize.Count(maxLabPods))
 	}
-	if f.few = f.pods == 0; f.few {
-		f.pods = labPods
+	if f.few = f.Objects == 0; f.few {
+		f.Objects = labPods
 	}
-	if f.incidents, err = lab.Named(args...); err != nil {
+	f.incidents, err = figures.Choose("incident", incidents(), func(i incident) string { return i.Name }, args...)
+	if err != nil {
 		return command.Usagef("%w", err)
 	}
-	if f.charts != "" {
-		if info, err := os.Stat(f.charts); err != nil || !info.IsDir() {
-			return command.Usagef("--charts %s: no such directory", f.charts)
-		}
+	if err := checkDirectory("html", filepath.Dir(f.page)); err != nil {
+		return err
+	}
+	return checkDirectory("charts", f.charts)
+}
+
+// checkDirectory checks that a flag names a directory that exists, before minutes are spent. An empty
+// name is the current one.
+func checkDirectory(flag, dir string) error {
+	if info, err := os.Stat(filepath.Clean(dir)); err != nil || !info.IsDir() {
+		return command.Usagef("--%s: %s: no such directory", flag, dir)
 	}
 	return nil
 }
 
-func (f *labFlags) run(cmd *cobra.Command, args []string) (err error) {
+func (f *labFlags) run(cmd *cobra.Command, args []string) error {
 	if err := f.check(cmd, args); err != nil {
 		return err
 	}
-	ctx, progress := cmd.Context(), cmd.ErrOrStderr()
-	page, err := f.openPage() // before minutes are spent
-	if err != nil {
-		return err
-	}
-	if page != nil {
-		defer os.Remove(page.Name()) // unless it has got its name
-		defer page.Close()
-	}
-	o := lab.Options{Options: informers.Options{Objects: f.pods, Progress: progress}, Few: f.few}
-	done, err := f.connect(ctx, &o)
+	ctx := cmd.Context()
+	f.Progress = cmd.ErrOrStderr()
+	done, err := f.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	if slices.ContainsFunc(f.incidents, func(i lab.Incident) bool { return !i.OfInformers() }) {
-		path, done, err := command.Proxy.Find(ctx, progress)
+	if slices.ContainsFunc(f.incidents, func(i incident) bool { return !i.ofInformers() }) {
+		done, err := findProxy(cmd, &f.proxy)
 		if err != nil {
 			return err
 		}
 		defer done()
-		o.Proxy = path
 	}
-	report, err := lab.Run(ctx, f.incidents, o)
+	report, err := f.replay(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted")
 		}
 		return err
 	}
-	if f.charts != "" {
-		if err := report.WriteCharts(f.charts); err != nil {
-			return err
-		}
-	}
-	if page != nil {
-		if err := report.WritePage(page); err != nil {
-			return err
-		}
-		if err := page.Close(); err != nil {
-			return err
-		}
-		if err := os.Rename(page.Name(), f.page); err != nil {
-			return err
-		}
-		fmt.Fprintf(progress, "the page: %s\n", f.page)
+	if err := f.writeFiles(report); err != nil {
+		return err
 	}
 	if f.output == "json" {
 		return figures.WriteJSON(cmd.OutOrStdout(), report)
 	}
-	return report.WriteTable(cmd.OutOrStdout())
+	return report.writeTable(cmd.OutOrStdout())
+}
+
+// replay replays the incidents. Each side gives a line of progress.
+func (f *labFlags) replay(ctx context.Context) (*labReport, error) {
+	report := &labReport{Pods: f.Objects, Real: f.real != "", CPUs: runtime.GOMAXPROCS(0), Go: runtime.Version(), At: time.Now().UTC().Truncate(time.Second)}
+	count := len(f.incidents)
+	for n, i := range f.incidents {
+		replayed, err := i.run(ctx, f, func(side string, v figures.Values) {
+			fmt.Fprintf(f.Progress, "%*d/%d %-18s %-20s %s\n", len(fmt.Sprint(count)), n+1, count, i.Name, side, figures.Headline(v, i.figures))
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", i.Name, err)
+		}
+		report.Incidents = append(report.Incidents, replayed)
+	}
+	return report, nil
+}
+
+// writeFiles writes the pictures and the page, if they are wanted.
+func (f *labFlags) writeFiles(report *labReport) error {
+	if f.charts != "" {
+		if err := report.writeCharts(f.charts); err != nil {
+			return err
+		}
+	}
+	if f.page == "" {
+		return nil
+	}
+	var page bytes.Buffer
+	if err := report.writePage(&page); err != nil {
+		return err
+	}
+	if err := os.WriteFile(f.page, page.Bytes(), 0o644); err != nil {
+		return err
+	}
+	fmt.Fprintf(f.Progress, "the page: %s\n", f.page)
+	return nil
 }
 
 // connect finds the kube-apiserver, or starts an embedded server where an incident needs one that
 // is there already. done ends it.
-func (f *labFlags) connect(ctx context.Context, o *lab.Options) (done func(), err error) {
+func (f *labFlags) connect(ctx context.Context) (done func(), err error) {
 	done = func() {}
 	if f.real != "" {
-		return done, f.connectReal(ctx, o)
+		return done, f.connectReal(ctx)
 	}
-	if !slices.ContainsFunc(f.incidents, lab.Incident.OfInformers) {
+	if !slices.ContainsFunc(f.incidents, incident.ofInformers) {
 		return done, nil
 	}
-	fmt.Fprintf(o.Progress, "starting an embedded API server with %s pods\n", humanize.Count(int64(f.pods)))
-	server, err := process.StartServer(ctx, process.ServerSpec{Pods: f.pods, Seed: 1})
+	fmt.Fprintf(f.Progress, "starting an embedded API server with %s pods\n", humanize.Count(int64(f.Objects)))
+	server, err := process.StartServer(ctx, process.ServerSpec{Pods: f.Objects, Seed: 1})
 	if err != nil {
 		return done, fmt.Errorf("start the embedded server: %w", err)
 	}
-	o.Config, o.Server = server.Config(), server.URL
+	f.Config, f.Server = server.Config(), server.URL
 	return func() { server.Close() }, nil
 }
 
 // connectReal finds the kube-apiserver and counts its pods.
-func (f *labFlags) connectReal(ctx context.Context, o *lab.Options) error {
+func (f *labFlags) connectReal(ctx context.Context) error {
 	flags := command.NewClusterFlags()
 	if err := flags.Flags.Set("kubeconfig", f.real); err != nil {
 		return err
@@ -180,35 +208,10 @@ func (f *labFlags) connectReal(ctx context.Context, o *lab.Options) error {
 	if err != nil {
 		return fmt.Errorf("--real: %w", err)
 	}
-	if o.Objects, err = informers.Count(ctx, cfg); err != nil {
+	if f.Objects, err = informers.Count(ctx, cfg); err != nil {
 		return command.Explain(err)
 	}
-	o.Config, o.Args, o.Real = cfg, flags.Given(), true
-	fmt.Fprintf(o.Progress, "replaying on %s, which has %s pods\n", cfg.Host, humanize.Count(int64(o.Objects)))
+	f.Config, f.Args = cfg, flags.Given()
+	fmt.Fprintf(f.Progress, "replaying on %s, which has %s pods\n", cfg.Host, humanize.Count(int64(f.Objects)))
 	return nil
-}
-
-// wrap breaks a list of names behind commas, for the help.
-func wrap(list string) string {
-	const width = 90
-	out, line := "", 0
-	for _, word := range strings.SplitAfter(list, ", ") {
-		if line+len(word) > width {
-			out, line = strings.TrimRight(out, " ")+"\n", 0
-		}
-		out, line = out+word, line+len(word)
-	}
-	return out
-}
-
-// openPage creates the page's file, under another name until it is whole; nil: none is wanted.
-func (f *labFlags) openPage() (*os.File, error) {
-	if f.page == "" {
-		return nil, nil
-	}
-	page, err := os.OpenFile(f.page+".part", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("--html: %w", err)
-	}
-	return page, nil
 }

@@ -12,11 +12,16 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/testing/check"
+	"github.com/weirproject/weir/internal/tools/process"
 )
 
 // TestMain is the command itself when it runs under the command's name: that is how scripts run it,
 // and it its children.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == process.Verb { // a child of a test
+		os.Exit(run())
+	}
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // else each child takes a second to end under -race
 	testscript.Main(m, map[string]func(){"weir-bench": func() { os.Exit(run()) }})
 }
 

@@ -103,7 +103,7 @@ func (f *serverFlags) check(cmd *cobra.Command) error {
 	if u, err := url.Parse(f.EtcdURL); err != nil || u.Scheme != "http" || u.Host == "" {
 		return command.Usagef("--etcd %q: want a URL such as http://127.0.0.1:2379, of an etcd that asks for no credentials", f.EtcdURL)
 	}
-	if len(f.Given()) == 0 {
+	if !f.clusterChosen() {
 		return command.Usagef("--etcd is of a cluster: choose it with --kubeconfig")
 	}
 	return nil
@@ -115,7 +115,7 @@ func (f *serverFlags) begin(cmd *cobra.Command) (o servers.Options, done func(),
 	if err := f.check(cmd); err != nil {
 		return o, nil, err
 	}
-	if done, err = f.findProxy(cmd); err != nil {
+	if done, err = findProxy(cmd, &f.Proxy); err != nil {
 		return o, nil, err
 	}
 	if o, err = f.prepare(cmd); err != nil {
@@ -132,7 +132,7 @@ func (f *serverFlags) prepare(cmd *cobra.Command) (servers.Options, error) {
 	if f.benchFlags.Duration > 0 {
 		o.Duration, o.Cheap, o.Follow = f.benchFlags.Duration, min(f.benchFlags.Duration, o.Cheap), min(f.benchFlags.Duration, o.Follow)
 	}
-	if len(f.Given()) == 0 {
+	if !f.clusterChosen() {
 		fmt.Fprintf(o.Progress, "no cluster chosen: measuring only weir, in front of an embedded API server with %s pods\n", humanize.Count(int64(f.pods)))
 		return o, nil
 	}
@@ -213,12 +213,12 @@ func printServers(w io.Writer, r servers.Result, first bool) error {
 	return r.WriteRows(w)
 }
 
-// findProxy finds the proxy's program, or builds it, unless a flag has named it. The
-// caller calls done when it no longer needs the program.
-func (f *serverFlags) findProxy(cmd *cobra.Command) (done func(), err error) {
-	if f.Proxy != "" {
+// findProxy finds the proxy's program, or builds it, unless path names it already. The caller calls
+// done when it no longer needs the program.
+func findProxy(cmd *cobra.Command, path *string) (done func(), err error) {
+	if *path != "" {
 		return func() {}, nil
 	}
-	f.Proxy, done, err = command.Proxy.Find(cmd.Context(), cmd.ErrOrStderr())
+	*path, done, err = command.Proxy.Find(cmd.Context(), cmd.ErrOrStderr())
 	return done, err
 }

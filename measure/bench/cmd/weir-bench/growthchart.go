@@ -1,9 +1,8 @@
-package growth
+package main
 
 import (
 	"fmt"
 	"html"
-	"io"
 	"math"
 	"strings"
 
@@ -20,11 +19,11 @@ const (
 	headHeight              = 64.0
 )
 
-var colourOf = map[string]string{Weir: "#1a7f37", ClientGo: "#cf222e", APIServer: "#9a6700"}
+var colourOf = map[string]string{sideWeir: "#1a7f37", sideClientGo: "#cf222e", sideAPIServer: "#9a6700"}
 
-// WriteChart draws all axes as one SVG that needs nothing else. Both scales are logarithmic: what
+// chart draws all axes as one SVG that needs nothing else. Both scales are logarithmic: what
 // grows in proportion is as steep as the dotted line.
-func (r *Report) WriteChart(w io.Writer) error {
+func (r *growthReport) chart() string {
 	rows := 0
 	for _, g := range r.Axes {
 		rows = max(rows, len(g.axis.figures))
@@ -35,14 +34,14 @@ func (r *Report) WriteChart(w io.Writer) error {
 		width, height, chart.Style)
 	fmt.Fprintf(&b, `<rect class="b" width="%g" height="%g"/>`+"\n", width, height)
 	x := plotLeft
-	for _, side := range []string{Weir, ClientGo, APIServer} {
+	for _, side := range []string{sideWeir, sideClientGo, sideAPIServer} {
 		fmt.Fprintf(&b, `<text x="%g" y="20" fill="%s" font-weight="600" font-size="13">%s</text>`+"\n", x, colourOf[side], side)
 		x += 110
 	}
 	fmt.Fprintf(&b, `<text class="m" x="%g" y="20">dotted: in proportion</text>`+"\n", x)
 	for i, g := range r.Axes {
 		fmt.Fprintf(&b, `<g transform="translate(%g,%g)"><text class="t" x="8" y="-14" font-weight="600">%s</text>`+"\n",
-			panelWidth*float64(i), headHeight, html.EscapeString(g.axis.Label))
+			panelWidth*float64(i), headHeight, html.EscapeString(g.axis.label))
 		for j, f := range g.axis.figures {
 			fmt.Fprintf(&b, `<g transform="translate(0,%g)">`+"\n", panelHeight*float64(j))
 			g.draw(&b, f)
@@ -51,8 +50,7 @@ func (r *Report) WriteChart(w io.Writer) error {
 		b.WriteString("</g>\n")
 	}
 	b.WriteString("</svg>\n")
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 // scale is a logarithmic scale, which maps values to places.
@@ -67,7 +65,7 @@ func (s scale) of(v float64) float64 {
 
 // scales returns the scales of a figure. x ends at the first and the last point, y at whole powers
 // of ten. y.most is 0 if nothing was measured.
-func (g Grown) scales(f figures.Figure) (x, y scale) {
+func (g grownAxis) scales(f figures.Figure) (x, y scale) {
 	x = scale{math.Inf(1), 0, plotLeft, plotRight}
 	y = scale{math.Inf(1), 0, plotBottom, plotTop}
 	for _, p := range g.Points {
@@ -87,7 +85,7 @@ func (g Grown) scales(f figures.Figure) (x, y scale) {
 }
 
 // draw draws the panel of a figure.
-func (g Grown) draw(b *strings.Builder, f figures.Figure) {
+func (g grownAxis) draw(b *strings.Builder, f figures.Figure) {
 	x, y := g.scales(f)
 	fmt.Fprintf(b, `<text class="t" x="8" y="18">%s</text>`+"\n", html.EscapeString(strings.TrimSpace(f.Label)))
 	if y.most == 0 {
@@ -97,7 +95,7 @@ func (g Grown) draw(b *strings.Builder, f figures.Figure) {
 		fmt.Fprintf(b, `<line class="g" x1="%g" x2="%g" y1="%.1f" y2="%.1f"/><text class="m" x="%g" y="%.1f" text-anchor="end">%s</text>`+"\n",
 			plotLeft, plotRight, y.of(v), y.of(v), plotLeft-6, y.of(v)+4, f.Unit.Text(v))
 	}
-	for _, n := range g.axis.Points {
+	for _, n := range g.axis.points {
 		fmt.Fprintf(b, `<text class="m" x="%.1f" y="%g" text-anchor="middle">%s</text>`+"\n", x.of(float64(n)), plotBottom+15, short(n))
 	}
 	for _, side := range g.axis.sides {
@@ -107,7 +105,7 @@ func (g Grown) draw(b *strings.Builder, f figures.Figure) {
 
 // line draws the line of a side. From weir's first point it also draws the dotted line of what
 // grows in proportion, as far as the panel reaches.
-func (g Grown) line(b *strings.Builder, f figures.Figure, side string, x, y scale) {
+func (g grownAxis) line(b *strings.Builder, f figures.Figure, side string, x, y scale) {
 	var path, dots strings.Builder
 	for _, p := range g.Points {
 		v := p.Figures[f.Key]
@@ -115,7 +113,7 @@ func (g Grown) line(b *strings.Builder, f figures.Figure, side string, x, y scal
 			continue
 		}
 		at := fmt.Sprintf("%.1f,%.1f ", x.of(float64(p.N)), y.of(v))
-		if path.Len() == 0 && side == Weir {
+		if path.Len() == 0 && side == sideWeir {
 			if end := min(x.most/float64(p.N), y.most/v); end > 1 {
 				fmt.Fprintf(b, `<path d="M%sL%.1f,%.1f" class="g" fill="none" stroke-width="1.5" stroke-dasharray="2 4"/>`+"\n",
 					at, x.of(float64(p.N)*end), y.of(v*end))

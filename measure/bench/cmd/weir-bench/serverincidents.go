@@ -1,4 +1,4 @@
-package lab
+package main
 
 import (
 	"context"
@@ -8,20 +8,20 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/servers"
 )
 
-// ofServers is a replay of what clients do to an API server.
-type ofServers struct {
+// serverReplay is a replay of what clients do to an API server.
+type serverReplay struct {
 	servers.Replay
 	prepare func(*servers.Options)
 }
 
-func (r ofServers) run(ctx context.Context, o Options, done func(figures.Traced)) error {
-	so := servers.Defaults()
-	so.Pods, so.Proxy, so.Progress = o.Objects, o.Proxy, o.Progress
-	if o.Real {
-		so.Config, so.Writes = o.Config, true
+func (r serverReplay) run(ctx context.Context, f *labFlags, done func(figures.Traced)) error {
+	o := servers.Defaults()
+	o.Pods, o.Proxy, o.Progress = f.Objects, f.proxy, f.Progress
+	if f.real != "" {
+		o.Config, o.Writes = f.Config, true
 	}
-	r.prepare(&so)
-	return r.Run(ctx, so, done)
+	r.prepare(&o)
+	return r.Run(ctx, o, done)
 }
 
 const (
@@ -59,16 +59,16 @@ var (
 const answersAlike = "The embedded server answers out of the same watch cache as weir-proxy. A kube-apiserver takes several times the CPU for the same answers: replay it on one with --real."
 
 // serverIncidents are those that clients bring about in API servers.
-var serverIncidents = []Incident{resyncStorm, nodeAgents, initialEvents, concurrentLists, thunderingRestart}
+var serverIncidents = []incident{resyncStorm, nodeAgents, initialEvents, concurrentLists, thunderingRestart}
 
-var resyncStorm = Incident{
+var resyncStorm = incident{
 	Name: "resync-storm", Title: "CPU that the API server has used in one resync",
 	Text: "A handler that LISTs by a label selector for each object that it is handed is called for all objects at once when the resync comes: as many LISTs as there are objects, in " +
 		"one burst, each a walk over all objects in kube-apiserver, which has no index by label. resourceVersion \"0\" saves it the question to etcd, and no more. A " +
 		"filter before the LIST saves what it refuses. Through the proxy the API server sees nothing of it.",
 	Level:    "Weir's informer finds the objects in an index of its own, and hands out the resync over its whole period: no request at all.",
 	Embedded: answersAlike,
-	replay: ofServers{servers.ResyncStorm(), func(o *servers.Options) {
+	replay: serverReplay{servers.ResyncStorm(), func(o *servers.Options) {
 		o.Resync, o.Patience = stormPeriod, patience
 	}},
 	curve: cpuSoFar,
@@ -78,7 +78,7 @@ var resyncStorm = Incident{
 	},
 }
 
-var nodeAgents = Incident{
+var nodeAgents = incident{
 	Name: "node-agents", Title: "CPU that the API server has used while %s agents start",
 	Text: "An agent on each node LISTs the pods when it starts, and after a rollout all start at once: each answer has every pod of the cluster, so that the work grows with the square " +
 		"of its size. A field selector brings each agent the pods of its node only; kube-apiserver has an index by spec.nodeName.",
@@ -86,7 +86,7 @@ var nodeAgents = Incident{
 	Embedded: answersAlike,
 	clients:  agentsOf,
 	pods:     maxObjects / agentsInIncident,
-	replay:   ofServers{servers.NodeAgents(), func(o *servers.Options) { o.Kubelets, o.Patience = agentsOf(o.Pods), patience }},
+	replay:   serverReplay{servers.NodeAgents(), func(o *servers.Options) { o.Kubelets, o.Patience = agentsOf(o.Pods), patience }},
 	curve:    cpuSoFar,
 	figures: []figures.Figure{
 		figures.New("upSeconds", "all up after", figures.Seconds), figures.New("failed", "failed", figures.Count), figures.New("cpuSeconds", "server CPU", figures.Seconds), figures.New("bytes", "sent", figures.Bytes),
@@ -94,13 +94,13 @@ var nodeAgents = Incident{
 	},
 }
 
-var initialEvents = Incident{
+var initialEvents = incident{
 	Name: "initial-events", Title: "Objects that a WATCH from \"0\" has brought, 500 changes a second",
 	Text: "A WATCH that begins with the state is sent every object first, and what changes meanwhile waits in a buffer of at most 1,000 changes. A client that has not taken the state by " +
 		"the time that the buffer is full is cut off, and begins with the first object again; while the cluster is as busy, it never gets through.",
 	Level:    "weir-proxy has a cursor over one log of changes for each watch, and no buffer: a slow client receives the last state of each changed object, after the initial events.",
 	Embedded: "The embedded server closes slow watches here by a fault rule, which does what kube-apiserver's watch cache does with a full buffer.",
-	replay: ofServers{servers.InitialEvents(), func(o *servers.Options) {
+	replay: serverReplay{servers.InitialEvents(), func(o *servers.Options) {
 		o.ReadRate, o.Duration = readingRate, readingFor
 	}},
 	curve: received,
@@ -110,14 +110,14 @@ var initialEvents = Incident{
 	},
 }
 
-var concurrentLists = Incident{
+var concurrentLists = incident{
 	Name: "concurrent-lists", Title: "Resident memory of the server that 12 slow readers LIST from",
 	Text: "A LIST's answer is built for each request, and its memory is held until the reader has taken the last byte: the encoded body in servers that do not encode item by item " +
 		"(kube-apiserver before 1.33), in all of them the list of decoded objects. Some readers of large lists at once, slow or behind a slow network, take all the memory.",
 	Level: "weir-proxy walks over a snapshot of packed objects and writes as the reader takes: a slow LIST costs it a position and a buffer.",
 	Embedded: "The embedded server builds each answer in memory here, as kube-apiserver did before 1.33. Unlike any kube-apiserver it has no decoded objects: what a newer one " +
 		"holds for a slow reader shows only with --real.",
-	replay: ofServers{servers.ConcurrentLists(), func(o *servers.Options) {
+	replay: serverReplay{servers.ConcurrentLists(), func(o *servers.Options) {
 		o.SlowProtobuf, o.SlowJSON, o.SlowBytes, o.RSSLimit = slowReaders-slowReaders/3, slowReaders/3, slowBytes, rssLimit
 	}},
 	curve: residentMemory,
@@ -127,7 +127,7 @@ var concurrentLists = Incident{
 	},
 }
 
-var thunderingRestart = Incident{
+var thunderingRestart = incident{
 	Name: "thundering-restart", Title: "CPU that the API server has used while %s controllers restart",
 	Text: "After an upgrade, a lost node or an outage of the API server many controllers start at once, and each informer of each of them gets its whole resource, by LIST or by a WATCH " +
 		"that begins with the state. The API server encodes the same objects once for each.",
@@ -135,7 +135,7 @@ var thunderingRestart = Incident{
 	Embedded: answersAlike,
 	clients:  controllersOf,
 	pods:     maxObjects / controllersInIncident,
-	replay:   ofServers{servers.ThunderingRestart(), func(o *servers.Options) { o.Herd, o.Patience = controllersOf(o.Pods), patience }},
+	replay:   serverReplay{servers.ThunderingRestart(), func(o *servers.Options) { o.Herd, o.Patience = controllersOf(o.Pods), patience }},
 	curve:    cpuSoFar,
 	figures: []figures.Figure{
 		figures.New("requests", "LISTs, WATCHes", figures.Count), figures.New("cpuSeconds", "server CPU", figures.Seconds), figures.New("upSeconds", "all in sync after", figures.Seconds),

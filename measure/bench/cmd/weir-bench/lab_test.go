@@ -1,15 +1,20 @@
-package lab
+package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"encoding/xml"
 	"html"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/tools/command"
@@ -19,9 +24,9 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/servers"
 )
 
-// TestRun replays every incident with tiny numbers, and writes the report in all its forms: it
+// TestReplay replays every incident with tiny numbers, and writes the report in all its forms: it
 // looks for what is there and possible, not for good figures.
-func TestRun(t *testing.T) {
+func TestReplay(t *testing.T) {
 	const pods = 120 // less than 100, and the proxy would pass current reads on
 	server, err := process.StartServer(t.Context(), process.ServerSpec{Pods: pods, Seed: 1})
 	check.NoError(t, err)
@@ -29,14 +34,16 @@ func TestRun(t *testing.T) {
 	proxy, done, err := command.Proxy.Find(t.Context(), io.Discard)
 	check.NoError(t, err)
 	t.Cleanup(done)
-	for _, i := range Incidents() {
+	for _, i := range incidents() {
 		t.Run(i.Name, func(t *testing.T) {
 			t.Parallel()
 			i, sides := tiny(i)
 			var progress bytes.Buffer
-			r, err := Run(t.Context(), []Incident{i}, Options{
-				Options: informers.Options{Config: server.Config(), Server: server.URL, Objects: pods, Progress: &progress}, Proxy: proxy,
-			})
+			f := &labFlags{
+				Options: informers.Options{Config: server.Config(), Server: server.URL, Objects: pods, Progress: &progress},
+				proxy:   proxy, incidents: []incident{i},
+			}
+			r, err := f.replay(t.Context())
 			check.NoError(t, err)
 			if n := strings.Count(progress.String(), "\n1/1 ") + strings.Count(progress.String()[:4], "1/1 "); n != sides {
 				t.Errorf("%d lines of progress for %d sides:\n%s", n, sides, &progress)
@@ -55,8 +62,8 @@ const (
 )
 
 // tiny is the incident in a form that does not take long, and how many sides it has.
-func tiny(i Incident) (Incident, int) {
-	if r, ok := i.replay.(ofServers); ok {
+func tiny(i incident) (incident, int) {
+	if r, ok := i.replay.(serverReplay); ok {
 		prepare := r.prepare
 		r.prepare = func(o *servers.Options) {
 			prepare(o)
@@ -66,14 +73,14 @@ func tiny(i Incident) (Incident, int) {
 		i.replay = r
 		return i, len(r.Ways)
 	}
-	r := i.replay.(ofInformers)
+	r := i.replay.(informerReplay)
 	r.prepare = func(o *informers.Options) { o.Period, o.Duration, o.Relists = time.Second, 300*time.Millisecond, 2 }
 	i.replay = r
 	return i, len(r.Sides)
 }
 
 // checkSides demands that every side has its figures, and that there is a line to be drawn of it.
-func checkSides(t *testing.T, i Replayed) {
+func checkSides(t *testing.T, i replayed) {
 	t.Helper()
 	for _, s := range i.Sides {
 		for _, f := range i.figures {
@@ -83,7 +90,7 @@ func checkSides(t *testing.T, i Replayed) {
 		}
 		samples := len(s.Trace.RSSBytes)
 		heaps := samples
-		if !i.OfInformers() {
+		if !i.ofInformers() {
 			heaps = 0 // a server's heap is not read
 		}
 		if samples < 2 || len(s.Trace.HeapBytes) != heaps || len(s.Trace.CPUSeconds) != samples || len(s.Trace.Events) != samples {
@@ -103,7 +110,7 @@ func checkSides(t *testing.T, i Replayed) {
 }
 
 // checkCounts demands of an incident of servers what does not depend on how fast the machine is.
-func checkCounts(t *testing.T, i Replayed, pods float64) {
+func checkCounts(t *testing.T, i replayed, pods float64) {
 	t.Helper()
 	want := func(side, figure string, least, most float64) {
 		t.Helper()
@@ -151,10 +158,10 @@ func checkCounts(t *testing.T, i Replayed, pods float64) {
 }
 
 // checkForms demands that what is written can be read.
-func checkForms(t *testing.T, r *Report) {
+func checkForms(t *testing.T, r *labReport) {
 	t.Helper()
 	var table, raw, page bytes.Buffer
-	for _, err := range []error{r.WriteTable(&table), figures.WriteJSON(&raw, r), r.WritePage(&page)} {
+	for _, err := range []error{r.writeTable(&table), figures.WriteJSON(&raw, r), r.writePage(&page)} {
 		check.NoError(t, err)
 	}
 	for line := range strings.Lines(table.String()) {
@@ -162,7 +169,7 @@ func checkForms(t *testing.T, r *Report) {
 			t.Errorf("a line of %d columns: %s", n-1, line)
 		}
 	}
-	back := &Report{}
+	back := &labReport{}
 	if err := json.Unmarshal(raw.Bytes(), back); err != nil || len(back.Incidents[0].Sides) != len(r.Incidents[0].Sides) {
 		t.Errorf("JSON gives %+v, %v", back, err)
 	}
@@ -176,7 +183,7 @@ func checkForms(t *testing.T, r *Report) {
 			t.Errorf("the page needs something from outside: %q", outside)
 		}
 	}
-	checkXML(t, r.Incidents[0].Chart())
+	checkXML(t, r.Incidents[0].chart())
 }
 
 func checkXML(t *testing.T, text string) {
@@ -190,16 +197,78 @@ func checkXML(t *testing.T, text string) {
 	}
 }
 
-func TestNamed(t *testing.T) {
-	all, err := Named()
-	if err != nil || len(all) != len(Incidents()) {
-		t.Errorf("no names: %d incidents, %v", len(all), err)
+// podsAsked notes how many pods a replay is asked for.
+type podsAsked struct{ pods int }
+
+func (p *podsAsked) run(_ context.Context, f *labFlags, _ func(figures.Traced)) error {
+	p.pods = f.Objects
+	return nil
+}
+
+// TestFewPods: the agents and controllers are as many as in their stories unless a number of
+// pods is asked for. Then there are as many pods as asked for.
+func TestFewPods(t *testing.T) {
+	story := map[string]string{"node-agents": "2,000 agents", "thundering-restart": "200 controllers"}
+	for _, i := range incidents() {
+		for _, f := range []labFlags{{few: true}, {}, {few: true, real: "yes"}} {
+			asked := &podsAsked{}
+			i.replay, f.Objects = asked, 10_000
+			out, err := i.run(t.Context(), &f, nil)
+			check.NoError(t, err)
+			few := f.few && f.real == "" && story[i.Name] != ""
+			if fewer := asked.pods < 10_000; fewer != few || asked.pods != out.Pods {
+				t.Errorf("%s: asked for %d pods, %d reported", i.Name, asked.pods, out.Pods)
+			}
+			if few && !strings.Contains(out.title(), story[i.Name]) {
+				t.Errorf("%s: %q", i.Name, out.title())
+			}
+		}
 	}
-	two, err := Named("relist", "first-list")
-	if err != nil || len(two) != 2 || two[0].Name != "first-list" || two[1].Name != "relist" {
-		t.Errorf("two names: %v, %v", two, err)
+}
+
+// Where titles of pictures begin, and where these end.
+const titleLeft, titleRight = 70.0, 760.0
+
+// TestTitlesFit: a title of 13 units a line, some 7 a letter, ends before the picture does.
+func TestTitlesFit(t *testing.T) {
+	for _, i := range incidents() {
+		if title := (replayed{incident: i, Pods: 500_000}).title(); titleLeft+7*float64(len(title)) > titleRight {
+			t.Errorf("%q is too long", title)
+		}
 	}
-	if _, err := Named("relist", "flood"); err == nil || !strings.Contains(err.Error(), `"flood"`) || !strings.Contains(err.Error(), "first-list, ") {
-		t.Errorf("an unknown name: %v", err)
+}
+
+// TestLineOf: a line begins where the informer starts.
+func TestLineOf(t *testing.T) {
+	trace := figures.Trace{EveryMillis: 100, Events: []float64{0, 0, 0, 5, 5, 9}, Marks: []figures.Mark{{Millis: 210, What: figures.Starts}}}
+	got := callRate.lineOf("a", trace)
+	if diff := cmp.Diff([]float64{0, 5, 0, 4}, got.At); diff != "" || got.Peak != 5 {
+		t.Errorf("peak %v, %s", got.Peak, diff)
+	}
+	check.Equal(t, got.Every, 0.1, "a point every s")
+}
+
+// TestIncidentPages: each incident has a page in docs/incidents, with its picture and the command.
+func TestIncidentPages(t *testing.T) {
+	const dir = "../../../../docs/incidents"
+	index, err := os.ReadFile(filepath.Join(dir, "README.md"))
+	check.NoError(t, err)
+	for _, i := range incidents() {
+		page, err := os.ReadFile(filepath.Join(dir, i.Name+".md"))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, want := range []string{"](" + i.Name + ".svg)", "weir lab " + i.Name, "## The mechanism", "## How to recognise it", "## What Weir does instead"} {
+			if !strings.Contains(string(page), want) {
+				t.Errorf("the page of %s has no %q", i.Name, want)
+			}
+		}
+		if _, err := os.Stat(filepath.Join(dir, i.Name+".svg")); err != nil {
+			t.Error(err)
+		}
+		if !strings.Contains(string(index), "("+i.Name+".md)") {
+			t.Errorf("the list of incidents has no %s", i.Name)
+		}
 	}
 }

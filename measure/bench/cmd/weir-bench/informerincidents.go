@@ -1,4 +1,4 @@
-package lab
+package main
 
 import (
 	"context"
@@ -8,17 +8,18 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/informers"
 )
 
-// ofInformers is a replay of what informers do to their own process.
-type ofInformers struct {
+// informerReplay is a replay of what informers do to their own process.
+type informerReplay struct {
 	informers.Replay
 	prepare func(*informers.Options) // what it asks of the options; nil: nothing
 }
 
-func (r ofInformers) run(ctx context.Context, o Options, done func(figures.Traced)) error {
+func (r informerReplay) run(ctx context.Context, f *labFlags, done func(figures.Traced)) error {
+	o := f.Options
 	if r.prepare != nil {
-		r.prepare(&o.Options)
+		r.prepare(&o)
 	}
-	return r.Run(ctx, o.Options, done)
+	return r.Run(ctx, o, done)
 }
 
 // The sides, as they are called wherever they are seen.
@@ -41,14 +42,14 @@ const (
 )
 
 // informerIncidents are those that informers bring about in their own process.
-var informerIncidents = []Incident{firstList, pinnedArray, resync, relist, slowHandler}
+var informerIncidents = []incident{firstList, pinnedArray, resync, relist, slowHandler}
 
-var firstList = Incident{
+var firstList = incident{
 	Name: "first-list", Title: "Resident memory during the first sync",
 	Text: "An informer's first LIST, or the WATCH that takes its place, brings every object at once. client-go holds the body that it reads, the list " +
 		"that it decodes from it, and the store that it fills, all at the same time, and garbage beside them.",
 	Level:  "Weir reads the answer as a stream and packs each object as it comes, so that there is never more than the store and one object.",
-	replay: ofInformers{Replay: informers.Replay{Verb: "sync", Every: 20 * time.Millisecond, Sides: []informers.Side{byList, byWatchList, byDropIn, byWeir}}},
+	replay: informerReplay{Replay: informers.Replay{Verb: "sync", Every: 20 * time.Millisecond, Sides: []informers.Side{byList, byWatchList, byDropIn, byWeir}}},
 	curve:  residentMemory,
 	figures: []figures.Figure{
 		figures.New("peakRSSBytes", "peak RSS", figures.Bytes), figures.New("heapBytes", "heap, idle", figures.Bytes),
@@ -56,12 +57,12 @@ var firstList = Incident{
 	},
 }
 
-var pinnedArray = Incident{
+var pinnedArray = incident{
 	Name: "pinned-array", Title: "Live heap while 99 % of the objects are deleted",
 	Text: "A decoded list is one array. Who keeps a pointer to one of its objects keeps all of them: 1 % of the objects that are left, spread evenly, hold the memory of " +
 		"100 % (kubernetes issue 111370). client-go's reflector copies the objects today. meta.ExtractList, which other caches are made with, does not.",
 	Level: "Weir's objects are packed bytes of their own, and decoded objects share no array.",
-	replay: ofInformers{Replay: informers.Replay{Verb: "leak", Every: 20 * time.Millisecond, Sides: []informers.Side{
+	replay: informerReplay{Replay: informers.Replay{Verb: "leak", Every: 20 * time.Millisecond, Sides: []informers.Side{
 		{Label: "meta.ExtractList", Extract: true}, byWatchList, byWeir,
 	}}},
 	curve: liveHeap,
@@ -71,13 +72,13 @@ var pinnedArray = Incident{
 	},
 }
 
-var resync = Incident{
+var resync = incident{
 	Name: "resync", Title: "Calls of a handler in 100 ms, a resync each 3 s",
 	Text: "The resync period hands every object that is held to the handlers again. It makes no request: it refreshes nothing, whether it is 10 hours or, as here, " +
 		"3 seconds. client-go hands out all objects at once, and a handler that asks the API server for something asks as often at once. kube-controller-manager draws each " +
 		"informer's period between once and twice its own; that moves the burst.",
 	Level: "Weir spreads each resync over its period.",
-	replay: ofInformers{
+	replay: informerReplay{
 		Replay: informers.Replay{Verb: "resync", Every: 100 * time.Millisecond, Sides: []informers.Side{
 			byWatchList, {Label: clientGo + ", jittered", Stretch: 1.3}, byWeir,
 		}},
@@ -90,12 +91,12 @@ var resync = Incident{
 	},
 }
 
-var relist = Incident{
+var relist = incident{
 	Name: "relist", Title: "Resident memory over three relists in which nothing has changed",
 	Text: "A watch whose resourceVersion is compacted ends with 410 Expired, and the informer lists again. client-go decodes the whole state a second time beside what it holds, " +
 		"replaces its store, and tells the handlers of an update for each object, changed or not.",
 	Level: "Weir compares each object's bytes with what it holds, and tells of what is different: here of nothing.",
-	replay: ofInformers{
+	replay: informerReplay{
 		Replay:  informers.Replay{Verb: "relist", Every: 50 * time.Millisecond, Sides: []informers.Side{byList, byWatchList, byDropIn, byWeir}},
 		prepare: func(o *informers.Options) { o.Relists = 3 },
 	},
@@ -106,12 +107,12 @@ var relist = Incident{
 	},
 }
 
-var slowHandler = Incident{
+var slowHandler = incident{
 	Name: "slow-handler", Title: "Resident memory behind a blocked handler, 2,000 updates a second",
 	Text: "client-go queues each event for each handler, old and new object, in a buffer without a bound. Behind a handler that blocks, on a lock or a slow request, it grows until the " +
 		"process is killed.",
 	Level: "Weir's handlers are cursors over one log of changes. A change of an object that the handler has yet to be told of takes the place of the last one, so what is pending is bounded by the number of objects.",
-	replay: ofInformers{
+	replay: informerReplay{
 		Replay:  informers.Replay{Verb: "blocked", Every: 50 * time.Millisecond, Sides: []informers.Side{byWatchList, byDropIn, byWeir}},
 		prepare: func(o *informers.Options) { o.Duration = blockedFor },
 	},

@@ -1,0 +1,174 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/weirproject/weir/internal/core/humanize"
+	"github.com/weirproject/weir/internal/tools/chart"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
+)
+
+// labReport is what was measured. The JSON names are a promise, and so are those of the figures.
+type labReport struct {
+	At        time.Time  `json:"at"`
+	Pods      int        `json:"pods"`           // of all incidents but those that have fewer
+	Real      bool       `json:"real,omitempty"` // on a kube-apiserver; else on the embedded server
+	CPUs      int        `json:"cpus"`
+	Go        string     `json:"go"`
+	Incidents []replayed `json:"incidents"`
+}
+
+// replayed is an incident, and what each side did.
+type replayed struct {
+	incident `json:"-"`
+	Name     string           `json:"name"`
+	Pods     int              `json:"pods"`
+	Sides    []figures.Traced `json:"sides"`
+}
+
+// writeTable writes a table for each incident, of at most 100 columns.
+func (r *labReport) writeTable(w io.Writer) error {
+	for n, i := range r.Incidents {
+		if n > 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintf(w, "%s: %s\n", i.Name, i.title())
+		rows := append([][]string{append([]string{""}, i.Columns()...)}, i.Rows()...)
+		if err := figures.Write(w, figures.Fit(rows), rows...); err != nil {
+			return err
+		}
+		for _, line := range wrapped(r.Note(i), tableWidth) {
+			fmt.Fprintln(w, line)
+		}
+	}
+	_, err := fmt.Fprintf(w, "\none run of each side on %d CPUs, %s\n", r.CPUs, r.Go)
+	return err
+}
+
+// tableWidth is how long a line on the terminal is at most.
+const tableWidth = 100
+
+// wrapped cuts text into lines of at most width bytes, between words.
+func wrapped(text string, width int) (lines []string) {
+	for _, word := range strings.Fields(text) {
+		if last := len(lines) - 1; last >= 0 && len(lines[last])+1+len(word) <= width {
+			lines[last] += " " + word
+		} else {
+			lines = append(lines, word)
+		}
+	}
+	return lines
+}
+
+// Note returns what readers of the figures have to know about the server that they come from, or ""
+// if that is nothing.
+func (r *labReport) Note(i replayed) string {
+	if r.Real {
+		return ""
+	}
+	return i.Embedded
+}
+
+// title returns the title of the picture.
+func (i replayed) title() string {
+	title := i.Title
+	if i.clients != nil {
+		title = fmt.Sprintf(title, humanize.Count(int64(i.clients(i.Pods))))
+	}
+	return fmt.Sprintf("%s, %s pods", title, humanize.Count(int64(i.Pods)))
+}
+
+// chart draws the incident as an SVG that needs nothing else.
+func (i replayed) chart() string {
+	lines := make([]chart.Line, len(i.Sides))
+	for n, s := range i.Sides {
+		lines[n] = i.curve.lineOf(s.Label, s.Trace)
+	}
+	return chart.Lines(i.title(), i.curve.unit.Text, lines)
+}
+
+// writeCharts writes each incident's picture to NAME.svg in a directory that exists.
+func (r *labReport) writeCharts(dir string) error {
+	for _, i := range r.Incidents {
+		if err := os.WriteFile(filepath.Join(dir, i.Name+".svg"), []byte(i.chart()), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// curve is what is drawn of a trace.
+type curve struct {
+	unit figures.Unit
+	of   func(figures.Trace) []float64
+}
+
+var (
+	residentMemory = curve{figures.Bytes, func(t figures.Trace) []float64 { return t.RSSBytes }}
+	liveHeap       = curve{figures.Bytes, func(t figures.Trace) []float64 { return t.HeapBytes }}
+	received       = curve{figures.Count, func(t figures.Trace) []float64 { return t.Events }}
+	cpuSoFar       = curve{figures.Seconds, func(t figures.Trace) []float64 { return t.CPUSeconds }}
+	callRate       = curve{figures.Count, func(t figures.Trace) []float64 { return differences(t.Events) }}
+)
+
+// differences returns the differences between neighbours. The first one is 0.
+func differences(total []float64) []float64 {
+	out := make([]float64, len(total))
+	for i := 1; i < len(total); i++ {
+		out[i] = total[i] - total[i-1]
+	}
+	return out
+}
+
+// lineOf returns the line that is drawn of a trace. It begins at the mark figures.Starts, if there
+// is one.
+func (c curve) lineOf(label string, t figures.Trace) chart.Line {
+	at := c.of(t)
+	for _, m := range t.Marks {
+		if m.What == figures.Starts {
+			at = at[min(int(m.Millis/t.EveryMillis), len(at)):]
+			break
+		}
+	}
+	return chart.NewLine(label, t.EveryMillis/1000, at)
+}
+
+//go:embed page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+	// All text in a chart is escaped.
+	"chart": func(i replayed) template.HTML { return template.HTML(i.chart()) },
+	"style": func() template.CSS { return template.CSS(chart.PageStyle()) },
+	"count": func(n int) string { return humanize.Count(int64(n)) },
+}).Parse(pageText))
+
+// writePage writes the report as a page that needs nothing else.
+func (r *labReport) writePage(w io.Writer) error { return pageTemplate.Execute(w, r) }
+
+// Columns returns the labels of the figures in the incident's table.
+func (i replayed) Columns() (labels []string) {
+	for _, f := range i.figures {
+		labels = append(labels, f.Label)
+	}
+	return labels
+}
+
+// Rows returns the rows of the incident's table, one for each side: its label, and its figures.
+func (i replayed) Rows() (rows [][]string) {
+	for _, s := range i.Sides {
+		row := []string{s.Label}
+		for _, f := range i.figures {
+			row = append(row, s.Figures.Cell(f.Key, f.Unit))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
