@@ -20,6 +20,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
 // options are the choices on the command line.
@@ -88,21 +90,19 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 }
 
 // choose returns the rows that are named in only, or all of them, except those in without.
-func choose(only, without string) (chosen []row, err error) {
-	names := func(list string) []string {
-		return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
+func choose(only, without string) ([]row, error) {
+	named := func(list string) ([]row, error) {
+		names := strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
+		return figures.Choose("row", rows, func(r row) string { return r.name }, names...)
 	}
-	for _, name := range slices.Concat(names(only), names(without)) {
-		if !slices.ContainsFunc(rows, func(r row) bool { return r.name == name }) {
-			return nil, fmt.Errorf("no row %q", name)
-		}
+	chosen, err := named(only)
+	if err != nil || without == "" {
+		return chosen, err
 	}
-	for _, r := range rows {
-		if (only == "" || slices.Contains(names(only), r.name)) && !slices.Contains(names(without), r.name) {
-			chosen = append(chosen, r)
-		}
-	}
-	return chosen, nil
+	out, err := named(without)
+	return slices.DeleteFunc(slices.Clone(chosen), func(r row) bool {
+		return slices.ContainsFunc(out, func(o row) bool { return o.name == r.name })
+	}), err
 }
 
 // run measures what is missing and prints the table. kept reports whether every figure keeps its

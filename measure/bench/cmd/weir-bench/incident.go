@@ -20,7 +20,7 @@ type incident struct {
 
 	replay  replay
 	clients func(pods int) int // the number that Title has a place for; nil: it has none
-	pods    int                // unless a flag says how many: how many pods there are, for its clients; 0: all
+	pods    int                // how many there are for its clients, if no flag says; 0: all
 	curve   curve
 	figures []figures.Figure // the table's columns
 }

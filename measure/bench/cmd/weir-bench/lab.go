@@ -99,8 +99,8 @@ func (f *labFlags) check(cmd *cobra.Command, args []string) (err error) {
 	return checkDirectory("charts", f.charts)
 }
 
-// checkDirectory checks that a flag names a directory that exists, before minutes are spent. An empty
-// name is the current one.
+// checkDirectory checks that a flag names a directory that exists, before minutes are spent. An
+// empty name is the current directory.
 func checkDirectory(flag, dir string) error {
 	if info, err := os.Stat(filepath.Clean(dir)); err != nil || !info.IsDir() {
 		return command.Usagef("--%s: %s: no such directory", flag, dir)

@@ -5,9 +5,10 @@ import "fmt"
 // aborted is the value of the panic that ends an attempt.
 type aborted struct{ error }
 
-// Attempt runs the steps of a measurement, f, and returns the error with which Check or Must ended
-// it, or nil. So the requests, orders and readings that f calls return no errors. Check and Must end
-// the attempt of their own goroutine only, so each goroutine that calls them needs an Attempt.
+// Attempt runs the steps of a measurement, f, and returns the error with which Check, Require or
+// Must ended it, or nil. So the requests, orders and readings that f calls return no errors. These
+// functions end the attempt of their own goroutine only, so each goroutine that calls them needs an
+// Attempt.
 func Attempt(f func()) (err error) {
 	defer func() {
 		switch p := recover().(type) {
@@ -30,6 +31,13 @@ func Check(err error, what ...any) {
 		panic(aborted{fmt.Errorf("%s: %w", fmt.Sprint(what...), err)})
 	default:
 		panic(aborted{err})
+	}
+}
+
+// Require ends the attempt with an error unless a condition is met.
+func Require(met bool, err error) {
+	if !met {
+		Check(err)
 	}
 }
 

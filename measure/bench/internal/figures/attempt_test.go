@@ -10,7 +10,7 @@ import (
 var errBroken = errors.New("broken")
 
 func TestAttempt(t *testing.T) {
-	if err := Attempt(func() { Check(nil); Must(1, nil) }); err != nil {
+	if err := Attempt(func() { Check(nil); Must(1, nil); Require(true, errBroken) }); err != nil {
 		t.Error(err)
 	}
 	ended, cleaned := false, false
@@ -22,8 +22,10 @@ func TestAttempt(t *testing.T) {
 	if !errors.Is(err, errBroken) || err.Error() != "step 2: broken" || ended || !cleaned {
 		t.Errorf("%v, ended %v, cleaned up %v", err, ended, cleaned)
 	}
-	if err := Attempt(func() { Must(0, errBroken) }); err != errBroken {
-		t.Error(err)
+	for _, f := range []func(){func() { Must(0, errBroken) }, func() { Require(false, errBroken) }} {
+		if err := Attempt(f); err != errBroken {
+			t.Error(err)
+		}
 	}
 }
 

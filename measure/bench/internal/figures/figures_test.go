@@ -81,16 +81,23 @@ func TestStride(t *testing.T) {
 func TestLine(t *testing.T) {
 	rows := [][]string{{"sync", "weir", "", "ratio"}, {"µs", "1.50 ms", "", ""}}
 	columns := Fit(rows)
-	for i, want := range []string{"sync     weir  ratio\n", "µs    1.50 ms\n"} {
-		check.Equal(t, Line(columns, rows[i]), want)
-	}
+	var text strings.Builder
+	check.NoError(t, Write(&text, columns, rows...))
+	check.Equal(t, text.String(), "sync     weir  ratio\nµs    1.50 ms\n")
 	wide := []Column{{Width: 3, Left: true}, {Width: 4}, {Width: 2, Left: true}}
 	check.Equal(t, Line(wide, []string{"longer", "1", "ok"}), "longer     1  ok\n")
 }
 
-func TestHeadline(t *testing.T) {
-	all := []Figure{New("a", "first", Count), New("b", "second", Count), New("c", "  third", Bytes), New("d", "fourth", Count)}
+func TestFigures(t *testing.T) {
+	all := []Figure{Lower("a", "first", Count), Higher("b", "second", Count), New("c", "  third", Bytes).AtMost(2), New("d", "fourth", Count).RatioAtMost(3)}
 	check.Equal(t, Headline(Values{"a": 1, "c": 2e6, "d": 3}, all), "first 1, third 2.00 MB")
+	check.Equal(t, Help("%s=%s ", all[:2]), "a=first b=second ")
+	if all[0].Better != Smaller || all[1].Better != Larger || all[2].Better != Neither {
+		t.Errorf("%+v", all)
+	}
+	if *all[2].Want.WeirAtMost != 2 || *all[3].Want.RatioAtMost != 3 || all[0].Want != (Want{}) {
+		t.Errorf("%+v", all)
+	}
 }
 
 func TestSpreadOf(t *testing.T) {

@@ -47,7 +47,7 @@ func TestTransformDropsManagedFields(t *testing.T) {
 	for _, encoding := range []*encoding{podsInProtobuf, podsInJSON} {
 		url, _ := startStub(t, encoding, n, n)
 		for _, s := range []spec{
-			{Side: sideClientgo}, {Side: sideWeir}, {Side: sideWeir, DropIn: true}, {Side: sideWeir, DropIn: true, Unwrapped: true},
+			{Side: sideClientgo}, {Side: sideWeir}, {Side: sideWeir, Options: Options{DropIn: true}}, {Side: sideWeir, Options: Options{DropIn: true, Unwrapped: true}},
 		} {
 			for _, transform := range []bool{false, true} {
 				s.Transform, s.Unstructured = transform, encoding.contentType == podsInJSON.contentType
@@ -98,7 +98,7 @@ func everything(t *testing.T, s *subject) (objects []metav1.Object) {
 func TestNewSharedTakesTheSide(t *testing.T) {
 	types := map[string]int{}
 	for _, s := range []*spec{
-		{Side: sideWeir}, {Side: sideWeir, Unwrapped: true}, {Side: sideClientgo},
+		{Side: sideWeir}, {Side: sideWeir, Options: Options{Unwrapped: true}}, {Side: sideClientgo},
 	} {
 		side := s.Side
 		for _, unstructured := range []bool{false, true} {

@@ -1,6 +1,7 @@
 package informers
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,55 +63,38 @@ func contendersOf(v Verb, round int) []contender {
 	return all
 }
 
-// spec tells a contender what to measure.
+// spec tells a contender what to measure. Those of the options are set that its verb takes.
 type spec struct {
-	Side string
-	Verb string
-
-	Server       string // the API server; empty: the one of the command line
-	Stub         string
-	Population   string // of that server
-	DropIn       bool   // weir's side is its drop-in, and the handlers take objects
-	Unstructured bool
-	Custom       bool     // the stub's pods are custom resources
-	Transform    bool     // managedFields are dropped
-	Unwrapped    bool     // the drop-in has only what clients return
-	Handlers     int      // as many, all alike; 0: one
-	Informers    int      // as many of the same pods; 0: one
-	Changes      []string // that the stub makes, one kind after another
-	Objects      int      // that the stub holds
-	Duration     time.Duration
-	Relists      int
-	Period       time.Duration
-	Stretch      float64       // the resync period is as many times Period; 0: once
-	Every        time.Duration // between the samples of a trace; 0: there is none
+	Options
+	Side      string
+	Verb      string
+	Stub      string
+	Informers int           // as many of the same pods; 0: one
+	Stretch   float64       // the resync period is as many times Period; 0: once
+	Every     time.Duration // between the samples of a trace; 0: there is none
 
 	server *weir.ServerGroup // that all informers share, as those of one factory do
 }
 
-// spec returns the options that a contender receives. Options that only some verbs take are
-// left out unless v takes them.
+// spec returns what a contender of a verb receives.
 func (o Options) spec(v Verb) spec {
-	s := spec{
-		Verb: v.Name, Server: o.Server, Population: o.Population, DropIn: o.DropIn, Objects: o.Objects, Duration: v.Duration, Relists: o.Relists,
-		Unstructured: o.Unstructured && v.takes(TakesUnstructured),
-		Custom:       o.Custom && v.takes(TakesCustom),
-		Transform:    o.Transform && v.takes(TakesTransform),
-		Unwrapped:    o.Unwrapped && v.takes(TakesUnwrapped),
+	s := spec{Options: o, Verb: v.Name}
+	s.Unstructured = o.Unstructured && v.takes(TakesUnstructured)
+	s.Custom = o.Custom && v.takes(TakesCustom)
+	s.Transform = o.Transform && v.takes(TakesTransform)
+	s.Unwrapped = o.Unwrapped && v.takes(TakesUnwrapped)
+	s.Duration = cmp.Or(o.Duration, v.Duration)
+	if v.Name != "resync" {
+		s.Period = 0
 	}
-	if o.Duration > 0 {
-		s.Duration = o.Duration
+	if s.Handlers = max(1, o.Handlers); !v.takes(TakesHandlers) {
+		s.Handlers = 0
 	}
-	if v.Name == "resync" {
-		s.Period = o.Period
-	}
-	if v.takes(TakesHandlers) {
-		s.Handlers = max(1, o.Handlers)
-	}
-	if v.takes(TakesChange) {
-		if s.Changes = o.Changes; len(s.Changes) == 0 {
-			s.Changes = []string{ChangeMix}
-		}
+	switch {
+	case !v.takes(TakesChange):
+		s.Changes = nil
+	case len(o.Changes) == 0:
+		s.Changes = []string{ChangeMix}
 	}
 	return s
 }

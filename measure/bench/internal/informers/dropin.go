@@ -51,9 +51,7 @@ var errNoLister = errors.New("there is no lister of pods")
 // then everything again and again. Heaps are read while the reads continue.
 func measureListers(ctx context.Context, s *subject) Figures {
 	shared, ok := s.informer.(*sharedInformer)
-	if !ok || shared.pods == nil {
-		figures.Check(errNoLister)
-	}
+	figures.Require(ok && shared.pods != nil, errNoLister)
 	s.handleAll(s.count)
 	s.sync(ctx)
 	f := Figures{"objects": float64(s.len()), "getPackedNanos": s.timeFirstGets()}

@@ -122,7 +122,7 @@ func (g *Grower) Measure(ctx context.Context, side string, p Point) (Figures, er
 	o.Objects, o.Handlers, o.DropIn = p.Objects, p.Handlers, p.DropIn
 	s := o.spec(growVerb)
 	s.Informers = p.Informers
-	if err := g.serve(ctx, o, s); err != nil {
+	if err := g.serve(ctx, s); err != nil {
 		return nil, err
 	}
 	s.Stub = g.stub
@@ -130,27 +130,27 @@ func (g *Grower) Measure(ctx context.Context, side string, p Point) (Figures, er
 	if side == sideClientgo {
 		c.mode = modeList
 	}
-	f, _, err := runOne(ctx, c, s, o.Args)
+	f, _, err := runOne(ctx, c, s)
 	if err != nil {
 		return nil, fmt.Errorf("%d objects, %d informers, %d handlers: %s: %w", p.Objects, p.Informers, p.Handlers, c, err)
 	}
 	return f, nil
 }
 
-// serve starts a stub with as many objects as o says. It keeps the one that runs if that has as
+// serve starts a stub with as many objects as s says. It keeps the one that runs if that has as
 // many.
-func (g *Grower) serve(ctx context.Context, o Options, s spec) error {
-	if g.stub != "" && g.objects == o.Objects {
+func (g *Grower) serve(ctx context.Context, s spec) error {
+	if g.stub != "" && g.objects == s.Objects {
 		return nil
 	}
 	if err := g.stop(); err != nil {
 		return err
 	}
 	g.stub, g.stop = "", func() error { return nil }
-	stub, at, err := stubFor(ctx, o, s)
+	stub, at, err := stubFor(ctx, s)
 	if err != nil {
 		return err
 	}
-	g.objects, g.stub, g.stop = o.Objects, at, stub.Stop
+	g.objects, g.stub, g.stop = s.Objects, at, stub.Stop
 	return nil
 }

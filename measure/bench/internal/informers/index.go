@@ -47,9 +47,7 @@ func measureIndex(ctx context.Context, s *subject) Figures {
 		"buildSeconds": build.elapsed.Seconds(), "buildCPUSeconds": build.cpu.Seconds(), "objects": float64(s.len()),
 	}
 	_, values := s.picked()
-	if len(values) == 0 {
-		figures.Check(errNothing)
-	}
+	figures.Require(len(values) > 0, errNothing)
 	f["indexFirstNanos"] = s.timed(len(values), func(i int) error {
 		_, err := s.by(indexName, values[i])
 		return err

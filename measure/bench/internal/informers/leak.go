@@ -88,9 +88,7 @@ func measureBlocked(ctx context.Context, s *subject) Figures {
 	s.tell(ctx, order{Do: doModify, Change: ChangeMix, Rate: blockedRate})
 	pause(ctx, s.Duration)
 	after := s.grown()
-	if !blocked.Load() {
-		figures.Check(fmt.Errorf("the handler received nothing in %s", s.Duration))
-	}
+	figures.Require(blocked.Load(), fmt.Errorf("the handler received nothing in %s", s.Duration))
 	// A busy machine needs more time.
 	s.await(ctx, "no update was received", func() bool { return s.version() != version })
 	sent := s.version() - version

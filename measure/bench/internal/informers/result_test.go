@@ -60,7 +60,7 @@ func example(t *testing.T, name string) Result {
 	}
 	r := newResult(name, v, runs)
 	if v.takes(TakesChange) {
-		r.Flags = spec{Handlers: 4, Changes: Changes()}.flags()
+		r.Flags = spec{Options: Options{Handlers: 4, Changes: Changes()}}.flags()
 	}
 	return r
 }

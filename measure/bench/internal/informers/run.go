@@ -1,6 +1,7 @@
 package informers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -18,14 +19,14 @@ import (
 )
 
 // Options say what to measure and where. Server or Args lead children to the server, and Config
-// leads this process to the same one.
+// leads this process to the same one. Contenders receive them as JSON.
 type Options struct {
-	Config *rest.Config
-	Server string   // its URL, if it asks for no credentials; empty: children take Args
-	Args   []string // flags that lead a child to it
+	Config *rest.Config `json:"-"`
+	Server string       // its URL, if it asks for no credentials; empty: children take Args
+	Args   []string     // flags that lead a child to it
 
 	Population   string        // of the server, for the result to name; empty: the usual one
-	DropIn       bool          // measure the drop-in in the place of weir's own informer
+	DropIn       bool          // weir's side is its drop-in, and handlers take objects
 	Runs         int           // of each contender; 0: the verb's own
 	Unstructured bool          // as unstructured, from JSON
 	Custom       bool          // a stub's pods are custom resources
@@ -38,7 +39,7 @@ type Options struct {
 	Relists      int
 	Period       time.Duration // of the resync
 
-	Progress io.Writer // gets a line for each run
+	Progress io.Writer `json:"-"` // gets a line for each run
 }
 
 // The suffixes that a result's name has behind the verb's.
@@ -86,7 +87,7 @@ func Run(ctx context.Context, v Verb, o Options) (Result, error) {
 	}
 	s := o.spec(v)
 	if v.Stub {
-		stub, at, err := stubFor(ctx, o, s)
+		stub, at, err := stubFor(ctx, s)
 		if err != nil {
 			return Result{}, err
 		}
@@ -96,14 +97,11 @@ func Run(ctx context.Context, v Verb, o Options) (Result, error) {
 	if s.Unstructured {
 		name += unstructuredSuffix
 	}
-	n := v.Runs
-	if o.Runs > 0 {
-		n = o.Runs
-	}
+	n := cmp.Or(o.Runs, v.Runs)
 	runs := map[contender][]Figures{}
 	for i := range n {
 		for _, c := range contendersOf(v, i) {
-			f, _, err := runOne(ctx, c, s, o.Args)
+			f, _, err := runOne(ctx, c, s)
 			if err != nil {
 				return Result{}, fmt.Errorf("%s: %s: %w", name, c, err)
 			}
@@ -118,8 +116,8 @@ func Run(ctx context.Context, v Verb, o Options) (Result, error) {
 
 // stubFor starts the stub that a verb is measured on, and returns it with its URL. The caller must
 // stop it.
-func stubFor(ctx context.Context, o Options, s spec) (stub *process.Child, url string, err error) {
-	stub, err = process.Start(ctx, roleStub, o.Args, nil, StubSpec{Server: o.Server, Objects: o.Objects, JSON: s.Unstructured, Custom: s.Custom,
+func stubFor(ctx context.Context, s spec) (stub *process.Child, url string, err error) {
+	stub, err = process.Start(ctx, roleStub, s.Args, nil, StubSpec{Server: s.Server, Objects: s.Objects, JSON: s.Unstructured, Custom: s.Custom,
 		Lifecycle: slices.Contains(s.Changes, ChangeLifecycle)})
 	if err != nil {
 		return nil, "", err
@@ -134,7 +132,7 @@ func stubFor(ctx context.Context, o Options, s spec) (stub *process.Child, url s
 
 // runOne runs one contender once, in a process of its own. traced is set only if s asks for a
 // trace.
-func runOne(ctx context.Context, c contender, s spec, args []string) (f Figures, traced figures.Trace, err error) {
+func runOne(ctx context.Context, c contender, s spec) (f Figures, traced figures.Trace, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience+s.Duration*time.Duration(max(1, len(s.Changes)))+2*s.Period)
 	defer cancel()
 	if s.Stub != "" {
@@ -143,7 +141,7 @@ func runOne(ctx context.Context, c contender, s spec, args []string) (f Figures,
 		}
 	}
 	s.Side = c.side
-	p, err := process.Start(ctx, roleContender, args, c.env(), s)
+	p, err := process.Start(ctx, roleContender, s.Args, c.env(), s)
 	if err != nil {
 		return nil, traced, err
 	}
@@ -200,7 +198,7 @@ func (r Replay) Run(ctx context.Context, o Options, done func(figures.Traced)) e
 	s := o.spec(v)
 	s.Every = r.Every
 	if v.Stub {
-		stub, at, err := stubFor(ctx, o, s)
+		stub, at, err := stubFor(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -210,7 +208,7 @@ func (r Replay) Run(ctx context.Context, o Options, done func(figures.Traced)) e
 	for _, side := range r.Sides {
 		one := s
 		one.DropIn, one.Stretch = side.DropIn, side.Stretch
-		f, traced, err := runOne(ctx, side.contender(), one, o.Args)
+		f, traced, err := runOne(ctx, side.contender(), one)
 		if err != nil {
 			return fmt.Errorf("%s: %w", side.Label, err)
 		}

@@ -219,8 +219,8 @@ func TestContendersTakeTurns(t *testing.T) {
 
 func TestRunTellsWhatAContenderDiedOf(t *testing.T) {
 	// An informer never gives up by itself; the floor does.
-	s := spec{Verb: "sync", Server: "http://127.0.0.1:1"}
-	_, _, err := runOne(t.Context(), contender{side: sideFloor}, s, nil)
+	s := spec{Verb: "sync", Options: Options{Server: "http://127.0.0.1:1"}}
+	_, _, err := runOne(t.Context(), contender{side: sideFloor}, s)
 	if !errors.Is(err, process.ErrExited) || !strings.Contains(err.Error(), "dial tcp 127.0.0.1:1") {
 		t.Fatalf("got %v", err)
 	}

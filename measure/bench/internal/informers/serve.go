@@ -58,9 +58,7 @@ func Serve(ctx context.Context, role string, config func() (*rest.Config, error)
 // for none.
 func contend(ctx context.Context, cfg *rest.Config, s *spec) (Figures, *figures.Trace) {
 	v, ok := verbNamed(s.Verb)
-	if !ok {
-		figures.Check(fmt.Errorf("no such verb: %q", s.Verb))
-	}
+	figures.Require(ok, fmt.Errorf("no such verb: %q", s.Verb))
 	if s.DropIn {
 		v = v.DropIn()
 	}

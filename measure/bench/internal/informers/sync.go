@@ -92,11 +92,7 @@ func readList(ctx context.Context, client *http.Client, cfg *rest.Config, s *spe
 	a := figures.Must(client.Do(q))
 	defer a.Body.Close()
 	n := figures.Must(io.Copy(io.Discard, a.Body))
-	if a.StatusCode != http.StatusOK {
-		figures.Check(fmt.Errorf("LIST %s: %s", base.Path, a.Status))
-	}
-	if !strings.Contains(a.Header.Get("Content-Type"), q.Header.Get("Accept")) {
-		figures.Check(fmt.Errorf("LIST %s: asked for %s, got %s", base.Path, q.Header.Get("Accept"), a.Header.Get("Content-Type")))
-	}
+	figures.Require(a.StatusCode == http.StatusOK, fmt.Errorf("LIST %s: %s", base.Path, a.Status))
+	figures.Require(strings.Contains(a.Header.Get("Content-Type"), q.Header.Get("Accept")), fmt.Errorf("LIST %s: asked for %s, got %s", base.Path, q.Header.Get("Accept"), a.Header.Get("Content-Type")))
 	return n
 }

@@ -219,9 +219,7 @@ func (m *costMeter) full(ctx context.Context) (objectBytes float64) {
 // selective measures LISTs by a label that few pods have. What it costs to send these is known, and
 // taken off.
 func (m *costMeter) selective(ctx context.Context, objectBytes float64) {
-	if len(m.t.pods.apps) == 0 {
-		figures.Check(errNoApps)
-	}
+	figures.Require(len(m.t.pods.apps) > 0, errNoApps)
 	var lists, found atomic.Int64
 	step := figures.Stride(len(m.t.pods.apps))
 	spent := m.busy(ctx, func() error {
@@ -248,9 +246,7 @@ func (m *costMeter) event(ctx context.Context) float64 {
 	before, begin := w.events.Load(), time.Now()
 	with := m.t.cores(ctx, write)
 	events := float64(w.events.Load()-before) / time.Since(begin).Seconds()
-	if events == 0 {
-		figures.Check(fmt.Errorf("%d watchers had no event", costWatchers))
-	}
+	figures.Require(events > 0, fmt.Errorf("%d watchers had no event", costWatchers))
 	return max(with-alone, 0) / events
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 
+	"golang.org/x/time/rate"
+
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/core/wire"
 )
@@ -69,10 +71,11 @@ func (f *follower) take(e wire.Event) error {
 
 // follow takes events at a limited rate until done returns true. It asks done before each of them.
 // If the watch has ended, the error is errClosed, or that of ctx if ctx has ended.
-func (f *follower) follow(ctx context.Context, p *rateLimiter, done func() bool) error {
+func (f *follower) follow(ctx context.Context, l *rate.Limiter, done func() bool) error {
 	for !done() {
-		if err := p.wait(ctx, 1); err != nil {
-			return err
+		if l.Wait(ctx) != nil { // ctx ends before the next event may pass
+			<-ctx.Done()
+			return ctx.Err()
 		}
 		if err := f.next(); err != nil {
 			if ctx.Err() != nil {
@@ -100,7 +103,7 @@ func (f *follower) missing(keys []string, written []uint64) map[string]uint64 {
 // gaps is how many objects are still missing something.
 func (f *follower) catchUp(ctx context.Context, keys []string, written []uint64) (gaps int, err error) {
 	missing := f.missing(keys, written)
-	err = f.follow(ctx, &rateLimiter{}, func() bool {
+	err = f.follow(ctx, newLimiter(0), func() bool {
 		if rv, ok := missing[string(f.key)]; ok && f.last[string(f.key)] >= rv {
 			delete(missing, string(f.key))
 		}

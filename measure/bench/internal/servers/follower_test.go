@@ -73,7 +73,7 @@ func TestFollowerKnowsWhatItMissed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := follow(append(begin(), c.events...)...)
-			if err := f.follow(t.Context(), &rateLimiter{}, func() bool { return f.initial }); err != nil {
+			if err := f.follow(t.Context(), newLimiter(0), func() bool { return f.initial }); err != nil {
 				t.Fatal(err)
 			}
 			if f.events != 4 {
@@ -100,14 +100,14 @@ func TestFollowerEnds(t *testing.T) {
 		"no resourceVersion":   {events: [][]byte{event(t, wire.Added, &corev1.Pod{})}},
 		"no resource versions": {events: [][]byte{event(t, wire.Added, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "new"}})}},
 	} {
-		err := follow(c.events...).follow(t.Context(), &rateLimiter{}, never)
+		err := follow(c.events...).follow(t.Context(), newLimiter(0), never)
 		if err == nil || errors.Is(err, errClosed) != c.closed {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := follow().follow(ctx, &rateLimiter{}, never); !errors.Is(err, context.Canceled) {
+	if err := follow().follow(ctx, newLimiter(0), never); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }

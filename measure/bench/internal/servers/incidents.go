@@ -95,9 +95,7 @@ func NodeAgents() Replay {
 // agents returns the load of agents that each send one LIST of a query.
 func agents(query func(t *trial, i int) string) load {
 	return func(ctx context.Context, t *trial, begin func()) Figures {
-		if len(t.pods.nodes) == 0 {
-			figures.Check(errNoNodes)
-		}
+		figures.Require(len(t.pods.nodes) > 0, errNoNodes)
 		begin()
 		var bytes atomic.Int64
 		f := t.allAtOnce(ctx, t.Kubelets, func(ctx context.Context, c *client, i int) error {
@@ -172,9 +170,7 @@ func InitialEvents() Replay {
 // tryAgain watches until the initial events are through or its time is over, however often the
 // watch is broken off. What is drawn is how many objects the current try has brought.
 func tryAgain(ctx context.Context, t *trial, begin func()) Figures {
-	if t.writer == nil {
-		figures.Check(ErrNoWrites)
-	}
+	figures.Require(t.writer != nil, ErrNoWrites)
 	c := t.client()
 	defer c.close()
 	begin()
@@ -219,7 +215,7 @@ func (t *trial) try(ctx context.Context, c *client) (events int64, err error) {
 	}
 	defer body.Close()
 	f := newFollower(watch)
-	err = f.follow(ctx, &rateLimiter{perSecond: t.ReadRate}, func() bool {
+	err = f.follow(ctx, newLimiter(t.ReadRate), func() bool {
 		if !f.initial { // else the last one is a bookmark
 			t.told.Store(f.events)
 		}

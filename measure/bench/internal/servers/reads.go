@@ -45,9 +45,7 @@ const warmLists = 20
 var errNoApps = errors.New("no pod has a label that one would select by")
 
 func measureLabel(ctx context.Context, t *trial) Figures {
-	if len(t.pods.apps) == 0 {
-		figures.Check(errNoApps)
-	}
+	figures.Require(len(t.pods.apps) > 0, errNoApps)
 	c := t.client()
 	defer c.close()
 	step, objects, lists := figures.Stride(len(t.pods.apps)), 0, 0
@@ -166,6 +164,6 @@ func readInitial(ctx context.Context, c *client, query string) (events int64, er
 	}
 	defer body.Close()
 	f := newFollower(watch)
-	err = f.follow(ctx, &rateLimiter{}, func() bool { return f.initial })
+	err = f.follow(ctx, newLimiter(0), func() bool { return f.initial })
 	return f.events, err
 }

@@ -97,9 +97,7 @@ func (r Replay) trace(ctx context.Context, t *trial, w Way) (Figures, *figures.T
 		before = t.spending(ctx)
 		begun = time.Now()
 	})
-	if grown == nil {
-		figures.Check(errNotBegun)
-	}
+	figures.Require(grown != nil, errNotBegun)
 	f["seconds"] = time.Since(begun).Seconds()
 	t.spending(ctx).since(before, f)
 	f["rssGrowthBytes"], f["peakRSSBytes"] = grown.stop(ctx)

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // buildProxy builds weir-proxy out of this tree.
@@ -73,13 +75,16 @@ func TestRun(t *testing.T) {
 		}
 		results[s.Name] = r
 	}
+	f, err := b.Kubelets(t.Context(), true, 2)
+	check.NoError(t, err)
+	results["two"] = Result{Weir: f}
 	for _, want := range []struct {
 		scenario, figure string
 		value            float64
 	}{
 		{"hold", "objects", pods}, {"label", "objects", 20}, {"initial", "events", pods + 1}, {"slowlists", "broken", 0},
 		{"slowlists", "readers", 3}, {"slowreader", "unfinished50", 0}, {"slowreader", "gaps50", 0}, {"slowreader", "gaps2000", 0},
-		{"kubelets", "closed", 0}, {"everybody", "closed", 0}, {"crowd", "closed", 0}, {"crowd", "watchers", 18},
+		{"kubelets", "closed", 0}, {"everybody", "closed", 0}, {"crowd", "closed", 0}, {"crowd", "watchers", 18}, {"two", "watchers", 2},
 		{"stalled", "missed", 0}, {"stalled", "stalled", 3}, {"herd", "upstream", 0},
 	} {
 		if got := results[want.scenario].Weir[want.figure]; got != want.value {

@@ -57,9 +57,7 @@ func readServerPods(ctx context.Context, c *client, raw bool) *serverPods {
 			}
 		}
 	}
-	if len(p.keys) == 0 {
-		figures.Check(errNoPods)
-	}
+	figures.Require(len(p.keys) > 0, errNoPods)
 	delete(nodes, "") // those that are not scheduled
 	p.nodes = slices.Sorted(maps.Keys(nodes))
 	for _, label := range selectorLabels {

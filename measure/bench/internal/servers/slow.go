@@ -158,7 +158,7 @@ func (t *trial) readWhileWriting(ctx context.Context, rate float64) Figures {
 	watch, body, err := c.watch(ctx, watchWithState)
 	figures.Check(err)
 	defer body.Close()
-	reader, p, out := newFollower(watch), &rateLimiter{perSecond: t.ReadRate}, Figures{"unfinished": 1, "gaps": 0}
+	reader, p, out := newFollower(watch), newLimiter(t.ReadRate), Figures{"unfinished": 1, "gaps": 0}
 	err = reader.follow(ctx, p, func() bool { return reader.initial })
 	if err == nil {
 		out["initialSeconds"] = time.Since(begin).Seconds()

@@ -114,9 +114,7 @@ func (t *trial) delays(ctx context.Context) Figures {
 	told.until(reading, written.at)
 	end()
 	late, missed := told.late(written.at)
-	if len(late) == 0 {
-		figures.Check(errors.Join(errors.New("the watcher was told of no change"), told.err))
-	}
+	figures.Require(len(late) > 0, errors.Join(errors.New("the watcher was told of no change"), told.err))
 	slices.Sort(late)
 	return Figures{
 		"p99Seconds": late[len(late)*99/100], "p50Seconds": late[len(late)/2], "missed": float64(missed), "updatesPerSecond": rate,

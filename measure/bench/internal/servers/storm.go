@@ -69,9 +69,7 @@ type resyncing struct {
 }
 
 func (s storm) load(ctx context.Context, t *trial, begin func()) Figures {
-	if len(t.pods.apps) == 0 {
-		figures.Check(errNoApps)
-	}
+	figures.Require(len(t.pods.apps) > 0, errNoApps)
 	patient, end := context.WithTimeoutCause(ctx, t.Patience, errPatience)
 	defer end()
 	ctx, cancel := context.WithCancelCause(patient)

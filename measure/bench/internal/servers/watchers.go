@@ -60,7 +60,7 @@ func (w *watchers) open(ctx context.Context, query string) {
 	watch, body, err := c.watch(ctx, query)
 	if err == nil && strings.HasPrefix(query, watchWithState) {
 		f := newFollower(watch)
-		err = f.follow(ctx, &rateLimiter{}, func() bool { return f.initial })
+		err = f.follow(ctx, newLimiter(0), func() bool { return f.initial })
 	}
 	end := func() {
 		if body != nil {
@@ -168,9 +168,7 @@ var errNoNodes = errors.New("no pod is on a node")
 
 // byNode returns the queries of n kubelets. It fails if no pod is on a node.
 func (t *trial) byNode(n int) []string {
-	if len(t.pods.nodes) == 0 {
-		figures.Check(errNoNodes)
-	}
+	figures.Require(len(t.pods.nodes) > 0, errNoNodes)
 	queries := make([]string, n)
 	for i := range queries {
 		node := t.pods.nodes[i%len(t.pods.nodes)]

@@ -134,10 +134,10 @@ func startUpdates(ctx context.Context, w writer, pods int, perSecond float64) *u
 	jobs := make(chan job)
 	u.writing.Go(func() {
 		defer close(jobs)
-		p := rateLimiter{perSecond: perSecond}
+		l := newLimiter(perSecond)
 		step := int64(figures.Stride(pods))
 		never := u.begun.UnixNano() // what was never written before: else nothing would change
-		for k := int64(0); p.wait(ctx, 1) == nil; k++ {
+		for k := int64(0); l.Wait(ctx) == nil; k++ {
 			select {
 			case jobs <- job{int(k * step % int64(pods)), never + k}:
 			case <-ctx.Done():

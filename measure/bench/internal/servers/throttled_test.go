@@ -11,57 +11,6 @@ import (
 	"time"
 )
 
-func TestRateLimiter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, begin := rateLimiter{perSecond: 10}, time.Now()
-		for range 11 { // the first passes at once
-			if err := p.wait(t.Context(), 1); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if took := time.Since(begin); took != time.Second {
-			t.Errorf("ten behind the first took %s at ten a second", took)
-		}
-		// A late caller makes up for a little.
-		time.Sleep(time.Minute)
-		begin = time.Now()
-		for range 12 {
-			if err := p.wait(t.Context(), 1); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if took := time.Since(begin); took != time.Second {
-			t.Errorf("twelve took %s after a pause, of which one may be made up for", took)
-		}
-	})
-}
-
-func TestRateLimiterWithoutALimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		begin := time.Now()
-		for range 1000 {
-			if err := (&rateLimiter{}).wait(t.Context(), 1); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if time.Since(begin) != 0 {
-			t.Error("it waited")
-		}
-	})
-}
-
-func TestRateLimiterEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		p := rateLimiter{perSecond: 0.001}
-		first, second := p.wait(ctx, 1), p.wait(ctx, 1)
-		if first != nil || !errors.Is(second, context.DeadlineExceeded) {
-			t.Errorf("%v, %v", first, second)
-		}
-	})
-}
-
 func TestThrottled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 5000

@@ -1,0 +1,43 @@
+package servers
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// newLimiter returns a limiter that lets things pass at a rate, or without a limit if that is 0. A
+// caller that fell behind makes up for up to a tenth of a second.
+func newLimiter(perSecond float64) *rate.Limiter {
+	if perSecond <= 0 {
+		return rate.NewLimiter(rate.Inf, 0)
+	}
+	behind := int(perSecond / 10)
+	l := rate.NewLimiter(rate.Limit(perSecond), 1+behind)
+	l.AllowN(time.Now(), behind) // at the start nothing is made up for
+	return l
+}
+
+// throttled reads no faster than its limiter lets bytes pass, and in small pieces so that it takes
+// them evenly.
+type throttled struct {
+	ctx     context.Context
+	r       io.Reader
+	limiter *rate.Limiter
+	piece   int // the largest read
+}
+
+func newThrottled(ctx context.Context, r io.Reader, bytesPerSecond float64) *throttled {
+	const pieces = 100 // a second
+	return &throttled{ctx: ctx, r: r, limiter: newLimiter(bytesPerSecond), piece: max(int(bytesPerSecond/pieces), 1)}
+}
+
+func (s *throttled) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p[:min(len(p), s.piece)])
+	if waitErr := s.limiter.WaitN(s.ctx, n); err == nil {
+		err = waitErr
+	}
+	return n, err
+}
