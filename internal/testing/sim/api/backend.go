@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"time"
 )
 
 // Backend answers requests in place of the cluster's servers: something that stands between them
@@ -40,7 +41,9 @@ func (cl *Client) relay(q *request, p *plan, backend Backend) *http.Response {
 	case <-ctx.Done():
 		<-a.begun // a handler whose client has given up begins an answer, or ends
 	}
-	resp := respond(q.Request, a.code, "", &relayed{body: *newBody(ctx, cl.cluster, nil, p), answer: a, cancel: cancel})
+	b := newBody(ctx, cl.cluster, nil, p)
+	b.source, b.ended = a, cancel
+	resp := respond(q.Request, a.code, "", b)
 	resp.Header = a.header
 	return resp
 }
@@ -96,61 +99,13 @@ func (a *answer) finish() {
 	a.signal()
 }
 
-// relayed is the body of a relayed answer.
-type relayed struct {
-	body
-	answer *answer
-	cancel context.CancelFunc
-}
-
-func (b *relayed) Close() error {
-	b.cancel()
-	return b.body.Close()
-}
-
-// await blocks until there may be more to read, or a front end ends the body. It returns an error
-// if the body is closed or its context ends first.
-func (b *relayed) await() error {
-	timer, stop := b.timer(0)
-	defer stop()
-	select {
-	case <-b.answer.changed:
-	case <-timer:
-	case <-b.closed:
-		return io.ErrClosedPipe
-	case <-b.ctx.Done():
-		return context.Cause(b.ctx)
+// next implements source.
+func (a *answer) next(b *body) (<-chan struct{}, time.Duration, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b.data, a.data = a.data, nil
+	if len(b.data) == 0 && a.over {
+		return nil, 0, io.EOF
 	}
-	return nil
-}
-
-func (b *relayed) Read(p []byte) (int, error) {
-	for {
-		b.cluster.Yield()
-		if err := b.gone(); err != nil {
-			return 0, err
-		}
-		n, err := b.gate()
-		if err != nil {
-			return 0, err
-		}
-		a := b.answer
-		a.mu.Lock()
-		n = copy(p[:min(n, len(p))], a.data)
-		a.data = a.data[n:]
-		over := a.over
-		a.mu.Unlock()
-		if n > 0 {
-			b.passed(n)
-		}
-		switch {
-		case n > 0:
-			return n, nil
-		case over:
-			return 0, io.EOF
-		}
-		if err := b.await(); err != nil {
-			return 0, err
-		}
-	}
+	return a.changed, 0, nil
 }

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"io"
 	"math"
@@ -8,48 +10,72 @@ import (
 	"time"
 )
 
-// body is the body of an answer. It arrives at once, or as a plan makes it arrive.
+// body is the body of an answer. It arrives as its plan lets it.
 type body struct {
-	ctx     context.Context
+	ctx     context.Context // ends when the body is closed, with io.ErrClosedPipe
+	cancel  context.CancelCauseFunc
 	cluster *Cluster
 	plan    *plan
-	closed  chan struct{}
-	once    *sync.Once
 
 	data    []byte
-	at      int // how much was read
+	source  source // of more data; nil: there is none
+	at      int    // how much was read
 	began   time.Duration
 	heard   time.Duration // when something was read last
 	stalled bool
 	whole   func() // called once data has been read to its end; may be nil
+	ended   func() // called when the body is closed or has ended, perhaps again; may be nil
+}
+
+// source produces the data of a body while a client reads it.
+type source interface {
+	// next puts the next bytes into the body's data. If there are none yet, next returns a channel that
+	// receives when there may be some, and the time after which there may be some without that; 0 is
+	// for ever. The error io.EOF ends the body.
+	next(b *body) (changed <-chan struct{}, d time.Duration, err error)
 }
 
 func newBody(ctx context.Context, c *Cluster, data []byte, p *plan) *body {
 	now := c.Now()
-	return &body{ctx: ctx, cluster: c, plan: p, closed: make(chan struct{}), once: new(sync.Once), data: data, began: now, heard: now}
+	ctx, cancel := context.WithCancelCause(ctx)
+	return &body{ctx: ctx, cancel: cancel, cluster: c, plan: p, data: data, began: now, heard: now}
 }
 
 func (b *body) Close() error {
-	b.once.Do(func() { close(b.closed) })
+	b.cancel(io.ErrClosedPipe)
+	if b.ended != nil {
+		b.ended()
+	}
 	return nil
 }
 
-func (b *body) Read(p []byte) (int, error) {
+func (b *body) Read(p []byte) (n int, err error) {
+	for len(p) > 0 && n == 0 && err == nil {
+		n, err = b.read(p)
+	}
+	if err != nil && b.ended != nil {
+		b.ended() // whether or not it is closed as well
+	}
+	return n, err
+}
+
+// read reads what has arrived. It returns 0 and nil after it has waited for more to arrive.
+func (b *body) read(p []byte) (int, error) {
 	b.cluster.Yield()
-	if err := b.gone(); err != nil {
-		return 0, err
+	if b.ctx.Err() != nil {
+		return 0, context.Cause(b.ctx)
 	}
 	n, err := b.gate()
 	if err != nil {
 		return 0, err
 	}
 	if len(b.data) == 0 {
-		return 0, io.EOF
+		return 0, b.fill()
 	}
-	n = min(n, len(p), len(b.data))
-	copy(p, b.data[:n])
+	n = copy(p[:min(n, len(p))], b.data)
 	b.data = b.data[n:]
-	b.passed(n)
+	b.at += n
+	b.heard = b.cluster.Now()
 	if len(b.data) == 0 && b.whole != nil {
 		b.whole()
 		b.whole = nil
@@ -57,148 +83,127 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// passed notes that n bytes were read.
-func (b *body) passed(n int) {
-	b.at += n
-	b.heard = b.cluster.Now()
-}
-
-// gone returns why this body can no longer be read, or nil if it can.
-func (b *body) gone() error {
-	select {
-	case <-b.closed:
-		return io.ErrClosedPipe
-	default:
-		return b.ctx.Err()
+// fill takes what the source has. If that is nothing, fill blocks until there may be something, and
+// returns nil.
+func (b *body) fill() error {
+	if b.source == nil {
+		return io.EOF
 	}
+	changed, d, err := b.source.next(b)
+	if err != nil || len(b.data) > 0 {
+		return err
+	}
+	return b.wait(changed, d)
 }
 
 // gate returns how many bytes more the plan lets pass, which is at least one, or an error that says
-// why there are none. At a stall it blocks until that is over, the body is closed or its context
-// ends.
+// why there are none. At a stall it blocks until that is over.
 func (b *body) gate() (int, error) {
-	n := math.MaxInt
-	if b.plan.pieces > 0 {
-		n = b.plan.pieces
-	}
 	if err := b.over(); err != nil {
 		return 0, err
 	}
-	if stall := b.plan.stall; stall >= 0 && !b.stalled {
-		if b.at >= stall {
+	n := math.MaxInt
+	if b.plan.has(Pieces) {
+		n = b.plan[Pieces].N
+	}
+	if stall := b.plan[Stall]; b.plan.has(Stall) && !b.stalled {
+		if b.at < stall.N {
+			n = min(n, stall.N-b.at)
+		} else {
 			b.stalled = true
-			if err := b.stand(b.plan.stallFor); err != nil {
+			if err := b.wait(nil, stall.D); err != nil {
 				return 0, err
 			}
 			if err := b.over(); err != nil {
 				return 0, err
 			}
-		} else {
-			n = min(n, stall-b.at)
 		}
 	}
-	if b.plan.cut >= 0 && b.at >= b.plan.cut {
-		return 0, errBroken
+	if cut := b.plan[Cut].N - b.at; b.plan.has(Cut) {
+		if n = min(n, cut); n <= 0 {
+			return 0, errBroken
+		}
 	}
-	if b.plan.end >= 0 && b.at >= b.plan.end {
-		return 0, io.EOF
-	}
-	if b.plan.cut >= 0 {
-		n = min(n, b.plan.cut-b.at)
-	}
-	if b.plan.end >= 0 {
-		n = min(n, b.plan.end-b.at)
+	if end := b.plan[End].N - b.at; b.plan.has(End) {
+		if n = min(n, end); n <= 0 {
+			return 0, io.EOF
+		}
 	}
 	return n, nil
 }
 
-// stand blocks for d, for ever if d is 0, or until a front end ends the body. It returns an error
-// if the body is closed or its context ends first.
-func (b *body) stand(d time.Duration) error {
-	timer, stop := b.timer(d)
-	defer stop()
-	select {
-	case <-timer:
-		return nil
-	case <-b.closed:
-		return io.ErrClosedPipe
-	case <-b.ctx.Done():
-		return context.Cause(b.ctx)
-	}
-}
-
-// watchBody is the body of the answer to a WATCH.
-type watchBody struct {
-	body
-	watch *watch
-	ended func() // may be called again
-}
-
-func (b *watchBody) Close() error {
-	b.ended()
-	return b.body.Close()
-}
-
-func (b *watchBody) Read(p []byte) (int, error) {
-	n, err := b.read(p)
-	if err != nil {
-		b.ended() // whether or not it is closed as well
-	}
-	return n, err
-}
-
-func (b *watchBody) read(p []byte) (int, error) {
-	for {
-		if len(b.data) > 0 || b.watch.done {
-			return b.body.Read(p)
+// endsIn returns how long it is until a front end ends the body, and the error with which it does.
+// The error is nil if none does.
+func (b *body) endsIn() (d time.Duration, err error) {
+	end := func(e Effect, since time.Duration) {
+		left := max(since+b.plan[e].D-b.cluster.Now(), 0)
+		if !b.plan.has(e) || err != nil && left >= d {
+			return
 		}
-		b.cluster.Yield()
-		if err := b.gone(); err != nil {
-			return 0, err
-		}
-		if _, err := b.gate(); err != nil {
-			return 0, err
-		}
-		if err := b.fill(); err != nil {
-			return 0, err
+		if d, err = left, io.EOF; b.plan[e].N == 1 {
+			err = errBroken
 		}
 	}
+	end(EndAged, b.began)
+	end(EndIdle, b.heard)
+	return d, err
 }
 
-// fill takes what the watch has to send. If that is nothing, fill blocks until there may be
-// something, and returns nil. It returns an error if the server was restarted, the body is closed
-// or its context ends.
-func (b *watchBody) fill() error {
-	c, w := b.cluster, b.watch
-	c.mu.Lock()
-	if w.incarnation != w.server.incarnation {
-		c.mu.Unlock()
-		return errBroken
+// over returns the error with which a front end has ended the body, or nil.
+func (b *body) over() error {
+	if d, err := b.endsIn(); d == 0 {
+		return err
 	}
-	d := w.fill()
-	b.data, w.out = w.out, nil
-	if w.req.gzip && len(b.data) > 0 {
-		b.data = compress(b.data)
+	return nil
+}
+
+// wait blocks until changed receives, d has passed, or a front end ends the body. d 0 is for ever.
+// It returns an error if the body is closed or its request's context ends first.
+func (b *body) wait(changed <-chan struct{}, d time.Duration) error {
+	if left, err := b.endsIn(); err != nil && (d == 0 || left < d) {
+		d = max(left, 1)
 	}
-	if w.stated && !w.done {
-		w.stated = false
-		era, schema := w.era.Index, w.schema
-		b.whole = func() { c.complete(w.req, era, schema, 0) }
+	return await(b.ctx, changed, d)
+}
+
+// await blocks until changed receives or d has passed. d 0 is for ever. It returns an error if ctx
+// ends first.
+func await(ctx context.Context, changed <-chan struct{}, d time.Duration) error {
+	var timer <-chan time.Time
+	if d > 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		timer = t.C
 	}
-	changed := c.changed
-	c.mu.Unlock()
-	if len(b.data) > 0 || w.done {
-		return nil
-	}
-	timer, stop := b.timer(max(d, 1))
-	defer stop()
 	select {
 	case <-changed:
 	case <-timer:
-	case <-b.closed:
-		return io.ErrClosedPipe
-	case <-b.ctx.Done():
-		return context.Cause(b.ctx)
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 	return nil
+}
+
+// writers are reused: one takes most of a megabyte.
+var writers = sync.Pool{New: func() any {
+	w, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
+	if err != nil {
+		panic(err)
+	}
+	return w
+}}
+
+// compress makes one gzip member. A WATCH is several, one after another.
+func compress(data []byte) []byte {
+	var b bytes.Buffer
+	w := writers.Get().(*gzip.Writer)
+	defer writers.Put(w)
+	w.Reset(&b)
+	if _, err := w.Write(data); err != nil {
+		panic(err)
+	}
+	if err := w.Close(); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
 }

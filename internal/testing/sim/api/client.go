@@ -93,29 +93,28 @@ func (cl *Client) RoundTrip(hr *http.Request) (*http.Response, error) {
 	cl.count(q.ask)
 	c.logf("%v: %v", s, q)
 	p := c.plan(cl.Index, s, q)
-	p.hang = p.hang || cl.hammers
+	hang := p.has(Hang) || cl.hammers
 	var backend Backend
 	if len(cl.backends) > 0 {
 		backend = cl.backends[cl.backend]
 	}
 	c.mu.Unlock()
-	if p.refuse {
+	if p.has(Refuse) {
 		return nil, errRefused
 	}
-	if p.hang {
-		<-ctx.Done()
-		return nil, context.Cause(ctx)
+	if hang {
+		return nil, await(ctx, nil, 0)
 	}
-	if err := pause(ctx, p.delay); err != nil {
+	if err := pause(ctx, p[Delay].D); err != nil {
 		return nil, err
 	}
-	if p.answer != 0 {
-		bad = failureOf(p.answer)
+	if p.has(Answer) {
+		bad = failureOf(p[Answer].N)
 	}
 	var resp *http.Response
 	var err error
 	switch {
-	case p.page:
+	case p.has(Page):
 		resp = respond(hr, http.StatusOK, "text/html", newBody(ctx, c, []byte("<html><body>Log in, please.</body></html>"), p))
 	case bad != nil:
 		resp = bad.respond(q, p)
@@ -125,7 +124,7 @@ func (cl *Client) RoundTrip(hr *http.Request) (*http.Response, error) {
 		resp, err = s.serve(q, p)
 	}
 	if err == nil {
-		err = pause(ctx, p.slow)
+		err = pause(ctx, p[Slow].D)
 	}
 	if err != nil {
 		return nil, err
@@ -153,14 +152,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return await(ctx, nil, d)
 }
 
 func respond(r *http.Request, code int, contentType string, body io.ReadCloser) *http.Response {
@@ -171,9 +163,9 @@ func respond(r *http.Request, code int, contentType string, body io.ReadCloser) 
 }
 
 func (f *failure) respond(q *request, p *plan) *http.Response {
-	resp := respond(q.Request, f.code, "application/json", newBody(q.Context(), q.client.cluster, f.json(), p))
-	if f.retryAfter > 0 {
-		resp.Header.Set("Retry-After", strconv.Itoa(f.retryAfter))
+	resp := respond(q.Request, int(f.Code), "application/json", newBody(q.Context(), q.client.cluster, f.json(), p))
+	if d := f.Details; d != nil && d.RetryAfterSeconds > 0 {
+		resp.Header.Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
 	}
 	return resp
 }
@@ -187,7 +179,7 @@ func (r *request) String() string {
 		b.WriteString(r.client.Name + "'s ")
 	}
 	b.WriteString(r.ask.String())
-	if r.ask == AskOther || r.ask == AskGet {
+	if r.ask == AskOther {
 		b.WriteString(" " + r.URL.Path)
 	}
 	if r.namespace != "" {
@@ -212,31 +204,11 @@ func (s *Server) serve(q *request, p *plan) (*http.Response, error) {
 		body := fmt.Sprintf(`{"major":"%s","minor":"%s","gitVersion":"v%s.%s.0"}`, major, minor, major, minor)
 		return respond(q.Request, http.StatusOK, "application/json", newBody(q.Context(), c, []byte(body), p)), nil
 	case AskOther:
-		return notFound().respond(q, p), nil
-	case AskGet:
-		return s.serveGet(q, p), nil
+		return failureOf(http.StatusNotFound).respond(q, p), nil
 	case AskWatch, AskInitial:
 		return s.serveWatch(q, p), nil
 	}
 	return s.serveList(q, p)
-}
-
-func (s *Server) serveGet(q *request, p *plan) *http.Response {
-	c := s.cluster
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s.advance()
-	for _, v := range s.era.At(s.era.Head()) {
-		if v.Key.Namespace == q.namespace && v.Key.Name == q.name {
-			raw := c.object(encoding{Representation: Representation{Version: v, Schema: c.schema}, order: s.Order, protobuf: q.protobuf, partial: q.partial})
-			if q.protobuf {
-				apiVersion, kind := c.Kind.names(q.partial)
-				raw = envelope(apiVersion, kind, raw)
-			}
-			return respond(q.Request, http.StatusOK, contentType(q, false), newBody(q.Context(), c, raw, p))
-		}
-	}
-	return notFound().respond(q, p)
 }
 
 func contentType(q *request, watch bool) string {
@@ -306,15 +278,7 @@ func (c *Cluster) wait(ctx context.Context, d time.Duration) error {
 	changed := c.changed
 	c.mu.Unlock()
 	defer c.mu.Lock()
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-changed:
-	case <-t.C:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	return nil
+	return await(ctx, changed, max(d, 1))
 }
 
 func (s *Server) serveWatch(q *request, p *plan) *http.Response {
@@ -327,7 +291,9 @@ func (s *Server) serveWatch(q *request, p *plan) *http.Response {
 	}
 	c.watches = append(c.watches, w)
 	q.gzip = q.gzip && w.state && w.end // kube-apiserver compresses no other watches
-	resp := respond(q.Request, http.StatusOK, contentType(q, true), &watchBody{body: *newBody(q.Context(), c, nil, p), watch: w, ended: c.watched(q)})
+	b := newBody(q.Context(), c, nil, p)
+	b.source, b.ended = w, c.watched(q)
+	resp := respond(q.Request, http.StatusOK, contentType(q, true), b)
 	if q.gzip {
 		resp.Header.Set("Content-Encoding", "gzip")
 	}

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,8 +32,6 @@ var (
 	Widgets    = &Kind{GroupVersionResource: schema.GroupVersionResource{Group: "sim.example.com", Version: "v1", Resource: "widgets"}, Kind: "Widget"}
 	ConfigMaps = &Kind{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("configmaps"), Kind: "ConfigMap", Protobuf: true}
 )
-
-func (k *Kind) apiVersion() string { return k.GroupVersion().String() }
 
 // ConfigMap returns a representation as a ConfigMap. It shares the version's labels: do not modify
 // them.
@@ -68,7 +68,7 @@ func (c *Cluster) object(enc encoding) []byte {
 	case enc.protobuf:
 		raw = marshal(cm)
 	default:
-		raw = c.Kind.appendJSON(nil, enc)
+		raw = []byte(c.Kind.json(enc))
 	}
 	c.encoded[enc] = raw
 	c.written[string(raw)] = enc.Representation
@@ -91,75 +91,43 @@ func (k *Kind) names(partial bool) (apiVersion, kind string) {
 	return k.GroupVersion().String(), k.Kind
 }
 
-// appendJSON appends an object to b as JSON, with its keys in one of the legal orders.
-func (k *Kind) appendJSON(b []byte, enc encoding) []byte {
+// json returns an object as JSON, with its keys in one of the legal orders.
+func (k *Kind) json(enc encoding) string {
 	apiVersion, kind := k.names(enc.partial)
-	fields := []func([]byte) []byte{
-		func(b []byte) []byte { return append(append(append(b, `"apiVersion":"`...), apiVersion...), '"') },
-		func(b []byte) []byte { return append(append(append(b, `"kind":"`...), kind...), '"') },
-		func(b []byte) []byte { return appendMeta(append(b, `"metadata":`...), enc) },
-		func(b []byte) []byte {
-			return append(append(append(append(b, '"'), k.payload()...), `":{"node":"`...), enc.Version.Node+`"}`...)
-		},
-	}
-	if enc.partial {
-		fields = fields[:3]
-	}
-	switch names, rest := fields[:2], fields[2:]; {
-	case enc.untyped:
-		fields = permute(rest, enc.order)
-	case k.Protobuf: // a Go type has them in front
-		fields = append(names, permute(rest, enc.order)...)
-	default:
-		fields = permute(fields, enc.order)
-	}
-	return appendObject(b, fields)
-}
-
-func (k *Kind) payload() string {
+	payload := "spec"
 	if k.Protobuf {
-		return "data"
+		payload = "data"
 	}
-	return "spec"
+	names := []string{`"apiVersion":"` + apiVersion + `"`, `"kind":"` + kind + `"`}
+	rest := []string{`"metadata":` + metaJSON(enc), fmt.Sprintf(`"%s":{"node":"%s"}`, payload, enc.Version.Node)}
+	if enc.partial {
+		rest = rest[:1]
+	}
+	switch {
+	case enc.untyped:
+		return object(permute(rest, enc.order))
+	case k.Protobuf: // a Go type has the names in front
+		return object(append(names, permute(rest, enc.order)...))
+	}
+	return object(permute(append(names, rest...), enc.order))
 }
 
-func appendMeta(b []byte, enc encoding) []byte {
+func metaJSON(enc encoding) string {
 	v := enc.Version
-	str := func(key, value string) func([]byte) []byte {
-		return func(b []byte) []byte {
-			return append(append(append(append(append(b, '"'), key...), `":"`...), value...), '"')
+	var labels []string
+	for _, l := range []string{"app", "tier"} {
+		if value, ok := v.Labels[l]; ok {
+			labels = append(labels, `"`+l+`":"`+value+`"`)
 		}
 	}
-	fields := []func([]byte) []byte{
-		str("namespace", v.Key.Namespace), str("name", v.Key.Name), str("uid", v.UID), str("resourceVersion", enc.ResourceVersion()),
-		func(b []byte) []byte {
-			return append(append(append(append(append(b, `"annotations":{"id":"`...), strconv.Itoa(v.ID)...), `","schema":"`...), strconv.Itoa(enc.Schema)...), `","node":"`+v.Node+`"}`...)
-		},
-		func(b []byte) []byte {
-			b = append(b, `"labels":{`...)
-			sep := ""
-			for _, l := range []string{"app", "tier"} {
-				if value, ok := v.Labels[l]; ok {
-					b = append(append(b, sep...), `"`+l+`":"`+value+`"`...)
-					sep = ","
-				}
-			}
-			return append(b, '}')
-		},
-	}
-	return appendObject(b, permute(fields, enc.order))
+	return object(permute([]string{
+		`"namespace":"` + v.Key.Namespace + `"`, `"name":"` + v.Key.Name + `"`, `"uid":"` + v.UID + `"`, `"resourceVersion":"` + enc.ResourceVersion() + `"`,
+		fmt.Sprintf(`"annotations":{"id":"%d","schema":"%d","node":"%s"}`, v.ID, enc.Schema, v.Node), `"labels":` + object(labels),
+	}, enc.order))
 }
 
-func appendObject(b []byte, fields []func([]byte) []byte) []byte {
-	b = append(b, '{')
-	for i, f := range fields {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = f(b)
-	}
-	return append(b, '}')
-}
+// object returns a JSON object of these fields.
+func object(fields []string) string { return "{" + strings.Join(fields, ",") + "}" }
 
 // permute reorders a slice into its n-th order, and returns it.
 func permute[T any](s []T, n int) []T {

@@ -1,9 +1,9 @@
 package api
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
-	"strconv"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -75,7 +75,7 @@ func (s *Server) continued(r *request, m moment) (moment, *failure) {
 	}
 	if era != s.era.Index || m.rev < s.era.Compacted() {
 		f := expired("The provided continue parameter is too old to display a consistent list result.")
-		f.token = token(s.era.Index, -1, m.from)
+		f.Continue = token(s.era.Index, -1, m.from)
 		return m, f
 	}
 	return m, nil
@@ -150,35 +150,23 @@ func (s *Server) listBody(r *request, items []*Version, rv, next string, remaini
 	if r.protobuf {
 		return c.protobufList(enc, items, rv, next, remaining)
 	}
-	fields := []func([]byte) []byte{
-		func(b []byte) []byte { return append(b, `"apiVersion":"`+apiVersion+`"`...) },
-		func(b []byte) []byte {
-			b = append(b, `"items":[`...)
-			for i, v := range items {
-				if i > 0 {
-					b = append(b, ',')
-				}
-				enc.Version = v
-				b = append(b, c.object(enc)...)
-			}
-			return append(b, ']')
-		},
-		func(b []byte) []byte { return append(b, `"kind":"`+kind+`List"`...) },
-		func(b []byte) []byte {
-			b = append(b, `"metadata":{`...)
-			if next != "" {
-				b = append(b, `"continue":"`+next+`",`...)
-			}
-			if remaining > 0 {
-				b = append(b, `"remainingItemCount":`+strconv.Itoa(remaining)+`,`...)
-			}
-			return append(b, `"resourceVersion":"`+rv+`"}`...)
-		},
+	objects := make([][]byte, len(items))
+	for i, v := range items {
+		enc.Version = v
+		objects[i] = c.object(enc)
 	}
+	meta := fmt.Sprintf(`"resourceVersion":"%s"}`, rv)
+	if remaining > 0 {
+		meta = fmt.Sprintf(`"remainingItemCount":%d,`, remaining) + meta
+	}
+	if next != "" {
+		meta = fmt.Sprintf(`"continue":"%s",`, next) + meta
+	}
+	fields := []string{`"apiVersion":"` + apiVersion + `"`, `"items":[` + string(bytes.Join(objects, []byte{','})) + `]`, `"kind":"` + kind + `List"`, `"metadata":{` + meta}
 	if c.Kind.Protobuf { // a built-in kind: in the order of the Go struct
 		fields[0], fields[1], fields[2], fields[3] = fields[2], fields[0], fields[3], fields[1]
 	}
-	return appendObject(nil, permute(fields, s.Order))
+	return []byte(object(permute(fields, s.Order)))
 }
 
 func (c *Cluster) protobufList(enc encoding, items []*Version, rv, next string, remaining int) []byte {
@@ -187,11 +175,7 @@ func (c *Cluster) protobufList(enc encoding, items []*Version, rv, next string, 
 		n := int64(remaining)
 		lm.RemainingItemCount = &n
 	}
-	meta, err := lm.Marshal()
-	if err != nil {
-		panic(err)
-	}
-	b := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), meta)
+	b := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), marshal(&lm))
 	for _, v := range items {
 		enc.Version = v
 		b = protowire.AppendBytes(protowire.AppendTag(b, 2, protowire.BytesType), c.object(enc))

@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+
+	apirequest "github.com/weirproject/weir/internal/core/request"
 )
 
 // Ask is a set of kinds of requests.
@@ -23,15 +25,14 @@ const (
 	AskMore        // with a continue token
 	AskWatch       // from a resourceVersion
 	AskInitial     // WATCH with sendInitialEvents
-	AskGet
-	AskOther
+	AskOther       // answered with 404
 
 	AskLists   = AskList | AskListAny | AskPage | AskProbe | AskMore
 	AskWatches = AskWatch | AskInitial
 	AskAll     = AskOther<<1 - 1
 )
 
-var askNames = [...]string{"VERSION", "LIST", "LIST-ANY", "PAGE", "PROBE", "MORE", "WATCH", "WATCH-INITIAL", "GET", "OTHER"}
+var askNames = [...]string{"VERSION", "LIST", "LIST-ANY", "PAGE", "PROBE", "MORE", "WATCH", "WATCH-INITIAL", "OTHER"}
 
 func (a Ask) String() string {
 	switch a {
@@ -58,7 +59,6 @@ type request struct {
 	ask       Ask
 	query     url.Values
 	namespace string
-	name      string
 	labels    labels.Selector
 	fields    fields.Selector
 	rv, match string
@@ -80,8 +80,7 @@ func (k *Kind) read(r *http.Request, old bool) (*request, *failure) {
 	req.partial = strings.Contains(accept, "as=PartialObjectMetadata")
 	req.protobuf = (k.Protobuf || req.partial) && strings.Contains(accept, "protobuf")
 	req.gzip = strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")
-	var ok bool
-	if req.ask, ok = k.path(req); !ok || req.ask == AskVersion || req.ask == AskOther {
+	if req.ask = k.path(req); req.ask != AskList {
 		return req, nil
 	}
 	var err error
@@ -104,7 +103,7 @@ func (k *Kind) read(r *http.Request, old bool) (*request, *failure) {
 			req.initial = &b
 		}
 	}
-	if n, err := strconv.Atoi(q.Get("timeoutSeconds")); err == nil && n > 0 {
+	if n, _ := strconv.Atoi(q.Get("timeoutSeconds")); n > 0 {
 		req.timeout = time.Duration(n) * time.Second
 	}
 	req.limit, _ = strconv.Atoi(q.Get("limit"))
@@ -112,39 +111,22 @@ func (k *Kind) read(r *http.Request, old bool) (*request, *failure) {
 	return req, nil
 }
 
-// path finds out what the URL is for; false for what does not exist.
-func (k *Kind) path(req *request) (Ask, bool) {
-	path := strings.TrimPrefix(req.URL.Path, "/")
-	if path == "version" {
-		return AskVersion, true
+// path finds out what the URL is for, and returns AskList for the collection.
+func (k *Kind) path(req *request) Ask {
+	info := apirequest.InfoOf(req.Method, req.URL)
+	req.namespace = info.Namespace
+	switch {
+	case req.URL.Path == "/version":
+		return AskVersion
+	case info.GVR() == k.GroupVersionResource && (info.Verb == "list" || info.Verb == "watch"):
+		return AskList
 	}
-	prefix := "apis/" + k.apiVersion() + "/"
-	if k.Group == "" {
-		prefix = "api/" + k.apiVersion() + "/"
-	}
-	path, ok := strings.CutPrefix(path, prefix)
-	if !ok {
-		return AskOther, false
-	}
-	parts := strings.Split(path, "/")
-	if parts[0] == "namespaces" && len(parts) > 2 {
-		req.namespace, parts = parts[1], parts[2:]
-	}
-	if parts[0] != k.Resource || len(parts) > 2 {
-		return AskOther, false
-	}
-	if len(parts) == 2 {
-		req.name = parts[1]
-		return AskGet, true
-	}
-	return AskList, true
+	return AskOther
 }
 
 func (r *request) classify() Ask {
 	q := r.query
 	switch {
-	case r.ask == AskGet:
-		return AskGet
 	case q.Get("watch") == "true" || q.Get("watch") == "1":
 		if q.Get("sendInitialEvents") == "true" {
 			return AskInitial

@@ -112,31 +112,16 @@ func (r *rule) applies(client int, s *Server, q *request, now time.Duration) boo
 	return r.version == q.rv
 }
 
-// plan is what the faults make of one request.
-type plan struct {
-	delay, slow time.Duration
-	answer      int
-	refuse      bool
-	hang        bool
-	page        bool
-	errorEvent  *failure
-	errorAfter  int
-	cut         int // -1: not at all, as with those that follow
-	end         int
-	stall       int
-	stallFor    time.Duration
-	repeat      int
-	noBookmarks bool
-	bookmarks   time.Duration
-	pieces      int
-	endIdle     time.Duration
-	endAged     time.Duration
-	endCuts     bool
-}
+// plan is what the faults make of one request: by effect, the rule that applies.
+type plan [EndAged + 1]Rule
 
-// plan finds out what happens to a request. The caller holds the lock.
+// has reports whether some rule has an effect on the request.
+func (p *plan) has(e Effect) bool { return p[e].Effect != 0 }
+
+// plan finds out what happens to a request. The delays of several rules add up, and the earliest cut
+// or end counts. Of other effects the last rule counts. The caller holds the lock.
 func (c *Cluster) plan(client int, s *Server, q *request) *plan {
-	p := &plan{cut: -1, end: -1, stall: -1}
+	p := &plan{}
 	now := c.Now()
 	for _, r := range c.rules {
 		if !r.applies(client, s, q, now) {
@@ -147,50 +132,18 @@ func (c *Cluster) plan(client int, s *Server, q *request) *plan {
 		}
 		r.hits++
 		c.logf("fault: %v, on %v", r.Rule, q)
+		was := p[r.Effect]
+		p[r.Effect] = r.Rule
 		switch r.Effect {
-		case Delay:
-			p.delay += r.D
-		case Slow:
-			p.slow += r.D
-		case Answer:
-			p.answer = r.N
-		case ErrorEvent:
-			p.errorEvent, p.errorAfter = failureOf(r.N), r.M
-		case Refuse:
-			p.refuse = true
-		case Hang:
-			p.hang = true
-		case Cut:
-			p.cut = sooner(p.cut, r.N)
-		case End:
-			p.end = sooner(p.end, r.N)
-		case Stall:
-			p.stall, p.stallFor = r.N, r.D
-		case Repeat:
-			p.repeat = r.N
-		case NoBookmarks:
-			p.noBookmarks = true
-		case OftenBookmarks:
-			p.bookmarks = r.D
-		case Page:
-			p.page = true
-		case Pieces:
-			p.pieces = r.N
-		case EndIdle:
-			p.endIdle, p.endCuts = r.D, r.N == 1
-		case EndAged:
-			p.endAged, p.endCuts = r.D, r.N == 1
+		case Delay, Slow:
+			p[r.Effect].D += was.D
+		case Cut, End:
+			if was.Effect != 0 {
+				p[r.Effect].N = min(was.N, r.N)
+			}
 		}
 	}
 	return p
-}
-
-// sooner returns the lower of two places in a body, or b if a is -1, which is none.
-func sooner(a, b int) int {
-	if a < 0 {
-		return b
-	}
-	return min(a, b)
 }
 
 // Blocks reports whether the fault may keep a request from achieving what it is for.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/binary"
+	"io"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,8 +71,8 @@ func (s *Server) watch(r *request, p *plan) (*watch, *failure) {
 	default:
 		w.after, w.rev = rev, rev
 	}
-	if p.errorEvent != nil && p.errorAfter == 0 {
-		w.err = p.errorEvent
+	if p.has(ErrorEvent) && p[ErrorEvent].M == 0 {
+		w.err = failureOf(p[ErrorEvent].N)
 	}
 	if w.minimum > 0 {
 		w.bookmark = now + freshness // when it is given up
@@ -85,9 +86,9 @@ const defaultBookmarks = time.Minute
 func (w *watch) scheduleBookmark(now time.Duration) {
 	every := w.server.Bookmarks
 	switch {
-	case w.plan.bookmarks > 0:
-		every = w.plan.bookmarks
-	case w.plan.noBookmarks || !w.req.bookmarks:
+	case w.plan[OftenBookmarks].D > 0:
+		every = w.plan[OftenBookmarks].D
+	case w.plan.has(NoBookmarks) || !w.req.bookmarks:
 		every = -1
 	case every == 0:
 		every = defaultBookmarks
@@ -100,6 +101,33 @@ func (w *watch) scheduleBookmark(now time.Duration) {
 	if early := w.deadline - 2*time.Second; early > now && early < w.bookmark {
 		w.bookmark = early
 	}
+}
+
+// next implements source.
+func (w *watch) next(b *body) (changed <-chan struct{}, d time.Duration, err error) {
+	c := w.server.cluster
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w.done {
+		return nil, 0, io.EOF
+	}
+	if w.incarnation != w.server.incarnation {
+		return nil, 0, errBroken
+	}
+	d = w.fill()
+	b.data, w.out = w.out, nil
+	if w.req.gzip && len(b.data) > 0 {
+		b.data = compress(b.data)
+	}
+	if w.stated && !w.done {
+		w.stated = false
+		era, schema := w.era.Index, w.schema
+		b.whole = func() { c.complete(w.req, era, schema, 0) }
+	}
+	if w.done && len(b.data) == 0 {
+		return nil, 0, io.EOF
+	}
+	return c.changed, max(d, 1), nil
 }
 
 // fill writes what is to be sent now. It returns for how long there will be nothing more, unless
@@ -158,14 +186,14 @@ func (w *watch) soonest(now, at time.Duration) time.Duration {
 func (w *watch) sendState() {
 	s := w.server
 	w.state, w.schema = false, s.cluster.schema
-	w.stated = !w.end || !w.plan.noBookmarks // otherwise the client cannot know that this is all
+	w.stated = !w.end || !w.plan.has(NoBookmarks) // otherwise the client cannot know that this is all
 	for _, v := range w.era.At(s.seen) {
 		if w.req.matches(v) {
 			w.object("ADDED", Representation{Version: v, Schema: s.cluster.schema})
 		}
 	}
 	w.after = s.seen
-	if w.end && !w.plan.noBookmarks {
+	if w.end && !w.plan.has(NoBookmarks) {
 		w.sendBookmark(true)
 	}
 }
@@ -223,15 +251,11 @@ func (w *watch) sendBookmark(initial bool) {
 func (w *watch) fail(f *failure) {
 	raw := f.json()
 	if w.req.protobuf {
-		b, err := f.status().Marshal()
-		if err != nil {
-			panic(err)
-		}
-		raw = envelope("v1", "Status", b)
+		raw = envelope("v1", "Status", marshal((*metav1.Status)(f)))
 	}
 	w.done = true
-	w.append(w.encode("ERROR", raw))
-	w.server.cluster.logf("%v to %v: ERROR %d", w.server, w.req, f.code)
+	w.out = append(w.out, w.encode("ERROR", raw)...)
+	w.server.cluster.logf("%v to %v: ERROR %d", w.server, w.req, f.Code)
 }
 
 // frame sends an event, and whatever the plan adds to it.
@@ -239,34 +263,28 @@ func (w *watch) frame(t string, raw []byte) {
 	if w.done {
 		return
 	}
-	if w.plan.errorEvent != nil && w.sent >= w.plan.errorAfter {
-		w.fail(w.plan.errorEvent)
+	if w.plan.has(ErrorEvent) && w.sent >= w.plan[ErrorEvent].M {
+		w.fail(failureOf(w.plan[ErrorEvent].N))
 		return
 	}
 	frame := w.encode(t, raw)
-	w.append(frame)
+	w.out = append(w.out, frame...)
 	w.sent++
-	if w.plan.repeat == 0 || t == "BOOKMARK" {
+	if !w.plan.has(Repeat) || t == "BOOKMARK" {
 		return
 	}
 	w.last = append(w.last, frame)
-	if len(w.last) > w.plan.repeat {
+	if len(w.last) > w.plan[Repeat].N {
 		w.last = w.last[1:]
 	}
 	for _, f := range w.last {
-		w.append(f)
+		w.out = append(w.out, f...)
 	}
 }
 
-func (w *watch) append(frame []byte) { w.out = append(w.out, frame...) }
-
 func (w *watch) encode(t string, raw []byte) []byte {
 	if w.req.protobuf {
-		e := metav1.WatchEvent{Type: t, Object: runtime.RawExtension{Raw: raw}}
-		b, err := e.Marshal()
-		if err != nil {
-			panic(err)
-		}
+		b := marshal(&metav1.WatchEvent{Type: t, Object: runtime.RawExtension{Raw: raw}})
 		return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
 	}
 	if w.server.Order%2 == 1 {
