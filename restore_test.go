@@ -11,7 +11,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/internal/testing/check"
-	"github.com/weirproject/weir/internal/testing/testenv"
+	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
 // TestFactoryRestore: the watch of one of a factory's informers breaks when the server is restored.
@@ -25,30 +25,29 @@ func TestFactoryRestore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server := testenv.NewRewound()
+				server := api.NewRewound()
 				f := weir.NewFactory(context.Background(), &rest.Config{Host: "http://server", Transport: server})
 				configMaps, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{})
 				check.NoError(t, err)
 				secrets, err := weir.Acquire[*corev1.Secret](f, opts)
 				check.NoError(t, err)
 				time.Sleep(time.Minute)
-				lists := server.Lists("secrets")
+				lists := server.Secrets.Lists()
 				server.Restore()
-				server.Cut("configmaps")
 				time.Sleep(20 * time.Second)
 				for name, get := range map[string]func() (metaObject, error){
 					"configmaps": func() (metaObject, error) { return configMaps.Get("n/o") },
 					"secrets":    func() (metaObject, error) { return secrets.Get("n/o") },
 				} {
-					if o, err := get(); err != nil || o.GetLabels()["state"] != "after" {
+					if o, err := get(); err != nil || o.GetLabels()["app"] != "after" {
 						t.Errorf("%s are %v, %v", name, o, err)
 					}
 				}
-				check.Equal(t, server.Lists("secrets"), 2*lists, "%d lists of secrets at first, and with those after the restore", lists)
+				check.Equal(t, server.Secrets.Lists(), 2*lists, "%d lists of secrets at first, and with those after the restore", lists)
 				late, err := weir.Acquire[*corev1.Secret](f, weir.Options{Namespaces: []string{"n"}})
 				check.NoError(t, err)
 				time.Sleep(20 * time.Second)
-				if n := server.Lists("secrets"); !late.HasSynced() || n != 2*lists+1 {
+				if n := server.Secrets.Lists(); !late.HasSynced() || n != 2*lists+1 {
 					t.Errorf("%d lists after another informer has begun, synced: %v", n, late.HasSynced())
 				}
 				if err := f.Shutdown(); err != nil {

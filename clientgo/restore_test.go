@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/internal/testing/check"
-	"github.com/weirproject/weir/internal/testing/testenv"
+	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
 // TestFactoryRestore breaks the watch of one of a factory's informers when the server is restored.
@@ -42,7 +42,7 @@ func TestFactoryRestore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server := testenv.NewRewound()
+				server := api.NewRewound()
 				cfg := &rest.Config{Host: "http://server", Transport: server}
 				configMaps, secrets := build(t, cfg)
 				_, elsewhere := build(t, cfg)
@@ -54,7 +54,6 @@ func TestFactoryRestore(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				server.Restore()
-				server.Cut("configmaps")
 				time.Sleep(20 * time.Second)
 				for name, inf := range map[string]cache.SharedIndexInformer{"configmaps": configMaps, "secrets": secrets} {
 					check.Equal(t, stateOf(t, inf), "after", "%s are from the restore", name)
@@ -63,7 +62,7 @@ func TestFactoryRestore(t *testing.T) {
 				if name == "adopted" {
 					lists, elsewhereIs = 4, "after"
 				}
-				check.Equal(t, server.Lists("secrets"), lists, "lists of secrets, two of them at first")
+				check.Equal(t, server.Secrets.Lists(), lists, "lists of secrets, two of them at first")
 				check.Equal(t, stateOf(t, elsewhere), elsewhereIs, "the other factory's secrets are from the restore")
 				cancel()
 				synctest.Wait()
@@ -80,5 +79,5 @@ func stateOf(t *testing.T, inf cache.SharedIndexInformer) string {
 	}
 	m, err := meta.Accessor(o)
 	check.NoError(t, err)
-	return m.GetLabels()["state"]
+	return m.GetLabels()["app"]
 }

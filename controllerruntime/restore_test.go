@@ -17,7 +17,7 @@ import (
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/controllerruntime"
 	"github.com/weirproject/weir/internal/testing/check"
-	"github.com/weirproject/weir/internal/testing/testenv"
+	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
 // TestNewInformerRestore breaks the watch of one informer of a function when the server is
@@ -25,7 +25,7 @@ import (
 // of another function must not.
 func TestNewInformerRestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := testenv.NewRewound()
+		server := api.NewRewound()
 		cfg := &rest.Config{Host: "http://server", Transport: server}
 		clientgo.Wrap(cfg)
 		from := kubernetes.NewForConfigOrDie(cfg).CoreV1().RESTClient()
@@ -42,16 +42,15 @@ func TestNewInformerRestore(t *testing.T) {
 		elsewhere := run(another, "secrets", &corev1.Secret{})
 		time.Sleep(time.Minute)
 		server.Restore()
-		server.Cut("configmaps")
 		time.Sleep(20 * time.Second)
 		for inf, want := range map[toolscache.SharedIndexInformer]string{configMaps: "after", secrets: "after", elsewhere: "before"} {
 			o, _, err := inf.GetStore().GetByKey("n/o")
 			check.NoError(t, err)
 			m, err := meta.Accessor(o)
 			check.NoError(t, err)
-			check.Equal(t, m.GetLabels()["state"], want, "%T is from the restore", o)
+			check.Equal(t, m.GetLabels()["app"], want, "%T is from the restore", o)
 		}
-		check.Equal(t, server.Lists("secrets"), 3, "lists of secrets, two of them at first")
+		check.Equal(t, server.Secrets.Lists(), 3, "lists of secrets, two of them at first")
 		cancel()
 		synctest.Wait()
 	})

@@ -27,9 +27,11 @@ type Kind struct {
 	Protobuf bool
 }
 
-// Widgets are custom resources, ConfigMaps built in.
+// Widgets are custom resources, ConfigMaps and Secrets built in. A Secret has the data of a
+// ConfigMap, whose encoding is the same while that is empty.
 var (
 	Widgets    = &Kind{GroupVersionResource: schema.GroupVersionResource{Group: "sim.example.com", Version: "v1", Resource: "widgets"}, Kind: "Widget"}
+	Secrets    = &Kind{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets"), Kind: "Secret", Protobuf: true}
 	ConfigMaps = &Kind{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("configmaps"), Kind: "ConfigMap", Protobuf: true}
 )
 
