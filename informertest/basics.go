@@ -29,9 +29,7 @@ var basics = []Story{
 // the handler's HasSynced.
 func firstList(s *storyRun) {
 	s.fill(300)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
+	inf, l := s.synced(Options{})
 	inf.current(time.Second)
 	events := l.takeEvents()
 	if len(events) != 300 {
@@ -53,12 +51,8 @@ func firstList(s *storyRun) {
 
 // emptyList starts without pods. The informer syncs, and the first pod afterwards is not initial.
 func emptyList(s *storyRun) {
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
-	if events := l.takeEvents(); len(events) != 0 {
-		s.failf("told %v", events)
-	}
+	inf, l := s.synced(Options{})
+	l.getsOnly(0)
 	s.server.Put(pod("ns/a"))
 	inf.current(time.Second)
 	if events := l.takeEvents(); len(events) != 1 || events[0].initial {
@@ -98,8 +92,7 @@ func eachOrder(keys []string, n int, f func([]string)) {
 
 // addUpdateDelete makes one change after another and waits for each.
 func addUpdateDelete(s *storyRun) {
-	s.fill(3)
-	inf, l := s.follower()
+	inf, l := s.follower(3)
 	steps := []struct {
 		do   func()
 		want verb
@@ -124,8 +117,7 @@ func addUpdateDelete(s *storyRun) {
 // burstInOrder makes 500 changes at the same time. A handler that is not slow receives all of them
 // in the server's order.
 func burstInOrder(s *storyRun) {
-	s.fill(5)
-	inf, l := s.follower()
+	inf, l := s.follower(5)
 	var want []string
 	for i := range 500 {
 		want = append(want, s.server.Put(pod(nth(i%5), onNode("n"+nth(i)))))
@@ -145,13 +137,9 @@ func notSyncedHalfWay(s *storyRun) {
 	s.fill(20)
 	hold := make(chan struct{})
 	s.answer(Always, Answer{Hold: hold})
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.run()
+	inf, l := s.started(Options{})
 	s.elapse(5 * time.Second)
-	if inf.HasSynced() || l.HasSynced() {
-		s.failf("synced before the list was through")
-	}
+	l.notSynced("synced before the list was through")
 	close(hold)
 	s.eventually(time.Minute, "HasSynced once the list is through", func() bool { return inf.HasSynced() && l.HasSynced() })
 	inf.current(time.Second)
@@ -182,9 +170,7 @@ func heldBeforeTold(s *storyRun) {
 // runTwice calls Run again while the first call is active.
 func runTwice(s *storyRun) {
 	s.fill(3)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
+	inf, l := s.synced(Options{})
 	done := make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -202,25 +188,19 @@ func runTwice(s *storyRun) {
 	})
 	s.server.Put(pod("ns/new"))
 	inf.current(time.Second)
-	if n := len(l.takeEvents()); n != 4 {
-		s.failf("%d calls, want 4", n)
-	}
+	l.getsOnly(4)
 }
 
 // stopBeforeSync stops an informer whose first request the server accepts but does not answer.
 func stopBeforeSync(s *storyRun) {
 	s.answer(Always, Answer{Hang: true})
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.run()
+	inf, l := s.started(Options{})
 	s.elapse(3 * time.Second)
 	inf.cancel()
 	if !inf.stopped(time.Second) {
 		s.failf("not stopped within a second")
 	}
-	if inf.HasSynced() || l.HasSynced() {
-		s.failf("synced by being stopped")
-	}
+	l.notSynced("synced by being stopped")
 }
 
 // stopInAnswer stops the informer while an answer stalls: after each of the first bytes, which have
@@ -248,9 +228,7 @@ func stopInBackoff(s *storyRun) {
 	s.server.SetDown(true)
 	var all []*storyInformer
 	for range 5 {
-		inf := s.informer(Options{})
-		inf.listen(HandlerOptions{})
-		inf.run()
+		inf, _ := s.started(Options{})
 		all = append(all, inf)
 	}
 	s.elapse(3 * time.Minute)

@@ -104,7 +104,7 @@ func forgottenCopyOfOld(s *storyRun) {
 	inf := s.informer(Options{})
 	var mu sync.Mutex
 	calls := 0
-	_, err := inf.Handle(Handler{Updated: func(old, p *corev1.Pod) {
+	inf.handle(Handler{Updated: func(old, p *corev1.Pod) {
 		mu.Lock()
 		defer mu.Unlock()
 		calls++
@@ -116,9 +116,6 @@ func forgottenCopyOfOld(s *storyRun) {
 			testenv.ScribbleOver(p)
 		}
 	}}, HandlerOptions{})
-	if err != nil {
-		s.failf("add a handler: %v", err)
-	}
 	inf.synced()
 	for i := range updates {
 		for n := range pods {

@@ -76,11 +76,8 @@ func handlerDuringFirstList(s *storyRun) {
 		s.failf("the handler has synced before the list is through")
 	}
 	close(hold)
-	s.eventually(time.Minute, "HasSynced of the handler", l.HasSynced)
-	inf.current(time.Second)
-	if events := l.takeEvents(); len(events) != 50 {
-		s.failf("%d calls for 50 pods", len(events))
-	}
+	l.syncs(time.Minute)
+	l.getsOnly(50)
 }
 
 // handlerSyncIsItsOwn blocks one handler in its first call.
@@ -145,10 +142,7 @@ func removedHandler(s *storyRun) {
 // passing adds a handler and removes it after it has received the state.
 func (i *storyInformer) passing() *listener {
 	l := newListener(i)
-	reg, err := i.Handle(l.handler(), HandlerOptions{})
-	if err != nil {
-		i.s.failf("add a handler: %v", err)
-	}
+	reg := i.handle(l.handler(), HandlerOptions{})
 	i.s.settle()
 	if err := reg.Remove(); err != nil {
 		i.s.failf("remove a handler: %v", err)
@@ -176,12 +170,8 @@ func handlerRemovesItself(s *storyRun) {
 		}
 	}}
 	mu.Lock()
-	var err error
-	reg, err = inf.Handle(handler, HandlerOptions{})
+	reg = inf.handle(handler, HandlerOptions{})
 	mu.Unlock()
-	if err != nil {
-		s.failf("add a handler: %v", err)
-	}
 	inf.synced()
 	s.eventually(time.Minute, "Remove returning", func() bool { return len(removed) == 1 })
 	if err := <-removed; err != nil {
@@ -362,9 +352,7 @@ func deletedFinalState(s *storyRun) {
 	inf := s.informer(Options{})
 	gone := make(chan *corev1.Pod, 10)
 	for range 2 {
-		if _, err := inf.Handle(Handler{Deleted: func(p *corev1.Pod) { gone <- p }}, HandlerOptions{}); err != nil {
-			s.failf("add a handler: %v", err)
-		}
+		inf.handle(Handler{Deleted: func(p *corev1.Pod) { gone <- p }}, HandlerOptions{})
 	}
 	inf.synced()
 	rv := s.server.DeleteAs(nth(1), func(p *corev1.Pod) { p.Status.Message = "at its end" })

@@ -88,12 +88,17 @@ func (i *storyInformer) listen(o HandlerOptions, more ...func(*listener)) *liste
 		m(l)
 	}
 	i.listeners = append(i.listeners, l)
-	var err error
-	l.Registration, err = i.Handle(l.handler(), o)
+	l.Registration = i.handle(l.handler(), o)
+	return l
+}
+
+// handle registers a handler.
+func (i *storyInformer) handle(h Handler, o HandlerOptions) Registration {
+	reg, err := i.Handle(h, o)
 	if err != nil {
 		i.s.failf("add a handler: %v", err)
 	}
-	return l
+	return reg
 }
 
 // held makes a listener whose calls block until letGo.
@@ -236,6 +241,32 @@ func (l *listener) takeEvents() []event {
 	all := l.events
 	l.events = nil
 	return all
+}
+
+// gets checks that the listener has received n changes since takeEvents.
+func (l *listener) gets(n int) { l.isTold(changes(l.takeEvents()), n) }
+
+// getsOnly checks that the listener has received n changes since takeEvents, and no resync.
+func (l *listener) getsOnly(n int) { l.isTold(l.takeEvents(), n) }
+
+func (l *listener) isTold(events []event, n int) {
+	if len(events) != n {
+		l.s.failf("%d calls, want %d; the first are %v", len(events), n, events[:min(len(events), 5)])
+	}
+}
+
+// syncs waits until the listener has synced and is current.
+func (l *listener) syncs(within time.Duration) {
+	l.s.eventually(within, "HasSynced of the handler", l.HasSynced)
+	l.of.current(time.Second)
+}
+
+// notSynced checks that neither the listener nor its informer has synced. how says by what mistake
+// they may have.
+func (l *listener) notSynced(how string) {
+	if l.of.HasSynced() || l.HasSynced() {
+		l.s.errorf("%s", how)
+	}
 }
 
 // count returns the number of calls that have started.

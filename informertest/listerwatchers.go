@@ -142,9 +142,7 @@ func dependentList(s *storyRun) {
 				s.server.Put(pod(fmt.Sprintf("ns%d/pod", i)))
 			}
 		}
-		inf := s.informer(Options{ListerWatcher: dependentLists(&lists)})
-		l := inf.listen(HandlerOptions{})
-		inf.synced()
+		inf, l := s.synced(Options{ListerWatcher: dependentLists(&lists)})
 		inf.current(time.Second)
 		if lists.Load() == 0 {
 			s.failf("it has synced without the List")
@@ -161,7 +159,7 @@ func dependentList(s *storyRun) {
 		if lists.Load() == before {
 			s.failf("it knows what it has missed without the List")
 		}
-		s.tellsMissed(l.takeEvents())
+		l.getsMissed(time.Minute)
 		inf.stop()
 		s.server.Delete("ns/new")
 	}
@@ -220,9 +218,7 @@ func blockedList(s *storyRun) {
 		release := block()
 		inf.run()
 		s.elapse(3 * time.Minute)
-		if inf.HasSynced() || l.HasSynced() {
-			s.errorf("it has synced without the List")
-		}
+		l.notSynced("synced without the List")
 		if later {
 			release()
 			s.eventually(time.Minute, "HasSynced once the List returns", func() bool { return inf.HasSynced() && l.HasSynced() })

@@ -23,9 +23,7 @@ var outages = []Story{
 func downAtStart(s *storyRun) {
 	s.fill(10)
 	s.server.SetDown(true)
-	inf := s.informer(Options{})
-	inf.listen(HandlerOptions{})
-	inf.run()
+	inf, _ := s.started(Options{})
 	s.elapse(10 * time.Minute)
 	if n := s.server.Dials(); n > 100 {
 		s.errorf("%d connections asked for in ten minutes", n)
@@ -38,29 +36,24 @@ func downAtStart(s *storyRun) {
 // downForLong makes changes at the end of an outage of ten minutes. The server still has them in
 // its history when it has recovered.
 func downForLong(s *storyRun) {
-	s.fill(20)
-	inf, l := s.follower()
+	inf, l := s.follower(20)
 	dials := s.server.Dials()
 	s.server.SetDown(true)
 	s.elapse(10 * time.Minute)
 	if n := s.server.Dials() - dials; n > 600 {
 		s.errorf("%d connections asked for in ten minutes", n)
 	}
-	s.server.Put(pod(nth(0), onNode("other")))
-	s.server.Delete(nth(1))
-	s.server.Put(pod("ns/new"))
+	s.change()
 	if !inf.HasSynced() {
 		s.errorf("HasSynced does not hold any more")
 	}
 	s.server.SetDown(false)
-	inf.current(90 * time.Second)
-	s.tellsMissed(l.takeEvents())
+	l.getsMissed(90 * time.Second)
 }
 
 // watchBroken breaks the watch three times, with changes just before and just after.
 func watchBroken(s *storyRun) {
-	s.fill(20)
-	inf, l := s.follower()
+	inf, l := s.follower(20)
 	s.server.ForgetRequests()
 	for i := range 3 {
 		s.server.Put(pod(nth(i)))
@@ -69,9 +62,7 @@ func watchBroken(s *storyRun) {
 		inf.current(2 * time.Minute)
 		s.elapse(time.Minute)
 	}
-	if n := len(changes(l.takeEvents())); n != 6 {
-		s.errorf("told %d times of 6 changes", n)
-	}
+	l.gets(6)
 	s.noLists()
 }
 
@@ -87,22 +78,18 @@ func (s *storyRun) noLists() {
 
 // watchBrokenMidEvent breaks the watch within an update of a pod.
 func watchBrokenMidEvent(s *storyRun) {
-	s.fill(5)
-	inf, l := s.follower()
+	inf, l := s.follower(5)
 	s.server.BreakWatchesMidEvent(nth(2))
 	s.elapse(100 * time.Millisecond)
 	s.server.Put(pod(nth(2), onNode("other")))
 	inf.current(2 * time.Minute)
-	if events := changes(l.takeEvents()); len(events) != 1 {
-		s.failf("told %v of one change", events)
-	}
+	l.gets(1)
 }
 
 // watchEnded lets watches end by their deadlines for an hour. The deadline is the informer's own
 // timeoutSeconds.
 func watchEnded(s *storyRun) {
-	s.fill(5)
-	inf, l := s.follower()
+	inf, l := s.follower(5)
 	s.server.ForgetRequests()
 	s.elapse(time.Hour)
 	if n := s.server.Count(Watch); n < 5 || n > 60 {
@@ -111,9 +98,7 @@ func watchEnded(s *storyRun) {
 	s.noLists()
 	s.server.Put(pod(nth(0), onNode("other")))
 	inf.current(time.Minute)
-	if n := len(changes(l.takeEvents())); n != 1 {
-		s.failf("told %d times of one change", n)
-	}
+	l.gets(1)
 }
 
 // hangingRequest does not answer the first request of each operation.

@@ -64,13 +64,10 @@ func forbiddenIsNoTimeout(s *storyRun) {
 func forbiddenThenGranted(s *storyRun) {
 	s.fill(5)
 	s.refuse(Forbidden())
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.run()
+	_, l := s.started(Options{})
 	s.elapse(5 * time.Minute)
 	s.server.Normal()
-	s.eventually(90*time.Second, "HasSynced of the handler", l.HasSynced)
-	inf.current(time.Second)
+	l.syncs(90 * time.Second)
 }
 
 // errorEnds refuses access until the informer has an error, and grants it then. The informer must
@@ -78,9 +75,7 @@ func forbiddenThenGranted(s *storyRun) {
 func errorEnds(s *storyRun) {
 	s.fill(5)
 	s.refuse(Forbidden())
-	inf := s.informer(Options{})
-	inf.listen(HandlerOptions{})
-	inf.run()
+	inf, _ := s.started(Options{})
 	s.eventually(10*time.Second, "an error", func() bool { return inf.Err() != nil })
 	s.server.Normal()
 	s.eventually(90*time.Second, "HasSynced", inf.HasSynced)
@@ -90,53 +85,44 @@ func errorEnds(s *storyRun) {
 // forbiddenLater refuses for ten minutes after the sync, and makes changes that the server has
 // forgotten at the end.
 func forbiddenLater(s *storyRun) {
-	s.fill(5)
-	inf, l := s.follower()
+	inf, l := s.follower(5)
 	s.refuse(Forbidden())
 	s.server.EndWatches()
 	s.eventually(time.Minute, "an error that says forbidden", func() bool { return names(inf.Err(), apierrors.IsForbidden, "forbidden") })
 	s.elapse(10 * time.Minute)
-	if events := l.takeEvents(); len(events) != 0 {
-		s.errorf("told %v while it could not know", events)
-	}
+	l.getsOnly(0)
 	if n := len(inf.ResourceVersions()); n != 5 || !inf.HasSynced() {
 		s.errorf("%d of 5 pods are held, HasSynced is %v", n, inf.HasSynced())
 	}
 	s.missed()
 	s.server.Normal()
-	inf.current(90 * time.Second)
-	s.tellsMissed(l.takeEvents())
+	l.getsMissed(90 * time.Second)
 }
 
 // unknownResource adds the resource after five minutes.
 func unknownResource(s *storyRun) {
 	s.fill(5)
 	s.refuse(NotFound())
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.run()
+	inf, l := s.started(Options{})
 	s.eventually(10*time.Second, "an error that says so", func() bool {
 		return names(inf.Err(), apierrors.IsNotFound, "could not find")
 	})
 	s.elapse(5 * time.Minute)
 	s.server.Normal()
-	s.eventually(90*time.Second, "HasSynced of the handler", l.HasSynced)
-	inf.current(time.Second)
+	l.syncs(90 * time.Second)
 }
 
 // unauthorized refuses for a minute.
 func unauthorized(s *storyRun) {
 	s.fill(5)
 	s.refuse(Unauthorized())
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.run()
+	inf, l := s.started(Options{})
 	s.eventually(10*time.Second, "an error that says so", func() bool {
 		return names(inf.Err(), apierrors.IsUnauthorized, "unauthorized")
 	})
 	s.elapse(time.Minute)
 	s.server.Normal()
-	s.eventually(90*time.Second, "HasSynced of the handler", l.HasSynced)
+	l.syncs(90 * time.Second)
 }
 
 // refusedWithPatience refuses for half an hour.
@@ -173,14 +159,12 @@ func tooManyRequests(s *storyRun) {
 // tooLargeVersion refuses three LISTs, and three watches in their streams, after the watch has
 // expired.
 func tooLargeVersion(s *storyRun) {
-	s.fill(5)
-	inf, l := s.follower()
+	_, l := s.follower(5)
 	s.server.Answer(List, 3, Answer{Status: TooLarge()})
 	s.server.Answer(Watch, 3, Answer{Status: TooLarge(), InStream: true})
 	s.server.FailWatches(Gone())
 	s.missed()
-	inf.current(3 * time.Minute)
-	s.tellsMissed(l.takeEvents())
+	l.getsMissed(3 * time.Minute)
 }
 
 // internalErrors answers five requests of each operation with an error, and later sends one in the
@@ -188,15 +172,10 @@ func tooLargeVersion(s *storyRun) {
 func internalErrors(s *storyRun) {
 	s.fill(5)
 	s.answer(5, Answer{Status: Internal()})
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.run()
-	s.eventually(5*time.Minute, "HasSynced of the handler", l.HasSynced)
+	_, l := s.started(Options{})
+	l.syncs(5 * time.Minute)
 	l.takeEvents()
 	s.server.FailWatches(Internal())
-	s.server.Put(pod(nth(0), onNode("other")))
-	s.server.Delete(nth(1))
-	s.server.Put(pod("ns/new"))
-	inf.current(2 * time.Minute)
-	s.tellsMissed(l.takeEvents())
+	s.change()
+	l.getsMissed(2 * time.Minute)
 }

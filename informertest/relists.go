@@ -28,83 +28,88 @@ var relists = []Story{
 	{Name: "RestoredFromBackup", Contract: "a server that went back in time is followed within half an hour", play: restoredFromBackup},
 }
 
-// missed makes changes that the informer cannot see, and makes the server forget them.
-func (s *storyRun) missed() {
+// change changes, deletes and creates a pod.
+func (s *storyRun) change() {
 	s.server.Put(pod(nth(0), onNode("other")))
 	s.server.Delete(nth(1))
 	s.server.Put(pod("ns/new"))
+}
+
+// missed makes changes that the informer cannot see, and makes the server forget them.
+func (s *storyRun) missed() {
+	s.change()
 	s.server.Compact()
 }
 
-// tellsMissed checks that handlers received exactly the changes that missed made.
-func (s *storyRun) tellsMissed(events []event) {
+// getsMissed waits until the informer is current, and checks that the listener has received exactly
+// the changes of change or missed.
+func (l *listener) getsMissed(within time.Duration) {
+	l.of.current(within)
 	var got []string
-	for _, e := range changes(events) {
-		got = append(got, string(e.verb)+" "+e.key)
+	for _, e := range changes(l.takeEvents()) {
+		if got = append(got, string(e.verb)+" "+e.key); e.initial {
+			l.s.errorf("told %v: the first list is long over", e)
+		}
 	}
 	slices.Sort(got)
 	want := []string{"added ns/new", "deleted " + nth(1), "updated " + nth(0)}
 	if !slices.Equal(got, want) {
-		s.errorf("told %v, want %v", got, want)
+		l.s.errorf("told %v, want %v", got, want)
 	}
-	for _, e := range events {
-		if e.initial {
-			s.errorf("told %v: the first list is long over", e)
-		}
+}
+
+// expire makes the informer list again.
+func (s *storyRun) expire() {
+	s.server.Advance(5)
+	s.server.Compact()
+	s.server.FailWatches(Gone())
+}
+
+// sentAtMost limits the LISTs and WATCHes since ForgetRequests, ten minutes ago.
+func (s *storyRun) sentAtMost(n int) {
+	if got := s.server.Count(List) + s.server.Count(Watch); got > n {
+		s.errorf("%d requests in ten minutes", got)
 	}
 }
 
 // goneEvent breaks the watch and compacts the server, which ends the WATCH that resumes with an
 // ERROR event.
 func goneEvent(s *storyRun) {
-	s.fill(20)
-	inf, l := s.follower()
+	_, l := s.follower(20)
 	s.server.BreakWatches()
 	s.missed()
-	inf.current(2 * time.Minute)
-	s.tellsMissed(l.takeEvents())
+	l.getsMissed(2 * time.Minute)
 }
 
 // goneStatus answers the WATCH that resumes with a status, like some servers and proxies.
 func goneStatus(s *storyRun) {
-	s.fill(20)
-	inf, l := s.follower()
+	_, l := s.follower(20)
 	s.server.Answer(Watch, 1, Answer{Status: Gone()})
 	s.server.BreakWatches()
 	s.missed()
-	inf.current(2 * time.Minute)
-	s.tellsMissed(l.takeEvents())
+	l.getsMissed(2 * time.Minute)
 }
 
 // relistTellsOnlyChanges makes an informer of 500 pods list three times more, and then changes one
 // pod.
 func relistTellsOnlyChanges(s *storyRun) {
-	s.fill(500)
-	inf, l := s.follower()
+	inf, l := s.follower(500)
 	for range 3 {
-		s.server.Advance(5)
-		s.server.Compact()
-		s.server.FailWatches(Gone())
+		s.expire()
 		s.elapse(2 * time.Minute)
 	}
 	s.server.Put(pod(nth(3), onNode("other")))
 	inf.current(2 * time.Minute)
-	if events := l.takeEvents(); len(events) != 1 {
-		s.failf("told %d times of one change; first %v", len(events), events[0])
-	}
+	l.getsOnly(1)
 }
 
 // relistIsNoResync makes an informer with a resync period of ten hours list again. No resync is due
 // in the two minutes after that.
 func relistIsNoResync(s *storyRun) {
 	s.fill(100)
-	inf := s.informer(Options{Resync: 10 * time.Hour})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
+	_, l := s.synced(Options{Resync: 10 * time.Hour})
 	l.takeEvents()
-	s.server.Advance(5)
-	s.server.Compact()
-	s.server.FailWatches(Gone())
+	s.expire()
 	s.elapse(2 * time.Minute)
 	// A sweep that is spread over the period may have delivered a few objects.
 	if events := l.takeEvents(); len(events) > 5 {
@@ -115,8 +120,7 @@ func relistIsNoResync(s *storyRun) {
 // deletedUnseen deletes ten pods while the server is down. The listener checks that each deleted
 // object is the one that it received.
 func deletedUnseen(s *storyRun) {
-	s.fill(20)
-	inf, l := s.follower()
+	inf, l := s.follower(20)
 	s.server.SetDown(true)
 	for i := range 10 {
 		s.server.Delete(nth(i))
@@ -125,15 +129,12 @@ func deletedUnseen(s *storyRun) {
 	s.elapse(time.Minute)
 	s.server.SetDown(false)
 	inf.current(2 * time.Minute)
-	if events := changes(l.takeEvents()); len(events) != 10 {
-		s.failf("told %d times of 10 deletions", len(events))
-	}
+	l.gets(10)
 }
 
 // recreatedUnseen creates the pod again with another uid.
 func recreatedUnseen(s *storyRun) {
-	s.fill(3)
-	inf, l := s.follower()
+	inf, l := s.follower(3)
 	s.server.SetDown(true)
 	s.server.Delete(nth(1))
 	s.server.Put(pod(nth(1)))
@@ -152,8 +153,7 @@ func recreatedUnseen(s *storyRun) {
 
 // passedUnseen creates and deletes a pod in an outage.
 func passedUnseen(s *storyRun) {
-	s.fill(3)
-	inf, l := s.follower()
+	inf, l := s.follower(3)
 	s.server.SetDown(true)
 	s.server.Put(pod("ns/passing"))
 	s.server.Delete("ns/passing")
@@ -162,9 +162,7 @@ func passedUnseen(s *storyRun) {
 	s.server.SetDown(false)
 	s.elapse(2 * time.Minute)
 	inf.current(time.Second)
-	if events := changes(l.takeEvents()); len(events) != 0 {
-		s.failf("told %v", events)
-	}
+	l.gets(0)
 }
 
 // firstListBroken breaks the first list twice, at different places, for each kind of request.
@@ -172,31 +170,23 @@ func firstListBroken(s *storyRun) {
 	s.fill(100)
 	s.server.Answer(List, 2, Answer{Cut: 0.5})
 	s.server.Answer(Watch, 2, Answer{Cut: 0.7})
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.run()
-	s.eventually(3*time.Minute, "HasSynced of the handler", l.HasSynced)
-	inf.current(time.Second)
-	if events := l.takeEvents(); len(events) != 100 {
-		s.failf("%d calls for 100 pods", len(events))
-	}
+	_, l := s.started(Options{})
+	l.syncs(3 * time.Minute)
+	l.getsOnly(100)
 }
 
 // relistBroken breaks a relist three times. All objects must still be stored.
 func relistBroken(s *storyRun) {
-	s.fill(100)
-	inf, l := s.follower()
+	_, l := s.follower(100)
 	s.answer(3, Answer{Cut: 0.5})
 	s.server.BreakWatches()
 	s.missed()
-	inf.current(5 * time.Minute)
-	s.tellsMissed(l.takeEvents())
+	l.getsMissed(5 * time.Minute)
 }
 
 // endlessTooOld lets no watch start for ten minutes.
 func endlessTooOld(s *storyRun) {
-	s.fill(50)
-	inf, l := s.follower()
+	inf, l := s.follower(50)
 	s.server.ForgetRequests()
 	s.server.Answer(Watch, Always, Answer{Status: Gone(), InStream: true, ResumeOnly: true})
 	s.server.Advance(1)
@@ -206,16 +196,12 @@ func endlessTooOld(s *storyRun) {
 		s.elapse(time.Minute)
 		s.server.Put(pod(nth(i), onNode("other")))
 	}
-	if n := s.server.Count(List) + s.server.Count(Watch); n > 120 {
-		s.errorf("%d requests in ten minutes", n)
-	}
+	s.sentAtMost(120)
 	inf.current(2 * time.Minute)
 	s.server.Normal()
 	s.server.Put(pod("ns/new"))
 	inf.current(2 * time.Minute)
-	if n := len(changes(l.takeEvents())); n != 11 {
-		s.failf("told %d times of 11 changes", n)
-	}
+	l.gets(11)
 }
 
 // initialEventsTooOld ends every watch that requests initial events with 410 in its stream.
@@ -231,19 +217,12 @@ func initialEventsTooOld(s *storyRun) {
 func endlesslyBroken(s *storyRun) {
 	s.fill(30)
 	s.answer(Always, Answer{Cut: 0.5})
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.run()
+	_, l := s.started(Options{})
 	s.elapse(10 * time.Minute)
-	if inf.HasSynced() || l.HasSynced() {
-		s.errorf("synced by a list that broke")
-	}
-	if n := s.server.Count(List) + s.server.Count(Watch); n > 200 {
-		s.errorf("%d requests in ten minutes", n)
-	}
+	l.notSynced("synced by a list that broke")
+	s.sentAtMost(200)
 	s.server.Normal()
-	s.eventually(90*time.Second, "HasSynced of the handler", l.HasSynced)
-	inf.current(time.Second)
+	l.syncs(90 * time.Second)
 }
 
 // expiredContinueToken expires the token between the pages of an old server, which makes informers
@@ -253,9 +232,7 @@ func expiredContinueToken(s *storyRun) {
 	s.server.SetInitialEvents(Refused)
 	s.fill(1800)
 	s.server.Answer(List, Always, Answer{Delay: 2 * time.Second})
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.run()
+	inf, l := s.started(Options{})
 	s.eventually(time.Minute, "the first LIST", func() bool { return s.server.Count(List) > 0 })
 	s.elapse(3 * time.Second)
 	s.server.Put(pod("ns/new"))
@@ -269,9 +246,7 @@ func expiredContinueToken(s *storyRun) {
 // restoredFromBackup restores an earlier state with another pod in it.
 func restoredFromBackup(s *storyRun) {
 	s.fill(10)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
+	inf, l := s.synced(Options{})
 	kept, changed := s.server.Pod(nth(0)), s.server.Pod(nth(1))
 	for i := range 10 {
 		s.server.Put(pod(nth(i), onNode("later")))

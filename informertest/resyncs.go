@@ -28,9 +28,7 @@ func rounds(events []event) map[string]int {
 // resyncReplays expects each object about four times in four periods, while other resources change.
 func resyncReplays(s *storyRun) {
 	s.fill(100)
-	inf := s.informer(Options{Resync: time.Minute})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
+	_, l := s.synced(Options{Resync: time.Minute})
 	s.server.ForgetRequests()
 	l.takeEvents()
 	for range 4 {
@@ -50,12 +48,9 @@ func resyncReplays(s *storyRun) {
 
 // resyncOff expects no call in an hour.
 func resyncOff(s *storyRun) {
-	s.fill(10)
-	_, l := s.follower()
+	_, l := s.follower(10)
 	s.elapse(time.Hour)
-	if events := l.takeEvents(); len(events) != 0 {
-		s.failf("told %v", events)
-	}
+	l.getsOnly(0)
 }
 
 // resyncPerHandler uses periods of one and ten minutes.
@@ -82,9 +77,7 @@ func resyncPerHandler(s *storyRun) {
 func resyncIsSpread(s *storyRun) {
 	const pods, period = 1000, time.Minute
 	s.fill(pods)
-	inf := s.informer(Options{Resync: period})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
+	_, l := s.synced(Options{Resync: period})
 	s.elapse(period)
 	l.takeEvents()
 	begin := time.Now()
@@ -108,9 +101,7 @@ func resyncIsSpread(s *storyRun) {
 // resyncAmongChanges mixes changes and resyncs; the listener checks every call.
 func resyncAmongChanges(s *storyRun) {
 	s.fill(50)
-	inf := s.informer(Options{Resync: 10 * time.Second})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
+	inf, l := s.synced(Options{Resync: 10 * time.Second})
 	for i := range 200 {
 		key := nth(i % 50)
 		if i%7 == 3 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"strings"
 	"sync"
 	"testing/synctest"
 	"time"
@@ -146,11 +147,27 @@ func (s *storyRun) informer(o Options) *storyInformer {
 	return i
 }
 
-// follower returns an informer that has synced, and a listener that has received the whole state.
-func (s *storyRun) follower() (*storyInformer, *listener) {
-	inf := s.informer(Options{})
+// started returns a running informer with a listener.
+func (s *storyRun) started(o Options) (*storyInformer, *listener) {
+	inf := s.informer(o)
+	l := inf.listen(HandlerOptions{})
+	inf.run()
+	return inf, l
+}
+
+// synced returns an informer with a listener that have synced.
+func (s *storyRun) synced(o Options) (*storyInformer, *listener) {
+	inf := s.informer(o)
 	l := inf.listen(HandlerOptions{})
 	inf.synced()
+	return inf, l
+}
+
+// follower returns an informer of n new pods that has synced, and a listener that has received the
+// whole state.
+func (s *storyRun) follower(n int) (*storyInformer, *listener) {
+	s.fill(n)
+	inf, l := s.synced(Options{})
 	l.takeEvents()
 	return inf, l
 }
@@ -158,9 +175,7 @@ func (s *storyRun) follower() (*storyInformer, *listener) {
 // syncsWithin starts an informer with a handler that must sync within the given time, and be
 // current soon after.
 func (s *storyRun) syncsWithin(within time.Duration) *storyInformer {
-	inf := s.informer(Options{})
-	inf.listen(HandlerOptions{})
-	inf.run()
+	inf, _ := s.started(Options{})
 	s.eventually(within, "HasSynced", inf.HasSynced)
 	inf.current(time.Second)
 	return inf
@@ -232,7 +247,7 @@ func (i *storyInformer) current(within time.Duration) {
 
 // pod returns a small pod.
 func pod(key string, more ...func(*corev1.Pod)) *corev1.Pod {
-	namespace, name := splitKey(key)
+	namespace, name, _ := strings.Cut(key, "/")
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": name}},
 		Spec:       corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "main", Image: "image"}}},
@@ -241,15 +256,6 @@ func pod(key string, more ...func(*corev1.Pod)) *corev1.Pod {
 		m(p)
 	}
 	return p
-}
-
-func splitKey(key string) (namespace, name string) {
-	for i := range key {
-		if key[i] == '/' {
-			return key[:i], key[i+1:]
-		}
-	}
-	return "", key
 }
 
 func onNode(node string) func(*corev1.Pod) {

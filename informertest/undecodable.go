@@ -15,8 +15,7 @@ var undecodables = []Story{
 
 // undecodableThenGood puts a good version after one that cannot be decoded, and later after two.
 func undecodableThenGood(s *storyRun) {
-	s.fill(3)
-	inf, l := s.follower()
+	inf, l := s.follower(3)
 	for n := range 2 {
 		was := l.view()[nth(1)]
 		for range n + 1 {
@@ -42,9 +41,7 @@ func undecodableThenDeleted(s *storyRun) {
 	l := inf.listen(HandlerOptions{})
 	gone := make(chan *corev1.Pod, 1)
 	// It ignores other events.
-	if _, err := inf.Handle(Handler{Deleted: func(p *corev1.Pod) { gone <- p }}, HandlerOptions{}); err != nil {
-		s.failf("add a handler: %v", err)
-	}
+	inf.handle(Handler{Deleted: func(p *corev1.Pod) { gone <- p }}, HandlerOptions{})
 	inf.synced()
 	l.takeEvents()
 	uid := s.server.Pod(nth(1)).UID
@@ -70,9 +67,7 @@ func undecodableThenDeleted(s *storyRun) {
 func undecodableIsAlone(s *storyRun) {
 	s.fill(5)
 	s.server.Spoil(nth(0))
-	inf := s.informer(Options{Indexes: map[string]IndexFunc{"node": byNode}})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
+	inf, l := s.synced(Options{Indexes: map[string]IndexFunc{"node": byNode}})
 	inf.expectIndex("node", "node-1", nth(1), nth(2), nth(3), nth(4))
 	s.server.Spoil(nth(1))
 	s.server.Put(pod("ns/new"))

@@ -24,24 +24,19 @@ var watches = []Story{
 // watchEndsAtOnce ends every watch for ten minutes, and then makes changes that only a list can
 // return.
 func watchEndsAtOnce(s *storyRun) {
-	s.fill(20)
-	inf, l := s.follower()
+	_, l := s.follower(20)
 	s.server.ForgetRequests()
 	s.server.Answer(Watch, Always, Answer{End: true})
 	s.server.EndWatches()
 	s.elapse(10 * time.Minute)
-	if n := s.server.Count(List) + s.server.Count(Watch); n > 120 {
-		s.errorf("%d requests in ten minutes", n)
-	}
+	s.sentAtMost(120)
 	s.missed()
-	inf.current(5 * time.Minute)
-	s.tellsMissed(l.takeEvents())
+	l.getsMissed(5 * time.Minute)
 }
 
 // bookmarkMovesOn changes other resources, not this one, and compacts the server.
 func bookmarkMovesOn(s *storyRun) {
-	s.fill(5)
-	inf, l := s.follower()
+	inf, l := s.follower(5)
 	s.server.ForgetRequests()
 	s.server.Advance(1000)
 	s.elapse(3 * time.Minute) // a bookmark a minute
@@ -50,9 +45,7 @@ func bookmarkMovesOn(s *storyRun) {
 	s.server.Put(pod("ns/new"))
 	inf.current(time.Minute)
 	s.noLists()
-	if n := len(changes(l.takeEvents())); n != 1 {
-		s.failf("told %d times of one change", n)
-	}
+	l.gets(1)
 }
 
 // initialEventsIgnored sends the state like an ordinary watch, without a bookmark at its end.
@@ -89,43 +82,35 @@ func initialEventsRefused(s *storyRun) {
 
 // noBookmarks sends no bookmarks for five hours, and changes a pod after each hour.
 func noBookmarks(s *storyRun) {
-	s.fill(5)
 	s.server.SetVersion(18)
 	s.server.SetInitialEvents(Refused)
 	s.server.SetBookmarks(0)
-	inf, l := s.follower()
+	inf, l := s.follower(5)
 	for i := range 5 {
 		s.elapse(time.Hour)
 		s.server.Put(pod(nth(i), onNode("other")))
 		inf.current(time.Minute)
 	}
-	if n := len(changes(l.takeEvents())); n != 5 {
-		s.failf("told %d times of 5 changes", n)
-	}
+	l.gets(5)
 }
 
 // repeatedEvents sends every pod again, as ADDED and as MODIFIED, like a server that has lost its
 // position.
 func repeatedEvents(s *storyRun) {
-	s.fill(20)
-	inf, l := s.follower()
+	inf, l := s.follower(20)
 	for i := range 20 {
 		s.server.Repeat("ADDED", nth(i))
 		s.server.Repeat("MODIFIED", nth(i))
 	}
 	s.server.Put(pod("ns/last"))
 	inf.current(time.Second)
-	if events := l.takeEvents(); len(events) != 1 {
-		s.failf("told %d times of one change; first %v", len(events), events[0])
-	}
+	l.getsOnly(1)
 }
 
 // staleEvent sends an earlier version, and an earlier addition.
 func staleEvent(s *storyRun) {
 	s.fill(3)
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.synced()
+	inf, l := s.synced(Options{})
 	old := s.server.Pod(nth(1))
 	s.server.Put(pod(nth(1), onNode("newer")))
 	inf.current(time.Second)
@@ -135,15 +120,12 @@ func staleEvent(s *storyRun) {
 	s.server.Put(pod("ns/last"))
 	s.eventually(time.Minute, "telling of the change behind it", func() bool { _, ok := l.view()["ns/last"]; return ok })
 	inf.current(2 * time.Minute)
-	if events := changes(l.takeEvents()); len(events) != 1 {
-		s.failf("told %v of one change", events)
-	}
+	l.gets(1)
 }
 
 // strangeEvent sends an event of type STRANGE.
 func strangeEvent(s *storyRun) {
-	s.fill(3)
-	inf, _ := s.follower()
+	inf, _ := s.follower(3)
 	s.server.Inject("STRANGE", s.server.Pod(nth(1)))
 	s.server.Put(pod("ns/new"))
 	inf.current(2 * time.Minute)
@@ -151,40 +133,29 @@ func strangeEvent(s *storyRun) {
 
 // garbledEvent sends an event that cannot be decoded between two that can.
 func garbledEvent(s *storyRun) {
-	s.fill(3)
-	inf, l := s.follower()
+	inf, l := s.follower(3)
 	s.server.Put(pod("ns/new"))
 	s.server.Garble()
 	s.server.Put(pod(nth(0), onNode("other")))
 	inf.current(2 * time.Minute)
-	if n := len(changes(l.takeEvents())); n != 2 {
-		s.failf("told %d times of 2 changes", n)
-	}
+	l.gets(2)
 }
 
 // webPage answers with a web page for five minutes at the start, and for five minutes later.
 func webPage(s *storyRun) {
 	s.fill(3)
 	s.answer(Always, Answer{Page: true})
-	inf := s.informer(Options{})
-	l := inf.listen(HandlerOptions{})
-	inf.run()
+	_, l := s.started(Options{})
 	s.elapse(5 * time.Minute)
-	if inf.HasSynced() || l.HasSynced() {
-		s.failf("synced by a web page")
-	}
+	l.notSynced("synced by a web page")
 	s.server.Normal()
-	s.eventually(90*time.Second, "HasSynced of the handler", l.HasSynced)
-	inf.current(time.Second)
+	l.syncs(90 * time.Second)
 	l.takeEvents()
 	s.answer(Always, Answer{Page: true})
 	s.server.EndWatches()
 	s.elapse(5 * time.Minute)
-	if events := changes(l.takeEvents()); len(events) != 0 {
-		s.errorf("told %v by a web page", events)
-	}
+	l.gets(0)
 	s.missed()
 	s.server.Normal()
-	inf.current(2 * time.Minute)
-	s.tellsMissed(l.takeEvents())
+	l.getsMissed(2 * time.Minute)
 }

@@ -1,4 +1,4 @@
-// Package testenv gives tests what they need around them: connections and an API server in memory,
-// programs of the system, a certificate authority, callers that change shared objects, the garbage
-// collector's pace, and time until a condition holds.
+// Package testenv gives tests what they need around them: connections in memory, programs of the
+// system, a certificate authority, callers that change shared objects, the garbage collector's
+// pace, and time until a condition holds.
 package testenv

@@ -29,9 +29,9 @@ type body struct {
 
 // source produces the data of a body while a client reads it.
 type source interface {
-	// next puts the next bytes into the body's data. If there are none yet, next returns a channel that
-	// receives when there may be some, and the time after which there may be some without that; 0 is
-	// for ever. The error io.EOF ends the body.
+	// next puts the next bytes into the body's data. If there are none yet, next returns a channel
+	// that receives when there may be some, and the time after which there may be some without that;
+	// 0 is for ever. The error io.EOF ends the body.
 	next(b *body) (changed <-chan struct{}, d time.Duration, err error)
 }
 

@@ -118,8 +118,8 @@ type plan [EndAged + 1]Rule
 // has reports whether some rule has an effect on the request.
 func (p *plan) has(e Effect) bool { return p[e].Effect != 0 }
 
-// plan finds out what happens to a request. The delays of several rules add up, and the earliest cut
-// or end counts. Of other effects the last rule counts. The caller holds the lock.
+// plan finds out what happens to a request. The delays of several rules add up, and the earliest
+// cut or end counts. Of other effects the last rule counts. The caller holds the lock.
 func (c *Cluster) plan(client int, s *Server, q *request) *plan {
 	p := &plan{}
 	now := c.Now()
