@@ -243,9 +243,6 @@ func (r *run) next(s Scope, was last, now api.Representation) (err error) {
 	return err
 }
 
-// same reports whether two representations are the same to a handler.
-func (c *client) same(a, b api.Representation) bool { return a == b }
-
 // back returns the name of a rule against going back. It is another one for watches that are
 // merged, since each of them runs at its own speed.
 func (c *client) back(rule string) string {

@@ -128,7 +128,7 @@ func (h *handler) check(e event) {
 			h.wrong("order", "%v %v, but it has nothing", e.typ, e.new)
 			return
 		}
-		if !h.client.same(e.old.rep, was.rep) {
+		if e.old.rep != was.rep {
 			h.wrong("order", "%v from %v to %v, but it has %v", e.typ, e.old, e.new, was.rep)
 		}
 		if e.typ == updated {
@@ -145,7 +145,7 @@ func (h *handler) check(e event) {
 			// The last state may never have been told, and is of the server's schema by then.
 			e.old.rep = was.rep
 		}
-		if !h.client.same(e.old.rep, was.rep) {
+		if e.old.rep != was.rep {
 			h.wrong("order", "Deleted %v, but it has %v", e.old, was.rep)
 		}
 		if !h.run.unordered && !h.run.ceased(h.scope, was.rep.Version) && !h.toldAsSent() {

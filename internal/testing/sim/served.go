@@ -3,15 +3,19 @@ package sim
 import (
 	"bytes"
 	"compress/gzip"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"io"
+	"iter"
 	"net/http"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+	restwatch "k8s.io/client-go/rest/watch"
 
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
@@ -48,98 +52,59 @@ func (s *servedWatch) check(hr *http.Request) {
 		return
 	}
 	q := hr.URL.Query()
-	from, shown := q.Get("resourceVersion"), map[string]bool{}
-	for _, e := range s.events() {
-		if e.typ != "DELETED" {
-			shown[e.uid] = true
-		} else if !shown[e.uid] && (q.Get("sendInitialEvents") == "true" || s.createdAfter(from, e.uid)) {
-			s.run.violate("unseen-end", s.client, "WATCH from %q of %q: DELETED %v, which no event had", from, q.Get("labelSelector"), e.key)
+	from, shown := q.Get("resourceVersion"), map[types.UID]bool{}
+	for typ, o := range s.events() {
+		if typ != watch.Deleted {
+			shown[o.GetUID()] = true
+		} else if !shown[o.GetUID()] && (q.Get("sendInitialEvents") == "true" || s.createdAfter(from, o.GetUID())) {
+			s.run.violate("unseen-end", s.client, "WATCH from %q of %q: DELETED %v, which no event had", from, q.Get("labelSelector"), keyOf(o))
 		}
 	}
 }
 
 // createdAfter reports whether the object with a uid was created after a resourceVersion. "" and
 // "0" are before all objects.
-func (s *servedWatch) createdAfter(resourceVersion, uid string) (after bool) {
+func (s *servedWatch) createdAfter(resourceVersion string, uid types.UID) (after bool) {
 	s.run.cluster.Do(func(h *api.History) {
 		rev, _ := h.Era().Parse(resourceVersion)
-		after = h.Created(uid) > rev
+		after = h.Created(string(uid)) > rev
 	})
 	return after
 }
 
-// watchEvent is an event as a WATCH has it. Bookmarks and errors have no key.
-type watchEvent struct {
-	typ string
-	key api.Key
-	uid string
+// events returns an iterator over the events that the body has in full, without errors.
+func (s *servedWatch) events() iter.Seq2[watch.EventType, metav1.Object] {
+	return func(yield func(watch.EventType, metav1.Object) bool) {
+		events := s.decoder()
+		for n := 0; ; n++ {
+			typ, object, err := events.Decode()
+			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+				return
+			}
+			if err != nil {
+				s.run.violate("object", s.client, "event %d of a WATCH: %v", n, err)
+				return
+			}
+			if o, ok := object.(metav1.Object); ok && !yield(typ, o) {
+				return
+			}
+		}
+	}
 }
 
-// events returns the events that the body has in full.
-func (s *servedWatch) events() (events []watchEvent) {
-	body := s.body.Bytes()
+// decoder returns client-go's decoder of the body.
+func (s *servedWatch) decoder() *restwatch.Decoder {
+	body := io.Reader(&s.body)
 	if s.Header().Get("Content-Encoding") == "gzip" {
-		zr, err := gzip.NewReader(&s.body)
-		if err != nil {
-			return nil
-		}
-		body, _ = io.ReadAll(zr) // the last member may be cut off
+		if zr, err := gzip.NewReader(body); err == nil {
+			body = zr
+		} // else not even the head was written
 	}
-	next := jsonEvents(body)
+	mediaType, objects := runtime.ContentTypeJSON, runtime.Decoder(unstructured.UnstructuredJSONScheme)
 	if s.run.cluster.Kind.Protobuf {
-		next = protobufEvents(body)
+		mediaType, objects = runtime.ContentTypeProtobuf, scheme.Codecs.UniversalDeserializer()
 	}
-	for {
-		var o metav1.ObjectMeta
-		typ, err := next(&o)
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return events
-		}
-		if err != nil {
-			s.run.violate("object", s.client, "event %d of a WATCH: %v", len(events), err)
-			return events
-		}
-		events = append(events, watchEvent{typ, api.Key{Namespace: o.Namespace, Name: o.Name}, string(o.UID)})
-	}
-}
-
-// jsonEvents returns a function that reads the next event's type, and metadata into its argument.
-func jsonEvents(body []byte) func(*metav1.ObjectMeta) (string, error) {
-	events := json.NewDecoder(bytes.NewReader(body))
-	return func(meta *metav1.ObjectMeta) (string, error) {
-		e := struct {
-			Type   string
-			Object struct{ Metadata *metav1.ObjectMeta }
-		}{}
-		e.Object.Metadata = meta
-		err := events.Decode(&e)
-		return e.Type, err
-	}
-}
-
-// protobufEvents is jsonEvents for events with ConfigMaps as protobuf.
-func protobufEvents(body []byte) func(*metav1.ObjectMeta) (string, error) {
-	frames := bytes.NewReader(body)
-	return func(meta *metav1.ObjectMeta) (string, error) {
-		var size uint32
-		if err := binary.Read(frames, binary.BigEndian, &size); err != nil {
-			return "", err
-		}
-		frame := make([]byte, size)
-		if _, err := io.ReadFull(frames, frame); err != nil {
-			return "", err
-		}
-		var e metav1.WatchEvent
-		if err := e.Unmarshal(frame); err != nil || e.Type == "ERROR" {
-			return e.Type, err
-		}
-		var u runtime.Unknown
-		if err := u.Unmarshal(e.Object.Raw[len("k8s\x00"):]); err != nil {
-			return "", err
-		}
-		var cm corev1.ConfigMap
-		err := cm.Unmarshal(u.Raw)
-		*meta = cm.ObjectMeta
-		return e.Type, err
-	}
+	info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), mediaType)
+	frames := info.StreamSerializer.Framer.NewFrameReader(io.NopCloser(body))
+	return restwatch.NewDecoder(streaming.NewDecoder(frames, info.StreamSerializer), objects)
 }

@@ -155,6 +155,9 @@ func (c ClientSpec) resync() time.Duration {
 func listerWatcher(c *api.Cluster, cfg *rest.Config, spec ClientSpec) (listerWatcherBoth, runtime.Object, error) {
 	p := spec.Scope.pairs()[0]
 	tweak := func(o *metav1.ListOptions) { o.LabelSelector = p.selector.String() }
+	of := func(client rest.Interface) listerWatcherBoth {
+		return cache.NewFilteredListWatchFromClient(client, c.Kind.Resource, p.namespace, tweak)
+	}
 	switch {
 	case c.Kind.Protobuf:
 		cfg.ContentType = runtime.ContentTypeProtobuf
@@ -162,27 +165,13 @@ func listerWatcher(c *api.Cluster, cfg *rest.Config, spec ClientSpec) (listerWat
 		if err != nil {
 			return nil, nil, err
 		}
-		return cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), c.Kind.Resource, p.namespace, tweak), &corev1.ConfigMap{}, nil
+		return of(client.CoreV1().RESTClient()), &corev1.ConfigMap{}, nil
 	case spec.Typed:
 		client, err := widgetClient(cfg)
 		if err != nil {
 			return nil, nil, err
 		}
-		return &cache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				tweak(&o)
-				l := &WidgetList{}
-				err := client.Get().NamespaceIfScoped(p.namespace, p.namespace != "").Resource(c.Kind.Resource).
-					VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(l)
-				return l, err
-			},
-			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				tweak(&o)
-				o.Watch = true
-				return client.Get().NamespaceIfScoped(p.namespace, p.namespace != "").Resource(c.Kind.Resource).
-					VersionedParams(&o, metav1.ParameterCodec).Watch(ctx)
-			},
-		}, &Widget{}, nil
+		return of(client), &Widget{}, nil
 	}
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -92,9 +93,7 @@ func (s *shrinker) steps() {
 			s.try(func(w *World) { w.Steps = slices.Delete(w.Steps, from, min(from+n, len(w.Steps))) })
 		}
 	}
-	for i := len(s.world.Before) - 1; i >= 0; i-- {
-		s.try(func(w *World) { w.Before = slices.Delete(w.Before, i, i+1) })
-	}
+	without(s, 0, func(w *World) *[]Step { return &w.Before })
 }
 
 // components leaves out clients, handlers, servers, and parts of scopes.
@@ -103,58 +102,34 @@ func (s *shrinker) components() {
 		s.try(func(w *World) {
 			w.Clients = slices.Delete(w.Clients, i, i+1)
 			for j := range w.Steps {
-				w.Steps[j].Client = 0
-				w.Steps[j].Rule.Client = -1
+				w.Steps[j].Client, w.Steps[j].Rule.Client = 0, -1
 			}
 		})
 	}
-	for i := len(s.world.Servers) - 1; i > 0; i-- {
-		s.try(func(w *World) { w.Servers = slices.Delete(w.Servers, i, i+1) })
-	}
+	without(s, 1, func(w *World) *[]api.Spec { return &w.Servers })
 	for i := range s.world.Clients {
-		for j := len(s.world.Clients[i].Handlers) - 1; j >= 0; j-- {
-			s.try(func(w *World) { w.Clients[i].Handlers = slices.Delete(w.Clients[i].Handlers, j, j+1) })
-		}
-		for j := len(s.world.Clients[i].Scope.Selectors) - 1; j >= 0; j-- {
-			s.try(func(w *World) { w.Clients[i].Scope.Selectors = slices.Delete(w.Clients[i].Scope.Selectors, j, j+1) })
-		}
-		for j := len(s.world.Clients[i].Scope.Namespaces) - 1; j >= 0; j-- {
-			s.try(func(w *World) { w.Clients[i].Scope.Namespaces = slices.Delete(w.Clients[i].Scope.Namespaces, j, j+1) })
-		}
+		without(s, 0, func(w *World) *[]HandlerSpec { return &w.Clients[i].Handlers })
+		without(s, 0, func(w *World) *[]string { return &w.Clients[i].Scope.Selectors })
+		without(s, 0, func(w *World) *[]string { return &w.Clients[i].Scope.Namespaces })
+	}
+}
+
+// without leaves out elements of a slice, down to a number of them.
+func without[T any](s *shrinker, least int, in func(*World) *[]T) {
+	for i := len(*in(s.world)) - 1; i >= 0 && len(*in(s.world)) > least; i-- {
+		s.try(func(w *World) { *in(w) = slices.Delete(*in(w), i, i+1) })
 	}
 }
 
 // details makes what is left as ordinary as it can be.
 func (s *shrinker) details() {
 	for i := range s.world.Servers {
-		s.zero(func(w *World) *api.Spec { return &w.Servers[i] })
+		plain(s, func(w *World) *api.Spec { return &w.Servers[i] })
 	}
 	for i := range s.world.Clients {
-		c := &s.world.Clients[i]
-		if c.LogBytes != 0 {
-			s.try(func(w *World) { w.Clients[i].LogBytes = 0 })
-		}
-		for _, change := range []func(c *ClientSpec){
-			func(c *ClientSpec) { c.Typed = false }, func(c *ClientSpec) { c.Partial = false }, func(c *ClientSpec) { c.Factory = false }, func(c *ClientSpec) { c.Options = "" },
-		} {
-			now := *c
-			if change(&now); now.Typed != c.Typed || now.Partial != c.Partial || now.Factory != c.Factory || now.Options != c.Options {
-				s.try(func(w *World) { change(&w.Clients[i]) })
-			}
-		}
-		if c.Any {
-			s.try(func(w *World) { w.Clients[i].Any = false })
-		}
-		if c.Mode != "auto" {
-			s.try(func(w *World) { w.Clients[i].Mode = "auto" })
-		}
-		for j, h := range s.world.Clients[i].Handlers {
-			if h != (HandlerSpec{}) && !s.try(func(w *World) { w.Clients[i].Handlers[j] = HandlerSpec{} }) {
-				s.try(func(w *World) { w.Clients[i].Handlers[j] = HandlerSpec{Delay: h.Delay} })
-				s.try(func(w *World) { w.Clients[i].Handlers[j] = HandlerSpec{Add: h.Add} })
-				s.try(func(w *World) { w.Clients[i].Handlers[j] = HandlerSpec{Filter: h.Filter} })
-				s.try(func(w *World) { w.Clients[i].Handlers[j] = HandlerSpec{Block: h.Block, Free: h.Free} })
-			}
+		plain(s, func(w *World) *ClientSpec { return &w.Clients[i] })
+		for j := range s.world.Clients[i].Handlers {
+			plain(s, func(w *World) *HandlerSpec { return &w.Clients[i].Handlers[j] })
 		}
 	}
 	if s.world.Scheme != api.Integers {
@@ -165,18 +140,13 @@ func (s *shrinker) details() {
 	}
 }
 
-// zero makes a server a current kube-apiserver, in as many respects as it can be.
-func (s *shrinker) zero(server func(*World) *api.Spec) {
-	for _, change := range []func(*api.Spec){
-		func(sp *api.Spec) { *sp = api.Spec{} },
-		func(sp *api.Spec) { sp.Order = 0 }, func(sp *api.Spec) { sp.Lag = 0 }, func(sp *api.Spec) { sp.Stale = false },
-		func(sp *api.Spec) { sp.Old = false }, func(sp *api.Spec) { sp.Plain = false }, func(sp *api.Spec) { sp.Gzip = false }, func(sp *api.Spec) { sp.Bookmarks = 0 }, func(sp *api.Spec) { sp.Window = 0 },
-	} {
-		was := *server(s.world)
-		now := was
-		change(&now)
-		if now != was {
-			s.try(func(w *World) { *server(w) = now })
+// plain makes the fields of a struct zero, as many as can be.
+func plain[T any](s *shrinker, in func(*World) *T) {
+	for i := range reflect.TypeFor[T]().NumField() {
+		field := func(w *World) reflect.Value { return reflect.ValueOf(in(w)).Elem().Field(i) }
+		f := field(s.world)
+		if f.CanSet() && !f.IsZero() && f.Kind() != reflect.Slice && reflect.TypeFor[T]().Field(i).Name != "Runner" {
+			s.try(func(w *World) { field(w).SetZero() })
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"sync"
@@ -24,8 +23,8 @@ func (cl *Client) Behind(backends ...Backend) {
 
 // relay hands a request to a backend of the client, and returns the response once the backend has
 // begun it. The body arrives as the plan says.
-func (cl *Client) relay(q *request, p *plan, backend Backend) *http.Response {
-	ctx, cancel := context.WithCancel(q.Context())
+func (cl *Client) relay(q *request, backend Backend) *http.Response {
+	b := q.body(nil)
 	a := &answer{changed: make(chan struct{}, 1), begun: make(chan struct{}), header: http.Header{}}
 	go func() {
 		defer a.finish()
@@ -34,16 +33,15 @@ func (cl *Client) relay(q *request, p *plan, backend Backend) *http.Response {
 				panic(p)
 			}
 		}()
-		backend.ServeHTTP(a, q.Clone(ctx))
+		backend.ServeHTTP(a, q.Clone(b.ctx))
 	}()
 	select {
 	case <-a.begun:
-	case <-ctx.Done():
+	case <-b.ctx.Done():
 		<-a.begun // a handler whose client has given up begins an answer, or ends
 	}
-	b := newBody(ctx, cl.cluster, nil, p)
-	b.source, b.ended = a, cancel
-	resp := respond(q.Request, a.code, "", b)
+	b.source = a
+	resp := q.respond(a.code, "", b)
 	resp.Header = a.header
 	return resp
 }

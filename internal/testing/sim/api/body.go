@@ -35,10 +35,12 @@ type source interface {
 	next(b *body) (changed <-chan struct{}, d time.Duration, err error)
 }
 
-func newBody(ctx context.Context, c *Cluster, data []byte, p *plan) *body {
+// body returns the body of the answer to a request.
+func (r *request) body(data []byte) *body {
+	c := r.client.cluster
 	now := c.Now()
-	ctx, cancel := context.WithCancelCause(ctx)
-	return &body{ctx: ctx, cancel: cancel, cluster: c, plan: p, data: data, began: now, heard: now}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	return &body{ctx: ctx, cancel: cancel, cluster: c, plan: r.plan, data: data, began: now, heard: now}
 }
 
 func (b *body) Close() error {

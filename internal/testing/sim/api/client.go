@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -29,7 +28,6 @@ type Client struct {
 	second   time.Duration // when the second began in which inSecond requests came
 	inSecond int
 	hammers  bool
-	last     time.Duration // when the last request came
 }
 
 // A client that makes more requests than these hammers. From then on its requests get no answers,
@@ -92,7 +90,8 @@ func (cl *Client) RoundTrip(hr *http.Request) (*http.Response, error) {
 	q.client = cl
 	cl.count(q.ask)
 	c.logf("%v: %v", s, q)
-	p := c.plan(cl.Index, s, q)
+	q.plan = c.plan(cl.Index, s, q)
+	p := q.plan
 	hang := p.has(Hang) || cl.hammers
 	var backend Backend
 	if len(cl.backends) > 0 {
@@ -115,13 +114,13 @@ func (cl *Client) RoundTrip(hr *http.Request) (*http.Response, error) {
 	var err error
 	switch {
 	case p.has(Page):
-		resp = respond(hr, http.StatusOK, "text/html", newBody(ctx, c, []byte("<html><body>Log in, please.</body></html>"), p))
+		resp = q.respond(http.StatusOK, "text/html", q.body([]byte("<html><body>Log in, please.</body></html>")))
 	case bad != nil:
-		resp = bad.respond(q, p)
+		resp = q.fail(bad)
 	case backend != nil:
-		resp = cl.relay(q, p, backend)
+		resp = cl.relay(q, backend)
 	default:
-		resp, err = s.serve(q, p)
+		resp, err = s.serve(q)
 	}
 	if err == nil {
 		err = pause(ctx, p[Slow].D)
@@ -139,7 +138,6 @@ func (cl *Client) count(ask Ask) {
 	if ask&(AskLists|AskInitial) != 0 && ask&(AskMore|AskProbe) == 0 {
 		cl.lists++
 	}
-	cl.last = now
 	if now-cl.second >= time.Second {
 		cl.second, cl.inSecond = now, 0
 	}
@@ -155,17 +153,33 @@ func pause(ctx context.Context, d time.Duration) error {
 	return await(ctx, nil, d)
 }
 
-func respond(r *http.Request, code int, contentType string, body io.ReadCloser) *http.Response {
+func (r *request) respond(code int, contentType string, b *body) *http.Response {
 	return &http.Response{
 		Status: strconv.Itoa(code) + " " + http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Content-Type": {contentType}}, Body: body, ContentLength: -1, Request: r,
+		Header: http.Header{"Content-Type": {contentType}}, Body: b, ContentLength: -1, Request: r.Request,
 	}
 }
 
-func (f *failure) respond(q *request, p *plan) *http.Response {
-	resp := respond(q.Request, int(f.Code), "application/json", newBody(q.Context(), q.client.cluster, f.json(), p))
+func (r *request) fail(f *failure) *http.Response {
+	resp := r.respond(int(f.Code), "application/json", r.body(f.json()))
 	if d := f.Details; d != nil && d.RetryAfterSeconds > 0 {
 		resp.Header.Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
+	}
+	return resp
+}
+
+// objects returns an answer with objects. suffix is added to its content type.
+func (r *request) objects(b *body, suffix string) *http.Response {
+	t := "application/json"
+	if r.protobuf {
+		t = "application/vnd.kubernetes.protobuf"
+	}
+	if r.partial {
+		t += ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	}
+	resp := r.respond(http.StatusOK, t+suffix, b)
+	if r.gzip {
+		resp.Header.Set("Content-Encoding", "gzip")
 	}
 	return resp
 }
@@ -196,76 +210,50 @@ func (r *request) String() string {
 }
 
 // serve answers a request as the contract says.
-func (s *Server) serve(q *request, p *plan) (*http.Response, error) {
-	c := s.cluster
+func (s *Server) serve(q *request) (*http.Response, error) {
 	switch q.ask {
 	case AskVersion:
 		major, minor := s.version()
 		body := fmt.Sprintf(`{"major":"%s","minor":"%s","gitVersion":"v%s.%s.0"}`, major, minor, major, minor)
-		return respond(q.Request, http.StatusOK, "application/json", newBody(q.Context(), c, []byte(body), p)), nil
+		return q.respond(http.StatusOK, "application/json", q.body([]byte(body))), nil
 	case AskOther:
-		return failureOf(http.StatusNotFound).respond(q, p), nil
+		return q.fail(failureOf(http.StatusNotFound)), nil
 	case AskWatch, AskInitial:
-		return s.serveWatch(q, p), nil
+		return s.serveWatch(q), nil
 	}
-	return s.serveList(q, p)
+	return s.serveList(q)
 }
 
-func contentType(q *request, watch bool) string {
-	t := "application/json"
-	if q.protobuf {
-		t = "application/vnd.kubernetes.protobuf"
-	}
-	if q.partial {
-		t += ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-	}
-	if watch {
-		t += ";stream=watch"
-	}
-	return t
-}
-
-func (s *Server) serveList(q *request, p *plan) (*http.Response, error) {
+func (s *Server) serveList(q *request) (*http.Response, error) {
 	c := s.cluster
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	m, bad := s.moment(q)
+	var l listed
 	deadline := c.Now() + freshness
-	for {
-		var l listed
-		wait := false
-		if bad == nil {
-			l, bad, wait = s.list(q, m, c.Now() < deadline)
-		}
-		if wait {
+	for wait := true; wait && bad == nil; {
+		if l, bad, wait = s.list(q, m, c.Now() < deadline); wait {
 			if err := c.wait(q.Context(), s.until(deadline)); err != nil {
-				c.mu.Unlock()
 				return nil, err
 			}
-			continue
 		}
-		c.mu.Unlock()
-		if bad != nil {
-			return bad.respond(q, p), nil
-		}
-		if q.gzip {
-			l.body = compress(l.body)
-		}
-		b := newBody(q.Context(), c, l.body, p)
-		if l.last {
-			b.whole = func() { c.complete(q, l.era, l.schema, l.rev) }
-		}
-		resp := respond(q.Request, http.StatusOK, contentType(q, false), b)
-		if q.gzip {
-			resp.Header.Set("Content-Encoding", "gzip")
-		}
-		return resp, nil
 	}
+	if bad != nil {
+		return q.fail(bad), nil
+	}
+	if q.gzip {
+		l.body = compress(l.body)
+	}
+	b := q.body(l.body)
+	if l.last {
+		b.whole = func() { c.complete(q, l.era, l.schema, l.rev) }
+	}
+	return q.objects(b, ""), nil
 }
 
-// until returns for how long a server that waits for its cache has nothing to look at: until the
-// cache sees more, or the deadline.
-func (s *Server) until(deadline time.Duration) time.Duration {
-	d := deadline - s.cluster.Now()
+// until returns how long it is until a time, or until the cache sees more if that is sooner.
+func (s *Server) until(at time.Duration) time.Duration {
+	d := at - s.cluster.Now()
 	if next, ok := s.next(); ok {
 		d = min(d, next)
 	}
@@ -281,23 +269,19 @@ func (c *Cluster) wait(ctx context.Context, d time.Duration) error {
 	return await(ctx, changed, max(d, 1))
 }
 
-func (s *Server) serveWatch(q *request, p *plan) *http.Response {
+func (s *Server) serveWatch(q *request) *http.Response {
 	c := s.cluster
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w, bad := s.watch(q, p)
+	w, bad := s.watch(q)
 	if bad != nil {
-		return bad.respond(q, p)
+		return q.fail(bad)
 	}
 	c.watches = append(c.watches, w)
 	q.gzip = q.gzip && w.state && w.end // kube-apiserver compresses no other watches
-	b := newBody(q.Context(), c, nil, p)
+	b := q.body(nil)
 	b.source, b.ended = w, c.watched(q)
-	resp := respond(q.Request, http.StatusOK, contentType(q, true), b)
-	if q.gzip {
-		resp.Header.Set("Content-Encoding", "gzip")
-	}
-	return resp
+	return q.objects(b, ";stream=watch")
 }
 
 // CloseIdleConnections does nothing: there are none.

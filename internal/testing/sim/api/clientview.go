@@ -89,7 +89,7 @@ func (c *Cluster) Tricked(cl *Client) bool {
 // newest version then gets the one that it holds. The caller holds the lock.
 func (w *watch) outlives() bool {
 	s := w.server
-	return w.plan.has(Stall) && w.era != s.era && w.rev > 0 && w.rev <= s.seen && s.seen <= w.after
+	return w.req.plan.has(Stall) && w.era != s.era && w.rev > 0 && w.rev <= s.seen && s.seen <= w.after
 }
 
 // UpToDate reports whether all that a client has listed last was of the present era.

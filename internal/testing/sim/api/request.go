@@ -56,6 +56,7 @@ func (a Ask) String() string {
 type request struct {
 	*http.Request
 	client    *Client
+	plan      *plan
 	ask       Ask
 	query     url.Values
 	namespace string

@@ -30,13 +30,12 @@ type watch struct {
 	sent        int // frames
 	out         []byte
 	last        [][]byte // frames that may be replayed
-	plan        *plan
 }
 
 // watch begins a WATCH by the contract's table.
-func (s *Server) watch(r *request, p *plan) (*watch, *failure) {
+func (s *Server) watch(r *request) (*watch, *failure) {
 	c := s.cluster
-	w := &watch{server: s, req: r, incarnation: s.incarnation, era: s.era, plan: p}
+	w := &watch{server: s, req: r, incarnation: s.incarnation, era: s.era}
 	if r.initial != nil && r.match != string(metav1.ResourceVersionMatchNotOlderThan) || r.initial == nil && r.match != "" {
 		return nil, invalid("resourceVersionMatch and sendInitialEvents go together")
 	}
@@ -71,8 +70,8 @@ func (s *Server) watch(r *request, p *plan) (*watch, *failure) {
 	default:
 		w.after, w.rev = rev, rev
 	}
-	if p.has(ErrorEvent) && p[ErrorEvent].M == 0 {
-		w.err = failureOf(p[ErrorEvent].N)
+	if r.plan.has(ErrorEvent) && r.plan[ErrorEvent].M == 0 {
+		w.err = failureOf(r.plan[ErrorEvent].N)
 	}
 	if w.minimum > 0 {
 		w.bookmark = now + freshness // when it is given up
@@ -86,9 +85,9 @@ const defaultBookmarks = time.Minute
 func (w *watch) scheduleBookmark(now time.Duration) {
 	every := w.server.Bookmarks
 	switch {
-	case w.plan[OftenBookmarks].D > 0:
-		every = w.plan[OftenBookmarks].D
-	case w.plan.has(NoBookmarks) || !w.req.bookmarks:
+	case w.req.plan[OftenBookmarks].D > 0:
+		every = w.req.plan[OftenBookmarks].D
+	case w.req.plan.has(NoBookmarks) || !w.req.bookmarks:
 		every = -1
 	case every == 0:
 		every = defaultBookmarks
@@ -145,7 +144,7 @@ func (w *watch) fill() time.Duration {
 			w.fail(tooLarge())
 			return 0
 		}
-		return w.soonest(now, w.bookmark)
+		return s.until(w.bookmark)
 	}
 	if w.minimum > 0 {
 		w.minimum = 0
@@ -172,28 +171,21 @@ func (w *watch) fill() time.Duration {
 		}
 		w.scheduleBookmark(now)
 	}
-	return w.soonest(now, min(w.bookmark, w.deadline))
-}
-
-func (w *watch) soonest(now, at time.Duration) time.Duration {
-	d := at - now
-	if next, ok := w.server.next(); ok {
-		d = min(d, next)
-	}
-	return max(d, 0)
+	return s.until(min(w.bookmark, w.deadline))
 }
 
 func (w *watch) sendState() {
 	s := w.server
 	w.state, w.schema = false, s.cluster.schema
-	w.stated = !w.end || !w.plan.has(NoBookmarks) // otherwise the client cannot know that this is all
+	// Without the bookmark that ends it, the client cannot know that this is all.
+	w.stated = !w.end || !w.req.plan.has(NoBookmarks)
 	for _, v := range w.era.At(s.seen) {
 		if w.req.matches(v) {
 			w.object("ADDED", Representation{Version: v, Schema: s.cluster.schema})
 		}
 	}
 	w.after = s.seen
-	if w.end && !w.plan.has(NoBookmarks) {
+	if w.end && !w.req.plan.has(NoBookmarks) {
 		w.sendBookmark(true)
 	}
 }
@@ -263,18 +255,18 @@ func (w *watch) frame(t string, raw []byte) {
 	if w.done {
 		return
 	}
-	if w.plan.has(ErrorEvent) && w.sent >= w.plan[ErrorEvent].M {
-		w.fail(failureOf(w.plan[ErrorEvent].N))
+	if w.req.plan.has(ErrorEvent) && w.sent >= w.req.plan[ErrorEvent].M {
+		w.fail(failureOf(w.req.plan[ErrorEvent].N))
 		return
 	}
 	frame := w.encode(t, raw)
 	w.out = append(w.out, frame...)
 	w.sent++
-	if !w.plan.has(Repeat) || t == "BOOKMARK" {
+	if !w.req.plan.has(Repeat) || t == "BOOKMARK" {
 		return
 	}
 	w.last = append(w.last, frame)
-	if len(w.last) > w.plan[Repeat].N {
+	if len(w.last) > w.req.plan[Repeat].N {
 		w.last = w.last[1:]
 	}
 	for _, f := range w.last {
