@@ -40,18 +40,17 @@ type acts struct {
 	objects distinct
 }
 
-// add counts a request about an object.
-func (a *acts) add(e *evidence.Event) {
+// add counts a request about the object with a hash.
+func (a *acts) add(e *evidence.Event, object uint64) {
 	a.hourly.add(e.Staged)
 	a.count++
 	a.latency += e.Latency()
-	var space [2*maxName + 1]byte
-	a.objects.add(appendObject(space[:0], e.Object))
+	a.objects.addHash(object)
 }
 
 // acted counts a request if it is a GET or a write of an object, or records an Event. A request
 // that names no object, such as an access review, cannot be cached or compared.
-func (u *usage) acted(e *evidence.Event, v verb) {
+func (u *usage) acted(e *evidence.Event, v verb, object uint64) {
 	failed := e.Code >= 400 && e.Code != 404 && e.Code != 409
 	if failed || len(e.Object.Resource) == 0 || len(e.Object.Name) == 0 && !isEvents(u.resource) {
 		return
@@ -70,13 +69,7 @@ func (u *usage) acted(e *evidence.Event, v verb) {
 	if *to == nil {
 		*to = &acts{}
 	}
-	(*to).add(e)
-}
-
-// appendObject appends the namespace and the name of an object.
-func appendObject(dst []byte, o evidence.Object) []byte {
-	dst = append(dst, o.Namespace[:min(len(o.Namespace), maxName)]...)
-	return append(append(dst, '/'), o.Name[:min(len(o.Name), maxName)]...)
+	(*to).add(e, object)
 }
 
 // ofObject reports whether a request for a subresource reads or writes the object itself.

@@ -36,10 +36,11 @@ func (c Client) String() string {
 
 // client has the counts of one client.
 type client struct {
+	key     string // in clients.byName
 	name    Client
 	serial  int64 // distinguishes it from an evicted client with the same name
 	weight  int64 // see clients
-	at      int   // in the heap
+	ranked  int64 // the weight by which the heap has ordered it, at most weight
 	total   Totals
 	places  distinct
 	starts  []int64 // when it started; see noteStart
@@ -58,7 +59,7 @@ const andOthers = " and others"
 
 // impersonatedBy records the user that authenticated for a request of the client.
 func (c *client) impersonatedBy(via []byte) {
-	via = via[:min(len(via), maxName)]
+	via = bounded(via)
 	switch first, several := strings.CutSuffix(c.name.Via, andOthers); {
 	case len(via) == 0 || first == string(via):
 	case first == "":
@@ -73,7 +74,7 @@ func appendUser(dst []byte, e *evidence.Event) []byte {
 	if bytes.HasPrefix(e.User, []byte("system:node:")) {
 		return append(dst, nodes...)
 	}
-	return append(dst, e.User[:min(len(e.User), maxName)]...)
+	return append(dst, bounded(e.User)...)
 }
 
 // appendAgent appends the program of a user agent and its version: the text before the platform in
@@ -82,30 +83,43 @@ func appendUser(dst []byte, e *evidence.Event) []byte {
 func appendAgent(dst, agent []byte) []byte {
 	agent = agent[:min(len(agent), 4*maxName)]
 	name, rest, _ := bytes.Cut(agent, []byte(" ("))
-	dst = append(dst, name[:min(len(name), maxName)]...)
+	dst = append(dst, bounded(name)...)
 	if _, rest, ok := bytes.Cut(rest, []byte(") kubernetes/")); ok {
 		if i := bytes.IndexByte(rest, '/'); i >= 0 {
-			dst = append(dst, rest[i:min(len(rest), i+maxName)]...)
+			dst = append(dst, bounded(rest[i:])...)
 		}
 	}
 	return dst
 }
 
-// appendResource appends kubectl's name of the resource, with the subresource, or "-" if the
-// request is not about a resource.
-func appendResource(dst []byte, o evidence.Object) []byte {
-	if len(o.Resource) == 0 {
-		return append(dst, '-')
-	}
-	dst = append(dst, o.Resource[:min(len(o.Resource), maxName)]...)
-	if len(o.Group) > 0 {
-		dst = append(append(dst, '.'), o.Group[:min(len(o.Group), maxName)]...)
-	}
-	if len(o.Subresource) > 0 {
-		dst = append(append(dst, '/'), o.Subresource[:min(len(o.Subresource), maxName)]...)
-	}
-	return dst
+// target names what a request is about. Its bytes are valid until the next call of set.
+type target struct {
+	resource []byte // kubectl's name, with the subresource; "-" if the request is about no resource
+	object   []byte // namespace/name
+	key      []byte // both, with a zero byte between them
+	hash     uint64 // of object
 }
+
+func (t *target) set(o evidence.Object) {
+	key := t.key[:0]
+	if len(o.Resource) == 0 {
+		key = append(key, '-')
+	} else {
+		key = append(key, bounded(o.Resource)...)
+		if len(o.Group) > 0 {
+			key = append(append(key, '.'), bounded(o.Group)...)
+		}
+		if len(o.Subresource) > 0 {
+			key = append(append(key, '/'), bounded(o.Subresource)...)
+		}
+	}
+	end := len(key)
+	key = append(append(append(append(key, 0), bounded(o.Namespace)...), '/'), bounded(o.Name)...)
+	*t = target{key[:end], key[end+1:], key, hash(key[end+1:])}
+}
+
+// bounded returns at most maxName bytes of a name.
+func bounded(name []byte) []byte { return name[:min(len(name), maxName)] }
 
 const (
 	// maxClients bounds the clients that are counted separately. If there are more, those with the
@@ -142,25 +156,15 @@ type clients struct {
 
 func newClients(limit int) clients { return clients{limit: limit, byName: map[string]*client{}} }
 
-// byWeight is a heap. The first client has the least weight.
+// byWeight is a heap by the ranked weights. Its first client has the least weight if its ranked
+// weight is its weight.
 type byWeight []*client
 
 func (h byWeight) Len() int           { return len(h) }
-func (h byWeight) Less(i, j int) bool { return h[i].weight < h[j].weight }
-func (h byWeight) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].at, h[j].at = i, j
-}
-func (h *byWeight) Push(x any) {
-	c := x.(*client)
-	c.at = len(*h)
-	*h = append(*h, c)
-}
-func (h *byWeight) Pop() any {
-	c := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return c
-}
+func (h byWeight) Less(i, j int) bool { return h[i].ranked < h[j].ranked }
+func (h byWeight) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *byWeight) Push(x any)        { *h = append(*h, x.(*client)) }
+func (h *byWeight) Pop() any          { panic("doctor: clients are replaced, not removed") }
 
 // find returns the client of an event, and adds the weight to it. A new client beyond the limit
 // replaces the one with the least weight, and inherits that weight.
@@ -170,28 +174,36 @@ func (cs *clients) find(e *evidence.Event, weight int64) *client {
 	cs.key = appendAgent(cs.key, e.Agent)
 	c := cs.byName[string(cs.key)]
 	if c == nil {
-		cs.serial++
-		c = &client{serial: cs.serial, name: Client{User: string(cs.key[:user]), Agent: string(cs.key[user+1:])}, usages: map[string]*usage{}}
-		if len(cs.least) >= cs.limit {
-			c.weight = cs.evict()
+		if len(cs.least) < cs.limit {
+			c = &client{usages: map[string]*usage{}}
+			heap.Push(&cs.least, c)
+		} else {
+			c = cs.evict()
 		}
-		cs.byName[string(cs.key)] = c
-		heap.Push(&cs.least, c)
+		cs.serial++
+		c.serial, c.key = cs.serial, string(cs.key)
+		c.name = Client{User: c.key[:user], Agent: c.key[user+1:]}
+		cs.byName[c.key] = c
 	}
 	c.impersonatedBy(e.Via)
 	c.weight += weight
-	heap.Fix(&cs.least, c.at)
 	return c
 }
 
-// evict removes the client with the least weight, and returns that weight.
-func (cs *clients) evict() int64 {
-	c := heap.Pop(&cs.least).(*client)
-	delete(cs.byName, c.name.User+"\x00"+c.name.Agent)
+// evict returns the client with the least weight, without anything but that weight.
+func (cs *clients) evict() *client {
+	c := cs.least[0]
+	for ; c.ranked < c.weight; c = cs.least[0] {
+		c.ranked = c.weight
+		heap.Fix(&cs.least, 0)
+	}
+	delete(cs.byName, c.key)
 	cs.usages -= len(c.usages)
 	cs.pushed++
 	cs.gone.add(c.total)
-	return c.weight
+	clear(c.usages)
+	*c = client{weight: c.weight, ranked: c.ranked, usages: c.usages}
+	return c
 }
 
 // usage returns what a client does with a resource. It does not retain the bytes of the name.

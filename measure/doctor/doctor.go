@@ -37,7 +37,7 @@ type Doctor struct {
 	changed                  series // objects that were created or deleted
 	total                    Totals
 	first, last              int64  // microseconds since 1970; 0 before the first event
-	resource                 []byte // of the current event
+	target                   target // of the current event
 }
 
 // Totals count the requests of all clients, or of one.
@@ -74,6 +74,10 @@ func (d *Doctor) Add(e *evidence.Event) {
 	}
 	d.last = max(d.last, e.Staged)
 	verb, bucket := verbOf(e.Verb), d.clock.bucket(e.Staged)
+	var q evidence.Query
+	if verb == verbList || verb == verbWatch {
+		q = evidence.ParseQuery(e.URI)
+	}
 	c := d.clients.find(e, verb.weight(e))
 	d.count(&d.total, e, verb)
 	d.count(&c.total, e, verb)
@@ -93,19 +97,19 @@ func (d *Doctor) Add(e *evidence.Event) {
 		c.changed++
 	}
 	moved := c.places.add(e.Place()) && c.total.Requests > 1
-	d.resource = appendResource(d.resource[:0], e.Object)
-	if starts := d.clients.usage(c, d.resource).add(e, verb); (starts || moved) && e.Code < 400 {
+	d.target.set(e.Object)
+	if starts := d.clients.usage(c, d.target.resource).add(e, verb, q, d.target.hash); (starts || moved) && e.Code < 400 {
 		c.noteStart(e.Begun())
 	}
-	d.census.add(e, verb)
+	d.census.add(e, verb, &d.target)
 	switch verb {
 	case verbWatch:
 		if e.Code < 400 {
-			d.census.watched(string(d.resource), selectionOf(e, evidence.ParseQuery(e.URI)), d.since(e.Begun()))
+			d.census.watched(string(d.target.resource), selectionOf(e, q), d.since(e.Begun()))
 		}
 	case verbCreate, verbUpdate, verbPatch, verbDelete:
 		if ofObject(e.Object.Subresource) && string(e.User) != server {
-			d.objects.add(e, c, d.resource)
+			d.objects.add(e, c, &d.target)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -165,17 +164,14 @@ const maxWriters = 8
 // 2,048th of all writes stays (Misra-Gries).
 type objects struct {
 	byName map[string]*objectWrites
-	key    []byte
 }
 
 // add counts a write.
-func (o *objects) add(e *evidence.Event, c *client, resource []byte) {
+func (o *objects) add(e *evidence.Event, c *client, t *target) {
 	if len(e.Object.Name) == 0 || e.Refused() || e.Code >= 400 && e.Code != 409 {
 		return
 	}
-	o.key = append(append(o.key[:0], resource...), 0)
-	o.key = appendObject(o.key, e.Object)
-	w := o.byName[string(o.key)]
+	w := o.byName[string(t.key)]
 	if w == nil && len(o.byName) >= maxWritten {
 		for name, w := range o.byName {
 			if w.weight--; w.weight == 0 {
@@ -185,8 +181,8 @@ func (o *objects) add(e *evidence.Event, c *client, resource []byte) {
 		return
 	}
 	if w == nil {
-		w = &objectWrites{resource: string(resource), name: string(bytes.TrimPrefix(o.key[len(resource)+1:], []byte("/")))}
-		o.byName[string(o.key)] = w
+		w = &objectWrites{resource: string(t.resource), name: strings.TrimPrefix(string(t.object), "/")}
+		o.byName[string(t.key)] = w
 	}
 	w.add(e, writer{c.serial, hash(e.Place())})
 }

@@ -50,8 +50,8 @@ func (d *Doctor) started(e *evidence.Event) {
 	if e.Code >= 400 || !d.open.makeRoom(e.Staged) {
 		return
 	}
-	d.resource = appendResource(d.resource[:0], e.Object)
-	u := d.clients.usage(c, d.resource)
+	d.target.set(e.Object)
+	u := d.clients.usage(c, d.target.resource)
 	q := evidence.ParseQuery(e.URI)
 	if q.InitialList() && !q.OneObject {
 		c.noteStart(e.Staged)

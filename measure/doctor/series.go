@@ -131,11 +131,10 @@ type distinct struct {
 
 // add counts a value, unless it is empty. It reports whether the value is new; if there are many
 // values, it does not recognize all new ones.
-func (d *distinct) add(value []byte) bool {
-	if len(value) == 0 {
-		return false
-	}
-	h := hash(value)
+func (d *distinct) add(value []byte) bool { return len(value) > 0 && d.addHash(hash(value)) }
+
+// addHash is like add, for a value with a hash.
+func (d *distinct) addHash(h uint64) bool {
 	at, zeros := h%registers, uint8(bits.LeadingZeros64(h)+1)
 	if zeros <= d.register[at] {
 		return false

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"strings"
@@ -128,14 +129,11 @@ type counted struct {
 }
 
 // add counts the object that a request is about, and its namespace.
-func (c census) add(e *evidence.Event, v verb) {
+func (c census) add(e *evidence.Event, v verb, t *target) {
 	if e.Code >= 400 || len(e.Object.Resource) == 0 {
 		return
 	}
-	var space [2*maxName + 1]byte
-	o := e.Object
-	o.Subresource = nil
-	name := appendResource(space[:0], o)
+	name, _, _ := bytes.Cut(t.resource, []byte("/"))
 	k := c[string(name)]
 	if k == nil {
 		if len(c) >= maxCensus {
@@ -144,20 +142,19 @@ func (c census) add(e *evidence.Event, v verb) {
 		k = &counted{}
 		c[string(name)] = k
 	}
-	k.namespaces.add(o.Namespace)
+	k.namespaces.add(e.Object.Namespace)
 	switch v {
 	case verbCreate, verbUpdate, verbPatch, verbDelete:
 		if ofObject(e.Object.Subresource) {
 			k.writes++
 		}
 	}
-	if len(o.Name) == 0 {
+	if len(e.Object.Name) == 0 {
 		return
 	}
-	object := appendObject(space[:0], o)
-	k.names.add(object)
+	k.names.addHash(t.hash)
 	if v == verbDelete && len(e.Object.Subresource) == 0 {
-		k.gone.add(object)
+		k.gone.addHash(t.hash)
 	}
 }
 

@@ -60,8 +60,9 @@ type WatchCounts struct {
 	Seconds   float64 `json:"seconds"` // that the ended ones lasted
 }
 
-// add counts an event. It reports whether an informer starts with such a request.
-func (u *usage) add(e *evidence.Event, v verb) (starts bool) {
+// add counts an event about the object with a hash. q is the query of a LIST or WATCH. It reports
+// whether an informer starts with such a request.
+func (u *usage) add(e *evidence.Event, v verb, q evidence.Query, object uint64) (starts bool) {
 	u.tally[v].requests++
 	u.tally[v].latency += e.Latency()
 	switch {
@@ -70,16 +71,14 @@ func (u *usage) add(e *evidence.Event, v verb) (starts bool) {
 	case e.Code >= 500:
 		u.failed++
 	}
-	u.acted(e, v)
+	u.acted(e, v, object)
 	switch v {
 	case verbList:
 		u.asksFor(e.Object.Version)
-		q := evidence.ParseQuery(e.URI)
 		u.addList(e, q)
 		return q.Version == "0" && q.Limit > 0 && !q.OneObject // as client-go's informers have it
 	case verbWatch:
 		u.asksFor(e.Object.Version)
-		q := evidence.ParseQuery(e.URI)
 		u.addWatch(e, q)
 		return q.InitialList() && !q.OneObject
 	}
@@ -117,7 +116,7 @@ func (w WatchCounts) expired() string {
 
 // asksFor records the version of the resource.
 func (u *usage) asksFor(version []byte) {
-	if version = version[:min(len(version), maxName)]; u.version != string(version) {
+	if version = bounded(version); u.version != string(version) {
 		u.version = string(version)
 	}
 }

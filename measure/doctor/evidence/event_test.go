@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -155,19 +156,25 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-func TestTimestamp(t *testing.T) {
+func TestParseTime(t *testing.T) {
+	parse := func(text string) (Event, error) {
+		var e Event
+		err := e.Parse([]byte(strings.Replace(listLine, "2026-11-20T08:00:01.250000Z", text, 1)))
+		return e, err
+	}
 	for _, text := range []string{
 		"2026-11-20T08:00:00.000001Z", "2024-02-29T23:59:59.999999Z", "2026-12-31T00:00:00.000000Z",
 		"2026-11-20T08:00:00Z", "2026-11-20T09:00:00.5+01:00", "0001-01-01T00:00:00.000000Z",
 	} {
 		want, err := time.Parse(time.RFC3339Nano, text)
-		if got, ok := timestamp([]byte(text)); err != nil || !ok || got != want.UnixMicro() {
-			t.Errorf("%s: %d, %v; want %d", text, got, ok, want.UnixMicro())
+		check.NoError(t, err)
+		if e, err := parse(text); err != nil || e.Staged != want.UnixMicro() {
+			t.Errorf("%s: %d, %v; want %d", text, e.Staged, err, want.UnixMicro())
 		}
 	}
 	for _, text := range []string{"", "now", "2026-13-20T08:00:00.000000Z", "2026-02-30T08:00:00.000000Z", "2026-11-20 08:00:00.000000Z"} {
-		if got, ok := timestamp([]byte(text)); ok {
-			t.Errorf("%q: %d", text, got)
+		if e, err := parse(text); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%q: %d, %v", text, e.Staged, err)
 		}
 	}
 }

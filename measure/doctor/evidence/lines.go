@@ -96,6 +96,13 @@ func (l *lines) begin() {
 	l.inLine = true
 }
 
+// take skips a whole line and its end.
+func (l *lines) take(line []byte) {
+	l.begin()
+	l.inLine = false
+	l.from = min(l.from+len(line)+1, l.to)
+}
+
 // endLine skips the rest of the line and its end, unless Read has returned the end.
 func (l *lines) endLine() {
 	if l.passed {

@@ -19,7 +19,7 @@ import (
 
 // at is an event at a second, as a line.
 func at(second int) string {
-	return strings.Replace(listLine, "2026-11-20T08:00:01.250000Z", time.Unix(int64(second), 0).UTC().Format(layout), 1) + "\n"
+	return strings.Replace(listLine, "2026-11-20T08:00:01.250000Z", time.Unix(int64(second), 0).UTC().Format("2006-01-02T15:04:05.000000Z"), 1) + "\n"
 }
 
 func seconds(from, to int) string {

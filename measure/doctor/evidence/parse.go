@@ -2,20 +2,18 @@ package evidence
 
 import (
 	"bytes"
-	"io"
 	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/weirproject/weir/internal/core/views"
 )
 
 const (
 	latencyPrefix = "apiserver.latency.k8s.io/"
 	queueWait     = latencyPrefix + "apf-queue-wait"
 	storage       = latencyPrefix + "etcd"
-
-	// layout is how kube-apiserver writes a time, to the microsecond.
-	layout = "2006-01-02T15:04:05.000000Z"
 )
 
 // lenient are the options of decoders: logs have what clients sent, such as invalid UTF-8, which is
@@ -34,7 +32,7 @@ func (e *Event) Parse(line []byte) error {
 	if e.read(e.decoder, func([]byte) error { return skip(e.decoder) }) != nil {
 		return ErrInvalid
 	}
-	if _, err := e.decoder.ReadToken(); err != io.EOF {
+	if len(bytes.TrimSpace(e.decoder.UnreadBuffer())) > 0 {
 		return ErrInvalid
 	}
 	return e.complete(false)
@@ -117,12 +115,16 @@ func skip(d *jsontext.Decoder) error {
 // members calls member with the name of each member of the object that d is at; member must read
 // the value. It skips null.
 func (e *Event) members(d *jsontext.Decoder, member func(name []byte) error) error {
-	if kind := d.PeekKind(); kind != '{' {
-		e.invalid = e.invalid || kind != 'n'
-		return skip(d)
-	}
-	if _, err := d.ReadToken(); err != nil {
+	token, err := d.ReadToken()
+	switch kind := token.Kind(); {
+	case err != nil || kind == 'n':
 		return err
+	case kind == '[':
+		e.invalid = true
+		return rest(d)
+	case kind != '{':
+		e.invalid = true
+		return nil
 	}
 	for d.PeekKind() != '}' {
 		name, err := d.ReadValue()
@@ -130,6 +132,17 @@ func (e *Event) members(d *jsontext.Decoder, member func(name []byte) error) err
 			return err
 		}
 		if err := member(name[1 : len(name)-1]); err != nil {
+			return err
+		}
+	}
+	_, err = d.ReadToken()
+	return err
+}
+
+// rest skips the rest of the object or list that d is in.
+func rest(d *jsontext.Decoder) error {
+	for kind := d.PeekKind(); kind != '}' && kind != ']'; kind = d.PeekKind() {
+		if err := skip(d); err != nil {
 			return err
 		}
 	}
@@ -172,18 +185,20 @@ func (e *Event) status(d *jsontext.Decoder, name []byte) error {
 
 // identity reads a member of a user: the name, and the Pod in extra, which has lists by name.
 func (e *Event) identity(d *jsontext.Decoder, name []byte, user, pod *[]byte) error {
-	switch {
-	case string(name) == "username":
+	switch string(name) {
+	case "username":
 		return e.text(d, user)
-	case string(name) != "extra" || d.PeekKind() != '{':
-		return skip(d)
-	}
-	return e.members(d, func(name []byte) error {
-		if string(name) == "authentication.kubernetes.io/pod-name" {
-			return e.first(d, pod)
+	case "extra":
+		if d.PeekKind() == '{' {
+			return e.members(d, func(name []byte) error {
+				if string(name) == "authentication.kubernetes.io/pod-name" {
+					return e.first(d, pod)
+				}
+				return skip(d)
+			})
 		}
-		return skip(d)
-	})
+	}
+	return skip(d)
 }
 
 // annotation reads the annotations that say where the time went. It ignores one that is not a
@@ -200,7 +215,7 @@ func (e *Event) annotation(d *jsontext.Decoder, name []byte) error {
 	}
 	var text []byte
 	err := e.text(d, &text)
-	wait, _ := time.ParseDuration(string(text)) // 0 if it is not a duration
+	wait, _ := time.ParseDuration(views.String(text)) // 0 if it is not a duration
 	*to = max(0, wait)
 	return err
 }
@@ -228,66 +243,27 @@ func (e *Event) text(d *jsontext.Decoder, to *[]byte) error {
 // first reads the first string of a list, and skips the rest.
 func (e *Event) first(d *jsontext.Decoder, to *[]byte) error {
 	*to = nil
-	if d.PeekKind() != '[' {
-		return skip(d)
-	}
-	_, err := d.ReadToken()
-	if err == nil && d.PeekKind() == '"' {
-		err = e.text(d, to)
-	}
-	for err == nil && d.PeekKind() != ']' {
-		err = skip(d)
-	}
-	if err != nil {
+	token, err := d.ReadToken()
+	kind := token.Kind()
+	if err != nil || kind != '[' && kind != '{' {
 		return err
 	}
-	_, err = d.ReadToken()
-	return err
+	if kind == '[' && d.PeekKind() == '"' {
+		if err := e.text(d, to); err != nil {
+			return err
+		}
+	}
+	return rest(d)
 }
 
 // time reads a time in microseconds since 1970. null is 0.
 func (e *Event) time(d *jsontext.Decoder, to *int64) error {
 	var text []byte
 	err := e.text(d, &text)
-	ok := true
 	if *to = 0; text != nil {
-		*to, ok = timestamp(text)
+		var t time.Time
+		e.invalid = t.UnmarshalText(text) != nil || e.invalid
+		*to = t.UnixMicro()
 	}
-	e.invalid = e.invalid || !ok
 	return err
-}
-
-// timestamp returns a time in microseconds since 1970. It has a fast path for the times that
-// kube-apiserver writes, because time.Parse would need most of the CPU time of a line.
-func timestamp(b []byte) (int64, bool) {
-	if micros, ok := utcMicros(b); ok {
-		return micros, true
-	}
-	t, err := time.Parse(time.RFC3339Nano, string(b))
-	return t.UnixMicro(), err == nil
-}
-
-// utcMicros reads a time that has exactly the layout. It leaves the last days of a month, and what
-// is no time, to time.Parse.
-func utcMicros(b []byte) (int64, bool) {
-	if len(b) != len(layout) {
-		return 0, false
-	}
-	for i := range len(layout) {
-		if digit := '0' <= layout[i] && layout[i] <= '9'; digit != ('0' <= b[i] && b[i] <= '9') || !digit && b[i] != layout[i] {
-			return 0, false
-		}
-	}
-	n := func(from, to int) (v int) {
-		for _, c := range b[from:to] {
-			v = v*10 + int(c-'0')
-		}
-		return v
-	}
-	month, day := n(5, 7), n(8, 10)
-	if month < 1 || month > 12 || day < 1 || day > 28 || n(11, 13) > 23 || n(14, 16) > 59 || n(17, 19) > 59 {
-		return 0, false
-	}
-	t := time.Date(n(0, 4), time.Month(month), day, n(11, 13), n(14, 16), n(17, 19), n(20, 26)*1000, time.UTC)
-	return t.UnixMicro(), true
 }

@@ -76,7 +76,7 @@ func (r *records) next() *Event {
 			return nil
 		case whole && r.event.Parse(line) == nil:
 			r.events++
-			r.endLine()
+			r.take(line)
 			return &r.event
 		case whole && len(bytes.TrimSpace(line)) == 0:
 			r.endLine()
