@@ -239,37 +239,46 @@ func unseen(names []string, r *doctor.Report) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return asked[name] })
 }
 
-// examine adds all events of logs to a doctor, and returns the counts of the logs.
+// examine adds all events of logs to a doctor, and returns the counts of the logs. It returns when
+// it is interrupted, also while it waits for a pipe.
 func examine(cmd *cobra.Command, d *doctor.Doctor, names []string) (evidence.Counts, error) {
-	logs, err := evidence.NewMerge(cmd.Context(), names, cmd.InOrStdin())
-	if err == nil {
-		err = errors.Join(addAll(d, logs, cmd.ErrOrStderr()), logs.Close())
-	}
-	if err != nil && cmd.Context().Err() != nil {
-		err = errInterrupted
-	}
-	if err != nil {
-		return evidence.Counts{}, err
-	}
-	return logs.Counts(), nil
-}
-
-// addAll adds all events to a doctor. It shows progress if out is a terminal.
-func addAll(d *doctor.Doctor, logs *evidence.Merge, out io.Writer) error {
 	var p *progress
-	var shown time.Time
-	if _, ok := terminal(out); ok {
-		p = newProgress(out, "audit log", 0)
+	if _, ok := terminal(cmd.ErrOrStderr()); ok {
+		p = newProgress(cmd.ErrOrStderr(), "audit log", 0)
 		p.unit = "events"
 		defer p.end()
 	}
+	type result struct {
+		read evidence.Counts
+		err  error
+	}
+	ended := make(chan result, 1)
+	go func() { // ends with the logs, or after an interrupt with the process
+		read, err := addAll(d, names, cmd.InOrStdin(), p)
+		ended <- result{read, err}
+	}()
+	select {
+	case r := <-ended:
+		return r.read, r.err
+	case <-cmd.Context().Done():
+		return evidence.Counts{}, errInterrupted
+	}
+}
+
+// addAll adds all events of logs to a doctor, and shows the progress, unless p is nil.
+func addAll(d *doctor.Doctor, names []string, stdin io.Reader, p *progress) (evidence.Counts, error) {
+	logs, err := evidence.NewMerge(names, stdin)
+	if err != nil {
+		return evidence.Counts{}, err
+	}
+	var shown time.Time
 	for n := 1; ; n++ {
 		e, err := logs.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
 		if err != nil {
-			return err
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return logs.Counts(), errors.Join(err, logs.Close())
 		}
 		d.Add(e)
 		if p != nil && n%doctorEvents == 0 && time.Since(shown) >= progressEvery {

@@ -66,7 +66,7 @@ var aModel = &cost.Model{
 func TestDoctorPage(t *testing.T) {
 	var out bytes.Buffer
 	read := evidence.Counts{
-		Malformed: 3, Causes: map[string]int64{string(evidence.ErrCutOff): 1, string(evidence.ErrNoTime): 2}, TooLong: 1, Damaged: []string{hostile + ": unexpected EOF"}, Missing: []string{hostile + " was removed"},
+		Malformed: 3, Causes: map[string]int64{string(evidence.ErrCutOff): 1, string(evidence.ErrNoTime): 2}, TooLong: 1, Damaged: []string{hostile + ": unexpected EOF"},
 	}
 	check.NoError(t, writePage(&out, aReport(), read, aModel, 10))
 	checkPage(t, out.String())

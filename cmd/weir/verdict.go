@@ -76,8 +76,5 @@ func skipped(read evidence.Counts) (texts []string) {
 	for _, text := range read.Damaged {
 		texts = append(texts, "Damaged, and not read to the end: "+text+".")
 	}
-	for _, text := range read.Missing {
-		texts = append(texts, "Not read: "+text+".")
-	}
 	return texts
 }

@@ -88,7 +88,7 @@ func delivered(t *testing.T, path string) {
 	if err != nil || info.Size() < deliveredLists*evidence.MaxLine {
 		t.Fatalf("%s is too small: %v", path, err)
 	}
-	logs, err := evidence.NewMerge(t.Context(), []string{path}, nil)
+	logs, err := evidence.NewMerge([]string{path}, nil)
 	check.NoError(t, err)
 	defer logs.Close()
 	d := doctor.New(doctor.Options{})

@@ -164,7 +164,7 @@ func (s *script) counted(r *doctor.Report) {
 // examine reads a log that is being written.
 func examine(t *testing.T, log string) *doctor.Report {
 	t.Helper()
-	logs, err := evidence.NewMerge(t.Context(), []string{log}, nil)
+	logs, err := evidence.NewMerge([]string{log}, nil)
 	check.NoError(t, err)
 	defer logs.Close()
 	d := doctor.New(doctor.Options{})

@@ -2,111 +2,43 @@ package evidence
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-
-	"github.com/weirproject/weir/internal/core/compress"
 )
 
-// openFile opens a file. It gives up when ctx ends, because a pipe opens only when another process
-// opens it for writing.
-func openFile(ctx context.Context, name string) (*os.File, os.FileInfo, error) {
-	type opened struct {
-		file *os.File
-		err  error
+// openLog opens the log with a name; - is stdin. again reports that it is a file that can be read
+// again from its start.
+func openLog(name string, stdin io.Reader) (log *Log, again bool, err error) {
+	if name == "-" {
+		log, err := NewLog("stdin", stdin)
+		return log, false, err
 	}
-	done := make(chan opened)
-	go func() {
-		file, err := os.Open(name)
-		select {
-		case done <- opened{file, err}:
-		case <-ctx.Done():
-			if err == nil {
-				_ = file.Close() // nothing was written
-			}
-		}
-	}()
-	var o opened
-	select {
-	case o = <-done:
-	case <-ctx.Done():
-		return nil, nil, fmt.Errorf("open %s: %w", name, ctx.Err())
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, false, err
 	}
-	if o.err != nil {
-		return nil, nil, o.err
-	}
-	info, err := o.file.Stat()
+	info, err := file.Stat()
 	if err == nil && info.IsDir() {
 		err = fmt.Errorf("%s is a directory; name the files in it", name)
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, o.file.Close())
+		return nil, false, errors.Join(err, file.Close())
 	}
-	return o.file, info, nil
+	log, err = newFileLog(name, file)
+	return log, info.Mode().IsRegular(), err
 }
 
-// checked reads until ctx ends, from a source that never blocks for long.
-type checked struct {
-	ctx context.Context
-	src io.Reader
+// newFileLog reads a log from a file. It owns the file, also if it returns an error.
+func newFileLog(name string, f *os.File) (*Log, error) {
+	l, err := NewLog(name, f)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	l.file = f
+	return l, nil
 }
-
-func (c checked) Read(p []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return c.src.Read(p)
-}
-
-// detached reads until ctx ends, from a source that may block, such as a pipe. When ctx ends during
-// a read, that read and its goroutine continue. They end when the source has data or is closed.
-type detached struct {
-	ctx context.Context
-	src io.Reader
-	buf []byte // a read that continues after ctx writes here
-}
-
-// detachedBuffer is the capacity of a pipe.
-const detachedBuffer = 64 << 10
-
-func (d *detached) Read(p []byte) (int, error) {
-	if err := d.ctx.Err(); err != nil {
-		return 0, err
-	}
-	if d.buf == nil {
-		d.buf = make([]byte, detachedBuffer)
-	}
-	type result struct {
-		n   int
-		err error
-	}
-	done := make(chan result, 1)
-	buf := d.buf[:min(len(p), len(d.buf))]
-	go func() {
-		n, err := d.src.Read(buf)
-		done <- result{n, err}
-	}()
-	select {
-	case r := <-done:
-		return copy(p, buf[:r.n]), r.err
-	case <-d.ctx.Done():
-		return 0, d.ctx.Err()
-	}
-}
-
-// errDamaged is wrapped, with its cause, if a compressed log is cut off or is not valid gzip. It is
-// not an error of the file that the bytes are read from.
-var errDamaged = errors.New("damaged")
-
-// damaged wraps an error of the compressed bytes. Unwrap returns that error.
-type damaged struct{ cause error }
-
-func (d *damaged) Error() string        { return fmt.Sprintf("%v: %v", errDamaged, d.cause) }
-func (d *damaged) Unwrap() error        { return d.cause }
-func (d *damaged) Is(target error) bool { return target == errDamaged }
 
 // source keeps the error of the file that compressed bytes are read from, to distinguish it from an
 // error in the bytes.
@@ -121,31 +53,6 @@ func (s *source) Read(p []byte) (int, error) {
 		s.err = err
 	}
 	return n, err
-}
-
-// unzipper decompresses all members of a gzip file. The first Read reads the header, so that a log
-// with half a header is damaged, like one that is cut off later.
-type unzipper struct {
-	from *source
-	z    *compress.GzipReader
-}
-
-func (u *unzipper) Read(p []byte) (n int, err error) {
-	if u.z == nil {
-		u.z, err = compress.NewGzipReader(u.from)
-	}
-	if err == nil {
-		n, err = u.z.Read(p)
-	}
-	switch {
-	case err == nil || u.from.err == nil && err == io.EOF && u.z != nil:
-		return n, err
-	case u.from.err != nil:
-		return n, u.from.err
-	case err == io.EOF:
-		err = io.ErrUnexpectedEOF
-	}
-	return n, &damaged{err}
 }
 
 // ErrFormat is wrapped by the error for a log whose compression or encoding is not supported.

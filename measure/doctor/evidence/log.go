@@ -3,13 +3,14 @@ package evidence
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"time"
+
+	"github.com/weirproject/weir/internal/core/compress"
 )
 
 // ErrNotALog is wrapped by the error for a log that has lines, but no Event.
@@ -30,12 +31,11 @@ type Counts struct {
 	Causes map[string]int64 `json:"causes,omitempty"`
 	// Damaged names the compressed logs that could not be read to their end, and why.
 	Damaged []string `json:"damaged,omitempty"`
-	Missing []string `json:"missing,omitempty"` // logs that were removed before they were read
 }
 
 // Complete reports whether all of the logs was read. Parts that were not read can hide a client.
 func (c *Counts) Complete() bool {
-	return c.Malformed+c.TooLong+c.Misdated == 0 && len(c.Damaged)+len(c.Missing) == 0
+	return c.Malformed+c.TooLong+c.Misdated+int64(len(c.Damaged)) == 0
 }
 
 // Add adds the counts of other.
@@ -53,51 +53,32 @@ func (c *Counts) Add(other Counts) {
 		c.Causes[cause] += n
 	}
 	c.Damaged = append(c.Damaged, other.Damaged...)
-	c.Missing = append(c.Missing, other.Missing...)
 }
 
 // Log reads the events of one log. Make one with NewLog. It is not safe for concurrent use.
 type Log struct {
 	name    string
 	records records
-	close   func() error
 	order   order
-	damage  error // the error that ended a compressed log early
-
-	file *os.File // a regular file, which can be read again from its start; nil otherwise
-	info os.FileInfo
-}
-
-// newFileLog reads a log from a file until ctx ends. It owns the file, also if it returns an error.
-func newFileLog(ctx context.Context, name string, f *os.File, info os.FileInfo) (*Log, error) {
-	regular := info.Mode().IsRegular()
-	src := io.Reader(&detached{ctx: ctx, src: f})
-	if regular {
-		src = checked{ctx, f}
-	}
-	l, err := NewLog(name, src)
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	l.close = f.Close
-	if regular {
-		l.file, l.info = f, info
-	}
-	return l, nil
+	file    *os.File // which Close closes; nil: none
+	packed  *source  // the compressed bytes; nil: the log is not compressed
+	damage  error    // the error that ended a compressed log early
+	event   *Event   // of Merge: the next one
 }
 
 // NewLog reads a log from r. It decompresses the log if the first bytes are those of gzip, and
 // skips a byte order mark. The name is used in errors. Close does not close r.
 func NewLog(name string, r io.Reader) (*Log, error) {
 	in := bufio.NewReaderSize(r, 64<<10)
-	l := &Log{name: name, records: records{lines: lines{src: in}}, close: func() error { return nil }}
+	l := &Log{name: name, records: records{lines: lines{src: in}}}
 	magic, err := in.Peek(3)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	switch {
 	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
-		l.records.src = &unzipper{from: &source{Reader: in}}
+		l.packed = &source{Reader: in}
+		l.records.src, l.records.err = compress.NewGzipReader(l.packed)
 	case bytes.Equal(magic, []byte("\ufeff")):
 		_, err = in.Discard(len(magic))
 		return l, err
@@ -105,10 +86,13 @@ func NewLog(name string, r io.Reader) (*Log, error) {
 	return l, nil
 }
 
-// Close closes the file.
+// Close ends reading, and closes the file if Log has opened one.
 func (l *Log) Close() error {
 	l.records.close()
-	return l.close()
+	if l.file == nil {
+		return nil
+	}
+	return l.file.Close()
 }
 
 // Counts returns how much has been read.
@@ -142,9 +126,10 @@ func (l *Log) read() (*Event, error) {
 		return e, nil
 	}
 	switch {
-	case errors.Is(r.err, errDamaged):
-		l.damage = errors.Unwrap(r.err)
-	case !errors.Is(r.err, io.EOF):
+	case errors.Is(r.err, io.EOF):
+	case l.packed != nil && l.packed.err == nil:
+		l.damage = r.err
+	default:
 		return nil, fmt.Errorf("read %s: %w", l.name, r.err)
 	}
 	return nil, l.end()

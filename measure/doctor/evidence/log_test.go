@@ -186,7 +186,7 @@ func TestMerge(t *testing.T) {
 	}
 	late, early := write("audit.log", seconds(200, 300)), write("audit-1.log.gz", zipped(t, seconds(1, 100)))
 	other, empty := write("other.log", seconds(50, 250)), write("empty.log", "")
-	m, err := NewMerge(t.Context(), []string{late, "-", empty, other, early}, strings.NewReader(seconds(120, 140)))
+	m, err := NewMerge([]string{late, "-", empty, other, early}, strings.NewReader(seconds(120, 140)))
 	check.NoError(t, err)
 	got, err := drain(t, m)
 	if err != nil || len(got) != 99+100+200+20 || !slices.IsSorted(got) {
@@ -203,7 +203,7 @@ func TestMerge(t *testing.T) {
 		"is a directory": dir,
 		"no audit log":   write("notes", "notes\n"),
 	} {
-		if _, err := NewMerge(t.Context(), []string{late, path}, nil); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), path) {
+		if _, err := NewMerge([]string{late, path}, nil); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -217,7 +217,7 @@ func TestCountsOften(t *testing.T) {
 		names = append(names, filepath.Join(dir, fmt.Sprint(i)))
 		check.NoError(t, os.WriteFile(names[i], []byte("text\n"+seconds(1+10*i, 3+10*i)), 0o600))
 	}
-	m, err := NewMerge(t.Context(), names, nil)
+	m, err := NewMerge(names, nil)
 	check.NoError(t, err)
 	for err == nil {
 		_, err = m.Next()
@@ -237,7 +237,7 @@ func TestMergeMany(t *testing.T) {
 		names = append(names, filepath.Join(dir, fmt.Sprint(i)))
 		check.NoError(t, os.WriteFile(names[i], []byte(seconds(1, 3)), 0o600))
 	}
-	m, err := NewMerge(t.Context(), names, nil)
+	m, err := NewMerge(names, nil)
 	check.NoError(t, err)
 	if got, err := drain(t, m); err != nil || len(got) != 2*len(names) {
 		t.Errorf("%d events, %v", len(got), err)

@@ -12,6 +12,28 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
+// Logs that are rotated, and pruned, while others are read are read all the same.
+func TestMergeRotated(t *testing.T) {
+	dir := t.TempDir()
+	var paths []string
+	for i, name := range []string{"audit-1.log", "audit-2.log", "audit.log"} {
+		paths = append(paths, filepath.Join(dir, name))
+		check.NoError(t, os.WriteFile(paths[i], []byte(seconds(10*i+1, 10*i+11)), 0o600))
+	}
+	m, err := NewMerge(paths, nil)
+	check.NoError(t, err)
+	check.NoError(t, os.Rename(paths[2], paths[2]+".3"))
+	check.NoError(t, os.WriteFile(paths[2], []byte(seconds(1000, 1010)), 0o600))
+	check.NoError(t, os.Remove(paths[1]))
+	got, err := drain(t, m)
+	if n := m.Counts(); err != nil || len(got) != 30 || got[29] != 30 || !n.Complete() {
+		t.Errorf("%v, %v, %+v", got, err, n)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A log that can be read only once is read whole, wherever it comes among the others, and one that
 // a line of a wrong time is in does not hold back its other lines.
 func TestMergePipe(t *testing.T) {
@@ -25,7 +47,7 @@ func TestMergePipe(t *testing.T) {
 		_, _ = w.WriteString(seconds(1, 4000))
 		_ = w.Close()
 	}()
-	m, err := NewMerge(t.Context(), []string{file, fmt.Sprint("/dev/fd/", r.Fd())}, nil)
+	m, err := NewMerge([]string{file, fmt.Sprint("/dev/fd/", r.Fd())}, nil)
 	check.NoError(t, err)
 	got, err := drain(t, m)
 	if n := m.Counts(); err != nil || len(got) != 3999+100 || !slices.IsSorted(got) || n.Misdated != 1 {
