@@ -4,67 +4,65 @@ package clientgo
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
-	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/metadata"
-	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// counting wraps client-go's informer and counts calls.
-type counting struct {
-	cache.SharedIndexInformer
-	handlers atomic.Int32
-}
+// foreign is another program's wrapper around client-go's informer.
+type foreign struct{ cache.SharedIndexInformer }
 
-func (c *counting) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	c.handlers.Add(1)
-	return c.SharedIndexInformer.AddEventHandler(h)
-}
-
-// TestAdoptsClientGosAlone checks that a wrapper around client-go's informer remains unchanged, for
-// any wrapped informer.
-func TestAdoptsClientGosAlone(t *testing.T) {
-	f := newFactory(t, &rest.Config{Host: "http://127.0.0.1:1"})
-	built := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
-	own := &counting{SharedIndexInformer: built}
-	inf := f.InformerFor(&corev1.Pod{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return own })
-	if inf != cache.SharedIndexInformer(own) {
-		t.Errorf("another program's informer became %T", inf)
+// TestAdopt checks that Adopt and a factory's InformerFor replace client-go's unused informers and
+// no others.
+func TestAdopt(t *testing.T) {
+	theirs := func() cache.SharedIndexInformer {
+		return cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
 	}
-	if _, err := inf.AddEventHandler(newRecorder()); err != nil || own.handlers.Load() != 1 {
-		t.Errorf("its own method was not called: %v", err)
+	handled := theirs()
+	register(t, handled, newRecorder())
+	for name, test := range map[string]struct {
+		built   cache.SharedIndexInformer
+		adopted bool
+	}{
+		"unused":         {theirs(), true},
+		"with a handler": {handled, false},
+		"wrapped":        {foreign{theirs()}, false},
+		"ours":           {NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil), false},
+	} {
+		f := newFactory(t, &rest.Config{Host: "http://127.0.0.1:1"})
+		for how, got := range map[string]cache.SharedIndexInformer{
+			"Adopt":       Adopt(test.built),
+			"InformerFor": f.InformerFor(&corev1.Pod{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return test.built }),
+		} {
+			if _, ours := got.(*informer); (got != test.built) != test.adopted || test.adopted && !ours {
+				t.Errorf("%s, %s: became %T", name, how, got)
+			}
+		}
 	}
 }
 
 // TestAdoptsAllFields checks that adopting keeps all arguments that an informer was built with,
 // including its description, and that the linked client-go's informers have only known fields.
 func TestAdoptsAllFields(t *testing.T) {
-	built := cache.NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, cache.SharedIndexInformerOptions{ObjectDescription: "my pods"})
+	built := cache.NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, cache.SharedIndexInformerOptions{ObjectDescription: "my pods", ResyncPeriod: time.Hour})
 	inf, ok := adopt(built, "", Options{}).(*informer)
-	if !ok || inf.name != "my pods" || !strings.Contains(inf.HasSyncedChecker().Name(), "my pods") {
+	if !ok || inf.name != "my pods" || inf.defaultResync != time.Hour || !strings.Contains(inf.HasSyncedChecker().Name(), "my pods") {
 		t.Fatalf("%T with the description %q", inf, inf.name)
 	}
 	// The engine uses that name for the informer in errors, metrics and the debug page.
@@ -92,13 +90,10 @@ func TestAdoptsAllFields(t *testing.T) {
 
 // limiter is a rate limiter that counts.
 type limiter struct {
+	flowcontrol.RateLimiter
 	waited atomic.Int32
 }
 
-func (l *limiter) TryAccept() bool            { l.waited.Add(1); return true }
-func (l *limiter) Accept()                    { l.waited.Add(1) }
-func (l *limiter) Stop()                      {}
-func (l *limiter) QPS() float32               { return 1 }
 func (l *limiter) Wait(context.Context) error { l.waited.Add(1); return nil }
 
 // TestKeepsRateLimits checks that a chosen rate limit is kept. client-go's default is meant for
@@ -118,64 +113,6 @@ func TestKeepsRateLimits(t *testing.T) {
 			t.Errorf("QPS %v became %v, %v", test.qps, got, err)
 		}
 	}
-}
-
-// TestTransformErrorIsReported checks that a transform's error is reported with the object that is
-// left out.
-func TestTransformErrorIsReported(t *testing.T) {
-	reported := make(chan error, 10)
-	defer func(was []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = was }(utilruntime.ErrorHandlers)
-	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{func(_ context.Context, err error, _ string, _ ...any) {
-		select {
-		case reported <- err:
-		default:
-		}
-	}}
-	server := serve(t, apiserver.Options{})
-	fill(t, server.Config(), configMap("one", "a", nil), configMap("one", "b", nil))
-	bad := errors.New("not this one")
-	f := newFactory(t, server.Config(), WithTransform(func(obj any) (any, error) {
-		if obj.(metav1.Object).GetName() == "b" {
-			return nil, bad
-		}
-		return obj, nil
-	}))
-	inf := f.Core().V1().ConfigMaps().Informer()
-	begin(t, f)
-	select {
-	case err := <-reported:
-		if !errors.Is(err, bad) || !strings.Contains(err.Error(), "one/b") {
-			t.Errorf("reported %v", err)
-		}
-	case <-time.After(waitTimeout):
-		t.Error("nothing was reported")
-	}
-	if keys := inf.GetStore().ListKeys(); len(keys) != 1 {
-		t.Errorf("holds %v", keys)
-	}
-}
-
-// TestFactoryOfAClient checks that the factory of a client that was built elsewhere, such as a fake
-// one, returns Weir's informers.
-func TestFactoryOfAClient(t *testing.T) {
-	client := fake.NewClientset(configMap("one", "a", nil))
-	f := NewSharedInformerFactoryWithOptions(client, 0, WithNamespace("one"))
-	inf := f.Core().V1().ConfigMaps().Informer()
-	calls := newRecorder()
-	if _, err := inf.AddEventHandler(calls); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := informerOf(inf); err != nil {
-		t.Error(err)
-	}
-	begin(t, f)
-	if _, err := f.Core().V1().ConfigMaps().Lister().ConfigMaps("one").Get("a"); err != nil {
-		t.Error(err)
-	}
-	if _, err := client.CoreV1().ConfigMaps("one").Create(context.Background(), configMap("one", "b", nil), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	calls.wait(t, "add one/b@ v=")
 }
 
 // client-gen and informer-gen generate such code for custom resources.
@@ -220,53 +157,6 @@ func TestGeneratedFactory(t *testing.T) {
 	}
 	cancel()
 	f.Shutdown()
-}
-
-// TestFactoriesByResourceForClients checks the dynamic and the metadata factory of a client, of a
-// wrapped config and a fake one.
-func TestFactoriesByResourceForClients(t *testing.T) {
-	cfg := serve(t, apiserver.Options{}).Config()
-	fill(t, cfg, configMap("one", "a", nil), configMap("two", "b", nil))
-	Wrap(cfg)
-	gvr := corev1.SchemeGroupVersion.WithResource("configmaps")
-	fakeDynamic := dynamicfake.NewSimpleDynamicClient(scheme.Scheme, configMap("one", "a", nil), configMap("two", "b", nil))
-	fakeObject := func(namespace, name string) runtime.Object {
-		return &metav1.PartialObjectMetadata{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		}
-	}
-	metadataScheme := metadatafake.NewTestScheme()
-	check.NoError(t, metav1.AddMetaToScheme(metadataScheme))
-	fakeMetadata := metadatafake.NewSimpleMetadataClient(metadataScheme, fakeObject("one", "a"), fakeObject("two", "b"))
-	type common interface {
-		Start(<-chan struct{})
-		ForResource(schema.GroupVersionResource) informers.GenericInformer
-		WaitForCacheSync(<-chan struct{}) map[schema.GroupVersionResource]bool
-		Shutdown()
-	}
-	for name, factory := range map[string]common{
-		"dynamic":        NewDynamicSharedInformerFactoryWithOptions(dynamic.NewForConfigOrDie(cfg), 0),
-		"metadata":       NewMetadataSharedInformerFactoryWithOptions(metadata.NewForConfigOrDie(cfg), 0),
-		"dynamic, fake":  NewDynamicSharedInformerFactoryWithOptions(fakeDynamic, 0),
-		"metadata, fake": NewMetadataSharedInformerFactoryWithOptions(fakeMetadata, 0),
-	} {
-		t.Run(name, func(t *testing.T) {
-			stop := make(chan struct{})
-			generic := factory.ForResource(gvr)
-			factory.Start(stop)
-			if !factory.WaitForCacheSync(stop)[gvr] {
-				t.Error("not synced")
-			}
-			if all, err := generic.Lister().List(labels.Everything()); err != nil || len(all) != 2 {
-				t.Errorf("%v, %v", all, err)
-			}
-			if Err(generic.Informer()) != nil {
-				t.Error("not an informer of ours that is current")
-			}
-			close(stop)
-			factory.Shutdown()
-		})
-	}
 }
 
 // reflectorsDescription runs an informer whose lists fail, and returns how the Reflector that its

@@ -5,6 +5,8 @@ package clientgo
 import (
 	"context"
 	"reflect"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,13 +16,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/informers"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/metadata"
+	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
@@ -88,100 +95,6 @@ func TestEveryResource(t *testing.T) {
 	}
 }
 
-// TestFactoryOptions checks that options affect requests and objects.
-func TestFactoryOptions(t *testing.T) {
-	server := serve(t, apiserver.Options{})
-	fill(t, server.Config(),
-		configMap("one", "a", map[string]string{"app": "x"}), configMap("one", "b", nil), configMap("two", "c", map[string]string{"app": "x"}))
-	strip := func(obj any) (any, error) {
-		obj.(*corev1.ConfigMap).Data = map[string]string{"stripped": "yes"}
-		return obj, nil
-	}
-	selectApp := func(o *metav1.ListOptions) { o.LabelSelector = "app=x" }
-	name, err := cache.NewInformerName("clientgo-test")
-	check.NoError(t, err)
-	tests := map[string]struct {
-		opts []Option
-		want string
-		data string
-	}{
-		"none":       {nil, "one/a one/b two/c", "a"},
-		"namespace":  {[]Option{WithNamespace("one")}, "one/a one/b", "a"},
-		"tweak":      {[]Option{WithTweakListOptions(selectApp)}, "one/a two/c", "a"},
-		"transform":  {[]Option{WithTransform(strip)}, "one/a one/b two/c", ""},
-		"name":       {[]Option{WithInformerName(name)}, "one/a one/b two/c", "a"},
-		"pinned":     {[]Option{WithOptions(Options{PinDecoded: true})}, "one/a one/b two/c", "a"},
-		"private":    {[]Option{WithOptions(Options{PrivateCopies: true})}, "one/a one/b two/c", "a"},
-		"uncaptured": {[]Option{WithOptions(Options{NoCapture: true})}, "one/a one/b two/c", "a"},
-	}
-	for what, test := range tests {
-		t.Run(what, func(t *testing.T) {
-			f := newFactory(t, server.Config(), test.opts...)
-			maps := f.Core().V1().ConfigMaps()
-			lister := maps.Lister()
-			begin(t, f)
-			all, err := lister.List(labels.Everything())
-			check.NoError(t, err)
-			var keys []string
-			for _, m := range all {
-				keys = append(keys, m.Namespace+"/"+m.Name)
-			}
-			check.Equal(t, strings.Join(keys, " "), test.want)
-			got, err := lister.ConfigMaps("one").Get("a")
-			if err != nil || got.Data["name"] != test.data {
-				t.Errorf("%v, %v", got, err)
-			}
-			some, err := lister.ConfigMaps("one").List(labels.SelectorFromSet(labels.Set{"app": "x"}))
-			if err != nil || len(some) != 1 {
-				t.Errorf("by namespace and label: %v, %v", some, err)
-			}
-		})
-	}
-	if _, err := cache.NewInformerName("clientgo-test"); err != nil {
-		t.Errorf("the name was not released: %v", err)
-	}
-}
-
-// TestInformerFor checks that InformerFor adopts an informer from a custom constructor, with its
-// transform and selector, and returns informers unchanged that are not client-go's or have
-// handlers.
-func TestInformerFor(t *testing.T) {
-	server := serve(t, apiserver.Options{})
-	fill(t, server.Config(), configMap("one", "a", map[string]string{"app": "x"}), configMap("one", "b", nil))
-	f := newFactory(t, server.Config())
-	inf := f.InformerFor(&corev1.ConfigMap{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-		inf := coreinformers.NewFilteredConfigMapInformer(client, "one", resync, cache.Indexers{}, func(o *metav1.ListOptions) { o.LabelSelector = "app=x" })
-		if err := inf.SetTransform(func(obj any) (any, error) {
-			obj.(*corev1.ConfigMap).Data = nil
-			return obj, nil
-		}); err != nil {
-			t.Error(err)
-		}
-		return inf
-	})
-	if _, ok := inf.(*informer); !ok {
-		t.Fatalf("not taken over: %T", inf)
-	}
-	other := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Secret{}, 0, nil)
-	if got := f.InformerFor(&corev1.Secret{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return other }); got != other {
-		t.Error("an informer that is ours already was replaced")
-	}
-	handled := coreinformers.NewServiceInformer(f.(*factory).client, "", 0, nil)
-	if _, err := handled.AddEventHandler(newRecorder()); err != nil {
-		t.Fatal(err)
-	}
-	if got := f.InformerFor(&corev1.Service{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return handled }); got != handled {
-		t.Error("an informer that has handlers was replaced")
-	}
-	stop := run(t, inf)
-	synced(t, inf.HasSyncedChecker())
-	all, err := f.Core().V1().ConfigMaps().Lister().List(labels.Everything())
-	if err != nil || len(all) != 1 || all[0].Name != "a" || all[0].Data != nil {
-		t.Errorf("%v, %v", all, err)
-	}
-	stop()
-}
-
 // TestFactoryOfShard checks that all informers of a factory have its shard, for any order of its
 // options.
 func TestFactoryOfShard(t *testing.T) {
@@ -207,10 +120,108 @@ func TestFactoryOfShard(t *testing.T) {
 	check.Equal(t, n, 400, "the shards have objects, two times over")
 }
 
+// TestInformerFor checks that InformerFor adopts an informer from a custom constructor with its
+// transform and selector.
+func TestInformerFor(t *testing.T) {
+	server := serve(t, apiserver.Options{})
+	fill(t, server.Config(), configMap("one", "a", map[string]string{"app": "x"}), configMap("one", "b", nil))
+	f := newFactory(t, server.Config())
+	inf := f.InformerFor(&corev1.ConfigMap{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+		inf := coreinformers.NewFilteredConfigMapInformer(client, "one", resync, cache.Indexers{}, func(o *metav1.ListOptions) { o.LabelSelector = "app=x" })
+		check.NoError(t, inf.SetTransform(withoutData))
+		return inf
+	})
+	runSynced(t, inf)
+	all, err := f.Core().V1().ConfigMaps().Lister().List(labels.Everything())
+	if err != nil || len(all) != 1 || all[0].Name != "a" || all[0].Data != nil {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// TestFilteredFactories checks that the factories with the arguments of client-go's filtered ones
+// store what their namespace and tweak select.
+func TestFilteredFactories(t *testing.T) {
+	server := serve(t, apiserver.Options{})
+	held := map[string]string{"held": "yes"}
+	fill(t, server.Config(), configMap("one", "a", held), configMap("one", "b", nil), configMap("two", "c", held))
+	cfg := capturing(server.Config())
+	for client, inf := range map[string]cache.SharedIndexInformer{
+		"typed":    NewFilteredSharedInformerFactory(kubernetes.NewForConfigOrDie(cfg), 0, "one", onlyHeld).Core().V1().ConfigMaps().Informer(),
+		"metadata": NewFilteredMetadataSharedInformerFactory(metadata.NewForConfigOrDie(cfg), 0, "one", onlyHeld).ForResource(configMaps).Informer(),
+		"dynamic":  NewFilteredDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(cfg), 0, "one", onlyHeld).ForResource(configMaps).Informer(),
+	} {
+		runSynced(t, inf)
+		_, err := informerOf(inf)
+		if keys := inf.GetStore().ListKeys(); err != nil || !slices.Equal(keys, []string{"one/a"}) {
+			t.Errorf("%s: %v, holds %v", client, err, keys)
+		}
+	}
+}
+
+// TestFactoriesByResource checks the objects of the dynamic and the metadata factory, of a config and
+// of fake clients, and the events of those of a config.
+func TestFactoriesByResource(t *testing.T) {
+	server := serve(t, apiserver.Options{})
+	a, b := configMap("one", "a", map[string]string{"v": "1"}), configMap("two", "b", nil)
+	client := fill(t, server.Config(), a, b)
+	metadataOf := func(m *corev1.ConfigMap) runtime.Object {
+		return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: m.ObjectMeta}
+	}
+	metadataScheme := metadatafake.NewTestScheme()
+	check.NoError(t, metav1.AddMetaToScheme(metadataScheme))
+	for name, test := range map[string]struct {
+		factory untypedFactory
+		want    int
+	}{
+		"dynamic":        {must(NewDynamicSharedInformerFactory(server.Config(), 0)), 2},
+		"metadata":       {must(NewMetadataSharedInformerFactory(server.Config(), 0, WithNamespace("one"))), 1},
+		"dynamic, fake":  {NewDynamicSharedInformerFactoryWithOptions(dynamicfake.NewSimpleDynamicClient(scheme.Scheme, a, b), 0), 2},
+		"metadata, fake": {NewMetadataSharedInformerFactoryWithOptions(metadatafake.NewSimpleMetadataClient(metadataScheme, metadataOf(a), metadataOf(b)), 0), 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnding(t)
+			generic := test.factory.ForResource(configMaps)
+			calls := observe(t, generic.Informer())
+			test.factory.Start(e.Done())
+			t.Cleanup(func() { e.end(); test.factory.Shutdown() })
+			if !test.factory.WaitForCacheSync(e.Done())[configMaps] || Err(generic.Informer()) != nil {
+				t.Fatal("not an informer of ours that is current")
+			}
+			all, err := generic.Lister().List(labels.Everything())
+			if err != nil || len(all) != test.want {
+				t.Errorf("%v, %v", all, err)
+			}
+			one, err := generic.Lister().ByNamespace("one").Get("a")
+			check.NoError(t, err)
+			if one.(metav1.Object).GetLabels()["v"] != "1" || one.GetObjectKind().GroupVersionKind().Kind == "" && name == "dynamic" {
+				t.Errorf("%v", one)
+			}
+			if strings.HasSuffix(name, "fake") {
+				return
+			}
+			made := create(t, client, configMap("one", name, map[string]string{"v": "2"}))
+			calls.wait(t, "add "+show(made))
+			check.NoError(t, client.CoreV1().ConfigMaps("one").Delete(t.Context(), name, metav1.DeleteOptions{}))
+			// The object of a deletion has the deletion's resourceVersion.
+			calls.until(t, "the deletion", func(lines []string) bool {
+				last := lines[len(lines)-1]
+				return strings.HasPrefix(last, "delete one/"+name+"@") && !strings.Contains(last, "@"+made.ResourceVersion+" ")
+			})
+		})
+	}
+}
+
 // TestFakeClientset checks that handlers receive each change in order and none twice, although a
 // fake clientset sets no resourceVersions.
 func TestFakeClientset(t *testing.T) {
-	for name, make := range bothConstructors {
+	for name, factoryOf := range map[string]func(kubernetes.Interface) informers.SharedInformerFactory{
+		"client-go": func(c kubernetes.Interface) informers.SharedInformerFactory {
+			return informers.NewSharedInformerFactory(c, 0)
+		},
+		"weir": func(c kubernetes.Interface) informers.SharedInformerFactory {
+			return NewSharedInformerFactoryWithOptions(c, 0)
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
 			first := pod("a", "1")
@@ -221,42 +232,27 @@ func TestFakeClientset(t *testing.T) {
 				opened <- struct{}{}
 				return true, w, err
 			})
-			inf := informers.NewSharedInformerFactory(client, 0).Core().V1().Pods().Informer()
-			if name == "weir" {
-				fields, ok := fieldsOf(inf)
-				if !ok {
-					t.Fatal("cannot be taken apart")
-				}
-				inf = make(fields.lw, fields.example, fields.resync, fields.indexers)
+			inf := factoryOf(client).Core().V1().Pods().Informer()
+			if _, err := informerOf(inf); (err == nil) != (name == "weir") {
+				t.Errorf("is %T", inf)
 			}
-			calls := newRecorder()
-			if _, err := inf.AddEventHandler(calls); err != nil {
-				t.Fatal(err)
-			}
-			stop := run(t, inf)
-			synced(t, inf.HasSyncedChecker())
+			calls := observe(t, inf)
+			runSynced(t, inf)
 			calls.waitCount(t, 1)
 			opened.wait(t)
 			pods := client.CoreV1().Pods("d")
 			for v := 2; v < 6; v++ {
-				if _, err := pods.Update(ctx, pod("a", strconv.Itoa(v)), metav1.UpdateOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				_, err := pods.Update(ctx, pod("a", strconv.Itoa(v)), metav1.UpdateOptions{})
+				check.NoError(t, err)
 			}
-			if _, err := pods.Create(ctx, pod("b", "1"), metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := pods.Create(ctx, pod("b", "1"), metav1.CreateOptions{})
+			check.NoError(t, err)
 			check.NoError(t, pods.Delete(ctx, "a", metav1.DeleteOptions{}))
 			calls.waitCount(t, 7)
-			versions := strings.NewReplacer("@1 ", "@ ", "@2 ", "@ ", "@3 ", "@ ", "@4 ", "@ ", "@5 ", "@ ", "@6 ", "@ ")
-			var got []string
-			for _, line := range calls.all() {
-				got = append(got, versions.Replace(line))
-			}
+			got := regexp.MustCompile(`@\d+ `).ReplaceAllString(strings.Join(calls.all(), "|"), "@ ")
 			want := "add d/a@ v=1 initial|update d/a@ v=1 -> d/a@ v=2|update d/a@ v=2 -> d/a@ v=3|update d/a@ v=3 -> d/a@ v=4|" +
 				"update d/a@ v=4 -> d/a@ v=5|add d/b@ v=1|delete d/a@ v=5"
-			check.Equal(t, strings.Join(got, "|"), want, "told")
-			stop()
+			check.Equal(t, got, want, "told")
 		})
 	}
 }

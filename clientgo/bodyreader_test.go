@@ -67,8 +67,7 @@ func TestBodyReader(t *testing.T) {
 					return wrap(reader)
 				})
 				inf := newInformer(cfg)
-				stop := run(t, inf)
-				synced(t, inf.HasSyncedChecker())
+				runSynced(t, inf)
 				reader.mu.Lock()
 				if text := reader.text.Bytes(); !bytes.Contains(text, []byte("PodList")) {
 					t.Errorf("read %d bytes: %.20q", len(text), text)
@@ -79,7 +78,6 @@ func TestBodyReader(t *testing.T) {
 				} else if ok && ours.stats.BodyBytes.Load() == 0 {
 					t.Error("not captured")
 				}
-				stop()
 			})
 		}
 	}

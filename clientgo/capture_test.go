@@ -2,21 +2,18 @@ package clientgo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -24,18 +21,6 @@ import (
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/testing/check"
 )
-
-// podsOf returns a ListerWatcher of a typed client, as client-go builds one.
-func podsOf(cfg *rest.Config) *cache.ListWatch {
-	client := kubernetes.NewForConfigOrDie(cfg)
-	return cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", "", fields.Everything())
-}
-
-func capturing(cfg *rest.Config) *rest.Config {
-	cfg = rest.CopyConfig(cfg)
-	Wrap(cfg)
-	return cfg
-}
 
 // TestCaptureEncodings checks for each encoding, with and without gzip, that the informer receives
 // the bodies, and that the caller's client can decode the stub response.
@@ -47,8 +32,7 @@ func TestCaptureEncodings(t *testing.T) {
 				cfg := rest.CopyConfig(server.Config())
 				cfg.ContentType, cfg.DisableCompression = contentType, plain
 				inf := NewSharedIndexInformer(podsOf(capturing(cfg)), &corev1.Pod{}, 0, nil).(*informer)
-				stop := run(t, inf)
-				synced(t, inf.HasSyncedChecker())
+				runSynced(t, inf)
 				check.Equal(t, len(inf.GetStore().List()), 300, "pods")
 				raw, body := inf.store.Memory().Raw, inf.stats.BodyBytes.Load()
 				if raw == 0 || body < raw {
@@ -57,90 +41,17 @@ func TestCaptureEncodings(t *testing.T) {
 				if inf.LastSyncResourceVersion() == "" {
 					t.Error("no resourceVersion")
 				}
-				stop()
 			})
 		}
 	}
 }
 
-// TestCaptureWatch checks that changes arrive through a captured watch, and that the caller's
-// client does not interrupt it.
-func TestCaptureWatch(t *testing.T) {
-	server := serve(t, apiserver.Options{})
-	client := fill(t, server.Config())
-	lw := cache.NewListWatchFromClient(kubernetes.NewForConfigOrDie(capturing(server.Config())).CoreV1().RESTClient(), "configmaps", "one", fields.Everything())
-	inf := NewSharedIndexInformer(lw, &corev1.ConfigMap{}, 0, nil).(*informer)
-	calls := newRecorder()
-	if _, err := inf.AddEventHandler(calls); err != nil {
-		t.Fatal(err)
-	}
-	run(t, inf)
-	synced(t, inf.HasSyncedChecker())
-	ctx := context.Background()
-	maps := client.CoreV1().ConfigMaps("one")
-	made, err := maps.Create(ctx, configMap("one", "a", map[string]string{"v": "1"}), metav1.CreateOptions{})
-	check.NoError(t, err)
-	changed := made.DeepCopy()
-	changed.Labels["v"] = "2"
-	changed, err = maps.Update(ctx, changed, metav1.UpdateOptions{})
-	check.NoError(t, err)
-	calls.wait(t, "add "+show(made))
-	calls.wait(t, fmt.Sprintf("update %s -> %s", show(made), show(changed)))
-	check.NoError(t, maps.Delete(ctx, "a", metav1.DeleteOptions{}))
-	calls.waitCount(t, 3)
-	// The object of a deletion has the deletion's resourceVersion.
-	if last := calls.all()[2]; !strings.HasPrefix(last, "delete one/a@") || strings.Contains(last, "@"+changed.ResourceVersion+" ") {
-		t.Errorf("last: %s", last)
-	}
-}
-
-// TestCaptureError checks that the caller receives a response that is not a list, and returns an
-// error for it.
-func TestCaptureError(t *testing.T) {
-	t.Parallel()
-	faults := &apiserver.Faults{}
-	server := serve(t, apiserver.Options{Pods: 3, Faults: faults})
-	remove := faults.Add(apiserver.Rule{
-		Match: apiserver.Match("list", "pods"),
-		Err:   apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no")),
-	})
-	inf := NewSharedIndexInformer(podsOf(capturing(server.Config())), &corev1.Pod{}, 0, nil)
-	errs := make(chan error, 100)
-	check.NoError(t, inf.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-		if r.Name() == "" || ctx.Err() != nil {
-			t.Errorf("reflector %q, context %v", r.Name(), ctx.Err())
-		}
-		cache.DefaultWatchErrorHandler(ctx, r, err)
-		errs <- err
-	}))
-	run(t, inf)
-	select {
-	case err := <-errs:
-		if !apierrors.IsForbidden(err) {
-			t.Errorf("%v is not forbidden", err)
-		}
-	case <-time.After(waitTimeout):
-		t.Fatal("no handler was called")
-	}
-	if err := inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err == nil {
-		t.Error("a watch error handler was set after the start")
-	}
-	if inf.HasSynced() {
-		t.Error("synced")
-	}
-	remove()
-	synced(t, inf.HasSyncedChecker())
-}
-
 // TestNotCaptured checks that a ListerWatcher that sends several requests, or adds to the response,
-// is not captured: the informer uses its result.
+// is not captured, and neither is one with Options.NoCapture: the informer uses its result.
 func TestNotCaptured(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", nil), configMap("two", "b", nil), configMap("three", "c", nil))
 	client := kubernetes.NewForConfigOrDie(capturing(server.Config())).CoreV1()
-	watchAll := func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-		return client.ConfigMaps("").Watch(ctx, o)
-	}
 	lists := map[string]func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error){
 		"merged": func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			one, err := client.ConfigMaps("one").List(ctx, o)
@@ -166,38 +77,22 @@ func TestNotCaptured(t *testing.T) {
 			o.FieldSelector = "metadata.name!=c"
 			return client.ConfigMaps("").List(context.Background(), o)
 		},
+		"filtered": func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			all, err := client.ConfigMaps("").List(ctx, o)
+			if err == nil {
+				all.Items = slices.DeleteFunc(all.Items, func(m corev1.ConfigMap) bool { return m.Name == "c" })
+			}
+			return all, err
+		},
 	}
 	for name, list := range lists {
 		t.Run(name, func(t *testing.T) {
-			inf := NewSharedIndexInformer(&cache.ListWatch{ListWithContextFunc: list, WatchFuncWithContext: watchAll}, &corev1.ConfigMap{}, 0, nil)
-			stop := run(t, inf)
-			synced(t, inf.HasSyncedChecker())
+			lw := &cache.ListWatch{ListWithContextFunc: list, WatchFuncWithContext: client.ConfigMaps("").Watch}
+			inf := NewSharedIndexInformerWithOptions(lw, &corev1.ConfigMap{}, 0, nil, Options{NoCapture: name == "filtered"})
+			runSynced(t, inf)
 			check.Equal(t, strings.Join(inf.GetStore().ListKeys(), " "), "one/a two/b", "holds")
-			stop()
 		})
 	}
-}
-
-// TestNoCapture checks Options.NoCapture with a ListerWatcher that changes its client's response.
-func TestNoCapture(t *testing.T) {
-	server := serve(t, apiserver.Options{})
-	fill(t, server.Config(), configMap("one", "a", nil), configMap("one", "b", nil))
-	client := kubernetes.NewForConfigOrDie(capturing(server.Config())).CoreV1().ConfigMaps("")
-	lw := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			list, err := client.List(ctx, o)
-			if err == nil {
-				list.Items = list.Items[:1]
-			}
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return client.Watch(ctx, o) },
-	}
-	inf := NewSharedIndexInformerWithOptions(lw, &corev1.ConfigMap{}, 0, nil, Options{NoCapture: true})
-	stop := run(t, inf)
-	synced(t, inf.HasSyncedChecker())
-	check.Equal(t, strings.Join(inf.GetStore().ListKeys(), " "), "one/a", "holds")
-	stop()
 }
 
 // TestCaptureLeavesAlone checks that other requests with the capture in their context, and requests

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,9 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/store"
-	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
@@ -45,10 +42,8 @@ func (c *changingStore) put(t *testing.T, p *corev1.Pod, unknown ...byte) *store
 	t.Helper()
 	c.version++
 	p.ResourceVersion = fmt.Sprint(c.version)
-	raw := append(marshal(t, p), unknown...)
-	var m wire.Meta
-	check.NoError(t, wire.ReadMeta(wire.Protobuf, raw, &m))
-	check.NoError(t, c.writer.Put(&m, raw))
+	m, raw := received(t, p)
+	check.NoError(t, c.writer.Put(m, append(raw, unknown...)))
 	c.writer.Flush()
 	o, ok := c.inf.store.Get(p.Namespace + "/" + p.Name)
 	if !ok {
@@ -73,9 +68,7 @@ func (c *changingStore) changes(take func()) []store.Change {
 func (c *changingStore) update(t *testing.T, was, is *store.Object) (old, fresh *corev1.Pod) {
 	t.Helper()
 	a, b, err := c.inf.indexer.reader.values(&store.Change{Revision: is.Revision(), Old: was, New: is})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	old, fresh = a.(*corev1.Pod), b.(*corev1.Pod)
 	if old.ResourceVersion != was.ResourceVersion() || fresh.ResourceVersion != is.ResourceVersion() {
 		t.Fatalf("%s -> %s, want %s -> %s", old.ResourceVersion, fresh.ResourceVersion, was.ResourceVersion(), is.ResourceVersion())
@@ -165,24 +158,6 @@ func TestSeveralHandlersDecodeOnce(t *testing.T) {
 	}
 }
 
-// TestSeveralHandlersHoldNothing checks that several handlers of a first list leave nothing decoded
-// in the store, like one handler.
-func TestSeveralHandlersHoldNothing(t *testing.T) {
-	server := serve(t, apiserver.Options{Pods: 300})
-	inf := NewSharedIndexInformer(podsOf(capturing(server.Config())), &corev1.Pod{}, 0, nil).(*informer)
-	var added atomic.Int32
-	var handlers []cache.DoneChecker
-	for range 3 {
-		r, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { added.Add(1) }})
-		check.NoError(t, err)
-		handlers = append(handlers, r.HasSyncedChecker())
-	}
-	run(t, inf)
-	synced(t, handlers...)
-	check.Equal(t, added.Load(), 900, "objects were handed out")
-	eventually(t, func() bool { return inf.store.Memory().Decoded == 0 })
-}
-
 // TestHandlersGetTransformed checks that handlers receive the results of a transform, and that
 // almost nothing is decoded for them.
 func TestHandlersGetTransformed(t *testing.T) {
@@ -209,9 +184,7 @@ func TestHandlersGetTransformed(t *testing.T) {
 				}
 			}
 			for range handlers {
-				if _, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: note, UpdateFunc: func(_, is any) { note(is) }}); err != nil {
-					t.Fatal(err)
-				}
+				register(t, inf, cache.ResourceEventHandlerFuncs{AddFunc: note, UpdateFunc: func(_, is any) { note(is) }})
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan struct{})

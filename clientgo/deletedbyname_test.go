@@ -5,11 +5,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -44,28 +42,20 @@ func TestDeletedByName(t *testing.T) {
 	for name, make := range map[string]constructor{
 		"client-go": cache.NewSharedIndexInformer,
 		"captured":  NewSharedIndexInformer,
-		"returned": func(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
-			return NewSharedIndexInformerWithOptions(lw, example, resync, indexers, Options{NoCapture: true})
-		},
+		"returned":  withOptions(Options{NoCapture: true}),
 	} {
-		for transform, f := range map[string]cache.TransformFunc{
-			"as it came":  nil,
-			"transformed": func(obj any) (any, error) { return obj, nil },
-		} {
+		for transform, f := range identityOrNone {
 			t.Run(name+"/"+transform, func(t *testing.T) {
 				lw := cache.NewListWatchFromClient(widgetClient(t, cfg), "widgets", "", fields.Everything())
 				inf, calls := make(lw, &Widget{}, 0, nil), newRecorder()
 				check.NoError(t, inf.SetTransform(f))
-				if _, err := inf.AddEventHandler(calls); err != nil {
-					t.Fatal(err)
-				}
-				stop := run(t, inf)
+				register(t, inf, calls)
+				run(t, inf)
 				calls.wait(t, "delete shop/a@ v=")
 				calls.wait(t, "delete shop/b@ v=")
 				if keys := inf.GetStore().ListKeys(); len(keys) > 0 {
 					t.Errorf("holds %q", keys)
 				}
-				stop()
 			})
 		}
 	}

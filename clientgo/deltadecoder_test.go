@@ -127,13 +127,6 @@ func sharesMemory(a, b reflect.Value) bool {
 	return false
 }
 
-func marshal(t testing.TB, m interface{ Marshal() ([]byte, error) }) []byte {
-	t.Helper()
-	raw, err := m.Marshal()
-	check.NoError(t, err)
-	return raw
-}
-
 // TestDeltaDecoderDeclines checks that it rejects bytes that are not protobuf, have fields out of
 // order, or have unknown ones.
 func TestDeltaDecoderDeclines(t *testing.T) {
@@ -196,36 +189,6 @@ func FuzzDeltaDecoder(f *testing.F) {
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("got %v, want %v", got, want)
-		}
-	})
-}
-
-// BenchmarkDeltaDecoder decodes the two versions of a pod whose status has changed.
-func BenchmarkDeltaDecoder(b *testing.B) {
-	pod := podsim.New(1, 1).Pod(0)
-	was := marshal(b, pod)
-	pod.ResourceVersion, pod.Status.Phase = "9", corev1.PodFailed
-	is := marshal(b, pod)
-	p, c := newDeltaDecoder(codec.Of(pod)), codec.Of(pod)
-	b.Run("apart", func(b *testing.B) {
-		for b.Loop() {
-			if _, err := c.Decode(was); err != nil {
-				b.Fatal(err)
-			}
-			if _, err := c.Decode(is); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("together", func(b *testing.B) {
-		for b.Loop() {
-			old, err := c.Decode(was)
-			if err != nil {
-				b.Fatal(err)
-			}
-			if _, ok := p.decode(old, was, is); !ok {
-				b.Fatal("not decoded")
-			}
 		}
 	})
 }

@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/internal/testing/check"
@@ -83,9 +81,7 @@ func TestBlockedIndexFunction(t *testing.T) {
 		return nil, nil
 	}}))
 	handed := make(chan any, 2)
-	if _, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) { handed <- obj }}); err != nil {
-		t.Fatal(err)
-	}
+	register(t, s.informer, cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) { handed <- obj }})
 	check.NoError(t, s.informer.RemoveEventHandler(s.registration))
 	s.source.Add(pod("a", "1"))
 	run(t, s.informer)
@@ -103,9 +99,7 @@ func TestIndexFunctionThatReads(t *testing.T) {
 	const n = 60
 	for _, opts := range []Options{{}, {PrivateCopies: true}, {DetectMutation: true}, {ShareDecoded: true}} {
 		t.Run(fmt.Sprintf("%+v", opts), func(t *testing.T) {
-			s := newRecordedInformer(t, func(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
-				return NewSharedIndexInformerWithOptions(lw, example, resync, indexers, opts)
-			})
+			s := newRecordedInformer(t, withOptions(opts))
 			indexer := s.informer.GetIndexer()
 			byLabel := func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Labels["v"]}, nil }
 			check.NoError(t, s.informer.AddIndexers(cache.Indexers{"plain": byLabel, "reads": func(obj any) ([]string, error) {
@@ -131,8 +125,7 @@ func TestIndexFunctionThatReads(t *testing.T) {
 			for i := range n {
 				s.source.Add(pod(fmt.Sprintf("p%02d", i), fmt.Sprint(i%5)))
 			}
-			run(t, s.informer)
-			synced(t, s.informer.HasSyncedChecker())
+			runSynced(t, s.informer)
 			found, err := indexer.ByIndex("reads", "3")
 			if err != nil || len(found) != n/5 {
 				t.Fatalf("%d found (%v), want %d", len(found), err, n/5)

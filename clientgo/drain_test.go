@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -38,18 +37,13 @@ func sharedChannel(t *testing.T, construct constructor, watchOf func(chan watch.
 	const pods = 20
 	events, opened := make(chan watch.Event, 1+pods), newWatches()
 	calls := newRecorder()
-	inf := construct(plainListerWatcher{
-		list: func(metav1.ListOptions) (runtime.Object, error) {
-			return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
-		},
-		watch: func(metav1.ListOptions) (watch.Interface, error) {
-			opened <- struct{}{}
-			return watchOf(events), nil
-		},
-	}, &corev1.Pod{}, 0, nil)
-	if _, err := inf.AddEventHandler(calls); err != nil {
-		t.Fatal(err)
+	lw := podSource("1", nil)
+	lw.watch = func(metav1.ListOptions) (watch.Interface, error) {
+		opened <- struct{}{}
+		return watchOf(events), nil
 	}
+	inf := construct(lw, &corev1.Pod{}, 0, nil)
+	register(t, inf, calls)
 	stop := run(t, inf)
 	opened.wait(t)
 	gone := apierrors.NewResourceExpired("too old").ErrStatus

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/apiserver"
@@ -31,6 +32,7 @@ import (
 var (
 	configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
 	secrets    = corev1.SchemeGroupVersion.WithResource("secrets")
+	namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
 )
 
 // factoryCall is a use of a factory. Its outcome must be the same as with client-go's.
@@ -193,10 +195,7 @@ var typedCalls = []factoryCall[informers.SharedInformerFactory]{
 		return outcome(err, o.Data)
 	}, opts: []option{{informers.WithTransform(withoutData), WithTransform(withoutData)}}},
 	{name: "WithCustomResyncConfig", call: func(t *testing.T, f informers.SharedInformerFactory) string {
-		reported := newRecorder()
-		if _, err := f.Core().V1().ConfigMaps().Informer().AddEventHandler(reported); err != nil {
-			t.Fatal(err)
-		}
+		reported := observe(t, f.Core().V1().ConfigMaps().Informer())
 		f.Start(newEnding(t).Done())
 		reported.until(t, "a resync", func(lines []string) bool {
 			return slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "update") })
@@ -366,3 +365,24 @@ var (
 	_ = (dynamicinformer.DynamicSharedInformerFactory)(untypedFactory(nil))
 	_ = (metadatainformer.SharedInformerFactory)(untypedFactory(nil))
 )
+
+// TestFactoryError checks that an invalid config is an error.
+func TestFactoryError(t *testing.T) {
+	for name, bad := range map[string]*rest.Config{"no config": nil, "a bad host": {Host: "http://[::bad"}} {
+		_, typed := NewSharedInformerFactory(bad, 0)
+		_, untyped := NewDynamicSharedInformerFactory(bad, 0)
+		_, partial := NewMetadataSharedInformerFactory(bad, 0)
+		if typed == nil || untyped == nil || partial == nil {
+			t.Errorf("%s: %v, %v, %v", name, typed, untyped, partial)
+		}
+	}
+}
+
+// TestInformerNameIsReleased checks that a factory releases its name in Shutdown.
+func TestInformerNameIsReleased(t *testing.T) {
+	name, err := cache.NewInformerName("clientgo-test")
+	check.NoError(t, err)
+	newFactory(t, &rest.Config{Host: "http://127.0.0.1:1"}, WithInformerName(name)).Shutdown()
+	_, err = cache.NewInformerName("clientgo-test")
+	check.NoError(t, err)
+}

@@ -18,7 +18,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -41,8 +40,7 @@ var podInformers = map[string]func(cfg *rest.Config) cache.SharedIndexInformer{
 // TestWatchErrorHandlerCalls counts the calls of watch error handlers for one failure each, with
 // client-go's informer and Weir's.
 func TestWatchErrorHandlerCalls(t *testing.T) {
-	defer func(was []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = was }(utilruntime.ErrorHandlers)
-	utilruntime.ErrorHandlers = nil
+	silent(t)
 	forbidden := apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no"))
 	expired := apierrors.NewResourceExpired("too old")
 	busy := apierrors.NewTooManyRequestsError("later")
@@ -212,17 +210,16 @@ func (s *failServer) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // TestNoWatchErrorHandler checks that the default handler is used if a program sets none.
 func TestNoWatchErrorHandler(t *testing.T) {
-	defer func(was []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = was }(utilruntime.ErrorHandlers)
-	for maker, make := range map[string]constructor{"client-go": cache.NewSharedIndexInformer, "weir": NewSharedIndexInformer} {
+	for maker, make := range bothConstructors {
 		t.Run(maker, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 				defer cancel()
 				reported := ""
-				utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{func(_ context.Context, _ error, msg string, _ ...any) {
+				silent(t, func(_ context.Context, _ error, msg string, _ ...any) {
 					reported = msg
 					cancel()
-				}}
+				})
 				inf := make(podsOf(&rest.Config{Host: "http://server", Transport: notServed{}}), &corev1.Pod{}, 0, cache.Indexers{})
 				check.NoError(t, inf.SetWatchErrorHandlerWithContext(nil))
 				if inf.RunWithContext(ctx); reported != "Failed to watch" {

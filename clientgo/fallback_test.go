@@ -53,8 +53,7 @@ func TestFactoriesFallBack(t *testing.T) {
 		if err := Err(inf); !errors.Is(err, ErrForeignInformer) || !errors.Is(err, ErrLayout) {
 			t.Errorf("%s: %T, %v", name, inf, err)
 		}
-		run(t, inf)
-		synced(t, inf.HasSyncedChecker())
+		runSynced(t, inf)
 		for _, held := range inf.GetStore().List() {
 			if m := held.(metav1.Object); m.GetName() != "a" || m.GetLabels()["transformed"] != "yes" {
 				t.Errorf("%s: holds %v", name, held)

@@ -3,7 +3,6 @@ package clientgo
 import (
 	"errors"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -92,12 +91,10 @@ func TestHalfImplementedObjects(t *testing.T) {
 	for name, opts := range map[string]Options{
 		"weir": {}, "private copies": {PrivateCopies: true}, "pinned": {PinDecoded: true}, "detecting mutation": {DetectMutation: true}, "shared": {ShareDecoded: true},
 	} {
-		makers[name] = func(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
-			return NewSharedIndexInformerWithOptions(lw, example, resync, indexers, opts)
-		}
+		makers[name] = withOptions(opts)
 	}
 	for kind, made := range halfMade {
-		for transformed, transform := range map[string]cache.TransformFunc{"as returned": nil, "transformed": func(obj any) (any, error) { return obj, nil }} {
+		for transformed, transform := range identityOrNone {
 			for maker, make := range makers {
 				t.Run(kind+"/"+transformed+"/"+maker, func(t *testing.T) {
 					tellOfHalfObjects(t, make, made.example, transform, made.object)
@@ -128,11 +125,8 @@ func tellOfHalfObjects(t *testing.T, make constructor, example runtime.Object, t
 		return []string{obj.(metav1.Object).GetLabels()["v"]}, nil
 	}})
 	check.NoError(t, inf.SetTransform(transform))
-	calls := newRecorder()
-	if _, err := inf.AddEventHandler(calls); err != nil {
-		t.Fatal(err)
-	}
-	stop := run(t, inf)
+	calls := observe(t, inf)
+	run(t, inf)
 	first.Modify(object("a", "3", "2"))
 	first.Add(object("c", "4", "1"))
 	first.Modify(object("a", "5", "3"))
@@ -148,7 +142,6 @@ func tellOfHalfObjects(t *testing.T, make constructor, example runtime.Object, t
 	if err := inf.GetStore().Update(object("a", "8", "5")); err != nil || shown(inf.GetStore().List()) != "d/a@8 v=5" {
 		t.Errorf("holds %s, %v", shown(inf.GetStore().List()), err)
 	}
-	stop()
 }
 
 // listOf returns a list that requires only that its items are objects.
@@ -176,12 +169,8 @@ func TestDeletedHalfObject(t *testing.T) {
 		}
 		return obj, nil
 	}))
-	calls := newRecorder()
-	if _, err := inf.AddEventHandler(calls); err != nil {
-		t.Fatal(err)
-	}
-	stop := run(t, inf)
+	calls := observe(t, inf)
+	run(t, inf)
 	events.Delete(object("a", "3", "2"))
 	calls.wait(t, "delete d/a@1 v=1")
-	stop()
 }

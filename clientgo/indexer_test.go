@@ -75,9 +75,7 @@ func TestIndexerSame(t *testing.T) {
 	check.Equal(t, ours.LastStoreSyncResourceVersion(), "9", "LastStoreSyncResourceVersion")
 	ours.Bookmark("10")
 	check.Equal(t, ours.LastStoreSyncResourceVersion(), "10", "after a bookmark it")
-	if err := ours.Resync(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, ours.Resync())
 }
 
 // dump reads an indexer with all its methods.
@@ -204,21 +202,8 @@ func TestManualDelete(t *testing.T) {
 					if !slices.Contains(s.calls.all(), "add d/a@1 v=1") {
 						t.Errorf("told %q", s.calls.all())
 					}
-					s.stop()
 				})
 			})
 		}
-	}
-}
-
-// TestIndexFuncError checks that the reader of an index receives the index function's error, and
-// that it causes no panic.
-func TestIndexFuncError(t *testing.T) {
-	x := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, cache.Indexers{
-		"bad": func(any) ([]string, error) { return nil, errors.New("no value") },
-	}).GetIndexer()
-	check.NoError(t, x.Add(pod("a", "1")))
-	if _, err := x.ByIndex("bad", "v"); err == nil || !strings.Contains(err.Error(), "no value") {
-		t.Errorf("ByIndex: %v", err)
 	}
 }

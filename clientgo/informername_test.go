@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -101,8 +100,7 @@ func TestInformerNamePublishes(t *testing.T) {
 			inf, series := f.Core().V1().ConfigMaps().Informer(), "store_resource_version publishes-"+maker+" configmaps"
 			begin(t, f)
 			publishedGauges.await(t, series, inf.LastSyncResourceVersion())
-			made, err := plain.CoreV1().ConfigMaps("one").Create(t.Context(), configMap("one", "by-"+maker, nil), metav1.CreateOptions{})
-			check.NoError(t, err)
+			made := create(t, plain, configMap("one", "by-"+maker, nil))
 			publishedGauges.await(t, series, made.ResourceVersion)
 		})
 	}

@@ -73,11 +73,8 @@ func TestNothingMutableIsShared(t *testing.T) {
 			}
 			inf := build(t, server.Config())
 			handler := &scribbler{t: t, recorder: newRecorder(), held: name == "pinned"}
-			if _, err := inf.AddEventHandler(handler); err != nil {
-				t.Fatal(err)
-			}
-			stop := run(t, inf)
-			synced(t, inf.HasSyncedChecker())
+			register(t, inf, handler)
+			runSynced(t, inf)
 			handler.waitCount(t, len(names))
 
 			read, ok, err := inf.GetStore().GetByKey("d/" + names[0])
@@ -107,7 +104,6 @@ func TestNothingMutableIsShared(t *testing.T) {
 				check.NoError(t, pods.Delete(ctx, name, metav1.DeleteOptions{}))
 				handler.wait(t, "delete "+name)
 			}
-			stop()
 		})
 	}
 }

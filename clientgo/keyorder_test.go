@@ -43,15 +43,6 @@ func generated(t *testing.T, cfg *rest.Config) cache.ListerWatcher {
 	}
 }
 
-func asWidget(object interface {
-	runtime.Object
-	metav1.Type
-}) runtime.Object {
-	object.SetAPIVersion(widgetVersion.String())
-	object.SetKind(widgetKind.Kind)
-	return object
-}
-
 // widgetReader is a way in which an informer, client-go's or Weir's, reads custom resources.
 type widgetReader struct {
 	name     string
@@ -76,24 +67,14 @@ var widgetReaders = []widgetReader{
 		return f.ForResource(widgetResource).Informer()
 	}},
 	{"dynamic client", false, false, func(t *testing.T, cfg *rest.Config, which string) cache.SharedIndexInformer {
-		client := dynamic.NewForConfigOrDie(capturing(cfg)).Resource(widgetResource)
-		return bothConstructors[which](&cache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
-			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				return client.Watch(ctx, o)
-			},
-		}, asWidget(&unstructured.Unstructured{Object: map[string]any{}}), 0, nil)
+		lw := listWatchOf(dynamic.NewForConfigOrDie(capturing(cfg)).Resource(widgetResource))
+		return bothConstructors[which](lw, &unstructured.Unstructured{Object: map[string]any{"apiVersion": widgetVersion.String(), "kind": widgetKind.Kind}}, 0, nil)
 	}},
 	{"metadata factory", true, true, metadataOfFactory},
 	{"metadata factory, whole objects come", false, true, metadataOfFactory},
 	{"metadata client", true, true, func(t *testing.T, cfg *rest.Config, which string) cache.SharedIndexInformer {
-		client := metadata.NewForConfigOrDie(capturing(cfg)).Resource(widgetResource)
-		return bothConstructors[which](&cache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
-			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				return client.Watch(ctx, o)
-			},
-		}, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: widgetVersion.String(), Kind: "Widget"}}, 0, nil)
+		lw := listWatchOf(metadata.NewForConfigOrDie(capturing(cfg)).Resource(widgetResource))
+		return bothConstructors[which](lw, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: widgetVersion.String(), Kind: "Widget"}}, 0, nil)
 	}},
 }
 
@@ -136,8 +117,7 @@ func listInKeyOrder(t *testing.T, reader widgetReader, which string, server *wid
 		cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	}
 	inf := reader.build(t, cfg, which)
-	stop := run(t, inf)
-	synced(t, inf.HasSyncedChecker())
+	runSynced(t, inf)
 	want := ""
 	for i := range server.widgets {
 		want += fmt.Sprintf("shop/w%d@7 v=\n", i)
@@ -151,7 +131,6 @@ func listInKeyOrder(t *testing.T, reader widgetReader, which string, server *wid
 			t.Errorf("not captured: %d bytes were read here", read)
 		}
 	}
-	stop()
 }
 
 // protobufOnly negotiates for a client that decodes protobuf only.
@@ -188,10 +167,7 @@ func TestClientOfFewTypes(t *testing.T) {
 			client, err := rest.RESTClientFor(cfg)
 			check.NoError(t, err)
 			inf := NewSharedIndexInformer(cache.NewListWatchFromClient(client, "pods", "d", fields.Everything()), &corev1.Pod{}, 0, nil).(*informer)
-			calls := newRecorder()
-			if _, err := inf.AddEventHandler(calls); err != nil {
-				t.Fatal(err)
-			}
+			calls := observe(t, inf)
 			stop := run(t, inf)
 			ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 			defer cancel()

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -144,11 +143,6 @@ func isProtobuf(t *testing.T, inf *informer) {
 // TestStatedKinds: transforms, or a ListerWatcher, set apiVersion and kind to usual and unusual
 // values. It compares the values for handlers, listers and indexers with client-go's.
 func TestStatedKinds(t *testing.T) {
-	withOptions := func(opts Options) constructor {
-		return func(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
-			return NewSharedIndexInformerWithOptions(lw, example, resync, indexers, opts)
-		}
-	}
 	ours := map[string]constructor{
 		"weir":    NewSharedIndexInformer,
 		"shared":  withOptions(Options{ShareDecoded: true}),
@@ -216,12 +210,9 @@ func captureKinds(t *testing.T, contentType string, opts Options) {
 	}))
 	checker := kindChecker{newRecorder(), t}
 	for range 2 {
-		if _, err := inf.AddEventHandler(checker); err != nil {
-			t.Fatal(err)
-		}
+		register(t, inf, checker)
 	}
-	stop := run(t, inf)
-	synced(t, inf.HasSyncedChecker())
+	runSynced(t, inf)
 	checker.waitCount(t, 60)
 	held := inf.GetStore().List()
 	changed, gone := held[0].(*corev1.Pod), held[1].(*corev1.Pod)
@@ -247,7 +238,6 @@ func captureKinds(t *testing.T, contentType string, opts Options) {
 		t.Errorf("%d pods are held", len(held))
 	}
 	isProtobuf(t, inf)
-	stop()
 }
 
 // breakableLine dials connections that a test can break.

@@ -14,7 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -45,28 +44,20 @@ func TestLateWatch(t *testing.T) {
 			server := serve(t, apiserver.Options{})
 			plain := fill(t, server.Config(), configMap("one", "a", nil))
 			maps := kubernetes.NewForConfigOrDie(capturing(server.Config())).CoreV1().ConfigMaps("one")
-			lw := &cache.ListWatch{
-				ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return maps.List(ctx, o) },
-				WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-					taken := make(chan struct{})
-					w, err := watchtools.NewRetryWatcherWithContext(ctx, o.ResourceVersion, watchAfter(taken, maps))
-					if err != nil {
-						return nil, err
-					}
-					return takenWatch{w, sync.OnceFunc(func() { close(taken) })}, nil
-				},
+			lw := listWatchOf(maps)
+			lw.WatchFuncWithContext = func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				taken := make(chan struct{})
+				w, err := watchtools.NewRetryWatcherWithContext(ctx, o.ResourceVersion, watchAfter(taken, maps))
+				if err != nil {
+					return nil, err
+				}
+				return takenWatch{w, sync.OnceFunc(func() { close(taken) })}, nil
 			}
 			inf := newInformer(noWatchList{lw}, &corev1.ConfigMap{}, 0, nil)
-			calls := newRecorder()
-			if _, err := inf.AddEventHandler(calls); err != nil {
-				t.Fatal(err)
-			}
-			stop := run(t, inf)
-			synced(t, inf.HasSyncedChecker())
-			made, err := plain.CoreV1().ConfigMaps("one").Create(t.Context(), configMap("one", "b", nil), metav1.CreateOptions{})
-			check.NoError(t, err)
+			calls := observe(t, inf)
+			runSynced(t, inf)
+			made := create(t, plain, configMap("one", "b", nil))
 			calls.wait(t, "add "+show(made))
-			stop()
 		})
 	}
 }

@@ -129,10 +129,8 @@ func TestWatchAfterBlockedProbe(t *testing.T) {
 		}
 		inf := NewSharedIndexInformer(noWatchList{lw}, &corev1.Pod{}, 0, nil)
 		quiet(t, inf)
-		if _, err := inf.AddEventHandler(calls); err != nil {
-			t.Fatal(err)
-		}
-		stop := run(t, inf)
+		register(t, inf, calls)
+		run(t, inf)
 		time.Sleep(95 * time.Second)
 		first.Stop()
 		a := pod("a", "1")
@@ -146,7 +144,6 @@ func TestWatchAfterBlockedProbe(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		check.Equal(t, probes.Load(), 1, "Lists were left behind")
 		close(gate)
-		stop()
 	})
 }
 

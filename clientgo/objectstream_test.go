@@ -2,8 +2,6 @@ package clientgo
 
 import (
 	"context"
-	"errors"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -15,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/internal/testing/check"
 )
@@ -40,15 +37,8 @@ func TestHeldObjects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := test.object.(metav1.Object)
 			m.SetResourceVersion("5")
-			lw := plainListerWatcher{
-				list: func(metav1.ListOptions) (runtime.Object, error) {
-					return &corev1.List{ListMeta: metav1.ListMeta{ResourceVersion: "5"}, Items: []runtime.RawExtension{{Object: test.object}}}, nil
-				},
-				watch: func(metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
-			}
-			inf := NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil).(*informer)
-			stop := run(t, inf)
-			synced(t, inf.HasSyncedChecker())
+			inf := NewSharedIndexInformer(listsOnce(listOf("5", test.object)), &corev1.Pod{}, 0, nil).(*informer)
+			runSynced(t, inf)
 			o, ok := inf.store.Get("d/" + m.GetName())
 			if !ok {
 				t.Fatal("not held")
@@ -62,7 +52,6 @@ func TestHeldObjects(t *testing.T) {
 			if !test.packed && got != any(test.object) {
 				t.Error("not the object itself")
 			}
-			stop()
 		})
 	}
 }
@@ -79,21 +68,15 @@ func TestFakeDynamic(t *testing.T) {
 	gvr := schema.GroupVersionResource{Group: "shop.example", Version: "v1", Resource: "widgets"}
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{gvr: "WidgetList"}, widget("a", 12))
 	resource, opened := client.Resource(gvr).Namespace("d"), newWatches()
-	lw := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return resource.List(ctx, o) },
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			w, err := resource.Watch(ctx, o)
-			opened <- struct{}{}
-			return w, err
-		},
+	lw := listWatchOf(resource)
+	lw.WatchFuncWithContext = func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+		w, err := resource.Watch(ctx, o)
+		opened <- struct{}{}
+		return w, err
 	}
 	inf := NewSharedIndexInformer(lw, &unstructured.Unstructured{}, 0, nil)
-	calls := newRecorder()
-	if _, err := inf.AddEventHandler(calls); err != nil {
-		t.Fatal(err)
-	}
-	stop := run(t, inf)
-	synced(t, inf.HasSyncedChecker())
+	calls := observe(t, inf)
+	runSynced(t, inf)
 	opened.wait(t)
 	if _, err := resource.Update(context.Background(), widget("a", 13), metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
@@ -105,106 +88,13 @@ func TestFakeDynamic(t *testing.T) {
 	if teeth, _, _ := unstructured.NestedInt64(u.Object, "spec", "teeth"); teeth != 13 || u.GetKind() != "Widget" {
 		t.Errorf("got %v", u)
 	}
-	stop()
-}
-
-// TestObjectStreamErrors checks that an informer reports a result that is not a list, and a failed
-// list. It survives, without a call of the watch error handler, an event with another type and a
-// watch that ends with a status.
-func TestObjectStreamErrors(t *testing.T) {
-	t.Parallel()
-	gone := apierrors.NewResourceExpired("too old").ErrStatus
-	lists, watches := 0, make(chan *watch.FakeWatcher, 10)
-	errs := make(chan error, 100)
-	inf := NewSharedIndexInformer(plainListerWatcher{
-		list: func(metav1.ListOptions) (runtime.Object, error) {
-			lists++
-			switch lists {
-			case 1:
-				return pod("a", "1"), nil // not a list
-			case 2:
-				return nil, errors.New("try again")
-			}
-			return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(lists)}}, nil
-		},
-		watch: func(metav1.ListOptions) (watch.Interface, error) {
-			w := watch.NewFakeWithChanSize(10, false)
-			watches <- w
-			return w, nil
-		},
-	}, &corev1.Pod{}, 0, nil)
-	check.NoError(t, inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { errs <- err }))
-	handler := newRecorder()
-	if _, err := inf.AddEventHandler(handler); err != nil {
-		t.Fatal(err)
-	}
-	stop := run(t, inf)
-	for _, want := range []string{"no list", "try again"} {
-		if err := <-errs; !strings.Contains(err.Error(), want) {
-			t.Errorf("told %v, want %s", err, want)
-		}
-	}
-	synced(t, inf.HasSyncedChecker())
-	w := <-watches
-	w.Add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "wrong"}})
-	good := pod("a", "1")
-	good.ResourceVersion = "9"
-	w.Add(good)
-	handler.wait(t, "add d/a@9 v=1")
-	w.Error(&gone)
-	handler.wait(t, "delete tombstone d/a d/a@9 v=1")
-	if keys := inf.GetStore().ListKeys(); len(keys) != 0 {
-		t.Errorf("holds %v", keys)
-	}
-	stop()
-	if len(errs) > 0 {
-		t.Errorf("also received %v", <-errs)
-	}
-}
-
-// TestOddEvents checks that a watch continues after meaningless events.
-func TestOddEvents(t *testing.T) {
-	for name, make := range bothConstructors {
-		t.Run(name, func(t *testing.T) {
-			w := watch.NewFake()
-			calls := newRecorder()
-			inf := make(plainListerWatcher{
-				list: func(metav1.ListOptions) (runtime.Object, error) {
-					return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
-				},
-				watch: func(metav1.ListOptions) (watch.Interface, error) { return w, nil },
-			}, &corev1.Pod{}, 0, nil)
-			if _, err := inf.AddEventHandler(calls); err != nil {
-				t.Fatal(err)
-			}
-			stop := run(t, inf)
-			synced(t, inf.HasSyncedChecker())
-			w.Action("STRANGE", pod("a", "1"))
-			w.Action(watch.Added, &metav1.Status{})
-			w.Action(watch.Modified, nil)
-			w.Add(pod("b", "1"))
-			calls.wait(t, "add d/b@ v=1")
-			if got := calls.all(); len(got) != 1 {
-				t.Errorf("told %q", got)
-			}
-			stop()
-		})
-	}
 }
 
 // TestNoExample checks that an informer without an example stores objects of any type.
 func TestNoExample(t *testing.T) {
-	lw := plainListerWatcher{
-		list: func(metav1.ListOptions) (runtime.Object, error) {
-			return &corev1.List{Items: []runtime.RawExtension{{Object: pod("a", "1")}, {Object: configMap("d", "m", nil)}}}, nil
-		},
-		watch: func(metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
-	}
-	inf := NewSharedIndexInformer(lw, nil, 0, nil)
-	stop := run(t, inf)
-	synced(t, inf.HasSyncedChecker())
+	inf := NewSharedIndexInformer(listsOnce(listOf("", pod("a", "1"), configMap("d", "m", nil))), nil, 0, nil)
+	runSynced(t, inf)
 	check.Equal(t, strings.Join(inf.GetStore().ListKeys(), " "), "d/a d/m", "holds")
-	stop()
 }
 
 // TestObjectListHeals checks that a list that has other content for the stored version replaces it.
@@ -224,14 +114,10 @@ func TestObjectListHeals(t *testing.T) {
 		},
 	}
 	inf := NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil)
-	handler := newRecorder()
-	if _, err := inf.AddEventHandler(handler); err != nil {
-		t.Fatal(err)
-	}
-	stop := run(t, inf)
+	handler := observe(t, inf)
+	run(t, inf)
 	handler.wait(t, "add d/a@9 v=1 initial")
 	gone := apierrors.NewResourceExpired("gone").ErrStatus
 	(<-watches).Error(&gone)
 	handler.wait(t, "update d/a@9 v=1 -> d/a@9 v=2")
-	stop()
 }

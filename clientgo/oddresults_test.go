@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
@@ -118,6 +117,12 @@ var oddPrograms = map[string]oddProgram{
 	"List returns a nil pointer": {first: returnsList((*corev1.PodList)(nil)), want: "synced a b z"},
 	"List returns a pod":         {first: returnsList(pod("a", "1")), want: "synced a b z"},
 	"List panics":                {first: func() (runtime.Object, error) { panic("no") }, want: "synced a b z"},
+	"a watch error handler panics": {
+		first: func() (runtime.Object, error) { return nil, errors.New("no") },
+		set: func(inf cache.SharedIndexInformer) error {
+			return inf.SetWatchErrorHandler(func(*cache.Reflector, error) { panic("no") })
+		}, want: "synced a b z",
+	},
 	"List returns a table": {
 		first: returnsList(&unstructured.UnstructuredList{Object: table("meta.k8s.io/v1").Object}), want: "synced a b z",
 	},
@@ -166,14 +171,6 @@ func TestOddResults(t *testing.T) {
 			})
 		}
 	}
-}
-
-// silent turns off the logging of panics and errors. One of the loggers waits until some time after
-// the last error.
-func silent(t *testing.T) {
-	handlers, panics := utilruntime.ErrorHandlers, utilruntime.PanicHandlers
-	utilruntime.ErrorHandlers, utilruntime.PanicHandlers = nil, nil
-	t.Cleanup(func() { utilruntime.ErrorHandlers, utilruntime.PanicHandlers = handlers, panics })
 }
 
 // run runs an informer for two minutes.

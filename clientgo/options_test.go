@@ -25,8 +25,7 @@ import (
 func TestPinDecoded(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 20})
 	inf := NewSharedIndexInformerWithOptions(podsOf(capturing(server.Config())), &corev1.Pod{}, 0, nil, Options{PinDecoded: true}).(*informer)
-	stop := run(t, inf)
-	synced(t, inf.HasSyncedChecker())
+	runSynced(t, inf)
 	if m := inf.store.Memory(); m.Raw != 0 || m.Objects != 20 {
 		t.Errorf("%d raw bytes, %d objects", m.Raw, m.Objects)
 	}
@@ -36,7 +35,6 @@ func TestPinDecoded(t *testing.T) {
 			t.Fatal("two readers got two objects")
 		}
 	}
-	stop()
 }
 
 // TestPrivateCopies checks that objects are shared unless PrivateCopies is set.
@@ -111,9 +109,7 @@ func TestMutationOfPrivateCopy(t *testing.T) {
 	reader.mutationDetector = checks.NewMutationDetector(func(string, string) { found++ })
 	last := c.change(t, "a")
 	gone, err := reader.deletedValue(&store.Change{Old: last, ResourceVersion: last.Revision() + 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	gone.(*corev1.Pod).Labels["v"] = "changed"
 	if reader.mutationDetector.Compare(); found != 0 {
 		t.Errorf("found %d changes", found)
@@ -165,7 +161,6 @@ func TestHandlerLogger(t *testing.T) {
 					!strings.Contains(text, "a is too much") || !strings.Contains(text, "TestHandlerLogger") {
 					t.Errorf("its logger has %q", log.String())
 				}
-				s.stop()
 			})
 		})
 	}
@@ -186,9 +181,7 @@ func TestResync(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := inf.AddEventHandler(slow); err != nil {
-			t.Fatal(err)
-		}
+		register(t, inf, slow)
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan struct{})
 		go func() { defer close(done); inf.RunWithContext(ctx) }()
@@ -221,52 +214,4 @@ func TestResync(t *testing.T) {
 	reg, err := inf.AddEventHandlerWithResyncPeriod(newRecorder(), time.Second)
 	check.NoError(t, err)
 	check.NoError(t, inf.RemoveEventHandler(reg))
-}
-
-// TestLifeCycle checks the results of an informer's methods before, during and after its run.
-func TestLifeCycle(t *testing.T) {
-	for name, make := range bothConstructors {
-		t.Run(name, func(t *testing.T) {
-			s := newRecordedInformer(t, make)
-			s.source.Add(pod("a", "1"))
-			inf := s.informer
-			if inf.HasSynced() || inf.IsStopped() || inf.LastSyncResourceVersion() != "" || inf.GetController().HasSynced() {
-				t.Error("before the start")
-			}
-			if cache.IsDone(inf.HasSyncedChecker()) || !strings.Contains(inf.HasSyncedChecker().Name(), "Pod") {
-				t.Errorf("checker %q", inf.HasSyncedChecker().Name())
-			}
-			s.start(t)
-			if !inf.HasSynced() || inf.IsStopped() || inf.LastSyncResourceVersion() != "1" || !inf.GetController().HasSynced() {
-				t.Errorf("while it runs: %q", inf.LastSyncResourceVersion())
-			}
-			if !s.registration.HasSynced() || s.registration.HasSyncedChecker().Name() == "" {
-				t.Error("handler")
-			}
-			if err := inf.AddIndexers(cache.Indexers{"node": byNode}); err != nil {
-				t.Error(err)
-			}
-			if got, err := inf.GetIndexer().ByIndex("node", "n1"); err != nil || len(got) != 1 {
-				t.Errorf("by an index added late: %v, %v", got, err)
-			}
-			if err := inf.AddIndexers(cache.Indexers{"node": byNode}); err == nil {
-				t.Error("the same index twice")
-			}
-			inf.Run(nil) // returns immediately
-			s.stop()
-			if !inf.IsStopped() || !inf.HasSynced() {
-				t.Error("after the end")
-			}
-			if _, err := inf.AddEventHandler(newRecorder()); err == nil {
-				t.Error("a handler was added after the end")
-			}
-			if err := inf.AddIndexers(cache.Indexers{"late": byNode}); err == nil {
-				t.Error("an indexer was added after the end")
-			}
-			check.Equal(t, shown(inf.GetStore().List()), "d/a@1 v=1", "holds after the end")
-			if err := inf.RemoveEventHandler(nil); err == nil {
-				t.Error("nothing was removed")
-			}
-		})
-	}
 }

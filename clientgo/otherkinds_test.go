@@ -3,7 +3,6 @@
 package clientgo
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -17,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -110,19 +108,13 @@ var otherKindInformers = map[string]func(cfg *rest.Config) cache.SharedIndexInfo
 		example := &unstructured.Unstructured{}
 		example.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 		resource := dynamic.NewForConfigOrDie(cfg).Resource(configMaps)
-		return cache.NewSharedIndexInformer(&cache.ListWatch{
-			ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return resource.List(ctx, o) },
-			WatchFuncWithContext: resource.Watch,
-		}, example, 0, nil)
+		return cache.NewSharedIndexInformer(listWatchOf(resource), example, 0, nil)
 	},
 	"metadata": func(cfg *rest.Config) cache.SharedIndexInformer {
 		example := &metav1.PartialObjectMetadata{}
 		example.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 		resource := metadata.NewForConfigOrDie(cfg).Resource(configMaps)
-		return cache.NewSharedIndexInformer(&cache.ListWatch{
-			ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return resource.List(ctx, o) },
-			WatchFuncWithContext: resource.Watch,
-		}, example, 0, nil)
+		return cache.NewSharedIndexInformer(listWatchOf(resource), example, 0, nil)
 	},
 }
 
@@ -161,10 +153,7 @@ func TestObjectsOfOtherKinds(t *testing.T) {
 // receivedOfOtherKinds returns the events that a handler receives until the last ConfigMap.
 func receivedOfOtherKinds(t *testing.T, inf cache.SharedIndexInformer) string {
 	t.Helper()
-	calls := newRecorder()
-	if _, err := inf.AddEventHandler(calls); err != nil {
-		t.Fatal(err)
-	}
+	calls := observe(t, inf)
 	stop := run(t, inf)
 	calls.wait(t, "add d/z@7 v=1")
 	stop()
@@ -178,10 +167,7 @@ func TestListOfAnotherKind(t *testing.T) {
 	server := httptest.NewServer(&otherKinds{relist: relist})
 	t.Cleanup(server.Close)
 	inf := Adopt(otherKindInformers["typed"](capturing(&rest.Config{Host: server.URL, QPS: -1})))
-	calls := newRecorder()
-	if _, err := inf.AddEventHandler(calls); err != nil {
-		t.Fatal(err)
-	}
+	calls := observe(t, inf)
 	stop := run(t, inf)
 	calls.wait(t, "add d/y@9 v=1")
 	stop()

@@ -1,46 +1,15 @@
 package clientgo
 
 import (
-	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/testing/check"
 )
-
-// survive makes panics of the program's functions be logged only, as programs can configure
-// client-go to do.
-func survive(t *testing.T) {
-	utilruntime.ReallyCrash = false
-	t.Cleanup(func() { utilruntime.ReallyCrash = true })
-}
-
-// TestPanickingHandler checks that a handler continues after a panic if crashing is turned off, and
-// that its panics are counted.
-func TestPanickingHandler(t *testing.T) {
-	survive(t)
-	s := newRecordedInformer(t, NewSharedIndexInformer)
-	panicking := newRecorder()
-	reg, err := s.informer.AddEventHandler(panicsAtA(panicking))
-	check.NoError(t, err)
-	s.source.Add(pod("a", "1"))
-	s.start(t)
-	panicking.wait(t, "add d/a@1 v=1")
-	s.source.Add(pod("b", "1")) // a watch event, so it follows
-	panicking.wait(t, "add d/b@2 v=1")
-	check.Equal(t, reg.(*registration).delivery.Stats().Panics, 1, "panics are counted")
-}
 
 // panicsAtA returns a handler that panics after it has recorded the object a.
 func panicsAtA(to *recorder) cache.ResourceEventHandler {
@@ -62,9 +31,7 @@ func TestPanicEndsProcess(t *testing.T) {
 	if make := bothConstructors[os.Getenv(crashing)]; make != nil {
 		s := newRecordedInformer(t, make)
 		panicking := newRecorder()
-		if _, err := s.informer.AddEventHandler(panicsAtA(panicking)); err != nil {
-			t.Fatal(err)
-		}
+		register(t, s.informer, panicsAtA(panicking))
 		s.source.Add(pod("a", "1"))
 		s.start(t)
 		s.source.Add(pod("b", "1"))
@@ -85,54 +52,4 @@ func TestPanicEndsProcess(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestPanickingTransform checks that an object for which a transform panics is left out, if
-// crashing is turned off.
-func TestPanickingTransform(t *testing.T) {
-	survive(t)
-	s := newRecordedInformer(t, NewSharedIndexInformer)
-	check.NoError(t, s.informer.SetTransform(func(obj any) (any, error) {
-		if obj.(*corev1.Pod).Name == "a" {
-			panic("a is too much")
-		}
-		return obj, nil
-	}))
-	s.source.Add(pod("a", "1"))
-	s.start(t)
-	s.source.Add(pod("b", "1"))
-	s.calls.wait(t, "add d/b@2 v=1")
-	if keys := s.informer.GetStore().ListKeys(); len(keys) != 1 {
-		t.Errorf("holds %q", keys)
-	}
-	s.stop()
-}
-
-// TestPanickingList checks that a List that panics is retried, and that a panicking watch error
-// handler stops nothing, if crashing is turned off.
-func TestPanickingList(t *testing.T) {
-	survive(t)
-	var lists, told atomic.Int32
-	server := serve(t, apiserver.Options{Pods: 3})
-	inner := podsOf(capturing(server.Config()))
-	lw := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			if lists.Add(1) == 1 {
-				panic("not yet")
-			}
-			return inner.ListWithContext(ctx, o)
-		},
-		WatchFuncWithContext: inner.WatchWithContext,
-	}
-	inf := NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil)
-	check.NoError(t, inf.SetWatchErrorHandler(func(*cache.Reflector, error) {
-		told.Add(1)
-		panic("no error is expected")
-	}))
-	stop := run(t, inf)
-	synced(t, inf.HasSyncedChecker())
-	if told.Load() == 0 {
-		t.Error("the handler of errors was not told")
-	}
-	stop()
 }

@@ -43,8 +43,7 @@ var parityStories = map[string]struct {
 			s.source.Add(pod("a", "1"))
 			s.start(t)
 			late := newRecorder()
-			reg, err := s.informer.AddEventHandler(late)
-			check.NoError(t, err)
+			reg := register(t, s.informer, late)
 			synced(t, reg.HasSyncedChecker())
 			check.Equal(t, late.sorted(), "add d/a@1 v=1 initial", "late handler was told")
 			if !reg.HasSynced() {
@@ -99,8 +98,7 @@ var parityStories = map[string]struct {
 	"a removed handler receives no more events": {
 		func(t *testing.T, s *recordedInformer) {
 			other := newRecorder()
-			reg, err := s.informer.AddEventHandler(other)
-			check.NoError(t, err)
+			reg := register(t, s.informer, other)
 			s.source.Add(pod("a", "1"))
 			s.start(t)
 			synced(t, reg.HasSyncedChecker())
@@ -117,8 +115,7 @@ var parityStories = map[string]struct {
 	"a handler removed before the start ends at once": {
 		func(t *testing.T, s *recordedInformer) {
 			other := newRecorder()
-			reg, err := s.informer.AddEventHandler(other)
-			check.NoError(t, err)
+			reg := register(t, s.informer, other)
 			check.NoError(t, shutDownHandler(s.informer, reg))
 			s.source.Add(pod("a", "1"))
 			s.start(t)

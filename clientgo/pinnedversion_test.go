@@ -182,11 +182,8 @@ func pinnedVersion(t *testing.T, build func(*rest.Config) cache.SharedIndexInfor
 	inf := build(&rest.Config{Host: "http://replica", Transport: server, QPS: -1})
 	// client-go's own handler waits for the clock outside of the bubble.
 	check.NoError(t, inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}))
-	calls := newRecorder()
-	if _, err := inf.AddEventHandler(calls); err != nil {
-		t.Fatal(err)
-	}
-	stop := run(t, inf)
+	calls := observe(t, inf)
+	run(t, inf)
 	time.Sleep(time.Second)
 	server.move(13)
 	time.Sleep(time.Second)
@@ -203,7 +200,6 @@ func pinnedVersion(t *testing.T, build func(*rest.Config) cache.SharedIndexInfor
 	if _, ours := inf.(*informer); ours && lag < time.Minute && len(calls.all()) != 5 {
 		t.Errorf("told of 5 changes by\n%s", strings.Join(calls.all(), "\n"))
 	}
-	stop()
 }
 
 // told returns a handler's state after the calls that a recorder has recorded, each of which must

@@ -35,8 +35,7 @@ func byPager(list pager.ListPageFunc) *cache.ListWatch {
 }
 
 func typedPager(cfg *rest.Config) *cache.ListWatch {
-	maps := kubernetes.NewForConfigOrDie(cfg).CoreV1().ConfigMaps("")
-	return byPager(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return maps.List(ctx, o) })
+	return byPager(listWatchOf(kubernetes.NewForConfigOrDie(cfg).CoreV1().ConfigMaps("")).ListWithContext)
 }
 
 // TestProbeOfPages checks that a List that reads page after page itself sends one LIST when it is
@@ -51,8 +50,7 @@ func TestProbeOfPages(t *testing.T) {
 		"client-go's pager":           {runtime.ContentTypeJSON, typedPager, 1},
 		"client-go's pager, protobuf": {runtime.ContentTypeProtobuf, typedPager, 1},
 		"client-go's pager, unstructured": {"", func(cfg *rest.Config) *cache.ListWatch {
-			maps := dynamic.NewForConfigOrDie(cfg).Resource(corev1.SchemeGroupVersion.WithResource("configmaps"))
-			return byPager(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return maps.List(ctx, o) })
+			return byPager(listWatchOf(dynamic.NewForConfigOrDie(cfg).Resource(configMaps)).ListWithContext)
 		}, 1},
 		"a loop": {"", func(cfg *rest.Config) *cache.ListWatch {
 			return paging(cfg, func(o metav1.ListOptions) metav1.ListOptions { return o })
@@ -66,9 +64,7 @@ func TestProbeOfPages(t *testing.T) {
 			server := serve(t, apiserver.Options{Faults: faults})
 			client := fill(t, server.Config())
 			for i := range 10 {
-				if _, err := client.CoreV1().ConfigMaps("one").Create(t.Context(), configMap("one", fmt.Sprint("m", i), nil), metav1.CreateOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				create(t, client, configMap("one", fmt.Sprint("m", i), nil))
 			}
 			all, err := client.CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{})
 			check.NoError(t, err)
@@ -155,7 +151,7 @@ func TestSlowProbe(t *testing.T) {
 		})}
 		Wrap(cfg)
 		client := kubernetes.NewForConfigOrDie(cfg)
-		l := newListWatch(podListWatch(client), newResponseMatcher(&corev1.Pod{}, nil), &source.Stats{}, false)
+		l := newListWatch(listWatchOf(client.CoreV1().Pods("")), newResponseMatcher(&corev1.Pod{}, nil), &source.Stats{}, false)
 		for range 2 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			if _, err := l.NewestVersion(ctx, ""); !errors.Is(err, context.DeadlineExceeded) {

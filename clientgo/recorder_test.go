@@ -2,7 +2,7 @@ package clientgo
 
 import (
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -57,14 +57,7 @@ func show(obj any) string {
 // wait waits for a line.
 func (r *recorder) wait(t *testing.T, line string) {
 	t.Helper()
-	r.until(t, line, func(lines []string) bool {
-		for _, l := range lines {
-			if l == line {
-				return true
-			}
-		}
-		return false
-	})
+	r.until(t, line, func(lines []string) bool { return slices.Contains(lines, line) })
 }
 
 func (r *recorder) waitCount(t *testing.T, n int) {
@@ -94,14 +87,12 @@ func (r *recorder) until(t *testing.T, what string, cond func([]string) bool) {
 func (r *recorder) all() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return append([]string(nil), r.lines...)
+	return slices.Clone(r.lines)
 }
 
 // sorted returns the lines sorted, because the objects of a list come in no order.
 func (r *recorder) sorted() string {
-	lines := r.all()
-	sort.Strings(lines)
-	return strings.Join(lines, "\n")
+	return strings.Join(slices.Sorted(slices.Values(r.all())), "\n")
 }
 
 func shown(objects []any) string {
@@ -109,7 +100,7 @@ func shown(objects []any) string {
 	for _, o := range objects {
 		lines = append(lines, show(o))
 	}
-	sort.Strings(lines)
+	slices.Sort(lines)
 	return strings.Join(lines, "\n")
 }
 
@@ -125,9 +116,9 @@ type recordedInformer struct {
 func newRecordedInformer(t *testing.T, make constructor) *recordedInformer {
 	s := &recordedInformer{source: newFakeSource(t), calls: newRecorder(), stop: func() {}}
 	s.informer = make(s.source, &corev1.Pod{}, time.Hour, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-	reg, err := s.informer.AddEventHandlerWithResyncPeriod(s.calls, 0)
+	var err error
+	s.registration, err = s.informer.AddEventHandlerWithResyncPeriod(s.calls, 0)
 	check.NoError(t, err)
-	s.registration = reg
 	return s
 }
 

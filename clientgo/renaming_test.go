@@ -1,7 +1,6 @@
 package clientgo
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,8 +8,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
@@ -48,7 +45,6 @@ func TestRenamingTransform(t *testing.T) {
 			s.source.Add(pod("c", "1"))
 			s.calls.waitCount(t, 6)
 			got = append(got, s.calls.sorted()+"\n"+shown(s.informer.GetStore().List()))
-			s.stop()
 		})
 	}
 	if len(got) == 2 && got[0] != got[1] {
@@ -64,12 +60,8 @@ func TestRenamingTransformOfBytes(t *testing.T) {
 	sink.Writer, sink.transform = c.writer, renaming
 	take := func(event wire.EventType, name, version string) {
 		t.Helper()
-		p := pod(name, "1")
-		p.ResourceVersion = version
-		raw := marshal(t, p)
-		var m wire.Meta
-		check.NoError(t, wire.ReadMeta(wire.Protobuf, raw, &m))
-		check.NoError(t, sink.Take(event, &m, raw, nil))
+		m, raw := received(t, podAt(version, name, "1"))
+		check.NoError(t, sink.Take(event, m, raw, nil))
 	}
 	holds := func(want ...string) {
 		t.Helper()
@@ -114,15 +106,12 @@ func renamedAndRefused(t *testing.T, returned bool) {
 	}
 	take := func(event wire.EventType, name, version, v string) error {
 		t.Helper()
-		p := pod(name, v)
-		p.ResourceVersion = version
-		raw := marshal(t, p)
-		var m wire.Meta
-		check.NoError(t, wire.ReadMeta(wire.Protobuf, raw, &m))
+		p := podAt(version, name, v)
+		m, raw := received(t, p)
 		if returned {
-			return sink.Take(event, &m, nil, p)
+			return sink.Take(event, m, nil, p)
 		}
-		return sink.Take(event, &m, raw, nil)
+		return sink.Take(event, m, raw, nil)
 	}
 	list := func(end, v string, names ...string) {
 		t.Helper()
@@ -181,19 +170,16 @@ func repeatDeletion(t *testing.T, captured bool, first, deleted, last, uid strin
 	sink.Writer = c.writer
 	take := func(event wire.EventType, version, label string) {
 		t.Helper()
-		p := pod("a", label)
-		p.ResourceVersion = version
+		p := podAt(version, "a", label)
 		if label == "2" {
 			p.UID = types.UID(uid)
 		}
-		m := wire.Meta{Namespace: []byte(p.Namespace), Name: []byte(p.Name), UID: []byte(p.UID), ResourceVersion: []byte(version)}
-		var err error
+		m, raw := received(t, p)
 		if captured {
-			err = sink.Take(event, &m, marshal(t, p), nil)
+			check.NoError(t, sink.Take(event, m, raw, nil))
 		} else {
-			err = sink.Take(event, &m, nil, p)
+			check.NoError(t, sink.Take(event, m, nil, p))
 		}
-		check.NoError(t, err)
 		sink.Flush()
 	}
 	take(wire.Added, first, "1")
@@ -213,25 +199,14 @@ func TestSameVersionDeleted(t *testing.T) {
 	for maker, make := range bothConstructors {
 		for _, version := range []string{"7", ""} {
 			t.Run(maker+"/"+version, func(t *testing.T) {
-				watcher, calls := watch.NewFake(), newRecorder()
-				lw := &cache.ListWatch{
-					ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
-						return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
-					},
-					WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watcher, nil },
-				}
-				inf := make(noWatchList{lw}, &corev1.Pod{}, 0, cache.Indexers{})
-				if _, err := inf.AddEventHandler(calls); err != nil {
-					t.Fatal(err)
-				}
-				stop := run(t, inf)
-				first, last := pod("a", "1"), pod("a", "9")
-				first.ResourceVersion, last.ResourceVersion = version, version
-				watcher.Add(first)
+				watcher := watch.NewFake()
+				inf := make(podSource("1", watcher), &corev1.Pod{}, 0, cache.Indexers{})
+				calls := observe(t, inf)
+				run(t, inf)
+				watcher.Add(podAt(version, "a", "1"))
 				calls.waitCount(t, 1)
-				watcher.Delete(last)
+				watcher.Delete(podAt(version, "a", "9"))
 				calls.wait(t, "delete d/a@"+version+" v=9")
-				stop()
 			})
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -22,11 +21,7 @@ import (
 // objects have no uid, as with fake clientsets, the order of events counts.
 func TestRepeatedEvent(t *testing.T) {
 	events := watch.NewFake()
-	lw := plainListerWatcher{
-		list:  func(metav1.ListOptions) (runtime.Object, error) { return &corev1.PodList{}, nil },
-		watch: func(metav1.ListOptions) (watch.Interface, error) { return events, nil },
-	}
-	inf := NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil)
+	inf := NewSharedIndexInformer(podSource("", events), &corev1.Pod{}, 0, nil)
 	var calls atomic.Value
 	calls.Store("")
 	_, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, now any) {
@@ -34,8 +29,7 @@ func TestRepeatedEvent(t *testing.T) {
 		calls.Store(fmt.Sprintf("%s %s %s-%s", calls.Load(), is.Name, was.ResourceVersion, is.ResourceVersion))
 	}, DeleteFunc: func(object any) { calls.Store(fmt.Sprintf("%s %s gone", calls.Load(), object.(*corev1.Pod).Name)) }})
 	check.NoError(t, err)
-	stop := run(t, inf)
-	defer stop()
+	run(t, inf)
 	synced(t, inf.HasSyncedChecker())
 	version := func(name string, uid types.UID, rv string) *corev1.Pod {
 		p := pod(name, rv)
@@ -86,19 +80,13 @@ func TestChangeOfSameVersion(t *testing.T) {
 	}
 	for maker, make := range bothConstructors {
 		for kind, object := range map[string]func(name, rv, v string) runtime.Object{"packed": packed, "precise": precise, "timed": timed} {
-			for transform, f := range map[string]cache.TransformFunc{"as it came": nil, "transformed": func(obj any) (any, error) { return obj, nil }} {
+			for transform, f := range identityOrNone {
 				t.Run(maker+"/"+kind+"/"+transform, func(t *testing.T) {
-					events, calls := watch.NewFake(), newRecorder()
-					lw := plainListerWatcher{
-						list:  func(metav1.ListOptions) (runtime.Object, error) { return &corev1.PodList{}, nil },
-						watch: func(metav1.ListOptions) (watch.Interface, error) { return events, nil },
-					}
-					inf := make(lw, object("", "", ""), 0, cache.Indexers{})
+					events := watch.NewFake()
+					inf := make(podSource("", events), object("", "", ""), 0, cache.Indexers{})
 					check.NoError(t, inf.SetTransform(f))
-					if _, err := inf.AddEventHandler(calls); err != nil {
-						t.Fatal(err)
-					}
-					stop := run(t, inf)
+					calls := observe(t, inf)
+					run(t, inf)
 					events.Add(object("a", "5", "1"))
 					events.Modify(object("a", "5", "2"))
 					events.Modify(object("a", "6", "3"))
@@ -106,7 +94,6 @@ func TestChangeOfSameVersion(t *testing.T) {
 					if got := calls.all(); len(got) != 3 || got[1] != "update d/a@5 v=1 -> d/a@5 v=2" {
 						t.Errorf("told %q", got)
 					}
-					stop()
 				})
 			}
 		}

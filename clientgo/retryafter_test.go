@@ -42,7 +42,7 @@ func brokenConnection(t *testing.T, op string, why error) {
 	})}
 	Wrap(cfg)
 	client := kubernetes.NewForConfigOrDie(cfg)
-	inner := podListWatch(client)
+	inner := listWatchOf(client.CoreV1().Pods(""))
 	seen := func(err error) {
 		check.ErrorIs(t, err, why, "the ListerWatcher gets")
 	}
@@ -76,17 +76,6 @@ func (l *listWatch) asks(ctx context.Context) map[string]func() error {
 	}
 }
 
-func podListWatch(client kubernetes.Interface) *cache.ListWatch {
-	return &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return client.CoreV1().Pods("").List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return client.CoreV1().Pods("").Watch(ctx, o)
-		},
-	}
-}
-
 // TestRetryAfterIsHeardAtOnce checks that a refusal with Retry-After is reported immediately,
 // although client-go's REST client would repeat the request ten times before it returns it.
 func TestRetryAfterIsHeardAtOnce(t *testing.T) {
@@ -106,7 +95,7 @@ func TestRetryAfterIsHeardAtOnce(t *testing.T) {
 	Wrap(cfg)
 	client := kubernetes.NewForConfigOrDie(cfg)
 	defer client.CoreV1().RESTClient().(*rest.RESTClient).Client.CloseIdleConnections()
-	l := newListWatch(podListWatch(client), newResponseMatcher(&corev1.Pod{}, nil), &source.Stats{}, false)
+	l := newListWatch(listWatchOf(client.CoreV1().Pods("")), newResponseMatcher(&corev1.Pod{}, nil), &source.Stats{}, false)
 	for asked, want := range map[string]int{"7": 7, "4294967296": math.MaxInt32, "Fri, 31 Dec 9999 23:59:59 GMT": math.MaxInt32} {
 		header.Store(asked)
 		for name, ask := range l.asks(t.Context()) {

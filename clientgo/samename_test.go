@@ -9,9 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
@@ -38,9 +36,7 @@ func addLate(t *testing.T, inf cache.SharedIndexInformer, line string) (told fun
 	t.Helper()
 	late, first := gatedRecorder{newRecorder(), make(chan struct{})}, newRecorder()
 	for _, h := range []cache.ResourceEventHandler{late, first} {
-		if _, err := inf.AddEventHandler(h); err != nil {
-			t.Fatal(err)
-		}
+		register(t, inf, h)
 	}
 	return func() []string {
 		t.Helper()
@@ -58,14 +54,9 @@ func TestDeletedTwice(t *testing.T) {
 	for which, newInformer := range bothConstructors {
 		t.Run(which, func(t *testing.T) {
 			events := watch.NewFake()
-			inf := newInformer(plainListerWatcher{
-				list: func(metav1.ListOptions) (runtime.Object, error) {
-					return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
-				},
-				watch: func(metav1.ListOptions) (watch.Interface, error) { return events, nil },
-			}, &corev1.Pod{}, 0, nil)
+			inf := newInformer(podSource("1", events), &corev1.Pod{}, 0, nil)
 			told := addLate(t, inf, "add d/b@ v=3")
-			stop := run(t, inf)
+			run(t, inf)
 			version := func(name, v string) *corev1.Pod {
 				p := pod(name, v)
 				p.UID = ""
@@ -81,7 +72,6 @@ func TestDeletedTwice(t *testing.T) {
 			if got := told(); !slices.Equal(got, want) {
 				t.Errorf("told %q, want %q", got, want)
 			}
-			stop()
 		})
 	}
 }
@@ -109,26 +99,19 @@ func TestDeletedAtOpaqueVersions(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	want := []string{"add shop/a@x1 v=1", "delete shop/a@x2 v=2", "add shop/a@x3 v=3", "delete shop/a@x4 v=4", "add shop/b@x5 v=5"}
-	for name, options := range map[string]*Options{"client-go": nil, "captured": {}, "returned": {NoCapture: true}} {
-		for transform, f := range map[string]cache.TransformFunc{
-			"as it came":  nil,
-			"transformed": func(obj any) (any, error) { return obj, nil },
-		} {
+	for name, make := range map[string]constructor{
+		"client-go": cache.NewSharedIndexInformer, "captured": NewSharedIndexInformer, "returned": withOptions(Options{NoCapture: true}),
+	} {
+		for transform, f := range identityOrNone {
 			t.Run(name+"/"+transform, func(t *testing.T) {
 				lw := cache.NewListWatchFromClient(widgetClient(t, &rest.Config{Host: server.URL, QPS: -1}), "widgets", "", fields.Everything())
-				var inf cache.SharedIndexInformer
-				if options == nil {
-					inf = cache.NewSharedIndexInformer(lw, &Widget{}, 0, nil)
-				} else {
-					inf = NewSharedIndexInformerWithOptions(lw, &Widget{}, 0, nil, *options)
-				}
+				inf := make(lw, &Widget{}, 0, nil)
 				check.NoError(t, inf.SetTransform(f))
 				told := addLate(t, inf, want[len(want)-1])
-				stop := run(t, inf)
+				run(t, inf)
 				if got := told(); !slices.Equal(got, want) {
 					t.Errorf("told %q, want %q", got, want)
 				}
-				stop()
 			})
 		}
 	}
@@ -142,13 +125,9 @@ func TestDeletedBefore(t *testing.T) {
 	for _, test := range []struct{ uid, want string }{{"another", ""}, {held.UID(), "d/a@x v=9"}} {
 		gone := pod("a", "9")
 		gone.UID, gone.ResourceVersion = types.UID(test.uid), "x"
-		raw := marshal(t, gone)
-		var m wire.Meta
-		if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
-			t.Fatal(err)
-		}
+		m, raw := received(t, gone)
 		told := ""
-		for _, ch := range c.changes(func() { check.NoError(t, c.inf.sink.Take(wire.Deleted, &m, raw, nil)) }) {
+		for _, ch := range c.changes(func() { check.NoError(t, c.inf.sink.Take(wire.Deleted, m, raw, nil)) }) {
 			got, err := c.inf.indexer.reader.deletedValue(&ch)
 			check.NoError(t, err)
 			told += show(got)

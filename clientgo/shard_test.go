@@ -1,7 +1,6 @@
 package clientgo
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -33,10 +32,6 @@ func unsharded(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-type roundTripperFunc func(*http.Request) (*http.Response, error)
-
-func (f roundTripperFunc) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
 // TestShards checks that the informers of a split store each object once, from lists and watches,
 // whether or not the server selects, and whether or not bodies are captured.
 func TestShards(t *testing.T) {
@@ -53,8 +48,7 @@ func TestShards(t *testing.T) {
 				for i := range infs {
 					opts := Options{Shard: weir.Shard{Index: i, Count: count}, NoCapture: noCapture}
 					infs[i] = NewSharedIndexInformerWithOptions(podsOf(capturing(cfg)), &corev1.Pod{}, 0, nil, opts).(*informer)
-					run(t, infs[i])
-					synced(t, infs[i].HasSyncedChecker())
+					runSynced(t, infs[i])
 				}
 				client := kubernetes.NewForConfigOrDie(server.Config()).CoreV1().Pods("default")
 				for n := range 60 {
@@ -97,18 +91,6 @@ func TestShards(t *testing.T) {
 					}
 				}
 			})
-		}
-	}
-}
-
-// eventually waits until a condition holds.
-func eventually(t *testing.T, cond func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
-	defer cancel()
-	for !cond() {
-		if ctx.Err() != nil {
-			t.Fatal("the condition never held")
 		}
 	}
 }

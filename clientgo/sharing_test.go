@@ -38,9 +38,7 @@ func TestShareDecoded(t *testing.T) {
 		see := func(o *store.Object) *corev1.Pod {
 			t.Helper()
 			_, value, err := inf.indexer.reader.values(&store.Change{New: o, Initial: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			return value.(*corev1.Pod)
 		}
 		a, b := put(sim.Pod(0)), put(sim.Pod(1))
@@ -52,9 +50,7 @@ func TestShareDecoded(t *testing.T) {
 		changed := sim.Pod(0)
 		changed.ResourceVersion, changed.Status.Message = "999999999", "changed"
 		was, is, err := inf.indexer.reader.values(&store.Change{Old: a, New: put(changed)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if shared := &was.(*corev1.Pod).OwnerReferences[0] == &is.(*corev1.Pod).OwnerReferences[0]; shared != share {
 			t.Errorf("share %v: two versions share %v", share, shared)
 		}

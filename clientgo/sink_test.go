@@ -72,15 +72,13 @@ func (l *relistedPod) list(t *testing.T, rebase bool, node string, wantCalls int
 	p := &corev1.Pod{Spec: corev1.PodSpec{NodeName: node}, ObjectMeta: metav1.ObjectMeta{
 		Namespace: "d", Name: "a", UID: "12345678-1234-4234-8234-123456789abc", ResourceVersion: "5",
 	}}
-	raw := marshal(t, p)
-	var m wire.Meta
-	check.NoError(t, wire.ReadMeta(wire.Protobuf, raw, &m))
+	m, raw := received(t, p)
 	var object any
 	if l.returned {
 		raw, object = nil, p
 	}
 	l.BeginReplace(rebase)
-	check.NoError(t, l.Take(0, &m, raw, object))
+	check.NoError(t, l.Take(0, m, raw, object))
 	l.EndReplace("9")
 	o, ok := l.store.Get("d/a")
 	if !ok {
@@ -98,12 +96,8 @@ func (l *relistedPod) list(t *testing.T, rebase bool, node string, wantCalls int
 func TestOpaqueDeletion(t *testing.T) {
 	l := newRelistedPod(t, false, func(p *corev1.Pod) { p.UID = "" })
 	for _, event := range []wire.EventType{wire.Added, wire.Deleted} {
-		p := pod("a", "1")
-		p.ResourceVersion = "opaque"
-		raw := marshal(t, p)
-		var m wire.Meta
-		check.NoError(t, wire.ReadMeta(wire.Protobuf, raw, &m))
-		check.NoError(t, l.Take(event, &m, raw, nil))
+		m, raw := received(t, podAt("opaque", "a", "1"))
+		check.NoError(t, l.Take(event, m, raw, nil))
 		l.Flush()
 		if _, held := l.store.Get("d/a"); held != (event == wire.Added) {
 			t.Errorf("held %v after the event of type %v", held, event)

@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -22,19 +21,6 @@ import (
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/testing/check"
 )
-
-// TestWaitForSyncContext checks that WaitForSync returns the context's error and its
-// cause.
-func TestWaitForSyncContext(t *testing.T) {
-	inf := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil).(*informer)
-	t.Cleanup(inf.store.Close)
-	cause := errors.New("the rollout is over")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(cause)
-	if err := WaitForSync(ctx, inf); !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
-		t.Errorf("the wait says %v", err)
-	}
-}
 
 // silentServer is a server that does not answer.
 type silentServer struct{}
@@ -51,7 +37,7 @@ func TestHeaderTimeout(t *testing.T) {
 		cfg := &rest.Config{Host: "http://none.invalid", Transport: silentServer{}}
 		Wrap(cfg)
 		inf := NewSharedIndexInformer(podsOf(cfg), &corev1.Pod{}, 0, nil)
-		stop := run(t, inf)
+		run(t, inf)
 		time.Sleep(headerTimeout - time.Second)
 		synctest.Wait()
 		if err := Err(inf); err != nil {
@@ -62,7 +48,6 @@ func TestHeaderTimeout(t *testing.T) {
 		if err := Err(inf); !errors.Is(err, source.ErrStalled) {
 			t.Errorf("Err is %v", err)
 		}
-		stop()
 	})
 }
 
@@ -95,13 +80,12 @@ func TestRefusalTimeout(t *testing.T) {
 				cfg := &rest.Config{Host: "http://none.invalid", Transport: c.server}
 				Wrap(cfg)
 				inf := NewSharedIndexInformer(podsOf(cfg), &corev1.Pod{}, 0, nil)
-				stop := run(t, inf)
+				run(t, inf)
 				time.Sleep(headerTimeout + time.Second)
 				synctest.Wait()
 				if err := Err(inf); !errors.Is(err, c.want) {
 					t.Errorf("Err is %v", err)
 				}
-				stop()
 			})
 		})
 	}
@@ -132,25 +116,18 @@ func TestWatchInAnotherEncoding(t *testing.T) {
 			took <- time.Since(began)
 			return w, err
 		}}
-		stop := run(t, NewSharedIndexInformer(noWatchList{lw}, &corev1.Pod{}, 0, nil))
+		run(t, NewSharedIndexInformer(noWatchList{lw}, &corev1.Pod{}, 0, nil))
 		if d := <-took; d > time.Second {
 			t.Errorf("after %v", d)
 		}
-		stop()
 	})
 }
 
 // TestHandlerSyncsAfterInformer checks that the informer has synced if a handler has.
 func TestHandlerSyncsAfterInformer(t *testing.T) {
 	for range 100 {
-		inf := NewSharedIndexInformer(noWatchList{&cache.ListWatch{
-			ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
-				return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
-			},
-			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
-		}}, &corev1.Pod{}, 0, nil)
-		reg, err := inf.AddEventHandler(newRecorder())
-		check.NoError(t, err)
+		inf := NewSharedIndexInformer(podSource("1", watch.NewFake()), &corev1.Pod{}, 0, nil)
+		reg := register(t, inf, newRecorder())
 		stop := run(t, inf)
 		synced(t, reg.HasSyncedChecker())
 		if !inf.HasSynced() {
@@ -165,8 +142,7 @@ func TestHandlerSyncsAfterInformer(t *testing.T) {
 func TestWrappedTwice(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 30})
 	inf := NewSharedIndexInformer(podsOf(capturing(capturing(server.Config()))), &corev1.Pod{}, 0, nil).(*informer)
-	run(t, inf)
-	synced(t, inf.HasSyncedChecker())
+	runSynced(t, inf)
 	if n, lists := len(inf.GetStore().ListKeys()), inf.stats.Lists.Load(); n != 30 || lists != 1 || inf.stats.BodyBytes.Load() == 0 {
 		t.Errorf("%d pods by %d lists, %d bytes captured", n, lists, inf.stats.BodyBytes.Load())
 	}

@@ -107,8 +107,7 @@ func TestTransformCaptured(t *testing.T) {
 		p.ManagedFields, p.Spec, p.Status = nil, corev1.PodSpec{NodeName: "transformed", Tolerations: p.Spec.Tolerations}, corev1.PodStatus{}
 		return p, nil
 	}))
-	stop := run(t, inf)
-	synced(t, inf.HasSyncedChecker())
+	runSynced(t, inf)
 	all := inf.GetStore().List()
 	if len(all) != 49 {
 		t.Errorf("%d pods, want all but one", len(all))
@@ -121,7 +120,6 @@ func TestTransformCaptured(t *testing.T) {
 	if raw := inf.store.Memory().Raw; raw == 0 || raw > 49*1000 {
 		t.Errorf("%d raw bytes", raw)
 	}
-	stop()
 }
 
 // TestSlimmingTransform: a transform copies a few strings and the start time of each pod into

@@ -55,16 +55,13 @@ func (l *logLines) uncaptured() []string {
 func runLogged(t *testing.T, inf cache.SharedIndexInformer, client kubernetes.Interface, name string) []string {
 	t.Helper()
 	calls, log := newRecorder(), &logLines{}
-	if _, err := inf.AddEventHandler(calls); err != nil {
-		t.Fatal(err)
-	}
+	register(t, inf, calls)
 	ctx, cancel := context.WithCancel(log.withContext(t.Context()))
 	done := make(chan struct{})
 	go func() { defer close(done); inf.RunWithContext(ctx) }()
 	defer func() { cancel(); <-done }()
 	synced(t, inf.HasSyncedChecker())
-	made, err := client.CoreV1().ConfigMaps("one").Create(ctx, configMap("one", name, nil), metav1.CreateOptions{})
-	check.NoError(t, err)
+	made := create(t, client, configMap("one", name, nil))
 	calls.wait(t, "add "+show(made))
 	return log.uncaptured()
 }
@@ -78,20 +75,10 @@ func TestInformersWithoutAKind(t *testing.T) {
 	gvr := corev1.SchemeGroupVersion.WithResource("configmaps")
 	cfg := capturing(server.Config())
 	dynamicClient, typed := dynamic.NewForConfigOrDie(cfg), kubernetes.NewForConfigOrDie(cfg).CoreV1().ConfigMaps("one")
-	byHand := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return dynamicClient.Resource(gvr).List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return dynamicClient.Resource(gvr).Watch(ctx, o)
-		},
-	}
+	byHand := listWatchOf(dynamicClient.Resource(gvr))
 	stated := &unstructured.Unstructured{}
 	stated.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
-	withContext := &cache.ListWatch{
-		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return typed.List(ctx, o) },
-		WatchFuncWithContext: typed.Watch,
-	}
+	withContext := listWatchOf(typed)
 	for name, test := range map[string]struct {
 		informer cache.SharedIndexInformer
 		why      string // "" if it is captured

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/internal/core/delivery"
@@ -21,8 +20,7 @@ import (
 // resync.
 func TestUndecodable(t *testing.T) {
 	var reports int
-	defer func(was []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = was }(utilruntime.ErrorHandlers)
-	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{func(context.Context, error, string, ...any) { reports++ }}
+	silent(t, func(context.Context, error, string, ...any) { reports++ })
 	for _, share := range []bool{false, true} {
 		inf := NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, 0, nil, Options{ShareDecoded: share}).(*informer)
 		t.Cleanup(inf.store.Close)

@@ -76,15 +76,10 @@ func TestUnexportedFields(t *testing.T) {
 
 func testUnexportedFields[S any](t *testing.T, spec func(string) S) {
 	gadgets := gadgetScheme[S]()
-	with := func(opts Options) constructor {
-		return func(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
-			return NewSharedIndexInformerWithOptions(lw, example, resync, indexers, opts)
-		}
-	}
 	for name, make := range map[string]constructor{
 		"client-go":                cache.NewSharedIndexInformer,
-		"weir":                     with(Options{Scheme: gadgets}),
-		"weir, detecting mutation": with(Options{Scheme: gadgets, DetectMutation: true}),
+		"weir":                     withOptions(Options{Scheme: gadgets}),
+		"weir, detecting mutation": withOptions(Options{Scheme: gadgets, DetectMutation: true}),
 	} {
 		t.Run(name+"/returned", func(t *testing.T) {
 			t.Parallel()
@@ -95,7 +90,7 @@ func testUnexportedFields[S any](t *testing.T, spec func(string) S) {
 			t.Parallel()
 			source := newFakeSource(t)
 			inf := make(gadgetsOf[S](t, source, gadgets), &gadget[S]{}, 0, cache.Indexers{})
-			check.NoError(t, inf.SetTransform(func(obj any) (any, error) { return obj, nil }))
+			check.NoError(t, inf.SetTransform(identity))
 			tellOfGadgets(t, source, inf, spec, false)
 		})
 	}

@@ -87,8 +87,7 @@ func TestInternalType(t *testing.T) {
 		t.Run(maker, func(t *testing.T) {
 			cfg := serveWidgets(t, &widgetServer{keys: []string{"kind", "apiVersion", "metadata", "items"}, widgets: 3})
 			inf := make(noWatchList{internalWidgets(t, cfg)}, &widget{}, 0, cache.Indexers{})
-			stop := run(t, inf)
-			synced(t, inf.HasSyncedChecker())
+			runSynced(t, inf)
 			got, ok, err := inf.GetStore().GetByKey("shop/w2")
 			if err != nil || !ok {
 				t.Fatal(ok, err)
@@ -96,7 +95,6 @@ func TestInternalType(t *testing.T) {
 			if w := got.(*widget); w.Name != "w2" || w.UID != "u2" || w.Teeth != 2 {
 				t.Errorf("holds %+v", w)
 			}
-			stop()
 		})
 	}
 }

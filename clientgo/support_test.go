@@ -1,0 +1,221 @@
+package clientgo
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
+)
+
+// waitTimeout bounds every wait of the tests.
+const waitTimeout = 2 * time.Minute
+
+// constructor builds an informer: client-go's or Weir's.
+type constructor func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer
+
+// bothConstructors must behave alike.
+var bothConstructors = map[string]constructor{
+	"client-go": cache.NewSharedIndexInformer,
+	"weir":      NewSharedIndexInformer,
+}
+
+// withOptions returns a constructor of Weir's informers with options.
+func withOptions(opts Options) constructor {
+	return func(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+		return NewSharedIndexInformerWithOptions(lw, example, resync, indexers, opts)
+	}
+}
+
+// identity is a transform that changes nothing.
+func identity(obj any) (any, error) { return obj, nil }
+
+// identityOrNone are a transform that changes nothing and no transform.
+var identityOrNone = map[string]cache.TransformFunc{"as it came": nil, "transformed": identity}
+
+// run runs an informer until the test ends or stop is called.
+func run(t *testing.T, inf cache.SharedInformer) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); inf.RunWithContext(ctx) }()
+	stop = func() { cancel(); <-done }
+	t.Cleanup(stop)
+	return stop
+}
+
+// runSynced is run, and waits until the informer has synced.
+func runSynced(t *testing.T, inf cache.SharedInformer) (stop func()) {
+	t.Helper()
+	stop = run(t, inf)
+	synced(t, inf.HasSyncedChecker())
+	return stop
+}
+
+// synced waits until every checker is done.
+func synced(t *testing.T, checkers ...cache.DoneChecker) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
+	defer cancel()
+	if !cache.WaitFor(ctx, "", checkers...) {
+		t.Fatal("not synced")
+	}
+}
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, cond func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
+	defer cancel()
+	for !cond() {
+		if ctx.Err() != nil {
+			t.Fatal("the condition never held")
+		}
+	}
+}
+
+// register adds a handler to an informer.
+func register(t *testing.T, inf cache.SharedInformer, handler cache.ResourceEventHandler) cache.ResourceEventHandlerRegistration {
+	t.Helper()
+	reg, err := inf.AddEventHandler(handler)
+	check.NoError(t, err)
+	return reg
+}
+
+// observe adds a handler to an informer that records its calls.
+func observe(t *testing.T, inf cache.SharedInformer) *recorder {
+	t.Helper()
+	calls := newRecorder()
+	register(t, inf, calls)
+	return calls
+}
+
+// survive makes panics of the program's functions be logged only, as programs can configure
+// client-go to do.
+func survive(t *testing.T) {
+	utilruntime.ReallyCrash = false
+	t.Cleanup(func() { utilruntime.ReallyCrash = true })
+}
+
+// silent turns off the logging of panics and errors, except by the given handlers. One of the
+// loggers waits until some time after the last error.
+func silent(t *testing.T, handlers ...utilruntime.ErrorHandler) {
+	errorHandlers, panics := utilruntime.ErrorHandlers, utilruntime.PanicHandlers
+	utilruntime.ErrorHandlers, utilruntime.PanicHandlers = handlers, nil
+	t.Cleanup(func() { utilruntime.ErrorHandlers, utilruntime.PanicHandlers = errorHandlers, panics })
+}
+
+// serve runs an API server until the test ends.
+func serve(t *testing.T, opts apiserver.Options) *apiserver.Server {
+	t.Helper()
+	opts.AnyNamespace = true
+	server, err := apiserver.New(opts)
+	if err == nil {
+		err = server.Start()
+	}
+	check.NoError(t, err)
+	t.Cleanup(func() { _ = server.Close() })
+	return server
+}
+
+// capturing returns a wrapped copy of a config.
+func capturing(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	Wrap(cfg)
+	return cfg
+}
+
+func newFactory(t *testing.T, cfg *rest.Config, opts ...Option) informers.SharedInformerFactory {
+	t.Helper()
+	f, err := NewSharedInformerFactory(cfg, 0, opts...)
+	check.NoError(t, err)
+	return f
+}
+
+// begin runs a factory until the test ends, and waits until it has synced.
+func begin(t *testing.T, f informers.SharedInformerFactory) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	f.StartWithContext(ctx)
+	t.Cleanup(func() { cancel(); f.Shutdown() })
+	within, done := context.WithTimeout(ctx, waitTimeout)
+	defer done()
+	check.NoError(t, f.WaitForCacheSyncWithContext(within).AsError())
+}
+
+func configMap(namespace, name string, l map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: l},
+		Data:       map[string]string{"name": name},
+	}
+}
+
+// fill creates config maps on a server, and returns the client that it used.
+func fill(t *testing.T, cfg *rest.Config, maps ...*corev1.ConfigMap) kubernetes.Interface {
+	t.Helper()
+	client := kubernetes.NewForConfigOrDie(cfg)
+	for _, m := range maps {
+		create(t, client, m)
+	}
+	return client
+}
+
+func create(t *testing.T, client kubernetes.Interface, m *corev1.ConfigMap) *corev1.ConfigMap {
+	t.Helper()
+	made, err := client.CoreV1().ConfigMaps(m.Namespace).Create(context.Background(), m, metav1.CreateOptions{})
+	check.NoError(t, err)
+	return made
+}
+
+func pod(name, v string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name, UID: "uid-1", Labels: map[string]string{"v": v}},
+		Spec:       corev1.PodSpec{NodeName: "n" + v},
+	}
+}
+
+// podAt returns a pod with a resourceVersion.
+func podAt(version, name, v string) *corev1.Pod {
+	p := pod(name, v)
+	p.ResourceVersion = version
+	return p
+}
+
+func marshal(t testing.TB, m interface{ Marshal() ([]byte, error) }) []byte {
+	t.Helper()
+	raw, err := m.Marshal()
+	check.NoError(t, err)
+	return raw
+}
+
+// received returns the bytes of a pod and their metadata, as a reflector passes them to a sink.
+func received(t *testing.T, p *corev1.Pod) (*wire.Meta, []byte) {
+	t.Helper()
+	raw, m := marshal(t, p), &wire.Meta{}
+	check.NoError(t, wire.ReadMeta(wire.Protobuf, raw, m))
+	return m, raw
+}
+
+// statusOf returns the status of an error as servers send it.
+func statusOf(err error) *metav1.Status {
+	status := err.(apierrors.APIStatus).Status()
+	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	return &status
+}
+
+type roundTripperFunc func(*http.Request) (*http.Response, error)
+
+func (f roundTripperFunc) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
