@@ -2,6 +2,7 @@ package weir_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -28,36 +29,29 @@ func (t recordingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // TestConfigIsCopied: a change to a rest.Config after it was passed to Weir affects no request.
 func TestConfigIsCopied(t *testing.T) {
-	for name, made := range map[string]func(*testing.T, *rest.Config) (run func(context.Context)){
-		"NewFactory": func(t *testing.T, cfg *rest.Config) func(context.Context) {
+	for name, made := range map[string]func(*testing.T, *rest.Config) (run func(context.Context) error){
+		"NewFactory": func(t *testing.T, cfg *rest.Config) func(context.Context) error {
 			f := weir.NewFactory(t.Context(), cfg)
-			return func(ctx context.Context) {
-				if _, err := weir.Acquire[*corev1.Pod](f, weir.Options{}); err != nil {
-					t.Error(err)
-				}
+			return func(ctx context.Context) error {
+				_, err := weir.Acquire[*corev1.Pod](f, weir.Options{})
 				<-ctx.Done()
-				if err := f.Shutdown(); err != nil {
-					t.Error(err)
-				}
+				return errors.Join(err, f.Shutdown())
 			}
 		},
-		"NewInformer": func(t *testing.T, cfg *rest.Config) func(context.Context) {
+		"NewInformer": func(t *testing.T, cfg *rest.Config) func(context.Context) error {
 			inf, err := weir.NewInformer[*corev1.Pod](cfg, weir.Options{})
 			check.NoError(t, err)
-			return func(ctx context.Context) {
-				if err := inf.Run(ctx); err != nil {
-					t.Error(err)
-				}
-			}
+			return inf.Run
 		},
-		"clientgo": func(t *testing.T, cfg *rest.Config) func(context.Context) {
+		"clientgo": func(t *testing.T, cfg *rest.Config) func(context.Context) error {
 			f, err := clientgo.NewSharedInformerFactory(cfg, 0)
 			check.NoError(t, err)
 			f.Core().V1().Pods().Informer()
-			return func(ctx context.Context) {
+			return func(ctx context.Context) error {
 				f.StartWithContext(ctx)
 				<-ctx.Done()
 				f.Shutdown()
+				return nil
 			}
 		},
 	} {
@@ -71,14 +65,11 @@ func TestConfigIsCopied(t *testing.T) {
 
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				run(ctx)
-			}()
+			ended := make(chan error, 1)
+			go func() { ended <- run(ctx) }()
 			r := <-requests
 			cancel()
-			<-ended
+			check.NoError(t, <-ended)
 			h := r.Header
 			for _, c := range []struct{ got, want string }{
 				{r.URL.Host, "right.test"},

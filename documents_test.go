@@ -12,9 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
-	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -88,9 +86,6 @@ func (g generatedGroup) V1() generatedGroup      { return g }
 func (g generatedGroup) Widgets() generatedGroup { return g }
 `
 
-// publicPackages are the folders of the packages that users import.
-var publicPackages = []string{".", "apiserver", "clientgo", "controllerruntime", "debug", "informertest", "metrics", "proxy"}
-
 // TestDocumentsCompile: the Go code in documents and in the comments of the public packages
 // compiles, with documentsPrelude around it.
 //
@@ -113,12 +108,6 @@ func TestDocumentsCompile(t *testing.T) {
 	}
 }
 
-// documents returns the Markdown files of the repository.
-func documents(t *testing.T) []string {
-	t.Helper()
-	return slices.DeleteFunc(textFiles(t), func(file string) bool { return !strings.HasSuffix(file, ".md") })
-}
-
 // codeBlock is a block of Go code in a document.
 type codeBlock struct {
 	file string
@@ -129,12 +118,10 @@ type codeBlock struct {
 // markdownCode returns the blocks of Go and the diffs in documents.
 func markdownCode(t *testing.T) (blocks []codeBlock) {
 	t.Helper()
-	for _, file := range documents(t) {
-		text, err := os.ReadFile(file)
-		check.NoError(t, err)
+	for file, text := range repository(t, `\.md$`) {
 		var b *codeBlock // nil: outside, or in other code
 		n := 0
-		for line := range strings.Lines(string(text)) {
+		for line := range strings.Lines(text) {
 			n++
 			switch fence, _ := strings.CutPrefix(line, "```"); {
 			case fence == "go\n" || fence == "diff\n":
@@ -155,21 +142,15 @@ var columns = regexp.MustCompile(`\S {3,}\S`)
 // commentCode returns the code in the comments of the public packages, without tables.
 func commentCode(t *testing.T) (blocks []codeBlock) {
 	t.Helper()
-	for _, dir := range publicPackages {
-		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	for file, text := range repository(t, `^([^/]+|(apiserver|clientgo|controllerruntime|debug|informertest|metrics|proxy)/[^/]+)\.go$`) {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.ParseComments)
 		check.NoError(t, err)
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			check.NoError(t, err)
-			parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.ParseComments)
-			check.NoError(t, err)
-			for _, said := range exportedComments(parsed) {
-				for _, block := range new(comment.Parser).Parse(said).Content {
-					if code, ok := block.(*comment.Code); ok && !columns.MatchString(code.Text) {
-						first, _, _ := strings.Cut(code.Text, "\n")
-						before, _, _ := strings.Cut(string(text), "//\t"+first+"\n")
-						blocks = append(blocks, codeBlock{file, 1 + strings.Count(before, "\n"), code.Text})
-					}
+		for _, said := range exportedComments(parsed) {
+			for _, block := range new(comment.Parser).Parse(said).Content {
+				if code, ok := block.(*comment.Code); ok && !columns.MatchString(code.Text) {
+					first, _, _ := strings.Cut(code.Text, "\n")
+					before, _, _ := strings.Cut(text, "//\t"+first+"\n")
+					blocks = append(blocks, codeBlock{file, 1 + strings.Count(before, "\n"), code.Text})
 				}
 			}
 		}
@@ -319,21 +300,6 @@ func (c *documentChecker) checkDeclarations(b codeBlock) {
 			if has := of.Scope().Lookup(function); has == nil || !types.Identical(said.Type(), has.Type()) {
 				c.t.Errorf("%s has %v, and the package %v", b.file, said, has)
 			}
-		}
-	}
-}
-
-// TestChangelog: before the first release, the changelog has no sections about changes and fixes,
-// because no user has an earlier version.
-func TestChangelog(t *testing.T) {
-	text, err := os.ReadFile("CHANGELOG.md")
-	check.NoError(t, err)
-	if regexp.MustCompile(`(?m)^## v\d`).Match(text) {
-		return // there was a release
-	}
-	for _, heading := range regexp.MustCompile(`(?m)^### .*$`).FindAllString(string(text), -1) {
-		if regexp.MustCompile(`(?i)changed|fixed|incompatible`).MatchString(heading) {
-			t.Errorf("%q is of versions that were never released: docs and git have what has changed", heading)
 		}
 	}
 }

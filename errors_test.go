@@ -47,8 +47,7 @@ func TestHandlerWaitWrapsContextError(t *testing.T) {
 	makeConfigMap(ctx, client, "d", "x")
 	inf, _ := start[*corev1.ConfigMap](t, ctx, server.Config(), weir.Options{})
 	release := make(chan struct{})
-	reg, err := inf.Handle(func(context.Context, weir.Event[*corev1.ConfigMap]) { <-release }, weir.HandlerOptions[*corev1.ConfigMap]{})
-	check.NoError(t, err)
+	reg := handle(t, inf, func(context.Context, weir.Event[*corev1.ConfigMap]) { <-release })
 	defer close(release)
 	check.NoError(t, inf.WaitForSync(ctx))
 	cause := errors.New("the rollout is over")
@@ -97,5 +96,46 @@ func TestDiscoveryErrors(t *testing.T) {
 				t.Errorf("asked %d times", n)
 			}
 		})
+	}
+}
+
+// TestNilFunctions: a nil handler or index function is rejected when it is passed, not when it
+// would be called.
+func TestNilFunctions(t *testing.T) {
+	cfg := &rest.Config{Host: "http://127.0.0.1:1"}
+	inf, err := weir.NewInformer[*corev1.Pod](cfg, weir.Options{})
+	check.NoError(t, err)
+	f := weir.NewFactory(t.Context(), cfg)
+	defer f.Shutdown()
+	lease := acquire[*corev1.Pod](t, f, weir.Options{})
+	index := weir.ByFunc[*corev1.Pod](nil)
+	indexed := weir.Options{Indexes: map[string]weir.Index{"nil": index}}
+	for name, pass := range map[string]func() error{
+		"Informer.Handle": func() error {
+			_, err := inf.Handle(nil, weir.HandlerOptions[*corev1.Pod]{})
+			return err
+		},
+		"SharedInformer.Handle": func() error {
+			_, err := lease.Handle(nil, weir.HandlerOptions[*corev1.Pod]{})
+			return err
+		},
+		"Informer.AddIndex":       func() error { return inf.AddIndex("nil", index) },
+		"SharedInformer.AddIndex": func() error { return lease.AddIndex("nil", index) },
+		"NewInformer": func() error {
+			_, err := weir.NewInformer[*corev1.Pod](cfg, indexed)
+			return err
+		},
+		"Use": func() error {
+			_, err := weir.Acquire[*corev1.Pod](f, indexed)
+			return err
+		},
+		"Use of another informer": func() error {
+			opts := indexed
+			opts.Namespaces = []string{"d"}
+			_, err := weir.Acquire[*corev1.Pod](f, opts)
+			return err
+		},
+	} {
+		check.ErrorIs(t, pass(), weir.ErrInvalidOptions, "%s", name)
 	}
 }

@@ -18,21 +18,53 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// cluster starts an embedded API server with some config maps. It replaces a cluster.
-func cluster(ctx context.Context) (*apiserver.Server, corev1client.CoreV1Interface) {
-	server, err := apiserver.New(apiserver.Options{Pods: 100, AnyNamespace: true})
-	if err == nil {
-		err = server.Start()
+// demo is a cluster with some config maps, and the informers that an example runs.
+type demo struct {
+	*apiserver.Server
+	client  corev1client.CoreV1Interface
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+}
+
+// startDemo starts an embedded API server in place of a cluster.
+func startDemo() *demo {
+	d := &demo{}
+	d.ctx, d.cancel = context.WithTimeout(context.Background(), time.Minute)
+	var err error
+	if d.Server, err = apiserver.New(apiserver.Options{Pods: 100, AnyNamespace: true}); err == nil {
+		err = d.Start()
 	}
 	if err != nil {
 		log.Fatal(err)
 	}
-	client := corev1client.NewForConfigOrDie(server.Config())
+	d.client = corev1client.NewForConfigOrDie(d.Config())
 	for _, name := range []string{"blue", "green", "red"} {
-		makeConfigMap(ctx, client, "colours", name)
+		makeConfigMap(d.ctx, d.client, "colours", name)
 	}
-	makeConfigMap(ctx, client, "shapes", "circle")
-	return server, client
+	makeConfigMap(d.ctx, d.client, "shapes", "circle")
+	return d
+}
+
+// run runs an informer until the end of the example, and waits until it is synced.
+func (d *demo) run(inf interface {
+	Run(context.Context) error
+	WaitForSync(context.Context) error
+}) {
+	d.running.Go(func() {
+		if err := inf.Run(d.ctx); err != nil {
+			log.Print(err)
+		}
+	})
+	if err := inf.WaitForSync(d.ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func (d *demo) stop() {
+	d.cancel()
+	d.running.Wait()
+	_ = d.Close()
 }
 
 func makeConfigMap(ctx context.Context, client corev1client.CoreV1Interface, namespace, name string) *corev1.ConfigMap {
@@ -46,28 +78,12 @@ func makeConfigMap(ctx context.Context, client corev1client.CoreV1Interface, nam
 	return made
 }
 
-// run runs an informer until the context ends, and waits until it is synced.
-func run[T weir.Object](ctx context.Context, inf *weir.Informer[T], wg *sync.WaitGroup) {
-	wg.Go(func() {
-		if err := inf.Run(ctx); err != nil {
-			log.Print(err)
-		}
-	})
-	if err := inf.WaitForSync(ctx); err != nil {
-		log.Fatal(err)
-	}
-}
-
 // A built-in type. The handler receives keys. Nothing is decoded until a caller asks for an object.
 func Example() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	server, _ := cluster(ctx)
-	defer server.Close()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
+	d := startDemo()
+	defer d.stop()
 
-	maps, err := weir.NewInformer[*corev1.ConfigMap](server.Config(), weir.Options{Namespaces: []string{"colours"}})
+	maps, err := weir.NewInformer[*corev1.ConfigMap](d.Config(), weir.Options{Namespaces: []string{"colours"}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -77,8 +93,8 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	run(ctx, maps, &wg)
-	if err := handler.WaitForSync(ctx); err != nil {
+	d.run(maps)
+	if err := handler.WaitForSync(d.ctx); err != nil {
 		log.Fatal(err)
 	}
 
@@ -99,20 +115,16 @@ func Example() {
 
 // All reads one consistent snapshot in key order, also while objects change.
 func ExampleInformer_All() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	server, _ := cluster(ctx)
-	defer server.Close()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
+	d := startDemo()
+	defer d.stop()
 
-	maps, err := weir.NewInformer[*corev1.ConfigMap](server.Config(), weir.Options{
+	maps, err := weir.NewInformer[*corev1.ConfigMap](d.Config(), weir.Options{
 		Selectors: []weir.Selector{{Label: "initial in (b, c, g, r)"}},
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	run(ctx, maps, &wg)
+	d.run(maps)
 	for m, err := range maps.All() {
 		if err != nil {
 			log.Fatal(err)
@@ -128,21 +140,17 @@ func ExampleInformer_All() {
 
 // A snapshot does not change.
 func ExampleInformer_Snapshot() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	server, client := cluster(ctx)
-	defer server.Close()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
+	d := startDemo()
+	defer d.stop()
 
-	maps, err := weir.NewInformer[*corev1.ConfigMap](server.Config(), weir.Options{})
+	maps, err := weir.NewInformer[*corev1.ConfigMap](d.Config(), weir.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	run(ctx, maps, &wg)
+	d.run(maps)
 	before := maps.Snapshot()
-	made := makeConfigMap(ctx, client, "shapes", "square")
-	if err := maps.WaitForResourceVersion(ctx, made.ResourceVersion); err != nil {
+	made := makeConfigMap(d.ctx, d.client, "shapes", "square")
+	if err := maps.WaitForResourceVersion(d.ctx, made.ResourceVersion); err != nil {
 		log.Fatal(err)
 	}
 	_, err = before.Get("shapes/square")
@@ -152,20 +160,16 @@ func ExampleInformer_Snapshot() {
 
 // An index by label, one by field and one by function. They can be added before or after the start.
 func ExampleInformer_By() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	server, _ := cluster(ctx)
-	defer server.Close()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
+	d := startDemo()
+	defer d.stop()
 
-	pods, err := weir.NewInformer[*corev1.Pod](server.Config(), weir.Options{Indexes: map[string]weir.Index{
+	pods, err := weir.NewInformer[*corev1.Pod](d.Config(), weir.Options{Indexes: map[string]weir.Index{
 		"node": weir.ByField("spec.nodeName"),
 	}})
 	if err != nil {
 		log.Fatal(err)
 	}
-	run(ctx, pods, &wg)
+	d.run(pods)
 	err = pods.AddIndex("ready", weir.ByFunc(func(p *corev1.Pod) ([]string, error) {
 		for _, c := range p.Status.Conditions {
 			if c.Type == corev1.PodReady {
@@ -197,19 +201,15 @@ func ExampleInformer_By() {
 
 // A custom resource by its Go struct needs a Scheme that knows the type, or the resource's name.
 func ExampleNewInformer_customResource() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	server, _ := cluster(ctx)
-	defer server.Close()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	serveWidgets(ctx, server)
+	d := startDemo()
+	defer d.stop()
+	serveWidgets(d.ctx, d.Server)
 
-	widgets, err := weir.NewInformer[*Widget](server.Config(), weir.Options{Scheme: widgetScheme()})
+	widgets, err := weir.NewInformer[*Widget](d.Config(), weir.Options{Scheme: widgetScheme()})
 	if err != nil {
 		log.Fatal(err)
 	}
-	run(ctx, widgets, &wg)
+	d.run(widgets)
 	w, err := widgets.Get("shop/gear")
 	if err != nil {
 		log.Fatal(err)
@@ -220,20 +220,16 @@ func ExampleNewInformer_customResource() {
 
 // Unstructured objects are received as JSON, also those of built-in resources.
 func ExampleNewInformer_unstructured() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	server, _ := cluster(ctx)
-	defer server.Close()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
+	d := startDemo()
+	defer d.stop()
 
-	maps, err := weir.NewInformer[*unstructured.Unstructured](server.Config(), weir.Options{
+	maps, err := weir.NewInformer[*unstructured.Unstructured](d.Config(), weir.Options{
 		Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	run(ctx, maps, &wg)
+	d.run(maps)
 	red, err := maps.Get("colours/red")
 	if err != nil {
 		log.Fatal(err)
@@ -245,21 +241,17 @@ func ExampleNewInformer_unstructured() {
 
 // Metadata only, for any resource: the server sends nothing else.
 func ExampleNewInformer_metadataOnly() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	server, _ := cluster(ctx)
-	defer server.Close()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
+	d := startDemo()
+	defer d.stop()
 
-	maps, err := weir.NewInformer[*metav1.PartialObjectMetadata](server.Config(), weir.Options{
+	maps, err := weir.NewInformer[*metav1.PartialObjectMetadata](d.Config(), weir.Options{
 		Resource:   schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
 		Namespaces: []string{"colours"},
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	run(ctx, maps, &wg)
+	d.run(maps)
 	for m, err := range maps.All() {
 		if err != nil {
 			log.Fatal(err)
@@ -275,21 +267,17 @@ func ExampleNewInformer_metadataOnly() {
 // Several namespaces and selectors in one informer. An object that two selectors match is stored
 // once.
 func ExampleNewInformer_merged() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	server, _ := cluster(ctx)
-	defer server.Close()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
+	d := startDemo()
+	defer d.stop()
 
-	maps, err := weir.NewInformer[*corev1.ConfigMap](server.Config(), weir.Options{
+	maps, err := weir.NewInformer[*corev1.ConfigMap](d.Config(), weir.Options{
 		Namespaces: []string{"colours", "shapes"},
 		Selectors:  []weir.Selector{{Label: "initial=b"}, {Label: "initial=c"}, {Field: "metadata.name=blue"}},
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	run(ctx, maps, &wg)
+	d.run(maps)
 	for i := range maps.Snapshot().Items() {
 		fmt.Println(i.Key())
 	}
@@ -300,20 +288,16 @@ func ExampleNewInformer_merged() {
 
 // Read your own writes: wait for the resourceVersion that the write returned.
 func ExampleInformer_WaitForResourceVersion() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	server, client := cluster(ctx)
-	defer server.Close()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
+	d := startDemo()
+	defer d.stop()
 
-	maps, err := weir.NewInformer[*corev1.ConfigMap](server.Config(), weir.Options{})
+	maps, err := weir.NewInformer[*corev1.ConfigMap](d.Config(), weir.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	run(ctx, maps, &wg)
-	made := makeConfigMap(ctx, client, "colours", "violet")
-	if err := maps.WaitForResourceVersion(ctx, made.ResourceVersion); err != nil {
+	d.run(maps)
+	made := makeConfigMap(d.ctx, d.client, "colours", "violet")
+	if err := maps.WaitForResourceVersion(d.ctx, made.ResourceVersion); err != nil {
 		log.Fatal(err)
 	}
 	_, err = maps.Get("colours/violet")
@@ -323,21 +307,17 @@ func ExampleInformer_WaitForResourceVersion() {
 
 // WaitForErr immediately returns the error that prevents the sync. No timeout hides it.
 func ExampleInformer_WaitForErr() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	server, _ := cluster(ctx)
-	defer server.Close()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
+	d := startDemo()
+	defer d.stop()
 
-	gadgets, err := weir.NewInformer[*unstructured.Unstructured](server.Config(), weir.Options{
+	gadgets, err := weir.NewInformer[*unstructured.Unstructured](d.Config(), weir.Options{
 		Resource: schema.GroupVersionResource{Group: "shop.example", Version: "v1", Resource: "gadgets"},
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	wg.Go(func() { _ = gadgets.Run(ctx) })
-	err = gadgets.WaitForErr(ctx)
+	d.running.Go(func() { _ = gadgets.Run(d.ctx) })
+	err = gadgets.WaitForErr(d.ctx)
 	fmt.Println(errors.Is(err, weir.ErrUnknownResource))
 	// Output: true
 }
@@ -345,12 +325,10 @@ func ExampleInformer_WaitForErr() {
 // A factory shares informers and stops each after its last user. The second user may change its
 // objects.
 func ExampleFactory() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	server, _ := cluster(ctx)
-	defer server.Close()
+	d := startDemo()
+	defer d.stop()
 
-	factory := weir.NewFactory(ctx, server.Config())
+	factory := weir.NewFactory(d.ctx, d.Config())
 	one, err := weir.Acquire[*corev1.ConfigMap](factory, weir.Options{})
 	if err != nil {
 		log.Fatal(err)
@@ -359,7 +337,7 @@ func ExampleFactory() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := two.WaitForSync(ctx); err != nil {
+	if err := two.WaitForSync(d.ctx); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(one.Len(), two.Len())
@@ -372,4 +350,35 @@ func ExampleFactory() {
 	// 4 4
 	// 4
 	// <nil>
+}
+
+// A Deleted event carries the version of the deletion and reports whether the handler saw the final
+// state. An object with another object's name, but another uid, is not an update of it.
+func ExampleEvent() {
+	d := startDemo()
+	defer d.stop()
+
+	inf, err := weir.NewInformer[*corev1.ConfigMap](d.Config(), weir.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	deletions := make(chan weir.Event[*corev1.ConfigMap], 1)
+	if _, err := inf.Handle(func(_ context.Context, e weir.Event[*corev1.ConfigMap]) {
+		if e.Type == weir.Deleted {
+			deletions <- e
+		}
+	}, weir.HandlerOptions[*corev1.ConfigMap]{}); err != nil {
+		log.Fatal(err)
+	}
+	d.run(inf)
+	if err := d.client.ConfigMaps("colours").Delete(d.ctx, "blue", metav1.DeleteOptions{}); err != nil {
+		log.Fatal(err)
+	}
+	e := <-deletions
+	fmt.Println(e.Key(), e.FinalStateUnknown)
+	lastSeen := e.Item().ResourceVersion()
+	fmt.Println(e.ResourceVersion() == lastSeen)
+	// Output:
+	// colours/blue false
+	// false
 }

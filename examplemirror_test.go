@@ -1,10 +1,8 @@
 package weir_test
 
 import (
-	"context"
 	"fmt"
 	"log"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -57,13 +55,11 @@ func (n *names) current() map[string]bool {
 
 // A custom sink replaces an informer's memory. examples/boltsink is one that writes to a database.
 func ExampleMirror() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	server, _ := cluster(ctx)
-	defer server.Close()
+	d := startDemo()
+	defer d.stop()
 
 	opts := weir.Options{Namespaces: []string{"colours"}}
-	if err := weir.Mirror[*corev1.ConfigMap](ctx, server.Config(), opts, &names{cancel: cancel}); err != nil {
+	if err := weir.Mirror[*corev1.ConfigMap](d.ctx, d.Config(), opts, &names{cancel: d.cancel}); err != nil {
 		log.Fatal(err)
 	}
 	// Output: 3 true

@@ -30,8 +30,7 @@ func TestNoConfig(t *testing.T) {
 func TestWaitForErrOfStopped(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{})
 	f := weir.NewFactory(ctx, server.Config())
-	lease, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{})
-	check.NoError(t, err)
+	lease := acquire[*corev1.ConfigMap](t, f, weir.Options{})
 	inf, stop := start[*corev1.ConfigMap](t, ctx, server.Config(), weir.Options{})
 	for name, c := range map[string]struct {
 		of interface {
@@ -50,25 +49,19 @@ func TestWaitForErrOfStopped(t *testing.T) {
 		check.ErrorIs(t, <-waited, weir.ErrStopped, "%s", name)
 		check.ErrorIs(t, c.of.WaitForErr(ctx), weir.ErrStopped, "%s, once it has stopped", name)
 	}
-	if err := f.Shutdown(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, f.Shutdown())
 }
 
 // Types of the same name, such as Event in core and in events, have separate informers.
 func TestFactoryTypesOfOneName(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{})
 	f := weir.NewFactory(ctx, server.Config())
-	of, err := weir.Acquire[*corev1.Event](f, weir.Options{})
-	check.NoError(t, err)
-	other, err := weir.Acquire[*eventsv1.Event](f, weir.Options{})
-	check.NoError(t, err)
+	of := acquire[*corev1.Event](t, f, weir.Options{})
+	other := acquire[*eventsv1.Event](t, f, weir.Options{})
 	if of.Name() == other.Name() {
 		t.Errorf("both are of %s", of.Name())
 	}
-	if err := f.Shutdown(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, f.Shutdown())
 }
 
 func byName(m *corev1.ConfigMap) ([]string, error) { return []string{m.Name}, nil }
@@ -89,10 +82,8 @@ func TestSharedInformerAfterRelease(t *testing.T) {
 		_, err := l.Handle(func(context.Context, weir.Event[*corev1.ConfigMap]) {}, weir.HandlerOptions[*corev1.ConfigMap]{})
 		return err
 	}
-	one, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{})
-	check.NoError(t, err)
-	two, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{})
-	check.NoError(t, err)
+	one := acquire[*corev1.ConfigMap](t, f, weir.Options{})
+	two := acquire[*corev1.ConfigMap](t, f, weir.Options{})
 	one.Release()
 	check.ErrorIs(t, handle(one), weir.ErrReleased, "with another user")
 	check.ErrorIs(t, one.AddIndex("app", weir.ByLabel("app")), weir.ErrReleased, "an index")
@@ -101,9 +92,7 @@ func TestSharedInformerAfterRelease(t *testing.T) {
 	}
 	two.Release()
 	check.ErrorIs(t, handle(two), weir.ErrReleased, "after the last user")
-	if err := f.Shutdown(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, f.Shutdown())
 }
 
 // TestShutdownDuringAcquire: Shutdown ends the informer of a concurrent Acquire, or that Acquire
@@ -119,9 +108,7 @@ func TestShutdownDuringAcquire(t *testing.T) {
 			}
 			used <- lease
 		}()
-		if err := f.Shutdown(); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, f.Shutdown())
 		if lease := <-used; lease != nil {
 			select {
 			case <-lease.Done():
@@ -137,14 +124,12 @@ func TestShutdownWithStuckHandler(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
 	f := weir.NewFactory(ctx, server.Config())
-	lease, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{StopTimeout: time.Millisecond})
-	check.NoError(t, err)
+	lease := acquire[*corev1.ConfigMap](t, f, weir.Options{StopTimeout: time.Millisecond})
 	called, free := make(chan struct{}), make(chan struct{})
-	reg, err := lease.Handle(func(context.Context, weir.Event[*corev1.ConfigMap]) {
+	reg := handle(t, lease, func(context.Context, weir.Event[*corev1.ConfigMap]) {
 		close(called)
 		<-free
-	}, weir.HandlerOptions[*corev1.ConfigMap]{})
-	check.NoError(t, err)
+	})
 	<-called
 	check.ErrorIs(t, f.Shutdown(), weir.ErrHandlerStuck, "Shutdown")
 	close(free)
@@ -155,15 +140,11 @@ func TestShutdownWithStuckHandler(t *testing.T) {
 // before it synced.
 func TestRemovedHandlerWaitsForNothing(t *testing.T) {
 	f := weir.NewFactory(t.Context(), &rest.Config{Host: "http://127.0.0.1:1"})
-	lease, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{})
-	check.NoError(t, err)
-	reg, err := lease.Handle(func(context.Context, weir.Event[*corev1.ConfigMap]) {}, weir.HandlerOptions[*corev1.ConfigMap]{})
-	check.NoError(t, err)
+	lease := acquire[*corev1.ConfigMap](t, f, weir.Options{})
+	reg := handle(t, lease, func(context.Context, weir.Event[*corev1.ConfigMap]) {})
 	reg.Remove()
 	if err := reg.WaitForSync(t.Context()); !errors.Is(err, weir.ErrStopped) || !errors.Is(err, weir.ErrNotSynced) {
 		t.Errorf("a removed handler: %v", err)
 	}
-	if err := f.Shutdown(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, f.Shutdown())
 }

@@ -63,7 +63,5 @@ func TestFactorySharesFunctionIndexes(t *testing.T) {
 	for _, err := range leases[0].By("a", "x") {
 		check.ErrorIs(t, err, weir.ErrUnknownIndex, "of the indexes of a user who was refused one was added")
 	}
-	if err := f.Shutdown(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, f.Shutdown())
 }

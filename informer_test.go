@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
@@ -20,55 +20,6 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
-
-// patience bounds every wait. It is generous because no test measures time.
-const patience = time.Minute
-
-// serve starts an embedded API server for a test.
-func serve(t *testing.T, opts apiserver.Options) (*apiserver.Server, corev1client.CoreV1Interface, context.Context) {
-	t.Helper()
-	opts.AnyNamespace = true
-	server, err := apiserver.New(opts)
-	if err == nil {
-		err = server.Start()
-	}
-	check.NoError(t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(func() {
-		cancel()
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return server, corev1client.NewForConfigOrDie(server.Config()), ctx
-}
-
-// start runs an informer until the test ends. The returned function stops it and waits for its end.
-func start[T weir.Object](t *testing.T, ctx context.Context, cfg *rest.Config, opts weir.Options) (*weir.Informer[T], func()) {
-	t.Helper()
-	inf, err := weir.NewInformer[T](cfg, opts)
-	check.NoError(t, err)
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if err := inf.Run(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	stop := func() { cancel(); wg.Wait() }
-	t.Cleanup(stop)
-	return inf, stop
-}
-
-func label(t *testing.T, ctx context.Context, client corev1client.CoreV1Interface, namespace, name, value string) string {
-	t.Helper()
-	m, err := client.ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
-	check.NoError(t, err)
-	m.Labels = map[string]string{"initial": value}
-	m, err = client.ConfigMaps(namespace).Update(ctx, m, metav1.UpdateOptions{})
-	check.NoError(t, err)
-	return m.ResourceVersion
-}
 
 // TestMergedSelectors: the informer stores an object while at least one selector matches it.
 func TestMergedSelectors(t *testing.T) {
@@ -179,9 +130,7 @@ func TestWaitForSyncSaysWhy(t *testing.T) {
 		t.Errorf("the error does not name the informer: %v", err)
 	}
 	remove()
-	if err := inf.WaitForSync(ctx); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, inf.WaitForSync(ctx))
 	testenv.Eventually(t, ctx, "there is no error", func() bool { return inf.Err() == nil })
 }
 
@@ -278,20 +227,16 @@ func TestFactory(t *testing.T) {
 	makeConfigMap(ctx, client, "d", "a")
 	f := weir.NewFactory(ctx, server.Config())
 	byName := weir.ByFunc(func(m *corev1.ConfigMap) ([]string, error) { return []string{m.Name}, nil })
-	one, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{Indexes: map[string]weir.Index{"l": weir.ByLabel("initial"), "n": byName}})
-	check.NoError(t, err)
-	two, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{Indexes: map[string]weir.Index{"l": weir.ByLabel("initial"), "m": weir.ByLabel("m")}})
-	check.NoError(t, err)
+	one := acquire[*corev1.ConfigMap](t, f, weir.Options{Indexes: map[string]weir.Index{"l": weir.ByLabel("initial"), "n": byName}})
+	two := acquire[*corev1.ConfigMap](t, f, weir.Options{Indexes: map[string]weir.Index{"l": weir.ByLabel("initial"), "m": weir.ByLabel("m")}})
 	if _, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{Indexes: map[string]weir.Index{"l": weir.ByLabel("other")}}); !errors.Is(err, weir.ErrIndexExists) {
 		t.Errorf("another index under the same name: %v", err)
 	}
-	other, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{Namespaces: []string{"d"}})
-	check.NoError(t, err)
+	other := acquire[*corev1.ConfigMap](t, f, weir.Options{Namespaces: []string{"d"}})
 	if one.Done() != two.Done() || other.Done() == one.Done() { // each informer has one Done channel
 		t.Error("what is the same is not shared, or what is not is")
 	}
-	reg, err := one.Handle(func(context.Context, weir.Event[*corev1.ConfigMap]) {}, weir.HandlerOptions[*corev1.ConfigMap]{})
-	check.NoError(t, err)
+	reg := handle(t, one, func(context.Context, weir.Event[*corev1.ConfigMap]) {})
 	check.NoError(t, reg.WaitForSync(ctx))
 	one.Release()
 	one.Release()
@@ -306,11 +251,53 @@ func TestFactory(t *testing.T) {
 	}
 	two.Release()
 	<-two.Done()
-	if err := f.Shutdown(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, f.Shutdown())
 	<-other.Done()
 	if _, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{}); !errors.Is(err, weir.ErrStopped) {
 		t.Errorf("after Shutdown: %v", err)
 	}
+}
+
+func TestServerThatKnowsOnlyJSON(t *testing.T) {
+	server, client, ctx := serve(t, apiserver.Options{})
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m", Labels: map[string]string{"app": "web"}}, Data: map[string]string{"k": "v"}}
+	if _, err := client.ConfigMaps("d").Create(ctx, m, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	inf, _ := start[*corev1.ConfigMap](t, ctx, jsonOnly(server.Config(), "application/json"), weir.Options{
+		DropFields: []string{"metadata.managedFields"}, Indexes: map[string]weir.Index{"app": weir.ByLabel("app")},
+	})
+	meta, _ := start[*metav1.PartialObjectMetadata](t, ctx, jsonOnly(server.Config(), "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io, application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"), weir.Options{
+		Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
+	})
+	for _, wait := range []func() error{func() error { return inf.WaitForSync(ctx) }, func() error { return meta.WaitForSync(ctx) }} {
+		check.NoError(t, wait())
+	}
+	rv := label(t, ctx, client, "d", "m", "changed")
+	check.NoError(t, inf.WaitForResourceVersion(ctx, rv))
+	check.NoError(t, meta.WaitForResourceVersion(ctx, rv))
+	got, err := inf.Get("d/m")
+	if err != nil || got.Data["k"] != "v" || got.Labels["initial"] != "changed" || inf.Err() != nil {
+		t.Errorf("%+v, %v, %v", got, err, inf.Err())
+	}
+	head, err := meta.Get("d/m")
+	if err != nil || head.Labels["initial"] != "changed" {
+		t.Errorf("%+v, %v", head, err)
+	}
+	for o, err := range inf.By("app", "web") {
+		t.Errorf("%v %v is in the index of a label that it has no more", o, err)
+	}
+}
+
+// jsonOnly returns cfg for a server that does not know protobuf, like many aggregated ones.
+func jsonOnly(cfg *rest.Config, accept string) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			r = r.Clone(r.Context())
+			r.Header.Set("Accept", accept)
+			return next.RoundTrip(r)
+		})
+	})
+	return cfg
 }

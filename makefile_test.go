@@ -2,12 +2,13 @@ package weir_test
 
 import (
 	"go/build/constraint"
-	"os"
-	"path/filepath"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // testName matches the declaration of a test.
@@ -17,7 +18,7 @@ var testName = regexp.MustCompile(`(?m)^func (Test\w+)\(\w+ \*testing\.T\)`)
 // modules, those with tests that the race detector skips also without it, and with each build tag
 // that a test needs. The tests that a target names exist.
 func TestMakefile(t *testing.T) {
-	makefile := readFile(t, "Makefile")
+	makefile := textOf(t, "Makefile")
 	variable := func(name string) []string {
 		m := regexp.MustCompile(`(?m)^` + name + `\s*:?= (.+)$`).FindStringSubmatch(makefile)
 		if m == nil {
@@ -26,7 +27,7 @@ func TestMakefile(t *testing.T) {
 		return strings.Fields(m[1])
 	}
 	modules := variable("PACKAGES")
-	for _, m := range regexp.MustCompile(`(?m)^\t(\.\S*)$`).FindAllStringSubmatch(readFile(t, "go.work"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\t(\.\S*)$`).FindAllStringSubmatch(textOf(t, "go.work"), -1) {
 		if m[1] != "./e2e" && !slices.Contains(modules, strings.TrimSuffix(m[1], "/")+"/...") && m[1] != "." {
 			t.Errorf("PACKAGES lacks module %s", m[1])
 		}
@@ -36,28 +37,23 @@ func TestMakefile(t *testing.T) {
 	for _, m := range regexp.MustCompile(`-tags (\w+)`).FindAllStringSubmatch(makefile, -1) {
 		tags = append(tags, m[1])
 	}
-	files := goFiles(t)
 	var tests []string
-	for dir, names := range files {
-		for _, name := range names {
-			if !strings.HasSuffix(name, "_test.go") {
-				continue
-			}
-			path := filepath.Join(dir, name)
-			text := readFile(t, path)
-			for _, m := range testName.FindAllStringSubmatch(text, -1) {
-				tests = append(tests, m[1])
-			}
-			if regexp.MustCompile(`(?m)^\ttestenv\.(Skip|Run)UnderRace\(`).MatchString(text) && !slices.Contains(without, dir) {
-				t.Errorf("%s has tests that the race detector skips, and unit does not run %s without it", path, dir)
-			}
-			for _, tag := range unknownTags(t, text, tags) {
-				t.Errorf("%s: no target has the build tag %s", path, tag)
-			}
+	tested := map[string]bool{}
+	for file, text := range repository(t, `_test\.go$`) {
+		dir := path.Dir(file)
+		tested[dir] = true
+		for _, m := range testName.FindAllStringSubmatch(text, -1) {
+			tests = append(tests, m[1])
+		}
+		if regexp.MustCompile(`(?m)^\ttestenv\.(Skip|Run)UnderRace\(`).MatchString(text) && !slices.Contains(without, dir) {
+			t.Errorf("%s has tests that the race detector skips, and unit does not run %s without it", file, dir)
+		}
+		for _, tag := range unknownTags(t, text, tags) {
+			t.Errorf("%s: no target has the build tag %s", file, tag)
 		}
 	}
 	for _, dir := range without {
-		if !slices.ContainsFunc(files[dir], func(name string) bool { return strings.HasSuffix(name, "_test.go") }) {
+		if !tested[dir] {
 			t.Errorf("the Makefile names %s, which has no tests", dir)
 		}
 	}
@@ -82,9 +78,7 @@ func unknownTags(t *testing.T, text string, known []string) (unknown []string) {
 			continue
 		}
 		expr, err := constraint.Parse(line)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if !expr.Eval(func(tag string) bool { return slices.Contains(known[:3], tag) }) {
 			expr.Eval(func(tag string) bool {
 				if !slices.Contains(known, tag) {
@@ -95,14 +89,4 @@ func unknownTags(t *testing.T, text string, known []string) (unknown []string) {
 		}
 	}
 	return unknown
-}
-
-// readFile returns the text of a file.
-func readFile(t *testing.T, path string) string {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }

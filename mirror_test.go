@@ -219,9 +219,7 @@ func testMirror[T weir.Object](t *testing.T, opts weir.Options, enc weir.Encodin
 	makeConfigMap(ctx, client, "n1", "new")
 	check.NoError(t, client.ConfigMaps("n2").Delete(ctx, "m2", metav1.DeleteOptions{}))
 	follows()
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, stop())
 	if steps := sink.took(); steps != "version begin abort begin end commit" || lists.Load() != 2 {
 		t.Errorf("%s, after %d lists", steps, lists.Load())
 	}
@@ -234,9 +232,7 @@ func testMirror[T weir.Object](t *testing.T, opts weir.Options, enc weir.Encodin
 	label(t, ctx, client, "n1", "m1", "while Mirror was stopped")
 	stop = reflecting[T](t, ctx, cfg, opts, sink)
 	follows()
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, stop())
 	if steps := sink.took(); steps != "version commit" || lists.Load() != 2 {
 		t.Errorf("%s, after %d lists", steps, lists.Load())
 	}
@@ -245,9 +241,7 @@ func testMirror[T weir.Object](t *testing.T, opts weir.Options, enc weir.Encodin
 	server.Compact()
 	stop = reflecting[T](t, ctx, cfg, opts, sink)
 	follows()
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, stop())
 	if steps := sink.took(); steps != "version begin end" || lists.Load() != 3 {
 		t.Errorf("%s, after %d lists", steps, lists.Load())
 	}
@@ -323,9 +317,7 @@ func TestMirrorNamesake(t *testing.T) {
 		}
 		testenv.Eventually(t, ctx, "the table has it no more", func() bool { return !holds() })
 	}
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, stop())
 }
 
 // TestMirrorOptions: Mirror rejects options that a sink cannot support.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // firstPut is a sink that sends the first record that it receives.
@@ -51,7 +52,5 @@ func TestMirrorKindOfSortedList(t *testing.T) {
 	if r := <-sink.record; r.Name != "gear" || r.Kind != widgetVersion.WithKind("Widget") {
 		t.Errorf("the first object is %s of %v", r.Name, r.Kind)
 	}
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, stop())
 }

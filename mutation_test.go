@@ -3,17 +3,16 @@ package weir
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/core/checks"
 	"github.com/weirproject/weir/internal/core/store"
-	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
@@ -28,15 +27,7 @@ func holding(t *testing.T, opts Options, names ...string) *Informer[*corev1.Pod]
 	t.Cleanup(func() { _ = inf.Run(ended) }) // stops the store; a second Run returns an error
 	w := inf.store.Writer(store.Scope{})
 	for _, name := range names {
-		p := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name, UID: "u", ResourceVersion: "1", Labels: map[string]string{"a": name}},
-			Spec:       corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists}}},
-		}
-		raw, err := p.Marshal()
-		check.NoError(t, err)
-		var m wire.Meta
-		check.NoError(t, wire.ReadMeta(wire.Protobuf, raw, &m))
-		check.NoError(t, w.Put(&m, raw))
+		write(t, w.Put, podOf(name, "u", "1"))
 	}
 	w.Flush()
 	return inf
@@ -134,6 +125,58 @@ func TestCopyWithShareDecoded(t *testing.T) {
 	for i, p := range append(copies, shared) {
 		if key := p.Spec.Tolerations[0].Key; i != 1 && key != "node.kubernetes.io/not-ready" {
 			t.Errorf("after a change of copy 1, object %d has a toleration of %q", i, key)
+		}
+	}
+}
+
+// TestEventsOfDeletions: an event carries the version at which an object was deleted, and reports
+// whether the handler received its final state. An object that takes another object's name is not
+// an update of it.
+func TestEventsOfDeletions(t *testing.T) {
+	f := NewFactory(t.Context(), unreachable())
+	defer f.Shutdown()
+	l := acquired(t, f, Options{})
+	told := make(chan string)
+	if _, err := l.Handle(func(ctx context.Context, e Event[*corev1.Pod]) {
+		line := fmt.Sprintf("%s %s at %q", e.Type, e.Item().UID(), e.ResourceVersion())
+		if !e.OldItem().IsZero() {
+			line += " from " + e.OldItem().ResourceVersion()
+		}
+		if e.FinalStateUnknown {
+			line += " unknown"
+		}
+		if p, err := e.Object(); err != nil || string(p.UID) != e.Item().UID() {
+			line += fmt.Sprintf(": %v %v", p, err)
+		}
+		if _, err := e.Old(); (e.Type == Added) != errors.Is(err, ErrNotFound) {
+			line += fmt.Sprintf(": old %v", err)
+		}
+		select {
+		case told <- line:
+		case <-ctx.Done():
+		}
+	}, HandlerOptions[*corev1.Pod]{}); err != nil {
+		t.Fatal(err)
+	}
+	w := l.informer.store.Writer(store.Scope{})
+	w.BeginReplace(false)
+	write(t, w.Put, podOf("a", "one", "1"))
+	w.EndReplace("2")
+	for _, step := range []struct {
+		do   func()
+		want []string
+	}{
+		{func() {}, []string{`ADDED one at "1"`}},
+		{func() { write(t, w.Put, podOf("a", "one", "3")) }, []string{`MODIFIED one at "3" from 1`}},
+		{func() { write(t, w.Put, podOf("a", "two", "5")) }, []string{`DELETED one at "" from 3 unknown`, `ADDED two at "5"`}},
+		{func() { write(t, w.Delete, podOf("a", "two", "6")) }, []string{`DELETED two at "6" from 5`}},
+		{func() { write(t, w.Put, podOf("a", "three", "7")) }, []string{`ADDED three at "7"`}},
+		{func() { w.BeginReplace(false); w.EndReplace("9") }, []string{`DELETED three at "9" from 7 unknown`}},
+	} {
+		step.do()
+		w.Flush()
+		for _, want := range step.want {
+			check.Equal(t, <-told, want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/codec"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 type gear struct {
@@ -122,14 +124,64 @@ func TestDecodeUnstructuredLearnsItsKind(t *testing.T) {
 	raw := []byte(`{"metadata":{"name":"a"},"n":9007199254740993}`)
 	c.SetItemType(wire.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"})
 	v, err := c.Decode(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	u := v.(*unstructured.Unstructured)
 	if u.GetKind() != "ConfigMap" || u.GetAPIVersion() != "v1" {
 		t.Errorf("kind %q of %q", u.GetKind(), u.GetAPIVersion())
 	}
 	if n, ok := u.Object["n"].(int64); !ok || n != 9007199254740993 {
 		t.Errorf("an integer came as %T %v", u.Object["n"], u.Object["n"])
+	}
+}
+
+// TestListWatchConfig: the reflector's Config gets each field of a ListWatch and of its Backoff.
+func TestListWatchConfig(t *testing.T) {
+	l := ListWatch{
+		Mode: ModePages, Consistency: ConsistencyAny, PageSize: 1, WatchTimeout: 2 * time.Second, BookmarkDeadline: time.Minute, MaxLists: 3,
+		Backoff: Backoff{Min: 4, Max: 5, Denied: 6, Healthy: 7, Random: func() float64 { return 0.5 }},
+	}
+	cfg := l.config()
+	for _, structs := range [][2]reflect.Value{{reflect.ValueOf(l), reflect.ValueOf(cfg)}, {reflect.ValueOf(l.Backoff), reflect.ValueOf(cfg.Backoff)}} {
+		for field, value := range structs[0].Fields() {
+			got := structs[1].FieldByName(field.Name)
+			if value.IsZero() {
+				t.Errorf("the test leaves %s empty", field.Name)
+			}
+			if got.IsZero() || value.Comparable() && !got.Convert(value.Type()).Equal(value) {
+				t.Errorf("%s of %v becomes %v", field.Name, value, got)
+			}
+		}
+	}
+}
+
+func TestScopesOf(t *testing.T) {
+	scopes, err := scopesOf(Options{
+		Namespaces: []string{"a", "b"},
+		Selectors:  []Selector{{Label: "app=web"}, {Label: "x", Field: "metadata.name=y"}},
+	})
+	check.NoError(t, err)
+	want := []string{"a 0 app=web", "b 0 app=web", "a 1 x metadata.name=y", "b 1 x metadata.name=y"}
+	if len(scopes) != len(want) {
+		t.Fatalf("%d scopes, want %d", len(scopes), len(want))
+	}
+	for i, s := range scopes {
+		check.Equal(t, s.namespace+" "+string('0'+rune(s.owner))+" "+s.String(), want[i], "scope %d", i)
+	}
+	if scopes, err := scopesOf(Options{}); err != nil || len(scopes) != 1 || scopes[0].namespace != "" {
+		t.Errorf("no options give %v, %v", scopes, err)
+	}
+}
+
+func TestScopesOfBadOptions(t *testing.T) {
+	for name, opts := range map[string]Options{
+		"all and one namespace": {Namespaces: []string{"", "a"}},
+		"a namespace twice":     {Namespaces: []string{"a", "b", "a"}},
+		"label selector":        {Selectors: []Selector{{Label: "a=b=c"}}},
+		"field selector":        {Selectors: []Selector{{Field: "spec.nodeName"}}},
+		"too many selectors":    {Selectors: make([]Selector, 33)},
+	} {
+		if _, err := scopesOf(opts); !errors.Is(err, ErrInvalidOptions) {
+			t.Errorf("%s: %v, want ErrInvalidOptions", name, err)
+		}
 	}
 }

@@ -27,10 +27,8 @@ func TestFactoryRestore(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := api.NewRewound()
 				f := weir.NewFactory(context.Background(), &rest.Config{Host: "http://server", Transport: server})
-				configMaps, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{})
-				check.NoError(t, err)
-				secrets, err := weir.Acquire[*corev1.Secret](f, opts)
-				check.NoError(t, err)
+				configMaps := acquire[*corev1.ConfigMap](t, f, weir.Options{})
+				secrets := acquire[*corev1.Secret](t, f, opts)
 				time.Sleep(time.Minute)
 				lists := server.Secrets.Lists()
 				server.Restore()
@@ -44,15 +42,12 @@ func TestFactoryRestore(t *testing.T) {
 					}
 				}
 				check.Equal(t, server.Secrets.Lists(), 2*lists, "%d lists of secrets at first, and with those after the restore", lists)
-				late, err := weir.Acquire[*corev1.Secret](f, weir.Options{Namespaces: []string{"n"}})
-				check.NoError(t, err)
+				late := acquire[*corev1.Secret](t, f, weir.Options{Namespaces: []string{"n"}})
 				time.Sleep(20 * time.Second)
 				if n := server.Secrets.Lists(); !late.HasSynced() || n != 2*lists+1 {
 					t.Errorf("%d lists after another informer has begun, synced: %v", n, late.HasSynced())
 				}
-				if err := f.Shutdown(); err != nil {
-					t.Error(err)
-				}
+				check.NoError(t, f.Shutdown())
 			})
 		})
 	}

@@ -116,11 +116,11 @@ type handled struct {
 	held map[string]string
 }
 
-func handle(t *testing.T, infs []pods) *handled {
+func handleAll(t *testing.T, infs []pods) *handled {
 	t.Helper()
 	h := &handled{held: map[string]string{}}
 	for _, inf := range infs {
-		_, err := inf.Handle(func(_ context.Context, e weir.Event[*corev1.Pod]) {
+		handle(t, inf, func(_ context.Context, e weir.Event[*corev1.Pod]) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			switch uid := e.Item().UID(); {
@@ -129,8 +129,7 @@ func handle(t *testing.T, infs []pods) *handled {
 			case h.held[e.Key()] == uid:
 				delete(h.held, e.Key())
 			}
-		}, weir.HandlerOptions[*corev1.Pod]{})
-		check.NoError(t, err)
+		})
 	}
 	return h
 }
@@ -150,7 +149,7 @@ func TestShardsMove(t *testing.T) {
 		var told *handled
 		for _, count := range []int{2, 3, 1} {
 			infs, stopNew := shards(t, ctx, cfg, count, weir.Options{})
-			told = handle(t, infs)
+			told = handleAll(t, infs)
 			for _, inf := range infs {
 				check.NoError(t, inf.WaitForSync(ctx))
 			}
@@ -198,8 +197,7 @@ func TestShardOptions(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{Pods: 100})
 	f := weir.NewFactory(ctx, server.Config())
 	use := func(s weir.Shard) *weir.SharedInformer[*corev1.Pod] {
-		lease, err := weir.Acquire[*corev1.Pod](f, weir.Options{Shard: s})
-		check.NoError(t, err)
+		lease := acquire[*corev1.Pod](t, f, weir.Options{Shard: s})
 		return lease
 	}
 	all, only := use(weir.Shard{}), use(weir.Shard{Count: 1})
@@ -212,7 +210,5 @@ func TestShardOptions(t *testing.T) {
 	if all.Done() != only.Done() || first.Done() != again.Done() || first.Done() == second.Done() || first.Done() == all.Done() {
 		t.Error("what is shared is not what holds the same")
 	}
-	if err := f.Shutdown(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, f.Shutdown())
 }

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
@@ -110,22 +112,6 @@ func schemeOfPods(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// put stores a pod of this name in a shared informer.
-func put(t *testing.T, l *SharedInformer[*corev1.Pod], name string) {
-	t.Helper()
-	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name, UID: "u", ResourceVersion: "1"},
-		Spec:       corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists}}},
-	}
-	raw, err := p.Marshal()
-	check.NoError(t, err)
-	var m wire.Meta
-	check.NoError(t, wire.ReadMeta(wire.Protobuf, raw, &m))
-	w := l.informer.store.Writer(store.Scope{})
-	check.NoError(t, w.Put(&m, raw))
-	w.Flush()
-}
-
 // TestSharedPrivateCopies: a user with PrivateCopies may change the objects that it receives by any
 // method, as first or second user. Other users of the informer never see the change.
 func TestSharedPrivateCopies(t *testing.T) {
@@ -173,7 +159,7 @@ func TestSharedPrivateCopies(t *testing.T) {
 					t.Errorf("%s returns a shared object", way)
 				}
 			}
-			if again, err := plain.Get("d/a"); err != nil || again.Labels != nil || again.Spec.Tolerations[0].Key == "changed" {
+			if again, err := plain.Get("d/a"); err != nil || again.Labels["changed"] != "" || again.Spec.Tolerations[0].Key == "changed" {
 				t.Errorf("the other user sees %v, %v", again, err)
 			}
 		})
@@ -233,4 +219,73 @@ func TestSharedCallbacks(t *testing.T) {
 	if before := told(); told() != before {
 		t.Error("a user that has left is still told")
 	}
+}
+
+// unreachable is the config of a server that does not exist.
+func unreachable() *rest.Config { return &rest.Config{Host: "http://127.0.0.1:1"} }
+
+// TestSharedInformerForgetsHandlers: a shared informer keeps at most twice the handlers that it had
+// at one time.
+func TestSharedInformerForgetsHandlers(t *testing.T) {
+	f := NewFactory(t.Context(), unreachable())
+	defer f.Shutdown()
+	l, err := Acquire[*corev1.Pod](f, Options{})
+	check.NoError(t, err)
+	for range 100 {
+		r, err := l.Handle(func(context.Context, Event[*corev1.Pod]) {}, HandlerOptions[*corev1.Pod]{})
+		check.NoError(t, err)
+		r.Remove()
+		<-r.Done()
+	}
+	if n := len(l.handlers); n > 4 {
+		t.Errorf("%d handlers are kept", n)
+	}
+}
+
+// TestAcquireWhileIndexIsBuilt: while an index is built, only users of the same informer wait.
+func TestAcquireWhileIndexIsBuilt(t *testing.T) {
+	f := NewFactory(t.Context(), unreachable())
+	defer f.Shutdown()
+	l, err := Acquire[*corev1.Pod](f, Options{})
+	check.NoError(t, err)
+	l.shared.indexing.Lock() // like an Acquire that adds an index
+	other, err := Acquire[*corev1.Node](f, Options{})
+	check.NoError(t, err)
+	other.Release()
+	second := make(chan error)
+	go func() {
+		_, err := Acquire[*corev1.Pod](f, Options{Indexes: map[string]Index{"node": ByField("spec.nodeName")}})
+		second <- err
+	}()
+	l.shared.indexing.Unlock()
+	check.NoError(t, <-second)
+	if _, ok := l.shared.indexes["node"]; !ok {
+		t.Error("the index was not added")
+	}
+}
+
+// write passes a pod to a writer's Put or Delete.
+func write(t *testing.T, do func(*wire.Meta, []byte) error, p *corev1.Pod) {
+	t.Helper()
+	raw, err := p.Marshal()
+	check.NoError(t, err)
+	var m wire.Meta
+	check.NoError(t, wire.ReadMeta(wire.Protobuf, raw, &m))
+	check.NoError(t, do(&m, raw))
+}
+
+// podOf returns a pod with a uid and a resourceVersion.
+func podOf(name, uid, resourceVersion string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name, UID: types.UID(uid), ResourceVersion: resourceVersion, Labels: map[string]string{"a": name}},
+		Spec:       corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists}}},
+	}
+}
+
+// put stores a pod of this name in a shared informer.
+func put(t *testing.T, l *SharedInformer[*corev1.Pod], name string) {
+	t.Helper()
+	w := l.informer.store.Writer(store.Scope{})
+	write(t, w.Put, podOf(name, "u", "1"))
+	w.Flush()
 }

@@ -2,11 +2,13 @@ package weir_test
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
@@ -82,7 +84,7 @@ func TestNoInternalTypes(t *testing.T) {
 	for _, own := range []reflect.Type{
 		reflect.TypeFor[weir.Options](), reflect.TypeFor[weir.HandlerOptions[*corev1.Pod]](), reflect.TypeFor[*weir.Informer[*corev1.Pod]](),
 		reflect.TypeFor[*weir.SharedInformer[*corev1.Pod]](), reflect.TypeFor[weir.Snapshot[*corev1.Pod]](), reflect.TypeFor[weir.Event[*corev1.Pod]](),
-		reflect.TypeFor[*weir.Factory](), reflect.TypeFor[*weir.Registration](), reflect.TypeFor[weir.Index](),
+		reflect.TypeFor[*weir.Factory](), reflect.TypeFor[*weir.Registration](), reflect.TypeFor[weir.Index](), reflect.TypeFor[clientgo.Options](),
 	} {
 		nameable(t, own, seen)
 	}
@@ -95,10 +97,11 @@ func nameable(t *testing.T, typ reflect.Type, seen map[reflect.Type]bool) {
 	}
 	seen[typ] = true
 	const module = "github.com/weirproject/weir"
-	if path := typ.PkgPath(); len(path) > len(module) && path[:len(module)] == module {
+	switch path := typ.PkgPath(); {
+	case strings.HasPrefix(path, module+"/internal/"):
 		t.Errorf("%v can be reached, of %s", typ, path)
 		return
-	} else if path != "" && path != module {
+	case path != "" && path != module && path != module+"/clientgo":
 		return // in another module
 	}
 	for m := range typ.NumMethod() {

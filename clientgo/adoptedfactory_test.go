@@ -158,8 +158,8 @@ func TestFilteredFactories(t *testing.T) {
 	}
 }
 
-// TestFactoriesByResource checks the objects of the dynamic and the metadata factory, of a config and
-// of fake clients, and the events of those of a config.
+// TestFactoriesByResource checks the objects of the dynamic and the metadata factory, of a config
+// and of fake clients, and the events of those of a config.
 func TestFactoriesByResource(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	a, b := configMap("one", "a", map[string]string{"v": "1"}), configMap("two", "b", nil)

@@ -2,8 +2,14 @@ package clientgo
 
 import (
 	"context"
+	"fmt"
+	goruntime "runtime"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,7 +36,7 @@ func TestHeldObjects(t *testing.T) {
 		packed bool
 	}{
 		"pod":                    {pod("a", "1"), true},
-		"pod that says its kind": {typed, true}, // as JSON
+		"pod that says its kind": {typed, true},
 		"nanoseconds":            {precise, false},
 	}
 	for name, test := range tests {
@@ -120,4 +126,81 @@ func TestObjectListHeals(t *testing.T) {
 	gone := apierrors.NewResourceExpired("gone").ErrStatus
 	(<-watches).Error(&gone)
 	handler.wait(t, "update d/a@9 v=1 -> d/a@9 v=2")
+}
+
+// openWatcher is a watch whose Stop does nothing.
+type openWatcher chan watch.Event
+
+func (w openWatcher) Stop()                          {}
+func (w openWatcher) ResultChan() <-chan watch.Event { return w }
+
+// TestSharedChannel checks that no event is lost and no goroutine leaks if all watches of a
+// ListerWatcher share one channel, which is never closed.
+func TestSharedChannel(t *testing.T) {
+	for watcher, watchOf := range map[string]func(chan watch.Event) watch.Interface{
+		"ProxyWatcher":  func(events chan watch.Event) watch.Interface { return watch.NewProxyWatcher(events) },
+		"does not stop": func(events chan watch.Event) watch.Interface { return openWatcher(events) },
+	} {
+		for name, make := range bothConstructors {
+			t.Run(watcher+"/"+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { sharedChannel(t, make, watchOf) })
+			})
+		}
+	}
+}
+
+func sharedChannel(t *testing.T, construct constructor, watchOf func(chan watch.Event) watch.Interface) {
+	const pods = 20
+	events, opened := make(chan watch.Event, 1+pods), newWatches()
+	calls := newRecorder()
+	lw := podSource("1", nil)
+	lw.watch = func(metav1.ListOptions) (watch.Interface, error) {
+		opened <- struct{}{}
+		return watchOf(events), nil
+	}
+	inf := construct(lw, &corev1.Pod{}, 0, nil)
+	register(t, inf, calls)
+	stop := run(t, inf)
+	opened.wait(t)
+	gone := apierrors.NewResourceExpired("too old").ErrStatus
+	events <- watch.Event{Type: watch.Error, Object: &gone}
+	for i := range pods {
+		events <- watch.Event{Type: watch.Added, Object: pod(fmt.Sprint("p", i), "1")}
+	}
+	calls.waitCount(t, pods)
+	stop()
+	time.Sleep(callGrace) // in which a drain ends; the bubble reports leaked goroutines
+	synctest.Wait()
+}
+
+// TestIssue111370NoPinnedArray checks that one object does not keep its list's array in memory
+// (kubernetes 111370).
+func TestIssue111370NoPinnedArray(t *testing.T) {
+	var array weak.Pointer[corev1.Pod]
+	lw := plainListerWatcher{
+		list: func(metav1.ListOptions) (runtime.Object, error) {
+			list := &corev1.PodList{Items: make([]corev1.Pod, 1000)}
+			for i := range list.Items {
+				list.Items[i] = *pod(strconv.Itoa(i), "1")
+				// Nanoseconds cannot be encoded, so the store keeps the objects themselves.
+				list.Items[i].CreationTimestamp.Time = time.Unix(1, 5)
+			}
+			array = weak.Make(&list.Items[0])
+			return list, nil
+		},
+		watch: func(metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
+	}
+	inf := NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil)
+	runSynced(t, inf)
+	kept, ok, err := inf.GetStore().GetByKey("d/7")
+	if err != nil || !ok {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(waitTimeout); array.Value() != nil; {
+		if time.Now().After(deadline) {
+			t.Fatal("the list's array is kept")
+		}
+		goruntime.GC()
+	}
+	goruntime.KeepAlive(kept)
 }

@@ -55,9 +55,7 @@ func TestNewInformerOfTheProgram(t *testing.T) {
 				return
 			}
 			check.NoError(t, err)
-			if err := clientgo.Err(inf.(toolscache.SharedIndexInformer)); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, clientgo.Err(inf.(toolscache.SharedIndexInformer)))
 			var p corev1.Pod
 			if err := c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, &p); err != nil || p.Labels["seen"] != "yes" {
 				t.Errorf("%v, %v", p.Labels, err)

@@ -49,9 +49,7 @@ func TestReaderFailOnMissingInformer(t *testing.T) {
 			}
 		}
 		s.informer(c, &corev1.Pod{})
-		if err := c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, &corev1.Pod{}); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, &corev1.Pod{}))
 	})
 }
 
@@ -250,15 +248,11 @@ func TestUnknownNamespace(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"), pod("b", "1"), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
 		c := s.start(s.cache(cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, "c": {}}}))
-		if err := c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, &corev1.Pod{}); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, &corev1.Pod{}))
 		if err := c.Get(s.ctx, client.ObjectKey{Namespace: "b", Name: "1"}, &corev1.Pod{}); err == nil || apierrors.IsNotFound(err) {
 			t.Errorf("Get in a namespace that is not cached: %v", err)
 		}
-		if err := c.Get(s.ctx, client.ObjectKey{Name: "n1"}, &corev1.Node{}); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, c.Get(s.ctx, client.ObjectKey{Name: "n1"}, &corev1.Node{}))
 		calls := s.follow(s.informer(c, &corev1.Pod{}))
 		s.create(pod("b", "2"), pod("c", "1"))
 		calls.waitFor("add initial=false c/1")

@@ -127,9 +127,7 @@ func TestCustomResourcesAlone(t *testing.T) {
 				t.Errorf("the client decoded %d objects", n)
 			}
 			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, <-ended)
 		})
 	}
 }

@@ -23,9 +23,7 @@ func byApp(o client.Object) []string {
 func (s *setup) listed(c client.Reader, opts ...client.ListOption) []string {
 	s.t.Helper()
 	var list corev1.PodList
-	if err := c.List(s.ctx, &list, opts...); err != nil {
-		s.t.Fatal(err)
-	}
+	check.NoError(s.t, c.List(s.ctx, &list, opts...))
 	got := names(pointers(list.Items))
 	slices.Sort(got)
 	return got
@@ -36,14 +34,10 @@ func TestIndexField(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"), pod("a", "2", node("n2")), pod("b", "1", label("app", "db")), pod("b", "2", node("n2"), label("app", "")))
 		c := s.cache(cache.Options{})
-		if err := c.IndexField(s.ctx, &corev1.Pod{}, "spec.nodeName", byNode); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, c.IndexField(s.ctx, &corev1.Pod{}, "spec.nodeName", byNode))
 		s.start(c)
 		calls := s.follow(s.informer(c, &corev1.Pod{}))
-		if err := c.IndexField(s.ctx, &corev1.Pod{}, "app", byApp); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, c.IndexField(s.ctx, &corev1.Pod{}, "app", byApp))
 		if err := c.IndexField(s.ctx, &corev1.Pod{}, "app", byApp); err == nil {
 			t.Error("the same index twice is no error")
 		}
@@ -70,17 +64,11 @@ func TestIndexField(t *testing.T) {
 			"n1 and web": {"a/1"}, "n2 label": {"a/2"},
 		})
 		var moved corev1.Pod
-		if err := s.client.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, &moved); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, s.client.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, &moved))
 		moved.Spec.NodeName, moved.Labels["app"] = "n3", "db"
-		if err := s.client.Update(s.ctx, &moved); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, s.client.Update(s.ctx, &moved))
 		calls.waitFor("update a/1")
-		if err := s.client.Delete(s.ctx, pod("a", "2")); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, s.client.Delete(s.ctx, pod("a", "2")))
 		calls.waitFor("delete a/2")
 		s.create(pod("b", "3"))
 		calls.waitFor("add initial=false b/3")
@@ -108,12 +96,8 @@ func TestIndexOtherForms(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.IndexField(s.ctx, meta, "color", func(o client.Object) []string { return []string{o.GetLabels()["color"]} }); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.IndexField(s.ctx, &corev1.Namespace{}, "team", func(o client.Object) []string { return []string{o.GetLabels()["team"]} }); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, c.IndexField(s.ctx, meta, "color", func(o client.Object) []string { return []string{o.GetLabels()["color"]} }))
+		check.NoError(t, c.IndexField(s.ctx, &corev1.Namespace{}, "team", func(o client.Object) []string { return []string{o.GetLabels()["team"]} }))
 		s.start(c)
 		for _, tc := range []struct {
 			opts []client.ListOption
@@ -124,9 +108,7 @@ func TestIndexOtherForms(t *testing.T) {
 			{[]client.ListOption{client.MatchingFields{"spec.color": "any"}}, []string{"a/1", "b/1", "b/2"}},
 		} {
 			list := untypedList(widgetKind)
-			if err := c.List(s.ctx, list, tc.opts...); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, c.List(s.ctx, list, tc.opts...))
 			got := names(pointers(list.Items))
 			if slices.Sort(got); !slices.Equal(got, tc.want) {
 				t.Errorf("%v: %v, want %v", tc.opts, got, tc.want)

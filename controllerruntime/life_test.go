@@ -164,9 +164,7 @@ func TestWatchErrorHandler(t *testing.T) {
 			t.Fatal("not told")
 		}
 		remove()
-		if err := c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, &corev1.Pod{}); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, &corev1.Pod{}))
 	})
 }
 

@@ -87,9 +87,7 @@ func compare(t *testing.T, want string, names ...string) {
 	for n := range names {
 		names[n] = prefix + names[n]
 	}
-	if err := testutil.CollectAndCompare(NewCollector(), strings.NewReader(want), names...); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, testutil.CollectAndCompare(NewCollector(), strings.NewReader(want), names...))
 }
 
 func TestTyped(t *testing.T) {

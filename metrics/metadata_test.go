@@ -57,9 +57,7 @@ informer_queued_items{group="",name="/v1, Resource=configmaps",resource="configm
 informer_queued_items{group="",name="/v1, Resource=secrets",resource="secrets",version="v1"} 0
 informer_queued_items{group="apps",name="*v1.PartialObjectMetadata",resource="deployments",version="v1"} 0
 `
-	if err := testutil.CollectAndCompare(NewClientGoCollector(), strings.NewReader(want), "informer_queued_items"); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, testutil.CollectAndCompare(NewClientGoCollector(), strings.NewReader(want), "informer_queued_items"))
 }
 
 // untilSame waits until the named metrics equal want: a reflector reports that it has synced some

@@ -97,9 +97,7 @@ func TestWaitFor(t *testing.T) {
 			t.Errorf("of what holds: %v", err)
 		}
 		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, <-done)
 		if err := <-waited; !errors.Is(err, ErrStopped) || err.Error() != "pods: informer is stopped" {
 			t.Errorf("when the engine stops: %v", err)
 		}

@@ -63,9 +63,7 @@ func TestHandlerGroups(t *testing.T) {
 		handle("a", func(context.Context, store.Change) {})
 		expect("a", 1, 0)
 		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, <-done)
 	})
 }
 
