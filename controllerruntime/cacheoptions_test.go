@@ -53,17 +53,21 @@ func TestReaderFailOnMissingInformer(t *testing.T) {
 	})
 }
 
-// TestSyncPeriods checks that the sync periods of all kinds, and of one namespace, cause resyncs.
+// TestSyncPeriods checks that the sync periods of all kinds, of one kind and of one namespace cause
+// repeated resyncs.
 func TestSyncPeriods(t *testing.T) {
 	for name, o := range map[string]cache.Options{
 		"of all":         {SyncPeriod: new(time.Second)},
+		"of a kind":      {ByObject: byPod(cache.ByObject{SyncPeriod: new(time.Second)})},
 		"of a namespace": {DefaultNamespaces: map[string]cache.Config{"a": {SyncPeriod: new(time.Second)}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, s *setup) {
 				s.create(pod("a", "1"))
 				c := s.start(s.cache(o))
-				s.follow(s.informer(c, &corev1.Pod{})).waitFor("update a/1")
+				calls := s.follow(s.informer(c, &corev1.Pod{}))
+				calls.waitFor("update a/1")
+				calls.waitFor("update a/1")
 			})
 		})
 	}

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func byNode(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }
@@ -42,7 +44,7 @@ func TestIndexField(t *testing.T) {
 			t.Error("the same index twice is no error")
 		}
 		both := client.MatchingFields{"spec.nodeName": "n1", "app": "web"}
-		check := func(when string, want map[string][]string) {
+		holds := func(when string, want map[string][]string) {
 			t.Helper()
 			for what, got := range map[string][]string{
 				"n1":         s.listed(c, client.MatchingFields{"spec.nodeName": "n1"}),
@@ -59,7 +61,7 @@ func TestIndexField(t *testing.T) {
 				}
 			}
 		}
-		check("at first", map[string][]string{
+		holds("at first", map[string][]string{
 			"n1": {"a/1", "b/1"}, "n1 in b": {"b/1"}, "n2": {"a/2", "b/2"}, "web": {"a/1", "a/2"}, "db in b": {"b/1"},
 			"n1 and web": {"a/1"}, "n2 label": {"a/2"},
 		})
@@ -72,7 +74,7 @@ func TestIndexField(t *testing.T) {
 		calls.waitFor("delete a/2")
 		s.create(pod("b", "3"))
 		calls.waitFor("add initial=false b/3")
-		check("after changes", map[string][]string{
+		holds("after changes", map[string][]string{
 			"n1": {"b/1", "b/3"}, "n1 in b": {"b/1", "b/3"}, "n2": {"b/2"}, "n3": {"a/1"}, "web": {"b/3"}, "db in b": {"b/1"},
 			"n1 and web": {"b/3"},
 		})

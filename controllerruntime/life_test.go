@@ -122,17 +122,6 @@ func TestMultiNamespaceRemove(t *testing.T) {
 	})
 }
 
-// TestSyncPeriod checks that a handler receives every object again each sync period.
-func TestSyncPeriod(t *testing.T) {
-	each(t, func(t *testing.T, s *setup) {
-		s.create(pod("a", "1"))
-		c := s.start(s.cache(cache.Options{ByObject: byPod(cache.ByObject{SyncPeriod: new(1200 * time.Millisecond)})}))
-		calls := s.follow(s.informer(c, &corev1.Pod{}))
-		calls.waitFor("update a/1")
-		calls.waitFor("update a/1")
-	})
-}
-
 // TestWatchErrorHandler checks that the watch error handler receives the server's error, and that
 // the informer recovers.
 func TestWatchErrorHandler(t *testing.T) {
