@@ -37,7 +37,13 @@ func (c *Cluster) AddAPIServer(ctx context.Context) (*APIServer, error) {
 	}
 	c.servers = append(c.servers, s)
 	c.mu.Unlock()
-	if err := s.startOnFreePort(ctx); err != nil {
+	err := onFreePort(func() (err error) {
+		if s.port, err = freePort(); err != nil {
+			return err
+		}
+		return s.start(ctx)
+	})
+	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
 	return s, nil
@@ -107,10 +113,7 @@ func (s *APIServer) Start(ctx context.Context) error {
 	if s.Running() {
 		return errors.New("cluster: the API server runs already")
 	}
-	if p, err := s.try(ctx); err != nil {
-		if p != nil {
-			p.kill()
-		}
+	if err := s.start(ctx); err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
 	return nil
@@ -133,27 +136,8 @@ func (s *APIServer) PID() int {
 	return s.process.pid
 }
 
-func (s *APIServer) startOnFreePort(ctx context.Context) error {
-	for attempt := 1; ; attempt++ {
-		port, err := freePort()
-		if err != nil {
-			return err
-		}
-		s.port = port
-		p, err := s.try(ctx)
-		if err == nil || p == nil {
-			return err
-		}
-		p.kill()
-		if !p.portTaken() || attempt == portAttempts {
-			return err
-		}
-	}
-}
-
-// try starts the server and waits until it is ready. It returns the process also if that did not
-// become ready.
-func (s *APIServer) try(ctx context.Context) (*process, error) {
+// start starts the server and waits until it is ready.
+func (s *APIServer) start(ctx context.Context) error {
 	c := s.cluster
 	key := filepath.Join(c.dir, serviceAccountKeyFile)
 	certs := filepath.Join(c.dir, certDir, s.name)
@@ -176,25 +160,22 @@ func (s *APIServer) try(ctx context.Context) (*process, error) {
 	if c.options.MemoryLimit != "" {
 		env = append(env, "GOMEMLIMIT="+c.options.MemoryLimit)
 	}
-	p, err := startProcess(c.binaries.APIServer, args, env, filepath.Join(c.dir, s.name+".log"))
-	if err != nil {
-		return nil, err
-	}
 	// The server signs its certificate itself, so there is none to check it against before the start.
 	insecure := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer insecure.CloseIdleConnections()
-	err = p.waitReady(ctx, &http.Client{Transport: insecure}, s.URL()+"/readyz", c.credentials.tokens[adminName])
-	if err != nil {
-		return p, err
-	}
-	if s.caData == nil {
-		if s.caData, err = os.ReadFile(filepath.Join(certs, "apiserver.crt")); err != nil {
-			return p, fmt.Errorf("reading the API server's certificate: %w", err)
+	p, err := startServer(c.binaries.APIServer, args, env, filepath.Join(c.dir, s.name+".log"), func(p *process) error {
+		err := p.waitReady(ctx, &http.Client{Transport: insecure}, s.URL()+"/readyz", c.credentials.tokens[adminName])
+		if err == nil && s.caData == nil {
+			s.caData, err = os.ReadFile(filepath.Join(certs, "apiserver.crt"))
 		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	s.mu.Lock()
 	s.process = p
 	s.mu.Unlock()
 	c.watchOver(p)
-	return p, nil
+	return nil
 }

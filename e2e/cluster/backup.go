@@ -51,18 +51,7 @@ func (c *Cluster) withoutEtcd(ctx context.Context, f func() error) error {
 	if err := f(); err != nil {
 		return err
 	}
-	p, err := c.tryEtcd(ctx)
-	if err != nil {
-		if p != nil {
-			p.kill()
-		}
-		return err
-	}
-	c.mu.Lock()
-	c.etcd = p
-	c.mu.Unlock()
-	c.watchOver(p)
-	return nil
+	return c.runEtcd(ctx)
 }
 
 // replaceDir makes to a copy of from.

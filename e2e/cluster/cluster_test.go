@@ -2,9 +2,7 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,12 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -66,68 +60,6 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-func TestKillAndStartAPIServer(t *testing.T) {
-	client := admin(t, shared)
-	w, err := client.CoreV1().Namespaces().Watch(t.Context(), metav1.ListOptions{})
-	check.NoError(t, err)
-	defer w.Stop()
-	shared.KillAPIServer()
-	if _, err := client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err == nil {
-		t.Error("a killed API server answers")
-	}
-	for range w.ResultChan() { // ends, or the test runs into its deadline
-	}
-	check.NoError(t, shared.StartAPIServer(t.Context()))
-	if err := shared.StartAPIServer(t.Context()); err == nil {
-		t.Error("a running API server can be started")
-	}
-	if _, err := client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err != nil {
-		t.Errorf("the client from before the restart: %v", err)
-	}
-}
-
-func TestRBAC(t *testing.T) {
-	config, err := shared.ConfigFor(stranger)
-	check.NoError(t, err)
-	client, err := kubernetes.NewForConfig(config)
-	check.NoError(t, err)
-	list := func(ctx context.Context) error {
-		_, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
-		return err
-	}
-	if err := list(t.Context()); !apierrors.IsForbidden(err) {
-		t.Fatalf("before the RoleBinding: %v, want forbidden", err)
-	}
-	rbac := admin(t, shared).RbacV1()
-	meta := metav1.ObjectMeta{Name: "pod-reader"}
-	_, err = rbac.Roles("default").Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}},
-	}}, metav1.CreateOptions{})
-	check.NoError(t, err)
-	_, err = rbac.RoleBindings("default").Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: meta,
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: stranger}},
-	}, metav1.CreateOptions{})
-	check.NoError(t, err)
-	err = wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
-		err := list(ctx)
-		if apierrors.IsForbidden(err) {
-			return false, nil
-		}
-		return err == nil, err
-	})
-	if err != nil {
-		t.Errorf("after the RoleBinding: %v", err)
-	}
-	if _, err := client.CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
-		t.Errorf("in another namespace: %v, want forbidden", err)
-	}
-	if _, err := shared.ConfigFor("unknown"); err == nil {
-		t.Error("there is a configuration for an unknown user")
-	}
-}
-
 func TestWriteKubeconfig(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
 	check.NoError(t, shared.WriteKubeconfig(path))
@@ -137,6 +69,11 @@ func TestWriteKubeconfig(t *testing.T) {
 	check.NoError(t, err)
 	if _, err := client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Error(err)
+	}
+	for user, known := range map[string]bool{stranger: true, "unknown": false} {
+		if _, err := shared.ConfigFor(user); (err == nil) != known {
+			t.Errorf("the configuration for %s: %v", user, err)
+		}
 	}
 }
 
@@ -198,16 +135,5 @@ func TestWaitAndStop(t *testing.T) {
 	}
 	for _, p := range []*process{server, c.etcd} {
 		check.ErrorIs(t, syscall.Kill(p.pid, 0), syscall.ESRCH, "%s still runs", p.name)
-	}
-}
-
-func TestStopRemovesEverything(t *testing.T) {
-	c := start(t, Options{Pods: podsim.New(100, 1)})
-	list, err := admin(t, c).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{ResourceVersion: "0"})
-	check.NoError(t, err)
-	check.Equal(t, len(list.Items), 100, "pods")
-	check.NoError(t, c.Stop())
-	if _, err := os.Stat(c.dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the directory is left: %v", err)
 	}
 }

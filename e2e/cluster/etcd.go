@@ -17,23 +17,14 @@ const etcdDataDir = "etcd"
 
 // startEtcd starts etcd on a free port and waits until it is ready.
 func (c *Cluster) startEtcd(ctx context.Context) error {
-	for attempt := 1; ; attempt++ {
+	err := onFreePort(func() error {
 		if err := c.chooseEtcdPorts(); err != nil {
 			return err
 		}
-		p, err := c.tryEtcd(ctx)
-		if err == nil {
-			c.etcd = p
-			c.watchOver(p)
-			break
-		}
-		if p == nil {
-			return err
-		}
-		p.kill()
-		if !p.portTaken() || attempt == portAttempts {
-			return err
-		}
+		return c.runEtcd(ctx)
+	})
+	if err != nil {
+		return err
 	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints:   []string{c.etcdURL},
@@ -57,9 +48,8 @@ func (c *Cluster) chooseEtcdPorts() error {
 	return err
 }
 
-// tryEtcd starts etcd and waits until it is ready. It returns the process also if that did not
-// become ready.
-func (c *Cluster) tryEtcd(ctx context.Context) (*process, error) {
+// runEtcd starts etcd at the chosen ports and waits until it is ready.
+func (c *Cluster) runEtcd(ctx context.Context) error {
 	args := append([]string{
 		"--name=weir",
 		"--data-dir=" + c.path(etcdDataDir),
@@ -72,11 +62,17 @@ func (c *Cluster) tryEtcd(ctx context.Context) (*process, error) {
 		"--quota-backend-bytes=" + strconv.Itoa(8<<30),
 		"--log-level=warn",
 	}, c.options.EtcdArgs...)
-	p, err := startProcess(c.binaries.Etcd, args, nil, filepath.Join(c.dir, "etcd.log"))
+	p, err := startServer(c.binaries.Etcd, args, nil, filepath.Join(c.dir, "etcd.log"), func(p *process) error {
+		return p.waitReady(ctx, http.DefaultClient, c.etcdURL+"/readyz", "")
+	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return p, p.waitReady(ctx, http.DefaultClient, c.etcdURL+"/readyz", "")
+	c.mu.Lock()
+	c.etcd = p
+	c.mu.Unlock()
+	c.watchOver(p)
+	return nil
 }
 
 // EtcdURL returns the address of etcd, which requires no credentials.

@@ -23,9 +23,7 @@ func (c *Cluster) Revision(ctx context.Context) (int64, error) {
 //
 // The API server's watch cache does not notice. It knows every event since it was filled as long as
 // there were no more than 100; after that, the newest 100, and more (up to 102,400) while they are
-// younger than 75 s. So a 410 follows from Compact alone only where no watch cache stands before
-// etcd: with --watch-cache=false among Options.APIServerArgs, or --watch-cache-sizes=pods#0 for one
-// resource. Expire works with a cache, too.
+// younger than 75 s. Expire makes it forget them.
 func (c *Cluster) Compact(ctx context.Context) (int64, error) {
 	revision, err := c.Revision(ctx)
 	if err != nil {

@@ -3,7 +3,9 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"testing"
 	"time"
@@ -72,8 +74,12 @@ func start(t *testing.T, options Options) *Cluster {
 		if t.Failed() {
 			t.Log("the servers' logs are in", c.KeepLogs())
 		}
+		kept := t.Failed() || c.keepLogs
 		if err := c.Stop(); err != nil {
 			t.Error(err)
+		}
+		if _, err := os.Stat(c.dir); !kept && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the directory is left: %v", err)
 		}
 	})
 	return c

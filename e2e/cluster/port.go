@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -16,6 +17,19 @@ const (
 
 // portAttempts is how often a server is started on another port if another process was faster.
 const portAttempts = 5
+
+// errPortTaken is returned if another process listens on the port of a server.
+var errPortTaken = errors.New("the port is taken")
+
+// onFreePort calls start, which chooses a port, again if another process was faster to take it.
+func onFreePort(start func() error) (err error) {
+	for range portAttempts {
+		if err = start(); !errors.Is(err, errPortTaken) {
+			break
+		}
+	}
+	return err
+}
 
 // freePort finds a port on loopback without a listener.
 func freePort() (int, error) {

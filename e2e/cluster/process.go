@@ -62,6 +62,23 @@ func startProcess(path string, args, env []string, logPath string) (*process, er
 	return p, nil
 }
 
+// startServer starts a program as startProcess does, and calls ready, which waits until it serves.
+// If that fails, startServer kills the process; the error wraps errPortTaken if that is the reason.
+func startServer(path string, args, env []string, logPath string, ready func(*process) error) (*process, error) {
+	p, err := startProcess(path, args, env, logPath)
+	if err != nil {
+		return nil, err
+	}
+	if err := ready(p); err != nil {
+		p.kill()
+		if strings.Contains(p.lastLines(), "address already in use") {
+			err = fmt.Errorf("%w: %w", errPortTaken, err)
+		}
+		return nil, err
+	}
+	return p, nil
+}
+
 // kill kills the process and its children and waits until it is gone.
 func (p *process) kill() {
 	p.killed.Store(true)
@@ -122,16 +139,6 @@ func (p *process) lastLines() string {
 	raw = bytes.TrimSpace(raw[max(0, len(raw)-size):])
 	all := strings.Split(string(raw), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
-}
-
-// portTaken reports whether the process exited because another process listens on its port.
-func (p *process) portTaken() bool {
-	select {
-	case <-p.exited:
-		return strings.Contains(p.lastLines(), "address already in use")
-	default:
-		return false
-	}
 }
 
 // waitReady waits until a GET of url answers 200. It fails if the process exits, ctx ends, or

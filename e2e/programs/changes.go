@@ -5,12 +5,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"go/ast"
 	"go/format"
 	"go/parser"
 	"go/token"
-	"strconv"
 	"strings"
+
+	"golang.org/x/tools/go/ast/astutil"
 )
 
 // changes are the modifications of a program's files, read from lines of four kinds; those that
@@ -118,70 +118,22 @@ func (c fileChanges) apply(source []byte, share bool) (out []byte, lines int, er
 		return nil, 0, err
 	}
 	for _, path := range c.imports {
-		addImport(file, path)
+		astutil.AddImport(fset, file, path)
 		lines++
 	}
-	lines += dropUnused(file, qualifiers(original))
+	for _, spec := range original.Imports {
+		name, path := "", strings.Trim(spec.Path.Value, `"`)
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		if astutil.UsesImport(original, path) && !astutil.UsesImport(file, path) {
+			astutil.DeleteNamedImport(fset, file, name, path)
+			lines++
+		}
+	}
 	var b bytes.Buffer
 	if err := format.Node(&b, fset, file); err != nil {
 		return nil, 0, err
 	}
 	return b.Bytes(), lines, nil
-}
-
-// addImport adds an import to the first import declaration.
-func addImport(file *ast.File, path string) {
-	spec := &ast.ImportSpec{Path: &ast.BasicLit{Kind: token.STRING, Value: strconv.Quote(path)}}
-	for _, d := range file.Decls {
-		if d, ok := d.(*ast.GenDecl); ok && d.Tok == token.IMPORT {
-			d.Specs = append(d.Specs, spec)
-			return
-		}
-	}
-	file.Decls = append([]ast.Decl{&ast.GenDecl{Tok: token.IMPORT, Specs: []ast.Spec{spec}}}, file.Decls...)
-}
-
-// qualifiers returns the names before a dot in a file, those of packages among them.
-func qualifiers(file *ast.File) map[string]bool {
-	names := map[string]bool{}
-	ast.Inspect(file, func(n ast.Node) bool {
-		if s, ok := n.(*ast.SelectorExpr); ok {
-			if x, ok := s.X.(*ast.Ident); ok {
-				names[x.Name] = true
-			}
-		}
-		return true
-	})
-	return names
-}
-
-// dropUnused removes the imports that were used before and are not used now, and returns their
-// number.
-func dropUnused(file *ast.File, before map[string]bool) (dropped int) {
-	used := qualifiers(file)
-	for _, d := range file.Decls {
-		d, ok := d.(*ast.GenDecl)
-		if !ok || d.Tok != token.IMPORT {
-			continue
-		}
-		kept := d.Specs[:0]
-		for _, s := range d.Specs {
-			if name := nameOf(s.(*ast.ImportSpec)); before[name] && !used[name] {
-				dropped++
-				continue
-			}
-			kept = append(kept, s)
-		}
-		d.Specs = kept
-	}
-	return dropped
-}
-
-// nameOf returns the name that an import is most likely used by.
-func nameOf(s *ast.ImportSpec) string {
-	if s.Name != nil {
-		return s.Name.Name
-	}
-	path, _ := strconv.Unquote(s.Path.Value)
-	return path[strings.LastIndexByte(path, '/')+1:]
 }

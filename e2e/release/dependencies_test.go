@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/mod/modfile"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // exceptions are the unwanted modules that Weir requires. CONTRIBUTING.md has the reason of each.
@@ -20,34 +22,22 @@ func TestUnwantedDependencies(t *testing.T) {
 	download.Dir = "../kube"
 	download.Env = append(os.Environ(), "GOWORK=off")
 	out, err := download.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var kubernetes struct{ Dir string }
-	if err := json.Unmarshal(out, &kubernetes); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, json.Unmarshal(out, &kubernetes))
 	text, err := os.ReadFile(filepath.Join(kubernetes.Dir, "hack/unwanted-dependencies.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var list struct {
 		Spec struct{ UnwantedModules map[string]string }
 	}
-	if err := json.Unmarshal(text, &list); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, json.Unmarshal(text, &list))
 	found := map[string]bool{}
 	for _, dir := range []string{".", "cmd/weir", "controllerruntime", "measure/bench", "measure/doctor", "metrics", "proxy"} {
 		path := filepath.Join("../..", dir, "go.mod")
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		mod, err := modfile.Parse(path, text, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		for _, r := range mod.Require {
 			reason, unwanted := list.Spec.UnwantedModules[r.Mod.Path]
 			if !unwanted || r.Indirect {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestBoltSink follows a server through changes, restarts, one of them during a replace, and a
@@ -28,9 +29,7 @@ func TestBoltSink(t *testing.T) {
 	if err == nil {
 		err = server.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer server.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -50,30 +49,22 @@ func TestBoltSink(t *testing.T) {
 	// A process that ended during a replace leaves the previous state.
 	sink := open(t, path)
 	before := contents(t, sink)
-	if err := errors.Join(sink.BeginReplace(), sink.Put(weir.Record{Name: "x", Raw: []byte("{}")}), sink.db.Update(sink.write), sink.Close()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, errors.Join(sink.BeginReplace(), sink.Put(weir.Record{Name: "x", Raw: []byte("{}")}), sink.db.Update(sink.write), sink.Close()))
 	sink = open(t, path)
 	if after := contents(t, sink); after != before {
 		t.Errorf("a replace that was never ended has changed the stored objects")
 	}
-	if err := sink.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, sink.Close())
 	catchUp(t, ctx, server.Config(), path, client)
 
 	// An EndReplace that took effect but returned an error is aborted.
 	sink = open(t, path)
 	rv, err := sink.ResourceVersion()
-	if err := errors.Join(err, sink.BeginReplace(), sink.EndReplace("5"), sink.AbortReplace(), sink.BeginReplace(), sink.AbortReplace()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, errors.Join(err, sink.BeginReplace(), sink.EndReplace("5"), sink.AbortReplace(), sink.BeginReplace(), sink.AbortReplace()))
 	if now, err := sink.ResourceVersion(); now != "5" || err != nil || contents(t, sink) != "" || rv == now {
 		t.Errorf("at %s (%v) it has %.100s", now, err, contents(t, sink))
 	}
-	if err := sink.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, sink.Close())
 	if _, err := openBoltSink(path, "nodes of a test"); !errors.Is(err, errOther) {
 		t.Errorf("for another resource: %v", err)
 	}
@@ -90,18 +81,14 @@ func TestBoltSink(t *testing.T) {
 func touch(t *testing.T, ctx context.Context, client kubernetes.Interface, n int) {
 	t.Helper()
 	pods, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{Limit: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	pod := &pods.Items[5]
 	pod.Labels = map[string]string{"touched": fmt.Sprint(n)}
 	if _, err := client.CoreV1().Pods(pod.Namespace).Update(ctx, pod, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if gone := &pods.Items[0]; n == 0 {
-		if err := client.CoreV1().Pods(gone.Namespace).Delete(ctx, gone.Name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, client.CoreV1().Pods(gone.Namespace).Delete(ctx, gone.Name, metav1.DeleteOptions{}))
 	}
 }
 
@@ -115,9 +102,7 @@ func catchUp(t *testing.T, ctx context.Context, cfg *rest.Config, path string, c
 		ended <- weir.Mirror[*unstructured.Unstructured](ctx, cfg, weir.Options{Resource: corev1.SchemeGroupVersion.WithResource("pods")}, sink)
 	}()
 	pods, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	var want strings.Builder
 	for _, p := range pods.Items {
 		fmt.Fprintf(&want, "%s/%s %s %v\n", p.Namespace, p.Name, p.ResourceVersion, p.Labels["touched"])
@@ -130,17 +115,13 @@ func catchUp(t *testing.T, ctx context.Context, cfg *rest.Config, path string, c
 		}
 	}
 	cancel()
-	if err := errors.Join(<-ended, sink.Close()); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, errors.Join(<-ended, sink.Close()))
 }
 
 func open(t *testing.T, path string) *boltSink {
 	t.Helper()
 	sink, err := openBoltSink(path, "pods of a test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return sink
 }
 
@@ -155,9 +136,7 @@ func contents(t *testing.T, sink *boltSink) string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return out.String()
 }
 

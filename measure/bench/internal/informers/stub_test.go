@@ -24,7 +24,6 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/podsim"
-	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
 func makeStubPods(t *testing.T, enc *encoding, models, n int) *stubPods {
@@ -258,21 +257,6 @@ func TestStubRefusesOrders(t *testing.T) {
 func TestNewPopulationNeedsModels(t *testing.T) {
 	if _, err := newStubPods(podsInProtobuf, 10, false, func() iter.Seq2[*corev1.Pod, error] { return func(func(*corev1.Pod, error) bool) {} }); !errors.Is(err, errNoModels) {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestStrideComesByAll(t *testing.T) {
-	for _, n := range []int{1, 2, 3, 7919, 2 * 7919, 50_000} {
-		seen := make([]bool, n)
-		stride := figures.Stride(n)
-		for k := range n {
-			seen[k*stride%n] = true
-		}
-		for i, ok := range seen {
-			if !ok {
-				t.Fatalf("%d: %d is left out", n, i)
-			}
-		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/measure/doctor/cost"
 )
 
@@ -16,9 +17,7 @@ func TestMeasureCosts(t *testing.T) {
 	o := tiny(buildProxy(t), pods)
 	o.Resync = 500 * time.Millisecond
 	m, err := MeasureCosts(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if m.Measured.Objects != pods || m.Measured.ObjectBytes < 1000 || m.Measured.At.After(time.Now()) || m.Measured.Server == "" {
 		t.Errorf("%+v", m.Measured)
 	}

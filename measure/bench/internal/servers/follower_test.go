@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // marshaler is an object in protobuf.
@@ -20,9 +21,7 @@ type marshaler interface{ Marshal() ([]byte, error) }
 func event(t *testing.T, kind wire.EventType, o marshaler) []byte {
 	t.Helper()
 	raw, err := o.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	tm := wire.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	if kind == wire.Error {
 		tm.Kind = "Status"
@@ -73,9 +72,7 @@ func TestFollowerKnowsWhatItMissed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := follow(append(begin(), c.events...)...)
-			if err := f.follow(t.Context(), newLimiter(0), func() bool { return f.initial }); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, f.follow(t.Context(), newLimiter(0), func() bool { return f.initial }))
 			if f.events != 4 {
 				t.Errorf("the initial state ended behind %d events", f.events)
 			}
@@ -127,17 +124,13 @@ func TestStored(t *testing.T) {
 	was.Annotations = map[string]string{"kept": "yes", changed: "1"}
 	was.Spec.NodeName = "n"
 	raw, err := was.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	tm, object, err := wire.CutObject(wire.Protobuf, stored(raw, 2))
 	if err != nil || tm != (wire.TypeMeta{APIVersion: "v1", Kind: "Pod"}) {
 		t.Fatalf("%v, %v", tm, err)
 	}
 	var got corev1.Pod
-	if err := got.Unmarshal(object); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, got.Unmarshal(object))
 	want := was.DeepCopy()
 	want.Annotations[changed] = "2"
 	if diff := cmp.Diff(want, &got); diff != "" {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestForwarderIsNotMeasured: what listens here, which is this process, is measured if the server
@@ -37,9 +39,7 @@ func TestForwarderIsNotMeasured(t *testing.T) {
 			}))
 			defer server.Close()
 			s, err := newTarget(t.Context(), test.server, &rest.Config{Host: server.URL})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, err)
 			defer s.close()
 			if _, measured := s.gauge.(procGauge); measured != (test.measured && noProc == nil) {
 				t.Errorf("measured by %T", s.gauge)

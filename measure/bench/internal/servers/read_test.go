@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 func TestParseMetrics(t *testing.T) {
@@ -23,9 +25,7 @@ odd{text="a \"}\" b, {c} d"} 7
 not_wanted NaN
 `
 	got, err := parseMetrics(strings.NewReader(page), cpuMetric, upstreamMetric, "odd", "indented", "absent")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	want := samples{cpuMetric: 12.34, ofCallers: 3, ofItsOwn: 1500, `odd{text="a \"}\" b, {c} d"}`: 7, "indented": 8}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -70,9 +70,7 @@ func TestProcess(t *testing.T) {
 		t.Errorf("started at %v, %v", started, err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	port := l.Addr().(*net.TCPAddr).Port
 	if p, ok := listening(port); !ok || p != self {
 		t.Errorf("process %d listens, %v; want %d", p, ok, self)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/golden"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
@@ -60,18 +61,14 @@ func example(s Scenario) Result {
 
 func TestTable(t *testing.T) {
 	var b strings.Builder
-	if err := WriteHead(&b); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, WriteHead(&b))
 	for _, s := range Scenarios() {
 		for _, f := range s.figures {
 			if n := utf8.RuneCountInString(f.Label); n > columns[0].Width {
 				t.Errorf("%s %s: %d runes in %q, and there is place for %d", s.Name, f.Key, n, f.Label, columns[0].Width)
 			}
 		}
-		if err := example(s).WriteRows(&b); err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, example(s).WriteRows(&b))
 	}
 	for line := range strings.Lines(b.String()) {
 		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 100 {
@@ -86,9 +83,7 @@ func TestTableWithoutAnAPIServer(t *testing.T) {
 	r.APIServer = Figures{}
 	r.compare(label.figures)
 	var b strings.Builder
-	if err := r.WriteRows(&b); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, r.WriteRows(&b))
 	golden.Check(t, "alone.table", b.String())
 }
 
@@ -99,9 +94,7 @@ func TestJSON(t *testing.T) {
 		all = append(all, example(s))
 	}
 	text, err := json.MarshalIndent(all, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	golden.Check(t, "results.json", string(text)+"\n")
 }
 

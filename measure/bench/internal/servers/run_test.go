@@ -49,9 +49,7 @@ func TestRun(t *testing.T) {
 	var progress strings.Builder
 	o.Progress = &progress
 	b, err := Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer b.Close()
 	if b.Pods() != pods {
 		t.Errorf("%d pods, want %d", b.Pods(), pods)
@@ -59,9 +57,7 @@ func TestRun(t *testing.T) {
 	results := map[string]Result{}
 	for _, s := range Scenarios() {
 		r, err := b.Run(t.Context(), s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		for _, f := range s.figures {
 			if _, ok := r.Weir[f.Key]; !ok && !strings.HasPrefix(f.Key, "closedAfterSeconds") {
 				t.Errorf("%s: no %s", s.Name, f.Key)
@@ -103,17 +99,13 @@ func TestRun(t *testing.T) {
 
 func TestProxyThatDoesNotStart(t *testing.T) {
 	k, err := newKubeconfig(&rest.Config{Host: "http://127.0.0.1:1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer k.remove()
 	if _, err := startProxy(t.Context(), filepath.Join(t.TempDir(), "missing"), k); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 	self, err := os.Executable() // a program, but none that would know the flags
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	if _, err := startProxy(t.Context(), self, k); err == nil || !strings.Contains(err.Error(), "the proxy did not start") {
 		t.Errorf("got %v", err)
 	}
@@ -146,9 +138,7 @@ func TestMetricsGauge(t *testing.T) {
 	}))
 	defer server.Close()
 	s, err := newTarget(t.Context(), nameAPIServer, &rest.Config{Host: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer s.close()
 	g := &metricsGauge{target: s}
 	s.gauge = g
@@ -172,9 +162,7 @@ func TestProxyThatHasNotAnsweredItself(t *testing.T) {
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, page) }))
 		s, err := newTarget(t.Context(), nameWeir, &rest.Config{Host: server.URL})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if err := s.answeredItself(t.Context(), io.Discard); (err == nil) != ok || err != nil && !errors.Is(err, errPassedOn) {
 			t.Errorf("%q: %v", page, err)
 		}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // fakeWriter gives out one resourceVersion after the other.
@@ -41,9 +43,7 @@ func TestUpdates(t *testing.T) {
 		u := startUpdates(t.Context(), w, pods, rate)
 		time.Sleep(time.Second - time.Millisecond)
 		written, err := u.stop()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		if len(w.pods) != rate {
 			t.Fatalf("%d writes in a second, want %d", len(w.pods), rate)
 		}
