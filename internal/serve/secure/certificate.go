@@ -16,26 +16,6 @@ import (
 	"time"
 )
 
-// NewCertificate creates a serving certificate that signs itself and can sign no other, and its
-// key, as PEM. It is valid for the hosts, which are names and addresses. name is its common name.
-// The key is an elliptic-curve key: an RSA key takes as long to create as a server takes to start.
-func NewCertificate(name string, validity time.Duration, hosts ...string) (certPEM, keyPEM []byte, err error) {
-	key, template, err := newAuthority(name, validity)
-	if err != nil {
-		return nil, nil, err
-	}
-	serve(template, hosts)
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		return nil, nil, fmt.Errorf("make a certificate: %w", err)
-	}
-	keyPEM, err = encodeKey(key)
-	if err != nil {
-		return nil, nil, err
-	}
-	return encode(der), keyPEM, nil
-}
-
 // Authority is a CA. It signs serving certificates for its own key, so that only one key has to be
 // stored. A client that trusts the CA trusts each later certificate.
 type Authority struct {
@@ -43,21 +23,33 @@ type Authority struct {
 	key crypto.Signer
 }
 
-// NewAuthority creates a CA. name is its common name.
+// NewAuthority creates a CA, which signs only serving certificates. name is its common name. Its key
+// is an elliptic-curve key: an RSA key takes as long to create as a server takes to start.
 func NewAuthority(name string, validity time.Duration) (*Authority, error) {
-	key, template, err := newAuthority(name, validity)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make a key: %w", err)
+	}
+	template, err := newTemplate(name, validity)
 	if err != nil {
 		return nil, err
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	template.KeyUsage |= x509.KeyUsageCertSign
+	template.IsCA, template.MaxPathLenZero = true, true
+	ca, err := sign(template, template, key)
 	if err != nil {
-		return nil, fmt.Errorf("make a CA: %w", err)
-	}
-	ca, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, fmt.Errorf("make a CA: %w", err)
+		return nil, err
 	}
 	return &Authority{ca, key}, nil
+}
+
+// sign returns a certificate for a key, signed by the key.
+func sign(template, by *x509.Certificate, key crypto.Signer) (*x509.Certificate, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, by, key.Public(), key)
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate: %w", err)
+	}
+	return x509.ParseCertificate(der)
 }
 
 // AuthorityOf returns the authority that has issued a certificate, or nil if none has.
@@ -89,16 +81,19 @@ func (a *Authority) Issue(name string, validity time.Duration, hosts ...string) 
 	if err != nil {
 		return nil, err
 	}
-	serve(template, hosts)
-	der, err := x509.CreateCertificate(rand.Reader, template, a.ca, a.key.Public(), a.key)
-	if err != nil {
-		return nil, fmt.Errorf("make a certificate: %w", err)
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
+		}
 	}
-	leaf, err := x509.ParseCertificate(der)
+	leaf, err := sign(template, a.ca, a.key)
 	if err != nil {
-		return nil, fmt.Errorf("make a certificate: %w", err)
+		return nil, err
 	}
-	return &tls.Certificate{Certificate: [][]byte{der, a.ca.Raw}, PrivateKey: a.key, Leaf: leaf}, nil
+	return &tls.Certificate{Certificate: [][]byte{leaf.Raw, a.ca.Raw}, PrivateKey: a.key, Leaf: leaf}, nil
 }
 
 // EncodePair returns the result of Issue as PEM.
@@ -116,21 +111,6 @@ func EncodePair(pair *tls.Certificate) (certPEM, keyPEM []byte, err error) {
 	return certPEM, keyPEM, nil
 }
 
-// newAuthority returns a new key, and the template of a certificate that signs itself with it.
-func newAuthority(name string, validity time.Duration) (*ecdsa.PrivateKey, *x509.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, fmt.Errorf("make a key: %w", err)
-	}
-	template, err := newTemplate(name, validity)
-	if err != nil {
-		return nil, nil, err
-	}
-	template.KeyUsage |= x509.KeyUsageCertSign
-	template.IsCA, template.MaxPathLenZero = true, true
-	return key, template, nil
-}
-
 func newTemplate(name string, validity time.Duration) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
@@ -144,18 +124,6 @@ func newTemplate(name string, validity time.Duration) (*x509.Certificate, error)
 		KeyUsage:              x509.KeyUsageDigitalSignature,
 		BasicConstraintsValid: true,
 	}, nil
-}
-
-// serve turns the template into one of a serving certificate.
-func serve(template *x509.Certificate, hosts []string) {
-	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	for _, host := range hosts {
-		if ip := net.ParseIP(host); ip != nil {
-			template.IPAddresses = append(template.IPAddresses, ip)
-		} else {
-			template.DNSNames = append(template.DNSNames, host)
-		}
-	}
 }
 
 func encode(der []byte) []byte {

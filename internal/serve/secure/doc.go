@@ -1,4 +1,4 @@
 // Package secure protects what servers of this process listen on: by serving certificates that
-// sign themselves or that a new CA signs, and, where callers have no credentials, against web
+// a new CA signs, and, where callers have no credentials, against web
 // pages.
 package secure

@@ -13,16 +13,16 @@ const loopback = "127.0.0.1"
 // certificateAge is the validity of a certificate, longer than any measurement.
 const certificateAge = 30 * 24 * time.Hour
 
-// selfSigned returns the configuration of a server with a new certificate for this process, and
-// that certificate as PEM.
+// selfSigned returns the configuration of a server with a new certificate for this process, and its
+// CA as PEM.
 func selfSigned() (cfg *tls.Config, ca []byte, err error) {
-	certPEM, keyPEM, err := secure.NewCertificate("weir", certificateAge, loopback)
+	authority, err := secure.NewAuthority("weir-ca", certificateAge)
 	if err != nil {
 		return nil, nil, err
 	}
-	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	pair, err := authority.Issue("weir", certificateAge, loopback)
 	if err != nil {
 		return nil, nil, err
 	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}}, certPEM, nil
+	return &tls.Config{Certificates: []tls.Certificate{*pair}}, authority.PEM(), nil
 }
