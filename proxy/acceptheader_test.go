@@ -27,9 +27,7 @@ func (allowed) AllowsStreamSchema(s string) bool { return s == "watch" }
 // TestAccept: what is answered here is answered in the media type, and as the kind, that
 // kube-apiserver's own negotiation chooses.
 func TestAccept(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 1})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 1}, Options{Resources: []string{"pods"}})
 	const (
 		partial = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 		list    = "/api/v1/pods?resourceVersion=0"

@@ -74,12 +74,10 @@ func stages(events []auditv1.Event, id string) (out []auditinternal.Stage) {
 // TestAudit: what is answered from here is recorded as the policy says, who asked, for what, and
 // how it ended; what cannot be recorded from here goes upstream.
 func TestAudit(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
 	path := filepath.Join(t.TempDir(), "audit", "log")
-	tp := startProxy(t, u, Options{
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{
 		Resources: []string{"pods", "nodes"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path},
 	})
-	tp.ready()
 	for _, test := range []struct {
 		name, user, path, id string
 		code                 int
@@ -131,14 +129,10 @@ func TestAudit(t *testing.T) {
 
 // TestAuditID: a client that sends no Audit-ID receives the generated one.
 func TestAuditID(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
 	path := filepath.Join(t.TempDir(), "log")
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path}})
-	tp.ready()
+	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path}})
 	resp := tp.open(tp.client, http.MethodGet, "/api/v1/pods?resourceVersion=0", "Authorization", "Bearer token-jane")
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(io.Copy(io.Discard, resp.Body))
 	if id := resp.Header.Get("Audit-ID"); id == "" || len(stages(auditOf(t, path), id)) != 2 {
 		t.Errorf("Audit-ID %q; recorded %+v", id, auditOf(t, path))
 	}
@@ -147,13 +141,11 @@ func TestAuditID(t *testing.T) {
 // TestAuditRefused: what the proxy refuses itself is recorded, with who has asked as far as that is
 // known.
 func TestAuditRefused(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
 	path := filepath.Join(t.TempDir(), "log")
-	tp := startProxy(t, u, Options{
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{
 		Resources: []string{"pods"}, TrustCache: []string{"pods"}, MaxWatchesPerUser: 1,
 		Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path},
 	})
-	tp.ready()
 	page := tp.continueToken()
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
 		return s.ResourceAttributes != nil && s.ResourceAttributes.Verb == "impersonate"
@@ -204,15 +196,13 @@ func TestAuditRefused(t *testing.T) {
 // TestAuditNoBody: a request that is refused is recorded, also if the refusal is that its body does
 // not come.
 func TestAuditNoBody(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
 	path := filepath.Join(t.TempDir(), "log")
 	wait := defaultTimeouts
 	wait.discard = 50 * time.Millisecond
-	tp := startProxy(t, u, Options{
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{
 		Resources: []string{"pods"}, TrustCache: []string{"pods"}, MaxWatchesPerUser: 1, timeouts: wait,
 		Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path},
 	})
-	tp.ready()
 	page := tp.continueToken()
 	tp.next(tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0"), "ADDED")
 	for _, test := range []struct {
@@ -248,9 +238,8 @@ func TestAuditNoBody(t *testing.T) {
 // log has the proxy in the caller's place, under the same id; and what cannot be recorded is not
 // forwarded.
 func TestAuditImpersonated(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
 	path := filepath.Join(t.TempDir(), "log")
-	tp := startProxy(t, u, Options{
+	u, tp := start(t, apiserver.Options{Pods: 3}, Options{
 		Audit:          Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path},
 		Authentication: Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline},
 	})
@@ -311,12 +300,8 @@ func TestAuditWebhook(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "kubeconfig")
 	text := "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: " + hook.URL + "}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n"
 	check.NoError(t, os.WriteFile(config, []byte(text), 0o600))
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), WebhookConfigFile: config}})
-	tp.ready()
-	if code, body := tp.get("jane", "/api/v1/pods?resourceVersion=0", "Audit-ID", "list"); code != http.StatusOK {
-		t.Fatal(code, body)
-	}
+	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), WebhookConfigFile: config}})
+	tp.want(http.StatusOK, "jane", "/api/v1/pods?resourceVersion=0", "Audit-ID", "list")
 	check.NoError(t, tp.server.Close())
 	mu.Lock()
 	defer mu.Unlock()

@@ -53,15 +53,13 @@ func (l *syncedLog) String() string {
 // TestAuditBrokenOff: an answer that was broken off is not recorded as a complete one, and a panic
 // of the proxy itself is logged as an error.
 func TestAuditBrokenOff(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 500})
 	path := filepath.Join(t.TempDir(), "log")
 	var log syncedLog
-	tp := startProxy(t, u, Options{
+	_, tp := startReady(t, apiserver.Options{Pods: 500}, Options{
 		Resources: []string{"pods"}, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError})),
 		Audit:          Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path},
 		Authentication: Authentication{TokenTTL: deadline * 100, AllowTTL: deadline * 100, DenyTTL: deadline},
 	})
-	tp.ready()
 	const list, watch = "/api/v1/pods?resourceVersion=0", "/api/v1/pods?watch=true&resourceVersion=0"
 	for _, at := range []string{list, watch + "&timeoutSeconds=1"} {
 		tp.get("jane", at) // who jane is, and what she may do, is known then
@@ -139,15 +137,11 @@ func recovered(f func()) (why any) {
 // TestAuditGrace: what is answered on an earlier answer about the caller, because the upstream does
 // not answer, is recorded as such.
 func TestAuditGrace(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
 	path := filepath.Join(t.TempDir(), "log")
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path}})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path}})
 	tp.get("jane", "/api/v1/pods?resourceVersion=0", "Audit-ID", "before")
 	u.setDown(true)
-	if code, body := tp.get("jane", "/api/v1/pods?resourceVersion=0", "Audit-ID", "down"); code != http.StatusOK {
-		t.Fatal(code, body)
-	}
+	tp.want(http.StatusOK, "jane", "/api/v1/pods?resourceVersion=0", "Audit-ID", "down")
 	for _, e := range auditOf(t, path) {
 		want := map[string]string{"before": "", "down": "the upstream does not answer, and its last answer allowed it"}[string(e.AuditID)]
 		if got, ok := e.Annotations["authorization.k8s.io/reason"]; !ok || got != want {

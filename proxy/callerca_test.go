@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -32,9 +33,7 @@ func (u *fakeUpstream) publish(clients, frontProxies *testenv.Authority) {
 	data := map[string]string{"requestheader-username-headers": `["X-Remote-User"]`, "requestheader-allowed-names": `["front-proxy"]`}
 	for key, ca := range map[string]*testenv.Authority{publishedClientCA: clients, publishedHeaderCA: frontProxies} {
 		raw, err := os.ReadFile(ca.File)
-		if err != nil {
-			u.t.Fatal(err)
-		}
+		check.NoError(u.t, err)
 		data[key] = string(raw)
 	}
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: publishedName, Namespace: publishedNamespace}, Data: data}
@@ -103,9 +102,7 @@ func TestPublishedHeaders(t *testing.T) {
 	}
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: publishedName, Namespace: publishedNamespace}, Data: data}
 	maps := u.writer().CoreV1().ConfigMaps(publishedNamespace)
-	if _, err := maps.Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(maps.Create(t.Context(), cm, metav1.CreateOptions{}))
 	tp := startWith(t, u, Options{Authentication: Authentication{ClientCAFile: given.File, RequestHeaderCAFile: published.File}}, given)
 	passed := func(client *http.Client, headers ...string) http.Header {
 		t.Helper()
@@ -134,9 +131,7 @@ func TestPublishedHeaders(t *testing.T) {
 		}
 	}
 	cm.Data["requestheader-username-headers"] = `["X-Corp-User", "X-Later"]`
-	if _, err := maps.Update(t.Context(), cm, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(maps.Update(t.Context(), cm, metav1.UpdateOptions{}))
 	tp.until("a header that was published later is not forwarded", func() bool { return passed(tp.client, "X-Later", "root").Get("X-Later") == "" })
 }
 
@@ -150,9 +145,7 @@ func TestUnknownHeaders(t *testing.T) {
 	u.forbid(publishedPath)
 	own := clients.Issue(t, "front-proxy")
 	key, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	u.config.CertData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Certificate[0]})
 	u.config.KeyData = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})
 	wait := defaultTimeouts
@@ -165,9 +158,7 @@ func TestUnknownHeaders(t *testing.T) {
 	if n := len(u.forwarded("/version")); resp.StatusCode != http.StatusServiceUnavailable || n > 0 {
 		t.Errorf("%s, %d requests upstream", resp.Status, n)
 	}
-	if code, _ := tp.get("jane", "/version"); code != http.StatusOK {
-		t.Errorf("a token, which is forwarded without the certificate: %d", code)
-	}
+	tp.want(http.StatusOK, "jane", "/version")
 	u.forbid("")
 	tp.until("they are known", func() bool {
 		resp := tp.open(carol, http.MethodGet, "/version")

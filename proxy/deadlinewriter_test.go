@@ -85,9 +85,7 @@ func TestFewDeadlines(t *testing.T) {
 		const writes = 1000
 		write := func(w *deadlineWriter) {
 			for range writes {
-				if _, err := w.Write(make([]byte, copyBuffer)); err != nil {
-					t.Fatal(err)
-				}
+				must(t)(w.Write(make([]byte, copyBuffer)))
 				check.NoError(t, w.FlushError())
 			}
 		}
@@ -175,8 +173,7 @@ func (w *noteDeadline) Write(p []byte) (int, error) {
 // TestPacedAnswers: what holds a seat is paced, also if it asks for an upgrade that it does not
 // get, and what is long-running is not. An error has left its seat.
 func TestPacedAnswers(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{})
+	_, tp := start(t, apiserver.Options{Pods: 3}, Options{})
 	for path, want := range map[string]time.Duration{
 		"/api/v1/pods":                         seatGrace,
 		"/api/v1/namespaces/default/pods/none": conn.UnreadTime,

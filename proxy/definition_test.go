@@ -46,11 +46,9 @@ func TestRedefined(t *testing.T) {
 // is then answered from the cache.
 func TestReadsWaitForReread(t *testing.T) {
 	t.Parallel()
-	u := startUpstream(t, provable)
 	wait := leisurely()
 	wait.Reread, wait.Proof = deadline, deadline
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
-	tp.ready()
+	u, tp := startReady(t, provable, Options{Resources: []string{"pods"}, timeouts: wait})
 	pods := tp.resource("pods")
 	pods.Serving().End(mirror.ErrRedefined)
 	tp.until("the session has ended", func() bool { return pods.Serving() == nil })
@@ -58,9 +56,7 @@ func TestReadsWaitForReread(t *testing.T) {
 	var all sync.WaitGroup
 	for _, query := range []string{"?resourceVersion=0", "", ""} { // two need a proof
 		all.Go(func() {
-			if code, body := tp.get("jane", "/api/v1/pods"+query); code != http.StatusOK {
-				t.Errorf("a list that waited: %d %.200s", code, body)
-			}
+			tp.want(http.StatusOK, "jane", "/api/v1/pods"+query)
 		})
 	}
 	tp.until("they wait", func() bool { return pods.Waiting() == 3 })
@@ -74,9 +70,7 @@ func TestReadsWaitForReread(t *testing.T) {
 // read of its state gets 429, for rereadTime: see TestReadsLongAfterRedefinition.
 func TestReadsWhileRedefined(t *testing.T) {
 	t.Parallel()
-	u := startUpstream(t, provable)
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: leisurely()})
-	tp.ready()
+	u, tp := startReady(t, provable, Options{Resources: []string{"pods"}, timeouts: leisurely()})
 	pods := tp.resource("pods")
 	before := pods.Serving()
 	before.End(mirror.ErrRedefined)
@@ -106,12 +100,10 @@ func TestSmallWhileReread(t *testing.T) {
 	}{"redefined": {mirror.ErrRedefined, leisurely()}, "restored": {feed.ErrWentBack, patient()}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			u := startUpstream(t, apiserver.Options{Pods: 3})
 			if tt.why == feed.ErrWentBack {
 				tt.wait.Reread = deadline
 			}
-			tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: tt.wait})
-			tp.ready()
+			u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, timeouts: tt.wait})
 			pods := tp.resource("pods")
 			pods.Refuse(tt.why)
 			tp.until("the session has ended", func() bool { return pods.Serving() == nil })
@@ -133,9 +125,7 @@ func TestSmallWhileReread(t *testing.T) {
 // TestReadsOfEndedSession: a read that was accepted before the session of its resource ended gets
 // 429, and not the 503 of a proxy that shuts down.
 func TestReadsOfEndedSession(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
-	tp.ready()
+	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	var list corev1.PodList
 	if _, body := tp.get("jane", "/api/v1/pods?resourceVersion=0"); json.Unmarshal([]byte(body), &list) != nil || len(list.Items) == 0 {
 		t.Fatalf("%.300s", body)

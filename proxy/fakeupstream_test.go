@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/proxy/internal/review"
 )
 
@@ -337,9 +338,7 @@ func (u *fakeUpstream) writerPast() kubernetes.Interface {
 	u.t.Helper()
 	cfg := &rest.Config{Host: "http://past", QPS: -1, Transport: past{u.Server}}
 	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	check.NoError(u.t, err)
 	return client
 }
 

@@ -205,23 +205,12 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 	s.serve(a, r, request.Strict(r))
 }
 
-const (
-	// usualHead is the part of seats.WatchBytes for the head of the request, which net/http keeps
-	// until the request ends. headerBytes estimates the overhead of a header.
-	usualHead   = 4 << 10
-	headerBytes = 128
-)
+// usualHead is the part of seats.WatchBytes for the head of the request, which net/http keeps until
+// the request ends.
+const usualHead = 4 << 10
 
 // extraHead estimates by how much the head of a request is larger than usualHead.
-func extraHead(r *http.Request) int64 {
-	n := len(r.RequestURI)
-	for name, values := range r.Header {
-		for _, value := range values {
-			n += headerBytes + len(name) + len(value)
-		}
-	}
-	return int64(max(n-usualHead, 0))
-}
+func extraHead(r *http.Request) int64 { return max(conn.HeadBytes(r)-usualHead, 0) }
 
 // bodyBytes estimates the memory of the body of a long-running request: of a buffer for a retry,
 // until the request ends, or of an HTTP/2 window of the same size, until the body is read.

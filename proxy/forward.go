@@ -15,26 +15,13 @@ import (
 
 // forwardWithTimeout forwards a read, and answers it with late if the upstream has not begun to
 // answer in time.
-func (s *Server) forwardWithTimeout(w http.ResponseWriter, r *http.Request, late error) {
+func (s *Server) forwardWithTimeout(a *responseWriter, r *http.Request, late error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	timer := time.AfterFunc(s.opts.timeouts.read, func() { cancel(late) })
 	defer timer.Stop()
-	s.forward(&firstHeader{w, func() { timer.Stop() }}, r.WithContext(ctx))
-}
-
-// firstHeader calls begins when the response begins.
-type firstHeader struct {
-	http.ResponseWriter
-	begins func()
-}
-
-// Unwrap returns the wrapped writer, for http.ResponseController.
-func (f *firstHeader) Unwrap() http.ResponseWriter { return f.ResponseWriter }
-
-func (f *firstHeader) WriteHeader(code int) {
-	f.begins()
-	f.ResponseWriter.WriteHeader(code)
+	a.onCode = func() { timer.Stop() }
+	s.forward(a, r.WithContext(ctx))
 }
 
 // forward sends the request upstream with the caller's identity.
@@ -89,8 +76,8 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 		p.lost = s.mirror.LostFrom(info.GVR(), p.from)
 		r = watch
 	case long || upgrade: // a shutdown does not wait for it
-		s.unfinished.add(-1)
-		defer s.unfinished.add(1)
+		s.unfinished.Add(-1)
+		defer s.unfinished.Add(1)
 	}
 	if record != nil {
 		noted, recorded := record.Forward(w, r, long)

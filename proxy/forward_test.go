@@ -23,14 +23,14 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/proxy/internal/review"
 )
 
 // TestIdentities: a token travels as it came; a certificate's identity by impersonation, with
 // nothing that the caller said of itself.
 func TestIdentities(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{})
+	u, tp := start(t, apiserver.Options{}, Options{})
 	last := func() asked {
 		t.Helper()
 		passed := u.forwarded("/version")
@@ -77,9 +77,7 @@ func TestIdentities(t *testing.T) {
 // kube-apiserver's 401. So does a client with a valid certificate of an identity that forwarding
 // would change, also if it sends a token: kube-apiserver would prefer the certificate.
 func TestCertificateRefused(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
 	page := tp.continueToken()
 	ours := "/api/v1/pods?limit=1&continue=" + page // which the upstream knows nothing of
 	expired := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
@@ -128,9 +126,7 @@ func TestCertificateRefused(t *testing.T) {
 // TestImpersonation: a caller with a certificate is asked about here, for each part of whom it
 // impersonates.
 func TestImpersonation(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{}, Options{Resources: []string{"pods"}})
 	client := tp.clientWith(tp.authCA.Issue(t, "carol"))
 	whole := []string{"Impersonate-User", "system:serviceaccount:ns:sa", "Impersonate-Group", "g", "Impersonate-Uid", "u", "Impersonate-Extra-Acme.com%2fscope", "s"}
 	resp := tp.open(client, http.MethodGet, "/api/v1/pods?resourceVersion=0", whole...)
@@ -161,9 +157,8 @@ func TestImpersonation(t *testing.T) {
 
 // TestUpgrade: a connection that is upgraded carries bytes both ways, also where it is recorded.
 func TestUpgrade(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
 	path := filepath.Join(t.TempDir(), "log")
-	tp := startProxy(t, u, Options{Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path}})
+	u, tp := start(t, apiserver.Options{}, Options{Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path}})
 	echo := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") != "echo/1" || r.Header.Get("Impersonate-User") != "carol" {
 			http.Error(w, "no", http.StatusBadRequest)
@@ -183,9 +178,7 @@ func TestUpgrade(t *testing.T) {
 	cfg := rest.CopyConfig(u.config)
 	cfg.Host, cfg.TLSClientConfig = echo.URL, rest.TLSClientConfig{Insecure: true}
 	up, err := newUpstream(cfg, &tp.server.opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	tp.server.upstream.close()
 	tp.server.upstream = up
 	carol := tp.http1(tp.authCA.Issue(t, "carol"))
@@ -212,9 +205,7 @@ func TestUpgrade(t *testing.T) {
 // TestContinue: the proxy serves all pages of a list. A continue token of the proxy that it cannot
 // resume gets 410, never the upstream's 400.
 func TestContinue(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 5})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 5}, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
 	seen, token := 0, ""
 	for {
 		code, body := tp.get("jane", "/api/v1/pods?limit=2&continue="+token)
@@ -263,18 +254,14 @@ func TestContinueAtAnotherReplica(t *testing.T) {
 func tokenOf(t *testing.T, rv uint64) string {
 	t.Helper()
 	raw, err := json.Marshal(map[string]any{"v": "meta.k8s.io/v1", "rv": rv, "start": "a/b", "by": "weir.dev"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
 // TestHostile: the server disconnects or refuses clients that send too much or too slowly, and
 // continues to serve others.
 func TestHostile(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
-	tp.ready()
+	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	resp := tp.open(tp.http1(nil), http.MethodGet, "/api/v1/pods?resourceVersion=0", "Authorization", "Bearer token-jane", "X-Large", strings.Repeat("x", 1<<20+4096))
 	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("a large header: %s", resp.Status)
@@ -283,9 +270,7 @@ func TestHostile(t *testing.T) {
 	// libraries' bounded caches.
 	for i := range 15 {
 		selector := fmt.Sprintf("k%d+in+(%s)", i, strings.TrimSuffix(strings.Repeat("v,", 20_000), ","))
-		if code, body := tp.get("jane", "/api/v1/pods?resourceVersion=0&labelSelector="+selector); code != http.StatusOK {
-			t.Fatalf("a large selector: %d %.200s", code, body)
-		}
+		tp.want(http.StatusOK, "jane", "/api/v1/pods?resourceVersion=0&labelSelector="+selector)
 	}
 	for _, path := range []string{
 		"/api/v1/pods?resourceVersion=0&labelSelector=" + strings.Repeat("(", 50_000),
@@ -302,17 +287,13 @@ func TestHostile(t *testing.T) {
 	// None of these is even TLS.
 	for _, text := range []string{"", "GET /api/v1/pods HTTP/1.1\r\n", "\x00\x00\x00\x00"} {
 		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		fmt.Fprint(conn, text)
 		conn.Close()
 	}
 	body := strings.NewReader(strings.Repeat("x", 1<<20)) // on a GET, which needs none
 	req, err := http.NewRequestWithContext(tp.ctx, http.MethodGet, tp.server.URL()+"/api/v1/pods?resourceVersion=0", body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer token-jane")
 	if resp, err := tp.client.Do(req); err != nil || resp.StatusCode != http.StatusOK {
 		t.Errorf("a body on a GET: %v", err)
@@ -324,8 +305,7 @@ func TestHostile(t *testing.T) {
 // TestIgnoredImpersonationHeaders: an empty Impersonate-User and an unknown header do not
 // impersonate: the request is forwarded as the caller.
 func TestIgnoredImpersonationHeaders(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{})
+	u, tp := start(t, apiserver.Options{}, Options{})
 	carol := tp.clientWith(tp.authCA.Issue(t, "carol", "staff"))
 	for _, name := range []string{"Impersonate-User", "Impersonate-Nonsense"} {
 		tp.open(carol, http.MethodGet, "/version", name, "")
@@ -339,8 +319,7 @@ func TestIgnoredImpersonationHeaders(t *testing.T) {
 // TestRobotsGroups: kube-apiserver adds the groups of ServiceAccounts to a ServiceAccount that is
 // impersonated without groups. A caller with a certificate of that name does not get them.
 func TestRobotsGroups(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{})
+	u, tp := start(t, apiserver.Options{}, Options{})
 	robot := tp.clientWith(tp.authCA.Issue(t, "system:serviceaccount:mine:robot"))
 	tp.open(robot, http.MethodGet, "/version")
 	passed := u.forwarded("/version")
@@ -367,9 +346,7 @@ func TestGroupsUpstream(t *testing.T) {
 // TestPageInAnotherForm: a page with a token of the proxy's is forwarded if the caller accepts only
 // a form that the proxy does not have. kube-apiserver serves it, or answers 406.
 func TestPageInAnotherForm(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
 	page := tp.continueToken()
 	for _, accept := range []string{"application/json;as=Table;v=v1;g=meta.k8s.io", "text/csv"} {
 		u.forwarded("")
@@ -383,9 +360,7 @@ func TestPageInAnotherForm(t *testing.T) {
 // TestForeignPage: a list with a continue token of another resource gets 410, or is forwarded if
 // the caller may not list.
 func TestForeignPage(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
 	page := tp.continueToken()
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "joe" })
 	for user, want := range map[string]int{"jane": 0, "joe": 1} {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestForwardedWatchEndsBetweenEvents: whenever a watch that is forwarded is ended, and however its
@@ -49,9 +50,7 @@ func TestForwardedWatchEndsBetweenEvents(t *testing.T) {
 				var fs forwardedWatches
 				r, p := fs.begin(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), cancel)
 				resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {format}}, Body: from, Request: r}
-				if err := wrapWatchBody(resp); err != nil {
-					t.Fatal(err)
-				}
+				check.NoError(t, wrapWatchBody(resp))
 				go func() {
 					defer to.Close()
 					endsAt := rnd.IntN(len(all) + 1)
@@ -81,8 +80,7 @@ func TestForwardedWatchEndsBetweenEvents(t *testing.T) {
 // TestForwardedWebSocket: a watch over a WebSocket is one: from before a restore it gets 410, and
 // when watches end its connection is closed.
 func TestForwardedWebSocket(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{})
+	u, tp := start(t, apiserver.Options{}, Options{})
 	over := make(chan struct{})
 	defer close(over)
 	u.upgradeUntil(over)
@@ -157,9 +155,7 @@ func TestForwardedWatchBreaks(t *testing.T) {
 			p.setStart(request.Query(tt.query))
 			from, to := io.Pipe()
 			resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {tt.format}}, Body: from, Request: r}
-			if err := wrapWatchBody(resp); err != nil {
-				t.Fatal(err)
-			}
+			check.NoError(t, wrapWatchBody(resp))
 			go func() {
 				for part := range slices.Chunk([]byte(tt.body), 7) {
 					to.Write(part)
@@ -178,17 +174,12 @@ func TestForwardedWatchBreaks(t *testing.T) {
 // TestForwardedWatchOfAServerThatGoes: the body of a watch ends well, over HTTP/2 too, when the
 // connection to the API server breaks between two events.
 func TestForwardedWatchOfAServerThatGoes(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{})
+	u, tp := start(t, apiserver.Options{Pods: 3}, Options{})
 	writer := u.writer().CoreV1().ConfigMaps("default")
 	made, err := writer.Create(tp.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "before"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	resp := tp.open(tp.client, http.MethodGet, "/api/v1/configmaps?watch=true&resourceVersion="+made.ResourceVersion, "Authorization", "Bearer token-jane")
-	if _, err := writer.Create(tp.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "after"}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(writer.Create(tp.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "after"}}, metav1.CreateOptions{}))
 	body := bufio.NewReader(resp.Body)
 	if line, err := body.ReadString('\n'); err != nil || !strings.Contains(line, `"after"`) || resp.ProtoMajor != 2 {
 		t.Fatalf("%s: %q, %v", resp.Proto, line, err)

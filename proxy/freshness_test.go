@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/proxy/internal/mirror"
 )
 
@@ -27,13 +28,9 @@ const (
 func (u *fakeUpstream) label(n int) string {
 	u.t.Helper()
 	client, err := kubernetes.NewForConfig(u.config)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	check.NoError(u.t, err)
 	list, err := client.CoreV1().Pods("").List(u.t.Context(), metav1.ListOptions{Limit: 1})
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	check.NoError(u.t, err)
 	pod, mark := &list.Items[0], fmt.Sprintf("mark-%d-", n)
 	pod.Labels["mark"] = mark + "x"
 	if _, err := client.CoreV1().Pods(pod.Namespace).Update(u.t.Context(), pod, metav1.UpdateOptions{}); err != nil {
@@ -47,9 +44,7 @@ func (u *fakeUpstream) label(n int) string {
 func (u *fakeUpstream) namespace(name string) {
 	u.t.Helper()
 	client, err := kubernetes.NewForConfig(u.config)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	check.NoError(u.t, err)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if _, err := client.CoreV1().Namespaces().Create(u.t.Context(), ns, metav1.CreateOptions{}); err != nil {
 		u.t.Fatal(err)
@@ -60,9 +55,7 @@ func (u *fakeUpstream) namespace(name string) {
 // through before them, where pods change and where only others do.
 func TestProven(t *testing.T) {
 	t.Parallel()
-	u := startUpstream(t, provable)
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: patient()})
-	tp.ready()
+	u, tp := startReady(t, provable, Options{Resources: []string{"pods"}, timeouts: patient()})
 	for n, path := range []string{consistentList, consistentWatch, plainWatch, consistentList + "?limit=150"} {
 		mark := u.label(n)
 		u.namespace(fmt.Sprintf("other-%d", n))
@@ -87,9 +80,7 @@ func TestProven(t *testing.T) {
 // TestProvenTogether: reads that arrive while a proof is pending share version queries and watches.
 func TestProvenTogether(t *testing.T) {
 	t.Parallel()
-	u := startUpstream(t, provable)
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: patient()})
-	tp.ready()
+	u, tp := startReady(t, provable, Options{Resources: []string{"pods"}, timeouts: patient()})
 	u.namespace("other")
 	release := make(chan struct{})
 	u.faults.Add(apiserver.Rule{Match: apiserver.Match("list", "pods"), Times: 1, Hold: release})
@@ -97,9 +88,7 @@ func TestProvenTogether(t *testing.T) {
 	began := time.Now()
 	pods := tp.resource("pods")
 	get := func() {
-		if code, _ := tp.get("jane", consistentList); code != http.StatusOK {
-			t.Error(code)
-		}
+		tp.want(http.StatusOK, "jane", consistentList)
 	}
 	all.Go(get) // whose question the others have missed
 	tp.until("it is asked", func() bool { return pods.FeedStats.VersionQueries.Load() == 1 })
@@ -138,10 +127,8 @@ func TestNotProven(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u := startUpstream(t, apiserver.Options{Pods: tt.pods})
 			tt.options.Resources = []string{"pods"}
-			tp := startProxy(t, u, tt.options)
-			tp.ready()
+			u, tp := startReady(t, apiserver.Options{Pods: tt.pods}, tt.options)
 			if tt.fault != nil {
 				tt.fault(u)
 			}
@@ -178,9 +165,7 @@ func TestAge(t *testing.T) {
 		passed int
 		proofs uint64
 	}{{2 * mirror.MinProofObjects, 0, 0, 0}, {2 * mirror.MinProofObjects, time.Hour, 0, 0}, {2 * mirror.MinProofObjects, time.Nanosecond, 0, 1}, {3, time.Nanosecond, 1, 0}} {
-		u := startUpstream(t, apiserver.Options{Pods: tt.pods})
-		tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxStaleness: tt.bound, timeouts: patient()})
-		tp.ready()
+		u, tp := startReady(t, apiserver.Options{Pods: tt.pods}, Options{Resources: []string{"pods"}, MaxStaleness: tt.bound, timeouts: patient()})
 		resp := tp.open(tp.client, http.MethodGet, consistentList+"?resourceVersion=0", "Authorization", "Bearer token-jane")
 		passed, pods := len(u.forwarded(consistentList)), tp.resource("pods")
 		if age := resp.Header.Get("Age"); passed != tt.passed || pods.FeedStats.VersionQueries.Load() != tt.proofs || (age != "") != (passed == 0) || resp.StatusCode != http.StatusOK {

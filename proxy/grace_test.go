@@ -37,12 +37,8 @@ func TestRefusedReview(t *testing.T) {
 	for _, code := range []int{http.StatusForbidden, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			t.Parallel()
-			u := startUpstream(t, apiserver.Options{Pods: 3})
-			tp := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond})
-			tp.ready()
-			if code, _ := tp.get("jane", list); code != http.StatusOK {
-				t.Fatal(code)
-			}
+			u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond})
+			tp.want(http.StatusOK, "jane", list)
 			certified := tp.clientWith(tp.authCA.Issue(t, "carol"))
 			if resp := tp.open(certified, http.MethodGet, list); resp.StatusCode != http.StatusOK {
 				t.Fatal(resp.Status)
@@ -66,9 +62,7 @@ func TestRefusedReview(t *testing.T) {
 			}
 			tp.ends("refused", lines)
 			u.setFault(nil)
-			if code, _ := tp.get("jane", list); code != http.StatusOK {
-				t.Errorf("afterwards: %d", code)
-			}
+			tp.want(http.StatusOK, "jane", list)
 		})
 	}
 }
@@ -76,8 +70,7 @@ func TestRefusedReview(t *testing.T) {
 // TestNoGraceForMore: the last answer counts for reads only. Who was allowed to impersonate, or to
 // read /metrics, is asked about each time, whatever keeps the review from being answered.
 func TestNoGraceForMore(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{})
+	u, tp := start(t, apiserver.Options{}, Options{})
 	certified := tp.clientWith(tp.authCA.Issue(t, "carol"))
 	const path = "/api/v1/namespaces/default/pods"
 	ask := func(want int, what string) {
@@ -113,24 +106,16 @@ func TestNoGraceForMore(t *testing.T) {
 // no grace.
 func TestReviewsAloneFail(t *testing.T) {
 	const list = "/api/v1/pods?resourceVersion=0"
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
-	tp.ready()
-	if code, _ := tp.get("jane", list); code != http.StatusOK {
-		t.Fatal(code)
-	}
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
+	tp.want(http.StatusOK, "jane", list)
 	u.setFault(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	if code, body := tp.get("jane", list); code != http.StatusServiceUnavailable {
-		t.Errorf("%d %.200s", code, body)
-	}
+	tp.want(http.StatusServiceUnavailable, "jane", list)
 }
 
 // TestGraceEnds: while the upstream cannot be reached, a watch ends when the grace has passed.
 func TestGraceEnds(t *testing.T) {
 	t.Parallel()
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond, OutageGrace: 200 * time.Millisecond})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond, OutageGrace: 200 * time.Millisecond})
 	lines := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.next(lines, "ADDED")
 	u.setDown(true)
@@ -141,13 +126,9 @@ func TestGraceEnds(t *testing.T) {
 // reviews known callers.
 func TestReviewLimit(t *testing.T) {
 	const list = "/api/v1/pods?resourceVersion=0"
-	u := startUpstream(t, apiserver.Options{Pods: 3})
 	// Of all new tokens of one source ten have seats, and ten wait.
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 40, timeouts: patient()})
-	tp.ready()
-	if code, _ := tp.get("jane", list); code != http.StatusOK {
-		t.Fatal(code)
-	}
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxRequests: 40, timeouts: patient()})
+	tp.want(http.StatusOK, "jane", list)
 	lines := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.next(lines, "ADDED")
 	release := make(chan struct{})
@@ -184,15 +165,11 @@ func TestReviewLimit(t *testing.T) {
 	if counts[http.StatusTooManyRequests] != 50 {
 		t.Errorf("without a place: %v", counts)
 	}
-	if code, body := tp.get("jane", list); code != http.StatusOK {
-		t.Errorf("a known caller: %d %.200s", code, body)
-	}
+	tp.want(http.StatusOK, "jane", list)
 	close(release)
 	for range many - 50 {
 		counts[<-codes]++
 	}
 	u.setFault(nil)
-	if code, _ := tp.get("joan", list); code != http.StatusOK {
-		t.Errorf("afterwards: %d", code)
-	}
+	tp.want(http.StatusOK, "joan", list)
 }

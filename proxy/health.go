@@ -34,76 +34,77 @@ type health struct {
 	client  rest.Interface
 	reviews authorizationclient.SubjectAccessReviewInterface
 
-	mu    sync.Mutex
-	begun time.Time // start of the last probe
-	at    time.Time // end of the last probe
-	err   error
-
-	reviewed time.Time // time of the last review
-	identity error     // error of the last review
-
-	answered, allowed time.Time // times of the last probe and review that succeeded
+	mu                sync.Mutex // also of requests in progress, so that concurrent callers share the answer
+	version, reviewed probe
 }
 
-// check returns whether the upstream answers, and whether it answers reviews. Results are cached
-// for probeEvery. A timeout is an error only slowTime after the last success.
+// probe is the last request of one kind.
+type probe struct {
+	begun, at time.Time // its start and end
+	err       error
+	answered  time.Time // end of the last one that succeeded
+}
+
+// send sends another request.
+func (p *probe) send(ctx context.Context, request func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
+	defer cancel()
+	p.begun = time.Now()
+	p.err = request(ctx)
+	p.at = time.Now()
+	if p.err == nil {
+		p.answered = p.at
+	}
+}
+
+// result returns the error of the request, or nil if it is a timeout and the last success is recent.
+func (p *probe) result() error {
+	if errors.Is(p.err, context.DeadlineExceeded) && time.Since(p.answered) < slowTime {
+		return nil
+	}
+	return p.err
+}
+
+// check returns whether the upstream answers, and whether it answers reviews; any answer will do.
+// Results are cached for probeEvery. A timeout is an error only slowTime after the last success.
 func (p *health) check(ctx context.Context) (upstream, identity error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if time.Since(p.at) >= probeEvery {
-		p.query(ctx)
+	if time.Since(p.version.at) >= probeEvery {
+		p.version.send(ctx, p.query)
 	}
-	if time.Since(p.reviewed) >= probeEvery {
-		p.reviewIdentity(ctx)
+	switch {
+	case time.Since(p.reviewed.at) < probeEvery:
+	case p.version.err != nil:
+		p.reviewed.err = p.version.err
+	default:
+		p.reviewed.send(ctx, p.review)
 	}
-	return unlessSlow(p.err, p.answered), unlessSlow(p.identity, p.allowed)
+	return p.version.result(), p.reviewed.result()
 }
 
-// unlessSlow returns err, or nil if it is a timeout and the last success is recent.
-func unlessSlow(err error, success time.Time) error {
-	if errors.Is(err, context.DeadlineExceeded) && time.Since(success) < slowTime {
-		return nil
-	}
+// review makes a review.
+func (p *health) review(ctx context.Context) error {
+	_, err := p.reviews.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user.Anonymous, NonResourceAttributes: &authorizationv1.NonResourceAttributes{Verb: "get", Path: "/readyz"},
+	}}, metav1.CreateOptions{})
 	return err
 }
 
-// reviewIdentity makes a review; any answer will do. The caller holds the lock.
-func (p *health) reviewIdentity(ctx context.Context) {
-	if p.identity = p.err; p.err != nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
-	defer cancel()
-	_, p.identity = p.reviews.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: user.Anonymous, NonResourceAttributes: &authorizationv1.NonResourceAttributes{Verb: "get", Path: "/readyz"},
-	}}, metav1.CreateOptions{})
-	p.reviewed = time.Now()
-	if p.identity == nil {
-		p.allowed = p.reviewed
-	}
+// query asks the upstream for its version.
+func (p *health) query(ctx context.Context) error {
+	_, err := p.client.Get().AbsPath(review.VersionPath).DoRaw(ctx)
+	return err
 }
 
 // reachedSince reports whether the upstream answers, by a probe that began after begun.
 func (p *health) reachedSince(ctx context.Context, begun time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.begun.After(begun) {
-		p.query(ctx)
+	if !p.version.begun.After(begun) {
+		p.version.send(ctx, p.query)
 	}
-	return p.err == nil || review.HasStatus(p.err)
-}
-
-// query probes the upstream. The caller holds the lock, so that concurrent callers share the
-// answer.
-func (p *health) query(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
-	defer cancel()
-	p.begun = time.Now()
-	_, p.err = p.client.Get().AbsPath(review.VersionPath).DoRaw(ctx)
-	p.at = time.Now()
-	if p.err == nil {
-		p.answered = p.at
-	}
+	return p.version.err == nil || review.HasStatus(p.version.err)
 }
 
 // serveHealth answers /livez and /readyz. /livez asks whether the process is well. /readyz asks

@@ -17,8 +17,7 @@ import (
 // TestImpersonationThatHeadersChange: the proxy refuses a request, from any caller, whose
 // impersonated name, group, UID or extra would change or vanish in a header.
 func TestImpersonationThatHeadersChange(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{})
+	u, tp := start(t, apiserver.Options{}, Options{})
 	carol := tp.clientWith(tp.authCA.Issue(t, "carol"))
 	for _, headers := range [][]string{
 		{"Impersonate-User", " "}, {"Impersonate-User", "joe "}, {"Impersonate-User", "joe", "Impersonate-Group", "system:masters\t"},
@@ -58,8 +57,7 @@ func TestEmptyImpersonationRefused(t *testing.T) {
 // groups, if the proxy's permissions allow that. No caller gets this group by the name of a node,
 // and no caller needs another permission.
 func TestNodesGroups(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{})
+	u, tp := start(t, apiserver.Options{}, Options{})
 	const node = "system:node:worker"
 	named := review.ImpersonationOf(&user.DefaultInfo{Name: node, Groups: []string{user.AllAuthenticated}})
 	if !slices.Equal(named.Groups, []string{user.AllAuthenticated}) {

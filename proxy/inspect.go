@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"cmp"
+	"container/list"
 	"net/http"
 	"slices"
 	"strings"
@@ -41,43 +42,27 @@ func (s inspected) Objects(name string) (registry.ProxyObjects, bool) { return s
 // servedWatches is the list of the watches that are served from the cache, the newest first. It is
 // safe for concurrent use. A watch takes one entry, for as long as its request lasts.
 type servedWatches struct {
-	mu    sync.Mutex
-	first *servedWatch
+	mu  sync.Mutex
+	all list.List // of *servedWatch
 }
 
 // servedWatch is one of them. Its texts belong to the request, which lives as long.
 type servedWatch struct {
-	list          *servedWatches
-	before, after *servedWatch
-	who           user.Info
-	agent         string
-	read          *request.Request
-	since         time.Time
+	who   user.Info
+	agent string
+	read  *request.Request
+	since time.Time
 }
 
 // add adds a watch until leave is called.
-func (l *servedWatches) add(r *http.Request, rq *request.Request, who user.Info) *servedWatch {
-	w := &servedWatch{list: l, who: who, agent: r.UserAgent(), read: rq, since: time.Now()}
+func (l *servedWatches) add(r *http.Request, rq *request.Request, who user.Info) (leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if w.after = l.first; w.after != nil {
-		w.after.before = w
-	}
-	l.first = w
-	return w
-}
-
-// leave removes the watch.
-func (w *servedWatch) leave() {
-	w.list.mu.Lock()
-	defer w.list.mu.Unlock()
-	if w.before == nil {
-		w.list.first = w.after
-	} else {
-		w.before.after = w.after
-	}
-	if w.after != nil {
-		w.after.before = w.before
+	place := l.all.PushFront(&servedWatch{who: who, agent: r.UserAgent(), read: rq, since: time.Now()})
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.all.Remove(place)
 	}
 }
 
@@ -108,8 +93,9 @@ func (l *servedWatches) count() map[registry.ProxyWatchers]*registry.ProxyWatche
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	visited := 0
-	for w := l.first; w != nil && visited < maxVisited; w = w.after {
+	for e := l.all.Front(); e != nil && visited < maxVisited; e = e.Next() {
 		visited++
+		w := e.Value.(*servedWatch)
 		key := w.group()
 		g := groups[key]
 		if g == nil {

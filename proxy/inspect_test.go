@@ -22,8 +22,7 @@ import (
 // TestInspect: the page of package debug has the proxy while it runs, with what it caches and whom
 // it serves.
 func TestInspect(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 30})
-	tp := startProxy(t, u, Options{Resources: []string{"pods", "nonsense.example.com"}})
+	_, tp := start(t, apiserver.Options{Pods: 30}, Options{Resources: []string{"pods", "nonsense.example.com"}})
 	tp.until("cached", func() bool { return tp.server.inspectedResource("pods").State == "current" })
 	tp.watching(tp.resource("pods"))
 	tp.get("jane", "/api/v1/namespaces/default/pods?resourceVersion=0")
@@ -63,8 +62,8 @@ func TestInspect(t *testing.T) {
 	if left := registry.Proxies(); len(left) != 0 {
 		t.Errorf("%v run after the end", left)
 	}
-	if w := tp.server.servedWatches.first; w != nil {
-		t.Errorf("%+v is listed after its end", w)
+	if n := tp.server.servedWatches.all.Len(); n != 0 {
+		t.Errorf("%d watches are listed after their end", n)
 	}
 }
 
@@ -81,24 +80,17 @@ func (s *Server) inspectedResource(name string) registry.ProxyResource {
 // TestInspectedHistory: the page shows the changes of an object that its log has, without the
 // values of Secrets.
 func TestInspectedHistory(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{Resources: []string{"pods", "secrets"}})
+	u, tp := start(t, apiserver.Options{}, Options{Resources: []string{"pods", "secrets"}})
 	tp.until("cached", func() bool {
 		return tp.server.inspectedResource("pods").State == "current" && tp.server.inspectedResource("secrets").State == "current"
 	})
 	client := u.writerPast()
-	if _, err := client.CoreV1().Pods("default").Create(tp.ctx, pod("a"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(client.CoreV1().Pods("default").Create(tp.ctx, pod("a"), metav1.CreateOptions{}))
 	touch(t, tp.ctx, u, "a")
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Data: map[string][]byte{"k": []byte("hush")}}
-	if _, err := client.CoreV1().Secrets("default").Create(tp.ctx, s, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(client.CoreV1().Secrets("default").Create(tp.ctx, s, metav1.CreateOptions{}))
 	s.Data["k"] = []byte("hush!")
-	if _, err := client.CoreV1().Secrets("default").Update(tp.ctx, s, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(client.CoreV1().Secrets("default").Update(tp.ctx, s, metav1.UpdateOptions{}))
 	for resource, want := range map[string]string{"pods default/a": "+ metadata.labels.touched: ", "secrets default/s": "~ data.k: (hidden), differs"} {
 		name, key, _ := strings.Cut(resource, " ")
 		tp.until(want, func() bool {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // rawConn is a connection whose bytes a test writes by itself.
@@ -32,9 +33,7 @@ func (tp *testProxy) dial(protocol string, certificates ...tls.Certificate) *raw
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(tp.server.CAData())
 	conn, err := tls.Dial("tcp", tp.addr(), &tls.Config{RootCAs: pool, NextProtos: []string{protocol}, Certificates: certificates})
-	if err != nil {
-		tp.t.Fatal(err)
-	}
+	check.NoError(tp.t, err)
 	return tp.raw(conn)
 }
 
@@ -42,9 +41,7 @@ func (tp *testProxy) dial(protocol string, certificates ...tls.Certificate) *raw
 func (tp *testProxy) dialPlain() *rawConn {
 	tp.t.Helper()
 	conn, err := net.Dial("tcp", tp.addr())
-	if err != nil {
-		tp.t.Fatal(err)
-	}
+	check.NoError(tp.t, err)
 	return tp.raw(conn)
 }
 
@@ -69,9 +66,7 @@ func (c *rawConn) send(method, path string, length int, body string) *rawConn {
 func (c *rawConn) answer() *http.Response {
 	c.t.Helper()
 	resp, err := http.ReadResponse(c.in, nil)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	check.NoError(c.t, err)
 	return resp
 }
 
@@ -98,9 +93,7 @@ func impatient() timeouts {
 // TestTooManyRequests: a request above the limit of requests in progress gets 429. Watches and
 // health checks are counted separately.
 func TestTooManyRequests(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 1, MaxMutating: 1, MaxLongRunning: 1, timeouts: impatient()})
-	tp.ready()
+	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxRequests: 1, MaxMutating: 1, MaxLongRunning: 1, timeouts: impatient()})
 	const list, watch = "/api/v1/pods?resourceVersion=0", "/api/v1/pods?watch=true&resourceVersion=0"
 	for name, tt := range map[string]struct {
 		first       *rawConn
@@ -118,22 +111,17 @@ func TestTooManyRequests(t *testing.T) {
 		if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != tt.retry || !strings.Contains(string(body), `"reason":"TooManyRequests"`) {
 			t.Errorf("%s: %s %v %s", name, resp.Status, resp.Header, body)
 		}
-		if code, _ := tp.get("jane", "/readyz"); code != http.StatusOK {
-			t.Errorf("%s: a health check: %d", name, code)
-		}
+		tp.want(http.StatusOK, "jane", "/readyz")
 		tt.first.Close()
 		tp.until(name+" have a place", func() bool { return tt.taken() == 0 })
 	}
-	if code, _ := tp.get("jane", list); code != http.StatusOK {
-		t.Error(code)
-	}
+	tp.want(http.StatusOK, "jane", list)
 }
 
 // TestUpgradesAreBounded: a request for an upgrade has a seat until it is upgraded, whatever it is
 // for, and counts among the watches from the start.
 func TestUpgradesAreBounded(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{MaxRequests: 1, MaxLongRunning: 2, MaxWatchesPerUser: 2, timeouts: impatient()})
+	u, tp := start(t, apiserver.Options{}, Options{MaxRequests: 1, MaxLongRunning: 2, MaxWatchesPerUser: 2, timeouts: impatient()})
 	over := make(chan struct{})
 	defer close(over)
 	u.upgradeUntil(over)
@@ -152,9 +140,7 @@ func TestUpgradesAreBounded(t *testing.T) {
 	if resp := tp.openWebSocket(console); resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "5" {
 		t.Errorf("one too many: %s %v", resp.Status, resp.Header)
 	}
-	if code, _ := tp.get("jane", "/version"); code != http.StatusOK {
-		t.Errorf("a read beside them: %d", code)
-	}
+	tp.want(http.StatusOK, "jane", "/version")
 	u.setFault(nil)
 	if _, body := tp.get("jane", "/metrics"); !strings.Contains(body, `apiserver_longrunning_requests{component="weir-proxy",group="example.com",resource="screens"`) {
 		t.Errorf("metrics do not tell of them: %s", body)
@@ -163,20 +149,15 @@ func TestUpgradesAreBounded(t *testing.T) {
 
 // TestAskingForUpgradeTakesSeat: no request bypasses the limits with an Upgrade header alone.
 func TestAskingForUpgradeTakesSeat(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{MaxRequests: 1, timeouts: impatient()})
+	u, tp := start(t, apiserver.Options{}, Options{MaxRequests: 1, timeouts: impatient()})
 	u.setHanging(true)
 	defer u.setHanging(false)
 	c := tp.dial("http/1.1")
-	if _, err := fmt.Fprint(c, "GET /version HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: nonsense\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(fmt.Fprint(c, "GET /version HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: nonsense\r\n\r\n"))
 	tp.until("it waits for the upstream", func() bool {
 		return inUse(tp.server.seats.Reads) == 1 && tp.server.seats.Watches.Count() == 1
 	})
-	if code, _ := tp.get("jane", "/version"); code != http.StatusTooManyRequests {
-		t.Errorf("a read beside it: %d", code)
-	}
+	tp.want(http.StatusTooManyRequests, "jane", "/version")
 	c.Close()
 	tp.until("all is given back", func() bool {
 		return inUse(tp.server.seats.Reads) == 0 && tp.server.seats.Watches.Count() == 0
@@ -186,9 +167,7 @@ func TestAskingForUpgradeTakesSeat(t *testing.T) {
 // TestTooManyConnections: connections that wait make room; those in use stay, and on those above
 // the bound there is only a health check.
 func TestTooManyConnections(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxConnections: 2})
-	tp.ready()
+	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxConnections: 2})
 	tp.client.CloseIdleConnections()
 	waiting := []*rawConn{tp.dialPlain(), tp.dial("http/1.1")}
 	const watch = "/api/v1/pods?watch=true&resourceVersion=0"
@@ -213,10 +192,9 @@ func TestTooManyConnections(t *testing.T) {
 
 // TestSlowHead: the server closes a connection whose client does not finish its handshake or head.
 func TestSlowHead(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
 	wait := defaultTimeouts
 	wait.header = 200 * time.Millisecond
-	tp := startProxy(t, u, Options{timeouts: wait})
+	_, tp := start(t, apiserver.Options{}, Options{timeouts: wait})
 	tp.dialPlain().ends("no TLS")
 	for _, head := range []string{"", "GET /livez HTTP/1.1\r\nHo"} {
 		plain := tp.dialPlain()
@@ -236,9 +214,7 @@ func (c *rawConn) request(path string) *http2.Framer {
 	var head strings.Builder
 	enc := hpack.NewEncoder(&head)
 	for _, field := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "x"}, {":path", path}, {"authorization", "Bearer token-jane"}} {
-		if err := enc.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}); err != nil {
-			c.t.Fatal(err)
-		}
+		check.NoError(c.t, enc.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}))
 	}
 	if err := errors.Join(framer.WriteSettings(), framer.WriteHeaders(http2.HeadersFrameParam{
 		StreamID: 1, BlockFragment: []byte(head.String()), EndStream: true, EndHeaders: true,
@@ -251,11 +227,9 @@ func (c *rawConn) request(path string) *http2.Framer {
 // TestHalfOpen: the proxy disconnects an HTTP/2 client that answers no pings, and ends its watch.
 // The client receives the limit of concurrent streams.
 func TestHalfOpen(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
 	wait := defaultTimeouts
-	wait.ping, wait.pong = 50*time.Millisecond, 50*time.Millisecond
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
-	tp.ready()
+	wait.ping, wait.pong = 50*time.Millisecond, time.Second
+	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, timeouts: wait})
 	framer := tp.dial("h2").request("/api/v1/pods?watch=true&resourceVersion=0")
 	streams, watched, pinged := uint32(0), false, false
 	for {

@@ -19,8 +19,7 @@ import (
 // TestForwardedMemory: what forwards a watch counts, and what may have been read ahead while its
 // client takes nothing.
 func TestForwardedMemory(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 500})
-	tp := startProxy(t, u, Options{})
+	_, tp := start(t, apiserver.Options{Pods: 500}, Options{})
 	limiter := tp.server.seats.Watches
 	used := func() int64 { return limiter.Memory.Used() - int64(tp.server.connected())*conn.ConnectionBytes }
 	tp.get("jane", "/api") // by HTTP/2 from now on
@@ -35,8 +34,7 @@ func TestForwardedMemory(t *testing.T) {
 
 // TestNothingIsReadAheadForStrangers: nor does it count as that, whatever certificate they show.
 func TestNothingIsReadAheadForStrangers(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 500})
-	tp := startProxy(t, u, Options{})
+	_, tp := start(t, apiserver.Options{Pods: 500}, Options{})
 	w := &blockedWriter{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
 	r := httptest.NewRequest(http.MethodGet, "/api/v1/pods?watch=true&resourceVersion=0", nil).WithContext(tp.ctx)
 	r.Header.Set("Authorization", "Bearer token-stranger")
@@ -69,8 +67,7 @@ func (w *blockedWriter) Write([]byte) (int, error) {
 
 // TestBodiesOfWatches: the body of a forwarded WATCH counts, which is kept for a retry.
 func TestBodiesOfWatches(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{})
+	_, tp := start(t, apiserver.Options{Pods: 3}, Options{})
 	limiter := tp.server.seats.Watches
 	used := func() int64 {
 		return limiter.Memory.Used() - tp.server.keptForWatches() - int64(tp.server.connected())*conn.ConnectionBytes
@@ -90,14 +87,12 @@ func TestBodiesOfWatches(t *testing.T) {
 
 // TestHeadsOfWatches: what the heads of watches take, which are kept as long as they last, counts.
 func TestHeadsOfWatches(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, WatchMemory: 1 << 20})
-	tp.ready()
+	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, WatchMemory: 1 << 20})
 	const watch = "/api/v1/pods?watch=true&resourceVersion=0"
 	limiter := tp.server.seats.Watches
 	long := []string{"Authorization", "Bearer token-jane", "X-Padding", strings.Repeat("x", 220<<10)}
 	var many []string
-	for i := range 1500 {
+	for i := range 1200 {
 		many = append(many, fmt.Sprint("X-", i), "x")
 	}
 	for name, headers := range map[string][]string{"long": long, "many": append(many, "Authorization", "Bearer token-jane")} {

@@ -19,9 +19,8 @@ import (
 // TestDoesNotFit: a resource that is larger than the budget is not even read in: it is forwarded,
 // and nothing else has to make room for it.
 func TestDoesNotFit(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 1000})
 	const limit = 200 << 10
-	tp := startProxy(t, u, Options{MemoryBudget: limit})
+	u, tp := start(t, apiserver.Options{Pods: 1000}, Options{MemoryBudget: limit})
 	nodes := schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
 	tp.get("jane", "/api/v1/nodes?resourceVersion=0")
 	tp.until("nodes are cached", func() bool { res := tp.server.mirror.Find(nodes); return res != nil && res.Serving() != nil })
@@ -44,8 +43,7 @@ func TestDoesNotFit(t *testing.T) {
 // TestOutgrown: when a resource grows beyond the budget its watches end, and a client goes on
 // upstream from where it was, and misses nothing.
 func TestOutgrown(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{MemoryBudget: 512 << 10})
+	u, tp := start(t, apiserver.Options{}, Options{MemoryBudget: 512 << 10})
 	tp.get("jane", "/api/v1/configmaps?resourceVersion=0")
 	maps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	tp.until("they are cached", func() bool { res := tp.server.mirror.Find(maps); return res != nil && res.Serving() != nil })
@@ -59,9 +57,7 @@ func TestOutgrown(t *testing.T) {
 		for j := range text {
 			text[j] = byte('a' + random.IntN(26))
 		}
-		if _, err := client.Create(tp.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"k": string(text)}}, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(client.Create(tp.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"k": string(text)}}, metav1.CreateOptions{}))
 	}
 	seen, last := 0, "0"
 	take := func(line string) {
@@ -93,9 +89,7 @@ func TestOutgrown(t *testing.T) {
 // TestPagesAreInBudget: what is kept for later pages of a list is memory of the resource.
 func TestPagesAreInBudget(t *testing.T) {
 	const many = 300
-	u := startUpstream(t, apiserver.Options{Pods: many})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, LogBytes: 10_000})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: many}, Options{Resources: []string{"pods"}, LogBytes: 10_000})
 	res := tp.resource("pods")
 	s := res.State().Session
 	serveFrom(s.Cache(), httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/v1/pods?limit=1", nil))
@@ -108,9 +102,7 @@ func TestPagesAreInBudget(t *testing.T) {
 	for i := range all.Items {
 		p := &all.Items[i]
 		p.Labels = map[string]string{"changed": "yes"}
-		if _, err := client.Pods(p.Namespace).Update(tp.ctx, p, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(client.Pods(p.Namespace).Update(tp.ctx, p, metav1.UpdateOptions{}))
 	}
 	tp.until("all have changed", func() bool { return s.Cache().Stats().Changes >= many })
 	if after := res.State().Bytes(); after < before+packed/2 {

@@ -17,35 +17,17 @@ import (
 
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/serve/watchcache"
-	"github.com/weirproject/weir/proxy/internal/conn"
 	"github.com/weirproject/weir/proxy/internal/review"
-	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// Names that begin with apiserver_ mean the same as in kube-apiserver. docs/metrics.md lists all
-// metrics.
-var (
-	byResource = []string{"group", "resource"}
-
-	descUpstream = prometheus.NewDesc("weir_proxy_upstream_requests_total",
-		"Requests to the upstream: list, watch and all of the proxy's own for what it caches, forwarded for callers'.", []string{"for"}, nil)
-	descFailures = prometheus.NewDesc("weir_proxy_upstream_failures_total",
-		"Callers' requests that the upstream did not answer.", nil, nil)
-	descBytes = prometheus.NewDesc("weir_proxy_upstream_bytes_total",
-		"Bytes received from upstream for the cache, as they came.", nil, nil)
-	descRevoked = prometheus.NewDesc("weir_proxy_revoked_watches_total",
-		"Watches that ended because their caller lost the permission, or the upstream did not answer about it for too long.", nil, nil)
-	descShed = prometheus.NewDesc("weir_proxy_watches_shed_total",
-		"Watches of clients that took nothing, or less than came, ended to stay within the memory for watches.", nil, nil)
-)
-
+// registerMetrics registers the metrics. Names that begin with apiserver_ mean the same as in
+// kube-apiserver. docs/metrics.md lists all metrics.
 func (s *Server) registerMetrics() {
 	s.registry = prometheus.NewRegistry()
 	s.served = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "weir_proxy_served_total", Help: "Reads answered from the cache.",
-	}, append(byResource, "verb"))
-	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), s.served,
-		s.mirror.Collector(), collector{s})
+	}, []string{"group", "resource", "verb"})
+	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), s.served, collector{s})
 	s.metrics = newRequestMetrics(s.registry)
 }
 
@@ -60,39 +42,45 @@ func libraryMetrics() ([]*dto.MetricFamily, error) {
 
 var libraryPrefixes = []string{"apiserver_delegated_auth", "authentication_token_cache_", "apiserver_audit_"}
 
-// collector implements prometheus.Collector for a server.
+// collector collects the metrics whose values exist already, elsewhere in the server.
 type collector struct{ *Server }
 
-// Describe implements prometheus.Collector.
-func (s collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		descUpstream, descFailures, descBytes, descRevoked, descShed,
-	} {
-		ch <- d
-	}
-	seats.Describe(ch)
-	conn.Describe(ch)
-	review.Describe(ch)
-}
+// Describe implements prometheus.Collector. It describes nothing in advance: Collect states the help
+// and the labels of a metric where it reads the value.
+func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (s collector) Collect(ch chan<- prometheus.Metric) {
-	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
-	}
+	gauge, counter := emitter(ch, prometheus.GaugeValue), emitter(ch, prometheus.CounterValue)
 	st := &s.mirror.Stats
-	counter(descUpstream, uint64(st.Lists.Load()), "list")
-	counter(descUpstream, uint64(st.Watches.Load()), "watch")
-	counter(descUpstream, uint64(st.Requests.Load()), "all")
-	counter(descUpstream, s.upstream.requests.Load(), "forwarded")
-	counter(descFailures, s.upstream.failures.Load())
-	counter(descBytes, uint64(st.WireBytes.Load()))
-	counter(descRevoked, s.revoked.Load())
-	counter(descShed, s.mirror.Shed())
-	s.seats.Collect(ch)
-	s.rechecker.Collect(ch)
+	for to, n := range map[string]float64{
+		"list": float64(st.Lists.Load()), "watch": float64(st.Watches.Load()), "all": float64(st.Requests.Load()), "forwarded": float64(s.upstream.requests.Load()),
+	} {
+		counter("weir_proxy_upstream_requests_total",
+			"Requests to the upstream: list, watch and all of the proxy's own for what it caches, forwarded for callers'.", n, "for", to)
+	}
+	counter("weir_proxy_upstream_failures_total", "Callers' requests that the upstream did not answer.", float64(s.upstream.failures.Load()))
+	counter("weir_proxy_upstream_bytes_total", "Bytes received from upstream for the cache, as they came.", float64(st.WireBytes.Load()))
+	counter("weir_proxy_revoked_watches_total",
+		"Watches that ended because their caller lost the permission, or the upstream did not answer about it for too long.", float64(s.revoked.Load()))
+	counter("weir_proxy_watches_shed_total",
+		"Watches of clients that took nothing, or less than came, ended to stay within the memory for watches.", float64(s.mirror.Shed.Load()))
+	s.mirror.Collect(ch, gauge, counter)
+	s.seats.Metrics(gauge, counter)
+	s.rechecker.Metrics(gauge, counter)
 	if l := s.connections(); l != nil {
-		l.Collect(ch)
+		l.Metrics(gauge, counter)
+	}
+}
+
+// emitter returns a function that sends a metric. Its labels are names and values by turns.
+func emitter(ch chan<- prometheus.Metric, of prometheus.ValueType) func(name, help string, value float64, labels ...string) {
+	return func(name, help string, value float64, labels ...string) {
+		var names, values []string
+		for pair := range slices.Chunk(labels, 2) {
+			names, values = append(names, pair[0]), append(values, pair[1])
+		}
+		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, nil), of, value, values...)
 	}
 }
 

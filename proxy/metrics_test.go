@@ -17,15 +17,14 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // documented reads the tables of docs/metrics.md: name to its type and labels.
 func documented(t *testing.T) map[string]string {
 	t.Helper()
 	file, err := os.Open("../docs/metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	defer file.Close()
 	row := regexp.MustCompile("^\\| `([a-z_]+)` \\| ([a-z]+) \\| ([a-z_, ]*)\\|")
 	out := map[string]string{}
@@ -47,8 +46,7 @@ func documented(t *testing.T) map[string]string {
 // TestMetricsAreRead: who may read the metrics may not do what else HTTP has a method for, nor has
 // anybody the upstream asked about methods that they have made up.
 func TestMetricsAreRead(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{})
+	u, tp := start(t, apiserver.Options{}, Options{})
 	asked := func() (verbs []string) {
 		u.mu.Lock()
 		defer u.mu.Unlock()
@@ -83,9 +81,7 @@ func TestMetricsAreRead(t *testing.T) {
 // TestMetricsTakeSeats: requests for the metrics, each of which the upstream is asked about, take
 // seats as reads do.
 func TestMetricsTakeSeats(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 1, timeouts: impatient()})
-	tp.ready()
+	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxRequests: 1, timeouts: impatient()})
 	slow := tp.dial("http/1.1").send("GET", "/api/v1/pods?resourceVersion=0", 10, "")
 	tp.until("it has the place", func() bool { return inUse(tp.server.seats.Reads) == 1 })
 	if resp := tp.open(tp.client, http.MethodGet, "/metrics"); resp.StatusCode != http.StatusTooManyRequests {
@@ -101,17 +97,13 @@ func TestMetricsTakeSeats(t *testing.T) {
 // TestMetrics: they are for whom the upstream lets get them, and docs/metrics.md lists exactly
 // these, with their types and labels.
 func TestMetrics(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 1, timeouts: impatient()})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxRequests: 1, timeouts: impatient()})
 	tp.get("jane", "/api/v1/pods?resourceVersion=0")
 	tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.until("it watches", func() bool { return tp.server.mirror.Find(podsResource).Watching() == 1 })
 	slow := tp.dial("http/1.1").send("GET", "/api/v1/pods?resourceVersion=0", 10, "")
 	tp.until("it has the place", func() bool { return inUse(tp.server.seats.Reads) == 1 })
-	if code, _ := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusTooManyRequests {
-		t.Errorf("without a place: %d", code)
-	}
+	tp.want(http.StatusTooManyRequests, "jane", "/api/v1/pods?resourceVersion=0")
 	slow.Close()
 	// Only the caller names these.
 	for _, path := range []string{"/apis/made.up/v1/things", "/api/v1/pods/made/up", "/made/up"} {
@@ -144,9 +136,7 @@ func TestMetrics(t *testing.T) {
 	if code, body := tp.get("denied", "/metrics"); code != http.StatusForbidden || !strings.Contains(body, `User \"denied\" cannot get path \"/metrics\"`) {
 		t.Errorf("%d %s", code, body)
 	}
-	if code, _ := tp.get("jane", "/metrics", "Impersonate-User", "root"); code != http.StatusForbidden {
-		t.Errorf("with impersonation: %d", code)
-	}
+	tp.want(http.StatusForbidden, "jane", "/metrics", "Impersonate-User", "root")
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "system:anonymous" })
 	if resp := tp.open(tp.client, http.MethodGet, "/metrics"); resp.StatusCode != http.StatusForbidden {
 		t.Error(resp.Status)
@@ -166,9 +156,7 @@ func checkDocumented(t *testing.T, page string) {
 	exported := map[string]string{}
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	for name, family := range families {
 		if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") {
 			continue

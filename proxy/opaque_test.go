@@ -14,10 +14,8 @@ import (
 // TestOpaqueTarget: a request target in which the proxy sees no path, and the upstream might see
 // one, is refused, and that is recorded. The absolute form of a path is a path.
 func TestOpaqueTarget(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
 	path := filepath.Join(t.TempDir(), "log")
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path}})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path}})
 	for target, refused := range map[string]bool{
 		"x:https://h/api/v1/pods?watch=1": true, "https:api/v1/pods?watch=1": true, "x:*": true, "x:readyz": true,
 		"https://h/api/v1/pods?resourceVersion=0": false, "x:/api/v1/pods?resourceVersion=0": false, "/api/v1/pods": false, "*": false,

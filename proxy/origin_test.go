@@ -78,9 +78,7 @@ func TestAggregatedAsked(t *testing.T) {
 	u.aggregate(func(string) (int, string) { return http.StatusOK, "widget-server" })
 	tp := startProxy(t, u, Options{MemoryBudget: 64 << 20})
 	define(tp)
-	if code, _ := tp.get("jane", "/apis/example.com/v1/widgets?resourceVersion=0"); code != http.StatusOK {
-		t.Fatal(code)
-	}
+	tp.want(http.StatusOK, "jane", "/apis/example.com/v1/widgets?resourceVersion=0")
 	tp.until("it is refused", func() bool { return !tp.server.mirror.CanAdd(widgets) && tp.server.mirror.Find(widgets) == nil })
 }
 

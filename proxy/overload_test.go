@@ -19,9 +19,7 @@ import (
 // TestLargeHead: a head may have a long query, a long token and thousands of groups; what is larger
 // is refused before anything is asked about its caller.
 func TestLargeHead(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	const path = "/api/v1/pods?resourceVersion=0&labelSelector="
 	head := func(n int) []string {
 		return []string{"Authorization", "Bearer token-jane~" + strings.Repeat("x", 16<<10), "X-Padding", strings.Repeat("x", n)}
@@ -41,9 +39,7 @@ func TestLargeHead(t *testing.T) {
 // TestLongQuery: the proxy refuses a query that is too long before parsing it, for any path, and
 // answers with a Status.
 func TestLongQuery(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	query := func(n int) string {
 		const head = "?resourceVersion=0&labelSelector="
 		return head + strings.Repeat("a", n-len(head)+1)
@@ -71,8 +67,7 @@ func TestLongQuery(t *testing.T) {
 
 // TestPriorityLevels: who may take which seats.
 func TestPriorityLevels(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{})
+	_, tp := start(t, apiserver.Options{}, Options{})
 	lease := &url.URL{Path: "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node"}
 	pods := &url.URL{Path: "/api/v1/pods", RawQuery: "watch=true"}
 	ask := func(method string, at *url.URL, token string) *http.Request {
@@ -129,15 +124,11 @@ func TestPriorityLevels(t *testing.T) {
 // TestSystemSeats: when one caller's requests take what there is, those of the control plane and
 // leases are answered.
 func TestSystemSeats(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 21, timeouts: impatient()})
-	tp.ready()
+	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxRequests: 21, timeouts: impatient()})
 	const list = "/api/v1/pods?resourceVersion=0"
 	know := func(who ...string) {
 		for _, name := range who {
-			if code, _ := tp.get(name, list); code != http.StatusOK {
-				t.Fatal(name, code)
-			}
+			tp.want(http.StatusOK, name, list)
 		}
 	}
 	know("jane", "john", "jack", "mine", scheduler)
@@ -147,16 +138,12 @@ func TestSystemSeats(t *testing.T) {
 		for range half {
 			in.Acquire(tp.ctx, seats.Flow{Level: seats.Everyone, Caller: "user " + name})
 		}
-		if code, _ := tp.get(name, list); code != http.StatusTooManyRequests {
-			t.Errorf("%s has more than half: %d", name, code)
-		}
+		tp.want(http.StatusTooManyRequests, name, list)
 		if code, _ := tp.get("mine", list); (code == http.StatusOK) != (i < 2) {
 			t.Errorf("another caller beside %d: %d", i+1, code)
 		}
 	}
-	if code, _ := tp.get(scheduler, list); code != http.StatusOK {
-		t.Errorf("the scheduler: %d", code)
-	}
+	tp.want(http.StatusOK, scheduler, list)
 	if code, body := tp.get("mine", "/apis/coordination.k8s.io/v1/namespaces/default/leases/mine"); code == http.StatusTooManyRequests {
 		t.Errorf("a lease: %s", body)
 	}
@@ -165,14 +152,10 @@ func TestSystemSeats(t *testing.T) {
 // TestFloodOfLeases: when callers fill all seats that they may with leases that they send slowly,
 // the control plane renews its own.
 func TestFloodOfLeases(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxMutating: 20, timeouts: impatient()})
-	tp.ready()
+	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxMutating: 20, timeouts: impatient()})
 	callers := []string{"jane", "john", "jack", "mine", scheduler}
 	for _, name := range callers {
-		if code, _ := tp.get(name, "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
-			t.Fatal(name, code)
-		}
+		tp.want(http.StatusOK, name, "/api/v1/pods?resourceVersion=0")
 	}
 	const leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases/"
 	in := tp.server.seats.Writes
@@ -200,9 +183,7 @@ func TestFloodOfLeases(t *testing.T) {
 // TestWatchesOfUser: the proxy bounds the watches of each user, with any token, without refusing
 // other users. It also bounds the memory of all watches.
 func TestWatchesOfUser(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxWatchesPerUser: 2})
-	tp.ready()
+	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxWatchesPerUser: 2})
 	const watch = "/api/v1/pods?watch=true&resourceVersion=0"
 	refused := func(who, why string) {
 		t.Helper()
@@ -239,8 +220,7 @@ func TestWatchesOfUser(t *testing.T) {
 // TestForwardedWatchesOfUser: the proxy also bounds the forwarded watches of each user, for any
 // number of tokens. If the review of a token fails, the watch is forwarded.
 func TestForwardedWatchesOfUser(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{MaxWatchesPerUser: 2})
+	u, tp := start(t, apiserver.Options{Pods: 3}, Options{MaxWatchesPerUser: 2})
 	open := func(token string, want int) {
 		t.Helper()
 		if resp := tp.open(tp.client, http.MethodGet, "/api/v1/pods?watch=true&resourceVersion=0", "Authorization", "Bearer token-"+token); resp.StatusCode != want {
@@ -263,9 +243,7 @@ func TestForwardedWatchesOfUser(t *testing.T) {
 // TestMadeUpTokens: kube-apiserver refuses some requests before it authenticates them, so such an
 // answer does not make a token known. A token that kube-apiserver rejects is no longer known.
 func TestMadeUpTokens(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	const lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/mine"
 	of := func(who string) seats.Flow {
 		r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: lease}, Header: http.Header{"Authorization": {"Bearer token-" + who}}}
@@ -292,9 +270,7 @@ func TestMadeUpTokens(t *testing.T) {
 		t.Errorf("who was let in: %+v", got)
 	}
 	const admin = "system:serviceaccount:kube-system:gone"
-	if code, _ := tp.get(admin, "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
-		t.Fatal(code)
-	}
+	tp.want(http.StatusOK, admin, "/api/v1/pods?resourceVersion=0")
 	if got := of(admin); got != (seats.Flow{Level: seats.SystemLeases, Caller: "user " + admin}) {
 		t.Fatalf("%+v", got)
 	}

@@ -26,18 +26,12 @@ func startPaths(t *testing.T) (*fakeUpstream, *testProxy) {
 	u := startUpstream(t, apiserver.Options{})
 	ctx, client := t.Context(), u.writer()
 	for _, name := range []string{"mine", "yours"} {
-		if _, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))
 		p := pod("of-" + name)
 		p.Namespace = name
-		if _, err := client.CoreV1().Pods(name).Create(ctx, p, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(client.CoreV1().Pods(name).Create(ctx, p, metav1.CreateOptions{}))
 	}
-	if _, err := client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}, metav1.CreateOptions{}))
 	tp := startProxy(t, u, Options{Resources: []string{"pods", "namespaces", "nodes"}, TrustCache: []string{"pods", "namespaces", "nodes"}})
 	tp.ready()
 	u.mu.Lock()
@@ -299,10 +293,8 @@ func (tp *testProxy) getExactly(user, target string) (code int, body string) {
 // TestNamespaceOfNone: custom resources without namespaces cannot be selected by one, nor can some
 // built-in kinds, and kube-apiserver says so.
 func TestNamespaceOfNone(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
 	cached := []string{"pods", "nodes", "podcertificaterequests.certificates.k8s.io"}
-	tp := startProxy(t, u, Options{Resources: cached, TrustCache: cached})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{}, Options{Resources: cached, TrustCache: cached})
 	for path, want := range map[string]int{"/api/v1/nodes": 1, "/api/v1/pods": 0, "/apis/certificates.k8s.io/v1/podcertificaterequests": 1} {
 		u.forwarded("")
 		tp.get("jane", path+"?resourceVersion=0&fieldSelector=metadata.namespace%3Dmine")

@@ -141,9 +141,7 @@ func TestNotReadyWhileRead(t *testing.T) {
 
 // TestNotReadyWithoutIdentity: a replica that cannot ask about callers is of no use to anybody.
 func TestNotReadyWithoutIdentity(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	u.refuseReviews(http.StatusForbidden)
 	tp.until("/readyz says so", func() bool {
 		code, body := tp.get("jane", "/readyz")
@@ -157,9 +155,7 @@ func TestNotReadyWithoutIdentity(t *testing.T) {
 // are forwarded, though the session goes on for some attempts more: another API server may have
 // answered. Once the upstream has it again, the proxy answers.
 func TestDeletedDefinition(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	const path = "/api/v1/pods"
 	sess := tp.resource("pods").Serving()
 	u.mu.Lock()
@@ -169,9 +165,7 @@ func TestDeletedDefinition(t *testing.T) {
 	tp.until("the upstream has said so", func() bool { return errors.Is(sess.Reflector().Status().Err, reflector.ErrUnknownResource) })
 	u.forwarded("")
 	for _, query := range []string{"?resourceVersion=0", "?resourceVersion=0&watch=true"} {
-		if code, body := tp.get("jane", path+query); code != http.StatusNotFound {
-			t.Errorf("%s: %d %.200s", query, code, body)
-		}
+		tp.want(http.StatusNotFound, "jane", path+query)
 	}
 	if tp.resource("pods").Serving() != sess {
 		t.Fatal("the session has ended meanwhile")

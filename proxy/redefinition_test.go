@@ -61,9 +61,7 @@ func TestGroupGrows(t *testing.T) {
 	u.setSchema("api/v1", "two")
 	tp.until("a built-in resource is reread", func() bool { return pods.State().Sessions > of })
 	u.setSchema("apis/example.com/v1", "three")
-	if _, err := definitions(tp).Patch(tp.ctx, "widgets.example.com", types.MergePatchType, []byte(`{"spec":{"preserveUnknownFields":false}}`), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(definitions(tp).Patch(tp.ctx, "widgets.example.com", types.MergePatchType, []byte(`{"spec":{"preserveUnknownFields":false}}`), metav1.PatchOptions{}))
 	tp.until("it is reread for its own definition", func() bool { return widgets.State().Sessions > before })
 }
 

@@ -24,11 +24,9 @@ import (
 
 // TestSlowBody: the proxy does not wait for a body that a request does not need.
 func TestSlowBody(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
 	wait := defaultTimeouts
 	wait.discard = 200 * time.Millisecond
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
-	tp.ready()
+	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, timeouts: wait})
 	// A body that never comes, of a request that needs none.
 	for _, path := range []string{"/api/v1/pods?resourceVersion=0", "/livez", "/metrics", "/api/v1/pods?watch=true&resourceVersion=0"} {
 		c := tp.dial("http/1.1").send("GET", path, 100, "x")
@@ -104,10 +102,9 @@ func (d drip) Read(p []byte) (int, error) {
 // TestDrippedBody: a body comes in time, or its request gives up its seat: a small one, which is
 // read before anybody knows whose it is, as a whole, and a larger one at a pace.
 func TestDrippedBody(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
 	wait := defaultTimeouts
 	wait.discard, wait.body = 200*time.Millisecond, 200*time.Millisecond
-	tp := startProxy(t, u, Options{timeouts: wait})
+	u, tp := start(t, apiserver.Options{}, Options{timeouts: wait})
 	const path = "/api/v1/namespaces/default/pods"
 	for _, length := range []int64{2000, 4 * maxBuffered, -1} {
 		tp.dripHTTP1(path, length)
@@ -308,9 +305,7 @@ func TestClosedBody(t *testing.T) {
 		read <- err
 	}()
 	<-client.reading
-	if err := r.Body.Close(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, r.Body.Close())
 	if err, failed := <-read, r.Body.(*requestBody).failed(); err == nil || failed != nil {
 		t.Errorf("read: %v, failed: %v", err, failed)
 	}
@@ -319,15 +314,12 @@ func TestClosedBody(t *testing.T) {
 // TestSlowWriter: a client that stops in the middle of what it writes does not hold what it writes
 // to.
 func TestSlowWriter(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
 	wait := defaultTimeouts
 	wait.discard = 50 * time.Millisecond
-	tp := startProxy(t, u, Options{timeouts: wait})
+	u, tp := start(t, apiserver.Options{}, Options{timeouts: wait})
 	c := tp.dial("http/1.1")
 	fmt.Fprintf(c, "POST /api/v1/namespaces/default/pods HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{")
-	if _, err := u.writerPast().CoreV1().Pods("default").Create(tp.ctx, pod("other"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(u.writerPast().CoreV1().Pods("default").Create(tp.ctx, pod("other"), metav1.CreateOptions{}))
 	c.Close()
 	tp.until("its place is free", func() bool { return inUse(tp.server.seats.Writes) == 0 })
 }

@@ -44,9 +44,7 @@ func TestLastWrite(t *testing.T) {
 			w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
 			a := &responseWriter{ResponseWriter: w}
 			for _, n := range tc.sizes {
-				if _, err := a.Write(make([]byte, n)); err != nil {
-					t.Fatal(err)
-				}
+				must(t)(a.Write(make([]byte, n)))
 			}
 			a.limitFinalWrite(&http.Request{ProtoMajor: tc.major})
 			check.Equal(t, w.set, tc.want, "a deadline")

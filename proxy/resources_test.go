@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/proxy/internal/mirror"
 )
 
@@ -30,8 +31,7 @@ var (
 // TestCachedOnDemand: a resource is cached once an authorized caller requests it, if there is a
 // budget for it.
 func TestCachedOnDemand(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 50})
-	tp := startProxy(t, u, Options{MemoryBudget: 64 << 20})
+	u, tp := start(t, apiserver.Options{Pods: 50}, Options{MemoryBudget: 64 << 20})
 	define(tp)
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "denied" })
 	tp.get("denied", "/api/v1/pods?resourceVersion=0")
@@ -99,8 +99,7 @@ func TestListsInTurn(t *testing.T) {
 
 // TestIdle: a resource that no client reads is evicted.
 func TestIdle(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{MemoryBudget: 64 << 20})
+	_, tp := start(t, apiserver.Options{Pods: 3}, Options{MemoryBudget: 64 << 20})
 	tp.get("jane", "/api/v1/pods?resourceVersion=0")
 	tp.until("pods are cached", func() bool {
 		res := tp.server.mirror.Find(podsResource)
@@ -113,8 +112,7 @@ func TestIdle(t *testing.T) {
 // TestCannotCache: what the upstream does not have, or does not let the proxy list, is forwarded.
 func TestCannotCache(t *testing.T) {
 	t.Parallel()
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{MemoryBudget: 64 << 20})
+	u, tp := start(t, apiserver.Options{}, Options{MemoryBudget: 64 << 20})
 	u.faults.Add(apiserver.Rule{Match: apiserver.Match("list", "secrets"), Err: apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", nil)})
 	for path, code := range map[string]int{"/api/v1/nothing?resourceVersion=0": 404, "/api/v1/secrets?resourceVersion=0": 403} {
 		got, _ := tp.get("jane", path)
@@ -148,10 +146,9 @@ func TestNewlyDefined(t *testing.T) {
 // upstream prefers, also when that changes, or is served no more.
 func TestVersionMovesOn(t *testing.T) {
 	t.Parallel()
-	u := startUpstream(t, apiserver.Options{})
 	wait := defaultTimeouts
 	wait.Origin, wait.Restart = 20*time.Millisecond, time.Millisecond
-	tp := startProxy(t, u, Options{Resources: []string{"widgets.example.com"}, timeouts: wait})
+	u, tp := start(t, apiserver.Options{}, Options{Resources: []string{"widgets.example.com"}, timeouts: wait})
 	define(tp)
 	isCached := func(version string) func() bool {
 		return func() bool {
@@ -187,28 +184,20 @@ func serveVersions(tp *testProxy, versions map[string]bool) {
 	tp.t.Helper()
 	client := definitions(tp)
 	crd, err := client.Get(tp.ctx, "widgets.example.com", metav1.GetOptions{})
-	if err != nil {
-		tp.t.Fatal(err)
-	}
+	check.NoError(tp.t, err)
 	var all []any
 	for i, name := range slices.Sorted(maps.Keys(versions)) {
 		all = append(all, map[string]any{"name": name, "served": versions[name], "storage": i == len(versions)-1})
 	}
-	if err := unstructured.SetNestedSlice(crd.Object, all, "spec", "versions"); err != nil {
-		tp.t.Fatal(err)
-	}
-	if _, err := client.Update(tp.ctx, crd, metav1.UpdateOptions{}); err != nil {
-		tp.t.Fatal(err)
-	}
+	check.NoError(tp.t, unstructured.SetNestedSlice(crd.Object, all, "spec", "versions"))
+	must(tp.t)(client.Update(tp.ctx, crd, metav1.UpdateOptions{}))
 }
 
 // definitions returns a client for CustomResourceDefinitions that does not go through the proxy.
 func definitions(tp *testProxy) dynamic.ResourceInterface {
 	tp.t.Helper()
 	client, err := dynamic.NewForConfig(&rest.Config{Host: "http://past", QPS: -1, Transport: past{tp.upstream.Server}})
-	if err != nil {
-		tp.t.Fatal(err)
-	}
+	check.NoError(tp.t, err)
 	return client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 }
 
@@ -216,9 +205,7 @@ func definitions(tp *testProxy) dynamic.ResourceInterface {
 func define(tp *testProxy) {
 	tp.t.Helper()
 	client, err := dynamic.NewForConfig(&rest.Config{Host: "http://past", QPS: -1, Transport: past{tp.upstream.Server}})
-	if err != nil {
-		tp.t.Fatal(err)
-	}
+	check.NoError(tp.t, err)
 	crd := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 		"metadata": map[string]any{"name": "widgets.example.com"},
@@ -231,13 +218,9 @@ func define(tp *testProxy) {
 			}},
 		},
 	}}
-	if _, err := definitions(tp).Create(tp.ctx, crd, metav1.CreateOptions{}); err != nil {
-		tp.t.Fatal(err)
-	}
+	must(tp.t)(definitions(tp).Create(tp.ctx, crd, metav1.CreateOptions{}))
 	widget := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "w"}, "spec": map[string]any{"color": "red"},
 	}}
-	if _, err := client.Resource(widgets).Namespace("default").Create(tp.ctx, widget, metav1.CreateOptions{}); err != nil {
-		tp.t.Fatal(err)
-	}
+	must(tp.t)(client.Resource(widgets).Namespace("default").Create(tp.ctx, widget, metav1.CreateOptions{}))
 }

@@ -25,6 +25,8 @@ type responseWriter struct {
 	// long. It is called with the smallest stack. nil: nothing.
 	rest func()
 	ends []func() // called when the request ends, the last one first
+	// onCode is called when the response begins; nil: nothing is.
+	onCode func()
 	// panicked is what the request has made the proxy panic with, set before that; nil: nothing.
 	panicked any
 	seat     seats.Seat // of a request that has one
@@ -117,6 +119,9 @@ func (a *responseWriter) recordCode(code int) {
 		return
 	}
 	a.code = code
+	if a.onCode != nil {
+		a.onCode()
+	}
 	if a.endsConnection(code) {
 		a.Header().Set("Connection", "close")
 	}

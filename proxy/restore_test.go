@@ -15,6 +15,7 @@ import (
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/serve/feed"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/proxy/internal/mirror"
 )
 
@@ -22,18 +23,14 @@ import (
 // and is neither forwarded nor served. Lists get 429 while the resource is reread.
 func TestWatchAfterRestore(t *testing.T) {
 	t.Parallel()
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 	pods, configmaps := tp.resource("pods"), tp.resource("configmaps")
 	_, body := tp.get("jane", "/api/v1/configmaps")
 	before := resourceversion.Number(between(body, `"resourceVersion":"`, `"`))
 	var newest uint64 // configmaps have not come to it
 	for _, name := range []string{"one", "two"} {
 		made, err := u.writerPast().CoreV1().Pods("default").Create(tp.ctx, pod(name), metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		newest = resourceversion.Number(made.ResourceVersion)
 	}
 	tp.until("the pods are followed", func() bool { return pods.Serving().Version() == newest })
@@ -60,9 +57,7 @@ func TestWatchAfterRestore(t *testing.T) {
 				t.Errorf("%s?%s, while it is read: %d %.200s", what, query, code, body)
 			}
 		}
-		if code, body := tp.get("jane", "/api/v1/"+what+"?limit=1"); code != http.StatusOK {
-			t.Errorf("a question for the newest resourceVersion: %d %.200s", code, body)
-		}
+		tp.want(http.StatusOK, "jane", "/api/v1/"+what+"?limit=1")
 	}
 	if got := len(u.forwarded("/api/v1/")); got != 6 {
 		t.Errorf("%d requests were forwarded, want those from what is not known, those of whom it is denied, and questions", got)
@@ -86,9 +81,7 @@ func TestWatchAfterRestore(t *testing.T) {
 func TestRestoreWithoutSession(t *testing.T) {
 	for name, why := range map[string]error{"missing": reflector.ErrUnknownResource, "redefined": mirror.ErrRedefined} {
 		t.Run(name, func(t *testing.T) {
-			u := startUpstream(t, apiserver.Options{Pods: 3})
-			tp := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
-			tp.ready()
+			_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 			pods, configmaps := tp.resource("pods"), tp.resource("configmaps")
 			from := pods.Serving().Version()
 			pods.Serving().End(why)
@@ -104,9 +97,7 @@ func TestRestoreWithoutSession(t *testing.T) {
 			if code := <-ended; code != http.StatusOK {
 				t.Errorf("the forwarded watch: %d", code)
 			}
-			if code, body := tp.get("jane", watch); code != http.StatusGone {
-				t.Errorf("resumed: %d %.200s", code, body)
-			}
+			tp.want(http.StatusGone, "jane", watch)
 		})
 	}
 }
@@ -131,9 +122,7 @@ func TestLostWatchThatIsForwarded(t *testing.T) {
 func TestRestoreOnDemand(t *testing.T) {
 	for _, first := range []string{"ended", "restored"} {
 		t.Run(first, func(t *testing.T) {
-			u := startUpstream(t, apiserver.Options{Pods: 3})
-			tp := startProxy(t, u, Options{MemoryBudget: 64 << 20, Resources: []string{"configmaps"}})
-			tp.ready()
+			u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{MemoryBudget: 64 << 20, Resources: []string{"configmaps"}})
 			tp.get("jane", "/api/v1/pods?resourceVersion=0")
 			tp.until("pods are cached", func() bool {
 				pods := tp.server.mirror.Find(podsResource)
@@ -153,9 +142,7 @@ func TestRestoreOnDemand(t *testing.T) {
 				return pods == nil || pods.Serving() == nil
 			})
 			for _, query := range []string{"", "&pretty=true"} {
-				if code, body := tp.get("jane", fmt.Sprintf("/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=%d%s", from, query)); code != http.StatusGone {
-					t.Errorf("a watch from before: %d %.200s", code, body)
-				}
+				tp.want(http.StatusGone, "jane", fmt.Sprintf("/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=%d%s", from, query))
 			}
 		})
 	}
@@ -167,8 +154,7 @@ func TestOnDemandThroughRestart(t *testing.T) {
 	t.Parallel()
 	for name, why := range map[string]error{"restored": feed.ErrWentBack, "upgraded": mirror.ErrRedefined} {
 		t.Run(name, func(t *testing.T) {
-			u := startUpstream(t, apiserver.Options{Pods: 3})
-			tp := startProxy(t, u, Options{MemoryBudget: 64 << 20})
+			u, tp := start(t, apiserver.Options{Pods: 3}, Options{MemoryBudget: 64 << 20})
 			tp.get("jane", "/api/v1/pods?resourceVersion=0")
 			ready := func() *mirror.Session {
 				if pods := tp.server.mirror.Find(podsResource); pods != nil {
@@ -194,9 +180,7 @@ func TestOnDemandThroughRestart(t *testing.T) {
 // upstream, and the session of a resource that does not change has not come to its resourceVersion.
 func TestListAfterRestore(t *testing.T) {
 	t.Parallel()
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 	pods, configmaps := tp.resource("pods"), tp.resource("configmaps")
 	// The upstream had come much further before it was restored.
 	tp.server.mirror.Restores.Observe(1 << 40)
@@ -204,21 +188,15 @@ func TestListAfterRestore(t *testing.T) {
 	tp.until("both have ended", func() bool { return pods.Serving() == nil && configmaps.Serving() == nil })
 	tp.watching(pods, configmaps)
 	made, err := u.writerPast().CoreV1().Pods("default").Create(tp.ctx, pod("new"), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	_, body := tp.get("jane", "/api/v1/configmaps")
 	listed := resourceversion.Number(between(body, `"resourceVersion":"`, `"`))
 	if newest := resourceversion.Number(made.ResourceVersion); listed < newest {
 		t.Fatalf("listed at %d, the newest is %d", listed, newest)
 	}
 	from := "/api/v1/configmaps?watch=true&timeoutSeconds=1&resourceVersion="
-	if code, body := tp.get("jane", fmt.Sprint(from, listed)); code != http.StatusOK {
-		t.Errorf("from the list: %d %.200s", code, body)
-	}
-	if code, body := tp.get("jane", fmt.Sprint(from, listed+1000)); code != http.StatusGone {
-		t.Errorf("from what the upstream has not come to: %d %.200s", code, body)
-	}
+	tp.want(http.StatusOK, "jane", fmt.Sprint(from, listed))
+	tp.want(http.StatusGone, "jane", fmt.Sprint(from, listed+1000))
 }
 
 // TestNeverCachedAfterRestore: of a resource that was never cached, reads are forwarded.
@@ -234,18 +212,14 @@ func TestNeverCachedAfterRestore(t *testing.T) {
 	tp.ready()
 	tp.server.mirror.Restores.Observe(1 << 40)
 	tp.resource("configmaps").Refuse(feed.ErrWentBack)
-	if code, body := tp.get("jane", "/apis/apps/v1/deployments?watch=true&timeoutSeconds=1&resourceVersion=1"); code != http.StatusOK {
-		t.Errorf("%d %s", code, body)
-	}
+	tp.want(http.StatusOK, "jane", "/apis/apps/v1/deployments?watch=true&timeoutSeconds=1&resourceVersion=1")
 }
 
 // TestRestoreFoundLate: a restore that ended all sessions for another reason before they could find
 // it, as one to another version of kube-apiserver does, is found by the next list.
 func TestRestoreFoundLate(t *testing.T) {
 	t.Parallel()
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
-	tp.ready()
+	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 	pods, configmaps := tp.resource("pods"), tp.resource("configmaps")
 	past := pods.Serving().Version() + 1000 // which the upstream had reached
 	for _, res := range []*mirror.Resource{pods, configmaps} {
@@ -258,9 +232,7 @@ func TestRestoreFoundLate(t *testing.T) {
 	tp.watching(pods)
 	for _, what := range []string{"pods", "configmaps"} {
 		for _, from := range []uint64{past - 500, past} {
-			if code, body := tp.get("jane", fmt.Sprintf("/api/v1/%s?watch=true&timeoutSeconds=1&resourceVersion=%d", what, from)); code != http.StatusGone {
-				t.Errorf("%s from %d, before the restore: %d %.200s", what, from, code, body)
-			}
+			tp.want(http.StatusGone, "jane", fmt.Sprintf("/api/v1/%s?watch=true&timeoutSeconds=1&resourceVersion=%d", what, from))
 		}
 	}
 }

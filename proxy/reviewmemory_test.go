@@ -17,8 +17,7 @@ import (
 
 // TestReviewsKeepNothing: what a caller puts into a review is not kept, however many it has made.
 func TestReviewsKeepNothing(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{Authentication: Authentication{AllowTTL: time.Hour, DenyTTL: time.Hour}})
+	u, tp := start(t, apiserver.Options{}, Options{Authentication: Authentication{AllowTTL: time.Hour, DenyTTL: time.Hour}})
 	u.deny(func(authorizationv1.SubjectAccessReviewSpec) bool { return true })
 	const reviews, size = 200, 8 << 10
 	used := func() int64 {

@@ -16,9 +16,7 @@ import (
 // TestReviewsOfOneCaller: one known caller who begins many watches at once, each of which needs a
 // review of its own, leaves the upstream's reviews to others, and is answered in the end.
 func TestReviewsOfOneCaller(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: patient()})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, timeouts: patient()})
 	tp.get("jane", "/api/v1/pods?resourceVersion=0") // who is known then
 	var (
 		mu          sync.Mutex
@@ -58,9 +56,7 @@ func TestReviewsOfOneCaller(t *testing.T) {
 		}()
 	}
 	tp.until("all of them have come", func() bool { return tp.server.seats.Watches.Count() == watches })
-	if code, body := tp.get("john", "/api/v1/namespaces/default/pods?resourceVersion=0"); code != http.StatusOK {
-		t.Errorf("another user: %d %s", code, body)
-	}
+	tp.want(http.StatusOK, "john", "/api/v1/namespaces/default/pods?resourceVersion=0")
 	close(unblock)
 	for range watches {
 		if code := <-codes; code != http.StatusOK {

@@ -14,14 +14,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestWhoAnswers: reads that need not be fresh are answered from here, all others upstream.
 func TestWhoAnswers(t *testing.T) {
 	t.Parallel()
-	u := startUpstream(t, apiserver.Options{Pods: 30})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, TrustCache: []string{"nodes"}})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 30}, Options{Resources: []string{"pods"}, TrustCache: []string{"nodes"}})
 	var list corev1.PodList
 	if code, body := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK || json.Unmarshal([]byte(body), &list) != nil || len(list.Items) != 30 {
 		t.Fatalf("%d: %.300s", code, body)
@@ -83,9 +82,7 @@ func TestWhoAnswers(t *testing.T) {
 // TestCachedConsistency: for resources that the operator names, reads without resourceVersion are
 // answered from here too.
 func TestCachedConsistency(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
 	for _, path := range []string{
 		"/api/v1/pods", "/api/v1/pods?watch=true&timeoutSeconds=1",
 		"/api/v1/pods?watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
@@ -103,9 +100,7 @@ func TestCachedConsistency(t *testing.T) {
 // TestAuthorized: a review has every part of a read. Reads of denied or unknown callers are
 // forwarded, so that the upstream answers them.
 func TestAuthorized(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
 		return s.User == "denied" || s.User == "jane" && s.ResourceAttributes.LabelSelector == nil
 	})
@@ -192,9 +187,7 @@ func (tp *testProxy) next(lines <-chan string, text string) string {
 func (u *fakeUpstream) writer() kubernetes.Interface {
 	u.t.Helper()
 	client, err := kubernetes.NewForConfig(u.config)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	check.NoError(u.t, err)
 	return client
 }
 
@@ -208,9 +201,7 @@ func pod(name string) *corev1.Pod {
 // TestOneReviewOfRefused: the proxy reviews the token of a WATCH at most once if it forwards the
 // WATCH because the caller is denied or unknown.
 func TestOneReviewOfRefused(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "denied" })
 	for _, path := range []string{"/api/v1/pods?watch=true&resourceVersion=0&timeoutSeconds=1", "/api/v1/nodes?watch=true&resourceVersion=0&timeoutSeconds=1"} {
 		for _, token := range []string{"Bearer token-denied", "Bearer junk"} {
@@ -236,9 +227,7 @@ func TestOneReviewOfRefused(t *testing.T) {
 // TestNewerUpstream: fields that an upstream knows and our Go types do not are not lost, since only
 // its own bytes are forwarded.
 func TestNewerUpstream(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	tp.server.mirror.All()[0].Serving().Info.UnknownFields = true
 	const protobuf = "application/vnd.kubernetes.protobuf"
 	for accept, upstream := range map[string]bool{
@@ -264,13 +253,9 @@ func TestNewerUpstream(t *testing.T) {
 // answer, the client gets kube-apiserver's error for a resourceVersion that is too large.
 func TestQuietResource(t *testing.T) {
 	t.Parallel()
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{Resources: []string{"nodes"}, Authentication: Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline}})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{}, Options{Resources: []string{"nodes"}, Authentication: Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline}})
 	made, err := u.writerPast().CoreV1().Pods("default").Create(tp.ctx, pod("elsewhere"), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	at := "/api/v1/nodes?resourceVersion=" + made.ResourceVersion
 	for _, path := range []string{
 		at, at + "&resourceVersionMatch=NotOlderThan", at + "&resourceVersionMatch=Exact",
@@ -291,20 +276,14 @@ func TestQuietResource(t *testing.T) {
 
 // TestManyClients: however many list and watch, the upstream is listed and watched once.
 func TestManyClients(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 20})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Authentication: Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline}})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 20}, Options{Resources: []string{"pods"}, Authentication: Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline}})
 	u.reviews = nil
 	var all []<-chan string
 	for range 100 {
-		if code, _ := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
-			t.Fatal(code)
-		}
+		tp.want(http.StatusOK, "jane", "/api/v1/pods?resourceVersion=0")
 		all = append(all, tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0"))
 	}
-	if _, err := u.writerPast().CoreV1().Pods("default").Create(tp.ctx, pod("new"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(u.writerPast().CoreV1().Pods("default").Create(tp.ctx, pod("new"), metav1.CreateOptions{}))
 	for _, lines := range all {
 		tp.next(lines, `"new"`)
 	}

@@ -58,8 +58,8 @@ type Server struct {
 	leave    func()         // the page of package debug; nil until Start
 	inFlight sync.WaitGroup // in ServeHTTP; not added to once closed is set
 
-	shutdownPhase    atomic.Int32   // a shutdownPhase
-	unfinished       requestCounter // requests that a shutdown waits for
+	shutdownPhase    atomic.Int32 // a shutdownPhase
+	unfinished       atomic.Int64 // requests that a shutdown waits for
 	forwardedWatches forwardedWatches
 }
 
@@ -242,13 +242,13 @@ func (s *Server) begin() bool {
 		return false
 	}
 	s.inFlight.Add(1)
-	s.unfinished.add(1)
+	s.unfinished.Add(1)
 	return true
 }
 
 // end ends a request that begin admitted.
 func (s *Server) end() {
-	s.unfinished.add(-1)
+	s.unfinished.Add(-1)
 	s.inFlight.Done()
 }
 

@@ -56,8 +56,7 @@ func TestParseResource(t *testing.T) {
 
 // TestKubeconfig: it is good for the proxy at once.
 func TestKubeconfig(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{})
+	_, tp := start(t, apiserver.Options{Pods: 3}, Options{})
 	of := clientcmdapi.NewConfig()
 	of.CurrentContext = "c"
 	of.Contexts["c"] = &clientcmdapi.Context{AuthInfo: "jane", Namespace: "ns"}
@@ -82,9 +81,7 @@ func TestKubeconfig(t *testing.T) {
 	if _, err := idle.Kubeconfig(of); !errors.Is(err, ErrNotStarted) {
 		t.Error(err)
 	}
-	if err := idle.Close(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, idle.Close())
 	if _, err := tp.server.Kubeconfig(clientcmdapi.NewConfig()); !errors.Is(err, ErrInvalidOptions) {
 		t.Error(err)
 	}
@@ -92,9 +89,7 @@ func TestKubeconfig(t *testing.T) {
 
 // TestClosed: a closed server answers 503 and does not start again.
 func TestClosed(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
-	tp.ready()
+	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	served := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.next(served, "ADDED")
 	forwarded := tp.watch("jane", "/api/v1/nodes?watch=true&resourceVersion=0")

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // shutdownPhase is the progress of a shutdown.
@@ -17,8 +19,12 @@ const (
 	phaseGoingAway               // each response asks its client to use another connection
 )
 
-// finishTimeout is how long requests may take after the delay of a shutdown, as in kube-apiserver.
-const finishTimeout = time.Minute
+const (
+	// finishTimeout is how long requests may take after the delay of a shutdown, as in
+	// kube-apiserver. finishPoll is the time between two looks at whether they have ended.
+	finishTimeout = time.Minute
+	finishPoll    = 10 * time.Millisecond
+)
 
 // Shutdown ends the server so that its clients lose nothing, and continue at another replica. At
 // the end it calls Close, and returns its error. Until the delay is over the server continues to
@@ -70,7 +76,10 @@ func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(c
 	s.forwardedWatches.drain(left)
 	until(ctx, 8)
 	end(clients.Shutdown)
-	s.unfinished.wait(ctx, finishTimeout)
+	// On error ctx has ended, or requests last too long, and Close ends them.
+	_ = wait.PollUntilContextTimeout(ctx, finishPoll, finishTimeout, true, func(context.Context) (bool, error) {
+		return s.unfinished.Load() == 0, nil
+	})
 	cancel()
 	ending.Wait()
 	return s.Close()
@@ -83,41 +92,4 @@ func (s *Server) sendsGoaway(r *http.Request) bool {
 		return false
 	}
 	return s.shutdownPhase.Load() >= int32(phaseGoingAway) || r.ProtoMajor == 2 && s.opts.GoawayChance > 0 && rand.Float64() < s.opts.GoawayChance
-}
-
-// requestCounter counts requests in progress. The zero value is zero. It is safe for concurrent
-// use.
-type requestCounter struct {
-	mu   sync.Mutex
-	n    int
-	idle chan struct{} // closed when n is 0; nil: no goroutine waits
-}
-
-func (rc *requestCounter) add(n int) {
-	rc.mu.Lock()
-	defer rc.mu.Unlock()
-	if rc.n += n; rc.n == 0 && rc.idle != nil {
-		close(rc.idle)
-		rc.idle = nil
-	}
-}
-
-// wait blocks until the count is 0, ctx ends, or atMost has passed.
-func (rc *requestCounter) wait(ctx context.Context, atMost time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, atMost)
-	defer cancel()
-	rc.mu.Lock()
-	if rc.n == 0 {
-		rc.mu.Unlock()
-		return
-	}
-	if rc.idle == nil {
-		rc.idle = make(chan struct{})
-	}
-	none := rc.idle
-	rc.mu.Unlock()
-	select {
-	case <-none:
-	case <-ctx.Done():
-	}
 }

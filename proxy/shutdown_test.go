@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // shutDown begins to shut the proxy down. ended has its error.
@@ -69,9 +70,7 @@ func (tp *testProxy) rest(resp *http.Response) (lines []string) {
 // order, those from here with a bookmark of everything they have told, and answers say that their
 // connection ends.
 func TestShutdown(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	const marked = "&allowWatchBookmarks=true"
 	open := func(path string) *http.Response {
 		return tp.open(tp.client, http.MethodGet, path, "Authorization", "Bearer token-jane")
@@ -87,13 +86,9 @@ func TestShutdown(t *testing.T) {
 	if code, body := tp.get("jane", "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "[-]shutdown failed") {
 		t.Errorf("/readyz: %d %s", code, body)
 	}
-	if code, body := tp.get("jane", "/livez"); code != http.StatusOK {
-		t.Errorf("/livez: %d %s", code, body)
-	}
+	tp.want(http.StatusOK, "jane", "/livez")
 	made, err := u.writer().CoreV1().Pods("default").Create(tp.ctx, pod("later"), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	goOn(2)
 	tp.comesTo(phaseGoingAway)
 	if resp := old.send("GET", "/api/v1/pods?resourceVersion=0", 0, "").answer(); resp.StatusCode != http.StatusOK || !resp.Close {
@@ -118,9 +113,7 @@ func TestShutdown(t *testing.T) {
 	}
 	tp.rest(passed)
 	goOn(8)
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, <-ended)
 }
 
 // TestShutdownOfLater: what comes to be cached while the proxy is about to end has its watches
@@ -154,17 +147,13 @@ func TestShutdownOfLater(t *testing.T) {
 		t.Errorf("%.300q", lines)
 	}
 	goOn(8)
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, <-ended)
 }
 
 // TestShutdownFinishes: after the delay, the shutdown waits for requests in progress, except those
 // that last until their client ends them.
 func TestShutdownFinishes(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	tp.until("no review is in progress", func() bool { // its answer would not come
 		u.mu.Lock()
 		defer u.mu.Unlock()
@@ -225,12 +214,8 @@ func TestShutdownFinishes(t *testing.T) {
 	default:
 	}
 	u.setHanging(false)
-	if err := <-created; err != nil {
-		t.Error(err)
-	}
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, <-created)
+	check.NoError(t, <-ended)
 	<-follows
 	if _, err := u.writerPast().CoreV1().Pods("default").Get(tp.ctx, "written", metav1.GetOptions{}); err != nil {
 		t.Error(err)
@@ -239,8 +224,7 @@ func TestShutdownFinishes(t *testing.T) {
 
 // TestShutdownUpgraded: the shutdown waits for no upgraded connection, since it may never end.
 func TestShutdownUpgraded(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{})
+	u, tp := start(t, apiserver.Options{}, Options{})
 	over := make(chan struct{})
 	defer close(over)
 	u.upgradeUntil(over)
@@ -261,8 +245,7 @@ func TestShutdownUpgraded(t *testing.T) {
 
 // TestShutdownStalledUpgrade: nor is one whose client takes nothing of what comes.
 func TestShutdownStalledUpgrade(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{})
+	u, tp := start(t, apiserver.Options{}, Options{})
 	var written atomic.Int64
 	u.upgrade(func(conn net.Conn) {
 		var err error
@@ -294,25 +277,17 @@ func TestShutdownStalledUpgrade(t *testing.T) {
 
 // TestShutdownAgain: a second shutdown ends the first at once.
 func TestShutdownAgain(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
-	tp.ready()
+	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	first := tp.shutDown(time.Hour)
 	tp.comesTo(phaseUnready)
-	if err := tp.server.Shutdown(tp.ctx, time.Hour); err != nil {
-		t.Error(err)
-	}
-	if err := <-first; err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, tp.server.Shutdown(tp.ctx, time.Hour))
+	check.NoError(t, <-first)
 }
 
 // TestGoawayFirst: an HTTP/2 client receives GOAWAY before its watch ends, so that it sends its
 // next requests to another replica.
 func TestGoawayFirst(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
-	tp.ready()
+	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	framer := tp.dial("h2").request("/api/v1/pods?watch=true&resourceVersion=0")
 	tp.until("it watches", func() bool { return tp.server.mirror.Find(podsResource).Watching() == 1 })
 	goOn, ended := tp.shutDownInSteps()
@@ -321,9 +296,7 @@ func TestGoawayFirst(t *testing.T) {
 	goaway, over := false, false
 	for !over {
 		frame, err := framer.ReadFrame()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		switch frame := frame.(type) {
 		case *http2.GoAwayFrame:
 			if goaway = frame.ErrCode == http2.ErrCodeNo && frame.LastStreamID >= 1; goaway {
@@ -339,17 +312,13 @@ func TestGoawayFirst(t *testing.T) {
 		t.Error("no GOAWAY before the end of the watch")
 	}
 	goOn(8)
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, <-ended)
 }
 
 // TestGoawayChance: now and then an HTTP/2 client is asked to use another connection, and loses
 // nothing of what it has open.
 func TestGoawayChance(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, GoawayChance: MaxGoawayChance})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, GoawayChance: MaxGoawayChance})
 	watch := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.next(watch, "ADDED")
 	connections := 0
@@ -361,23 +330,17 @@ func TestGoawayChance(t *testing.T) {
 	tp.until("there were three more connections", func() bool {
 		ctx := httptrace.WithClientTrace(tp.ctx, trace)
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, tp.server.URL()+"/api/v1/pods?resourceVersion=0", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		req.Header.Set("Authorization", "Bearer token-jane")
 		resp, err := tp.client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		_, err = io.Copy(io.Discard, resp.Body)
 		if resp.Body.Close(); err != nil || resp.StatusCode != http.StatusOK {
 			t.Fatalf("%s, %v", resp.Status, err)
 		}
 		return connections >= 3
 	})
-	if _, err := u.writer().CoreV1().Pods("default").Create(tp.ctx, pod("later"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(u.writer().CoreV1().Pods("default").Create(tp.ctx, pod("later"), metav1.CreateOptions{}))
 	tp.next(watch, "later")
 	for _, chance := range []float64{-1, 0.5} {
 		if _, err := New(context.Background(), Options{Upstream: u.config, GoawayChance: chance}); !errors.Is(err, ErrInvalidOptions) {

@@ -37,10 +37,8 @@ func (b *logBuffer) lines(with string) (out []string) {
 // TestStandingIsLogged: when the upstream fails, the log says so once for each resource, without
 // any request of a client, and once that the resource is current again.
 func TestStandingIsLogged(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
 	log := &logBuffer{}
-	tp := startProxy(t, u, Options{Resources: []string{"pods", "nodes"}, Log: slog.New(slog.NewTextHandler(log, nil))})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods", "nodes"}, Log: slog.New(slog.NewTextHandler(log, nil))})
 	const behind, again = "a resource is behind its upstream", "a resource is current again"
 	if n := len(log.lines(behind)) + len(log.lines(again)); n != 0 {
 		t.Errorf("%d lines before", n)

@@ -21,6 +21,7 @@ import (
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/serve/watchcache"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy/internal/mirror"
 	"github.com/weirproject/weir/proxy/internal/seats"
@@ -58,6 +59,30 @@ type testProxy struct {
 	authCA   *testenv.Authority
 }
 
+// must returns a function that ends the test if a call has failed.
+func must(t *testing.T) func(result any, err error) {
+	t.Helper()
+	return func(_ any, err error) {
+		t.Helper()
+		check.NoError(t, err)
+	}
+}
+
+// start starts an upstream, and a proxy in front of it.
+func start(t *testing.T, upstream apiserver.Options, o Options) (*fakeUpstream, *testProxy) {
+	t.Helper()
+	u := startUpstream(t, upstream)
+	return u, startProxy(t, u, o)
+}
+
+// startReady is start, and waits until the proxy is ready.
+func startReady(t *testing.T, upstream apiserver.Options, o Options) (*fakeUpstream, *testProxy) {
+	t.Helper()
+	u, tp := start(t, upstream, o)
+	tp.ready()
+	return u, tp
+}
+
 // startProxy starts a proxy that trusts certificates of the test's authority, and none that the
 // upstream publishes.
 func startProxy(t *testing.T, u *fakeUpstream, o Options) *testProxy {
@@ -82,9 +107,7 @@ func startWith(t *testing.T, u *fakeUpstream, o Options, ca *testenv.Authority) 
 	if tp.server, err = New(ctx, o); err != nil {
 		t.Fatal(err)
 	}
-	if err := tp.server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, tp.server.Start())
 	t.Cleanup(func() {
 		if err := tp.server.Close(); err != nil {
 			t.Error(err)
@@ -98,9 +121,7 @@ func startWith(t *testing.T, u *fakeUpstream, o Options, ca *testenv.Authority) 
 func newAuthority(t *testing.T) *testenv.Authority {
 	t.Helper()
 	ca, err := testenv.NewAuthority(filepath.Join(t.TempDir(), "ca.crt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return ca
 }
 
@@ -131,16 +152,12 @@ func (tp *testProxy) clientOf(tr *http.Transport) *http.Client {
 func (tp *testProxy) open(c *http.Client, method, path string, headers ...string) *http.Response {
 	tp.t.Helper()
 	req, err := http.NewRequestWithContext(tp.ctx, method, tp.server.URL()+path, nil)
-	if err != nil {
-		tp.t.Fatal(err)
-	}
+	check.NoError(tp.t, err)
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
 	resp, err := c.Do(req)
-	if err != nil {
-		tp.t.Fatal(err)
-	}
+	check.NoError(tp.t, err)
 	tp.t.Cleanup(func() { resp.Body.Close() })
 	return resp
 }
@@ -156,10 +173,16 @@ func (tp *testProxy) get(user, path string, headers ...string) (code int, body s
 	tp.t.Helper()
 	resp := tp.open(tp.client, http.MethodGet, path, append(headers, "Authorization", "Bearer token-"+user)...)
 	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		tp.t.Fatal(err)
-	}
+	check.NoError(tp.t, err)
 	return resp.StatusCode, string(raw)
+}
+
+// want reports an error if the code of a GET is another one.
+func (tp *testProxy) want(code int, user, path string, headers ...string) {
+	tp.t.Helper()
+	if got, body := tp.get(user, path, headers...); got != code {
+		tp.t.Errorf("GET %.200s as %s: %d, want %d: %.300s", path, user, got, code, body)
+	}
 }
 
 // sendCode sends the code of a GET, or 0 if there is no answer, which fails the test.
@@ -227,9 +250,7 @@ func (tp *testProxy) ready() {
 func (tp *testProxy) metric(name string, labels ...string) float64 {
 	tp.t.Helper()
 	all, err := tp.server.registry.Gather()
-	if err != nil {
-		tp.t.Fatal(err)
-	}
+	check.NoError(tp.t, err)
 	for _, family := range all {
 		for _, m := range family.GetMetric() {
 			matches := func(l *dto.LabelPair, value string) bool { return l.GetValue() == value }

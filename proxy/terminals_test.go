@@ -15,9 +15,7 @@ import (
 // TestTerminals: what kube-apiserver indents is the upstream's, but for browsers: JSON, and nothing
 // else. A WATCH is never indented.
 func TestTerminals(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 1})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 1}, Options{Resources: []string{"pods"}})
 	const protobuf = "application/vnd.kubernetes.protobuf"
 	for agent, indents := range map[string]bool{"curl/8.5.0": true, "Wget/1.21": true, "Mozilla/5.0 (X11)": false, "kubectl/v1.37.0": false} {
 		for accept, json := range map[string]bool{
@@ -42,8 +40,7 @@ func TestTerminals(t *testing.T) {
 // TestLongTargetsAreNotKept: the proxy does not keep the host of an absolute request target in
 // memory with its path.
 func TestLongTargetsAreNotKept(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{})
+	u, tp := start(t, apiserver.Options{}, Options{})
 	const requests, size = 50, 200 << 10
 	host := strings.Repeat("a", size)
 	ask := func(n int) {

@@ -15,8 +15,7 @@ import (
 // TestSeatsByUser: the requests of a user are one flow, by whatever token they come, also if the
 // tokens are known only from forwarding; and who runs the cluster is known by that, too.
 func TestSeatsByUser(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{})
+	u, tp := start(t, apiserver.Options{Pods: 3}, Options{})
 	const robot = "system:serviceaccount:kube-system:robot"
 	of := func(token string) seats.Flow {
 		r := &http.Request{Method: http.MethodPut, URL: &url.URL{Path: "/api/v1/namespaces/default/pods/x"}, Header: http.Header{"Authorization": {"Bearer token-" + token}}}
@@ -25,9 +24,7 @@ func TestSeatsByUser(t *testing.T) {
 	for token, want := range map[string]seats.Flow{
 		"jane": {Level: seats.Everyone, Caller: "user jane"}, "jane~1": {Level: seats.Everyone, Caller: "user jane"}, robot: {Level: seats.System, Caller: "user " + robot},
 	} {
-		if code, body := tp.get(token, "/api"); code != http.StatusOK {
-			t.Fatal(code, body)
-		}
+		tp.want(http.StatusOK, token, "/api")
 		tp.until("it is known whose it is", func() bool { return of(token) == want })
 	}
 	if n := len(u.forwarded("/api")); n != 3 {
@@ -38,12 +35,9 @@ func TestSeatsByUser(t *testing.T) {
 // TestOwnerOfMissedReads: it is learned whose a token is, also if all that comes by it is answered
 // 404.
 func TestOwnerOfMissedReads(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{})
+	_, tp := start(t, apiserver.Options{}, Options{})
 	const path = "/api/v1/namespaces/default/pods/none"
-	if code, body := tp.get("jane", path); code != http.StatusNotFound {
-		t.Fatal(code, body)
-	}
+	tp.want(http.StatusNotFound, "jane", path)
 	r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}, Header: http.Header{"Authorization": {"Bearer token-jane"}}}
 	want := seats.Flow{Level: seats.Everyone, Caller: "user jane"}
 	tp.until("it is known whose it is", func() bool { return tp.server.flowOf(r, request.InfoOf(r.Method, r.URL)) == want })
@@ -52,8 +46,7 @@ func TestOwnerOfMissedReads(t *testing.T) {
 // TestOwnerIsAskedOnce: whose a token is that the upstream lets in is asked once, also if the
 // upstream does not say.
 func TestOwnerIsAskedOnce(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{})
+	u, tp := start(t, apiserver.Options{Pods: 3}, Options{})
 	var reviews atomic.Int32
 	u.setFault(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/tokenreviews") {
@@ -78,8 +71,7 @@ func TestOwnerIsAskedOnce(t *testing.T) {
 // After one of the upstream itself, the next request that it lets in has it asked again whose the
 // token is.
 func TestOwnerOfRejectedToken(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{})
+	u, tp := start(t, apiserver.Options{Pods: 3}, Options{})
 	const robot = "system:serviceaccount:kube-system:robot"
 	known := func() bool {
 		r := &http.Request{Method: http.MethodPut, URL: &url.URL{Path: "/api/v1/namespaces/default/pods/x"}, Header: http.Header{"Authorization": {"Bearer token-" + robot}}}
@@ -89,9 +81,7 @@ func TestOwnerOfRejectedToken(t *testing.T) {
 		t.Helper()
 		u.setFault(func(w http.ResponseWriter, _ *http.Request) { writeStatus(w, http.StatusUnauthorized) })
 		defer u.setFault(nil)
-		if code, body := tp.get(robot, path); code != http.StatusUnauthorized {
-			t.Fatal(code, body)
-		}
+		tp.want(http.StatusUnauthorized, robot, path)
 	}
 	for range 2 {
 		tp.get(robot, "/api")

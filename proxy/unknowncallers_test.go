@@ -70,10 +70,8 @@ func (u *unreadClient) request(token string, paths ...string) (codes map[string]
 // TestUnreadRefusals: requests without a credential, of which the client reads no refusal, keep no
 // seat, and no slot of a WATCH, from a token that the proxy does not know yet.
 func TestUnreadRefusals(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
 	const seats = 20
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: seats, MaxLongRunning: seats, MaxWatchesPerUser: seats, timeouts: impatient()})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxRequests: seats, MaxLongRunning: seats, MaxWatchesPerUser: seats, timeouts: impatient()})
 	u.setFault(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Header.Get("Authorization") == "":
@@ -90,9 +88,7 @@ func TestUnreadRefusals(t *testing.T) {
 	}
 	check.Equal(t, inUse(tp.server.seats.Reads), 0, "seats are taken")
 	check.Equal(t, tp.server.seats.Watches.Count(), 0, "slots are taken")
-	if code, body := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
-		t.Errorf("a LIST with a new Token: %d %.200s", code, body)
-	}
+	tp.want(http.StatusOK, "jane", "/api/v1/pods?resourceVersion=0")
 	tp.next(tp.watch("john", "/api/v1/pods?watch=true&resourceVersion=0"), "ADDED")
 }
 

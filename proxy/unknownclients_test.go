@@ -153,8 +153,7 @@ const (
 // counts until its stream is reset.
 func TestHeadOfUnreadResponse(t *testing.T) {
 	const requests, fields = 50, 3000
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{})
+	_, tp := start(t, apiserver.Options{}, Options{})
 	tp.get("jane", "/version")
 	client := tp.dialUnread()
 	before := heapAfterGC()
@@ -196,8 +195,7 @@ func heapAfterGC() int64 {
 
 // TestTooLargeHeads: a request whose head has no room gets 429, and others with usual heads do not.
 func TestTooLargeHeads(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{})
+	_, tp := start(t, apiserver.Options{}, Options{})
 	full := tp.server.heads.NewCharge(0, "") // as unknown
 	full.Add(unknownHeadMemory)
 	h1 := tp.dial("http/1.1")
@@ -224,8 +222,7 @@ func TestTooLargeHeads(t *testing.T) {
 // TestTooManyOnUnknownConnection: a connection without an accepted credential has a bound of its
 // own for its requests.
 func TestTooManyOnUnknownConnection(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{})
+	u, tp := start(t, apiserver.Options{}, Options{})
 	u.setHanging(true)
 	defer u.setHanging(false)
 	client := tp.dialUnread()
@@ -240,8 +237,7 @@ func TestTooManyOnUnknownConnection(t *testing.T) {
 // TestHeldHeads: heads that are not complete count while they come, in either version of HTTP,
 // until their connection has gone. One has a bound of fields.
 func TestHeldHeads(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{})
+	_, tp := start(t, apiserver.Options{}, Options{})
 	for name, hold := range map[string]func() io.Closer{
 		"HTTP/1.1": func() io.Closer {
 			c := tp.dial("http/1.1")
@@ -267,9 +263,7 @@ func TestHeldHeads(t *testing.T) {
 // TestHealthBesideHeldConnections: every new connection can make a health check, while others hold
 // as many as there may be, by requests whose responses they do not read.
 func TestHealthBesideHeldConnections(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxConnections: 3, HealthListen: "127.0.0.1:0"})
-	tp.ready()
+	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxConnections: 3, HealthListen: "127.0.0.1:0"})
 	tp.client.CloseIdleConnections()
 	watch := tp.dialUnread()
 	watch.request("jane", "/api/v1/pods?watch=true&resourceVersion=0")
@@ -290,8 +284,7 @@ func TestHealthBesideHeldConnections(t *testing.T) {
 
 // TestHealthListen: the address of health checks answers these and nothing else, one a connection.
 func TestHealthListen(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{HealthListen: "127.0.0.1:0"})
+	_, tp := start(t, apiserver.Options{}, Options{HealthListen: "127.0.0.1:0"})
 	for path, want := range map[string]int{"/livez": 200, "/readyz?verbose": 200, "/healthz": 200, "/metrics": 404, "/api/v1/pods": 404, "/": 404} {
 		resp, err := http.Get(tp.server.HealthURL() + path)
 		check.NoError(t, err)
@@ -302,9 +295,7 @@ func TestHealthListen(t *testing.T) {
 		}
 	}
 	url := tp.server.HealthURL()
-	if err := tp.server.Close(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, tp.server.Close())
 	if _, err := http.Get(url + "/livez"); err == nil {
 		t.Error("it is served after the end")
 	}
@@ -313,9 +304,7 @@ func TestHealthListen(t *testing.T) {
 // TestHeadOfWatch: the head of a WATCH, usual or large, counts with the watch and no longer with
 // those of requests.
 func TestHeadOfWatch(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 1})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
-	tp.ready()
+	_, tp := startReady(t, apiserver.Options{Pods: 1}, Options{Resources: []string{"pods"}})
 	for _, fill := range []string{"", strings.Repeat("x", 2*smallHead)} {
 		lines := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0", "X-Fill", fill)
 		tp.next(lines, "ADDED")
@@ -330,8 +319,7 @@ func TestHeadOfWatch(t *testing.T) {
 // TestInvalidRequests: what the HTTP server answers itself counts until the client reads it, or its
 // time is up. Other requests do not release it.
 func TestInvalidRequests(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{})
+	_, tp := start(t, apiserver.Options{}, Options{})
 	tp.get("jane", "/version")
 	client := tp.dialUnread()
 	client.invalid = true

@@ -26,9 +26,7 @@ func TestResponseMemory(t *testing.T) {
 	for i := range objects {
 		name := fmt.Sprint("large-", i)
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"text": strings.Repeat("0123456789abcdef", size/16)}}
-		if _, err := maps.Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(maps.Create(t.Context(), cm, metav1.CreateOptions{}))
 		at := large + fmt.Sprint(i)
 		cached, forwarded = append(cached, at+"?resourceVersion=0"), append(forwarded, at)
 	}

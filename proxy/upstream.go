@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -40,19 +41,15 @@ type upstream struct {
 	// requests on it may be lost. So only accepted tokens share HTTP/2 connections; the others use
 	// HTTP/1.1.
 	acceptedTokens *lru.Cache
-	// onAccepted is called with a token that the upstream accepts, and its request; nil: nothing is.
-	onAccepted func(r *http.Request, token [sha256.Size]byte)
-	// onMissed is called with a token that the upstream has perhaps accepted, and its request; nil:
-	// nothing is.
-	onMissed func(r *http.Request, token [sha256.Size]byte)
-	// onDenied is called with a token that the upstream rejects; nil: nothing is.
-	onDenied func(token [sha256.Size]byte)
+	// onAccepted is called with a token that the upstream accepts, and its request, onMissed with one
+	// that the upstream has perhaps accepted, and onDenied with one that it rejects.
+	onAccepted, onMissed func(r *http.Request, token [sha256.Size]byte)
+	onDenied             func(token [sha256.Size]byte)
 	// refuse answers requests that the upstream does not.
 	refuse func(w http.ResponseWriter, r *http.Request, why error)
 	// prefixes are those of headers that only a front proxy may send, by the options.
 	prefixes []string
-	// isFrontProxyHeader reports whether the upstream publishes a header as one of these; nil: it
-	// publishes none.
+	// isFrontProxyHeader reports whether the upstream publishes a header as one of these.
 	isFrontProxyHeader func(name string) bool
 	// hasCertificate says that the proxy's own credential may be a client certificate. Only then the
 	// upstream may take the proxy for a front proxy.
@@ -60,8 +57,8 @@ type upstream struct {
 	requests       atomic.Uint64
 	failures       atomic.Uint64
 
-	log           *slog.Logger
-	failureLogged atomic.Int64 // when a failure was logged last, in nanoseconds since 1970
+	log      *slog.Logger
+	logLimit rate.Sometimes // of lines about requests that the upstream did not answer
 }
 
 const (
@@ -94,6 +91,10 @@ func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
 	}
 	headers := &o.Authentication
 	u := &upstream{acceptedTokens: lru.New(review.MaxCachedTokens), prefixes: []string{"X-Remote-"}, refuse: watchcache.WriteError, log: o.Log}
+	ignore := func(*http.Request, [sha256.Size]byte) {}
+	u.onAccepted, u.onMissed, u.onDenied = ignore, ignore, func([sha256.Size]byte) {}
+	u.isFrontProxyHeader = func(string) bool { return false }
+	u.logLimit.Interval = failureLogInterval
 	u.hasCertificate = cfg.CertFile != "" || len(cfg.CertData) > 0 || cfg.ExecProvider != nil || cfg.Transport != nil
 	for _, names := range [][]string{headers.UserHeaders, headers.UIDHeaders, headers.GroupHeaders, headers.ExtraPrefixes} {
 		u.prefixes = append(u.prefixes, names...)
@@ -192,7 +193,7 @@ func (u *upstream) rewrite(pr *httputil.ProxyRequest, base *url.URL) {
 	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
 	pr.SetXForwarded()
 	for name := range pr.Out.Header {
-		if review.NamesHeader(name, u.prefixes) || u.isFrontProxyHeader != nil && u.isFrontProxyHeader(name) {
+		if review.NamesHeader(name, u.prefixes) || u.isFrontProxyHeader(name) {
 			delete(pr.Out.Header, name)
 		}
 	}
@@ -264,15 +265,11 @@ func (u *upstream) roundTripAnonymous(r *http.Request) (*http.Response, error) {
 	case err != nil || id == [sha256.Size]byte{}:
 	case resp.StatusCode == http.StatusUnauthorized && !mayBeOfBackend(r.URL.Path):
 		u.acceptedTokens.Remove(id)
-		if u.onDenied != nil {
-			u.onDenied(id)
-		}
+		u.onDenied(id)
 	case showsAuthenticated(r, resp):
 		u.acceptedTokens.Add(id, nil)
-		if u.onAccepted != nil {
-			u.onAccepted(r, id)
-		}
-	case suggestsAuthenticated(r, resp) && u.onMissed != nil:
+		u.onAccepted(r, id)
+	case suggestsAuthenticated(r, resp):
 		u.onMissed(r, id)
 	}
 	return resp, err
@@ -365,10 +362,9 @@ const failureLogInterval = time.Second
 // caller is not authenticated, and the error may contain addresses and a fault of the proxy's
 // credentials.
 func (u *upstream) logFailure(r *http.Request, err error) {
-	now, last := time.Now().UnixNano(), u.failureLogged.Load()
-	if now-last >= int64(failureLogInterval) && u.failureLogged.CompareAndSwap(last, now) {
+	u.logLimit.Do(func() {
 		u.log.Warn("the upstream does not answer a forwarded request", "method", r.Method, "path", r.URL.Path, "error", err.Error())
-	}
+	})
 }
 
 func (u *upstream) close() {

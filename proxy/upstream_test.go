@@ -17,9 +17,9 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/time/rate"
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/core/request"
@@ -168,9 +168,10 @@ func TestFailureIsLogged(t *testing.T) {
 	u.anonymous, u.anonymousUpgrade = fail, fail
 	var log bytes.Buffer
 	u.log = slog.New(slog.NewTextHandler(&log, nil))
-	// before is when a failure was logged last.
-	for _, before := range []time.Time{time.Unix(0, 0), time.Now().Add(deadline), time.Unix(0, 0)} {
-		u.failureLogged.Store(before.UnixNano())
+	for _, first := range []bool{true, false, true} { // within the interval
+		if first {
+			u.logLimit = rate.Sometimes{Interval: deadline}
+		}
 		w := httptest.NewRecorder()
 		u.serve(w, httptest.NewRequest(http.MethodGet, "/version", nil), nil)
 		if body := w.Body.String(); w.Code != http.StatusServiceUnavailable || strings.Contains(body, "10.0.0.1") || !strings.Contains(body, "does not answer") {

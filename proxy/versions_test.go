@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 var (
@@ -21,8 +22,7 @@ var (
 // is read.
 func startVersions(t *testing.T) *testProxy {
 	t.Helper()
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{Resources: []string{"widgets.v2.example.com"}, MemoryBudget: 64 << 20})
+	_, tp := start(t, apiserver.Options{}, Options{Resources: []string{"widgets.v2.example.com"}, MemoryBudget: 64 << 20})
 	define(tp)
 	serveVersions(tp, map[string]bool{"v1": true, "v2": true})
 	tp.cached(widgetsV2)
@@ -67,9 +67,7 @@ func TestInspectedVersions(t *testing.T) {
 func (tp *testProxy) counts(of schema.GroupResource) map[string]float64 {
 	tp.t.Helper()
 	families, err := tp.server.registry.Gather()
-	if err != nil {
-		tp.t.Fatal(err)
-	}
+	check.NoError(tp.t, err)
 	counts := map[string]float64{}
 	for _, family := range families {
 		for _, m := range family.Metric {
@@ -94,9 +92,7 @@ func (tp *testProxy) counts(of schema.GroupResource) map[string]float64 {
 // reads another version.
 func TestMetricsOfVersions(t *testing.T) {
 	tp := startVersions(t)
-	if code, _ := tp.get("jane", "/apis/example.com/v2/namespaces/default/widgets/w?resourceVersion=0"); code != http.StatusOK {
-		t.Fatal(code)
-	}
+	tp.want(http.StatusOK, "jane", "/apis/example.com/v2/namespaces/default/widgets/w?resourceVersion=0")
 	tp.next(tp.watch("jane", "/apis/example.com/v2/widgets?watch=true&resourceVersion=0"), "ADDED")
 	before := tp.counts(widgetsV2.GroupResource())
 	tp.cached(widgetsV1)

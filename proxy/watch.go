@@ -17,7 +17,7 @@ const lastWriteTimeout = time.Second
 // caller loses the permission.
 func (s *Server) beginWatch(a *responseWriter, w http.ResponseWriter, r *http.Request, rq *servedRead) {
 	a.onEnd(rq.Watch())
-	a.onEnd(s.servedWatches.add(r, rq.Request, rq.who).leave)
+	a.onEnd(s.servedWatches.add(r, rq.Request, rq.who))
 	ctx, cancel := context.WithCancel(r.Context())
 	a.onEnd(cancel)
 	by, part := s.authz.PermissionOf(rq.who, rq.Request)

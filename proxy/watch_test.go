@@ -14,15 +14,14 @@ import (
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/serve/feed"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/proxy/internal/mirror"
 )
 
 // TestRevoked: a watch ends when its caller may no longer have it: the permission is gone, or the
 // token is.
 func TestRevoked(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond})
 	stays := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.next(stays, "ADDED")
 	for name, revoke := range map[string]func(){
@@ -52,9 +51,7 @@ func TestRevoked(t *testing.T) {
 			}
 		}
 	}
-	if _, err := u.writer().CoreV1().Pods("default").Create(tp.ctx, pod("later"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(u.writer().CoreV1().Pods("default").Create(tp.ctx, pod("later"), metav1.CreateOptions{}))
 	tp.next(stays, "later")
 	if n := tp.server.revoked.Load(); n != 2 {
 		t.Errorf("%d watches were revoked", n)
@@ -65,10 +62,8 @@ func TestRevoked(t *testing.T) {
 // A single denial, as of a server that has not loaded its rules, ends no watch. A revoked token or
 // permission ends it.
 func TestRecheckIsUncached(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
 	const long = time.Hour
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond, Authentication: Authentication{TokenTTL: long, AllowTTL: long, DenyTTL: long}})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond, Authentication: Authentication{TokenTTL: long, AllowTTL: long, DenyTTL: long}})
 	lines := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.next(lines, "ADDED")
 	asked, noes := 0, 1 // under the upstream's lock
@@ -102,44 +97,26 @@ func TestRecheckIsUncached(t *testing.T) {
 // /readyz says so; and when the upstream is back, the same watch tells what happened.
 func TestUpstreamDown(t *testing.T) {
 	t.Parallel()
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 50 * time.Millisecond})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, Recheck: 50 * time.Millisecond})
 	lines := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.next(lines, "ADDED")
-	if code, _ := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
-		t.Fatal(code)
-	}
+	tp.want(http.StatusOK, "jane", "/api/v1/pods?resourceVersion=0")
 	const part = "/api/v1/pods?resourceVersion=0&labelSelector=app"
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
 		return s.User == "joan" && s.ResourceAttributes != nil && s.ResourceAttributes.LabelSelector == nil
 	})
-	if code, _ := tp.get("joan", part); code != http.StatusOK {
-		t.Fatal(code)
-	}
+	tp.want(http.StatusOK, "joan", part)
 	u.setDown(true)
 	tp.until("/readyz says so", func() bool {
 		code, body := tp.get("jane", "/readyz")
 		return code == http.StatusServiceUnavailable && strings.Contains(body, "[-]upstream failed") && strings.Contains(body, "[+]resource/pods ok, but behind")
 	})
-	if code, body := tp.get("jane", "/livez"); code != http.StatusOK {
-		t.Errorf("/livez: %d %s", code, body)
-	}
-	if code, body := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
-		t.Errorf("a read of a known caller: %d %.200s", code, body)
-	}
-	if code, body := tp.get("joan", part); code != http.StatusOK {
-		t.Errorf("a read of a caller who is known for a part: %d %.200s", code, body)
-	}
-	if code, _ := tp.get("stranger", "/api/v1/pods?resourceVersion=0"); code != http.StatusServiceUnavailable {
-		t.Errorf("a read of an unknown caller: %d", code)
-	}
-	if code, body := tp.get("jane", "/api/v1/pods"); code != http.StatusServiceUnavailable {
-		t.Errorf("a read that must be fresh: %d %.200s", code, body)
-	}
-	if _, err := u.writerPast().CoreV1().Pods("default").Create(tp.ctx, pod("meanwhile"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	tp.want(http.StatusOK, "jane", "/livez")
+	tp.want(http.StatusOK, "jane", "/api/v1/pods?resourceVersion=0")
+	tp.want(http.StatusOK, "joan", part)
+	tp.want(http.StatusServiceUnavailable, "stranger", "/api/v1/pods?resourceVersion=0")
+	tp.want(http.StatusServiceUnavailable, "jane", "/api/v1/pods")
+	must(t)(u.writerPast().CoreV1().Pods("default").Create(tp.ctx, pod("meanwhile"), metav1.CreateOptions{}))
 	u.setDown(false)
 	tp.next(lines, "meanwhile")
 }
@@ -148,15 +125,11 @@ func TestUpstreamDown(t *testing.T) {
 // it, and reads go on.
 func TestUpstreamHangs(t *testing.T) {
 	t.Parallel()
-	u := startUpstream(t, apiserver.Options{Pods: 3})
 	wait := defaultTimeouts
 	wait.review = 500 * time.Millisecond
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, timeouts: wait})
 	const list = "/api/v1/pods?resourceVersion=0"
-	if code, _ := tp.get("jane", list); code != http.StatusOK {
-		t.Fatal(code)
-	}
+	tp.want(http.StatusOK, "jane", list)
 	u.setHanging(true)
 	tp.until("/readyz says so", func() bool { code, _ := tp.get("jane", "/readyz"); return code == http.StatusServiceUnavailable })
 	// An answer from before may come late, and then a question that has none is no sign of an outage.
@@ -199,14 +172,11 @@ func TestUpstreamHangs(t *testing.T) {
 // they had, and then the other changes in their order. A watcher that reconnects misses nothing, at
 // this replica or another.
 func TestRelist(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
+	u, tp := start(t, apiserver.Options{}, Options{Resources: []string{"pods"}})
 	client := u.writerPast()
 	pods := client.CoreV1().Pods("default")
 	for _, name := range []string{"a", "b", "gone", "z"} {
-		if _, err := pods.Create(tp.ctx, pod(name), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(pods.Create(tp.ctx, pod(name), metav1.CreateOptions{}))
 	}
 	tp.until("cached", func() bool { code, _ := tp.get("jane", "/readyz"); return code == http.StatusOK })
 	lines := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
@@ -214,16 +184,12 @@ func TestRelist(t *testing.T) {
 	before := get(t, tp.ctx, u, "z")
 
 	u.setDown(true)
-	if err := pods.Delete(tp.ctx, "gone", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, pods.Delete(tp.ctx, "gone", metav1.DeleteOptions{}))
 	// The newest change is of the key that comes first.
 	for _, name := range []string{"z", "b", "a"} {
 		touch(t, tp.ctx, u, name)
 	}
-	if _, err := pods.Create(tp.ctx, pod("c"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(pods.Create(tp.ctx, pod("c"), metav1.CreateOptions{}))
 	touch(t, tp.ctx, u, "a")
 	u.Compact()
 	u.setDown(false)
@@ -261,21 +227,15 @@ func touch(t *testing.T, ctx context.Context, u *fakeUpstream, name string) {
 	t.Helper()
 	pods := u.writerPast().CoreV1().Pods("default")
 	p, err := pods.Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	p.Labels = map[string]string{"touched": p.ResourceVersion}
-	if _, err := pods.Update(ctx, p, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(pods.Update(ctx, p, metav1.UpdateOptions{}))
 }
 
 func get(t *testing.T, ctx context.Context, u *fakeUpstream, name string) (resourceVersion string) {
 	t.Helper()
 	p, err := u.writerPast().CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return p.ResourceVersion
 }
 
@@ -283,9 +243,7 @@ func get(t *testing.T, ctx context.Context, u *fakeUpstream, name string) (resou
 // ends the watches and caches the resource again.
 func TestStartOver(t *testing.T) {
 	t.Parallel()
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: leisurely()})
-	tp.ready()
+	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, timeouts: leisurely()})
 	lines := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.next(lines, "ADDED")
 	res := tp.server.mirror.All()[0]
@@ -297,9 +255,7 @@ func TestStartOver(t *testing.T) {
 	if !strings.Contains(last, `"ERROR"`) || !strings.Contains(last, `"code":410`) {
 		t.Errorf("the watch ends with %s", last)
 	}
-	if code, _ := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusTooManyRequests {
-		t.Errorf("a list while it is reread: %d", code)
-	}
+	tp.want(http.StatusTooManyRequests, "jane", "/api/v1/pods?resourceVersion=0")
 	tp.until("cached again", func() bool { return res.Serving() != nil && res.State().Sessions == 2 })
 
 	// What is not reached again is gone, and what was never there may come.
@@ -312,9 +268,7 @@ func TestStartOver(t *testing.T) {
 			t.Errorf("from %d after: %d %s", after, code, body)
 		}
 	}
-	if code, body := tp.get("jane", fmt.Sprintf("/api/v1/pods?resourceVersionMatch=Exact&resourceVersion=%d", now+500)); code != http.StatusGone {
-		t.Errorf("%d %s", code, body)
-	}
+	tp.want(http.StatusGone, "jane", fmt.Sprintf("/api/v1/pods?resourceVersionMatch=Exact&resourceVersion=%d", now+500))
 	res.Refuse(feed.ErrRelistTooLarge)
 	tp.until("cached a third time", func() bool { return res.Serving() != nil && res.State().Sessions == 3 })
 	// The metric counts only sessions that ended before the resource could be read.
@@ -328,9 +282,7 @@ func TestStartOver(t *testing.T) {
 // resources again. When a relist of one has too many changes, it caches only that one again.
 func TestAllStartOver(t *testing.T) {
 	t.Parallel()
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
-	tp.ready()
+	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 	all := tp.server.mirror.All()
 	finder, other := all[0], all[1]
 	path := fmt.Sprintf("/api/v1/%s?watch=true&resourceVersion=0&allowWatchBookmarks=true", other.GVR.Resource)

@@ -21,9 +21,7 @@ import (
 // TestWatchMemory: a client that takes nothing while pods keep changing is let go once watches take
 // more than they may; a healthy one goes on.
 func TestWatchMemory(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 500})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, LogBytes: 10_000})
-	tp.ready()
+	u, tp := startReady(t, apiserver.Options{Pods: 500}, Options{Resources: []string{"pods"}, LogBytes: 10_000})
 	const watch = "/api/v1/pods?watch=true&resourceVersion=0"
 	lines := tp.watch("jane", watch)
 	tp.next(lines, "ADDED")
@@ -50,7 +48,7 @@ func TestWatchMemory(t *testing.T) {
 		for range lines { // it takes everything
 		}
 	}()
-	tp.until("it is let go", func() bool { return tp.server.mirror.Shed() > 0 && res.Watching() == 1 })
+	tp.until("it is let go", func() bool { return tp.server.mirror.Shed.Load() > 0 && res.Watching() == 1 })
 }
 
 // takeSlowly takes what a watch sends by HTTP/2, 8 KiB each 25 ms, until the test ends.
@@ -132,9 +130,7 @@ func (tp *testProxy) overMemory(fill bool) bool {
 // TestStuckBehindSlow: the proxy disconnects a client that reads nothing, even if a slow client
 // that watches another resource has a larger backlog.
 func TestStuckBehindSlow(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 500})
-	tp := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, LogBytes: 10_000})
-	tp.ready()
+	_, tp := startReady(t, apiserver.Options{Pods: 500}, Options{Resources: []string{"pods", "configmaps"}, LogBytes: 10_000})
 	tp.takeSlowly("/api/v1/pods?watch=true&resourceVersion=0")
 	tp.dial("h2").request("/api/v1/configmaps?watch=true&resourceVersion=0")
 	pods, maps := tp.resource("pods"), tp.resource("configmaps")
@@ -142,7 +138,7 @@ func TestStuckBehindSlow(t *testing.T) {
 	tp.keepChanging()
 	tp.until("both are slow, and more is kept for pods", func() bool { return keptFor(maps) > 20_000 && keptFor(pods) > keptFor(maps) })
 	tp.until("who takes nothing is let go", func() bool { return tp.overMemory(true) && maps.Watching() == 0 })
-	if tp.server.mirror.Shed() == 0 {
+	if tp.server.mirror.Shed.Load() == 0 {
 		t.Error("it is not counted")
 	}
 }
@@ -150,9 +146,7 @@ func TestStuckBehindSlow(t *testing.T) {
 // TestSlowIsShed: if no client is stalled, the proxy disconnects a slow client when the watches
 // need too much memory.
 func TestSlowIsShed(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 500})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, LogBytes: 10_000})
-	tp.ready()
+	_, tp := startReady(t, apiserver.Options{Pods: 500}, Options{Resources: []string{"pods"}, LogBytes: 10_000})
 	tp.takeSlowly("/api/v1/pods?watch=true&resourceVersion=0")
 	pods := tp.resource("pods")
 	tp.until("it watches", func() bool { return pods.Watching() == 1 })
@@ -160,7 +154,7 @@ func TestSlowIsShed(t *testing.T) {
 	tp.until("it is slow", func() bool { return keptFor(pods) > 20_000 })
 	tp.overMemory(true)
 	tp.until("there is room", func() bool { return !tp.overMemory(false) })
-	if pods.Watching() != 0 || tp.server.mirror.Shed() != 1 {
-		t.Errorf("%d were let go, %d are left", tp.server.mirror.Shed(), pods.Watching())
+	if pods.Watching() != 0 || tp.server.mirror.Shed.Load() != 1 {
+		t.Errorf("%d were let go, %d are left", tp.server.mirror.Shed.Load(), pods.Watching())
 	}
 }

@@ -15,11 +15,9 @@ import (
 // TestWatchStarts: those who are sent the state of a WATCH have seats, of which one caller has less
 // than half; the control plane has its own. A WATCH that resumes needs none.
 func TestWatchStarts(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 3})
 	wait := defaultTimeouts
 	wait.start = time.Nanosecond
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
-	tp.ready()
+	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, timeouts: wait})
 	const watch = "/api/v1/pods?watch=true&timeoutSeconds=1"
 	in := tp.server.seats.Starts
 	try := func(who, how string, want int) {
@@ -57,11 +55,9 @@ func TestWatchStarts(t *testing.T) {
 func TestWatchStartsEnd(t *testing.T) {
 	for name, hold := range map[string]time.Duration{"taken": deadline, "not taken": time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
-			u := startUpstream(t, apiserver.Options{Pods: 300})
 			wait := defaultTimeouts
 			wait.hold = hold
-			tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
-			tp.ready()
+			_, tp := startReady(t, apiserver.Options{Pods: 300}, Options{Resources: []string{"pods"}, timeouts: wait})
 			ctx, cancel := context.WithCancel(tp.ctx)
 			defer cancel()
 			r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/pods?watch=true&resourceVersion=0", nil)

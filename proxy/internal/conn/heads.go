@@ -41,8 +41,8 @@ func NewHeads() Heads {
 		budget.Level{Name: "unknown", Most: unknownHeadMemory}, budget.Level{Name: "known"}, budget.Level{Name: "small", Reserved: headMemory / 2})}
 }
 
-// headBytes estimates the memory of the head of a request.
-func headBytes(r *http.Request) int64 {
+// HeadBytes estimates the memory of the head of a request.
+func HeadBytes(r *http.Request) int64 {
 	n := len(r.RequestURI)
 	for name, values := range r.Header {
 		for _, value := range values {
@@ -55,7 +55,7 @@ func headBytes(r *http.Request) int64 {
 // Charge charges the head of a request, and returns the charge, or nil if there is no room. It
 // calls isKnown, which reports whether the caller's credential was accepted, only for a large head.
 func (h Heads) Charge(r *http.Request, isKnown func() bool) *budget.Charge {
-	n, level := headBytes(r), small
+	n, level := HeadBytes(r), small
 	if n > smallHead {
 		if level = unknown; isKnown() {
 			level = known

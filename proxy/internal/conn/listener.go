@@ -38,8 +38,7 @@ type Listener struct {
 	sources map[string]int // by address; no more entries than connections
 	victims []*Conn        // to be closed once the lock is released
 
-	rejected atomic.Uint64 // closed for others, or immediately
-	closed   [closeReasons]atomic.Uint64
+	closed [closeReasons]atomic.Uint64 // connections closed for others, or immediately
 }
 
 // closeReason is why a connection was closed for others.
@@ -110,7 +109,7 @@ func (cs *Listener) admit(conn net.Conn) *Conn {
 	admitted := true
 	cs.do(func() {
 		if cs.perSource > 0 && cs.sources[c.source] >= cs.perSource {
-			cs.countClosed(closeForSource)
+			cs.closed[closeForSource].Add(1)
 			admitted = false
 			return
 		}
@@ -203,14 +202,9 @@ func (cs *Listener) evict(c *Conn, why closeReason) {
 	if c.closed {
 		return
 	}
-	cs.countClosed(why)
+	cs.closed[why].Add(1)
 	cs.remove(c)
 	cs.victims = append(cs.victims, c)
-}
-
-func (cs *Listener) countClosed(why closeReason) {
-	cs.rejected.Add(1)
-	cs.closed[why].Add(1)
 }
 
 // remove removes a connection from the counts. The caller holds the lock.

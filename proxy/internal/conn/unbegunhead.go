@@ -33,7 +33,7 @@ func (c *Conn) beginHead(r *http.Request) {
 		c.dropHead(0)
 		return
 	}
-	n := headBytes(r)
+	n := HeadBytes(r)
 	if n <= smallHead/2 { // the estimate before was up to twice as high
 		return
 	}

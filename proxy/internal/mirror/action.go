@@ -1,15 +1,12 @@
 package mirror
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // action is one thing that a step makes the driver do. Steps after inputs of the driver's goroutine
 // (inBegin, inPreferred, inDescribed, inEnded and inWoke) have exactly one action that blocks, and
 // it is the last. Other steps have none. No action is performed under a lock, since endOthers takes
 // those of other resources, and two resources may find a restore at the same time.
-type action interface{ String() string }
+type action any
 
 // Actions that block. The driver takes an input with what came of each but finish.
 type (
@@ -30,7 +27,6 @@ type (
 	// cached notes that the session serves: from now on watches cannot resume from before a restore.
 	// It has watches end if the proxy is shutting down.
 	cached    struct{}
-	release   struct{} // unblocks the requests that wait while the resource is reread
 	checkSoon struct{} // makes the monitor check soon
 	cancel    struct{} // cancels the context of the driver
 	// note writes a line to the log: a warning if there is an error.
@@ -40,40 +36,3 @@ type (
 		behind time.Duration // how long the resource was behind; 0: it was not
 	}
 )
-
-func (ask) String() string      { return "ask for the preferred version" }
-func (describe) String() string { return "describe" }
-func (run) String() string      { return "run the session" }
-func (a sleep) String() string  { return "wait " + a.d.String() }
-
-func (a finish) String() string {
-	if a.err == nil {
-		return "finish"
-	}
-	return fmt.Sprintf("finish: %v", a.err)
-}
-
-func (a end) String() string     { return fmt.Sprintf("end the session: %v", a.cause) }
-func (endOthers) String() string { return "end the sessions of all other resources" }
-
-func (a closeSession) String() string {
-	if a.expires {
-		return "expire the watches and close the session"
-	}
-	return "close the session"
-}
-
-func (cached) String() string    { return "note that the session serves" }
-func (release) String() string   { return "release the requests that wait" }
-func (checkSoon) String() string { return "check soon" }
-func (cancel) String() string    { return "cancel" }
-
-func (a note) String() string {
-	switch {
-	case a.err != nil:
-		return fmt.Sprintf("log %q: %v", a.text, a.err)
-	case a.behind > 0:
-		return fmt.Sprintf("log %q, behind for %v", a.text, a.behind)
-	}
-	return fmt.Sprintf("log %q", a.text)
-}

@@ -58,6 +58,7 @@ type Mirror struct {
 	server     reflector.Server       // of the sessions, whose lists take turns
 	Restores   RestoreTracker         // shared by the resources
 	Kept       atomic.Int64           // bytes kept for slow watches, at the last check
+	Shed       atomic.Uint64          // watches that were ended, since they exceeded their memory
 	skipsProof map[schema.GroupResource]bool
 
 	initSeconds *prometheus.HistogramVec // of first lists
@@ -70,7 +71,6 @@ type Mirror struct {
 	ctx           context.Context // ends everything; nil before run
 	closed        bool            // nothing is added any more
 	drainBy       time.Time       // when watches must have ended; zero: no drain
-	shedCount     uint64          // watches that were ended, since they exceeded their memory
 }
 
 const (
@@ -97,7 +97,7 @@ func New(cfg Config) *Mirror {
 		initSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "apiserver_watch_cache_initialization_duration_seconds", Help: "How long first lists took.",
 			Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 180, 600},
-		}, ofResource),
+		}, []string{"group", "resource"}),
 	}
 	m.Budget.SetLimit(cfg.MemoryBudget)
 	for _, gvr := range cfg.TrustCache {
@@ -327,9 +327,7 @@ func (m *Mirror) shedWatches() {
 // countShed counts n watches of a session that were ended, and returns n.
 func (m *Mirror) countShed(s *Session, n int, why string) int {
 	if n > 0 {
-		m.mu.Lock()
-		m.shedCount += uint64(n)
-		m.mu.Unlock()
+		m.Shed.Add(uint64(n))
 		m.cfg.Log.Warn(why, "resource", s.Info.GroupVersionResource.GroupResource(), "watches", n, "bytes", s.Cache().BacklogBytes())
 	}
 	return n
@@ -368,13 +366,6 @@ func (m *Mirror) All() []*Resource {
 	}
 	slices.SortFunc(out, func(a, b *Resource) int { return cmp.Compare(a.GVR.String(), b.GVR.String()) })
 	return out
-}
-
-// Shed returns how many watches were ended since they exceeded their memory.
-func (m *Mirror) Shed() uint64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.shedCount
 }
 
 // byPreference returns the resources. The first of several versions of one is what its metrics are

@@ -153,22 +153,25 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-// TestRereadQueue: a bounded number of requests wait for a resource.
-func TestRereadQueue(t *testing.T) {
-	var queue rereadQueue
+// TestAwaitReread: a bounded number of requests wait until a resource is cached.
+func TestAwaitReread(t *testing.T) {
+	m := withoutUpstream(t, func(string) {})
+	m.cfg.Timeouts.Reread = patience
+	res := m.load(t, "pods")
+	st := *res.State()
+	st.objects, st.redefined = MinProofObjects, time.Now()
+	res.published.Store(&st)
+	rd := m.Read(strictly(t, "/api/v1/pods?resourceVersion=0"), false)
+	var all sync.WaitGroup
 	for range maxRereadWaiters {
-		if queue.join() == nil {
-			t.Fatal("too few may wait")
-		}
+		all.Go(func() { rd.awaitReread(t.Context()) })
 	}
-	if queue.join() != nil {
-		t.Error("one too many waits")
+	waitFor(t, func() bool { return res.Waiting() == maxRereadWaiters })
+	rd.awaitReread(t.Context()) // one too many does not wait
+	res.take(input{typ: inUnwell})
+	if n := res.Waiting(); n != maxRereadWaiters {
+		t.Errorf("%d wait after a state in which the resource is not cached", n)
 	}
-	queue.leave()
-	released := queue.join()
-	if released == nil {
-		t.Fatal("none may wait after one has left")
-	}
-	queue.release()
-	<-released
+	res.take(input{typ: inListed})
+	all.Wait()
 }

@@ -2,7 +2,6 @@ package mirror
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -198,45 +197,6 @@ func (s *Session) checkFutureVersion(ctx context.Context, from uint64) error {
 // maxRereadWaiters bounds the requests that wait for one resource at a time. Each has a seat.
 const maxRereadWaiters = 100
 
-// rereadQueue has the requests that wait for a resource that is being reread. The zero value is
-// empty. It is safe for concurrent use.
-type rereadQueue struct {
-	mu      sync.Mutex
-	waiting int
-	done    chan struct{} // closed when the resource is followed; nil: no request waits
-}
-
-// join returns a channel that is closed when the resource is followed, or nil if too many wait
-// already. Otherwise the caller calls leave when it waits no longer.
-func (q *rereadQueue) join() <-chan struct{} {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.waiting == maxRereadWaiters {
-		return nil
-	}
-	q.waiting++
-	if q.done == nil {
-		q.done = make(chan struct{})
-	}
-	return q.done
-}
-
-func (q *rereadQueue) leave() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.waiting--
-}
-
-// release unblocks all waiting requests.
-func (q *rereadQueue) release() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.done != nil {
-		close(q.done)
-		q.done = nil
-	}
-}
-
 // awaitReread blocks until the resource is cached and followed, if the read would otherwise get 429
 // because the resource is being reread, or needs a proof from a session that is about to watch the
 // upstream. It gives up after timeouts.reread, when ctx ends, or immediately if too many wait.
@@ -244,21 +204,22 @@ func (rd *Read) awaitReread(ctx context.Context) {
 	if !rd.isReread() {
 		return
 	}
-	queue := &rd.resource.rereaders
-	followed := queue.join()
-	if followed == nil {
-		return
-	}
-	defer queue.leave()
-	// This is checked once more after joining: it may have been released meanwhile.
-	if !rd.isReread() {
+	res := rd.resource
+	defer res.waiting.Add(-1)
+	if res.waiting.Add(1) > maxRereadWaiters {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, rd.mirror.cfg.Timeouts.Reread)
 	defer cancel()
-	select {
-	case <-followed:
-	case <-ctx.Done():
+	for ctx.Err() == nil {
+		changed := res.nextState() // before isReread, so that no state is missed
+		if !rd.isReread() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
 	}
 }
 

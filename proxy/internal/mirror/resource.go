@@ -25,15 +25,16 @@ type Resource struct {
 	wake        chan struct{}      // of capacity one; wakes the monitor
 	FeedStats   feed.Stats         // of all sessions
 	definitions definitionHistory  // of its sessions, which use it one after the other
-	rereaders   rereadQueue        // requests that wait while it is reread
 	// preferred is the version that the upstream prefers. Only the goroutine of run uses it.
 	preferred schema.GroupVersionResource
 
 	mu        sync.Mutex            // of steps. A caller that has it takes no other lock
 	published atomic.Pointer[State] // the last state; never nil
+	changed   chan struct{}         // closed when another one is published; nil: no request waits
 
 	lastRead atomic.Int64 // Unix nanoseconds
 	watchers atomic.Int64
+	waiting  atomic.Int64 // requests that wait while it is reread
 }
 
 func newResource(m *Mirror, gvr schema.GroupVersionResource, of settings) *Resource {
@@ -67,6 +68,10 @@ func (res *Resource) take(in input) (next action) {
 	before := res.State()
 	after, actions := step(*before, in)
 	res.published.Store(&after)
+	if res.changed != nil {
+		close(res.changed)
+		res.changed = nil
+	}
 	res.mu.Unlock()
 	s := cmp.Or(after.Session, before.Session)
 	for _, a := range actions {
@@ -91,8 +96,6 @@ func (res *Resource) perform(a action, s *Session) bool {
 		s.Close()
 	case cached:
 		res.noteCached(s)
-	case release:
-		res.rereaders.release()
 	case checkSoon:
 		select {
 		case res.wake <- struct{}{}:
@@ -201,11 +204,16 @@ func (res *Resource) Refuse(why error) { res.take(input{typ: inRefused, err: why
 func (res *Resource) Watching() int { return int(res.watchers.Load()) }
 
 // Waiting returns how many requests wait while the resource is reread.
-func (res *Resource) Waiting() int {
-	q := &res.rereaders
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.waiting
+func (res *Resource) Waiting() int { return int(res.waiting.Load()) }
+
+// nextState returns a channel that is closed when another state is published.
+func (res *Resource) nextState() <-chan struct{} {
+	res.mu.Lock()
+	defer res.mu.Unlock()
+	if res.changed == nil {
+		res.changed = make(chan struct{})
+	}
+	return res.changed
 }
 
 // minCheckInterval is how long the monitor waits before a check that comes soon.

@@ -1,8 +1,6 @@
 package mirror
 
-import (
-	"time"
-)
+import "time"
 
 // phase says what is done about a resource.
 type phase int
@@ -23,10 +21,6 @@ const (
 	// phaseFinished means that the resource is not cached any more.
 	phaseFinished
 )
-
-func (p phase) String() string {
-	return [...]string{"starting", "asking", "describing", "loading", "serving", "waiting", "finished"}[p]
-}
 
 // settings are what never changes about a resource.
 type settings struct {

@@ -132,10 +132,7 @@ func (m *machine) listed() {
 // resource is gone, or the proxy may no longer read it.
 func (m *machine) status() {
 	err := m.in.err
-	if m.in.watching && !m.follows {
-		m.follows = true
-		m.do(release{})
-	}
+	m.follows = m.follows || m.in.watching
 	if m.in.synced && !m.in.watching { // the upstream ends the watches of a resource that is redefined
 		m.do(checkSoon{})
 	}

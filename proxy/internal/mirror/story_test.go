@@ -254,3 +254,43 @@ func TestStepsFromAnywhere(t *testing.T) {
 		}
 	}
 }
+
+func (p phase) String() string {
+	return [...]string{"starting", "asking", "describing", "loading", "serving", "waiting", "finished"}[p]
+}
+
+func (ask) String() string      { return "ask for the preferred version" }
+func (describe) String() string { return "describe" }
+func (run) String() string      { return "run the session" }
+func (a sleep) String() string  { return "wait " + a.d.String() }
+
+func (a finish) String() string {
+	if a.err == nil {
+		return "finish"
+	}
+	return fmt.Sprintf("finish: %v", a.err)
+}
+
+func (a end) String() string     { return fmt.Sprintf("end the session: %v", a.cause) }
+func (endOthers) String() string { return "end the sessions of all other resources" }
+
+func (a closeSession) String() string {
+	if a.expires {
+		return "expire the watches and close the session"
+	}
+	return "close the session"
+}
+
+func (cached) String() string    { return "note that the session serves" }
+func (checkSoon) String() string { return "check soon" }
+func (cancel) String() string    { return "cancel" }
+
+func (a note) String() string {
+	switch {
+	case a.err != nil:
+		return fmt.Sprintf("log %q: %v", a.text, a.err)
+	case a.behind > 0:
+		return fmt.Sprintf("log %q, behind for %v", a.text, a.behind)
+	}
+	return fmt.Sprintf("log %q", a.text)
+}

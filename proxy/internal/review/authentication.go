@@ -16,6 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/lru"
+
+	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
 // Authenticator identifies callers. It is safe for concurrent use.
@@ -28,7 +30,7 @@ type Authenticator struct {
 	localTTL       time.Duration // an answer counts as long without the library's cache
 	tokenAnswers   *answerCache  // about tokens; for outages of the upstream
 	timeout        time.Duration // of a review
-	seats          Seats
+	seats          *seats.Pool
 	ownerReviews   chan struct{}           // one element for each review of LearnOwner
 	ownersAsked    *lru.Cache              // times of these reviews, by TokenID
 	controllers    []func(context.Context) // run while the server does

@@ -26,7 +26,7 @@ type Authorizer struct {
 	allowTTL, denyTTL time.Duration // how long an answer counts without asking again
 	allowed           *answerCache  // the last answers that were yes, also for outages of the upstream
 	denied            *answerCache  // and those that were no
-	seats             Seats
+	seats             *seats.Pool
 }
 
 // NewAuthorizer returns an Authorizer.

@@ -13,7 +13,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // newReviewSeats returns the seats of reviews.
-func newReviewSeats(wait time.Duration) Seats {
+func newReviewSeats(wait time.Duration) *seats.Pool {
 	return seats.NewPool(seats.MaxReviews, seats.MaxReviews, wait)
 }
 

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/weirproject/weir/internal/core/request"
@@ -390,30 +389,14 @@ func (c *Rechecker) count() (n int, cycle time.Duration) {
 	return len(c.reviews), c.cycle()
 }
 
-var (
-	descRechecks = prometheus.NewDesc("weir_proxy_rechecks_total",
-		"Reviews of the callers of open watches: whose token it is, and whether they have a permission.", []string{"about"}, nil)
-	descReviews = prometheus.NewDesc("weir_proxy_recheck_reviews",
-		"Reviews of callers of open watches that are repeated.", nil, nil)
-	descPeriod = prometheus.NewDesc("weir_proxy_recheck_period_seconds",
-		"The time in which each of the reviews that are repeated is made once.", nil, nil)
-	descRecheckAge = prometheus.NewDesc("weir_proxy_recheck_age_seconds",
-		"The age of the least recent of the reviews that are repeated.", nil, nil)
-)
-
-// Describe sends the descriptions of the metrics of a Rechecker.
-func Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRechecks, descReviews, descPeriod, descRecheckAge} {
-		ch <- d
-	}
-}
-
-// Collect sends the metrics.
-func (c *Rechecker) Collect(ch chan<- prometheus.Metric) {
-	ch <- prometheus.MustNewConstMetric(descRechecks, prometheus.CounterValue, float64(c.tokens.Load()), "token")
-	ch <- prometheus.MustNewConstMetric(descRechecks, prometheus.CounterValue, float64(c.permissions.Load()), "permission")
+// Metrics calls gauge and counter with the metrics of the Rechecker. Labels are names and values by
+// turns.
+func (c *Rechecker) Metrics(gauge, counter func(name, help string, value float64, labels ...string)) {
+	const rechecks = "Reviews of the callers of open watches: whose token it is, and whether they have a permission."
+	counter("weir_proxy_rechecks_total", rechecks, float64(c.tokens.Load()), "about", "token")
+	counter("weir_proxy_rechecks_total", rechecks, float64(c.permissions.Load()), "about", "permission")
 	n, cycle := c.count()
-	ch <- prometheus.MustNewConstMetric(descReviews, prometheus.GaugeValue, float64(n))
-	ch <- prometheus.MustNewConstMetric(descPeriod, prometheus.GaugeValue, cycle.Seconds())
-	ch <- prometheus.MustNewConstMetric(descRecheckAge, prometheus.GaugeValue, c.oldestAge(time.Now()).Seconds())
+	gauge("weir_proxy_recheck_reviews", "Reviews of callers of open watches that are repeated.", float64(n))
+	gauge("weir_proxy_recheck_period_seconds", "The time in which each of the reviews that are repeated is made once.", cycle.Seconds())
+	gauge("weir_proxy_recheck_age_seconds", "The age of the least recent of the reviews that are repeated.", c.oldestAge(time.Now()).Seconds())
 }

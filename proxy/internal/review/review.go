@@ -4,7 +4,6 @@
 package review
 
 import (
-	"context"
 	"log/slog"
 	"time"
 
@@ -22,14 +21,8 @@ type Config struct {
 	Timeout, Lookup time.Duration
 	Client          kubernetes.Interface
 	Breaker         *Breaker
-	Seats           Seats
+	Seats           *seats.Pool // bounds the concurrent reviews
 	Log             *slog.Logger
-}
-
-// Seats bounds the concurrent reviews; see seats.Pool.
-type Seats interface {
-	Acquire(ctx context.Context, f seats.Flow) bool
-	Release(f seats.Flow)
 }
 
 // Trust has the fields of the proxy's Authentication.

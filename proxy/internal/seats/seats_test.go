@@ -1,19 +1,14 @@
 package seats
 
 import (
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/weirproject/weir/internal/testing/check"
 )
-
-// collector has the metrics of Seats.
-type collector struct{ *Seats }
-
-func (collector) Describe(ch chan<- *prometheus.Desc) { Describe(ch) }
 
 // TestMetrics: each bound has metrics, by level.
 func TestMetrics(t *testing.T) {
@@ -36,30 +31,21 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("%d bytes", most)
 	}
 	got := map[string]float64{}
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(collector{s})
-	families, err := registry.Gather()
-	check.NoError(t, err)
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			name := f.GetName()
-			for _, l := range m.GetLabel() {
-				name += " " + l.GetValue()
-			}
-			if v := m.GetGauge().GetValue() + m.GetCounter().GetValue(); v != 0 {
-				got[name] = v
-			}
+	note := func(name, _ string, value float64, labels ...string) {
+		if value != 0 {
+			got[strings.Join(append([]string{name}, labels...), " ")] = value
 		}
 	}
+	s.Metrics(note, note)
 	want := map[string]float64{
-		"apiserver_current_inflight_requests readOnly": 1,
-		"weir_proxy_seats everybody readOnly":          1,
-		"weir_proxy_watches_refused_total user":        1,
-		"weir_proxy_watch_memory_budget_bytes":         10 * WatchBytes,
-		"weir_proxy_watch_memory_used_bytes":           WatchBytes + 12,
-		"weir_proxy_watch_memory_late_bytes":           7,
-		"weir_proxy_response_memory_budget_bytes":      800,
-		"weir_proxy_response_memory_used_bytes known":  300,
+		"apiserver_current_inflight_requests request_kind readOnly": 1,
+		"weir_proxy_seats request_kind readOnly level everybody":    1,
+		"weir_proxy_watches_refused_total for user":                 1,
+		"weir_proxy_watch_memory_budget_bytes":                      10 * WatchBytes,
+		"weir_proxy_watch_memory_used_bytes":                        WatchBytes + 12,
+		"weir_proxy_watch_memory_late_bytes":                        7,
+		"weir_proxy_response_memory_budget_bytes":                   800,
+		"weir_proxy_response_memory_used_bytes level known":         300,
 	}
 	for name, v := range want {
 		check.Equal(t, got[name], v, "%s", name)
