@@ -34,7 +34,8 @@ type health struct {
 	client  rest.Interface
 	reviews authorizationclient.SubjectAccessReviewInterface
 
-	mu                sync.Mutex // also of requests in progress, so that concurrent callers share the answer
+	// mu is also held while a request is in progress, so that concurrent callers share the answer.
+	mu                sync.Mutex
 	version, reviewed probe
 }
 
@@ -57,7 +58,8 @@ func (p *probe) send(ctx context.Context, request func(context.Context) error) {
 	}
 }
 
-// result returns the error of the request, or nil if it is a timeout and the last success is recent.
+// result returns the error of the request, or nil if it is a timeout and the last success is
+// recent.
 func (p *probe) result() error {
 	if errors.Is(p.err, context.DeadlineExceeded) && time.Since(p.answered) < slowTime {
 		return nil

@@ -45,8 +45,8 @@ var libraryPrefixes = []string{"apiserver_delegated_auth", "authentication_token
 // collector collects the metrics whose values exist already, elsewhere in the server.
 type collector struct{ *Server }
 
-// Describe implements prometheus.Collector. It describes nothing in advance: Collect states the help
-// and the labels of a metric where it reads the value.
+// Describe implements prometheus.Collector. It describes nothing in advance: Collect states the
+// help and the labels of a metric where it reads the value.
 func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.

@@ -23,8 +23,8 @@ type Authority struct {
 	key crypto.Signer
 }
 
-// NewAuthority creates a CA, which signs only serving certificates. name is its common name. Its key
-// is an elliptic-curve key: an RSA key takes as long to create as a server takes to start.
+// NewAuthority creates a CA, which signs only serving certificates. name is its common name. Its
+// key is an elliptic-curve key: an RSA key takes as long to create as a server takes to start.
 func NewAuthority(name string, validity time.Duration) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
