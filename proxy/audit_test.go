@@ -71,6 +71,17 @@ func stages(events []auditv1.Event, id string) (out []auditinternal.Stage) {
 	return out
 }
 
+// completed returns the last event of a request, which must have two events.
+func completed(t *testing.T, path, id string) auditv1.Event {
+	t.Helper()
+	all := auditOf(t, path)
+	i := slices.IndexFunc(all, func(e auditv1.Event) bool { return string(e.AuditID) == id && e.Stage == "ResponseComplete" })
+	if i < 0 || len(stages(all, id)) != 2 {
+		t.Fatalf("%s: recorded %v", id, stages(all, id))
+	}
+	return all[i]
+}
+
 // TestAudit: what is answered from here is recorded as the policy says, who asked, for what, and
 // how it ended; what cannot be recorded from here goes upstream.
 func TestAudit(t *testing.T) {
@@ -110,31 +121,21 @@ func TestAudit(t *testing.T) {
 			t.Errorf("%s: recorded %v, want %v", test.name, got, test.want)
 		}
 	}
-	all := auditOf(t, path)
-	i := slices.IndexFunc(all, func(e auditv1.Event) bool { return e.AuditID == "get" && e.Stage == "ResponseComplete" })
-	e := all[i]
+	e := completed(t, path, "get")
 	if e.Kind != "Event" || e.APIVersion != "audit.k8s.io/v1" || e.Level != "Metadata" || e.Verb != "get" || e.User.Username != "jane" ||
 		e.ObjectRef == nil || e.ObjectRef.Resource != "pods" || e.ObjectRef.Namespace != "no" || e.ObjectRef.Name != "no" || e.ObjectRef.APIVersion != "v1" ||
 		e.ResponseStatus == nil || e.ResponseStatus.Code != 404 || e.RequestURI != "/api/v1/namespaces/no/pods/no?resourceVersion=0" ||
 		!slices.Equal(e.SourceIPs, []string{"127.0.0.1"}) || e.Annotations["authorization.k8s.io/decision"] != "allow" || e.RequestReceivedTimestamp.IsZero() {
 		t.Errorf("recorded %+v", e)
 	}
-	i = slices.IndexFunc(all, func(e auditv1.Event) bool { return e.AuditID == "metrics" && e.Stage == "ResponseComplete" })
-	e = all[i]
+	e = completed(t, path, "metrics")
 	if e.Level != "Metadata" || e.Verb != "get" || e.User.Username != "jane" || e.ObjectRef != nil || e.RequestURI != "/metrics" ||
 		e.ResponseStatus == nil || e.ResponseStatus.Code != 200 || e.Annotations["authorization.k8s.io/decision"] != "allow" {
 		t.Errorf("recorded %+v", e)
 	}
-}
-
-// TestAuditID: a client that sends no Audit-ID receives the generated one.
-func TestAuditID(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log")
-	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path}})
-	resp := tp.open(tp.client, http.MethodGet, "/api/v1/pods?resourceVersion=0", "Authorization", "Bearer token-jane")
-	must(t)(io.Copy(io.Discard, resp.Body))
-	if id := resp.Header.Get("Audit-ID"); id == "" || len(stages(auditOf(t, path), id)) != 2 {
-		t.Errorf("Audit-ID %q; recorded %+v", id, auditOf(t, path))
+	resp := tp.open(tp.client, http.MethodGet, "/api/v1/pods?resourceVersion=0", "Authorization", "Bearer token-jane") // without an id
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil || completed(t, path, resp.Header.Get("Audit-ID")).RequestURI != "/api/v1/pods?resourceVersion=0" {
+		t.Errorf("%v, %v", resp.Header, err)
 	}
 }
 
@@ -179,13 +180,7 @@ func TestAuditRefused(t *testing.T) {
 		test.begin()
 		resp := tp.open(test.client, http.MethodGet, test.path, headers...)
 		test.end()
-		all := auditOf(t, path)
-		i := slices.IndexFunc(all, func(e auditv1.Event) bool { return string(e.AuditID) == id && e.Stage == "ResponseComplete" })
-		if i < 0 || len(stages(all, id)) != 2 {
-			t.Errorf("%s: %s, recorded %v", id, resp.Status, stages(all, id))
-			continue
-		}
-		e := all[i]
+		e := completed(t, path, id)
 		if e.ResponseStatus.Code != test.code || e.ResponseStatus.Message == "" || e.User.Username != test.user || e.RequestURI != test.path ||
 			len(e.Annotations) > 0 || resp.StatusCode != int(test.code) || resp.Header.Get("Audit-ID") != id {
 			t.Errorf("%s: %s, recorded %+v", id, resp.Status, e)
@@ -197,8 +192,7 @@ func TestAuditRefused(t *testing.T) {
 // not come.
 func TestAuditNoBody(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	wait := defaultTimeouts
-	wait.discard = 50 * time.Millisecond
+	wait := timing(func(w *timeouts) { w.discard = 50 * time.Millisecond })
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{
 		Resources: []string{"pods"}, TrustCache: []string{"pods"}, MaxWatchesPerUser: 1, timeouts: wait,
 		Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path},
@@ -221,14 +215,7 @@ func TestAuditNoBody(t *testing.T) {
 		}
 		resp := tp.dial("http/1.1").send(test.method, test.path, 100, "x").answer()
 		u.setFault(nil)
-		id := resp.Header.Get("Audit-ID")
-		all := auditOf(t, path)
-		i := slices.IndexFunc(all, func(e auditv1.Event) bool { return string(e.AuditID) == id && e.Stage == "ResponseComplete" })
-		if i < 0 || len(stages(all, id)) != 2 {
-			t.Errorf("%s: %s, recorded %v", test.what, resp.Status, stages(all, id))
-			continue
-		}
-		if e := all[i]; resp.StatusCode != http.StatusRequestTimeout || e.ResponseStatus.Code != http.StatusRequestTimeout || e.RequestURI != test.path {
+		if e := completed(t, path, resp.Header.Get("Audit-ID")); resp.StatusCode != http.StatusRequestTimeout || e.ResponseStatus.Code != http.StatusRequestTimeout || e.RequestURI != test.path {
 			t.Errorf("%s: %s, recorded %+v", test.what, resp.Status, e)
 		}
 	}
@@ -262,19 +249,13 @@ func TestAuditImpersonated(t *testing.T) {
 		t.Error(code)
 	}
 	u.setDown(false)
-	all := auditOf(t, path)
 	for id, want := range map[string]int32{"joe": 200, "down": 503} {
-		i := slices.IndexFunc(all, func(e auditv1.Event) bool { return string(e.AuditID) == id && e.Stage == "ResponseComplete" })
-		if i < 0 || len(stages(all, id)) != 2 {
-			t.Errorf("%s: recorded %v", id, stages(all, id))
-			continue
-		}
-		if e := all[i]; e.Level != "Metadata" || e.User.Username != "carol" || e.ImpersonatedUser == nil || e.ImpersonatedUser.Username != "joe" ||
+		if e := completed(t, path, id); e.Level != "Metadata" || e.User.Username != "carol" || e.ImpersonatedUser == nil || e.ImpersonatedUser.Username != "joe" ||
 			!slices.Equal(e.ImpersonatedUser.Groups, []string{"staff"}) || e.ResponseStatus.Code != want {
 			t.Errorf("%s: recorded %+v", id, e)
 		}
 	}
-	if got := stages(all, "herself"); len(got) > 0 {
+	if got := stages(auditOf(t, path), "herself"); len(got) > 0 {
 		t.Errorf("a request without impersonation is recorded: %v", got)
 	}
 	tp.server.auditor.Sink.Backend = &failing{Backend: tp.server.auditor.Sink.Backend}

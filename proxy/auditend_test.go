@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
@@ -32,29 +31,11 @@ func (w *brokenWriter) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// syncedLog keeps what is logged. It is safe for concurrent use.
-type syncedLog struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *syncedLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *syncedLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // TestAuditBrokenOff: an answer that was broken off is not recorded as a complete one, and a panic
 // of the proxy itself is logged as an error.
 func TestAuditBrokenOff(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	var log syncedLog
+	var log logBuffer
 	_, tp := startReady(t, apiserver.Options{Pods: 500}, Options{
 		Resources: []string{"pods"}, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError})),
 		Audit:          Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path},

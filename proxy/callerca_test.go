@@ -60,12 +60,9 @@ func TestPublishedLater(t *testing.T) {
 				u.publish(clients, frontProxies)
 				u.forbid(publishedPath)
 			}
-			wait := defaultTimeouts
-			wait.lookup = 5 * time.Millisecond
+			wait := timing(func(w *timeouts) { w.lookup = 5 * time.Millisecond })
 			tp := startWith(t, u, Options{timeouts: wait}, clients)
-			if code, body := tp.get("jane", "/readyz?verbose"); code != http.StatusServiceUnavailable || !strings.Contains(body, "[-]authentication") {
-				t.Errorf("before: %d %s", code, body)
-			}
+			tp.says(http.StatusServiceUnavailable, "[-]authentication", "jane", "/readyz?verbose")
 			if a := tp.server.authn; a.Ready(time.Now()) || !a.Ready(time.Now().Add(6*time.Second)) {
 				t.Error("it is ready at once, or never")
 			}
@@ -148,8 +145,7 @@ func TestUnknownHeaders(t *testing.T) {
 	check.NoError(t, err)
 	u.config.CertData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Certificate[0]})
 	u.config.KeyData = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})
-	wait := defaultTimeouts
-	wait.lookup = 5 * time.Millisecond
+	wait := timing(func(w *timeouts) { w.lookup = 5 * time.Millisecond })
 	tp := startWith(t, u, Options{Authentication: Authentication{ClientCAFile: clients.File}, timeouts: wait}, clients)
 	carol := tp.clientWith(clients.Issue(t, "carol"))
 	u.forwarded("")

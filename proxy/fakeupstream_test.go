@@ -333,6 +333,21 @@ func (u *fakeUpstream) forwarded(prefix string) (out []asked) {
 	return out
 }
 
+// wantForwarded reports an error unless a number of requests were forwarded, see forwarded.
+func (u *fakeUpstream) wantForwarded(n int, prefix string) {
+	u.t.Helper()
+	if got := u.forwarded(prefix); len(got) != n {
+		u.t.Errorf("%d requests to %s were forwarded, want %d: %.500v", len(got), prefix, n, got)
+	}
+}
+
+// set changes the upstream.
+func (u *fakeUpstream) set(change func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	change()
+}
+
 // writerPast returns a client of the upstream that is not bothered by its being down.
 func (u *fakeUpstream) writerPast() kubernetes.Interface {
 	u.t.Helper()

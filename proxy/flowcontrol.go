@@ -187,7 +187,6 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 		}
 		a.slot = p
 		a.head.Release() // the slot counts it, see extraHead
-		r = r.WithContext(context.WithValue(r.Context(), slotKey{}, p))
 	}
 	a.onEnd(a.leave)
 	if long {
@@ -225,22 +224,13 @@ func bodyBytes(r *http.Request) int64 {
 // request counts under its token, since the proxy has not reviewed the token, and a user may have
 // any number of tokens. If the review fails, it remains counted under the token. The error is the
 // Status to reject the request with.
-func (s *Server) countUser(r *http.Request) error {
-	p := slotOf(r)
+func (s *Server) countUser(a *responseWriter, r *http.Request) error {
+	p := a.slot
 	if p == nil || p.Asked() || !p.ByToken() {
 		return nil
 	}
 	who, _ := s.authn.Authenticate(r, review.Options{})
 	return p.Identify(who)
-}
-
-// slotKey is the context key of a request's *seats.Slot.
-type slotKey struct{}
-
-// slotOf returns the slot of a request, or nil if it is not long-running and does not ask to be.
-func slotOf(r *http.Request) *seats.Slot {
-	p, _ := r.Context().Value(slotKey{}).(*seats.Slot)
-	return p
 }
 
 // admitLongRunning answers a long-running request, which has its slot, once flow control lets it be
@@ -281,8 +271,8 @@ func (s *Server) acquireStart(ctx context.Context, rq *servedRead) (release func
 // onAccepted has the owner of a token looked up that the upstream has just accepted. The caller is
 // a request that is in flight.
 func (s *Server) onAccepted(r *http.Request, id [sha256.Size]byte) {
-	if p := slotOf(r); p != nil {
-		if p.Accept(); p.Asked() {
+	if a, ok := r.Context().Value(answerKey{}).(*responseWriter); ok && a.slot != nil {
+		if a.slot.Accept(); a.slot.Asked() {
 			return
 		}
 	}

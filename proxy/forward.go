@@ -25,31 +25,26 @@ func (s *Server) forwardWithTimeout(a *responseWriter, r *http.Request, late err
 }
 
 // forward sends the request upstream with the caller's identity.
-func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithCancel(r.Context())
+func (s *Server) forward(a *responseWriter, r *http.Request) {
+	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), answerKey{}, a))
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()
-	answer := responseWriterOf(w)
-	if answer != nil {
-		ctx = context.WithValue(ctx, answerKey{}, answer)
-	}
 	r = r.WithContext(ctx)
 	info := request.InfoOf(r.Method, r.URL)
 	long, upgrade := isLongRunning(info), asksForUpgrade(r)
-	dw := newDeadlineWriter(w)
+	dw := newDeadlineWriter(a)
 	if !long { // it has a seat
-		dw = newPacedWriter(w)
+		dw = newPacedWriter(a)
 		dw.buffer = func() func() { return conn.BufferWrites(r) }
 	}
 	defer dw.end()
-	dw.request, dw.answer = ctx, answer
-	p := slotOf(r)
-	if p != nil {
-		if p.Grow(copyBuffer); upgrade {
-			p.Grow(copyBuffer) // for the other way
+	dw.request, dw.answer = ctx, a
+	if a.slot != nil {
+		if a.slot.Grow(copyBuffer); upgrade {
+			a.slot.Grow(copyBuffer) // for the other way
 		}
 	}
-	w = dw
+	w := http.ResponseWriter(dw)
 	as, record, err := s.sender(r, info)
 	if err != nil {
 		s.refuseUnread(w, r, err)
@@ -57,10 +52,10 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 	}
 	readsAhead := as != nil || s.upstream.accepts(r) // by HTTP/2
 	switch {
-	case p != nil && readsAhead:
+	case a.slot != nil && readsAhead:
 		dw.writing = &s.writing
-	case p == nil && answer != nil && answer.seat.Pool != nil:
-		if err := s.chargeAnswer(r, answer, readsAhead); err != nil {
+	case a.slot == nil && a.seat.Pool != nil:
+		if err := s.chargeAnswer(r, a, readsAhead); err != nil {
 			s.refuseUnread(w, r, err)
 			return
 		}

@@ -62,9 +62,7 @@ func TestInspect(t *testing.T) {
 	if left := registry.Proxies(); len(left) != 0 {
 		t.Errorf("%v run after the end", left)
 	}
-	if n := tp.server.servedWatches.all.Len(); n != 0 {
-		t.Errorf("%d watches are listed after their end", n)
-	}
+	check.Equal(t, tp.server.servedWatches.all.Len(), 0, "watches are listed after their end")
 }
 
 // inspectedResource returns how a resource is doing.

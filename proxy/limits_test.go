@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/testing/check"
@@ -192,8 +191,7 @@ func TestTooManyConnections(t *testing.T) {
 
 // TestSlowHead: the server closes a connection whose client does not finish its handshake or head.
 func TestSlowHead(t *testing.T) {
-	wait := defaultTimeouts
-	wait.header = 200 * time.Millisecond
+	wait := timing(func(w *timeouts) { w.header = 200 * time.Millisecond })
 	_, tp := start(t, apiserver.Options{}, Options{timeouts: wait})
 	tp.dialPlain().ends("no TLS")
 	for _, head := range []string{"", "GET /livez HTTP/1.1\r\nHo"} {
@@ -209,26 +207,15 @@ func TestSlowHead(t *testing.T) {
 // request sends a GET over HTTP/2, and returns a framer that reads the response.
 func (c *rawConn) request(path string) *http2.Framer {
 	c.t.Helper()
-	fmt.Fprint(c, http2.ClientPreface)
-	framer := http2.NewFramer(c, c.in)
-	var head strings.Builder
-	enc := hpack.NewEncoder(&head)
-	for _, field := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "x"}, {":path", path}, {"authorization", "Bearer token-jane"}} {
-		check.NoError(c.t, enc.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}))
-	}
-	if err := errors.Join(framer.WriteSettings(), framer.WriteHeaders(http2.HeadersFrameParam{
-		StreamID: 1, BlockFragment: []byte(head.String()), EndStream: true, EndHeaders: true,
-	})); err != nil {
-		c.t.Fatal(err)
-	}
-	return framer
+	client := c.http2()
+	client.send(path, "token-jane", 0, true)
+	return client.framer
 }
 
 // TestHalfOpen: the proxy disconnects an HTTP/2 client that answers no pings, and ends its watch.
 // The client receives the limit of concurrent streams.
 func TestHalfOpen(t *testing.T) {
-	wait := defaultTimeouts
-	wait.ping, wait.pong = 50*time.Millisecond, time.Second
+	wait := timing(func(w *timeouts) { w.ping, w.pong = 50*time.Millisecond, time.Second })
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, timeouts: wait})
 	framer := tp.dial("h2").request("/api/v1/pods?watch=true&resourceVersion=0")
 	streams, watched, pinged := uint32(0), false, false

@@ -23,7 +23,7 @@ func TestDoesNotFit(t *testing.T) {
 	u, tp := start(t, apiserver.Options{Pods: 1000}, Options{MemoryBudget: limit})
 	nodes := schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
 	tp.get("jane", "/api/v1/nodes?resourceVersion=0")
-	tp.until("nodes are cached", func() bool { res := tp.server.mirror.Find(nodes); return res != nil && res.Serving() != nil })
+	tp.until("nodes are cached", func() bool { return tp.serves(nodes) })
 	tp.get("jane", "/api/v1/pods?resourceVersion=0&limit=1&labelSelector=none")
 	tp.until("pods are let go", func() bool { return tp.server.evictions() == 1 && tp.server.mirror.Find(podsResource) == nil })
 	// What comes in between two looks is 1 MiB as the upstream sends it, which is less once it is
@@ -46,7 +46,7 @@ func TestOutgrown(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{MemoryBudget: 512 << 10})
 	tp.get("jane", "/api/v1/configmaps?resourceVersion=0")
 	maps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	tp.until("they are cached", func() bool { res := tp.server.mirror.Find(maps); return res != nil && res.Serving() != nil })
+	tp.until("they are cached", func() bool { return tp.serves(maps) })
 	lines := tp.watch("jane", "/api/v1/configmaps?watch=true&resourceVersion=0")
 	tp.until("it watches", func() bool { return tp.server.mirror.Find(maps).Watching() == 1 })
 	const many = 60

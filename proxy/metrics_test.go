@@ -84,9 +84,7 @@ func TestMetricsTakeSeats(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxRequests: 1, timeouts: impatient()})
 	slow := tp.dial("http/1.1").send("GET", "/api/v1/pods?resourceVersion=0", 10, "")
 	tp.until("it has the place", func() bool { return inUse(tp.server.seats.Reads) == 1 })
-	if resp := tp.open(tp.client, http.MethodGet, "/metrics"); resp.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("without a place: %s", resp.Status)
-	}
+	tp.opens(http.StatusTooManyRequests, tp.client, http.MethodGet, "/metrics")
 	slow.Close()
 	tp.until("the metrics are read", func() bool { code, _ := tp.get("jane", "/metrics"); return code == http.StatusOK })
 	if n := inUse(tp.server.seats.Reads); n > 1 {
@@ -133,20 +131,12 @@ func TestMetrics(t *testing.T) {
 	}
 	checkDocumented(t, body)
 
-	if code, body := tp.get("denied", "/metrics"); code != http.StatusForbidden || !strings.Contains(body, `User \"denied\" cannot get path \"/metrics\"`) {
-		t.Errorf("%d %s", code, body)
-	}
+	tp.says(http.StatusForbidden, `User \"denied\" cannot get path \"/metrics\"`, "denied", "/metrics")
 	tp.want(http.StatusForbidden, "jane", "/metrics", "Impersonate-User", "root")
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "system:anonymous" })
-	if resp := tp.open(tp.client, http.MethodGet, "/metrics"); resp.StatusCode != http.StatusForbidden {
-		t.Error(resp.Status)
-	}
-	if resp := tp.open(tp.client, http.MethodGet, "/metrics", "Authorization", "Bearer forged"); resp.StatusCode != http.StatusUnauthorized {
-		t.Error(resp.Status)
-	}
-	if code, body := tp.get("jane", "/readyz?verbose"); code != http.StatusOK || !strings.Contains(body, "[+]resource/pods ok") {
-		t.Errorf("%d %s", code, body)
-	}
+	tp.opens(http.StatusForbidden, tp.client, http.MethodGet, "/metrics")
+	tp.opens(http.StatusUnauthorized, tp.client, http.MethodGet, "/metrics", "Authorization", "Bearer forged")
+	tp.says(http.StatusOK, "[+]resource/pods ok", "jane", "/readyz?verbose")
 }
 
 // checkDocumented checks that a page has the metrics that docs/metrics.md lists, with their types

@@ -41,12 +41,8 @@ func TestAggregated(t *testing.T) {
 				t.Error("widgets are cached")
 			}
 			u.forwarded("")
-			if code, body := tp.get("jane", path); code != http.StatusOK || !strings.Contains(body, "Widgetry") {
-				t.Errorf("%d %.200s", code, body)
-			}
-			if passed := u.forwarded("/apis/example.com"); len(passed) != 1 {
-				t.Errorf("%d requests upstream", len(passed))
-			}
+			tp.says(http.StatusOK, "Widgetry", "jane", path)
+			u.wantForwarded(1, "/apis/example.com")
 		})
 	}
 }
@@ -59,10 +55,7 @@ func TestListKind(t *testing.T) {
 		u.forbid(forbidden)
 		tp := startProxy(t, u, Options{Resources: []string{"widgets.v1.example.com"}})
 		define(tp)
-		tp.until("widgets are cached", func() bool {
-			res := tp.server.mirror.Find(widgets)
-			return res != nil && res.Serving() != nil
-		})
+		tp.until("widgets are cached", func() bool { return tp.serves(widgets) })
 		u.forwarded("")
 		code, body := tp.get("jane", "/apis/example.com/v1/widgets?resourceVersion=0")
 		if passed := u.forwarded("/apis/example.com"); code != http.StatusOK || !strings.Contains(body, `"kind":"Widgetry"`) || len(passed) > 0 {
@@ -87,14 +80,10 @@ func TestAggregatedAsked(t *testing.T) {
 func TestBecomesAggregated(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	u.aggregate(func(string) (int, string) { return http.StatusOK, "" })
-	wait := defaultTimeouts
-	wait.Origin = 20 * time.Millisecond
+	wait := timing(func(w *timeouts) { w.Origin = 20 * time.Millisecond })
 	tp := startProxy(t, u, Options{Resources: []string{"widgets.v1.example.com"}, timeouts: wait})
 	define(tp)
-	cached := func() bool {
-		res := tp.server.mirror.Find(widgets)
-		return res != nil && res.Serving() != nil
-	}
+	cached := func() bool { return tp.serves(widgets) }
 	tp.until("widgets are cached", cached)
 	lines := tp.watch("jane", "/apis/example.com/v1/widgets?watch=true&resourceVersion=0")
 	tp.next(lines, "ADDED")
@@ -110,14 +99,10 @@ func TestBecomesAggregated(t *testing.T) {
 func TestOriginIsAskedAgain(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	u.aggregate(func(string) (int, string) { return http.StatusOK, "" })
-	wait := defaultTimeouts
-	wait.Origin, wait.review = 20*time.Millisecond, 2*time.Second
+	wait := timing(func(w *timeouts) { w.Origin, w.review = 20*time.Millisecond, 2*time.Second })
 	tp := startProxy(t, u, Options{Resources: []string{"widgets.v1.example.com"}, timeouts: wait})
 	define(tp)
-	tp.until("widgets are cached", func() bool {
-		res := tp.server.mirror.Find(widgets)
-		return res != nil && res.Serving() != nil
-	})
+	tp.until("widgets are cached", func() bool { return tp.serves(widgets) })
 	u.block("/openapi/v3")
 	defer u.block("")
 	tp.until("its definition is asked for", func() bool {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/proxy/internal/review"
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
@@ -52,9 +53,7 @@ func TestLongQuery(t *testing.T) {
 			if resp.StatusCode != http.StatusRequestURITooLong || !strings.Contains(string(body), `"code":414`) || !strings.Contains(string(body), `"kind":"Status"`) {
 				t.Errorf("%s %s: %s %.300s", method, path, resp.Status, body)
 			}
-			if n := len(u.forwarded("")); n != 0 {
-				t.Errorf("%s %s: %d requests upstream", method, path, n)
-			}
+			u.wantForwarded(0, "")
 		}
 	}
 	if code, _ := tp.get("jane", "/api/v1/pods"+query(maxQuery)); code == http.StatusRequestURITooLong {
@@ -172,9 +171,7 @@ func TestFloodOfLeases(t *testing.T) {
 	put := func(name string) int {
 		return tp.open(tp.client, http.MethodPut, leases+"own", "Authorization", "Bearer token-"+name).StatusCode
 	}
-	if code := put("mine"); code != http.StatusTooManyRequests {
-		t.Errorf("another caller's lease: %d", code)
-	}
+	check.Equal(t, put("mine"), http.StatusTooManyRequests, "another caller's lease")
 	if code := put(scheduler); code == http.StatusTooManyRequests {
 		t.Error("the scheduler's lease finds no seat")
 	}
@@ -223,9 +220,7 @@ func TestForwardedWatchesOfUser(t *testing.T) {
 	u, tp := start(t, apiserver.Options{Pods: 3}, Options{MaxWatchesPerUser: 2})
 	open := func(token string, want int) {
 		t.Helper()
-		if resp := tp.open(tp.client, http.MethodGet, "/api/v1/pods?watch=true&resourceVersion=0", "Authorization", "Bearer token-"+token); resp.StatusCode != want {
-			t.Errorf("%s: %s, want %d", token, resp.Status, want)
-		}
+		tp.opens(want, tp.client, http.MethodGet, "/api/v1/pods?watch=true&resourceVersion=0", "Authorization", "Bearer token-"+token)
 	}
 	open("jane", http.StatusOK)
 	open("jane~1", http.StatusOK)
@@ -245,10 +240,7 @@ func TestForwardedWatchesOfUser(t *testing.T) {
 func TestMadeUpTokens(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	const lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/mine"
-	of := func(who string) seats.Flow {
-		r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: lease}, Header: http.Header{"Authorization": {"Bearer token-" + who}}}
-		return tp.server.flowOf(r, request.InfoOf(r.Method, r.URL))
-	}
+	of := func(who string) seats.Flow { return tp.flowOf(lease, who) }
 	answer := func(who string, code int) {
 		t.Helper()
 		u.setFault(func(w http.ResponseWriter, _ *http.Request) { writeStatus(w, code) })

@@ -34,9 +34,7 @@ func startPaths(t *testing.T) (*fakeUpstream, *testProxy) {
 	must(t)(client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}, metav1.CreateOptions{}))
 	tp := startProxy(t, u, Options{Resources: []string{"pods", "namespaces", "nodes"}, TrustCache: []string{"pods", "namespaces", "nodes"}})
 	tp.ready()
-	u.mu.Lock()
-	u.silent = true
-	u.mu.Unlock()
+	u.set(func() { u.silent = true })
 	return u, tp
 }
 
@@ -202,9 +200,7 @@ func TestReviewedIsAnswered(t *testing.T) {
 		u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
 			return selects && s.ResourceAttributes.FieldSelector == nil
 		})
-		u.mu.Lock()
-		u.reviews = nil
-		u.mu.Unlock()
+		u.set(func() { u.reviews = nil })
 		u.forwarded("")
 		_, body := tp.getExactly("jane", tt.path)
 		if len(u.forwarded("")) != 0 {

@@ -44,16 +44,13 @@ func TestReadyWithout(t *testing.T) {
 		}
 		return http.StatusOK, ""
 	})
-	u.mu.Lock()
-	u.forbidden, u.failing = "/api/v1/configmaps", "/apis/example.net/v1"
-	u.mu.Unlock()
+	u.set(func() { u.forbidden, u.failing = "/api/v1/configmaps", "/apis/example.net/v1" })
 	broken, listsSecrets := atomic.Bool{}, apiserver.Match("list", "secrets")
 	broken.Store(true)
 	u.faults.Add(apiserver.Rule{
 		Match: func(r *http.Request) bool { return broken.Load() && listsSecrets(r) }, Err: apierrors.NewInternalError(errors.New("no conversion")),
 	})
-	wait := defaultTimeouts
-	wait.Restart = 10 * time.Millisecond
+	wait := timing(func(w *timeouts) { w.Restart = 10 * time.Millisecond })
 	tp := startProxy(t, u, Options{timeouts: wait, Resources: []string{
 		"pods", "widgets.v1.example.com", "gadgets.example.org", "deployments.v1.apps", "jobs.v1.batch", "configmaps", "secrets", "gizmos.v1.example.net",
 	}})
@@ -99,8 +96,7 @@ func TestReadyWithout(t *testing.T) {
 func TestNotReadyAfterAnOutage(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	u.faults.Add(apiserver.Rule{Match: apiserver.Match("list", "secrets"), Err: apierrors.NewInternalError(errors.New("not well"))})
-	wait := defaultTimeouts
-	wait.Restart = 10 * time.Millisecond
+	wait := timing(func(w *timeouts) { w.Restart = 10 * time.Millisecond })
 	tp := startProxy(t, u, Options{timeouts: wait, Resources: []string{"secrets"}})
 	says := func(line string) func() bool {
 		return func() bool {
@@ -133,9 +129,7 @@ func TestNotReadyWhileRead(t *testing.T) {
 	u.block("/api/v1/pods")
 	res.Refuse(feed.ErrRelistTooLarge)
 	tp.until("it is being read again", func() bool { return res.State().Standing() == mirror.StandingLoading })
-	if code, body := tp.get("jane", "/readyz?verbose"); code != http.StatusOK || !strings.Contains(body, "[+]resource/pods forwarded: being read\n") {
-		t.Errorf("%d %s", code, body)
-	}
+	tp.says(http.StatusOK, "[+]resource/pods forwarded: being read\n", "jane", "/readyz?verbose")
 	u.block("")
 }
 
@@ -158,9 +152,7 @@ func TestDeletedDefinition(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	const path = "/api/v1/pods"
 	sess := tp.resource("pods").Serving()
-	u.mu.Lock()
-	u.missing = path
-	u.mu.Unlock()
+	u.set(func() { u.missing = path })
 	u.tls.CloseClientConnections()
 	tp.until("the upstream has said so", func() bool { return errors.Is(sess.Reflector().Status().Err, reflector.ErrUnknownResource) })
 	u.forwarded("")
@@ -170,9 +162,7 @@ func TestDeletedDefinition(t *testing.T) {
 	if tp.resource("pods").Serving() != sess {
 		t.Fatal("the session has ended meanwhile")
 	}
-	u.mu.Lock()
-	u.missing = ""
-	u.mu.Unlock()
+	u.set(func() { u.missing = "" })
 	tp.until("the upstream has it again", func() bool { return sess.Reflector().Status().Err == nil || tp.resource("pods").Serving() != sess })
 	tp.ready()
 	u.forwarded("")

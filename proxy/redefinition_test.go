@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestUpgradeOneByOne: while API servers of two versions answer alternately, as in a rolling
@@ -18,8 +19,7 @@ import (
 func TestUpgradeOneByOne(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	wait := defaultTimeouts
-	wait.Origin, wait.Restart = 5*time.Millisecond, time.Millisecond
+	wait := timing(func(w *timeouts) { w.Origin, w.Restart = 5*time.Millisecond, time.Millisecond })
 	u.setVersions("v1.37.1")
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
 	tp.ready()
@@ -27,9 +27,7 @@ func TestUpgradeOneByOne(t *testing.T) {
 	u.setVersions("v1.37.1", "v1.37.2")
 	asked := u.versionsAsked()
 	tp.until("many checks have been made", func() bool { return u.versionsAsked() > asked+40 })
-	if n := pods.State().Sessions; n != 2 {
-		t.Errorf("%d sessions, want 2", n)
-	}
+	check.Equal(t, pods.State().Sessions, 2, "sessions, want 2")
 	before := pods.State().Sessions
 	u.setVersions("v1.37.2", "v1.37.3", "v1.37.1")
 	tp.until("the third version is found", func() bool { return pods.State().Sessions > before })
@@ -44,8 +42,9 @@ func TestGroupGrows(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	u.setSchema("apis/example.com/v1", "one")
 	u.setSchema("api/v1", "one")
-	wait := defaultTimeouts
-	wait.Origin, wait.Restart, wait.Settle = 5*time.Millisecond, time.Millisecond, time.Nanosecond
+	wait := timing(func(w *timeouts) {
+		w.Origin, w.Restart, w.Settle = 5*time.Millisecond, time.Millisecond, time.Nanosecond
+	})
 	tp := startProxy(t, u, Options{Resources: []string{"pods", "widgets.v1.example.com"}, timeouts: wait})
 	define(tp)
 	tp.ready()

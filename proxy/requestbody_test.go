@@ -24,8 +24,7 @@ import (
 
 // TestSlowBody: the proxy does not wait for a body that a request does not need.
 func TestSlowBody(t *testing.T) {
-	wait := defaultTimeouts
-	wait.discard = 200 * time.Millisecond
+	wait := timing(func(w *timeouts) { w.discard = 200 * time.Millisecond })
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, timeouts: wait})
 	// A body that never comes, of a request that needs none.
 	for _, path := range []string{"/api/v1/pods?resourceVersion=0", "/livez", "/metrics", "/api/v1/pods?watch=true&resourceVersion=0"} {
@@ -58,8 +57,7 @@ func TestRefusedBeforeItsBody(t *testing.T) {
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
 		return s.ResourceAttributes != nil && s.ResourceAttributes.Verb == "impersonate"
 	})
-	wait := defaultTimeouts
-	wait.discard = 200 * time.Millisecond
+	wait := timing(func(w *timeouts) { w.discard = 200 * time.Millisecond })
 	tp := startProxy(t, u, Options{timeouts: wait})
 	carol := tp.authCA.Issue(t, "carol")
 	for name, test := range map[string]struct {
@@ -102,8 +100,7 @@ func (d drip) Read(p []byte) (int, error) {
 // TestDrippedBody: a body comes in time, or its request gives up its seat: a small one, which is
 // read before anybody knows whose it is, as a whole, and a larger one at a pace.
 func TestDrippedBody(t *testing.T) {
-	wait := defaultTimeouts
-	wait.discard, wait.body = 200*time.Millisecond, 200*time.Millisecond
+	wait := timing(func(w *timeouts) { w.discard, w.body = 200*time.Millisecond, 200*time.Millisecond })
 	u, tp := start(t, apiserver.Options{}, Options{timeouts: wait})
 	const path = "/api/v1/namespaces/default/pods"
 	for _, length := range []int64{2000, 4 * maxBuffered, -1} {
@@ -314,8 +311,7 @@ func TestClosedBody(t *testing.T) {
 // TestSlowWriter: a client that stops in the middle of what it writes does not hold what it writes
 // to.
 func TestSlowWriter(t *testing.T) {
-	wait := defaultTimeouts
-	wait.discard = 50 * time.Millisecond
+	wait := timing(func(w *timeouts) { w.discard = 50 * time.Millisecond })
 	u, tp := start(t, apiserver.Options{}, Options{timeouts: wait})
 	c := tp.dial("http/1.1")
 	fmt.Fprintf(c, "POST /api/v1/namespaces/default/pods HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{")

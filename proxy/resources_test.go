@@ -101,10 +101,7 @@ func TestListsInTurn(t *testing.T) {
 func TestIdle(t *testing.T) {
 	_, tp := start(t, apiserver.Options{Pods: 3}, Options{MemoryBudget: 64 << 20})
 	tp.get("jane", "/api/v1/pods?resourceVersion=0")
-	tp.until("pods are cached", func() bool {
-		res := tp.server.mirror.Find(podsResource)
-		return res != nil && res.Serving() != nil
-	})
+	tp.until("pods are cached", func() bool { return tp.serves(podsResource) })
 	tp.server.mirror.Evict(time.Now().Add(mirror.IdleTTL + time.Minute))
 	tp.until("pods are evicted", func() bool { return tp.server.mirror.Find(podsResource) == nil })
 }
@@ -146,15 +143,11 @@ func TestNewlyDefined(t *testing.T) {
 // upstream prefers, also when that changes, or is served no more.
 func TestVersionMovesOn(t *testing.T) {
 	t.Parallel()
-	wait := defaultTimeouts
-	wait.Origin, wait.Restart = 20*time.Millisecond, time.Millisecond
+	wait := timing(func(w *timeouts) { w.Origin, w.Restart = 20*time.Millisecond, time.Millisecond })
 	u, tp := start(t, apiserver.Options{}, Options{Resources: []string{"widgets.example.com"}, timeouts: wait})
 	define(tp)
 	isCached := func(version string) func() bool {
-		return func() bool {
-			res := tp.server.mirror.Find(widgets.GroupResource().WithVersion(version))
-			return res != nil && res.Serving() != nil
-		}
+		return func() bool { return tp.serves(widgets.GroupResource().WithVersion(version)) }
 	}
 	tp.until("v1 is cached", isCached("v1"))
 	for _, step := range []struct {

@@ -53,15 +53,11 @@ func TestWatchAfterRestore(t *testing.T) {
 		}
 		from("eve", what, newest) // who may not read it: the upstream refuses her
 		for _, query := range []string{"", "resourceVersion=0", "limit=500", fmt.Sprint("resourceVersion=", newest), "watch=true", "watch=true&resourceVersion=0"} {
-			if code, body := tp.get("jane", "/api/v1/"+what+"?"+query); code != http.StatusTooManyRequests || !strings.Contains(body, `"retryAfterSeconds":1`) {
-				t.Errorf("%s?%s, while it is read: %d %.200s", what, query, code, body)
-			}
+			tp.says(http.StatusTooManyRequests, `"retryAfterSeconds":1`, "jane", "/api/v1/"+what+"?"+query)
 		}
 		tp.want(http.StatusOK, "jane", "/api/v1/"+what+"?limit=1")
 	}
-	if got := len(u.forwarded("/api/v1/")); got != 6 {
-		t.Errorf("%d requests were forwarded, want those from what is not known, those of whom it is denied, and questions", got)
-	}
+	u.wantForwarded(6, "/api/v1/")
 
 	tp.until("both are cached again", func() bool { return pods.Serving() != nil && configmaps.Serving() != nil })
 	if code, body := from("jane", "pods", before); code != http.StatusGone {
@@ -70,9 +66,7 @@ func TestWatchAfterRestore(t *testing.T) {
 	if code, body := from("jane", "pods", pods.Serving().Version()); code != http.StatusOK {
 		t.Errorf("from the new session's state: %d %.200s", code, body)
 	}
-	if got := u.forwarded("/api/v1/pods"); len(got) > 0 {
-		t.Errorf("%v was forwarded", got)
-	}
+	u.wantForwarded(0, "/api/v1/pods")
 }
 
 // TestRestoreWithoutSession: what is said of a resource that has no session when the upstream is
@@ -94,9 +88,7 @@ func TestRestoreWithoutSession(t *testing.T) {
 			}()
 			tp.until("a watch is forwarded", func() bool { return tp.server.forwardedWatches.count() == 1 })
 			configmaps.Refuse(feed.ErrWentBack)
-			if code := <-ended; code != http.StatusOK {
-				t.Errorf("the forwarded watch: %d", code)
-			}
+			check.Equal(t, <-ended, http.StatusOK, "the forwarded watch")
 			tp.want(http.StatusGone, "jane", watch)
 		})
 	}
@@ -124,17 +116,12 @@ func TestRestoreOnDemand(t *testing.T) {
 		t.Run(first, func(t *testing.T) {
 			u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{MemoryBudget: 64 << 20, Resources: []string{"configmaps"}})
 			tp.get("jane", "/api/v1/pods?resourceVersion=0")
-			tp.until("pods are cached", func() bool {
-				pods := tp.server.mirror.Find(podsResource)
-				return pods != nil && pods.Serving() != nil
-			})
+			tp.until("pods are cached", func() bool { return tp.serves(podsResource) })
 			from, session := tp.resource("pods").Serving().Version(), tp.resource("pods").Serving()
 			if first == "ended" {
 				session.End(reflector.ErrUnknownResource)
 			} else {
-				u.mu.Lock()
-				u.forbidden = "/api/v1" // so that it cannot be cached again
-				u.mu.Unlock()
+				u.set(func() { u.forbidden = "/api/v1" }) // so that it cannot be cached again
 			}
 			tp.resource("configmaps").Refuse(feed.ErrWentBack)
 			tp.until("pods are not cached", func() bool {

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -21,15 +20,8 @@ func TestReviewsKeepNothing(t *testing.T) {
 	u.deny(func(authorizationv1.SubjectAccessReviewSpec) bool { return true })
 	const reviews, size = 200, 8 << 10
 	used := func() int64 {
-		u.mu.Lock()
-		u.reviews, u.requests = nil, nil
-		u.mu.Unlock()
-		for range 3 {
-			runtime.GC()
-		}
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
+		u.set(func() { u.reviews, u.requests = nil, nil })
+		return heapAfterGC()
 	}
 	ask := func(n int) {
 		for i := range n {

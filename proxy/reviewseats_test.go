@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
@@ -59,9 +60,7 @@ func TestReviewsOfOneCaller(t *testing.T) {
 	tp.want(http.StatusOK, "john", "/api/v1/namespaces/default/pods?resourceVersion=0")
 	close(unblock)
 	for range watches {
-		if code := <-codes; code != http.StatusOK {
-			t.Errorf("a watch: %d", code)
-		}
+		check.Equal(t, <-codes, http.StatusOK, "a watch")
 	}
 	if most > seats.MaxReviews/2 {
 		t.Errorf("%d reviews of one caller at once", most)

@@ -141,7 +141,7 @@ func (s *Server) serve(a *responseWriter, r *http.Request, rq *request.Request) 
 	case rq != nil && s.serveRead(a, r, rq):
 	case rq != nil && rq.Continue != nil && s.expired(a, r, rq):
 	default:
-		if err := s.countUser(r); err != nil {
+		if err := s.countUser(a, r); err != nil {
 			s.reject(a, r, err)
 			return
 		}
@@ -206,8 +206,8 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rq *request.Reque
 		return false
 	}
 	who, d := s.authorize(r, rq)
-	if p := slotOf(r); p != nil {
-		if err := p.Identify(who); err != nil {
+	if a.slot != nil {
+		if err := a.slot.Identify(who); err != nil {
 			s.reject(a, r, err)
 			return true
 		}

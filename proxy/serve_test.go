@@ -131,9 +131,7 @@ func TestAuthorized(t *testing.T) {
 	}
 	for _, user := range []string{"denied", "!"} {
 		u.forwarded("")
-		u.mu.Lock()
-		u.expired["!"] = true
-		u.mu.Unlock()
+		u.set(func() { u.expired["!"] = true })
 		tp.get(user, "/api/v1/pods?resourceVersion=0")
 		passed := u.forwarded("/api/v1/pods")
 		if len(passed) != 1 || passed[0].header.Get("Authorization") != "Bearer token-"+user {
@@ -205,9 +203,7 @@ func TestOneReviewOfRefused(t *testing.T) {
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "denied" })
 	for _, path := range []string{"/api/v1/pods?watch=true&resourceVersion=0&timeoutSeconds=1", "/api/v1/nodes?watch=true&resourceVersion=0&timeoutSeconds=1"} {
 		for _, token := range []string{"Bearer token-denied", "Bearer junk"} {
-			u.mu.Lock()
-			u.requests = nil
-			u.mu.Unlock()
+			u.set(func() { u.requests = nil })
 			tp.open(tp.client, http.MethodGet, path, "Authorization", token)
 			u.mu.Lock()
 			reviews := 0

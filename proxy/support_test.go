@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -11,11 +12,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/reflector"
@@ -39,6 +42,13 @@ func patient() timeouts {
 	p := defaultTimeouts
 	p.Proof = deadline
 	return p
+}
+
+// timing returns the default timeouts with some changed.
+func timing(change func(w *timeouts)) timeouts {
+	w := defaultTimeouts
+	change(&w)
+	return w
 }
 
 // leisurely keeps a resource without a session for long enough that a test can observe it, also on
@@ -185,6 +195,28 @@ func (tp *testProxy) want(code int, user, path string, headers ...string) {
 	}
 }
 
+// says reports an error if a GET has another code, or its answer lacks a text.
+func (tp *testProxy) says(code int, text, user, path string, headers ...string) {
+	tp.t.Helper()
+	if got, body := tp.get(user, path, headers...); got != code || !strings.Contains(body, text) {
+		tp.t.Errorf("GET %.200s as %s: %d, want %d with %q: %.300s", path, user, got, code, text, body)
+	}
+}
+
+// opens reports an error if the code of a request is another one; headers come in pairs.
+func (tp *testProxy) opens(code int, c *http.Client, method, path string, headers ...string) {
+	tp.t.Helper()
+	if resp := tp.open(c, method, path, headers...); resp.StatusCode != code {
+		tp.t.Errorf("%s %.200s with %.200q: %s, want %d", method, path, headers, resp.Status, code)
+	}
+}
+
+// serves reports whether a resource is cached and can be read.
+func (tp *testProxy) serves(gvr schema.GroupVersionResource) bool {
+	res := tp.server.mirror.Find(gvr)
+	return res != nil && res.Serving() != nil
+}
+
 // sendCode sends the code of a GET, or 0 if there is no answer, which fails the test.
 func (tp *testProxy) sendCode(codes chan<- int, user, path string) {
 	var code int
@@ -312,4 +344,30 @@ func serveFrom(c *watchcache.Cache, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.Serve(w, r, rq)
+}
+
+// logBuffer is a log that a test reads while others write. It is safe for concurrent use.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string { return strings.Join(b.lines(""), "") }
+
+// lines returns the lines with a text.
+func (b *logBuffer) lines(with string) (out []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for line := range strings.Lines(b.text.String()) {
+		if strings.Contains(line, with) {
+			out = append(out, line)
+		}
+	}
+	return out
 }

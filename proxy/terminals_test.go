@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -51,12 +50,7 @@ func TestLongTargetsAreNotKept(t *testing.T) {
 	}
 	used := func() int64 {
 		u.forwarded("")
-		for range 3 {
-			runtime.GC()
-		}
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
+		return heapAfterGC()
 	}
 	ask(5)
 	before := used()

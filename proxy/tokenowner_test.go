@@ -3,8 +3,6 @@ package proxy
 import (
 	"net/http"
 	"net/url"
-	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/weirproject/weir/apiserver"
@@ -12,59 +10,36 @@ import (
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
+const (
+	robot   = "system:serviceaccount:kube-system:robot"
+	someGet = "/api/v1/namespaces/default/pods/none"
+)
+
+// flowOf returns the flow of a request by a token.
+func (tp *testProxy) flowOf(path, token string) seats.Flow {
+	r := &http.Request{Method: http.MethodPut, URL: &url.URL{Path: path}, Header: http.Header{"Authorization": {"Bearer token-" + token}}}
+	return tp.server.flowOf(r, request.InfoOf(r.Method, r.URL))
+}
+
 // TestSeatsByUser: the requests of a user are one flow, by whatever token they come, also if the
-// tokens are known only from forwarding; and who runs the cluster is known by that, too.
+// tokens are known only from forwarding, or from answers 404; and who runs the cluster is known by
+// that, too.
 func TestSeatsByUser(t *testing.T) {
 	u, tp := start(t, apiserver.Options{Pods: 3}, Options{})
-	const robot = "system:serviceaccount:kube-system:robot"
-	of := func(token string) seats.Flow {
-		r := &http.Request{Method: http.MethodPut, URL: &url.URL{Path: "/api/v1/namespaces/default/pods/x"}, Header: http.Header{"Authorization": {"Bearer token-" + token}}}
-		return tp.server.flowOf(r, request.InfoOf(r.Method, r.URL))
-	}
-	for token, want := range map[string]seats.Flow{
-		"jane": {Level: seats.Everyone, Caller: "user jane"}, "jane~1": {Level: seats.Everyone, Caller: "user jane"}, robot: {Level: seats.System, Caller: "user " + robot},
+	for token, want := range map[string]struct {
+		path string
+		code int
+		flow seats.Flow
+	}{
+		"jane":   {"/api", http.StatusOK, seats.Flow{Level: seats.Everyone, Caller: "user jane"}},
+		"jane~1": {"/api", http.StatusOK, seats.Flow{Level: seats.Everyone, Caller: "user jane"}},
+		robot:    {"/api", http.StatusOK, seats.Flow{Level: seats.System, Caller: "user " + robot}},
+		"john":   {someGet, http.StatusNotFound, seats.Flow{Level: seats.Everyone, Caller: "user john"}},
 	} {
-		tp.want(http.StatusOK, token, "/api")
-		tp.until("it is known whose it is", func() bool { return of(token) == want })
+		tp.want(want.code, token, want.path)
+		tp.until("it is known whose it is", func() bool { return tp.flowOf(someGet, token) == want.flow })
 	}
-	if n := len(u.forwarded("/api")); n != 3 {
-		t.Errorf("%d were forwarded", n)
-	}
-}
-
-// TestOwnerOfMissedReads: it is learned whose a token is, also if all that comes by it is answered
-// 404.
-func TestOwnerOfMissedReads(t *testing.T) {
-	_, tp := start(t, apiserver.Options{}, Options{})
-	const path = "/api/v1/namespaces/default/pods/none"
-	tp.want(http.StatusNotFound, "jane", path)
-	r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}, Header: http.Header{"Authorization": {"Bearer token-jane"}}}
-	want := seats.Flow{Level: seats.Everyone, Caller: "user jane"}
-	tp.until("it is known whose it is", func() bool { return tp.server.flowOf(r, request.InfoOf(r.Method, r.URL)) == want })
-}
-
-// TestOwnerIsAskedOnce: whose a token is that the upstream lets in is asked once, also if the
-// upstream does not say.
-func TestOwnerIsAskedOnce(t *testing.T) {
-	u, tp := start(t, apiserver.Options{Pods: 3}, Options{})
-	var reviews atomic.Int32
-	u.setFault(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/tokenreviews") {
-			reviews.Add(1)
-		}
-		writeStatus(w, http.StatusForbidden)
-	})
-	for range 5 {
-		tp.get("jane", "/api")
-	}
-	tp.until("it was asked", func() bool { return reviews.Load() > 0 })
-	tp.get("jane", "/api")
-	if err := tp.server.Close(); err != nil { // which waits for reviews
-		t.Error(err)
-	}
-	if n := reviews.Load(); n != 1 {
-		t.Errorf("%d reviews", n)
-	}
+	u.wantForwarded(4, "/api")
 }
 
 // TestOwnerOfRejectedToken: a 401 of a server behind the upstream takes nothing from a caller.
@@ -72,10 +47,8 @@ func TestOwnerIsAskedOnce(t *testing.T) {
 // token is.
 func TestOwnerOfRejectedToken(t *testing.T) {
 	u, tp := start(t, apiserver.Options{Pods: 3}, Options{})
-	const robot = "system:serviceaccount:kube-system:robot"
 	known := func() bool {
-		r := &http.Request{Method: http.MethodPut, URL: &url.URL{Path: "/api/v1/namespaces/default/pods/x"}, Header: http.Header{"Authorization": {"Bearer token-" + robot}}}
-		return tp.server.flowOf(r, request.InfoOf(r.Method, r.URL)) == seats.Flow{Level: seats.System, Caller: "user " + robot}
+		return tp.flowOf(someGet, robot) == seats.Flow{Level: seats.System, Caller: "user " + robot}
 	}
 	rejected := func(path string) {
 		t.Helper()

@@ -16,8 +16,8 @@ import (
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// unreadClient is a client of HTTP/2 that takes no byte of the bodies of responses.
-type unreadClient struct {
+// frameClient is a client of HTTP/2 that sends and receives frames.
+type frameClient struct {
 	*rawConn
 	framer *http2.Framer
 	stream uint32 // of the last request
@@ -25,33 +25,31 @@ type unreadClient struct {
 	invalid bool
 }
 
-// dialUnread connects a client that reads no bodies.
-func (tp *testProxy) dialUnread() *unreadClient {
-	tp.t.Helper()
-	c := tp.dial("h2")
+// http2 starts HTTP/2 on a connection.
+func (c *rawConn) http2(settings ...http2.Setting) *frameClient {
+	c.t.Helper()
 	fmt.Fprint(c, http2.ClientPreface)
-	u := &unreadClient{rawConn: c, framer: http2.NewFramer(c, c.in)}
+	u := &frameClient{rawConn: c, framer: http2.NewFramer(c, c.in)}
 	u.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	check.NoError(tp.t, u.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
+	check.NoError(c.t, u.framer.WriteSettings(settings...))
 	return u
+}
+
+// dialUnread connects a client that takes no byte of the bodies of responses.
+func (tp *testProxy) dialUnread() *frameClient {
+	tp.t.Helper()
+	return tp.dial("h2").http2(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 }
 
 // request sends a GET of each path, with a token unless that is empty, and returns the codes of the
 // responses when it has the heads of all.
-func (u *unreadClient) request(token string, paths ...string) (codes map[string]int) {
+func (u *frameClient) request(token string, paths ...string) (codes map[string]int) {
 	u.t.Helper()
+	if token != "" {
+		token = "token-" + token
+	}
 	for _, path := range paths {
-		fields := [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "x"}, {":path", path}}
-		if token != "" {
-			fields = append(fields, [2]string{"authorization", "Bearer token-" + token})
-		}
-		var head strings.Builder
-		enc := hpack.NewEncoder(&head)
-		for _, field := range fields {
-			check.NoError(u.t, enc.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}))
-		}
-		u.stream += 2
-		check.NoError(u.t, u.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: u.stream - 1, BlockFragment: []byte(head.String()), EndStream: true, EndHeaders: true}))
+		u.send(path, token, 0, true)
 	}
 	codes = map[string]int{}
 	for heads := 0; heads < len(paths); {

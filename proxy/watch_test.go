@@ -36,9 +36,7 @@ func TestRevoked(t *testing.T) {
 		},
 	} {
 		u.deny(nil)
-		u.mu.Lock()
-		u.expired["leaver"] = false
-		u.mu.Unlock()
+		u.set(func() { u.expired["leaver"] = false })
 		lines := tp.watch("leaver", "/api/v1/pods?watch=true&resourceVersion=0")
 		tp.next(lines, "ADDED")
 		revoke()
@@ -53,9 +51,7 @@ func TestRevoked(t *testing.T) {
 	}
 	must(t)(u.writer().CoreV1().Pods("default").Create(tp.ctx, pod("later"), metav1.CreateOptions{}))
 	tp.next(stays, "later")
-	if n := tp.server.revoked.Load(); n != 2 {
-		t.Errorf("%d watches were revoked", n)
-	}
+	check.Equal(t, tp.server.revoked.Load(), 2, "watches were revoked")
 }
 
 // TestRecheckIsUncached: a recheck of a watch does not use cached answers, however long their TTL.
@@ -83,9 +79,7 @@ func TestRecheckIsUncached(t *testing.T) {
 	if n := tp.server.revoked.Load(); n > 0 {
 		t.Fatal("one no has ended it")
 	}
-	u.mu.Lock()
-	u.expired["jane"] = true
-	u.mu.Unlock()
+	u.set(func() { u.expired["jane"] = true })
 	tp.ends("the token is revoked", lines)
 	lines = tp.watch("joan", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.next(lines, "ADDED")
@@ -125,8 +119,7 @@ func TestUpstreamDown(t *testing.T) {
 // it, and reads go on.
 func TestUpstreamHangs(t *testing.T) {
 	t.Parallel()
-	wait := defaultTimeouts
-	wait.review = 500 * time.Millisecond
+	wait := timing(func(w *timeouts) { w.review = 500 * time.Millisecond })
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, timeouts: wait})
 	const list = "/api/v1/pods?resourceVersion=0"
 	tp.want(http.StatusOK, "jane", list)
@@ -201,9 +194,7 @@ func TestRelist(t *testing.T) {
 		tp.next(lines, want)
 	}
 	on := tp.server.mirror.All()[0]
-	if n := on.State().Sessions; n != 1 {
-		t.Errorf("%d stores", n)
-	}
+	check.Equal(t, on.State().Sessions, 1, "stores")
 	// From what the first of these events carried, all come again.
 	again := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion="+before)
 	for _, want := range news {
@@ -218,9 +209,7 @@ func TestRelist(t *testing.T) {
 	// From a state in between, which the proxy never had, only the upstream knows.
 	u.forwarded("")
 	tp.next(tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion="+get(t, tp.ctx, u, "z")), "")
-	if passed := u.forwarded("/api/v1/pods"); len(passed) != 1 {
-		t.Errorf("%d watches upstream", len(passed))
-	}
+	u.wantForwarded(1, "/api/v1/pods")
 }
 
 func touch(t *testing.T, ctx context.Context, u *fakeUpstream, name string) {
@@ -239,6 +228,18 @@ func get(t *testing.T, ctx context.Context, u *fakeUpstream, name string) (resou
 	return p.ResourceVersion
 }
 
+// expires waits until a watch ends with 410.
+func (tp *testProxy) expires(lines <-chan string) {
+	tp.t.Helper()
+	var last string
+	for line := range lines {
+		last = line
+	}
+	if !strings.Contains(last, `"ERROR"`) || !strings.Contains(last, `"code":410`) {
+		tp.t.Errorf("the watch ends with %s", last)
+	}
+}
+
 // TestStartOver: when the upstream goes back in time, or a relist has too many changes, the proxy
 // ends the watches and caches the resource again.
 func TestStartOver(t *testing.T) {
@@ -248,13 +249,7 @@ func TestStartOver(t *testing.T) {
 	tp.next(lines, "ADDED")
 	res := tp.server.mirror.All()[0]
 	res.Refuse(feed.ErrWentBack)
-	var last string
-	for line := range lines {
-		last = line
-	}
-	if !strings.Contains(last, `"ERROR"`) || !strings.Contains(last, `"code":410`) {
-		t.Errorf("the watch ends with %s", last)
-	}
+	tp.expires(lines)
 	tp.want(http.StatusTooManyRequests, "jane", "/api/v1/pods?resourceVersion=0")
 	tp.until("cached again", func() bool { return res.Serving() != nil && res.State().Sessions == 2 })
 
@@ -288,13 +283,7 @@ func TestAllStartOver(t *testing.T) {
 	path := fmt.Sprintf("/api/v1/%s?watch=true&resourceVersion=0&allowWatchBookmarks=true", other.GVR.Resource)
 	lines := tp.watch("jane", path)
 	finder.Refuse(feed.ErrWentBack)
-	var last string
-	for line := range lines {
-		last = line
-	}
-	if !strings.Contains(last, `"ERROR"`) || !strings.Contains(last, `"code":410`) {
-		t.Errorf("the watch of the other one ends with %s", last)
-	}
+	tp.expires(lines)
 	restarted := func(res *mirror.Resource, starts uint64) bool {
 		return res.Serving() != nil && res.State().Sessions == starts
 	}

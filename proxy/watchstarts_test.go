@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
 // TestWatchStarts: those who are sent the state of a WATCH have seats, of which one caller has less
 // than half; the control plane has its own. A WATCH that resumes needs none.
 func TestWatchStarts(t *testing.T) {
-	wait := defaultTimeouts
-	wait.start = time.Nanosecond
+	wait := timing(func(w *timeouts) { w.start = time.Nanosecond })
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, timeouts: wait})
 	const watch = "/api/v1/pods?watch=true&timeoutSeconds=1"
 	in := tp.server.seats.Starts
@@ -55,8 +55,7 @@ func TestWatchStarts(t *testing.T) {
 func TestWatchStartsEnd(t *testing.T) {
 	for name, hold := range map[string]time.Duration{"taken": deadline, "not taken": time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
-			wait := defaultTimeouts
-			wait.hold = hold
+			wait := timing(func(w *timeouts) { w.hold = hold })
 			_, tp := startReady(t, apiserver.Options{Pods: 300}, Options{Resources: []string{"pods"}, timeouts: wait})
 			ctx, cancel := context.WithCancel(tp.ctx)
 			defer cancel()
@@ -87,17 +86,13 @@ func TestWatchStartsEnd(t *testing.T) {
 				close(release)
 			}
 			tp.until("it has no seat", func() bool { return seats() == 0 })
-			if n := tp.server.seats.Watches.Count(); n != 1 {
-				t.Errorf("%d watches", n)
-			}
+			check.Equal(t, tp.server.seats.Watches.Count(), 1, "watches")
 			if hold != deadline {
 				close(release)
 			}
 			cancel()
 			<-done
-			if n := seats(); n != 0 {
-				t.Errorf("%d seats are left", n)
-			}
+			check.Equal(t, seats(), 0, "seats are left")
 		})
 	}
 }

@@ -318,7 +318,7 @@ func (cs *Listener) connContext(ctx context.Context, conn net.Conn) context.Cont
 	if c == nil {
 		return ctx
 	}
-	return c.buffer.withContext(context.WithValue(ctx, connKey{}, c))
+	return context.WithValue(ctx, connKey{}, c)
 }
 
 // Of returns the connection of a request, or nil if no Listener has accepted it. A nil Conn does

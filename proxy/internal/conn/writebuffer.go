@@ -1,7 +1,6 @@
 package conn
 
 import (
-	"context"
 	"net"
 	"net/http"
 	"sync"
@@ -105,19 +104,12 @@ func (wb *writeBuffer) flushLater() {
 	}
 }
 
-// writeBufferKey is the context key of a connection's *writeBuffer.
-type writeBufferKey struct{}
-
 // BufferWrites buffers the writes of a request's connection until release is called.
 func BufferWrites(r *http.Request) (release func()) {
-	wb, ok := r.Context().Value(writeBufferKey{}).(*writeBuffer)
-	if !ok || r.ProtoMajor != 2 {
+	c := Of(r)
+	if c == nil || r.ProtoMajor != 2 {
 		return func() {}
 	}
-	wb.answers.Add(1)
-	return func() { wb.answers.Add(-1) }
-}
-
-func (wb *writeBuffer) withContext(ctx context.Context) context.Context {
-	return context.WithValue(ctx, writeBufferKey{}, wb)
+	c.buffer.answers.Add(1)
+	return func() { c.buffer.answers.Add(-1) }
 }

@@ -29,6 +29,11 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// requestOf returns a request of a connection, of a version of HTTP.
+func requestOf(c *Conn, major int) *http.Request {
+	return (&http.Request{ProtoMajor: major}).WithContext(context.WithValue(context.Background(), connKey{}, c))
+}
+
 // TestWriteBuffer writes to a connection while answers are being made, and looks at what goes out.
 func TestWriteBuffer(t *testing.T) {
 	large := string(bytes.Repeat([]byte("l"), writeBufferBytes+1))
@@ -53,8 +58,9 @@ func TestWriteBuffer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				conn := &recorder{}
-				wb := &writeBuffer{conn: conn}
-				r := (&http.Request{ProtoMajor: 2}).WithContext(wb.withContext(context.Background()))
+				c := &Conn{buffer: writeBuffer{conn: conn}}
+				wb := &c.buffer
+				r := requestOf(c, 2)
 				var release []func()
 				for _, step := range tc.steps {
 					switch step {
@@ -104,8 +110,8 @@ func TestWriteBufferFails(t *testing.T) {
 
 // TestWriteBufferOnlyHTTP2: nothing comes behind an answer of HTTP/1.
 func TestWriteBufferOnlyHTTP2(t *testing.T) {
-	wb := &writeBuffer{}
-	BufferWrites((&http.Request{ProtoMajor: 1}).WithContext(wb.withContext(context.Background())))
+	c := &Conn{}
+	BufferWrites(requestOf(c, 1))
 	BufferWrites(&http.Request{ProtoMajor: 2})
-	check.Equal(t, wb.answers.Load(), 0, "the writes of HTTP/1 wait")
+	check.Equal(t, c.buffer.answers.Load(), 0, "the writes of HTTP/1 wait")
 }

@@ -300,19 +300,20 @@ const maxShedPerTick = 16
 // there are none, it ends those for which most is kept, until that is the excess: their clients
 // take something, and less than comes. New watches are then already rejected.
 func (m *Mirror) shedWatches() {
-	m.Kept.Store(m.keptBytes())
+	sessions, kept := m.slow()
+	m.Kept.Store(kept)
 	excess := m.cfg.WatchExcess()
 	if excess <= 0 {
 		return
 	}
-	sessions := m.byKept()
 	ended := 0
 	for _, s := range sessions {
 		n := s.Cache().ShedStuck(maxShedPerTick - ended)
 		ended += m.countShed(s, n, "watches whose clients take nothing are ended, to stay within the memory for watches")
 	}
 	if ended > 0 {
-		m.Kept.Store(m.keptBytes())
+		_, kept = m.slow()
+		m.Kept.Store(kept)
 		return
 	}
 	for _, s := range sessions {
@@ -333,27 +334,19 @@ func (m *Mirror) countShed(s *Session, n int, why string) int {
 	return n
 }
 
-// byKept returns the sessions for whose watches something is kept, that with the most first.
-func (m *Mirror) byKept() []*Session {
+// slow returns the sessions for whose watches something is kept, that with the most first, and the
+// bytes of all.
+func (m *Mirror) slow() (sessions []*Session, bytes int64) {
 	kept := map[*Session]int64{}
 	for _, res := range m.All() {
 		if s := res.State().Session; s != nil {
 			if n := s.Cache().BacklogBytes(); n > 0 {
 				kept[s] = n
+				bytes += n
 			}
 		}
 	}
-	return slices.SortedFunc(maps.Keys(kept), func(a, b *Session) int { return cmp.Compare(kept[b], kept[a]) })
-}
-
-// keptBytes returns the memory kept for slow watches.
-func (m *Mirror) keptBytes() (n int64) {
-	for _, res := range m.All() {
-		if s := res.State().Session; s != nil {
-			n += s.Cache().BacklogBytes()
-		}
-	}
-	return n
+	return slices.SortedFunc(maps.Keys(kept), func(a, b *Session) int { return cmp.Compare(kept[b], kept[a]) }), bytes
 }
 
 // All returns the resources in the order of their names.

@@ -264,9 +264,23 @@ func TestImpersonation(t *testing.T) {
 	if DropImpersonation(h); HasImpersonation(h) || len(h) != 0 {
 		t.Errorf("left: %v", h)
 	}
-	as := ImpersonationOf(&user.DefaultInfo{Name: "system:node:a", Groups: []string{user.AllAuthenticated}})
-	if !slices.Equal(as.Groups, []string{user.AllAuthenticated}) {
-		t.Errorf("a node: %q", as.Groups)
+}
+
+// TestGroupsUpstream: a caller has the same groups upstream as at the proxy. kube-apiserver adds
+// system:authenticated to an impersonated user, unless the user is in system:unauthenticated.
+func TestGroupsUpstream(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		has, sent []string
+	}{
+		{"carl", []string{"staff", user.AllAuthenticated}, []string{"staff"}},
+		{"carl", []string{user.AllAuthenticated}, []string{}},
+		{"carl", []string{user.AllUnauthenticated, user.AllAuthenticated}, []string{user.AllUnauthenticated, user.AllAuthenticated}},
+		{"system:node:a", []string{user.AllAuthenticated}, []string{user.AllAuthenticated}},
+	} {
+		if to := ImpersonationOf(&user.DefaultInfo{Name: c.name, Groups: c.has}); !slices.Equal(to.Groups, c.sent) {
+			t.Errorf("%q of %s go upstream as %q, not %q", c.has, c.name, to.Groups, c.sent)
+		}
 	}
 }
 
