@@ -133,7 +133,8 @@ func TestAudit(t *testing.T) {
 		e.ResponseStatus == nil || e.ResponseStatus.Code != 200 || e.Annotations["authorization.k8s.io/decision"] != "allow" {
 		t.Errorf("recorded %+v", e)
 	}
-	resp := tp.open(tp.client, http.MethodGet, "/api/v1/pods?resourceVersion=0", "Authorization", "Bearer token-jane") // without an id
+	// A request without an id gets one.
+	resp := tp.open(tp.client, http.MethodGet, "/api/v1/pods?resourceVersion=0", "Authorization", "Bearer token-jane")
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil || completed(t, path, resp.Header.Get("Audit-ID")).RequestURI != "/api/v1/pods?resourceVersion=0" {
 		t.Errorf("%v, %v", resp.Header, err)
 	}

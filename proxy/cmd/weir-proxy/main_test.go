@@ -164,9 +164,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("%s", page)
 	}
 	stop(command.ErrInterrupted) // which waits for no load balancer
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, <-ended)
 	utilnet.CloseIdleConnectionsFor(tr)
 }
 

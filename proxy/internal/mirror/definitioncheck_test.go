@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestDefinitionDiffers: only a text that both definitions have can differ. Missing texts are
@@ -20,9 +22,7 @@ func TestDefinitionDiffers(t *testing.T) {
 		{definition{"definition": "u/2"}, true},
 		{definition{"schema": "x"}, false},
 	} {
-		if got := tt.now.differsFrom(was); got != tt.want {
-			t.Errorf("%v: %v", tt.now, got)
-		}
+		check.Equal(t, tt.now.differsFrom(was), tt.want, "%v", tt.now)
 	}
 	was.merge(definition{"schema": "x", "version": "v2"})
 	if !(definition{"schema": "y"}).differsFrom(was) || was["version"] != "v1.37.1" {
@@ -90,9 +90,7 @@ func TestDefinitionHistory(t *testing.T) {
 	for i := range 10 * maxDefinitions {
 		history.add(definition{"version": fmt.Sprint(i)}, now)
 	}
-	if n := len(history.seen); n != maxDefinitions {
-		t.Errorf("%d are kept", n)
-	}
+	check.Equal(t, len(history.seen), maxDefinitions, "are kept")
 	if history.add(definition{"version": "x"}, now.Add(mixedVersions)); len(history.seen) != 1 {
 		t.Errorf("kept: %v", history.seen)
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // strictly parses a GET of a URL.
@@ -103,9 +104,7 @@ func TestOrigin(t *testing.T) {
 	}))
 	defer server.Close()
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	d := discoverer{client.Discovery().RESTClient(), patience}
 	widgets := schema.GroupVersion{Group: "example.com", Version: "v1"}
 	if err := d.servedLocally(t.Context(), widgets); err != nil {
@@ -169,9 +168,7 @@ func TestAwaitReread(t *testing.T) {
 	waitFor(t, func() bool { return res.Waiting() == maxRereadWaiters })
 	rd.awaitReread(t.Context()) // one too many does not wait
 	res.take(input{typ: inUnwell})
-	if n := res.Waiting(); n != maxRereadWaiters {
-		t.Errorf("%d wait after a state in which the resource is not cached", n)
-	}
+	check.Equal(t, res.Waiting(), maxRereadWaiters, "wait after a state in which the resource is not cached")
 	res.take(input{typ: inListed})
 	all.Wait()
 }

@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestAnswersOfOthers: a caller who asks for many names takes no answer about others away, by which
@@ -95,9 +97,7 @@ func TestOldAnswersGo(t *testing.T) {
 		}
 		time.Sleep(59 * time.Minute)
 		add(1000)
-		if len(c.answers) != 1001 {
-			t.Errorf("%d are left within the time", len(c.answers))
-		}
+		check.Equal(t, len(c.answers), 1001, "are left within the time")
 		time.Sleep(10 * time.Minute)
 		add(1001)
 		if len(c.answers) != 2 || len(c.callers) != 1 || c.most[0].entries.Len() != 2 {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
@@ -34,9 +35,7 @@ func TestCredentialOfToken(t *testing.T) {
 func TestCredentialOfFrontProxy(t *testing.T) {
 	front, clients := newCA(t), newCA(t)
 	client, err := kubernetes.NewForConfig(&rest.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	a, err := NewAuthenticator(t.Context(), &Config{
 		Client: client, Timeout: time.Minute, Breaker: &Breaker{}, Seats: newReviewSeats(time.Minute), Log: slog.New(slog.DiscardHandler),
 		Trust: Trust{
@@ -44,17 +43,13 @@ func TestCredentialOfFrontProxy(t *testing.T) {
 			UserHeaders: []string{"X-Remote-User"}, UIDHeaders: []string{"X-Remote-Uid"}, GroupHeaders: []string{"X-Remote-Group"}, ExtraPrefixes: []string{"X-Remote-Extra-"},
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	defer a.Run(ctx) // ends what it has started
 	for name, ca := range map[string]*testenv.Authority{"joe": front, "carol": clients} {
 		cert, err := x509.ParseCertificate(ca.Issue(t, "carol").Certificate[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.NoError(t, err)
 		r := &http.Request{URL: &url.URL{}, TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}}, Header: http.Header{
 			"X-Remote-User": {"joe"}, "X-Remote-Uid": {"1"}, "X-Remote-Group": {"staff", "other"}, "X-Remote-Extra-Team": {"a"}, "X-Padding": {"x"},
 			"Authorization": {"Bearer token-jane"},
@@ -79,8 +74,6 @@ func TestCredentialOfFrontProxy(t *testing.T) {
 func newCA(t *testing.T) *testenv.Authority {
 	t.Helper()
 	ca, err := testenv.NewAuthority(filepath.Join(t.TempDir(), "ca.crt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	return ca
 }

@@ -24,6 +24,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // upstream answers reviews: a token "token-x" is x's, and a caller may do what allows says.
@@ -72,21 +74,15 @@ func startReviews(t *testing.T) (*upstream, *Config, *Authenticator, *Authorizer
 	config := &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 	config.Wrap(br.Wrap)
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	c := &Config{
 		Client: client, Timeout: time.Minute, Lookup: time.Minute, Breaker: br, Seats: newReviewSeats(time.Minute), Log: slog.New(slog.DiscardHandler),
 		Trust: Trust{TokenTTL: time.Hour, AllowTTL: time.Hour, DenyTTL: time.Hour},
 	}
 	authn, err := NewAuthenticator(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	authz, err := NewAuthorizer(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { authn.Run(ctx) })
@@ -131,9 +127,7 @@ func TestReviews(t *testing.T) {
 			t.Errorf("joe: %d", d)
 		}
 	}
-	if n := u.count() - before; n != 5 {
-		t.Errorf("%d reviews", n)
-	}
+	check.Equal(t, u.count()-before, 5, "reviews")
 	if by, narrow := authz.PermissionOf(jane, part); by.FieldText != "" || narrow != part {
 		t.Errorf("jane watches by %+v", by)
 	}
@@ -232,9 +226,7 @@ func TestImpersonation(t *testing.T) {
 	if err != nil || !HasImpersonation(h) || CheckImpersonation(h) != nil {
 		t.Fatal(err)
 	}
-	if err := authz.AllowImpersonation(t.Context(), carol, to); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, authz.AllowImpersonation(t.Context(), carol, to))
 	slices.Sort(asked)
 	want := []string{"impersonate//groups///g", "impersonate//serviceaccounts//a/b", "impersonate/authentication.k8s.io/uids///1", "impersonate/authentication.k8s.io/userextras/scope//s"}
 	if !slices.Equal(asked, want) {

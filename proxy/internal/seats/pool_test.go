@@ -20,6 +20,14 @@ func sit(s *Pool, ctx context.Context, f Flow) <-chan bool {
 	return got
 }
 
+// take takes a seat, which must be free.
+func take(t *testing.T, s *Pool, f Flow) {
+	t.Helper()
+	if !s.Acquire(t.Context(), f) {
+		t.Fatalf("no seat for %+v", f)
+	}
+}
+
 // has reports whether a request has a seat by now; it must not have been refused.
 func has(t *testing.T, got <-chan bool) bool {
 	t.Helper()
@@ -41,10 +49,8 @@ func TestSeatsFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewPool(8, 8, time.Minute) // 8*20/100 is one for the system
 		greedy, modest, third := Flow{Level: Everyone, Caller: "greedy"}, Flow{Level: Everyone, Caller: "modest"}, Flow{Level: Everyone, Caller: "third"}
-		for i := range 3 {
-			if !s.Acquire(t.Context(), greedy) {
-				t.Fatalf("seat %d of 3", i)
-			}
+		for range 3 {
+			take(t, s, greedy)
 		}
 		var waits []<-chan bool
 		for range 2 {
@@ -54,13 +60,9 @@ func TestSeatsFair(t *testing.T) {
 			t.Fatal("a fourth of the seven common seats")
 		}
 		for range 3 {
-			if !s.Acquire(t.Context(), modest) {
-				t.Fatal("no seat for another flow")
-			}
+			take(t, s, modest)
 		}
-		if !s.Acquire(t.Context(), third) {
-			t.Fatal("the last seat")
-		}
+		take(t, s, third)
 		// All are taken; modest waits behind greedy, and third behind both.
 		m, th := sit(s, t.Context(), modest), sit(s, t.Context(), third)
 		s.Release(modest)
@@ -90,9 +92,7 @@ func TestSeatsLevels(t *testing.T) {
 		s := NewPool(100, 100, time.Minute)
 		room := s.Room(Everyone)
 		for i := range room {
-			if !s.Acquire(t.Context(), Flow{Level: Everyone, Caller: fmt.Sprint(i)}) {
-				t.Fatalf("common seat %d", i)
-			}
+			take(t, s, Flow{Level: Everyone, Caller: fmt.Sprint(i)})
 		}
 		one := sit(s, t.Context(), Flow{Level: Everyone, Caller: "one"})
 		if has(t, one) {
@@ -103,9 +103,7 @@ func TestSeatsLevels(t *testing.T) {
 				t.Fatalf("%v have no seats of their own", c)
 			}
 			for i := range s.Room(c) {
-				if !s.Acquire(t.Context(), Flow{Level: c, Caller: fmt.Sprint(i)}) {
-					t.Fatalf("%v: own seat %d", c, i)
-				}
+				take(t, s, Flow{Level: c, Caller: fmt.Sprint(i)})
 			}
 		}
 		sys, lease := sit(s, t.Context(), Flow{Level: System, Caller: "node"}), sit(s, t.Context(), Flow{Level: Leases, Caller: "node"})
@@ -177,9 +175,7 @@ func TestSeatsBounds(t *testing.T) {
 		s := NewPool(2*minQueued, 2*minQueued, time.Hour)
 		room := s.Room(Everyone)
 		for i := range room {
-			if !s.Acquire(t.Context(), Flow{Level: Everyone, Caller: fmt.Sprint(i)}) {
-				t.Fatalf("seat %d", i)
-			}
+			take(t, s, Flow{Level: Everyone, Caller: fmt.Sprint(i)})
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var waits []<-chan bool

@@ -108,9 +108,7 @@ func TestTurnsOfSources(t *testing.T) {
 		s := NewPool(2, 100, time.Minute)
 		at := func(source, token string) Flow { return Flow{Level: NewTokens, Caller: source, Token: token} }
 		for _, source := range []string{"a", "b"} {
-			if !s.Acquire(t.Context(), at(source, "first")) {
-				t.Fatal("no seat of two")
-			}
+			take(t, s, at(source, "first"))
 		}
 		var greedy []<-chan bool
 		for range 10 {
