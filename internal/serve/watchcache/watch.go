@@ -37,16 +37,13 @@ type watcher struct {
 	clientVersion uint64 // the newest resourceVersion that the client has: it asked for it, or got it
 	// coalesced is the version up to which changes are coalesced, as a bookmark has said, while none
 	// has said that the client has them all. 0: nothing is.
-	coalesced   uint64
-	coalesces   bool   // what is sent now is coalesced
-	events      uint64 // sent since the last releaseScratch
-	buffer      uint64 // changes that may wait, see Config.WatchBuffer; 0: any number
-	bookmarks   *bookmarkTimer
-	noBookmarks bool // see Config.Bookmarks
-	drained     drainTimer
-	over        bool // nothing more is sent
-
-	bookmarkDelay time.Duration // see Config.Bookmarks
+	coalesced uint64
+	coalesces bool   // what is sent now is coalesced
+	events    uint64 // sent since the last releaseScratch
+	buffer    uint64 // changes that may wait, see Config.WatchBuffer; 0: any number
+	bookmarks *bookmarkTimer
+	drained   drainTimer
+	over      bool // nothing more is sent
 }
 
 // openWatch begins a WATCH: it sends the initial state, and what has changed meanwhile. It waits
@@ -60,7 +57,6 @@ func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, o *request.Opt
 	wt := &watcher{cache: c, options: o, matcher: matcher{selector: s, cache: c}, rep: rep, initial: o.StartsWithState()}
 	wt.ctx, wt.cancel = context.WithTimeout(r.Context(), timeout)
 	wt.interest, wt.selective = s.interest(c)
-	wt.bookmarkDelay, wt.noBookmarks = c.cfg.Bookmarks()
 	if c.cfg.WatchBuffer != nil {
 		wt.buffer = uint64(max(0, c.cfg.WatchBuffer()))
 	}
@@ -107,7 +103,7 @@ func (wt *watcher) begin(err error) {
 		wt.finish(err)
 		return
 	}
-	wt.bookmarks, wt.drained = wt.newBookmarkTimer(wt.bookmarkDelay), wt.cache.drain.newTimer()
+	wt.bookmarks, wt.drained = wt.newBookmarkTimer(), wt.cache.drain.newTimer()
 	if wt.initial && !(wt.bookmarks.enabled && wt.bookmarks.initialEvents) { // no bookmark will say so
 		wt.clientVersion = max(wt.clientVersion, wt.sentUpTo)
 	}
