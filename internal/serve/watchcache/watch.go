@@ -15,8 +15,7 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// watcher serves one WATCH. The goroutine of its request waits; what is to be sent is sent by a
-// worker. Only one of the two uses it at a time.
+// watcher serves one WATCH. Only the goroutine of its request uses it.
 type watcher struct {
 	cache     *Cache
 	ctx       context.Context // ends the watch, at its timeout at the latest
@@ -298,23 +297,20 @@ func (wt *watcher) sendInitialEvents() error {
 	return nil
 }
 
-// serve sends changes and bookmarks until the watch ends. Its goroutine only waits, and so keeps a
-// small stack: also for what has yet to come where the watch begins.
+// serve sends changes and bookmarks until the watch ends. First it waits for what has yet to come
+// where the watch begins.
 func (wt *watcher) serve() {
 	defer wt.end()
 	if wt.future {
 		err := wt.waitForStart()
-		wt.cache.cfg.Workers.Run(func() {
-			if err == nil {
-				err = wt.start()
-			}
-			wt.begin(err)
-		})
+		if err == nil {
+			err = wt.start()
+		}
+		wt.begin(err)
 	}
-	send := wt.send
 	for !wt.over {
 		wt.wait()
-		wt.cache.cfg.Workers.Run(send)
+		wt.send()
 	}
 }
 
