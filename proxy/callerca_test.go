@@ -44,9 +44,7 @@ func (u *fakeUpstream) publish(clients, frontProxies *testenv.Authority) {
 
 // forbid has the upstream refuse a path, or none.
 func (u *fakeUpstream) forbid(path string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.forbidden = path
+	u.set(func() { u.forbidden = path })
 }
 
 // TestPublishedLater: an upstream that has just started publishes its CAs late, or lets the proxy

@@ -68,14 +68,23 @@ func TestTrickledAnswer(t *testing.T) {
 	}
 }
 
-// countingWriter counts what is costly for a connection of HTTP/2.
+// countingWriter counts what is costly for a connection of HTTP/2, and writes since the last flush.
 type countingWriter struct {
 	*httptest.ResponseRecorder
-	deadlines, flushes atomic.Int32
+	deadlines, flushes, unflushed atomic.Int32
 }
 
 func (w *countingWriter) SetWriteDeadline(time.Time) error { w.deadlines.Add(1); return nil }
-func (w *countingWriter) Flush()                           { w.flushes.Add(1) }
+
+func (w *countingWriter) Flush() {
+	w.flushes.Add(1)
+	w.unflushed.Store(0)
+}
+
+func (w *countingWriter) Write(p []byte) (int, error) {
+	w.unflushed.Add(1)
+	return len(p), nil
+}
 
 // TestFewDeadlines: a large response to a request with a seat is not flushed after each write, nor
 // does each set a deadline. What was written is flushed soon, also if the upstream sends no more,
@@ -116,7 +125,7 @@ func TestFewDeadlines(t *testing.T) {
 // TestNoFlushLost: what is written just as the timer of a flush fires is flushed, too.
 func TestNoFlushLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := &unflushedWriter{ResponseRecorder: httptest.NewRecorder()}
+		client := &countingWriter{ResponseRecorder: httptest.NewRecorder()}
 		w := newPacedWriter(client)
 		defer w.end()
 		lost := 0
@@ -138,19 +147,6 @@ func TestNoFlushLost(t *testing.T) {
 		}
 		check.Equal(t, lost, 0, "flushes are lost")
 	})
-}
-
-// unflushedWriter counts what was written since the last flush.
-type unflushedWriter struct {
-	*httptest.ResponseRecorder
-	unflushed atomic.Int32
-}
-
-func (w *unflushedWriter) SetWriteDeadline(time.Time) error { return nil }
-func (w *unflushedWriter) Flush()                           { w.unflushed.Store(0) }
-func (w *unflushedWriter) Write(p []byte) (int, error) {
-	w.unflushed.Add(1)
-	return len(p), nil
 }
 
 // noteDeadline notes how long a write to a client may take.

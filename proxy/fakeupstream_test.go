@@ -165,9 +165,7 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // warn makes the upstream send a warning with each response for a path.
 func (u *fakeUpstream) warn(path, text string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.warns = map[string]string{path: text}
+	u.set(func() { u.warns = map[string]string{path: text} })
 }
 
 // setDown makes the upstream break every connection, or come back.
@@ -182,9 +180,7 @@ func (u *fakeUpstream) setDown(down bool) {
 
 // setFault sets what becomes of reviews instead of an answer; nil: they are answered.
 func (u *fakeUpstream) setFault(fault func(w http.ResponseWriter, r *http.Request)) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.fault = fault
+	u.set(func() { u.fault = fault })
 }
 
 // refuseReviews answers every review with a Status of this code in place of an answer.
@@ -309,9 +305,7 @@ func (u *fakeUpstream) access(o runtime.Object) {
 
 // deny sets who may not do what.
 func (u *fakeUpstream) deny(f func(authorizationv1.SubjectAccessReviewSpec) bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.denied = f
+	u.set(func() { u.denied = f })
 }
 
 // ofProxy reports whether a request is the proxy's own, and not a caller's.

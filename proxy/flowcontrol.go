@@ -65,10 +65,8 @@ func queryTooLong(at *url.URL) bool {
 
 // errQueryTooLong returns the 414 for such a query.
 func errQueryTooLong() error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusRequestURITooLong, Reason: metav1.StatusReasonRequestEntityTooLarge,
-		Message: fmt.Sprintf("The query of the request is longer than %d bytes, or has more than %d parameters.", maxQuery, maxParams),
-	}}
+	return statusError(http.StatusRequestURITooLong, metav1.StatusReasonRequestEntityTooLarge,
+		fmt.Sprintf("The query of the request is longer than %d bytes, or has more than %d parameters.", maxQuery, maxParams))
 }
 
 // errOpaqueTarget is the 400 of a request target with a scheme and no slash after it, such as

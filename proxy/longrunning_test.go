@@ -35,7 +35,12 @@ func TestForwardedMemory(t *testing.T) {
 // TestNothingIsReadAheadForStrangers: nor does it count as that, whatever certificate they show.
 func TestNothingIsReadAheadForStrangers(t *testing.T) {
 	_, tp := start(t, apiserver.Options{Pods: 500}, Options{})
-	w := &blockedWriter{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
+	writes, goOn := make(chan struct{}), make(chan struct{})
+	w := &brokenWriter{httptest.NewRecorder(), 0, func(int) error {
+		close(writes)
+		<-goOn
+		return io.ErrClosedPipe
+	}}
 	r := httptest.NewRequest(http.MethodGet, "/api/v1/pods?watch=true&resourceVersion=0", nil).WithContext(tp.ctx)
 	r.Header.Set("Authorization", "Bearer token-stranger")
 	foreign, err := x509.ParseCertificate(newAuthority(t).Issue(t, "carol").Certificate[0])
@@ -47,22 +52,10 @@ func TestNothingIsReadAheadForStrangers(t *testing.T) {
 		defer func() { _ = recover() }() // the answer is broken off
 		tp.server.ServeHTTP(w, r)
 	}()
-	<-w.writes
+	<-writes
 	check.Equal(t, tp.server.keptForWatches(), 0, "bytes")
-	close(w.goOn)
+	close(goOn)
 	<-done
-}
-
-// blockedWriter is a client that takes nothing before goOn is closed, and fails then.
-type blockedWriter struct {
-	*httptest.ResponseRecorder
-	writes, goOn chan struct{}
-}
-
-func (w *blockedWriter) Write([]byte) (int, error) {
-	close(w.writes)
-	<-w.goOn
-	return 0, io.ErrClosedPipe
 }
 
 // TestBodiesOfWatches: the body of a forwarded WATCH counts, which is kept for a retry.

@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -90,10 +89,7 @@ const metricsPath = "/metrics"
 // caller: any word is a method, and each would need another review.
 func (s *Server) refuseMethod(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Allow", http.MethodGet+", "+http.MethodHead)
-	s.refuseUnread(w, r, &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed,
-		Message: "the metrics are only read",
-	}})
+	s.refuseUnread(w, r, statusError(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "the metrics are only read"))
 }
 
 // serveMetrics answers /metrics for callers whom the upstream lets make that request. Requests that

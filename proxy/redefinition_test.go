@@ -66,9 +66,7 @@ func TestGroupGrows(t *testing.T) {
 
 // setVersions sets the versions that the upstream tells, by turns.
 func (u *fakeUpstream) setVersions(all ...string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.versions = all
+	u.set(func() { u.versions = all })
 }
 
 // versionsAsked returns how often the upstream was asked for its version.

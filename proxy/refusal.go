@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/weirproject/weir/internal/core/request"
@@ -29,6 +31,11 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, why error) {
 		a.chargeUnread(0)
 	}
 	watchcache.WriteError(w, r, why)
+}
+
+// statusError returns an error with a code for which package apierrors has no function.
+func statusError(code int32, reason metav1.StatusReason, message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
 }
 
 // maxBufferedError bounds the body of a forwarded error that is buffered, so that its request can

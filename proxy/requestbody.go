@@ -176,10 +176,7 @@ func bodyError(err error) error {
 
 // errNoBody returns the 408 for a request whose body did not come.
 func errNoBody() error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusRequestTimeout, Reason: metav1.StatusReasonTimeout,
-		Message: "the body of the request did not come",
-	}}
+	return statusError(http.StatusRequestTimeout, metav1.StatusReasonTimeout, "the body of the request did not come")
 }
 
 // discardBody reads the unexpected body of a request that the proxy answers. Over HTTP/1 net/http

@@ -5,24 +5,12 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/testing/check"
 )
-
-// deadlines is a writer that notes whether it was given a deadline.
-type deadlines struct {
-	*httptest.ResponseRecorder
-	set bool
-}
-
-func (d *deadlines) SetWriteDeadline(t time.Time) error {
-	d.set = d.set || !t.IsZero()
-	return nil
-}
 
 // TestLastWrite: what may still have to be written when the handler has returned has a deadline,
 // and what may not costs nothing.
@@ -41,13 +29,13 @@ func TestLastWrite(t *testing.T) {
 		"nothing, HTTP1": {1, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+			w := &noteDeadline{ResponseWriter: httptest.NewRecorder()}
 			a := &responseWriter{ResponseWriter: w}
 			for _, n := range tc.sizes {
 				must(t)(a.Write(make([]byte, n)))
 			}
 			a.limitFinalWrite(&http.Request{ProtoMajor: tc.major})
-			check.Equal(t, w.set, tc.want, "a deadline")
+			check.Equal(t, !w.deadline.IsZero(), tc.want, "a deadline")
 		})
 	}
 }

@@ -229,14 +229,7 @@ func TestShutdownUpgraded(t *testing.T) {
 			t.Fatal(path, resp.Status)
 		}
 	}
-	select {
-	case err := <-tp.shutDown(0):
-		if err != nil {
-			t.Error(err)
-		}
-	case <-tp.ctx.Done():
-		t.Error("it waits for them")
-	}
+	check.NoError(t, errors.Join(<-tp.shutDown(0), tp.ctx.Err())) // it does not wait for them
 }
 
 // TestShutdownStalledUpgrade: nor is one whose client takes nothing of what comes.
@@ -261,14 +254,7 @@ func TestShutdownStalledUpgrade(t *testing.T) {
 		}
 		return same == 50
 	})
-	select {
-	case err := <-tp.shutDown(0):
-		if err != nil {
-			t.Error(err)
-		}
-	case <-tp.ctx.Done():
-		t.Error("it waits for it")
-	}
+	check.NoError(t, errors.Join(<-tp.shutDown(0), tp.ctx.Err())) // it does not wait for them
 }
 
 // TestShutdownAgain: a second shutdown ends the first at once.

@@ -63,9 +63,10 @@ type Mirror struct {
 
 	initSeconds *prometheus.HistogramVec // of first lists
 
-	mu            sync.Mutex
+	mu sync.Mutex
+	// byGVR has a configured resource without a known version as it is configured, most often without
+	// one.
 	byGVR         map[schema.GroupVersionResource]*Resource
-	unresolved    []*Resource // configured resources without a known version
 	rejectedUntil *lru.Cache
 	runs          sync.WaitGroup
 	ctx           context.Context // ends everything; nil before run
@@ -104,7 +105,7 @@ func New(cfg Config) *Mirror {
 		m.skipsProof[gvr.GroupResource()] = true
 	}
 	for _, gvr := range cfg.Resources {
-		m.unresolved = append(m.unresolved, newResource(m, gvr, settings{unresolved: true, anyVersion: gvr.Version == ""}))
+		m.byGVR[gvr] = newResource(m, gvr, settings{unresolved: true, anyVersion: gvr.Version == ""})
 	}
 	return m
 }
@@ -113,7 +114,7 @@ func New(cfg Config) *Mirror {
 func (m *Mirror) Run(ctx context.Context) {
 	m.mu.Lock()
 	m.ctx = ctx
-	named := slices.Clone(m.unresolved)
+	named := slices.Collect(maps.Values(m.byGVR)) // none was added on demand yet
 	m.mu.Unlock()
 	for _, res := range named {
 		m.runs.Go(func() { m.start(ctx, res) })
@@ -158,7 +159,7 @@ func (m *Mirror) start(ctx context.Context, unresolved *Resource) {
 		if m.byGVR[res.GVR] == res {
 			delete(m.byGVR, res.GVR)
 		}
-		m.unresolved = append(m.unresolved, unresolved)
+		m.byGVR[unresolved.GVR] = unresolved
 		m.mu.Unlock()
 	}
 }
@@ -167,9 +168,11 @@ func (m *Mirror) start(ctx context.Context, unresolved *Resource) {
 // on demand before the version was known ends.
 func (m *Mirror) replace(unresolved, res *Resource) {
 	m.mu.Lock()
+	if m.byGVR[unresolved.GVR] == unresolved {
+		delete(m.byGVR, unresolved.GVR)
+	}
 	other := m.byGVR[res.GVR]
 	m.byGVR[res.GVR] = res
-	m.unresolved = slices.DeleteFunc(m.unresolved, func(o *Resource) bool { return o == unresolved })
 	m.mu.Unlock()
 	if other != nil {
 		other.take(input{typ: inStop})
@@ -353,12 +356,7 @@ func (m *Mirror) slow() (sessions []*Session, bytes int64) {
 func (m *Mirror) All() []*Resource {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := slices.Clone(m.unresolved)
-	for _, res := range m.byGVR {
-		out = append(out, res)
-	}
-	slices.SortFunc(out, func(a, b *Resource) int { return cmp.Compare(a.GVR.String(), b.GVR.String()) })
-	return out
+	return slices.SortedFunc(maps.Values(m.byGVR), func(a, b *Resource) int { return cmp.Compare(a.GVR.String(), b.GVR.String()) })
 }
 
 // byPreference returns the resources. The first of several versions of one is what its metrics are

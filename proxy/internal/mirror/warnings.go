@@ -3,7 +3,7 @@ package mirror
 import (
 	"net/http"
 	"slices"
-	"sync"
+	"sync/atomic"
 )
 
 // maxWarnings bounds the warnings kept of one response.
@@ -12,10 +12,7 @@ const maxWarnings = 8
 // warnings holds the warnings of the upstream's last response to the session's LIST or WATCH, most
 // of all about deprecated versions. They are added to the proxy's own responses. The zero value is
 // empty. It is safe for concurrent use.
-type warnings struct {
-	mu     sync.Mutex
-	values []string // immutable
-}
+type warnings struct{ values atomic.Pointer[[]string] }
 
 // wrap records the warnings of successful responses.
 func (w *warnings) wrap(next http.RoundTripper) http.RoundTripper { return &warningTransport{next, w} }
@@ -38,16 +35,14 @@ func (t *warningTransport) WrappedRoundTripper() http.RoundTripper { return t.Ro
 
 func (w *warnings) set(values []string) {
 	values = slices.Clone(values[:min(len(values), maxWarnings)])
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.values = values
+	w.values.Store(&values)
 }
 
 // add adds the warnings to a response's header.
 func (w *warnings) add(h http.Header) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, text := range w.values {
-		h.Add("Warning", text)
+	if values := w.values.Load(); values != nil {
+		for _, text := range *values {
+			h.Add("Warning", text)
+		}
 	}
 }
