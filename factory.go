@@ -80,7 +80,7 @@ func Acquire[T Object](f *Factory, opts Options) (*SharedInformer[T], error) {
 		return nil, err
 	}
 	lease.informer = lease.shared.informer.(*Informer[T]).forUser(opts)
-	if err := addIndexes(lease.informer, lease.shared, opts.Indexes); err != nil {
+	if err := addIndexes(&lease.informer, lease.shared, opts.Indexes); err != nil {
 		lease.Release()
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func (f *Factory) release(key shareKey, sh *shared, lease any) {
 // addIndexes adds the indexes in want that the informer lacks. It adds none if another index has
 // one of the names. It holds sh.indexing but not the factory's lock, because building an index can
 // take long.
-func addIndexes[T Object](inf *Informer[T], sh *shared, want map[string]Index) error {
+func addIndexes[T Object](inf *informer[T], sh *shared, want map[string]Index) error {
 	sh.indexing.Lock()
 	defer sh.indexing.Unlock()
 	for name, ix := range want {

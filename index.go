@@ -63,7 +63,7 @@ func (ix Index) same(other Index) bool {
 // AddIndex returns ErrIndexExists if the name is in use, and ErrInvalidOptions if T has no such
 // field, if the index function takes another type, or for the zero Index. Any other error names an
 // object from whose bytes the index cannot be read. The index is then not added.
-func (i *Informer[T]) AddIndex(name string, ix Index) error {
+func (i *informer[T]) AddIndex(name string, ix Index) error {
 	var made store.Index
 	switch {
 	case ix.label != "":

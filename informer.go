@@ -1,6 +1,7 @@
 package weir
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -18,7 +19,10 @@ import (
 // Informer stores the objects of one resource, or of some of its namespaces and selectors, and
 // calls handlers when they change. It is client-go's SharedInformer, typed. All methods are safe
 // for concurrent use.
-type Informer[T Object] struct {
+type Informer[T Object] struct{ informer[T] }
+
+// informer has the methods that Informer and SharedInformer have in common.
+type informer[T Object] struct {
 	name       string
 	objectType *objectType
 	engine     *engine.Engine
@@ -38,11 +42,8 @@ func NewInformer[T Object](cfg *rest.Config, opts Options) (*Informer[T], error)
 	if err != nil {
 		return nil, err
 	}
-	name := opts.Name
-	if name == "" {
-		name = typ.name()
-	}
-	inf := &Informer[T]{name: name, objectType: typ, reader: newReader(opts), stats: &source.Stats{}, panics: onPanic(opts)}
+	name := cmp.Or(opts.Name, typ.name())
+	inf := &Informer[T]{informer[T]{name: name, objectType: typ, reader: newReader(opts), stats: &source.Stats{}, panics: onPanic(opts)}}
 	if err := inf.build(cfg, opts); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -50,7 +51,7 @@ func NewInformer[T Object](cfg *rest.Config, opts Options) (*Informer[T], error)
 }
 
 // build creates the engine, with a reflector for each namespace and selector.
-func (i *Informer[T]) build(cfg *rest.Config, opts Options) error {
+func (i *informer[T]) build(cfg *rest.Config, opts Options) error {
 	scopes, err := scopesOf(opts)
 	if err != nil {
 		return err
@@ -93,11 +94,10 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options) error {
 }
 
 // forUser returns the informer with another user's PrivateCopies and OnPanic.
-func (i *Informer[T]) forUser(opts Options) *Informer[T] {
-	user := *i
-	user.reader = &reader{private: opts.PrivateCopies, detector: i.reader.detector}
-	user.panics = onPanic(opts)
-	return &user
+func (i informer[T]) forUser(opts Options) informer[T] {
+	i.reader = &reader{private: opts.PrivateCopies, detector: i.reader.detector}
+	i.panics = onPanic(opts)
+	return i
 }
 
 func onPanic(opts Options) func(*PanicError) {
@@ -114,15 +114,15 @@ func onPanic(opts Options) func(*PanicError) {
 func (i *Informer[T]) Run(ctx context.Context) error { return i.engine.Run(ctx) }
 
 // Name returns Options.Name, or the generated name.
-func (i *Informer[T]) Name() string { return i.name }
+func (i *informer[T]) Name() string { return i.name }
 
 // Encoding returns the encoding of the bytes that Item.AppendRaw returns.
-func (i *Informer[T]) Encoding() Encoding { return Encoding(i.objectType.encoding) }
+func (i *informer[T]) Encoding() Encoding { return Encoding(i.objectType.encoding) }
 
 // Handle registers a handler, before or during Run. The handler first receives the stored objects
 // as Added events. Handle does not block. It returns ErrStopped after Run, and ErrInvalidOptions
 // for a nil Handler.
-func (i *Informer[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registration, error) {
+func (i *informer[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registration, error) {
 	if h == nil {
 		return nil, fmt.Errorf("%s: %w: no Handler", i.name, ErrInvalidOptions)
 	}
@@ -141,10 +141,10 @@ func (i *Informer[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registratio
 // the error wraps ErrNotSynced, the context's error and the error that prevented the sync: test
 // errors.Is(err, ErrForbidden), for example. If the informer is stopped first, the error wraps
 // ErrNotSynced and ErrStopped.
-func (i *Informer[T]) WaitForSync(ctx context.Context) error { return i.engine.WaitForSync(ctx) }
+func (i *informer[T]) WaitForSync(ctx context.Context) error { return i.engine.WaitForSync(ctx) }
 
 // HasSynced reports whether WaitForSync would return nil immediately.
-func (i *Informer[T]) HasSynced() bool { return i.store.Synced() }
+func (i *informer[T]) HasSynced() bool { return i.store.Synced() }
 
 // WaitForResourceVersion blocks until the informer has received everything up to a resourceVersion.
 // To read your own writes, pass the version that a write returned. With several namespaces or
@@ -155,20 +155,20 @@ func (i *Informer[T]) HasSynced() bool { return i.store.Synced() }
 // If ctx ends first, the error wraps the context's error and Err. If the informer is stopped first,
 // it wraps ErrStopped. For a resourceVersion that is not an integer, WaitForResourceVersion
 // immediately returns an error that wraps ErrInvalidResourceVersion.
-func (i *Informer[T]) WaitForResourceVersion(ctx context.Context, resourceVersion string) error {
+func (i *informer[T]) WaitForResourceVersion(ctx context.Context, resourceVersion string) error {
 	return i.engine.WaitForResourceVersion(ctx, resourceVersion)
 }
 
 // Err returns why the informer is not current, or nil if it is. The error wraps one of the
 // sentinels from ErrForbidden to ErrEncoding for each reflector that is not current. The informer
 // recovers automatically when the cause is gone.
-func (i *Informer[T]) Err() error { return i.engine.Err() }
+func (i *informer[T]) Err() error { return i.engine.Err() }
 
 // WaitForErr blocks until Err is not nil, and returns it. If ctx ends first, it returns the
 // context's error. If the informer is stopped first, the error wraps ErrStopped. A program that
 // calls WaitForSync and WaitForErr at the same time learns either that the informer has synced or
 // what prevents it.
-func (i *Informer[T]) WaitForErr(ctx context.Context) (err error) {
+func (i *informer[T]) WaitForErr(ctx context.Context) (err error) {
 	if wait := i.engine.WaitFor(ctx, func() bool { err = i.Err(); return err != nil }); wait != nil {
 		return wait
 	}

@@ -1,6 +1,7 @@
 package weir
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,12 +34,8 @@ func Mirror[T Object](ctx context.Context, cfg *rest.Config, opts Options, sink 
 	if err != nil {
 		return err
 	}
-	name := opts.Name
-	if name == "" {
-		name = typ.name()
-	}
 	if err := reflectTo(ctx, cfg, opts, typ, sink); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", cmp.Or(opts.Name, typ.name()), err)
 	}
 	return nil
 }

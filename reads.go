@@ -6,7 +6,7 @@ import "iter"
 // if the object has no namespace. The object is shared: do not modify it unless
 // Options.PrivateCopies is set. Get returns ErrNotFound for an object that the informer does not
 // store. It never blocks.
-func (i *Informer[T]) Get(key string) (T, error) {
+func (i *informer[T]) Get(key string) (T, error) {
 	item, ok := i.Item(key)
 	if !ok {
 		var none T
@@ -17,40 +17,40 @@ func (i *Informer[T]) Get(key string) (T, error) {
 
 // Item returns the newest version of one object, and whether the informer stores it. It decodes
 // nothing.
-func (i *Informer[T]) Item(key string) (Item[T], bool) {
+func (i *informer[T]) Item(key string) (Item[T], bool) {
 	o, ok := i.store.Get(key)
 	return Item[T]{o, i.reader, false}, ok
 }
 
 // Len returns the number of stored objects.
-func (i *Informer[T]) Len() int { return i.store.Len() }
+func (i *informer[T]) Len() int { return i.store.Len() }
 
 // ResourceVersion returns a version up to which the informer has received everything. It is ""
 // before the first list is complete.
-func (i *Informer[T]) ResourceVersion() string { return i.store.ResourceVersion() }
+func (i *informer[T]) ResourceVersion() string { return i.store.ResourceVersion() }
 
 // All reads every object of one snapshot, see Snapshot.All.
-func (i *Informer[T]) All() iter.Seq2[T, error] { return i.Snapshot().All() }
+func (i *informer[T]) All() iter.Seq2[T, error] { return i.Snapshot().All() }
 
 // In reads the objects of one namespace in one snapshot, see Snapshot.In.
-func (i *Informer[T]) In(namespace string) iter.Seq2[T, error] { return i.Snapshot().In(namespace) }
+func (i *informer[T]) In(namespace string) iter.Seq2[T, error] { return i.Snapshot().In(namespace) }
 
 // By reads the objects under a value of an index in one snapshot, see Snapshot.By.
-func (i *Informer[T]) By(index, value string) iter.Seq2[T, error] {
+func (i *informer[T]) By(index, value string) iter.Seq2[T, error] {
 	return i.Snapshot().By(index, value)
 }
 
 // Items reads every object of one snapshot without decoding it, see Snapshot.Items.
-func (i *Informer[T]) Items() iter.Seq[Item[T]] { return i.Snapshot().Items() }
+func (i *informer[T]) Items() iter.Seq[Item[T]] { return i.Snapshot().Items() }
 
 // ItemsIn reads the objects of one namespace in one snapshot without decoding them, see
 // Snapshot.ItemsIn.
-func (i *Informer[T]) ItemsIn(namespace string) iter.Seq[Item[T]] {
+func (i *informer[T]) ItemsIn(namespace string) iter.Seq[Item[T]] {
 	return i.Snapshot().ItemsIn(namespace)
 }
 
 // ItemsBy reads the objects under a value of an index in one snapshot without decoding them, see
 // Snapshot.ItemsBy.
-func (i *Informer[T]) ItemsBy(index, value string) iter.Seq2[Item[T], error] {
+func (i *informer[T]) ItemsBy(index, value string) iter.Seq2[Item[T], error] {
 	return i.Snapshot().ItemsBy(index, value)
 }

@@ -25,14 +25,7 @@ type scope struct {
 
 // String returns the selector for error texts.
 func (s scope) String() string {
-	var parts []string
-	if s.selector.Label != "" {
-		parts = append(parts, s.selector.Label)
-	}
-	if s.selector.Field != "" {
-		parts = append(parts, s.selector.Field)
-	}
-	return strings.Join(parts, " ")
+	return strings.TrimSpace(s.selector.Label + " " + s.selector.Field)
 }
 
 // scopesOf returns a scope for each namespace with each selector. The error wraps ErrInvalidOptions

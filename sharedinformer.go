@@ -1,21 +1,20 @@
 package weir
 
 import (
-	"context"
 	"fmt"
-	"iter"
 	"slices"
 	"sync"
 )
 
-// SharedInformer is one user's share of an informer that a factory runs. It has the informer's
-// methods, except Run. Its methods are safe for concurrent use. It keeps its handlers and up to the
-// same number of removed ones; Release frees them.
+// SharedInformer is one user's share of an informer that a factory runs. It has the methods of
+// Informer, except Run. The informer stops when its last user releases it or its factory shuts down.
+// Stats includes the handlers of all users. Its methods are safe for concurrent use. It keeps its
+// handlers and up to the same number of removed ones; Release frees them.
 type SharedInformer[T Object] struct {
-	informer *Informer[T]
-	factory  *Factory
-	key      shareKey
-	shared   *shared
+	informer[T]
+	factory *Factory
+	key     shareKey
+	shared  *shared
 
 	mu       sync.Mutex
 	handlers []*Registration
@@ -70,82 +69,5 @@ func (i *SharedInformer[T]) AddIndex(name string, ix Index) error {
 	if released {
 		return fmt.Errorf("%s: %w", i.Name(), ErrReleased)
 	}
-	return addIndexes(i.informer, i.shared, map[string]Index{name: ix})
-}
-
-// Name returns the informer's name, see Informer.Name.
-func (i *SharedInformer[T]) Name() string { return i.informer.Name() }
-
-// Encoding returns the encoding of the objects' bytes, see Informer.Encoding.
-func (i *SharedInformer[T]) Encoding() Encoding { return i.informer.Encoding() }
-
-// WaitForSync blocks until the informer has synced, see Informer.WaitForSync.
-func (i *SharedInformer[T]) WaitForSync(ctx context.Context) error {
-	return i.informer.WaitForSync(ctx)
-}
-
-// HasSynced reports whether the informer has synced, see Informer.HasSynced.
-func (i *SharedInformer[T]) HasSynced() bool { return i.informer.HasSynced() }
-
-// WaitForResourceVersion blocks until the informer has reached a resourceVersion, see
-// Informer.WaitForResourceVersion.
-func (i *SharedInformer[T]) WaitForResourceVersion(ctx context.Context, resourceVersion string) error {
-	return i.informer.WaitForResourceVersion(ctx, resourceVersion)
-}
-
-// Err returns why the informer is not current, see Informer.Err.
-func (i *SharedInformer[T]) Err() error { return i.informer.Err() }
-
-// WaitForErr blocks until Err is not nil and returns it, see Informer.WaitForErr. If the informer
-// is stopped first, because its last user released it or its factory shut down, the error wraps
-// ErrStopped.
-func (i *SharedInformer[T]) WaitForErr(ctx context.Context) error { return i.informer.WaitForErr(ctx) }
-
-// Status returns the state of each of the informer's reflectors, see Informer.Status.
-func (i *SharedInformer[T]) Status() []Status { return i.informer.Status() }
-
-// Stats returns the informer's counts and sizes, see Informer.Stats. It includes the handlers of
-// all users.
-func (i *SharedInformer[T]) Stats() Stats { return i.informer.Stats() }
-
-// Snapshot returns the objects that the informer stores now.
-func (i *SharedInformer[T]) Snapshot() Snapshot[T] { return i.informer.Snapshot() }
-
-// Get decodes and returns one object, see Informer.Get.
-func (i *SharedInformer[T]) Get(key string) (T, error) { return i.informer.Get(key) }
-
-// Item returns one object and whether the informer stores it, see Informer.Item.
-func (i *SharedInformer[T]) Item(key string) (Item[T], bool) { return i.informer.Item(key) }
-
-// Len returns the number of stored objects.
-func (i *SharedInformer[T]) Len() int { return i.informer.Len() }
-
-// ResourceVersion returns a version up to which the informer has received everything, see
-// Informer.ResourceVersion.
-func (i *SharedInformer[T]) ResourceVersion() string { return i.informer.ResourceVersion() }
-
-// All reads every object of one snapshot, see Snapshot.All.
-func (i *SharedInformer[T]) All() iter.Seq2[T, error] { return i.informer.All() }
-
-// In reads the objects of one namespace in one snapshot, see Snapshot.In.
-func (i *SharedInformer[T]) In(namespace string) iter.Seq2[T, error] { return i.informer.In(namespace) }
-
-// By reads the objects under a value of an index in one snapshot, see Snapshot.By.
-func (i *SharedInformer[T]) By(index, value string) iter.Seq2[T, error] {
-	return i.informer.By(index, value)
-}
-
-// Items reads every object of one snapshot without decoding it, see Snapshot.Items.
-func (i *SharedInformer[T]) Items() iter.Seq[Item[T]] { return i.informer.Items() }
-
-// ItemsIn reads the objects of one namespace in one snapshot without decoding them, see
-// Snapshot.ItemsIn.
-func (i *SharedInformer[T]) ItemsIn(namespace string) iter.Seq[Item[T]] {
-	return i.informer.ItemsIn(namespace)
-}
-
-// ItemsBy reads the objects under a value of an index in one snapshot without decoding them, see
-// Snapshot.ItemsBy.
-func (i *SharedInformer[T]) ItemsBy(index, value string) iter.Seq2[Item[T], error] {
-	return i.informer.ItemsBy(index, value)
+	return addIndexes(&i.informer, i.shared, map[string]Index{name: ix})
 }

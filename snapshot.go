@@ -17,7 +17,7 @@ type Snapshot[T Object] struct {
 }
 
 // Snapshot returns the informer's current state.
-func (i *Informer[T]) Snapshot() Snapshot[T] {
+func (i *informer[T]) Snapshot() Snapshot[T] {
 	return Snapshot[T]{i.name, i.store.Snapshot(), i.reader}
 }
 

@@ -22,7 +22,7 @@ type Stats struct {
 
 // Stats returns the informer's counts and sizes. It can be called at any time, also before and
 // after Run.
-func (i *Informer[T]) Stats() Stats {
+func (i *informer[T]) Stats() Stats {
 	s := Stats{
 		Objects:         i.store.Len(),
 		ResourceVersion: i.store.ResourceVersion(),

@@ -101,7 +101,7 @@ func statusOf(s reflector.Status) Status {
 
 // Status returns the state of each of the informer's reflectors: one for each pair of a namespace
 // and a selector.
-func (i *Informer[T]) Status() []Status {
+func (i *informer[T]) Status() []Status {
 	all := i.engine.Statuses()
 	states := make([]Status, len(all))
 	for n, s := range all {

@@ -68,13 +68,7 @@ func isMetadata(t wire.TypeMeta) bool {
 // what returns the name of the member for errors. It is "" for a member without namespace and
 // selector.
 func (m *member) what() string {
-	switch {
-	case m.namespace != "" && m.selector != "":
-		return m.namespace + " " + m.selector
-	case m.namespace != "":
-		return m.namespace
-	}
-	return m.selector
+	return strings.TrimSpace(m.namespace + " " + m.selector)
 }
 
 // Statuses returns the states of the reflectors, in the order in which they were added.
