@@ -7,9 +7,9 @@ import (
 )
 
 // SharedInformer is one user's share of an informer that a factory runs. It has the methods of
-// Informer, except Run. The informer stops when its last user releases it or its factory shuts down.
-// Stats includes the handlers of all users. Its methods are safe for concurrent use. It keeps its
-// handlers and up to the same number of removed ones; Release frees them.
+// Informer, except Run. The informer stops when its last user releases it or its factory shuts
+// down. Stats includes the handlers of all users. Its methods are safe for concurrent use. It keeps
+// its handlers and up to the same number of removed ones; Release frees them.
 type SharedInformer[T Object] struct {
 	informer[T]
 	factory *Factory

@@ -23,7 +23,20 @@ const (
 	verbWatch
 )
 
-type captureKey struct{}
+// contextKey is the key of a *T in the context of a ListerWatcher's call: the transport finds it in
+// the context of the call's requests.
+type contextKey[T any] struct{}
+
+// withValue returns a context that carries v.
+func withValue[T any](ctx context.Context, v *T) context.Context {
+	return context.WithValue(ctx, contextKey[T]{}, v)
+}
+
+// valueOf returns the *T that a context carries, or nil.
+func valueOf[T any](ctx context.Context) *T {
+	v, _ := ctx.Value(contextKey[T]{}).(*T)
+	return v
+}
 
 // capture takes the response to one LIST or WATCH from the client that sent the request. The
 // request's context carries it. After it has ended it takes no response: a ListerWatcher may have
@@ -46,11 +59,6 @@ type capture struct {
 	ownPages   bool // that was a response for another page: the caller selects pages itself
 	expired    bool // the requested page has expired: a pager then requests everything
 	closed     bool
-}
-
-// withContext returns a context that carries the capture.
-func (c *capture) withContext(ctx context.Context) context.Context {
-	return context.WithValue(ctx, captureKey{}, c)
 }
 
 // admit decides whether the capture takes the response to a request of a resource. It returns true
@@ -125,7 +133,8 @@ var errDropped = errors.New("the answer is not wanted")
 
 // wants returns the resource of a request and reports whether the capture takes its response.
 func (c *capture) wants(req *http.Request) (schema.GroupVersionResource, bool) {
-	resource, ok := resourceOf(req)
+	path, ok := request.CollectionOf(req.URL.Path)
+	resource := path.GVR()
 	if !ok || req.Method != http.MethodGet || request.QueryOf(req.URL).Flag("watch") != (c.verb == verbWatch) {
 		return resource, false
 	}
@@ -184,12 +193,6 @@ func scopeOf(req *http.Request, resource schema.GroupVersionResource) *requestSc
 		resource: resource, namespace: path.Namespace,
 		selector: strings.TrimSpace(query.Get("labelSelector") + " " + query.Get("fieldSelector")),
 	}
-}
-
-// resourceOf returns the resource of a request whose path is that of a collection.
-func resourceOf(req *http.Request) (schema.GroupVersionResource, bool) {
-	path, ok := request.CollectionOf(req.URL.Path)
-	return path.GVR(), ok
 }
 
 // capturedWatch is a captured watch that skips events with objects that are not the informer's.

@@ -103,7 +103,7 @@ func TestCaptureLeavesAlone(t *testing.T) {
 	client := kubernetes.NewForConfigOrDie(capturing(server.Config()))
 	for _, v := range []verb{verbList, verbWatch} {
 		c := &capture{verb: v, context: context.Background(), matcher: newResponseMatcher(&corev1.ConfigMap{}, nil)}
-		ctx := c.withContext(context.Background())
+		ctx := withValue(context.Background(), c)
 		if m, err := client.CoreV1().ConfigMaps("one").Get(ctx, "a", metav1.GetOptions{}); err != nil || m.Name != "a" {
 			t.Errorf("get: %v, %v", m, err)
 		}
@@ -142,7 +142,7 @@ func TestCaptureDetached(t *testing.T) {
 	client := kubernetes.NewForConfigOrDie(capturing(&rest.Config{Host: server.URL, Timeout: time.Minute}))
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &capture{verb: verbList, context: ctx, matcher: newResponseMatcher(&corev1.Pod{}, nil)}
-	callers, callerEnds := context.WithCancel(c.withContext(context.Background()))
+	callers, callerEnds := context.WithCancel(withValue(context.Background(), c))
 	got, err := client.CoreV1().Pods("").List(callers, metav1.ListOptions{})
 	if err != nil || len(got.Items) != 0 {
 		t.Fatalf("%v, %v", got, err)

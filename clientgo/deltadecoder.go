@@ -67,10 +67,10 @@ func (d *deltaDecoder) decode(old any, was, is []byte) (any, bool) {
 	kind, message := d.codec.CutKind(is)
 	_, oldMessage := d.codec.CutKind(was)
 	var ok bool
-	if b.oldFields, ok = d.fields.split(b.oldFields[:0], oldMessage); !ok {
+	if b.oldFields, ok = d.fields.split(b.oldFields[:0], oldMessage, 0); !ok {
 		return nil, false
 	}
-	if b.newFields, ok = d.fields.split(b.newFields[:0], message); !ok {
+	if b.newFields, ok = d.fields.split(b.newFields[:0], message, 0); !ok {
 		return nil, false
 	}
 	b.compare()
@@ -205,16 +205,10 @@ func fieldTableOf(t reflect.Type, inside bool) (m fieldTable) {
 	return m
 }
 
-// split appends the fields of an object. It reports false unless all fields are known and in the
-// order of their numbers, as every Go encoder writes them: only then are all values of a field
-// adjacent.
-func (m fieldTable) split(fields []wireField, object []byte) ([]wireField, bool) {
-	return m.splitMessage(fields, object, 0)
-}
-
-// splitMessage appends the fields of a message, as split does. The message is field outer of the
-// object, or the object itself if outer is 0.
-func (m fieldTable) splitMessage(fields []wireField, message []byte, outer protowire.Number) (_ []wireField, ok bool) {
+// split appends the fields of a message: field outer of the object, or the object itself if outer
+// is 0. It reports false unless all fields are known and in the order of their numbers, as every Go
+// encoder writes them: only then are all values of a field adjacent.
+func (m fieldTable) split(fields []wireField, message []byte, outer protowire.Number) (_ []wireField, ok bool) {
 	last := protowire.Number(0)
 	for begin, end := 0, 0; end < len(message); {
 		number, wireType, n := protowire.ConsumeTag(message[end:])
@@ -232,7 +226,7 @@ func (m fieldTable) splitMessage(fields []wireField, message []byte, outer proto
 				return fields, false
 			}
 			content, _ := protowire.ConsumeBytes(message[end+n:])
-			if fields, ok = member.of.splitMessage(fields, content, number); !ok {
+			if fields, ok = member.of.split(fields, content, number); !ok {
 				return fields, false
 			}
 		case number == last:

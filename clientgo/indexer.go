@@ -167,10 +167,14 @@ func (x *indexer) ListIndexFuncValues(indexName string) []string {
 		return []string{}
 	}
 	snap := x.store.Snapshot()
-	if isNamespaceIndex(fn) {
-		return namespacesOf(snap)
+	if !isNamespaceIndex(fn) {
+		return slices.AppendSeq([]string{}, snap.Values(indexName))
 	}
-	return slices.AppendSeq([]string{}, snap.Values(indexName))
+	namespaces := map[string]bool{}
+	for o := range snap.All() {
+		namespaces[o.Namespace()] = true
+	}
+	return slices.Sorted(maps.Keys(namespaces))
 }
 
 func (x *indexer) indexFunc(name string) (cache.IndexFunc, error) {
@@ -225,25 +229,4 @@ func inNamespace(snap *store.Snapshot, namespace string) iter.Seq[*store.Object]
 			}
 		}
 	}
-}
-
-// namespacesOf returns the namespaces with objects, in order. It seeks from one to the next.
-func namespacesOf(snap *store.Snapshot) []string {
-	namespaces, from := []string{}, ""
-	cluster := false
-	for more := true; more; {
-		more = false
-		for o := range snap.From(from) {
-			if o.Namespace() != "" {
-				namespaces = append(namespaces, o.Namespace())
-				from, more = o.Namespace()+"0", true // '0' follows '/'
-				break
-			}
-			if !cluster {
-				cluster = true
-				namespaces = append(namespaces, "")
-			}
-		}
-	}
-	return namespaces
 }

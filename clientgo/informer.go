@@ -293,19 +293,12 @@ func (i *informer) onStatus(s reflector.Status) {
 	if ctx == nil || ctx.Err() != nil {
 		return
 	}
-	if skips {
-		i.reportSkipped(ctx, s.SkippedErr)
+	// The sink reports the objects that it refuses.
+	if _, reported := errors.AsType[reflector.Refusal](s.SkippedErr); skips && !reported {
+		utilruntime.HandleErrorWithContext(ctx, s.SkippedErr, "An object is left out", "type", i.name)
 	}
 	if passes {
 		defer utilruntime.HandleCrashWithContext(ctx)
 		handler(ctx, i.placeholderReflector, s.Err)
-	}
-}
-
-// reportSkipped reports an object that the reflector cannot read. The sink reports those that it
-// refuses itself.
-func (i *informer) reportSkipped(ctx context.Context, err error) {
-	if _, reported := errors.AsType[reflector.Refusal](err); !reported {
-		utilruntime.HandleErrorWithContext(ctx, err, "An object is left out", "type", i.name)
 	}
 }

@@ -61,7 +61,7 @@ func (l *listWatch) ServerVersion(context.Context) (major, minor int, err error)
 // than the stub response.
 func (l *listWatch) List(ctx context.Context, o source.ListOptions) (source.List, error) {
 	var after retryAfter
-	list, err := l.list(after.withContext(ctx), o)
+	list, err := l.list(withValue(ctx, &after), o)
 	return list, after.restore(err)
 }
 
@@ -109,7 +109,7 @@ func tryCapture[T any](ctx context.Context, l *listWatch, c *capture, op operati
 		result, err = call(ctx)
 		return result, false, err
 	}
-	result, err = call(c.withContext(ctx))
+	result, err = call(withValue(ctx, c))
 	c.end()
 	switch {
 	case err != nil && (c.whole() || ctx.Err() != nil):
@@ -144,7 +144,7 @@ func tryCapture[T any](ctx context.Context, l *listWatch, c *capture, op operati
 // received no response that can be captured.
 func (l *listWatch) Watch(ctx context.Context, o source.WatchOptions) (source.Watch, error) {
 	var after retryAfter
-	w, err := l.watch(after.withContext(ctx), o)
+	w, err := l.watch(withValue(ctx, &after), o)
 	return w, after.restore(err)
 }
 

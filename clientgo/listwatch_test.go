@@ -213,7 +213,7 @@ func TestFailsWhileCaptured(t *testing.T) {
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			w, err := inner.WatchWithContext(ctx, o)
-			if _, captured := ctx.Value(captureKey{}).(*capture); err == nil && result(captured) != nil {
+			if err == nil && result(valueOf[capture](ctx) != nil) != nil {
 				stopWatch(w)
 				return nil, errOwn
 			}

@@ -38,7 +38,7 @@ func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, 
 	}
 	var after retryAfter
 	p := probe{limit: o.Limit}
-	asks := after.withContext(p.withContext(ctx))
+	asks := withValue(withValue(ctx, &p), &after)
 	object, err := callWithContext(asks, func() (runtime.Object, error) {
 		defer l.asking.Store(false)
 		return l.lw.ListWithContext(asks, metav1.ListOptions{
@@ -64,8 +64,6 @@ func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, 
 	return listMeta.ResourceVersion, nil
 }
 
-type probeKey struct{}
-
 // probe is a List that only determines the resourceVersion. The context of the List's requests
 // carries it. A List that reads page after page itself would send one request per object, so the
 // transport makes the first page the last one.
@@ -74,17 +72,12 @@ type probe struct {
 	seen  atomic.Bool // it has sent a request, so its transport is wrapped
 }
 
-// withContext returns a context that carries the probe.
-func (p *probe) withContext(ctx context.Context) context.Context {
-	return context.WithValue(ctx, probeKey{}, p)
-}
-
 // roundTrip sends a request, and makes the page that it receives the last one. A List with its own
 // limit receives every page.
 func (p *probe) roundTrip(next http.RoundTripper, req *http.Request) (*http.Response, error) {
 	p.seen.Store(true)
 	resp, err := next.RoundTrip(req)
-	_, ok := resourceOf(req)
+	_, ok := request.CollectionOf(req.URL.Path)
 	if err == nil && ok && req.Method == http.MethodGet && request.QueryOf(req.URL).Get("limit") == strconv.FormatInt(p.limit, 10) {
 		return withoutContinue(req, resp), nil
 	}

@@ -186,7 +186,7 @@ func TestCaptureEnds(t *testing.T) {
 
 				maps := kubernetes.NewForConfigOrDie(capturing(server.Config())).CoreV1().ConfigMaps("one")
 				c := &capture{verb: v, context: t.Context(), matcher: newResponseMatcher(&corev1.ConfigMap{}, nil)}
-				ctx, cancel := context.WithCancel(c.withContext(t.Context()))
+				ctx, cancel := context.WithCancel(withValue(t.Context(), c))
 				defer cancel()
 				if !before {
 					c.end()
@@ -253,7 +253,7 @@ func TestLateRequestFails(t *testing.T) {
 				})}
 				Wrap(cfg)
 				var after retryAfter
-				ctx := after.withContext(t.Context())
+				ctx := withValue(t.Context(), &after)
 				check.NoError(t, after.restore(nil))
 				_, err := kubernetes.NewForConfigOrDie(cfg).CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{})
 				if err != nil || requests != 2 {

@@ -1,7 +1,6 @@
 package clientgo
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"sync/atomic"
@@ -24,16 +23,10 @@ type retryAfter struct {
 	ended   atomic.Bool // the call has returned
 }
 
-type retryAfterKey struct{}
-
-func (r *retryAfter) withContext(ctx context.Context) context.Context {
-	return context.WithValue(ctx, retryAfterKey{}, r)
-}
-
 // stripRetryAfter removes the header from the response to an informer's request.
 func stripRetryAfter(req *http.Request, resp *http.Response) {
-	r, ok := req.Context().Value(retryAfterKey{}).(*retryAfter)
-	if !ok || r.ended.Load() || resp == nil || resp.StatusCode < http.StatusBadRequest {
+	r := valueOf[retryAfter](req.Context())
+	if r == nil || r.ended.Load() || resp == nil || resp.StatusCode < http.StatusBadRequest {
 		return
 	}
 	if seconds := source.RetryAfter(resp.Header.Get("Retry-After")); seconds > 0 {
@@ -74,8 +67,8 @@ func endsWatch(err error) bool { return utilnet.IsProbableEOF(err) || utilnet.Is
 // hideBroken hides err if the connection of an informer's request broke, or a WATCH took too long
 // to start.
 func hideBroken(req *http.Request, err error) error {
-	r, ok := req.Context().Value(retryAfterKey{}).(*retryAfter)
-	if !ok || r.ended.Load() {
+	r := valueOf[retryAfter](req.Context())
+	if r == nil || r.ended.Load() {
 		return err
 	}
 	switch {

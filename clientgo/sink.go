@@ -163,7 +163,7 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 		case t == wire.Deleted: // the object is deleted anyway
 			s.renames.apply(m)
 		case err != nil:
-			return transformError{err}
+			return fmt.Errorf("%w: %w", errTransform, err)
 		}
 		transformed = func() (any, error) { return changed, err }
 	}

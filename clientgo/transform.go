@@ -17,11 +17,9 @@ import (
 // version.
 const transformLogEvery = time.Minute
 
-// transformError is the reason why a transform's result cannot be stored.
-type transformError struct{ error }
-
-func (e transformError) Error() string { return fmt.Sprintf("transform: %v", e.error) }
-func (e transformError) Unwrap() error { return e.error }
+// errTransform is wrapped, with the reason, by the error for a transform's result that cannot be
+// stored.
+var errTransform = errors.New("transform")
 
 // transformed returns the transform's result for a value. A panic of the transform is an error if
 // utilruntime.ReallyCrash is false.
@@ -43,7 +41,7 @@ func (s *sink) transformAndPut(m *wire.Meta, received []byte, transformed func()
 		_, err = wire.IdentityOf(value)
 	}
 	if err != nil {
-		return transformError{err}
+		return fmt.Errorf("%w: %w", errTransform, err)
 	}
 	s.rename(m, value)
 	s.meta = wire.Meta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}
@@ -81,7 +79,7 @@ func (l *transformLog) next() (log bool, silent int) {
 
 // report logs why an object is left out. It logs one error of the transform per minute.
 func (s *sink) report(m *wire.Meta, err error) {
-	if _, ok := errors.AsType[transformError](err); ok {
+	if errors.Is(err, errTransform) {
 		log, silent := s.failures.next()
 		if !log {
 			return

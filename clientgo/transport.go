@@ -111,9 +111,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // as the caller has its empty list: after the response has started, the request ends with the
 // capture's context.
 func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
-	c, ok := req.Context().Value(captureKey{}).(*capture)
-	if !ok {
-		if p, ok := req.Context().Value(probeKey{}).(*probe); ok {
+	c := valueOf[capture](req.Context())
+	if c == nil {
+		if p := valueOf[probe](req.Context()); p != nil {
 			return p.roundTrip(t.next, req)
 		}
 		return t.next.RoundTrip(req)
@@ -123,7 +123,7 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 		return t.next.RoundTrip(req)
 	}
 	// The request continues without the capture, because another such transport may be below.
-	ctx, cancel := context.WithCancelCause(context.WithValue(context.WithoutCancel(req.Context()), captureKey{}, nil))
+	ctx, cancel := context.WithCancelCause(withValue[capture](context.WithoutCancel(req.Context()), nil))
 	ours := req.Clone(ctx)
 	if accepts := t.acceptEncoding(req, c.verb); accepts != "" {
 		ours.Header.Set("Accept-Encoding", accepts)
@@ -144,7 +144,7 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		// This is probably a proxy's error page, which the caller turns into an error; or a watch in an
 		// encoding that only the caller knows, whose events must not be delayed.
-		if c.verb == verbList || isText(resp) {
+		if c.verb == verbList || strings.HasPrefix(resp.Header.Get("Content-Type"), "text/") {
 			readAhead(ctx, resp, maxRefusal)
 		}
 		return passThrough(resp, nil, cancel)
@@ -161,11 +161,6 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	context.AfterFunc(c.context, func() { cancel(context.Cause(c.context)) })
 	stopCaller()
 	return stub, nil
-}
-
-// isText reports whether a response has a text type, like error pages.
-func isText(resp *http.Response) bool {
-	return strings.HasPrefix(resp.Header.Get("Content-Type"), "text/")
 }
 
 // acceptEncoding returns gzip for long responses and identity for others. It returns "" for long
