@@ -42,7 +42,6 @@ func TestSyncedUnderSteadyLoad(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				w := newTestStore(t, tc.cfg)
-				defer w.store.Close()
 				var r *Registration
 				calls, initial, syncedAfter := 0, map[string]bool{}, -1
 				handle := func(_ context.Context, e store.Change) {
@@ -85,7 +84,6 @@ func TestResyncNowUnderSteadyLoad(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			w := newTestStore(t, cfg)
-			defer w.store.Close()
 			all := names(400)
 			var r *Registration
 			asked, first, calls := 0, 0, 0
@@ -128,16 +126,13 @@ func TestResyncNowUnderSteadyLoad(t *testing.T) {
 // TestSweepOfNothing: the sweep does not poll an empty store; it continues when the store has an
 // object.
 func TestSweepOfNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		w := newTestStore(t, store.Config{})
-		defer w.store.Close()
+	inBubble(t, store.Config{}, func(t *testing.T, w *testStore) {
 		began := time.Now()
 		var log []string
 		r := New(w.store, func(_ context.Context, e store.Change) {
 			log = append(log, fmt.Sprintf("%s after %s", line(e), time.Since(began)))
 		}, Options{Resync: time.Minute})
-		go r.Run(ctx)
+		w.run(r)
 		synctest.Wait()
 		if d, ok := r.sweep.next(time.Now()); ok {
 			t.Errorf("an empty store that has not synced is looked at again after %s", d)
@@ -150,8 +145,7 @@ func TestSweepOfNothing(t *testing.T) {
 		time.Sleep(time.Hour)
 		w.put("a", "")
 		time.Sleep(61 * time.Second)
-		cancel()
-		<-r.Done()
+		synctest.Wait()
 		expect(t, log, `
 ADDED d/a -→1 after 1h0m0s
 RESYNC d/a 1→1 after 1h1m0s`)
@@ -163,11 +157,10 @@ RESYNC d/a 1→1 after 1h1m0s`)
 func TestCloseAndRunTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestStore(t, store.Config{})
-		defer w.store.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 
-		r, log := follow(ctx, w.store, Options{})
+		r, log := w.follow(Options{})
 		w.sync("a")
 		synctest.Wait()
 		r.Run(ctx) // it is running
@@ -201,7 +194,6 @@ func TestSyncedAfterWhatIsInHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		one := newTestStore(t, store.Config{})
-		defer one.store.Close()
 		two := &testStore{t: t, store: one.store, writer: one.store.Writer(store.Scope{Owner: 1})}
 		var r *Registration
 		synced := map[string]bool{}

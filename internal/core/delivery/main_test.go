@@ -1,8 +1,10 @@
 package delivery
 
 import (
+	"context"
 	"strconv"
 	"testing"
+	"testing/synctest"
 
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
@@ -32,7 +34,28 @@ func newTestStore(t testing.TB, cfg store.Config) *testStore {
 		return pod, pod.Unmarshal(raw)
 	}
 	s := store.New(cfg)
+	t.Cleanup(s.Close)
 	return &testStore{t: t, store: s, writer: s.Writer(store.Scope{})}
+}
+
+// inBubble runs a test in virtual time, with a store.
+func inBubble(t *testing.T, cfg store.Config, test func(t *testing.T, w *testStore)) {
+	synctest.Test(t, func(t *testing.T) { test(t, newTestStore(t, cfg)) })
+}
+
+// run serves a handler until the test ends.
+func (w *testStore) run(r *Registration) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go r.Run(ctx)
+	w.t.Cleanup(func() { cancel(); <-r.Done() })
+}
+
+// follow runs a handler until the test ends, and returns the received events.
+func (w *testStore) follow(opts Options) (*Registration, *[]string) {
+	var log []string
+	r := New(w.store, func(_ context.Context, e store.Change) { log = append(log, line(e)) }, opts)
+	w.run(r)
+	return r, &log
 }
 
 // sync ends the first list.

@@ -46,20 +46,9 @@ func expect(t *testing.T, got []string, want string) {
 	check.Equal(t, strings.Join(got, "\n"), strings.TrimSpace(want))
 }
 
-// follow runs a registration inside a synctest bubble and returns the received events.
-func follow(ctx context.Context, s *store.Store, opts Options) (*Registration, *[]string) {
-	var log []string
-	r := New(s, func(_ context.Context, e store.Change) { log = append(log, line(e)) }, opts)
-	go r.Run(ctx)
-	return r, &log
-}
-
 func TestEveryChangeInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		w := newTestStore(t, store.Config{})
-		defer w.store.Close()
-		r, log := follow(ctx, w.store, Options{})
+	inBubble(t, store.Config{}, func(t *testing.T, w *testStore) {
+		r, log := w.follow(Options{})
 		synctest.Wait()
 		if r.HasSynced() {
 			t.Error("synced before the first list has ended")
@@ -74,8 +63,6 @@ func TestEveryChangeInOrder(t *testing.T) {
 		w.del("b")
 		w.put("b", "")
 		synctest.Wait()
-		cancel()
-		<-r.Done()
 		expect(t, *log, `
 ADDED d/a -→1 initial
 ADDED d/b -→2 initial
@@ -87,21 +74,16 @@ ADDED d/b -→6`)
 }
 
 func TestLateHandlerGetsTheStateFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		w := newTestStore(t, store.Config{})
-		defer w.store.Close()
+	inBubble(t, store.Config{}, func(t *testing.T, w *testStore) {
 		w.sync("a", "b")
 		w.put("a", "")
-		r, log := follow(ctx, w.store, Options{})
+		r, log := w.follow(Options{})
 		synctest.Wait()
 		w.put("c", "")
 		synctest.Wait()
 		if !r.HasSynced() {
 			t.Error("a handler that has the state is not synced")
 		}
-		cancel()
-		<-r.Done()
 		slices.Sort((*log)[:2])
 		expect(t, *log, `
 ADDED d/a -→3 initial
@@ -111,19 +93,14 @@ ADDED d/c -→4`)
 }
 
 func TestResyncNow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		w := newTestStore(t, store.Config{})
-		defer w.store.Close()
+	inBubble(t, store.Config{}, func(t *testing.T, w *testStore) {
 		w.sync("a", "b")
-		r, log := follow(ctx, w.store, Options{Filter: func(o *store.Object) bool { return o.Name() != "b" }})
+		r, log := w.follow(Options{Filter: func(o *store.Object) bool { return o.Name() != "b" }})
 		synctest.Wait()
 		r.ResyncNow()
 		synctest.Wait()
 		w.put("c", "")
 		synctest.Wait()
-		cancel()
-		<-r.Done()
 		expect(t, *log, `
 ADDED d/a -→1 initial
 RESYNC d/a 1→1
@@ -132,11 +109,8 @@ ADDED d/c -→3`)
 }
 
 func TestFilterTurnsUpdatesIntoAddsAndDeletes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		w := newTestStore(t, store.Config{})
-		defer w.store.Close()
-		r, log := follow(ctx, w.store, Options{Filter: func(o *store.Object) bool {
+	inBubble(t, store.Config{}, func(t *testing.T, w *testStore) {
+		_, log := w.follow(Options{Filter: func(o *store.Object) bool {
 			app, _ := o.Label("app")
 			return app == "web"
 		}})
@@ -148,8 +122,6 @@ func TestFilterTurnsUpdatesIntoAddsAndDeletes(t *testing.T) {
 		w.put("b", "db")
 		w.del("b")
 		synctest.Wait()
-		cancel()
-		<-r.Done()
 		expect(t, *log, `
 ADDED d/a -→2
 MODIFIED d/a 2→3
@@ -160,10 +132,7 @@ DELETED d/a 6→- at 7`)
 }
 
 func TestPanicHurtsOnlyItsOwnCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		w := newTestStore(t, store.Config{})
-		defer w.store.Close()
+	inBubble(t, store.Config{}, func(t *testing.T, w *testStore) {
 		boom := errors.New("boom")
 		var panics []*PanicError
 		var calls int
@@ -173,13 +142,10 @@ func TestPanicHurtsOnlyItsOwnCall(t *testing.T) {
 				panic(boom)
 			}
 		}, Options{Name: "bad", OnPanic: func(e *PanicError) { panics = append(panics, e) }})
-		go bad.Run(ctx)
-		good, log := follow(ctx, w.store, Options{})
+		w.run(bad)
+		_, log := w.follow(Options{})
 		w.sync("a", "b", "c")
 		synctest.Wait()
-		cancel()
-		<-bad.Done()
-		<-good.Done()
 		if len(*log) != 3 || calls != 3 {
 			t.Errorf("the other handler got %d events and this one %d calls, want 3 and 3", len(*log), calls)
 		}
@@ -195,18 +161,15 @@ func TestPanicHurtsOnlyItsOwnCall(t *testing.T) {
 // TestBlockedHandler covers client-go issue 1326: the distinct keys limit the pending events of a
 // handler that blocks.
 func TestBlockedHandler(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		w := newTestStore(t, store.Config{LogBytes: 4 << 10})
-		defer w.store.Close()
+	inBubble(t, store.Config{LogBytes: 4 << 10}, func(t *testing.T, w *testStore) {
 		release := make(chan struct{})
 		var log []string
 		blocked := New(w.store, func(_ context.Context, e store.Change) {
 			<-release
 			log = append(log, line(e))
 		}, Options{})
-		go blocked.Run(ctx)
-		other, seen := follow(ctx, w.store, Options{})
+		w.run(blocked)
+		_, seen := w.follow(Options{})
 		w.sync("a", "b", "c")
 		for range 1000 {
 			w.put("a", "")
@@ -222,9 +185,6 @@ func TestBlockedHandler(t *testing.T) {
 		}
 		close(release)
 		synctest.Wait()
-		cancel()
-		<-blocked.Done()
-		<-other.Done()
 		checkChains(t, log, map[string]string{"d/a": "2002", "d/b": "2003"})
 		if len(log) > 1000 {
 			t.Errorf("%d events after the block: nothing was coalesced", len(log))
@@ -255,10 +215,8 @@ func checkChains(t *testing.T, log []string, want map[string]string) {
 }
 
 func TestStopWhileBusy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, store.Config{}, func(t *testing.T, w *testStore) {
 		ctx, cancel := context.WithCancel(t.Context())
-		w := newTestStore(t, store.Config{})
-		defer w.store.Close()
 		var calls int
 		r := New(w.store, func(ctx context.Context, _ store.Change) {
 			calls++
@@ -267,13 +225,9 @@ func TestStopWhileBusy(t *testing.T) {
 		go r.Run(ctx)
 		w.sync("a", "b", "c")
 		time.Sleep(time.Second)
-		if busy := r.Stats().Busy; busy != time.Second {
-			t.Errorf("busy for %s, want 1s", busy)
-		}
+		check.Equal(t, r.Stats().Busy, time.Second, "busy for")
 		cancel()
 		<-r.Done()
-		if calls != 1 {
-			t.Errorf("%d calls after the stop, want none", calls-1)
-		}
+		check.Equal(t, calls, 1, "calls")
 	})
 }

@@ -13,10 +13,7 @@ import (
 // TestCalls: a call is reported while it lasts, the longest for five to ten minutes after, and the
 // total time permanently. A call that panics counts.
 func TestCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		w := newTestStore(t, store.Config{})
-		defer w.store.Close()
+	inBubble(t, store.Config{}, func(t *testing.T, w *testStore) {
 		took := map[string]time.Duration{"d/a": time.Second, "d/b": 3 * time.Second, "d/c": 2 * time.Second}
 		r := New(w.store, func(_ context.Context, e store.Change) {
 			time.Sleep(took[e.Key()])
@@ -24,7 +21,7 @@ func TestCalls(t *testing.T) {
 				panic("b")
 			}
 		}, Options{})
-		go r.Run(ctx)
+		w.run(r)
 		call := func(name string, longest, spent time.Duration) {
 			t.Helper()
 			w.put(name, "")
@@ -51,8 +48,6 @@ func TestCalls(t *testing.T) {
 		if s := r.Stats(); s.Longest != 0 || s.Spent != 6*time.Second {
 			t.Errorf("long after: %+v", s)
 		}
-		cancel()
-		<-r.Done()
 	})
 }
 
@@ -72,21 +67,16 @@ func TestLongestIsPacked(t *testing.T) {
 
 // TestSwept: the sweep reports its progress.
 func TestSwept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		w := newTestStore(t, store.Config{})
-		defer w.store.Close()
+	inBubble(t, store.Config{}, func(t *testing.T, w *testStore) {
 		w.sync(names(1000)...)
 		r := New(w.store, func(context.Context, store.Change) {}, Options{Resync: 10 * time.Second, ResyncStart: 0.5})
-		go r.Run(ctx)
+		w.run(r)
 		for _, want := range []float64{0.6, 0.7, 0.8, 0.9, 0, 0.1, 0.2} {
 			time.Sleep(time.Second)
 			if s := r.Stats(); s.Resync != 10*time.Second || math.Abs(s.Swept-want) > 0.03 && math.Abs(s.Swept-want-1) > 0.03 {
 				t.Errorf("%.3f of a round, want about %.1f", s.Swept, want)
 			}
 		}
-		cancel()
-		<-r.Done()
 	})
 }
 
@@ -110,10 +100,7 @@ RESYNC d/a 1→1
 DELETED d/b 2→- coalesced unknown`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				w := newTestStore(t, store.Config{LogBytes: 1})
-				defer w.store.Close()
+			inBubble(t, store.Config{LogBytes: 1}, func(t *testing.T, w *testStore) {
 				w.uid = "one"
 				w.sync(tc.held...)
 				var log []string
@@ -129,10 +116,8 @@ DELETED d/b 2→- coalesced unknown`},
 						w.del("b")
 					}
 				}, Options{})
-				go r.Run(ctx)
+				w.run(r)
 				synctest.Wait()
-				cancel()
-				<-r.Done()
 				expect(t, log, tc.want)
 			})
 		})

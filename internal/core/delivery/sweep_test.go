@@ -14,10 +14,7 @@ import (
 // TestResyncIsLevel: every object is delivered exactly once per period, at an even rate.
 func TestResyncIsLevel(t *testing.T) {
 	const objects, period, bucket = 1200, 30 * time.Second, 100 * time.Millisecond
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		w := newTestStore(t, store.Config{})
-		defer w.store.Close()
+	inBubble(t, store.Config{}, func(t *testing.T, w *testStore) {
 		w.sync(names(objects)...)
 		begin := time.Now()
 		perKey := map[string]int{}
@@ -29,7 +26,7 @@ func TestResyncIsLevel(t *testing.T) {
 			perKey[e.Key()]++
 			perBucket[time.Since(begin)/bucket]++
 		}, Options{Resync: period, ResyncStart: 0.6})
-		go r.Run(ctx)
+		w.run(r)
 		time.Sleep(period)
 		synctest.Wait()
 		for key, n := range perKey {
@@ -44,17 +41,12 @@ func TestResyncIsLevel(t *testing.T) {
 				t.Errorf("%d objects in bucket %d, the mean is %.1f", n, i, mean)
 			}
 		}
-		cancel()
-		<-r.Done()
 	})
 }
 
 // TestResyncAfterABusyHandler: the time that a handler spent in a call is not caught up in a burst.
 func TestResyncAfterABusyHandler(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		w := newTestStore(t, store.Config{})
-		defer w.store.Close()
+	inBubble(t, store.Config{}, func(t *testing.T, w *testStore) {
 		w.sync(names(1000)...)
 		var slept bool
 		var after []time.Time
@@ -68,7 +60,7 @@ func TestResyncAfterABusyHandler(t *testing.T) {
 				after = append(after, time.Now())
 			}
 		}, Options{Resync: 10 * time.Second})
-		go r.Run(ctx)
+		w.run(r)
 		time.Sleep(7 * time.Second)
 		synctest.Wait()
 		burst := 0
@@ -83,22 +75,15 @@ func TestResyncAfterABusyHandler(t *testing.T) {
 		if len(after) < 150 {
 			t.Errorf("%d objects in the two seconds after the block, about 200 are due", len(after))
 		}
-		cancel()
-		<-r.Done()
 	})
 }
 
 func TestResyncGoesByTheFilter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		w := newTestStore(t, store.Config{})
-		defer w.store.Close()
-		r, log := follow(ctx, w.store, Options{Resync: time.Second, Filter: func(o *store.Object) bool { return o.Name() == "b" }})
+	inBubble(t, store.Config{}, func(t *testing.T, w *testStore) {
+		_, log := w.follow(Options{Resync: time.Second, Filter: func(o *store.Object) bool { return o.Name() == "b" }})
 		w.sync("a", "b", "c")
 		time.Sleep(2500 * time.Millisecond)
 		synctest.Wait()
-		cancel()
-		<-r.Done()
 		expect(t, *log, `
 ADDED d/b -→2 initial
 RESYNC d/b 2→2

@@ -74,17 +74,14 @@ ADDED d/a -→7
 MODIFIED d/a 7→8`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				w := newTestStore(t, tc.cfg)
-				defer w.store.Close()
+			inBubble(t, tc.cfg, func(t *testing.T, w *testStore) {
 				var log []string
 				release := make(chan struct{})
 				r := New(w.store, func(_ context.Context, e store.Change) {
 					log = append(log, line(e))
 					<-release
 				}, tc.opts)
-				go r.Run(ctx)
+				w.run(r)
 				w.uid = "one"
 				w.sync("a")
 				synctest.Wait()
@@ -97,8 +94,6 @@ MODIFIED d/a 7→8`},
 				w.putWithUID("a", "four")
 				close(release)
 				synctest.Wait()
-				cancel()
-				<-r.Done()
 				expect(t, log, tc.want)
 			})
 		})
@@ -110,7 +105,6 @@ MODIFIED d/a 7→8`},
 func TestNamesakeAfterRemoval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestStore(t, store.Config{})
-		defer w.store.Close()
 		var log []string
 		var r *Registration
 		r = New(w.store, func(_ context.Context, e store.Change) {
@@ -156,7 +150,6 @@ type life struct {
 func playHistory(t *testing.T, seed uint64) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	w := newTestStore(t, store.Config{LogBytes: int64([]int{1, 600, 1 << 20}[rnd.IntN(3)])})
-	defer w.store.Close()
 	lives := map[string]*life{}
 	held := map[string]string{} // uid by name
 	end := func(name, at string) {

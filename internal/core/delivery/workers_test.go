@@ -42,7 +42,6 @@ func TestWorkersOfBlockedHandlers(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		w := newTestStore(t, store.Config{})
-		defer w.store.Close()
 		w.sync()
 		var handled [handlers]atomic.Int64
 		gate := make(chan struct{})
@@ -81,7 +80,6 @@ func TestIdleWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		w := newTestStore(t, store.Config{})
-		defer w.store.Close()
 		w.sync()
 		var workers Workers
 		all := run(ctx, w.store, &workers, 50, func(int) { time.Sleep(time.Second) })
@@ -110,7 +108,6 @@ func TestHandlersShareDecoded(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that nothing else determines the order
 	ctx, cancel := context.WithCancel(t.Context())
 	w := newTestStore(t, store.Config{DecodedBudget: 1 << 20}) // for a few hundred
-	defer w.store.Close()
 	var names []string
 	for i := range objects {
 		names = append(names, fmt.Sprintf("pod-%04d-%s", i, strings.Repeat("x", 100)))
@@ -161,7 +158,6 @@ func TestTurns(t *testing.T) {
 			t.Errorf("%d behind, a turn has %d, want %d", of.behind, handled, of.want)
 		}
 		r.Close()
-		w.store.Close()
 	}
 }
 
@@ -177,7 +173,6 @@ func TestHandlerThatExits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		w := newTestStore(t, store.Config{})
-		defer w.store.Close()
 		w.sync()
 		var workers Workers
 		exits := run(ctx, w.store, &workers, 1, func(int) { runtime.Goexit() })
@@ -200,7 +195,6 @@ func TestHandlerThatExits(t *testing.T) {
 // and exit. Each receives every change from its start to its end, one at a time and in order.
 func TestWorkersUnderLoad(t *testing.T) {
 	w := newTestStore(t, store.Config{LogBytes: 1 << 30})
-	defer w.store.Close()
 	w.sync()
 	var workers Workers
 	var running sync.WaitGroup
