@@ -6,6 +6,7 @@ require (
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0
 	github.com/go-logr/logr v1.4.3
+	github.com/prometheus/procfs v0.21.1
 	github.com/weirproject/weir v0.0.0
 	github.com/weirproject/weir/controllerruntime v0.0.0
 	go.etcd.io/etcd/client/v3 v3.7.0
@@ -93,7 +94,6 @@ require (
 	github.com/prometheus/client_golang v1.24.0
 	github.com/prometheus/client_model v0.6.2 // indirect
 	github.com/prometheus/common v0.70.0 // indirect
-	github.com/prometheus/procfs v0.21.1 // indirect
 	github.com/spf13/pflag v1.0.10 // indirect
 	github.com/weirproject/weir/measure/doctor v0.0.0
 	github.com/weirproject/weir/metrics v0.0.0

@@ -3,51 +3,43 @@ package hostile
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"os"
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/procfs"
 
 	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
+// statOf returns what Linux says of a process.
+func statOf(pid int) (procfs.ProcStat, error) {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return procfs.ProcStat{}, err
+	}
+	return p.Stat()
+}
+
 // rss returns the resident set of a process, in bytes.
 func rss(pid int) (int64, error) {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(raw))
-	if len(fields) < 2 {
-		return 0, fmt.Errorf("process %d has no memory", pid)
-	}
-	n, err := strconv.ParseInt(fields[1], 10, 64)
-	return n * int64(os.Getpagesize()), err
+	stat, err := statOf(pid)
+	return int64(stat.ResidentMemory()), err
 }
 
 // cpu returns the CPU time that a process has used.
 func cpu(t *testing.T, pid int) time.Duration {
 	t.Helper()
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	stat, err := statOf(pid)
 	check.NoError(t, err)
-	_, after, _ := bytes.Cut(raw, []byte(") ")) // the program's name
-	fields := strings.Fields(string(after))
-	var ticks int64
-	for _, field := range fields[11:13] { // utime and stime
-		n, err := strconv.ParseInt(field, 10, 64)
-		check.NoError(t, err)
-		ticks += n
-	}
-	return time.Duration(ticks) * (time.Second / 100)
+	return time.Duration(stat.CPUTime() * float64(time.Second))
 }
 
 // samplePeriod is how often memory is measured.

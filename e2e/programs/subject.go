@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/procfs"
+
 	"github.com/weirproject/weir/e2e/programs/report"
 )
 
@@ -172,12 +174,10 @@ func (s *subject) dropIn() (found report.DropIn) {
 
 // peakRSS returns the peak resident set of a process in bytes, or 0 on systems other than Linux.
 func peakRSS(pid int) int64 {
-	raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	for line := range strings.Lines(string(raw)) {
-		var kb int64
-		if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &kb); n == 1 {
-			return kb << 10
-		}
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return 0
 	}
-	return 0
+	status, _ := p.NewStatus()
+	return int64(status.VmHWM)
 }

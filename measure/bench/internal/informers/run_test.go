@@ -2,7 +2,6 @@ package informers
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -47,14 +46,48 @@ func TestVerbs(t *testing.T) {
 			run(v.Name+" unstructured", func(t *testing.T, o Options) { expectUnstructured(t, v, o) })
 		}
 	}
-	run("sync transformed and unwrapped", expectTransformed)
-	for _, unstructured := range []bool{false, true} {
-		run(fmt.Sprint("watch of custom resources, unstructured: ", unstructured), func(t *testing.T, o Options) {
-			expectCustom(t, o, unstructured)
+	for name, test := range flagTests {
+		run(name, func(t *testing.T, o Options) {
+			v, _ := verbNamed(test.verb)
+			test.set(&o)
+			r := expect(t, v, o, test.result, tinyHeld(v))
+			if !slices.Equal(r.Flags, test.flags) {
+				t.Errorf("flags %q, want %q", r.Flags, test.flags)
+			}
+			for side, figures := range map[string]Figures{"weir": r.Weir, "client-go": r.ClientGo} {
+				for _, key := range test.figures {
+					if figures[key] <= 0 {
+						t.Errorf("%s has %s %v", side, key, figures[key])
+					}
+				}
+			}
 		})
 	}
-	run("watch of several changes", expectChanges)
-	run("watch of rollouts", expectRollouts)
+}
+
+// flagTests are verbs with flags that their results name.
+var flagTests = map[string]struct {
+	verb    string
+	set     func(o *Options)
+	result  string // its name
+	flags   []string
+	figures []string // that both sides have in addition
+}{
+	"sync transformed and unwrapped": {
+		"sync", func(o *Options) { o.DropIn, o.Transform, o.Unwrapped = true, true, true }, "sync-dropin", []string{"--transform", "--unwrapped"}, nil,
+	},
+	"watch of custom resources": {"watch", func(o *Options) { o.DropIn, o.Custom = true, true }, "watch-dropin", []string{"--custom"}, nil},
+	"watch of unstructured custom resources": {
+		"watch", func(o *Options) { o.Custom, o.Unstructured = true, true }, "watch-unstructured", []string{"--custom"}, nil,
+	},
+	"watch of several changes": {
+		"watch", func(o *Options) { o.Changes, o.Handlers = []string{ChangeStatus, ChangeVersion}, 3 }, "watch", []string{"--handlers 3", "--change status,version"},
+		[]string{"statusEventsPerSecond", "statusCPUMicrosPerEvent", "versionEventsPerSecond", "versionCPUMicrosPerEvent"},
+	},
+	"watch of rollouts": {
+		"watch", func(o *Options) { o.Changes, o.DropIn, o.Handlers = []string{ChangeLifecycle}, true, 2 }, "watch-dropin",
+		[]string{"--handlers 2", "--change lifecycle"}, []string{"rolloutSeconds", "rolloutCPUSeconds"},
+	},
 }
 
 // tinyHeld returns how many objects a verb's informers hold.
@@ -73,62 +106,6 @@ func expectUnstructured(t *testing.T, v Verb, o Options) {
 	if v.Name == "watch" || !v.Stub { // these wait longest, and the stub is the same for both
 		o.DropIn = true
 		expect(t, v, o, v.Name+dropInSuffix+unstructuredSuffix, tinyHeld(v))
-	}
-}
-
-func expectTransformed(t *testing.T, o Options) {
-	v, _ := verbNamed("sync")
-	o.DropIn, o.Transform, o.Unwrapped = true, true, true
-	r := expect(t, v, o, "sync"+dropInSuffix, tinyPods)
-	if want := []string{"--transform", "--unwrapped"}; !slices.Equal(r.Flags, want) {
-		t.Errorf("flags %q, want %q", r.Flags, want)
-	}
-}
-
-func expectCustom(t *testing.T, o Options, unstructured bool) {
-	v, _ := verbNamed("watch")
-	o.DropIn, o.Custom, o.Unstructured = !unstructured, true, unstructured
-	name := "watch" + dropInSuffix
-	if unstructured {
-		name = "watch" + unstructuredSuffix
-	}
-	r := expect(t, v, o, name, tinyObjects)
-	if want := []string{"--custom"}; !slices.Equal(r.Flags, want) {
-		t.Errorf("flags %q, want %q", r.Flags, want)
-	}
-}
-
-func expectChanges(t *testing.T, o Options) {
-	v, _ := verbNamed("watch")
-	o.Changes, o.Handlers = []string{ChangeStatus, ChangeVersion}, 3
-	r := expect(t, v, o, "watch", tinyObjects)
-	for side, figures := range map[string]Figures{"weir": r.Weir, "client-go": r.ClientGo} {
-		for _, key := range []string{
-			"statusEventsPerSecond", "statusCPUMicrosPerEvent", "versionEventsPerSecond", "versionCPUMicrosPerEvent",
-		} {
-			if figures[key] <= 0 {
-				t.Errorf("%s has %s %v", side, key, figures[key])
-			}
-		}
-	}
-	if want := []string{"--handlers 3", "--change status,version"}; !slices.Equal(r.Flags, want) {
-		t.Errorf("flags %q, want %q", r.Flags, want)
-	}
-}
-
-func expectRollouts(t *testing.T, o Options) {
-	v, _ := verbNamed("watch")
-	o.Changes, o.DropIn, o.Handlers = []string{ChangeLifecycle}, true, 2
-	r := expect(t, v, o, "watch"+dropInSuffix, tinyObjects)
-	for side, figures := range map[string]Figures{"weir": r.Weir, "client-go": r.ClientGo} {
-		for _, f := range rolloutFigures {
-			if figures[f.Key] <= 0 {
-				t.Errorf("%s has %s %v", side, f.Key, figures[f.Key])
-			}
-		}
-	}
-	if got := r.ClientGo["coalescedShare"]; got != 0 { // client-go merges no events
-		t.Errorf("client-go's handlers missed %v of the events", got)
 	}
 }
 

@@ -95,7 +95,7 @@ func (b *Bench) startEmbedded(ctx context.Context) {
 	})
 	figures.Check(err, "start the embedded server")
 	// The server has nothing that would be lost.
-	b.o.Config, b.o.embedded, b.close = p.Config(), true, func() { _ = p.Close() }
+	b.o.Config, b.close = p.Config(), func() { _ = p.Close() }
 }
 
 // Close ends what Open has started.
@@ -180,7 +180,7 @@ func (b *Bench) measure(ctx context.Context, s Scenario, side string) (f Figures
 // withProxy starts a proxy, calls use when the proxy has the pods, and ends the proxy.
 func (b *Bench) withProxy(ctx context.Context, use func(*target) error) (err error) {
 	var more []string
-	if b.o.embedded {
+	if !b.apiserver {
 		more = []string{"--authentication-skip-lookup"} // it publishes no CAs
 	}
 	p, err := startProxy(ctx, b.o.Proxy, b.files, more...)
@@ -215,7 +215,7 @@ func (t *target) answeredItself(ctx context.Context, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
-	served, passed := 0.0, m[ofCallers]-t.asked
+	served, passed := 0.0, m[ofCallers]
 	for series, value := range m {
 		if strings.HasPrefix(series, servedMetric) {
 			served += value

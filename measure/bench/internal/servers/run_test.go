@@ -153,6 +153,33 @@ func TestMetricsGauge(t *testing.T) {
 	}
 }
 
+// TestHeap: a server tells its heap by a profile; one that refuses, by its metrics.
+func TestHeap(t *testing.T) {
+	for _, refuses := range []bool{false, true} {
+		collections := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.URL.Path == "/metrics":
+				collections++
+				fmt.Fprintf(w, "%s %d\n%s %d\n", heapMetric, 1000-collections, gcMetric, collections)
+			case refuses:
+				http.Error(w, "no", http.StatusForbidden)
+			default:
+				io.WriteString(w, "# HeapAlloc = 4096\n")
+			}
+		}))
+		s, err := newTarget(t.Context(), nameEmbedded, &rest.Config{Host: server.URL})
+		check.NoError(t, err)
+		want := 4096.0
+		if refuses {
+			want = 996 // after three more collections
+		}
+		check.Equal(t, s.heap(t.Context()), want, "refuses: %v, heap", refuses)
+		s.close()
+		server.Close()
+	}
+}
+
 func TestProxyThatHasNotAnsweredItself(t *testing.T) {
 	for page, ok := range map[string]bool{
 		"weir_proxy_served_total{verb=\"list\"} 900\nweir_proxy_served_total{verb=\"watch\"} 95\nweir_proxy_upstream_requests_total{for=\"forwarded\"} 5\n": true,

@@ -85,7 +85,6 @@ type Options struct {
 	Resync time.Duration // of the informer of ResyncStorm
 
 	restarts    float64 // after as many, the client of InitialEvents is let go; 0: only time ends it
-	embedded    bool    // Config leads to an embedded server
 	watchBuffer int     // of each watcher of an embedded server, in changes; 0: it closes none
 	whole       bool    // an embedded server builds each LIST in memory before it sends it
 

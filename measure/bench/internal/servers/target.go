@@ -26,7 +26,6 @@ type target struct {
 	config  *rest.Config
 	control *client // for what is not measured
 	gauge   gauge
-	asked   float64 // requests that the proxy has passed on because they were meant to be
 }
 
 func newTarget(ctx context.Context, name string, cfg *rest.Config) (*target, error) {
@@ -63,26 +62,15 @@ const (
 	servedMetric   = "weir_proxy_served_total"
 )
 
-// passed returns how many requests the proxy has passed on to its upstream.
-func (t *target) passed(ctx context.Context) float64 {
-	return figures.Must(t.metrics(ctx, upstreamMetric))[ofCallers]
-}
-
 // heap returns the server's live heap in bytes, after a garbage collection that it asks the server
-// for. If the server refuses, heap returns the least that it sees during some collections.
+// for. A proxy cannot be asked; of it, and of a server that refuses, heap returns the least that it
+// sees during some collections.
 func (t *target) heap(ctx context.Context) float64 {
-	before := 0.0
 	if t.weir() {
-		before = t.passed(ctx)
+		return t.provokedHeap(ctx)
 	}
 	bytes, err := t.collectedHeap(ctx)
-	_, refused := errors.AsType[*answerError](err)
-	if t.weir() {
-		passed := t.passed(ctx) - before // the upstream answers what a proxy does not have
-		t.asked += passed
-		refused = refused || passed > 0
-	}
-	if refused {
+	if _, refused := errors.AsType[*answerError](err); refused {
 		return t.provokedHeap(ctx)
 	}
 	return figures.Must(bytes, err)
