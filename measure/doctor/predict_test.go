@@ -31,36 +31,17 @@ func plainly() Options {
 
 // TestHeldInformer: the informer that a client has is a remedy for other requests than its own.
 func TestHeldInformer(t *testing.T) {
-	watching := func(w *world, n int, query string) {
-		r := someone("c", "watch", "pods")
-		r.query, r.took = query, 2*time.Minute
-		w.each(n, 7*time.Minute, r, nil)
-	}
+	const watching = " every 7m: c watch pods took=2m query="
 	for _, c := range []struct {
 		kind, remedy string
-		add          func(w *world)
+		lines        []string
 	}{
-		{FindingPolling, RemedyHeld, func(w *world) {
-			watching(w, 60, "resourceVersion=7&watch=true")
-			w.each(200, 30*time.Second, someone("c", "list", "pods"), nil)
-		}},
-		{FindingPolling, RemedyResume, func(w *world) { watching(w, 60, "sendInitialEvents=true&watch=true") }},
-		{FindingFailing, RemedyInformer, func(w *world) {
-			watching(w, 60, "resourceVersion=7&watch=true")
-			r := someone("c", "list", "pods")
-			r.code, r.took = 504, time.Minute
-			w.each(60, 90*time.Second, r, nil)
-		}},
-		{FindingPart, RemedyInformer, func(w *world) {
-			watching(w, 8, "watch=true")
-			r := someone("c", "list", "pods")
-			r.query = "labelSelector=a%3Db"
-			w.each(2000, time.Second, r, nil)
-		}},
+		{FindingPolling, RemedyHeld, []string{"60" + watching + "resourceVersion=7&watch=true", "200 every 30s: c list pods"}},
+		{FindingPolling, RemedyResume, []string{"60" + watching + "sendInitialEvents=true&watch=true"}},
+		{FindingFailing, RemedyInformer, []string{"60" + watching + "resourceVersion=7&watch=true", "60 every 90s: c list pods code=504 took=1m"}},
+		{FindingPart, RemedyInformer, []string{"8" + watching + "watch=true", "2000 every 1s: c list pods query=labelSelector=a%3Db"}},
 	} {
-		w := newWorld(1)
-		c.add(w)
-		for _, f := range examine(t, plainly(), w.log()).Findings {
+		for _, f := range examine(t, plainly(), playing(t, c.lines...).log()).Findings {
 			var got []string
 			for _, p := range f.WhatIf {
 				switch p.Remedy {
@@ -83,22 +64,13 @@ func TestPagesOfWhatIsSent(t *testing.T) {
 		pages     float64
 	}{
 		{query: "limit=500", pages: 20},
-		{query: "limit=500", ns: "team-a", pages: 5}, // a quarter of all
+		{query: "limit=500", ns: "team-0", pages: 5}, // a quarter of all
 		{query: "limit=500&labelSelector=a%3Db", pages: 1},
 		{query: "limit=500&fieldSelector=spec.nodeName%3Dn", pages: 1},
 		{query: "limit=500&fieldSelector=metadata.name%3Dp", pages: 1},
 	} {
-		w := newWorld(1)
-		for _, ns := range []string{"team-a", "team-b", "team-c", "team-d"} {
-			r := someone("writer", "create", "pods")
-			r.ns = ns
-			w.do(r)
-		}
-		r := someone("lister", "list", "pods")
-		r.ns, r.query = c.ns, c.query
-		w.do(r)
-		r.query += "&continue=abc"
-		w.each(int(c.pages)-1, time.Second, r, nil)
+		list := "lister list pods ns=" + c.ns + " query=" + c.query
+		w := playing(t, "4 every 0s: writer create pods ns=team-{i}", "1 every 0s: "+list, fmt.Sprintf("%v every 1s: %s&continue=abc", c.pages-1, list))
 		for _, client := range examine(t, plainly(), w.log()).Clients {
 			if client.User == account("lister") && client.Cost.Requests != c.pages {
 				t.Errorf("%s of %q: %v requests, want %v", c.query, c.ns, client.Cost.Requests, c.pages)
@@ -120,14 +92,9 @@ func TestLimits(t *testing.T) {
 		{"limit=500", 20, 400 * 20, 400 * 1_000_000, 400 * 10_000},
 		{"limit=50&resourceVersion=0", 1, 400, 400 * 1_000_000 / 10, 400 * 10_000}, // in whole
 	} {
-		w := newWorld(1)
-		r := someone("lister", "list", "pods")
-		r.query = c.query
-		w.each(400, time.Minute, r, nil)
+		w := playing(t, "400 every 1m: lister list pods query="+c.query)
 		for page := range c.pages - 1 {
-			next := r
-			next.at, next.query = time.Duration(page+1)*time.Second, c.query+"&continue=abc"
-			w.each(400, time.Minute, next, nil)
+			w.play(t, fmt.Sprintf("400 every 1m: lister list pods at=%ds query=%s&continue=abc", page+1, c.query))
 		}
 		got := examine(t, plainly(), w.log())
 		asked := got.Clients[0].Cost
@@ -145,20 +112,10 @@ func TestLimits(t *testing.T) {
 // TestRestartInPages: informers of one namespace that LIST in pages start with as many requests as
 // its objects take, and so do shards.
 func TestRestartInPages(t *testing.T) {
-	for ns, requests := range map[string][]float64{"team-a": {40}, "": {40 * 20, 40}} {
-		w := newWorld(1)
-		for i := range 40 {
-			r := someone("agent", "list", "pods")
-			r.ip, r.ns, r.query = fmt.Sprint("10.7.0.", i), ns, "limit=500"
-			w.do(r)
-			r.verb, r.query, r.open = "watch", "resourceVersion=7&watch=true", true
-			w.do(r)
-		}
-		for i := range 30 {
-			r := someone("writer", "create", "pods")
-			r.ns = fmt.Sprint("team-", i)
-			w.do(r)
-		}
+	for ns, requests := range map[string][]float64{"team-1": {40}, "": {40 * 20, 40}} {
+		w := playing(t, "40 every 0s: agent list pods machines=40 query=limit=500 ns="+ns,
+			"40 every 0s: agent watch pods open machines=40 query=resourceVersion=7&watch=true ns="+ns,
+			"30 every 0s: writer create pods ns=team-{i}")
 		r := examine(t, plainly(), w.log()).Restart
 		if r == nil || r.Killers != 40 {
 			t.Fatalf("%+v", r)
@@ -219,9 +176,7 @@ func TestRestartCountsAll(t *testing.T) {
 // TestNothingPredicted: without a model, or without anybody who says how many objects there are,
 // nothing is.
 func TestNothingPredicted(t *testing.T) {
-	w := newWorld(1)
-	w.each(100, 30*time.Second, someone("p", "list", "pods"), nil)
-	log := w.log()
+	log := playing(t, "100 every 30s: p list pods").log()
 	for _, o := range []Options{{}, {Model: plain}, {Objects: map[string]int64{"pods": 5}}} {
 		r := examine(t, o, log)
 		if restart := r.Restart; restart != nil && (o.Model == nil || restart.Priced > 0 || len(restart.Predictions) > 0) || len(r.Findings) != 1 || r.Findings[0].WhatIf != nil || r.Clients[0].Cost != (cost.Cost{}) {
@@ -232,19 +187,8 @@ func TestNothingPredicted(t *testing.T) {
 
 // TestSizes: flags take precedence over a server, and a server over an estimate.
 func TestSizes(t *testing.T) {
-	w := newWorld(1)
-	w.each(3, time.Minute, someone("p", "list", "pods"), nil)
-	w.each(3, time.Minute, someone("p", "list", "nodes"), nil)
-	w.each(3, time.Minute, someone("p", "list", "secrets"), nil)
-	w.each(3, time.Minute, someone("p", "list", "endpoints"), nil)
-	for i := range 1000 {
-		r := someone("kubelet", "patch", "secrets")
-		r.ns, r.object = fmt.Sprint("team-", i%10), fmt.Sprint("s-", i)
-		w.do(r)
-		if r.verb = "delete"; i%2 == 0 {
-			w.do(r)
-		}
-	}
+	w := playing(t, "3 every 1m: p list pods", "3 every 1m: p list nodes", "3 every 1m: p list secrets", "3 every 1m: p list endpoints",
+		"1000 every 0s: kubelet patch secrets ns=team-{i%10} object=s-{i}", "500 every 0s: kubelet delete secrets ns=team-{i%10} object=s-{i}")
 	r := examine(t, Options{
 		Model: plain, Objects: map[string]int64{"pods": 7, "nodes": 5}, Bytes: map[string]int64{"nodes": 900},
 		ObjectsAsked: map[string]bool{"nodes": true}, BytesAsked: map[string]bool{"nodes": true},
@@ -262,17 +206,9 @@ func TestSizes(t *testing.T) {
 // TestRestart: the client that takes most is named; others that start are counted, what LISTs a
 // part now and then is not.
 func TestRestart(t *testing.T) {
-	w := newWorld(1)
-	for i := range 40 {
-		r := someone("agent", "watch", "pods")
-		r.ip, r.query, r.open = fmt.Sprint("10.7.0.", i), "sendInitialEvents=true&watch=true", true
-		r.at = 4 * time.Hour
-		w.do(r)
-	}
+	w := playing(t, "40 every 0s: agent watch pods at=4h open machines=40 query=sendInitialEvents=true&watch=true",
+		"5 every 1h: part list pods query=labelSelector=a%3Db")
 	w.informer(someone("controller", "list", "services"), 0, time.Hour)
-	part := someone("part", "list", "pods")
-	part.query = "labelSelector=a%3Db"
-	w.each(5, time.Hour, part, nil)
 	o := plainly()
 	o.Resident = 1_000_000_000
 	r := examine(t, o, w.log()).Restart
