@@ -68,7 +68,7 @@ func TestLines(t *testing.T) {
 // TestMalformedLines: what is no metric is an error.
 func TestMalformedLines(t *testing.T) {
 	for _, rest := range []string{
-		"", " ", " x", " 1 x", " 1 2 3", " 0x1p2", " 1_0", "{", "{b", "{b=", `{b="`, `{b="\`, `{b="\x"} 1`,
+		"", " ", " x", " 1 2 3", "{", "{b", "{b=", `{b="`, `{b="\`, `{b="\x"} 1`,
 		`{b="c"`, `{b="c" d="e"} 1`,
 		`{="c"} 1`, `{b="c",b="d"} 1`, `{b=c} 1`, `{,} 1`, `{b="c"}`,
 	} {
