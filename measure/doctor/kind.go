@@ -31,8 +31,9 @@ type Finding struct {
 	with  []Client // the other clients that take part
 }
 
-// kind is a kind of finding: its name, how it is found, and its remedies. Each kind has a file,
-// find*.go, and an example in testdata/kinds or a case in TestMetricsKinds.
+// kind is a kind of finding: its name, how it is found, and its remedies. Each kind is a
+// variable in one of the files find*.go, and has an example in testdata/kinds or a case in
+// TestMetricsKinds.
 type kind struct {
 	name       string // in -o json
 	does, from string // the row of docs/doctor.md for audit logs, which a test writes

@@ -1,0 +1,142 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/weirproject/weir/internal/core/humanize"
+)
+
+const (
+	FindingGets = "gets"
+
+	// getsWatched is the most objects that a client can WATCH one by one.
+	getsWatched = 100
+)
+
+var getsKind = &kind{
+	name: FindingGets,
+	does: "GETs the same objects again and again",
+	from: "1 GET a minute of each object that cost 5 s of CPU an hour, by the measured model: 4 a second; on each machine where there are 20",
+	find: findGets, apart: true,
+	change: func(a api, _ *usage) string {
+		of := ""
+		switch {
+		case a.method == "":
+			of = ".ByNamespace(namespace)"
+		case !a.cluster:
+			of = fmt.Sprintf(".%s(namespace)", a.method)
+		}
+		return a.informer() + ".Lister()" + of + ".Get(name) // in the place of a GET"
+	},
+	kubectl: watchOnce,
+	asks: func(w *whatIfCase) []batch {
+		return []batch{{c: w.c.name, size: w.size, work: w.d.getWork(w.c.name, w.u.resource, float64(w.u.gets.count))}}
+	},
+	remedies: []remedy{watchedOne, newInformer},
+}
+
+// findGets finds GETs of the same objects that cost much.
+func findGets(u subject) (Finding, bool) {
+	_, sub, _ := strings.Cut(u.resource, "/")
+	if u.gets == nil || thresholds() == nil || sub != "" && sub != "status" || strings.HasSuffix(u.resource, unwatchable) {
+		return Finding{}, false
+	}
+	rate, object, where := u.rates(u.gets)
+	if object < oftenPerHour || thresholds().Server.Of(u.d.getWork(u.c.name, u.resource, rate)).CPUSeconds < wasteful {
+		return Finding{}, false
+	}
+	return Finding{
+		Count: u.gets.count, Seconds: u.gets.latency.Seconds(),
+		Text: fmt.Sprintf("GETs %s up to %s times a second%s: %s GETs of about %s objects", u.resource,
+			humanize.Number(rate/3600), where, humanize.Count(u.gets.count), humanize.Count(int64(u.gets.objects.count()))),
+		Remedy: "hold an informer and read its cache; of one object it is a WATCH with fieldSelector=metadata.name=NAME",
+	}, true
+}
+
+// watchedOne predicts a WATCH of each of the objects, on each machine.
+func watchedOne(w *whatIfCase) (Prediction, bool) {
+	objects := float64(w.u.gets.objects.count())
+	b := batch{c: w.c.name, size: w.size, work: w.d.getWork(w.c.name, w.u.resource, w.machines*objects)}.initial()
+	b.work.Connections, b.work.EventBytes = w.machines, w.size.Bytes
+	b.work.Events = w.machines * w.d.census.writes(w.size.Resource) * min(1, objects/float64(max(1, w.d.census.objects(w.size.Resource))))
+	return w.predict(RemedyWatchOne, []batch{b}), objects <= getsWatched
+}
+
+const FindingWrites = "writes"
+
+var writesKind = &kind{
+	name: FindingWrites,
+	does: "writes the same objects again and again, which every WATCH of the resource is sent",
+	from: "10 writes a minute of each object that cost 5 s of CPU an hour, or 1 a minute that cost 6 minutes, by the measured model; of each machine where there are 20",
+	find: findWrites, apart: true,
+	asks:     func(w *whatIfCase) []batch { return w.d.writeBatch(w.u.resource, float64(w.u.writes.count)) },
+	remedies: []remedy{eachMinute},
+}
+
+// findWrites finds writes of the same objects that cost much.
+func findWrites(u subject) (Finding, bool) {
+	if u.writes == nil || thresholds() == nil || isEvents(u.resource) {
+		return Finding{}, false
+	}
+	rate, object, _ := u.rates(u.writes)
+	if !isWasteful(object, thresholds().Server.Of(u.d.writeWork(u.resource, rate))) {
+		return Finding{}, false
+	}
+	return Finding{
+		Count: u.writes.count, Seconds: u.writes.latency.Seconds(),
+		Text: fmt.Sprintf("writes %s again and again: %s writes of about %s objects, each of them up to %s times an hour%s",
+			u.resource, humanize.Count(u.writes.count), humanize.Count(int64(u.writes.objects.count())), humanize.Number(object), u.d.sentTo(u.resource)),
+		Remedy: "compare before the write, and write only what has changed; keep times and counters that always change out of the object; " +
+			"for a lock use a Lease, which few clients WATCH",
+	}, true
+}
+
+// sentTo describes how many WATCHes a write is sent to.
+func (d *Doctor) sentTo(resource string) string {
+	return fmt.Sprintf(", sent to %s WATCHes each", humanize.Number(d.receivers(resource)))
+}
+
+// writeBatch returns n writes of a resource.
+func (d *Doctor) writeBatch(resource string, n float64) []batch {
+	return []batch{{size: d.size(resource), work: d.writeWork(resource, n)}}
+}
+
+// eachMinute predicts one write a minute of each object.
+func eachMinute(w *whatIfCase) (Prediction, bool) {
+	n := float64(w.u.writes.objects.count()) * w.d.since(w.d.first) / 60
+	return w.predict(RemedyEachMinute, w.d.writeBatch(w.u.resource, n)), n < float64(w.u.writes.count)
+}
+
+const FindingEvents = "events"
+
+var eventsKind = &kind{
+	name: FindingEvents,
+	does: "records many Events",
+	from: "Events that cost 5 s of CPU an hour, by the measured model: 4 a second; on each machine where there are 20",
+	find: findEvents, apart: true,
+	asks: func(w *whatIfCase) []batch { return w.d.writeBatch(w.u.resource, float64(w.u.writes.count)) },
+}
+
+// findEvents finds Events that cost much.
+func findEvents(u subject) (Finding, bool) {
+	if u.writes == nil || thresholds() == nil || !isEvents(u.resource) {
+		return Finding{}, false
+	}
+	rate, _, where := u.rates(u.writes)
+	if thresholds().Server.Of(u.d.writeWork(u.resource, rate)).CPUSeconds < wasteful {
+		return Finding{}, false
+	}
+	return Finding{
+		Count: u.writes.count, Seconds: u.writes.latency.Seconds(),
+		Text: fmt.Sprintf("records up to %s Events a second%s: %s writes%s", humanize.Number(rate/3600), where,
+			humanize.Count(u.writes.count), u.d.sentTo(u.resource)),
+		Remedy: "record an Event where a state changes, not each time it is looked at; client-go's EventBroadcaster counts " +
+			"repetitions in one Event, and drops what is more than one in 5 minutes of an object: use one broadcaster for all",
+	}, true
+}
+
+// isEvents reports whether a resource is that of Events, in either of its groups.
+func isEvents(resource string) bool {
+	return resource == "events" || resource == "events.events.k8s.io"
+}

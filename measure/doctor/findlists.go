@@ -1,0 +1,226 @@
+package doctor
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weirproject/weir/internal/core/humanize"
+	"github.com/weirproject/weir/measure/doctor/evidence"
+)
+
+const (
+	FindingPolling = "polling"
+
+	// A controller that restarts twice a day LISTs each resource 14 times a week, and a person who
+	// investigates a problem a dozen times an hour.
+	pollLists = 20
+	// A deployment whose replicas LIST when they start does not poll.
+	pollListsEach = 10
+	// Other requests do not have one interval this often by chance. At intervals of more than 10
+	// minutes, polling costs less than a WATCH.
+	pollRegular  = 0.6
+	pollInterval = 10 * time.Minute
+	// Several replicas or threads that poll have no common interval, but a higher rate than a person.
+	pollBusyLists   = 100
+	pollBusyPerHour = 60
+	// A person who looks at a refreshed screen for some minutes does not poll. Nor does a backup,
+	// which LISTs each of many namespaces once.
+	lasting      = 10 * time.Minute
+	lastingLists = 100
+)
+
+var pollingKind = &kind{
+	name:     FindingPolling,
+	does:     "LISTs all objects of a resource again and again",
+	from:     "20 LISTs over 10 minutes, or 100, most at one interval of 10 minutes or less; or 100 LISTs at 60 an hour and more",
+	incident: "concurrent-lists",
+	find:     findPolling,
+	change: func(a api, _ *usage) string {
+		return fmt.Sprintf("%s.Lister().List(selector) // in the place of %s.List(ctx, options)", a.informer(), a.client())
+	},
+	kubectl:  watchOnce,
+	remedies: []remedy{cached, inPages, informedOrResumed, shardedByMachine, proxied},
+}
+
+// findPolling finds LISTs of all objects again and again.
+func findPolling(u subject) (Finding, bool) {
+	p := u.whole
+	if p.total() < pollLists || p.count < pollListsEach*p.machines() {
+		return Finding{}, false
+	}
+	every, share := p.interval()
+	regular := share >= pollRegular && every <= pollInterval && (p.span() >= lasting || p.count >= lastingLists)
+	if !regular && (p.count < pollBusyLists || p.perHour() < pollBusyPerHour) {
+		return Finding{}, false
+	}
+	rhythm, explains := p.inBursts(u.explained())
+	switch {
+	case explains:
+		return Finding{}, false
+	case regular:
+		rhythm = fmt.Sprintf("every %s (%.0f%% of the intervals)", humanize.Duration(every), 100*share)
+	case rhythm == "":
+		rhythm = fmt.Sprintf("%s times an hour", humanize.Number(p.perHour()))
+	}
+	f := Finding{
+		Count: p.count, Seconds: p.latency.Seconds(), whole: p.count,
+		Text:   fmt.Sprintf("LISTs all %s %s: %s LISTs%s", u.resource, rhythm, humanize.Count(p.count), p.sort()),
+		Remedy: "hold an informer and read its cache; where it must poll, ask with resourceVersion=0",
+	}
+	if 2*p.initial > p.count {
+		f.Remedy = "resume the WATCH from the last resourceVersion, with bookmarks; find what makes it start again: a crash loop"
+	}
+	return f, true
+}
+
+// informedOrResumed predicts an informer, or resumed WATCHes if most LISTs are at their starts.
+func informedOrResumed(w *whatIfCase) (Prediction, bool) {
+	if p := w.u.whole; 2*p.initial > p.count {
+		return resumed(w)
+	}
+	return informed(w)
+}
+
+const (
+	FindingPart = "part"
+
+	// An informer answers LISTs of some objects without a request. Below six a minute it saves little,
+	// and one LIST at the start of each of many pods is no habit.
+	partLists     = 100
+	partListsEach = 20
+	partPerHour   = 6 * 60
+	partLasting   = 1000 // LISTs are a habit even if they come within minutes
+	// The namespace controller, which has no informer of the objects, LISTs them after it has deleted
+	// all objects of a namespace.
+	cleanings = 4
+)
+
+var partKind = &kind{
+	name:     FindingPart,
+	does:     "LISTs with a selector, or one namespace, where an informer would do",
+	from:     "100 LISTs over 10 minutes, or 1,000, 6 a minute",
+	incident: "resync-storm",
+	find:     findPart,
+	change: func(a api, u *usage) string {
+		if u != nil && u.lists.Selected == 0 {
+			return a.lister() + " // in the place of a LIST of the namespace"
+		}
+		return a.informer() + `.Informer().GetIndexer().ByIndex("app", app) // in the place of a LIST with a selector`
+	},
+	remedies: []remedy{cached, informed, proxied},
+}
+
+// findPart finds LISTs of some objects many times a minute.
+func findPart(u subject) (Finding, bool) {
+	p := u.part
+	if p.total() < partLists || p.count < partListsEach*p.machines() || max(p.perHour(), float64(p.hourly.busiest)) < partPerHour {
+		return Finding{}, false
+	}
+	if p.span() < lasting && p.count < partLasting || u.cleans() {
+		return Finding{}, false
+	}
+	how := "with a selector"
+	if u.lists.Selected == 0 {
+		how = "of one namespace"
+	}
+	rhythm, explains := p.inBursts(u.explained())
+	if explains {
+		return Finding{}, false
+	}
+	if rhythm == "" {
+		rhythm = humanize.Number(max(p.perHour(), float64(p.hourly.busiest))/60) + " times a minute"
+	}
+	return Finding{
+		Count: p.count, Seconds: p.latency.Seconds(),
+		Text:   fmt.Sprintf("LISTs %s %s %s: %s LISTs%s", u.resource, how, rhythm, humanize.Count(p.count), p.sort()),
+		Remedy: "hold an informer with an index and look the objects up in it",
+	}, true
+}
+
+const (
+	FindingNodes = "nodes"
+
+	// Deployments have fewer replicas, and clusters with fewer nodes do not have this problem.
+	// Machines count if they LIST within the same hour, because a deployment with rollouts, or jobs,
+	// may have as many in a week.
+	nodePlaces   = 20
+	nodeResource = "pods" // it grows with the nodes, so that reading all grows with their square
+)
+
+var nodesKind = &kind{
+	name:     FindingNodes,
+	does:     "LISTs all pods from each of many machines",
+	from:     "20 machines within an hour",
+	incident: "node-agents",
+	find:     findNodes,
+	change: func(a api, _ *usage) string {
+		return a.client() + `.List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + os.Getenv("NODE_NAME"), ` +
+			`ResourceVersion: "0"})`
+	},
+	remedies: []remedy{byNode, cached, inPages, shardedByMachine, proxied},
+}
+
+// findNodes finds LISTs of all pods by each node.
+func findNodes(u subject) (Finding, bool) {
+	p := u.whole
+	if p == nil || p.spread == nil || max(p.spread.most, p.spread.places.count()) < nodePlaces {
+		return Finding{}, false
+	}
+	return Finding{
+		Count: p.count, Seconds: p.latency.Seconds(), whole: p.count,
+		Text: fmt.Sprintf("LISTs all %s from about %s machines: %s LISTs%s", u.resource,
+			humanize.Count(p.machines()), humanize.Count(p.count), p.sort()),
+		Remedy: "ask with fieldSelector=spec.nodeName=NODE, or have one replica ask for all",
+	}, true
+}
+
+const (
+	FindingFailing = "failing"
+
+	// A LIST that fails immediately costs nothing, and every informer retries it.
+	vainLists   = 20
+	vainLatency = 5 * time.Second
+
+	failedPerMinute = 5 // by metrics
+)
+
+var failingKind = &kind{
+	name:     FindingFailing,
+	does:     "LISTs, waits long, fails, and tries again",
+	from:     "20 LISTs that fail with 5xx, after 5 s on average",
+	incident: "concurrent-lists",
+	find:     findFailing,
+
+	metricsDo: "LISTs fail with 5xx", metricsFrom: "5",
+	ofResource: findFailed,
+
+	change: func(a api, _ *usage) string {
+		return fmt.Sprintf("pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) "+
+			"{ return %s.List(ctx, o) }).EachListItem(ctx, metav1.ListOptions{Limit: 500}, each)", a.client())
+	},
+	kubectl:  func(a api) string { return a.kubectl() + " --chunk-size=500 # the default: answers in pages" },
+	remedies: []remedy{inPages, cached, newInformer, proxied},
+}
+
+// findFailed finds LISTs that fail.
+func findFailed(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
+	return Finding{
+		Count: int64(r.FailedLists), Seconds: r.ListSeconds,
+		Text:   fmt.Sprintf("%s LISTs of %s failed (5xx), of %s", humanize.Rounded(r.FailedLists), r.Name, humanize.Rounded(r.Lists)),
+		Remedy: "pages (limit=500) or resourceVersion=0, if they fail for taking longer than a minute",
+	}, r.FailedLists >= perMinute(failedPerMinute, seconds)
+}
+
+// findFailing finds LISTs that take long, fail, and are retried.
+func findFailing(u subject) (Finding, bool) {
+	n, took := u.vain.requests, u.vain.latency
+	if n < vainLists || took < time.Duration(n)*vainLatency {
+		return Finding{}, false
+	}
+	return Finding{
+		Count: n, Seconds: took.Seconds(),
+		Text: fmt.Sprintf("LISTs %s in vain: %s of %s LISTs failed with 5xx, after %s on average", u.resource, humanize.Count(n),
+			humanize.Count(u.tally[verbList].requests), humanize.Seconds(took.Seconds()/float64(n))),
+		Remedy: "LIST in pages, with limit, or from the watch cache, with resourceVersion=0; find in the server's log why they fail",
+	}, true
+}

@@ -1,0 +1,155 @@
+package doctor
+
+import (
+	"fmt"
+
+	"github.com/weirproject/weir/internal/core/humanize"
+	"github.com/weirproject/weir/measure/doctor/evidence"
+)
+
+const FindingSlow = "slow"
+
+// slowKind has no line to write, because the clients' handlers have to change.
+var slowKind = &kind{
+	name: FindingSlow, incident: "initial-events",
+	metricsDo: "WATCHes are closed because their clients read too slowly", metricsFrom: "one",
+	ofResource: findSlow,
+}
+
+// findSlow finds WATCHes that the server closed because their clients did not read them.
+func findSlow(r *evidence.ResourceMetrics, _ float64) (Finding, bool) {
+	return Finding{
+		Count: int64(r.SlowWatches), Objects: int64(r.SlowWatches * r.Objects),
+		Text: fmt.Sprintf("%s WATCHes of %s were closed because their clients read too slowly; each of them most likely LISTs again",
+			humanize.Rounded(r.SlowWatches), r.Name),
+		Remedy: "clients that read while their handlers work, and less at once",
+	}, r.SlowWatches >= 1
+}
+
+const (
+	FindingWaiting = "waiting"
+
+	waitedAverage = 0.1 // seconds
+	waitedCount   = 10  // requests in a minute
+)
+
+var waitingKind = &kind{
+	name: FindingWaiting, incident: "thundering-restart",
+	metricsDo: "requests wait for seats of a priority level", metricsFrom: "10 that wait for 0.1 s on average",
+	ofLevel: findWaiting,
+}
+
+// findWaiting finds requests that waited for seats.
+func findWaiting(l *evidence.LevelMetrics, seconds float64) (Finding, bool) {
+	return Finding{
+		Count: int64(l.Waited), Seconds: l.WaitSeconds,
+		Text: fmt.Sprintf("%s requests of priority level %s waited for seats, %.2f s on average; %s of %s seats are in use",
+			humanize.Rounded(l.Waited), l.Name, l.WaitSeconds/l.Waited, humanize.Rounded(l.Seats), humanize.Rounded(l.Limit)),
+		Remedy: "fewer and smaller LISTs in this level: see the findings above",
+	}, l.Waited >= perMinute(waitedCount, seconds) && l.WaitSeconds >= waitedAverage*l.Waited
+}
+
+const (
+	FindingFull = "full"
+
+	fullLists   = 10     // in a minute, with half of all objects or more in each
+	fullObjects = 10_000 // that they return together
+)
+
+var fullKind = &kind{
+	name: FindingFull, incident: "node-agents",
+	metricsDo: "LISTs return all objects", metricsFrom: "10 LISTs that return half of all or more, 10,000 together",
+	ofResource: findFull, change: pollingKind.change,
+}
+
+// findFull finds LISTs that return half of all objects and more.
+func findFull(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
+	n, returned := r.Cache.Lists+r.Etcd.Lists, r.Returned()
+	return Finding{
+		Count: int64(n), Seconds: r.ListSeconds, Objects: int64(r.Read()),
+		Text: fmt.Sprintf("%s LISTs of %s returned %s objects, of %s that there are, in %s: a client LISTs all of them again and again",
+			humanize.Rounded(n), r.Name, humanize.Rounded(returned), humanize.Rounded(r.Objects), humanize.Bytes(int64(r.ListBytes))),
+		Remedy: "an informer, which LISTs once and then WATCHes",
+	}, n >= perMinute(fullLists, seconds) && returned >= max(perMinute(fullObjects, seconds), r.Objects/2*n) && r.Objects > 0
+}
+
+const (
+	FindingSelectors = "selectors"
+
+	selectorReads = 100_000 // objects that the server looks at in a minute
+	selectorRatio = 10      // for each that it returns
+)
+
+var selectorsKind = &kind{
+	name: FindingSelectors, incident: "resync-storm",
+	metricsDo: "LISTs look at many more objects than they return", metricsFrom: "100,000 objects, 10 for each that is returned",
+	ofResource: findSelectors, change: partKind.change,
+}
+
+// findSelectors finds LISTs that look at many objects for each that they return.
+func findSelectors(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
+	l := r.Cache
+	return Finding{
+		Count: int64(l.Lists), Seconds: r.ListSeconds, Objects: int64(l.Read),
+		Text: fmt.Sprintf("LISTs of %s looked at %s objects to return %s: selectors, which the watch cache has no index for",
+			r.Name, humanize.Rounded(l.Read), humanize.Rounded(l.Returned)),
+		Remedy: "an informer with an index, in the client; or one by spec.nodeName, which kube-apiserver has an index for",
+	}, l.Read >= perMinute(selectorReads, seconds) && l.Read >= selectorRatio*max(l.Returned, 1)
+}
+
+const (
+	FindingInitial = "initial"
+
+	initialTimes = 10 // that all objects are sent in a minute
+)
+
+var initialKind = &kind{
+	name: FindingInitial, incident: "initial-events",
+	metricsDo: "WATCHes begin with all objects, again and again", metricsFrom: "ten times all objects, 10,000 together",
+	ofResource: findInitial, change: relistKind.change,
+}
+
+// findInitial finds WATCHes that start with all objects, again and again.
+func findInitial(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
+	if r.Objects < 1 {
+		return Finding{}, false
+	}
+	return Finding{
+		Count: int64(r.InitialEvents / r.Objects), Objects: int64(r.InitialEvents),
+		Text: fmt.Sprintf("WATCHes of %s began with %s objects, of %s that there are: clients restart, or are closed before they are through",
+			r.Name, humanize.Rounded(r.InitialEvents), humanize.Rounded(r.Objects)),
+		Remedy: "clients that resume from their last resourceVersion, with bookmarks",
+	}, r.InitialEvents >= max(perMinute(initialTimes, seconds)*r.Objects, perMinute(fullObjects, seconds))
+}
+
+const (
+	FindingEtcd = "etcd"
+
+	etcdObjects = 10_000 // that LISTs read from etcd in a minute
+)
+
+var etcdKind = &kind{
+	name: FindingEtcd, incident: "concurrent-lists",
+	metricsDo: "LISTs are not answered from the watch cache", metricsFrom: "10,000 objects",
+	ofResource: findEtcd, change: pollingKind.change,
+}
+
+// findEtcd finds LISTs that read from etcd. The server itself reads all objects from etcd every 5
+// to 7.5 minutes, to compare them with the watch cache. It counts a check when that ends; if there
+// are no LISTs, the last check may still run. LISTs of Events may be counted as requests of another
+// group, events.k8s.io, which has the same objects.
+func findEtcd(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
+	read, lists := r.Etcd.Read-r.Checks*r.Objects, r.Etcd.Lists
+	if r.Lists < 1 {
+		read -= r.Objects
+	} else {
+		// The other LISTs are pages of checks. Each check also LISTs from the watch cache.
+		lists = min(lists, r.Lists-(r.Cache.Lists-r.Checks))
+	}
+	return Finding{
+		Count: int64(lists), Seconds: r.ListSeconds, Objects: int64(read),
+		Text: fmt.Sprintf("%s LISTs of %s read %s objects from etcd, which the watch cache could not or may not answer",
+			humanize.Rounded(lists), r.Name, humanize.Rounded(read)),
+		Remedy: "resourceVersion=0, or an informer; servers before 1.31 answer no LIST without resourceVersion from their cache",
+	}, read >= perMinute(etcdObjects, seconds) && lists >= 1
+}
