@@ -119,7 +119,7 @@ func TestJSON(t *testing.T) {
 	if i.Requests == nil || i.Requests.Lists == 0 || i.Requests.ReceivedBytes == 0 {
 		t.Errorf("requests: %+v", i.Requests)
 	}
-	if len(i.Reflectors) != 1 || !i.Reflectors[0].Synced || i.Reflectors[0].Phase != "watching" || i.Reflectors[0].Heard == nil || i.Reflectors[0].CurrentAt == nil || i.Reflectors[0].Error != "" {
+	if len(i.Reflectors) != 1 || !i.Reflectors[0].Synced || i.Reflectors[0].Phase != "watching" || i.Reflectors[0].Heard.IsZero() || i.Reflectors[0].CurrentAt.IsZero() || i.Reflectors[0].Error != "" {
 		t.Errorf("reflectors: %+v", i.Reflectors)
 	}
 	if last := i.Reflectors[0].Transitions; len(last) < 3 || last[0].After != "started" || last[len(last)-1].Phase != "watching" || i.Reflectors[0].Relists != 0 {

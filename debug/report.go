@@ -54,13 +54,13 @@ type reflectorState struct {
 	Since        time.Time    `json:"since"`
 	Mode         string       `json:"mode"`
 	Synced       bool         `json:"synced"`
-	Heard        *time.Time   `json:"heard,omitempty"`
-	CurrentAt    *time.Time   `json:"currentAt,omitempty"`
+	Heard        time.Time    `json:"heard,omitzero"`
+	CurrentAt    time.Time    `json:"currentAt,omitzero"`
 	Error        string       `json:"error,omitempty"`
 	LastError    string       `json:"lastError,omitempty"`
-	LastErrorAt  *time.Time   `json:"lastErrorAt,omitempty"`
+	LastErrorAt  time.Time    `json:"lastErrorAt,omitzero"`
 	Attempts     int          `json:"attempts"`
-	NextRetry    *time.Time   `json:"nextRetry,omitempty"`
+	NextRetry    time.Time    `json:"nextRetry,omitzero"`
 	Queued       bool         `json:"queued,omitempty"` // waits for its turn to list
 	Relists      int          `json:"relists"`
 	Transitions  []transition `json:"transitions"` // the last ones, oldest first
@@ -147,9 +147,9 @@ func handlerOf(r *delivery.Registration) handlerState {
 func reflectorOf(s reflector.Status, last []reflector.Transition) reflectorState {
 	r := reflectorState{
 		Namespace: s.Namespace, Selector: s.Selector, ScopeUnknown: s.ScopeUnknown,
-		Phase: s.Phase.String(), Since: s.Since, Mode: s.Mode.String(), Synced: s.Synced, Heard: known(s.Heard), CurrentAt: known(s.CurrentAt),
-		Error: text(s.Err), LastError: text(s.LastErr), LastErrorAt: known(s.LastErrAt),
-		Attempts: s.Attempts, NextRetry: known(s.NextRetry), Queued: s.Queued, Relists: s.Relists, Transitions: []transition{},
+		Phase: s.Phase.String(), Since: s.Since, Mode: s.Mode.String(), Synced: s.Synced, Heard: s.Heard, CurrentAt: s.CurrentAt,
+		Error: text(s.Err), LastError: text(s.LastErr), LastErrorAt: s.LastErrAt,
+		Attempts: s.Attempts, NextRetry: s.NextRetry, Queued: s.Queued, Relists: s.Relists, Transitions: []transition{},
 		Listed: s.Listed, Remaining: s.Remaining, Unreadable: s.Skipped,
 	}
 	for _, t := range last {
@@ -176,14 +176,6 @@ func memoryOf(m store.Memory) map[string]int64 {
 		all[p.Name] = p.Bytes
 	}
 	return all
-}
-
-// known returns nil for a time that is zero.
-func known(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
 }
 
 // text returns an error's text, or "" for none.

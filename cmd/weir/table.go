@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/tools/command"
 )
 
@@ -47,8 +48,11 @@ func (p *table) row(cells ...string) error {
 			p.line.WriteString(strings.Repeat(" ", p.widths[i]-utf8.RuneCountInString(cell)))
 		}
 	}
-	line := strings.TrimRight(cut(p.line.String(), p.limit), " ")
-	_, err := io.WriteString(p.out, line+"\n")
+	line := p.line.String()
+	if p.limit > 0 {
+		line = humanize.Cut(line, p.limit)
+	}
+	_, err := io.WriteString(p.out, strings.TrimRight(line, " ")+"\n")
 	return err
 }
 
@@ -58,12 +62,4 @@ func printable(cells []string) []string {
 		cells[i] = command.Printable(cell)
 	}
 	return cells
-}
-
-// cut shortens a line to a number of runes.
-func cut(line string, limit int) string {
-	if limit <= 0 || utf8.RuneCountInString(line) <= limit {
-		return line
-	}
-	return string([]rune(line)[:limit-1]) + "…"
 }

@@ -27,14 +27,14 @@ func (c Change) Line(limit int) string {
 	case c.Hidden:
 		line += "(hidden)"
 	case c.Sign == '+':
-		line += cut(text(c.New), maxValue)
+		line += Cut(text(c.New), maxValue)
 	case c.Sign == '-':
-		line += cut(text(c.Old), maxValue)
+		line += Cut(text(c.Old), maxValue)
 	default:
 		before, after := apart(text(c.Old), text(c.New))
-		line += cut(before, maxValue) + " -> " + cut(after, maxValue)
+		line += Cut(before, maxValue) + " -> " + Cut(after, maxValue)
 	}
-	return cut(line, limit)
+	return Cut(line, limit)
 }
 
 // text formats a value for people, a string without quotes unless it would be ambiguous.
@@ -71,11 +71,11 @@ func apart(a, b string) (string, string) {
 	return "…" + string(x[same-context:]), "…" + string(y[same-context:])
 }
 
-// cut cuts a text to a number of runes.
-func cut(s string, limit int) string {
-	runes := []rune(s)
+// Cut shortens a text to a number of runes.
+func Cut(text string, limit int) string {
+	runes := []rune(text)
 	if len(runes) <= limit {
-		return s
+		return text
 	}
 	return string(runes[:limit-1]) + "…"
 }

@@ -3,7 +3,8 @@ package chart
 import (
 	"fmt"
 	"html"
-	"unicode/utf8"
+
+	"github.com/weirproject/weir/internal/core/humanize"
 )
 
 // The measures of bars, in the picture's units.
@@ -38,7 +39,7 @@ func Bars(title string, unit Unit, bars []Bar) string {
 			colour = colours[0]
 		}
 		fmt.Fprintf(c, `<text class="t" x="%g" y="%g" text-anchor="end">%s</text>`,
-			barLeft-8, y+14, html.EscapeString(cut(b.Label, maxLabel)))
+			barLeft-8, y+14, html.EscapeString(humanize.Cut(b.Label, maxLabel)))
 		fmt.Fprintf(c, `<rect x="%g" y="%g" width="%.1f" height="18" fill="%s"/>`,
 			barLeft, y, max(1, long), colour)
 		fmt.Fprintf(c, `<text class="m" x="%.1f" y="%g">%s</text>`+"\n",
@@ -46,12 +47,4 @@ func Bars(title string, unit Unit, bars []Bar) string {
 	}
 	c.WriteString("</svg>\n")
 	return c.String()
-}
-
-// cut cuts a label off that there is no room for.
-func cut(label string, most int) string {
-	if utf8.RuneCountInString(label) <= most {
-		return label
-	}
-	return string([]rune(label)[:most-1]) + "…"
 }

@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/weirproject/weir/internal/core/humanize"
 )
 
 // The chart's measures, in its own units.
@@ -126,7 +128,7 @@ func (c *picture) lines(unit Unit, lines []Line) {
 		y = max(y, c.y(l.Peak)+4)
 		y = min(y, bottom-float64(len(order)-n-1)*labelHeight-12)
 		fmt.Fprintf(c, `<text x="%g" y="%.1f" fill="%s" font-weight="600">%s</text><text class="m" x="%g" y="%.1f">peak %s</text>`+"\n",
-			right+8, y, colourOf(i, len(lines)), html.EscapeString(cut(l.Label, maxName)), right+8, y+14, unit(l.Peak))
+			right+8, y, colourOf(i, len(lines)), html.EscapeString(humanize.Cut(l.Label, maxName)), right+8, y+14, unit(l.Peak))
 		y += labelHeight
 	}
 }
