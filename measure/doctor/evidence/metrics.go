@@ -157,8 +157,8 @@ func nameOf(line []byte) string {
 }
 
 // parseLine reads the rest of a line of Prometheus' text format: labels, a value and its time,
-// which it ignores: kube-apiserver writes none. Tests compare it with Prometheus' own parser, which would
-// make weir larger by a twelfth, because it links descriptors of protocol buffers.
+// which it ignores: kube-apiserver writes none. Tests compare it with Prometheus' own parser, which
+// would make weir larger by a twelfth, because it links descriptors of protocol buffers.
 func parseLine(rest string) (l labels, v float64, err error) {
 	if inside, ok := strings.CutPrefix(strings.TrimSpace(rest), "{"); ok {
 		if l, rest, err = parseLabels(inside); err != nil {
