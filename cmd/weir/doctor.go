@@ -173,13 +173,18 @@ func (f *doctorFlags) runLive(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	return f.show(cmd.OutOrStdout(), report, newLivePage(report, f.top))
+}
+
+// show prints a report in the form of -o. value is its JSON.
+func (f *doctorFlags) show(out io.Writer, value any, p *doctorPage) error {
 	switch f.output {
 	case outputJSON:
-		return json.NewEncoder(cmd.OutOrStdout()).Encode(report)
+		return json.NewEncoder(out).Encode(value)
 	case outputHTML:
-		return writeLivePage(cmd.OutOrStdout(), report, f.top)
+		return p.write(out)
 	}
-	return newPrescription(cmd.OutOrStdout()).printLive(report, f.top)
+	return newPrescription(out).print(p)
 }
 
 // runLogs reads audit logs.
@@ -214,18 +219,11 @@ func (f *doctorFlags) runLogs(cmd *cobra.Command, names []string) error {
 			fmt.Fprintf(cmd.ErrOrStderr(), "note: %s %s: no client asks for that in these logs; resources have kubectl's names, such as deployments.apps\n", flag, command.Printable(name))
 		}
 	}
-	switch f.output {
-	case outputJSON:
-		return json.NewEncoder(cmd.OutOrStdout()).Encode(struct {
-			Read    evidence.Counts `json:"read"`
-			Verdict verdict         `json:"verdict"`
-			*doctor.Report
-		}{read, newVerdict(report, read), report})
-	case outputHTML:
-		return writePage(cmd.OutOrStdout(), report, read, o.Model, f.top)
-	}
-	p := newPrescription(cmd.OutOrStdout())
-	return p.print(report, read, f.top)
+	return f.show(cmd.OutOrStdout(), struct {
+		Read    evidence.Counts `json:"read"`
+		Verdict verdict         `json:"verdict"`
+		*doctor.Report
+	}{read, newVerdict(report, read), report}, newPage(report, read, o.Model, f.top))
 }
 
 // unseen returns the names that no client asked for as a resource. It changes names.

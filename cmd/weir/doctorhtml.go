@@ -76,7 +76,7 @@ func (p *doctorPage) write(to io.Writer) error {
 		w.add("%s", picture)
 	}
 	w.add("\n")
-	w.addTable(p.Head, p.Rows)
+	w.addTable(p.Table.Head, p.Table.Rows)
 	p.addFindings(w)
 	if t := p.Restart; t != nil {
 		w.add("<h2>If everything restarted at once</h2>\n<p>%s</p>\n%s", t.Text, t.Chart)

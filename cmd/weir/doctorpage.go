@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -15,16 +14,16 @@ import (
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
-// doctorPage is doctor's report as HTML. It needs nothing else, and has no script.
+// doctorPage is doctor's report for people. Its method write writes it as HTML, and that of
+// prescription as text.
 type doctorPage struct {
 	Title, Summary string
 	Skipped        []string // what was not read
-	Nothing        string   // where nothing was found
-	Covered        string   // behind what was found
 	Charts         []markup
-	Head           []string // of the table
-	Rows           [][]string
+	Table          pageTable // of clients, or of resources
 	Findings       []pageFinding
+	Nothing        string // in place of findings
+	Covered        string // after the findings
 	Restart        *pageTable
 	Sizes          []doctor.Size
 	Low            string // how good predictions of little CPU are
@@ -32,14 +31,15 @@ type doctorPage struct {
 	Note           string
 }
 
-// pageFinding is a finding, and a picture of what it costs.
+// pageFinding is a finding, and its predictions; nil: none.
 type pageFinding struct {
 	doctor.Finding
 	Sentence string
 	WhatIf   *pageTable
 }
 
-// pageTable is predictions, as a picture and as a table.
+// pageTable is a table whose rows start with their names. That of predictions has a picture, and
+// that of a restart a text.
 type pageTable struct {
 	Text  string
 	Chart markup
@@ -47,27 +47,26 @@ type pageTable struct {
 	Rows  [][]string
 }
 
-// writePage writes the report on logs.
-func writePage(w io.Writer, r *doctor.Report, read evidence.Counts, m *cost.Model, top int) error {
+// newPage returns the report on logs.
+func newPage(r *doctor.Report, read evidence.Counts, m *cost.Model, top int) *doctorPage {
 	v := newVerdict(r, read)
-	p := doctorPage{
+	p := &doctorPage{
 		Title: "Who makes this API server work", Summary: totalsText(r), Skipped: v.Gaps, Nothing: v.nothing(), Covered: v.covered(),
 		Charts: rateCharts(r), Sizes: r.Sizes, Low: lowText(r), Model: m,
 	}
-	p.Head = []string{
-		"client", "requests", "LISTs", "time", "WATCHes", "429", "CPU", "sent", "memory", "machines",
+	p.Table.Head = []string{"client", "requests", "LISTs", "time", "WATCHes", "429", "CPU", "sent", "memory", "machines"}
+	add := func(name string, t doctor.Totals, c cost.Cost, memory float64, machines string) {
+		held := "-"
+		if memory > 0 {
+			held = humanize.Bytes(int64(memory))
+		}
+		p.Table.Rows = append(p.Table.Rows, slices.Concat([]string{name}, totalCells(t), costCells(c), []string{held, machines}))
 	}
 	for _, c := range r.Clients[:min(len(r.Clients), top)] {
-		row := append(append([]string{c.Client.String()}, totalCells(c.Totals)...), costCells(c.Cost)...)
-		held := "-"
-		if c.HeldBytes > 0 {
-			held = humanize.Bytes(int64(c.HeldBytes))
-		}
-		p.Rows = append(p.Rows, append(row, held, humanize.Count(int64(c.Machines))))
+		add(c.Client.String(), c.Totals, c.Cost, c.HeldBytes, humanize.Count(int64(c.Machines)))
 	}
 	if r.OthersClients > 0 {
-		row := append([]string{"(clients that are not counted separately)"}, totalCells(r.Others)...)
-		p.Rows = append(p.Rows, append(row, "", "", "", ""))
+		add("(clients that are not counted separately)", r.Others, cost.Cost{}, 0, "")
 	}
 	for _, f := range r.Findings {
 		held := make([]float64, len(f.WhatIf))
@@ -78,14 +77,73 @@ func writePage(w io.Writer, r *doctor.Report, read evidence.Counts, m *cost.Mode
 		p.Findings = append(p.Findings, pageFinding{f, findingText(f), table})
 	}
 	if r.Restart != nil {
-		const title = "Server CPU of a restart of everything"
 		p.Restart = &pageTable{}
-		if table := newPageTable(title, r.Restart.Predictions, r.Restart.PeakBytes); table != nil {
+		if table := newPageTable("Server CPU of a restart of everything", r.Restart.Predictions, r.Restart.PeakBytes); table != nil {
 			p.Restart = table
 		}
 		p.Restart.Text = restartText(r.Restart)
 	}
-	return p.write(w)
+	return p
+}
+
+// newPageTable returns predictions with their memory, or nil if there are none.
+func newPageTable(title string, all []doctor.Prediction, memory []float64) *pageTable {
+	if len(all) == 0 {
+		return nil
+	}
+	t := &pageTable{Head: []string{"what if", "requests", "sent", "CPU", "memory", "proxy CPU"}}
+	var bars []chart.Bar
+	for i, one := range all {
+		bars = append(bars, chart.Bar{Label: one.Remedy, Value: one.CPUSeconds})
+		proxy := ""
+		if one.ProxyCPUSeconds > 0 {
+			proxy = humanize.Seconds(one.ProxyCPUSeconds)
+		}
+		t.Rows = append(t.Rows, []string{
+			one.Remedy, humanize.Rounded(one.Requests), humanize.Bytes(int64(one.Bytes)),
+			humanize.Seconds(one.CPUSeconds), humanize.Bytes(int64(memory[i])), proxy,
+		})
+	}
+	t.Chart = markup(chart.Bars(title, humanize.Seconds, bars))
+	return t
+}
+
+// newLivePage returns the report on a running server. READ are the objects that it looked at for
+// LISTs, and ENDED the WATCHes that have ended.
+func newLivePage(r *doctor.Live, top int) *doctorPage {
+	p := &doctorPage{
+		Title: "What makes this API server work", Summary: liveText(r), Nothing: "Nothing stands out.",
+		Note: "Metrics do not name clients. The audit log does: weir doctor AUDIT-LOG.",
+	}
+	p.Table.Head = []string{"resource", "objects", "lists", "read", "returned", "time", "watches", "ended", "events"}
+	var bars []chart.Bar
+	for i := range r.Resources {
+		res := &r.Resources[i]
+		if res.ListSeconds > 0 && len(bars) < top {
+			bars = append(bars, chart.Bar{Label: command.Printable(res.Name), Value: res.ListSeconds})
+		}
+		if len(p.Table.Rows) == top || res.Objects+res.Lists+res.EndedWatches+res.WatchEvents == 0 {
+			continue
+		}
+		spent := "0"
+		if res.ListSeconds > 0 {
+			spent = humanize.Seconds(res.ListSeconds)
+		}
+		count := func(n float64) string { return humanize.Count(int64(n)) }
+		p.Table.Rows = append(p.Table.Rows, []string{
+			res.Name, count(res.Objects), count(res.Lists), count(res.Read()), count(res.Returned()), spent,
+			count(res.OpenWatches), count(res.EndedWatches), count(res.WatchEvents),
+		})
+	}
+	if len(bars) > 0 {
+		period := time.Duration(r.Seconds * float64(time.Second)).Round(time.Second)
+		title := fmt.Sprintf("Time that LISTs took, in %s", period)
+		p.Charts = append(p.Charts, markup(chart.Bars(title, humanize.Seconds, bars)))
+	}
+	for _, f := range r.Findings {
+		p.Findings = append(p.Findings, pageFinding{Finding: f, Sentence: f.Text + "."})
+	}
+	return p
 }
 
 // rateCharts returns the charts of what happened over time.
@@ -116,52 +174,18 @@ func rateCharts(r *doctor.Report) []markup {
 	return charts
 }
 
-// newPageTable returns predictions with their memory, or nil if there are none.
-func newPageTable(title string, all []doctor.Prediction, memory []float64) *pageTable {
-	if len(all) == 0 {
-		return nil
+func totalCells(t doctor.Totals) []string {
+	return []string{
+		humanize.Count(t.Requests), humanize.Count(t.Lists), humanize.Seconds(t.ListSeconds), humanize.Count(t.Watches),
+		humanize.Count(t.Refused),
 	}
-	t := &pageTable{Head: []string{"what if"}}
-	for _, head := range predictionHead {
-		t.Head = append(t.Head, strings.ReplaceAll(strings.ToLower(head), "cpu", "CPU"))
-	}
-	var bars []chart.Bar
-	for i, one := range all {
-		bars = append(bars, chart.Bar{Label: one.Remedy, Value: one.CPUSeconds})
-		t.Rows = append(t.Rows, append([]string{one.Remedy}, predictionCells(one, memory[i])...))
-	}
-	t.Chart = markup(chart.Bars(title, humanize.Seconds, bars))
-	return t
 }
 
-// writeLivePage writes the report on a running server.
-func writeLivePage(w io.Writer, r *doctor.Live, top int) error {
-	p := doctorPage{
-		Title: "What makes this API server work", Summary: liveText(r), Nothing: "Nothing: no client costs much more than what it needs.",
-		Note: "Metrics do not name clients. The audit log does: weir doctor AUDIT-LOG.",
+// costCells returns the cells of the cost of a client's LISTs, "-" if the number of
+// objects is unknown.
+func costCells(c cost.Cost) []string {
+	if c == (cost.Cost{}) {
+		return []string{"-", "-"}
 	}
-	rows := liveRows(r, top)
-	for _, row := range rows { // names come first in a page
-		name := row[len(row)-1]
-		p.Rows = append(p.Rows, append([]string{name}, row[:len(row)-1]...))
-	}
-	for _, head := range p.Rows[0] {
-		p.Head = append(p.Head, strings.ToLower(head))
-	}
-	p.Rows = p.Rows[1:]
-	var bars []chart.Bar
-	for i := range r.Resources {
-		if res := &r.Resources[i]; res.ListSeconds > 0 && len(bars) < top {
-			bars = append(bars, chart.Bar{Label: command.Printable(res.Name), Value: res.ListSeconds})
-		}
-	}
-	if len(bars) > 0 {
-		period := time.Duration(r.Seconds * float64(time.Second)).Round(time.Second)
-		title := fmt.Sprintf("Time that LISTs took, in %s", period)
-		p.Charts = append(p.Charts, markup(chart.Bars(title, humanize.Seconds, bars)))
-	}
-	for _, f := range r.Findings {
-		p.Findings = append(p.Findings, pageFinding{Finding: f, Sentence: f.Text + "."})
-	}
-	return p.write(w)
+	return []string{humanize.Seconds(c.CPUSeconds), humanize.Bytes(int64(c.Bytes))}
 }

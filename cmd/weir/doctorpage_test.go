@@ -68,7 +68,7 @@ func TestDoctorPage(t *testing.T) {
 	read := evidence.Counts{
 		Malformed: 3, Causes: map[string]int64{string(evidence.ErrCutOff): 1, string(evidence.ErrNoTime): 2}, TooLong: 1, Damaged: []string{hostile + ": unexpected EOF"},
 	}
-	check.NoError(t, writePage(&out, aReport(), read, aModel, 10))
+	check.NoError(t, newPage(aReport(), read, aModel, 10).write(&out))
 	checkPage(t, out.String())
 	golden.Check(t, "doctor.html", out.String())
 }
@@ -76,7 +76,7 @@ func TestDoctorPage(t *testing.T) {
 // TestDoctorText: what is printed on paper is as it was looked at.
 func TestDoctorText(t *testing.T) {
 	var out bytes.Buffer
-	check.NoError(t, newPrescription(&out).print(aReport(), evidence.Counts{}, 10))
+	check.NoError(t, newPrescription(&out).print(newPage(aReport(), evidence.Counts{}, nil, 10)))
 	if strings.ContainsAny(out.String(), "\x1b\u202e") {
 		t.Errorf("a name reaches the terminal:\n%q", &out)
 	}
@@ -86,7 +86,7 @@ func TestDoctorText(t *testing.T) {
 // TestEmptyPage: a report without anything is a page as well.
 func TestEmptyPage(t *testing.T) {
 	var out bytes.Buffer
-	check.NoError(t, writePage(&out, &doctor.Report{Restart: &doctor.Restart{Starts: 1}}, evidence.Counts{}, aModel, 0))
+	check.NoError(t, newPage(&doctor.Report{Restart: &doctor.Restart{Starts: 1}}, evidence.Counts{}, aModel, 0).write(&out))
 	checkPage(t, out.String())
 	if text := out.String(); !strings.Contains(text, "no client costs much more") || strings.Contains(text, "Where CPU is less") {
 		t.Error(text)
@@ -96,13 +96,13 @@ func TestEmptyPage(t *testing.T) {
 // TestLivePage: what a server's metrics say is a page, with any names of resources.
 func TestLivePage(t *testing.T) {
 	var out bytes.Buffer
-	err := writeLivePage(&out, &doctor.Live{
+	err := newLivePage(&doctor.Live{
 		MetricsReport: &evidence.MetricsReport{
 			Version: hostile, Seconds: 60, Requests: 5,
 			Resources: []evidence.ResourceMetrics{{Name: hostile, Objects: 5, Lists: 2, ListSeconds: 1}, {Name: "pods", Objects: 9, Lists: 1, ListSeconds: 3}},
 		},
 		Findings: []doctor.Finding{{Kind: doctor.FindingSlow, Resource: hostile, Text: hostile, Remedy: "read faster"}},
-	}, 10)
+	}, 10).write(&out)
 	check.NoError(t, err)
 	checkPage(t, out.String())
 	for _, want := range []string{"Time that LISTs took, in 1m0s", "<td>pods</td>", "read faster"} {

@@ -11,7 +11,6 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/tools/command"
 	"github.com/weirproject/weir/measure/doctor"
 	"github.com/weirproject/weir/measure/doctor/evidence"
@@ -175,63 +174,6 @@ func (f *doctorFlags) reader() (*metricsReader, error) {
 		return nil, err
 	}
 	return newMetricsReader(cfg)
-}
-
-// printLive prints a report on a running server.
-func (p *prescription) printLive(r *doctor.Live, top int) error {
-	p.paragraph("", liveText(r))
-	fmt.Fprintln(p.out)
-	if err := p.rows(liveRows(r, top)); err != nil {
-		return err
-	}
-	fmt.Fprintln(p.out)
-	if len(r.Findings) == 0 {
-		fmt.Fprintln(p.out, "Nothing stands out.")
-	}
-	p.findings(r.Findings, func(f doctor.Finding) string { return f.Text + "." })
-	fmt.Fprintln(p.out)
-	p.paragraph("", "Metrics do not name clients. The audit log does: weir doctor AUDIT-LOG.")
-	return nil
-}
-
-// liveText describes the totals of a server.
-func liveText(r *doctor.Live) string {
-	version := "kube-apiserver"
-	if r.Version != "" {
-		version += " " + r.Version
-	}
-	return fmt.Sprintf("%s, up for %s, in %.0f s: requests: %s, refused (429): %s, failed (5xx): %s; %.2f cores, %s resident, %s allocated a second.",
-		version, (time.Duration(r.Uptime) * time.Second).String(), r.Seconds, humanize.Count(int64(r.Requests)), humanize.Count(int64(r.Refused)),
-		humanize.Count(int64(r.Failed)), r.CPUCores, humanize.Bytes(int64(r.RSSBytes)), humanize.Bytes(int64(r.Allocated/r.Seconds)))
-}
-
-// liveRows returns a table of the resources that cost the server most, with at most top rows. READ
-// are the objects that it looked at for LISTs, and ENDED the WATCHes that have ended.
-func liveRows(r *doctor.Live, top int) [][]string {
-	rows := [][]string{{"OBJECTS", "LISTS", "READ", "RETURNED", "TIME", "WATCHES", "ENDED", "EVENTS", "RESOURCE"}}
-	for i := range r.Resources {
-		res := &r.Resources[i]
-		if len(rows) > top {
-			break
-		}
-		if res.Objects+res.Lists+res.EndedWatches+res.WatchEvents == 0 {
-			continue
-		}
-		var cells []string
-		for _, n := range []float64{res.Objects, res.Lists, res.Read(), res.Returned()} {
-			cells = append(cells, humanize.Count(int64(n)))
-		}
-		spent := "0"
-		if res.ListSeconds > 0 {
-			spent = humanize.Seconds(res.ListSeconds)
-		}
-		cells = append(cells, spent)
-		for _, n := range []float64{res.OpenWatches, res.EndedWatches, res.WatchEvents} {
-			cells = append(cells, humanize.Count(int64(n)))
-		}
-		rows = append(rows, append(cells, res.Name))
-	}
-	return rows
 }
 
 // checkLive returns a usage error if a flag has no effect on a running server.

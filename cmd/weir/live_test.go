@@ -50,7 +50,7 @@ func TestLive(t *testing.T) {
 		}
 		check.Equal(t, r.Resources[0].Lists, float64(n), "%d servers: LISTs", n)
 		var out strings.Builder
-		if err := newPrescription(&out).printLive(doctor.NewLive(r), 10); err != nil || !strings.Contains(out.String(), "Nothing stands out.") {
+		if err := newPrescription(&out).print(newLivePage(doctor.NewLive(r), 10)); err != nil || !strings.Contains(out.String(), "Nothing stands out.") {
 			t.Errorf("%v:\n%s", err, &out)
 		}
 	}

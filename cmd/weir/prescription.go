@@ -3,15 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
-	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/tools/command"
-	"github.com/weirproject/weir/measure/doctor"
-	"github.com/weirproject/weir/measure/doctor/cost"
-	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 // paperWidth is the width of sentences if there is no terminal.
@@ -32,38 +28,56 @@ func newPrescription(out io.Writer) *prescription {
 	return p
 }
 
-// print prints the totals, the clients with most requests, and the findings.
-func (p *prescription) print(r *doctor.Report, read evidence.Counts, top int) error {
-	p.paragraph("", totalsText(r))
-	v := newVerdict(r, read)
-	for _, text := range v.Gaps {
+// print prints a report.
+func (p *prescription) print(d *doctorPage) error {
+	for _, text := range append([]string{d.Summary}, d.Skipped...) {
 		p.paragraph("", text)
 	}
 	fmt.Fprintln(p.out)
-	if err := p.table(r, top); err != nil {
+	without := []string{"memory"}
+	if len(d.Sizes) == 0 {
+		without = append(without, "CPU", "sent")
+	}
+	if err := p.table(&d.Table, without); err != nil {
 		return err
 	}
 	fmt.Fprintln(p.out)
-	if len(r.Findings) == 0 {
-		p.paragraph("", v.nothing())
-		return p.predictions(r)
+	if len(d.Findings) == 0 {
+		p.paragraph("", d.Nothing)
 	}
-	p.findings(r.Findings, findingText)
+	for i, f := range d.Findings {
+		p.finding(i+1, f)
+	}
+	if len(d.Findings) > 0 && d.Covered != "" {
+		fmt.Fprintln(p.out)
+		p.paragraph("", d.Covered)
+	}
+	if d.Restart != nil {
+		fmt.Fprintln(p.out)
+		p.paragraph("", d.Restart.Text)
+		if err := p.whatIf("", d.Restart); err != nil {
+			return err
+		}
+	}
+	note := d.Note
+	if note == "" {
+		note = sizesText(d.Sizes) + " " + d.Low
+	}
 	fmt.Fprintln(p.out)
-	p.paragraph("", v.covered())
-	return p.predictions(r)
+	p.paragraph("", note)
+	return nil
 }
 
-// findings prints the findings with their remedies.
-func (p *prescription) findings(all []doctor.Finding, text func(doctor.Finding) string) {
-	for i, f := range all {
-		p.paragraph(fmt.Sprintf("%d. ", i+1), text(f))
-		p.paragraph("   ", "Remedy: "+f.Remedy+".")
-		p.change(f.Change)
-		if f.Incident != "" {
-			fmt.Fprintln(p.out, "   See "+incidentURL(f.Incident))
-		}
-		p.whatIf(f.WhatIf)
+// finding prints a finding with its remedy and predictions.
+func (p *prescription) finding(n int, f pageFinding) {
+	p.paragraph(fmt.Sprintf("%d. ", n), f.Sentence)
+	p.paragraph("   ", "Remedy: "+f.Remedy+".")
+	p.change(f.Change)
+	if f.Incident != "" {
+		fmt.Fprintln(p.out, "   See "+incidentURL(f.Incident))
+	}
+	if f.WhatIf != nil {
+		_ = p.whatIf("   ", f.WhatIf) // the next write fails, too
 	}
 }
 
@@ -80,60 +94,39 @@ func (p *prescription) change(line string) {
 	fmt.Fprintln(p.out, "   Write: "+line)
 }
 
-// totalsText describes the totals of the log.
-func totalsText(r *doctor.Report) string {
-	t := r.Totals
-	text := fmt.Sprintf("%s to %s UTC, requests: %s, of those LISTs: %s (%s in all), WATCHes: %s, refused (429): %s, failed (5xx): %s.",
-		r.From.Format(reportTime), r.To.Format(reportTime), humanize.Count(t.Requests), humanize.Count(t.Lists),
-		humanize.Seconds(t.ListSeconds), humanize.Count(t.Watches), humanize.Count(t.Refused), humanize.Count(t.Failed))
-	most, at := uint32(0), 0
-	for i, n := range r.Rate.Lists {
-		if n > most {
-			most, at = n, i
+// table prints a table without some columns. The names are last, because the end of a row may be
+// cut off.
+func (p *prescription) table(t *pageTable, without []string) error {
+	var rows [][]string
+	for _, row := range append([][]string{t.Head}, t.Rows...) {
+		var cells []string
+		for i, cell := range row[1:] {
+			if !slices.Contains(without, t.Head[i+1]) {
+				cells = append(cells, cell)
+			}
 		}
-	}
-	if most > 0 {
-		width := time.Duration(r.Rate.Seconds * float64(time.Second))
-		text += fmt.Sprintf(" Most LISTs: %s in the %g s from %s.", humanize.Count(int64(most)), r.Rate.Seconds,
-			r.From.Add(time.Duration(at)*width).Format(reportTime))
-	}
-	return text
-}
-
-// findingText returns a sentence that describes a finding.
-func findingText(f doctor.Finding) string {
-	text := f.Text + "."
-	if f.Client != (doctor.Client{}) {
-		text = f.Client.String() + " " + text
-	}
-	if f.Objects > 0 {
-		text += fmt.Sprintf(" That is %s objects.", humanize.Count(f.Objects))
-	}
-	return text
-}
-
-// table prints the clients with most requests. Their names are last, because the end of a row may
-// be cut off.
-func (p *prescription) table(r *doctor.Report, top int) error {
-	head := []string{"REQUESTS", "LISTS", "TIME", "WATCHES", "429"}
-	costs := func(c cost.Cost) []string { return nil }
-	if len(r.Sizes) > 0 {
-		head, costs = append(head, "CPU", "SENT"), costCells
-	}
-	rows := [][]string{append(head, "MACHINES", "CLIENT")}
-	for _, c := range r.Clients[:min(len(r.Clients), top)] {
-		row := append(totalCells(c.Totals), costs(c.Cost)...)
-		rows = append(rows, append(row, humanize.Count(int64(c.Machines)), c.Client.String()))
-	}
-	if r.OthersClients > 0 {
-		row := append(totalCells(r.Others), costs(cost.Cost{})...)
-		rows = append(rows, append(row, "", "(clients that are not counted separately)"))
+		rows = append(rows, append(cells, row[0]))
 	}
 	return p.rows(rows)
 }
 
-// rows prints a table.
+// whatIf prints predictions after an indent.
+func (p *prescription) whatIf(indent string, t *pageTable) error {
+	if len(t.Rows) == 0 {
+		return nil
+	}
+	var rows [][]string
+	for _, row := range append([][]string{t.Head}, t.Rows...) {
+		rows = append(rows, append([]string{indent + row[0]}, row[1:]...))
+	}
+	return p.rows(rows)
+}
+
+// rows prints a table. The first row has the names of the columns.
 func (p *prescription) rows(rows [][]string) error {
+	for i, head := range rows[0] {
+		rows[0][i] = strings.ToUpper(head)
+	}
 	t := &table{out: p.out, limit: p.limit}
 	for _, row := range rows {
 		t.fit(row...)
@@ -144,13 +137,6 @@ func (p *prescription) rows(rows [][]string) error {
 		}
 	}
 	return nil
-}
-
-func totalCells(t doctor.Totals) []string {
-	return []string{
-		humanize.Count(t.Requests), humanize.Count(t.Lists), humanize.Seconds(t.ListSeconds), humanize.Count(t.Watches),
-		humanize.Count(t.Refused),
-	}
 }
 
 // paragraph prints a text after a lead, broken between words. It indents the further lines by the

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/measure/doctor"
@@ -15,61 +16,47 @@ func incidentURL(name string) string {
 	return "https://github.com/weirproject/weir/blob/main/docs/incidents/" + name + ".md"
 }
 
-// costCells returns the cells of the cost of a client's LISTs, "-" if the number of
-// objects is unknown.
-func costCells(c cost.Cost) []string {
-	if c == (cost.Cost{}) {
-		return []string{"-", "-"}
-	}
-	return []string{humanize.Seconds(c.CPUSeconds), humanize.Bytes(int64(c.Bytes))}
-}
-
-// predictionHead are the columns of predictions.
-var predictionHead = []string{"REQUESTS", "SENT", "CPU", "MEMORY", "PROXY CPU"}
-
-// predictionCells returns the cells of one prediction.
-func predictionCells(p doctor.Prediction, memory float64) []string {
-	proxy := ""
-	if p.ProxyCPUSeconds > 0 {
-		proxy = humanize.Seconds(p.ProxyCPUSeconds)
-	}
-	return []string{
-		humanize.Rounded(p.Requests), humanize.Bytes(int64(p.Bytes)),
-		humanize.Seconds(p.CPUSeconds), humanize.Bytes(int64(memory)), proxy,
-	}
-}
-
-// whatIf prints the cost of requests, also with each remedy.
-func (p *prescription) whatIf(all []doctor.Prediction) {
-	if len(all) == 0 {
-		return
-	}
-	rows := [][]string{append([]string{"   WHAT IF"}, predictionHead...)}
-	for _, one := range all {
-		rows = append(rows, append([]string{"   " + one.Remedy}, predictionCells(one, one.HeldBytes)...))
-	}
-	p.rows(rows) // the next write fails, too
-}
-
-// predictions prints the cost of a restart, and the sizes that all predictions use.
-func (p *prescription) predictions(r *doctor.Report) error {
-	if r.Restart != nil {
-		fmt.Fprintln(p.out)
-		p.paragraph("", restartText(r.Restart))
-		var rows [][]string
-		for i, one := range r.Restart.Predictions {
-			if i == 0 {
-				rows = append(rows, append([]string{"WHAT IF"}, predictionHead...))
-			}
-			rows = append(rows, append([]string{one.Remedy}, predictionCells(one, r.Restart.PeakBytes[i])...))
-		}
-		if err := p.rows(rows); err != nil {
-			return err
+// totalsText describes the totals of the log.
+func totalsText(r *doctor.Report) string {
+	t := r.Totals
+	text := fmt.Sprintf("%s to %s UTC, requests: %s, of those LISTs: %s (%s in all), WATCHes: %s, refused (429): %s, failed (5xx): %s.",
+		r.From.Format(reportTime), r.To.Format(reportTime), humanize.Count(t.Requests), humanize.Count(t.Lists),
+		humanize.Seconds(t.ListSeconds), humanize.Count(t.Watches), humanize.Count(t.Refused), humanize.Count(t.Failed))
+	most, at := uint32(0), 0
+	for i, n := range r.Rate.Lists {
+		if n > most {
+			most, at = n, i
 		}
 	}
-	fmt.Fprintln(p.out)
-	p.paragraph("", strings.TrimSpace(sizesText(r.Sizes)+" "+lowText(r)))
-	return nil
+	if most > 0 {
+		width := time.Duration(r.Rate.Seconds * float64(time.Second))
+		text += fmt.Sprintf(" Most LISTs: %s in the %g s from %s.", humanize.Count(int64(most)), r.Rate.Seconds,
+			r.From.Add(time.Duration(at)*width).Format(reportTime))
+	}
+	return text
+}
+
+// findingText returns a sentence that describes a finding.
+func findingText(f doctor.Finding) string {
+	text := f.Text + "."
+	if f.Client != (doctor.Client{}) {
+		text = f.Client.String() + " " + text
+	}
+	if f.Objects > 0 {
+		text += fmt.Sprintf(" That is %s objects.", humanize.Count(f.Objects))
+	}
+	return text
+}
+
+// liveText describes the totals of a server.
+func liveText(r *doctor.Live) string {
+	version := "kube-apiserver"
+	if r.Version != "" {
+		version += " " + r.Version
+	}
+	return fmt.Sprintf("%s, up for %s, in %.0f s: requests: %s, refused (429): %s, failed (5xx): %s; %.2f cores, %s resident, %s allocated a second.",
+		version, (time.Duration(r.Uptime) * time.Second).String(), r.Seconds, humanize.Count(int64(r.Requests)), humanize.Count(int64(r.Refused)),
+		humanize.Count(int64(r.Failed)), r.CPUCores, humanize.Bytes(int64(r.RSSBytes)), humanize.Bytes(int64(r.Allocated/r.Seconds)))
 }
 
 // restartText describes the table of a restart.
