@@ -64,22 +64,21 @@ type Child struct {
 // to its environment. The child is stopped when ctx ends, and must be stopped with Stop in any
 // case.
 func Start(ctx context.Context, role string, args, env []string, spec any) (*Child, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+	return start(ctx, "", role, args, env, spec)
+}
+
+// start starts another program, or this executable if file is empty.
+func start(ctx context.Context, file, role string, args, env []string, spec any) (*Child, error) {
+	cmd := exec.Command(file)
+	if file == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		cmd = exec.Command(self)
+		// Use this process's name: it makes a test binary act as the command.
+		cmd.Args = []string{os.Args[0]}
 	}
-	cmd := exec.Command(self)
-	// Use this process's name: it makes a test binary act as the command.
-	cmd.Args = []string{os.Args[0]}
-	return start(ctx, cmd, role, args, env, spec)
-}
-
-// StartProgram is like Start, for another program instead of this executable.
-func StartProgram(ctx context.Context, file, role string, args, env []string, spec any) (*Child, error) {
-	return start(ctx, exec.Command(file), role, args, env, spec)
-}
-
-func start(ctx context.Context, cmd *exec.Cmd, role string, args, env []string, spec any) (*Child, error) {
 	line, err := json.Marshal(spec)
 	if err != nil {
 		return nil, err

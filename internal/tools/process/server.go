@@ -79,28 +79,20 @@ type Server struct {
 }
 
 // StartServer starts a server in this program, which must serve ServerRole as its own child, and
-// returns when it answers. The server ends with Close, with ctx or with this process.
+// returns when it answers. The server ends with Close, with ctx or with this process. An error is
+// the server's own message; if that is about the address to listen on, the error wraps a
+// net.AddrError, like that of net.Listen.
 func StartServer(ctx context.Context, spec ServerSpec) (*Server, error) {
-	p, err := Start(ctx, ServerRole, nil, nil, spec)
-	if err != nil {
-		return nil, err
-	}
-	return ready(p, spec)
+	return StartServerProgram(ctx, "", spec)
 }
 
 // StartServerProgram is like StartServer, for another program that serves ServerRole instead of
 // this one.
 func StartServerProgram(ctx context.Context, file string, spec ServerSpec) (*Server, error) {
-	p, err := StartProgram(ctx, file, ServerRole, nil, nil, spec)
+	p, err := start(ctx, file, ServerRole, nil, nil, spec)
 	if err != nil {
 		return nil, err
 	}
-	return ready(p, spec)
-}
-
-// ready waits until the server answers. It returns the server's own error message; if that is about
-// the address to listen on, the error wraps a net.AddrError, like that of net.Listen.
-func ready(p *Child, spec ServerSpec) (*Server, error) {
 	var r ServerReady
 	if err := p.Receive(&r); err != nil {
 		return nil, err
