@@ -197,9 +197,7 @@ func (f *doctorFlags) runLogs(cmd *cobra.Command, names []string) error {
 		return err
 	}
 	given := map[string][]string{"--objects": slices.Sorted(maps.Keys(o.Objects)), "--object-bytes": slices.Sorted(maps.Keys(o.Bytes))}
-	if o.Model, err = cost.Load(); err != nil {
-		return err
-	}
+	o.Model = cost.Load()
 	if f.Chosen() {
 		if err := f.sizesOf(cmd.Context(), &o); err != nil {
 			return err

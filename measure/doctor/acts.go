@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/weirproject/weir/measure/doctor/cost"
@@ -22,15 +21,6 @@ const (
 	// lower.
 	shortestRate = 10 * time.Minute
 )
-
-// thresholds returns the measured model, or nil.
-var thresholds = sync.OnceValue(func() *cost.Model {
-	m, err := cost.Load()
-	if err != nil {
-		return nil
-	}
-	return m
-})
 
 // acts are GETs or writes of objects of one resource by one client.
 type acts struct {
@@ -98,10 +88,11 @@ func (s subject) rates(a *acts) (rate, object float64, where string) {
 	return rate, object, where
 }
 
-// isWasteful reports whether the writes of an hour cost too much. ofObject of them are of one
-// object.
-func isWasteful(ofObject float64, all cost.Cost) bool {
-	return ofObject >= hotPerHour && all.CPUSeconds >= wasteful || ofObject >= oftenPerHour && all.CPUSeconds >= wastefulOften
+// areWasteful reports whether the writes of an hour cost too much, by the measured model. ofObject
+// of them are of one object.
+func (d *Doctor) areWasteful(resource string, ofObject, all float64) bool {
+	cost := cost.Load().Server.Of(d.writeWork(resource, all)).CPUSeconds
+	return ofObject >= hotPerHour && cost >= wasteful || ofObject >= oftenPerHour && cost >= wastefulOften
 }
 
 // receivers estimates how many WATCHes receive a write of a resource: those that are open on

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/weirproject/weir/internal/core/humanize"
+	"github.com/weirproject/weir/measure/doctor/cost"
 )
 
 const (
@@ -39,11 +40,11 @@ var getsKind = &kind{
 // findGets finds GETs of the same objects that cost much.
 func findGets(u subject) (Finding, bool) {
 	_, sub, _ := strings.Cut(u.resource, "/")
-	if u.gets == nil || thresholds() == nil || sub != "" && sub != "status" || strings.HasSuffix(u.resource, unwatchable) {
+	if u.gets == nil || sub != "" && sub != "status" || strings.HasSuffix(u.resource, unwatchable) {
 		return Finding{}, false
 	}
 	rate, object, where := u.rates(u.gets)
-	if object < oftenPerHour || thresholds().Server.Of(u.d.getWork(u.c.name, u.resource, rate)).CPUSeconds < wasteful {
+	if object < oftenPerHour || cost.Load().Server.Of(u.d.getWork(u.c.name, u.resource, rate)).CPUSeconds < wasteful {
 		return Finding{}, false
 	}
 	return Finding{
@@ -76,11 +77,11 @@ var writesKind = &kind{
 
 // findWrites finds writes of the same objects that cost much.
 func findWrites(u subject) (Finding, bool) {
-	if u.writes == nil || thresholds() == nil || isEvents(u.resource) {
+	if u.writes == nil || isEvents(u.resource) {
 		return Finding{}, false
 	}
 	rate, object, _ := u.rates(u.writes)
-	if !isWasteful(object, thresholds().Server.Of(u.d.writeWork(u.resource, rate))) {
+	if !u.d.areWasteful(u.resource, object, rate) {
 		return Finding{}, false
 	}
 	return Finding{
@@ -120,11 +121,11 @@ var eventsKind = &kind{
 
 // findEvents finds Events that cost much.
 func findEvents(u subject) (Finding, bool) {
-	if u.writes == nil || thresholds() == nil || !isEvents(u.resource) {
+	if u.writes == nil || !isEvents(u.resource) {
 		return Finding{}, false
 	}
 	rate, _, where := u.rates(u.writes)
-	if thresholds().Server.Of(u.d.writeWork(u.resource, rate)).CPUSeconds < wasteful {
+	if cost.Load().Server.Of(u.d.writeWork(u.resource, rate)).CPUSeconds < wasteful {
 		return Finding{}, false
 	}
 	return Finding{

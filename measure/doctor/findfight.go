@@ -42,15 +42,12 @@ type fight struct {
 
 // fights finds objects that several clients write in turn.
 func (d *Doctor) fights() (all []Finding) {
-	if thresholds() == nil {
-		return nil
-	}
 	clients := map[int64]*client{}
 	for _, c := range d.clients.least {
 		clients[c.serial] = c
 	}
 	for _, f := range d.objects.fights() {
-		if !isWasteful(d.perHour(f.objects[0].busiest), thresholds().Server.Of(d.writeWork(f.objects[0].resource, d.perHour(f.busiest)))) {
+		if !d.areWasteful(f.objects[0].resource, d.perHour(f.objects[0].busiest), d.perHour(f.busiest)) {
 			continue
 		}
 		if found, ok := d.fight(f, clients); ok {
