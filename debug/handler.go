@@ -1,3 +1,16 @@
+// Package debug serves a page that shows the informers of a running process: their contents, how
+// current they are, their errors, and how far their handlers lag.
+//
+//	mux.Handle("/debug/weir/", http.StripPrefix("/debug/weir", debug.Handler()))
+//
+// It shows the informers of package weir, the drop-ins of package clientgo, and those under
+// controller-runtime's caches; and a proxy, if one runs in the process.
+//
+// A user who requests an object by its key sees its changes. The page hides: data and annotations
+// of Secrets and of objects of unknown kind, values of environment variables, annotations that are
+// JSON objects. It shows selectors, errors and the key that a handler is handling. So mount it
+// where only operators can reach it: on a loopback address, where the handler answers only requests
+// for an IP address or localhost, or behind authentication. See docs/debug.md.
 package debug
 
 import (
@@ -102,4 +115,57 @@ func writeJSON(w http.ResponseWriter, value any) {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	_ = enc.Encode(value)
+}
+
+// events writes server-sent events.
+type events struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+}
+
+// newEvents starts an answer of events. It answers a HEAD request and reports false: net/http drops
+// its body, so no write would ever fail.
+func newEvents(w http.ResponseWriter, r *http.Request) (*events, bool) {
+	header(w, "text/event-stream")
+	return &events{w, http.NewResponseController(w)}, r.Method != http.MethodHead
+}
+
+// send sends a value as JSON. It returns an error if the client does not accept more.
+func (e *events) send(value any) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return e.write(append(append([]byte("data: "), data...), "\n\n"...))
+}
+
+// alive sends a comment, which clients ignore.
+func (e *events) alive() error { return e.write([]byte(":\n\n")) }
+
+func (e *events) write(text []byte) error {
+	// A server's own WriteTimeout would end the stream, and without a deadline a client that does not
+	// read would block it. Not every ResponseWriter supports deadlines.
+	_ = e.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	if _, err := e.w.Write(text); err != nil {
+		return err
+	}
+	return e.control.Flush()
+}
+
+// serveStream sends a report immediately and every streamEvery, until the request ends or the
+// client does not accept more.
+func serveStream(w http.ResponseWriter, r *http.Request) {
+	to, ok := newEvents(w, r)
+	if !ok {
+		return
+	}
+	tick := time.NewTicker(streamEvery)
+	defer tick.Stop()
+	for to.send(newReport(time.Now())) == nil {
+		select {
+		case <-tick.C:
+		case <-r.Context().Done():
+			return
+		}
+	}
 }

@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/tools/command"
+	"github.com/weirproject/weir/internal/tools/process"
 )
 
 // watch is one run of `weir watch`, for any type.
@@ -177,4 +180,105 @@ func sentinelOf(err error) error {
 		return own.Sentinel
 	}
 	return err
+}
+
+// errInterrupted is the error of a command that was interrupted before it printed anything.
+var errInterrupted = errors.New("interrupted")
+
+// patience is how many consecutive failures are tolerated before the first sync, if a retry may
+// succeed.
+const patience = 3
+
+// hopeless reports whether waiting cannot resolve an error before the first sync.
+func hopeless(s weir.Status) bool {
+	if skips(s) {
+		return false
+	}
+	for _, never := range []error{
+		weir.ErrForbidden, weir.ErrUnauthorized, weir.ErrUnknownResource, weir.ErrMethodNotAllowed, weir.ErrMalformed, weir.ErrRejected, weir.ErrEncoding,
+	} {
+		if errors.Is(s.Err, never) {
+			return true
+		}
+	}
+	return errors.Is(s.Err, weir.ErrUnreachable) && s.Attempts >= patience
+}
+
+// skips reports whether the only error is that objects cannot be read and are left out.
+func skips(s weir.Status) bool { return s.Err != nil && s.Err == s.SkippedErr }
+
+// troubleText returns one line about the error and the informer's reaction.
+func troubleText(s weir.Status) string {
+	why := command.OneLine(command.Explain(s.Err))
+	if skips(s) {
+		return fmt.Sprintf("%s cannot be read: %s", plural(int64(s.Skipped), "object"), why)
+	}
+	return why + "; trying again"
+}
+
+// syncSummary is the informer's contents after a sync, and the cost of the sync.
+type syncSummary struct {
+	resource string
+	weir.Stats
+	elapsed time.Duration
+}
+
+// syncReport is the output of --once -o json. Its names are stable.
+type syncReport struct {
+	Resource        string  `json:"resource"`
+	Objects         int     `json:"objects"`
+	WireBytes       int64   `json:"wireBytes"` // received, compressed if they were sent so
+	HeldBytes       int64   `json:"heldBytes"` // in memory, for all purposes
+	SyncSeconds     float64 `json:"syncSeconds"`
+	Requests        int64   `json:"requests"` // of the informer
+	ResourceVersion string  `json:"resourceVersion"`
+	PeakRSSBytes    int64   `json:"peakRSSBytes"` // of this process
+}
+
+func (s syncSummary) report() syncReport {
+	return syncReport{
+		Resource:        s.resource,
+		Objects:         s.Objects,
+		WireBytes:       s.WireBytes,
+		HeldBytes:       s.Memory.Total(),
+		SyncSeconds:     s.elapsed.Seconds(),
+		Requests:        s.Requests,
+		ResourceVersion: s.ResourceVersion,
+		PeakRSSBytes:    process.PeakRSS(),
+	}
+}
+
+// String returns one line about the contents and the cost.
+func (s syncSummary) String() string {
+	return fmt.Sprintf("%s %s in sync after %s: %s on the wire, %s held (%s), %s", humanize.Count(int64(s.Objects)), s.resource,
+		humanize.Seconds(s.elapsed.Seconds()), humanize.Bytes(s.WireBytes), humanize.Bytes(s.Memory.Total()), purposes(s.Memory),
+		plural(s.Requests, "request"))
+}
+
+// purposes returns the memory by purpose, without unused purposes.
+func purposes(m weir.Memory) string {
+	var parts []string
+	for _, p := range []struct {
+		name  string
+		bytes int64
+	}{
+		{"packed", m.Packed}, {"keys", m.Keys}, {"tree", m.Tree}, {"indexes", m.Indexes}, {"decoded", m.Decoded},
+		{"log", m.Log}, {"cursors", m.Cursors}, {"dictionary", m.Dictionary},
+	} {
+		if p.bytes > 0 {
+			parts = append(parts, p.name+" "+humanize.Bytes(p.bytes))
+		}
+	}
+	if parts == nil {
+		return "nothing"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// plural returns a number of things as text.
+func plural(n int64, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return humanize.Count(n) + " " + thing
 }

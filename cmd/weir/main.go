@@ -5,6 +5,68 @@
 // wrong usage.
 package main
 
-import "os"
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirproject/weir/internal/tools/command"
+)
 
 func main() { os.Exit(run()) }
+
+// run runs the command of this process and returns its exit code.
+func run() int { return command.Run(newRoot().ExecuteContext) }
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "weir",
+		Short: "Follow Kubernetes resources without spikes",
+		Long: "Weir keeps a live, local copy of Kubernetes objects and tells you when they change, at level memory, CPU and\n" +
+			"request rate. This command shows it at work.",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return unknown(cmd, args[0])
+		},
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Version:                    versionText(command.ReadVersion()),
+		SilenceUsage:               true,
+		SilenceErrors:              true,
+		SuggestionsMinimumDistance: 2,
+		CompletionOptions:          cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	if filepath.Base(os.Args[0]) == "kubectl-weir" {
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl weir"}
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return command.FlagError(cmd.CommandPath(), err) })
+	root.SetHelpCommand(newHelp())
+	root.AddCommand(newWatch(), newServe(), newProxy(), newBench(), newLab(), newDoctor(), newVersion())
+	return root
+}
+
+// unknown returns an error for an unknown command of root.
+func unknown(root *cobra.Command, name string) error {
+	if like := root.SuggestionsFor(name); len(like) > 0 {
+		return command.Usagef("unknown command %q; did you mean %s?", name, strings.Join(like, " or "))
+	}
+	return command.Usagef("unknown command %q; see %s --help", name, root.CommandPath())
+}
+
+// newHelp returns a help command like cobra's, except that it fails if there is no such command.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Show the help of a command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			of, rest, err := cmd.Root().Find(args)
+			if err != nil || of == cmd.Root() && len(rest) > 0 {
+				return unknown(cmd.Root(), args[0])
+			}
+			return of.Help()
+		},
+	}
+}

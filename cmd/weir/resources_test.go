@@ -6,8 +6,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/weirproject/weir/internal/testing/check"
 )
 
 var served = []*metav1.APIResourceList{
@@ -101,17 +99,5 @@ func TestFindResource(t *testing.T) {
 				t.Fatalf("got %v namespaced %t, want %v namespaced %t", got.GroupVersionResource, got.Namespaced, tc.want, !tc.global)
 			}
 		})
-	}
-}
-
-func TestEditDistance(t *testing.T) {
-	for _, tc := range []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"pods", "pods", 0}, {"pods", "podz", 1}, {"pdos", "pods", 1},
-		{"widgts", "widgets", 1}, {"nodes", "pods", 2},
-	} {
-		check.Equal(t, editDistance(tc.a, tc.b), tc.want, "%q → %q", tc.a, tc.b)
 	}
 }

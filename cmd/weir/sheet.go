@@ -3,7 +3,12 @@ package main
 import (
 	"io"
 	"slices"
+	"strings"
 	"sync"
+	"unicode/utf8"
+
+	"github.com/weirproject/weir/internal/core/humanize"
+	"github.com/weirproject/weir/internal/tools/command"
 )
 
 // sheet is the output of changes: one table for all resources that are watched together. It is safe
@@ -77,4 +82,85 @@ func (s *sheet) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.out.Write(p)
+}
+
+// table prints aligned rows before the next rows are known, which text/tabwriter cannot do. A
+// column is as wide as its widest cell so far; fit announces cells. A table is not safe for
+// concurrent use.
+type table struct {
+	out    io.Writer
+	limit  int // runes to a line; 0: no limit
+	widths []int
+	line   strings.Builder
+}
+
+const gap = "  "
+
+// fit makes the columns wide enough for these cells.
+func (p *table) fit(cells ...string) {
+	cells = printable(cells)
+	for i, cell := range cells {
+		if i == len(p.widths) {
+			p.widths = append(p.widths, 0)
+		}
+		p.widths[i] = max(p.widths[i], utf8.RuneCountInString(cell))
+	}
+}
+
+// row prints a row, up to the limit. It replaces characters that would move a terminal's cursor,
+// because cells have names that clients chose.
+func (p *table) row(cells ...string) error {
+	p.fit(cells...)
+	cells = printable(cells)
+	p.line.Reset()
+	for i, cell := range cells {
+		if i > 0 {
+			p.line.WriteString(gap)
+		}
+		p.line.WriteString(cell)
+		if i < len(cells)-1 {
+			p.line.WriteString(strings.Repeat(" ", p.widths[i]-utf8.RuneCountInString(cell)))
+		}
+	}
+	line := p.line.String()
+	if p.limit > 0 {
+		line = humanize.Cut(line, p.limit)
+	}
+	_, err := io.WriteString(p.out, strings.TrimRight(line, " ")+"\n")
+	return err
+}
+
+func printable(cells []string) []string {
+	cells = slices.Clone(cells)
+	for i, cell := range cells {
+		cells[i] = command.Printable(cell)
+	}
+	return cells
+}
+
+// writeError is the error of a write to stdout.
+type writeError struct{ error }
+
+func (e writeError) Unwrap() error { return e.error }
+
+// checkedWriter passes its input on. It sends the error of a failed write, unless another error
+// waits to be received.
+type checkedWriter struct {
+	to     io.Writer
+	failed chan error // of capacity one
+}
+
+func newCheckedWriter(to io.Writer) checkedWriter { return checkedWriter{to, make(chan error, 1)} }
+
+func (w checkedWriter) Write(p []byte) (int, error) {
+	n, err := w.to.Write(p)
+	if err == nil {
+		return n, nil
+	}
+	err = writeError{err}
+	select {
+	case w.failed <- err:
+	default:
+	}
+	return n, err
 }

@@ -1,12 +1,14 @@
 package humanize
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Change is one path whose value changed.
@@ -187,3 +189,135 @@ func join(path, key string) string {
 	}
 	return path + "." + key
 }
+
+// The limits of a line, in runes.
+const (
+	maxValue = 60
+	maxLine  = 160
+	// context is how much of the common start of two long texts is shown before their difference.
+	context = 10
+)
+
+// Line returns a change as one line of at most limit runes; 0 is a limit that suits a file.
+func (c Change) Line(limit int) string {
+	if limit <= 0 {
+		limit = maxLine
+	}
+	line := fmt.Sprintf("%c %s: ", c.Sign, c.Path)
+	switch {
+	case c.Hidden && c.Sign == '~':
+		line += "(hidden), differs"
+	case c.Hidden:
+		line += "(hidden)"
+	case c.Sign == '+':
+		line += Cut(text(c.New), maxValue)
+	case c.Sign == '-':
+		line += Cut(text(c.Old), maxValue)
+	default:
+		before, after := apart(text(c.Old), text(c.New))
+		line += Cut(before, maxValue) + " -> " + Cut(after, maxValue)
+	}
+	return Cut(line, limit)
+}
+
+// text formats a value for people, a string without quotes unless it would be ambiguous.
+func text(value any) string {
+	s, ok := value.(string)
+	if !ok {
+		raw, err := json.Marshal(value)
+		if err != nil {
+			return "(cannot be shown)" // a value that JSON cannot decode to
+		}
+		return string(raw)
+	}
+	quoted := strconv.Quote(s)
+	if s == "" || json.Valid([]byte(s)) && !strings.ContainsAny(s[:1], "{[") || quoted != `"`+s+`"` ||
+		strings.TrimSpace(s) != s || strings.Contains(s, " -> ") {
+		return quoted
+	}
+	return s
+}
+
+// apart omits the common start of two texts if they would be cut off before they differ.
+func apart(a, b string) (string, string) {
+	if len([]rune(a)) <= maxValue && len([]rune(b)) <= maxValue {
+		return a, b
+	}
+	x, y := []rune(a), []rune(b)
+	same := 0
+	for same < min(len(x), len(y)) && x[same] == y[same] {
+		same++
+	}
+	if same <= context {
+		return a, b
+	}
+	return "…" + string(x[same-context:]), "…" + string(y[same-context:])
+}
+
+// Cut shortens a text to a number of runes.
+func Cut(text string, limit int) string {
+	runes := []rune(text)
+	if len(runes) <= limit {
+		return text
+	}
+	return string(runes[:limit-1]) + "…"
+}
+
+// redaction replaces a value of an environment variable.
+const redaction = "(hidden)"
+
+// isEnv reports whether a field of this name contains environment variables: env of a container,
+// and extraEnv, envVars and similar fields of custom resources.
+func isEnv(key string) bool {
+	key = strings.ToLower(key)
+	for _, end := range []string{"env", "envs", "envvar", "envvars", "environment", "environmentvariables"} {
+		if strings.HasSuffix(key, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// told reports whether a field of an environment variable contains no value: its name, and the
+// object that the value comes from.
+func told(key string) bool { return key == "name" || key == "valueFrom" }
+
+// redacted returns a value with the values of environment variables replaced. inEnv reports that
+// the value itself is, or contains, such variables. The value is unchanged.
+func redacted(value any, inEnv bool) any {
+	switch value := value.(type) {
+	case nil:
+		return nil
+	case map[string]any:
+		object := make(map[string]any, len(value))
+		for key, v := range value {
+			switch {
+			case inEnv && !told(key):
+				object[key] = redaction
+			default:
+				object[key] = redacted(v, !inEnv && isEnv(key))
+			}
+		}
+		return object
+	case []any:
+		list := make([]any, len(value))
+		for i, v := range value {
+			list[i] = redacted(v, inEnv)
+		}
+		return list
+	}
+	if inEnv {
+		return redaction
+	}
+	return value
+}
+
+// repeatsObject reports whether an annotation's value is a JSON object, or a compressed one, in
+// which tools keep the applied object: kubectl, kapp and Rancher's, which compress it.
+func repeatsObject(value any) bool {
+	text, ok := value.(string)
+	return ok && (strings.HasPrefix(strings.TrimSpace(text), "{") || strings.HasPrefix(text, gzipInBase64))
+}
+
+// gzipInBase64 is the start of the base64 form of all gzip output.
+const gzipInBase64 = "H4sI"

@@ -4,6 +4,7 @@ package golden
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,4 +43,90 @@ func File(t testing.TB, path, got string) {
 		n++
 	}
 	t.Errorf("%s (go test -rewrite writes it), line %d:\ngot  %q\nwant %q", path, n+1, lines[n], wanted[n])
+}
+
+// Page is the help of a command, like cobra.Command, which this module does not require. Cobra's
+// own generator would add a renderer of man pages.
+type Page struct {
+	Command string // as users type it, such as "weir bench"
+	Short   string
+	Use     string
+	Long    string // paragraphs, and blocks whose lines start with spaces
+	Example string
+	Flags   string
+	FlagsOf string // another command whose flags it also has, or ""
+	Verbs   []Page // its commands: Command and Short suffice
+}
+
+// PageName returns the name of a command's page.
+func PageName(command string) string { return strings.ReplaceAll(command, " ", "-") + ".md" }
+
+// CheckPage compares the page of a command in the folder with its help; with -rewrite it writes the
+// page.
+func CheckPage(t testing.TB, folder string, p Page) {
+	t.Helper()
+	File(t, filepath.Join(folder, PageName(p.Command)), p.markdown())
+}
+
+func (p Page) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "<!-- Made of the command's help by TestPages; do not edit. -->\n\n# %s\n\n%s.\n\n", p.Command, p.Short)
+	use := p.Use
+	if len(p.Verbs) > 0 {
+		use += "\n" + p.Command + " [command]"
+	}
+	fmt.Fprintf(&b, "```\n%s\n```\n", use)
+	if p.Long != "" {
+		b.WriteString("\n" + reflow(p.Long))
+	}
+	section := func(title, text string) {
+		if text = strings.Trim(text, "\n"); text != "" {
+			fmt.Fprintf(&b, "\n## %s\n\n```\n%s\n```\n", title, text)
+		}
+	}
+	section("Examples", p.Example)
+	section("Flags", p.Flags)
+	if p.FlagsOf != "" {
+		fmt.Fprintf(&b, "\nIt has the flags of [%s](%s), too.\n", p.FlagsOf, PageName(p.FlagsOf))
+	}
+	if len(p.Verbs) > 0 {
+		fmt.Fprint(&b, "\n## Commands\n\n")
+		for _, v := range p.Verbs {
+			b.WriteString(fill(fmt.Sprintf("- [%s](%s): %s", v.Command, PageName(v.Command), v.Short), "  "))
+		}
+	}
+	return b.String()
+}
+
+// reflow returns text with paragraphs of 100 columns, and with blocks whose lines start with spaces
+// in fences.
+func reflow(text string) string {
+	var paragraphs []string
+	for paragraph := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
+		if strings.HasPrefix(paragraph, " ") {
+			paragraphs = append(paragraphs, "```\n"+strings.TrimRight(paragraph, "\n")+"\n```\n")
+		} else {
+			paragraphs = append(paragraphs, fill(paragraph, ""))
+		}
+	}
+	return strings.Join(paragraphs, "\n")
+}
+
+// fill returns text in lines of at most 100 columns, all except the first after an indent.
+func fill(text, indent string) string {
+	const columns = 100
+	var b strings.Builder
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case line == "":
+			line = word
+		case len([]rune(line+" "+word)) > columns:
+			b.WriteString(line + "\n")
+			line = indent + word
+		default:
+			line += " " + word
+		}
+	}
+	return b.String() + line + "\n"
 }

@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/go-logr/logr"
@@ -80,4 +82,41 @@ func untilSignal() (ctx context.Context, stop func()) {
 		signal.Stop(signals)
 		cancel(nil)
 	}
+}
+
+// VersionInfo is the output of `version -o json`.
+type VersionInfo struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Go       string `json:"go"`
+	ClientGo string `json:"clientgo"`
+	Platform string `json:"platform"`
+}
+
+// ReadVersion returns the versions from which this program was built.
+func ReadVersion() VersionInfo {
+	v := VersionInfo{
+		Version:  "(devel)",
+		Go:       runtime.Version(),
+		ClientGo: "unknown",
+		Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	}
+	b, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	if b.Main.Version != "" {
+		v.Version = b.Main.Version
+	}
+	for _, s := range b.Settings {
+		if s.Key == "vcs.revision" {
+			v.Revision = s.Value
+		}
+	}
+	for _, m := range b.Deps {
+		if m.Path == "k8s.io/client-go" {
+			v.ClientGo = m.Version
+		}
+	}
+	return v
 }

@@ -3,14 +3,20 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"time"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/serve/secure"
 	"github.com/weirproject/weir/internal/tools/process"
 )
 
@@ -93,4 +99,75 @@ func serveMetrics(
 		return err
 	}
 	return nil
+}
+
+// loopback is where the server listens.
+const loopback = "127.0.0.1"
+
+// certificateAge is the validity of a certificate, longer than any measurement.
+const certificateAge = 30 * 24 * time.Hour
+
+// selfSigned returns the configuration of a server with a new certificate for this process, and its
+// CA as PEM.
+func selfSigned() (cfg *tls.Config, ca []byte, err error) {
+	authority, err := secure.NewAuthority("weir-ca", certificateAge)
+	if err != nil {
+		return nil, nil, err
+	}
+	pair, err := authority.Issue("weir", certificateAge, loopback)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &tls.Config{Certificates: []tls.Certificate{*pair}}, authority.PEM(), nil
+}
+
+// metrics answers /metrics with this process's resource usage, under the names of Prometheus'
+// client library, which kube-apiserver uses too.
+type metrics struct{ objects http.Handler }
+
+func (h metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/metrics" {
+		h.objects.ServeHTTP(w, r)
+		return
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+	fmt.Fprintf(w, "process_cpu_seconds_total %v\ngo_memstats_alloc_bytes_total %d\n", process.CPUTime().Seconds(), m.TotalAlloc)
+	if resident, ok := process.RSS(); ok {
+		fmt.Fprintf(w, "process_resident_memory_bytes %d\n", resident)
+	}
+}
+
+// whole builds each answer, except those of watches, in memory before it sends it, as
+// kube-apiserver did before it encoded lists item by item.
+type whole struct{ objects http.Handler }
+
+func (h whole) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if request.QueryOf(r.URL).Flag("watch") {
+		h.objects.ServeHTTP(w, r)
+		return
+	}
+	body := &heldBody{ResponseWriter: w, code: http.StatusOK}
+	h.objects.ServeHTTP(body, r)
+	w.WriteHeader(body.code)
+	for _, piece := range body.pieces {
+		if _, err := w.Write(piece); err != nil {
+			return // the client has disconnected
+		}
+	}
+}
+
+// heldBody buffers the written bytes. Its pieces have exactly the size of the body.
+type heldBody struct {
+	http.ResponseWriter
+	code   int
+	pieces [][]byte
+}
+
+func (b *heldBody) WriteHeader(code int) { b.code = code }
+
+func (b *heldBody) Write(p []byte) (int, error) {
+	b.pieces = append(b.pieces, bytes.Clone(p))
+	return len(p), nil
 }
