@@ -18,7 +18,8 @@ import (
 func (wt *watcher) writeEvent(t wire.EventType, o *store.Object, rv uint64) error {
 	var event []byte
 	var err error
-	if wt.rep.storedAsIs() { // it is encoded as fast as found in the cache
+	// An event that is sent as it is stored is encoded as fast as found in the cache.
+	if wt.rep.storedAsIs() || wt.cache.counters.watchers.Load() == 1 {
 		event, err = wt.encodeEvent(t, o, rv)
 	} else {
 		event, err = wt.cache.encoded.get(encodeKey{o, t, rv, wt.rep.representationKey}, func() ([]byte, error) {

@@ -80,7 +80,7 @@ type interestIndex struct {
 	// scanned has the fields, without values, and the shards of all interests, with the number of
 	// values in subscriptions. Each changed object is compared with all of them, since there are few.
 	scanned map[interestValue]int
-	labels  map[string]int // likewise of labels, by name
+	labels  int // the number of labels in subscriptions
 	// seq is the number of the change, so that each subscription is offered it once.
 	seq uint64
 }
@@ -94,7 +94,7 @@ type interestValue struct {
 func (ix *interestIndex) add(s *subscription) {
 	if ix.subscriptions == nil {
 		ix.subscriptions = map[interestValue][]*subscription{}
-		ix.scanned, ix.labels = map[interestValue]int{}, map[string]int{}
+		ix.scanned = map[interestValue]int{}
 	}
 	for _, value := range s.interest.values {
 		v := interestValue{s.interest.by, s.interest.name, value}
@@ -120,9 +120,7 @@ func (ix *interestIndex) remove(s *subscription) {
 func (ix *interestIndex) count(v interestValue, n int) {
 	switch v.by {
 	case byLabel:
-		if ix.labels[v.name] += n; ix.labels[v.name] == 0 {
-			delete(ix.labels, v.name)
-		}
+		ix.labels += n
 		return
 	case byField:
 		v.value = ""
@@ -180,7 +178,7 @@ func (ix *interestIndex) find(m *matcher, o *store.Object, visit func([]*subscri
 		}
 		visit(ix.subscriptions[v])
 	}
-	if len(ix.labels) == 0 {
+	if ix.labels == 0 {
 		return nil
 	}
 	raw, err := m.bytes(o)
@@ -191,9 +189,7 @@ func (ix *interestIndex) find(m *matcher, o *store.Object, visit func([]*subscri
 		return err
 	}
 	for key, value := range m.meta.Labels() {
-		if ix.labels[string(key)] > 0 {
-			visit(ix.subscriptions[interestValue{byLabel, string(key), string(value)}])
-		}
+		visit(ix.subscriptions[interestValue{byLabel, string(key), string(value)}])
 	}
 	return nil
 }
