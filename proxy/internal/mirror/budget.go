@@ -1,7 +1,9 @@
 package mirror
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -85,11 +87,11 @@ func (m *Mirror) Evict(now time.Time) {
 	var kept []evictionCandidate
 	for _, res := range m.All() {
 		st := res.State()
-		switch c := (evictionCandidate{Resource: res, bytes: st.Bytes(), serves: st.serving() != nil, now: now}); {
+		switch c := res.candidate(st.Bytes(), b.limit, st.serving() != nil, now); {
 		case !res.onDemand:
 		case st.stopping:
 			going += c.bytes
-		case c.idle() > IdleTTL:
+		case c.idle > IdleTTL:
 			going += c.bytes
 			res.take(input{typ: inStop})
 		default:
@@ -97,15 +99,10 @@ func (m *Mirror) Evict(now time.Time) {
 			kept = append(kept, c)
 		}
 	}
+	slices.SortFunc(kept, evictionCandidate.compare)
 	for ; total > b.limit && len(kept) > 0; b.evicted++ {
-		at := 0
-		for i := range kept {
-			if kept[i].evictBefore(&kept[at], b.limit) {
-				at = i
-			}
-		}
-		worst := kept[at]
-		kept = append(kept[:at], kept[at+1:]...)
+		worst := kept[0]
+		kept = kept[1:]
 		m.cfg.Log.Warn("a resource is evicted, to stay within the memory budget", "resource", worst.name(), "bytes", worst.bytes, "all", total)
 		m.reject(worst.GVR, errOverBudget)
 		worst.take(input{typ: inStop})
@@ -117,47 +114,52 @@ func (m *Mirror) Evict(now time.Time) {
 // evictionCandidate is the use of a resource at one moment.
 type evictionCandidate struct {
 	*Resource
-	bytes  int64
-	serves bool // it can answer reads
-	now    time.Time
+	bytes, lastRead int64
+	idle            time.Duration // since a client last read the resource; 0 while clients watch it
+	// rank orders candidates, the first to evict lowest. A resource that can never fit comes first.
+	// One in use comes last, and is never evicted for one that is still loading: a request for
+	// something large would empty the cache.
+	rank int
 }
 
-// idle returns the time since a client last read the resource, or 0 while clients watch it.
-func (c *evictionCandidate) idle() time.Duration {
-	if c.watchers.Load() > 0 {
-		return 0
+const (
+	rankTooLarge = iota
+	rankIdle
+	rankLoading
+	rankUnwatched
+	rankWatched
+)
+
+// candidate returns the use of a resource, which serves reads if serves is true.
+func (res *Resource) candidate(bytes, limit int64, serves bool, now time.Time) evictionCandidate {
+	c := evictionCandidate{Resource: res, bytes: bytes, lastRead: res.lastRead.Load()}
+	watched := res.watchers.Load() > 0
+	if !watched {
+		c.idle = now.Sub(time.Unix(0, c.lastRead))
 	}
-	return c.now.Sub(time.Unix(0, c.lastRead.Load()))
-}
-
-// rank orders candidates, the first to evict lowest. A resource that can never fit comes first. One
-// in use comes last, and is never evicted for one that is still loading: a request for something
-// large would empty the cache.
-func (c *evictionCandidate) rank(limit int64) int {
 	switch {
-	case c.bytes > limit:
-		return 0
-	case c.idle() > RejectedTTL:
-		return 1
-	case !c.serves:
-		return 2
-	case c.watchers.Load() == 0:
-		return 3
+	case bytes > limit:
+		c.rank = rankTooLarge
+	case c.idle > RejectedTTL:
+		c.rank = rankIdle
+	case !serves:
+		c.rank = rankLoading
+	case !watched:
+		c.rank = rankUnwatched
+	default:
+		c.rank = rankWatched
 	}
-	return 4
+	return c
 }
 
-// evictBefore reports whether c is evicted before other: the least recently read if no client
-// watches them, else the largest.
-func (c *evictionCandidate) evictBefore(other *evictionCandidate, limit int64) bool {
-	mine, its := c.rank(limit), other.rank(limit)
-	switch {
-	case mine != its:
-		return mine < its
-	case mine == 1 || mine == 3:
-		return c.lastRead.Load() < other.lastRead.Load()
+// compare is negative if c is evicted before other: the least recently read if no client watches
+// them, else the largest.
+func (c evictionCandidate) compare(other evictionCandidate) int {
+	byAge := 0
+	if c.rank == rankIdle || c.rank == rankUnwatched {
+		byAge = cmp.Compare(c.lastRead, other.lastRead)
 	}
-	return c.bytes > other.bytes
+	return cmp.Or(cmp.Compare(c.rank, other.rank), byAge, cmp.Compare(other.bytes, c.bytes))
 }
 
 // Bytes returns the memory of the resource.

@@ -1,10 +1,13 @@
 package mirror
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // TestEvictionOrder: in which order resources are let go.
@@ -15,7 +18,7 @@ func TestEvictionOrder(t *testing.T) {
 		res := &Resource{GVR: schema.GroupVersionResource{Resource: name}}
 		res.lastRead.Store(now.Add(-unread).UnixNano())
 		res.watchers.Store(watchers)
-		return evictionCandidate{res, bytes, ready, now}
+		return res.candidate(bytes, limit, ready, now)
 	}
 	inOrder := []evictionCandidate{
 		claimOf("never fits", 101, 0, true, 9),
@@ -30,9 +33,7 @@ func TestEvictionOrder(t *testing.T) {
 	}
 	for i := range inOrder {
 		for j := range inOrder {
-			if got := inOrder[i].evictBefore(&inOrder[j], limit); got != (i < j) {
-				t.Errorf("%q before %q: %v", inOrder[i].GVR.Resource, inOrder[j].GVR.Resource, got)
-			}
+			check.Equal(t, inOrder[i].compare(inOrder[j]), cmp.Compare(i, j), "%q and %q", inOrder[i].GVR.Resource, inOrder[j].GVR.Resource)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -171,4 +172,25 @@ func TestAwaitReread(t *testing.T) {
 	check.Equal(t, res.Waiting(), maxRereadWaiters, "wait after a state in which the resource is not cached")
 	res.take(input{typ: inListed})
 	all.Wait()
+}
+
+// TestCollect: a resource has metrics, and more of them while a session serves.
+func TestCollect(t *testing.T) {
+	m := withoutUpstream(t, func(string) {})
+	res := m.load(t, "pods")
+	collect := func() map[string]float64 {
+		got := map[string]float64{}
+		note := func(name, _ string, value float64, labels ...string) {
+			got[strings.Join(append([]string{name}, labels...), ",")] = value
+		}
+		m.Collect(make(chan prometheus.Metric, 10), note, note)
+		return got
+	}
+	const current, state = "weir_proxy_current,group,,resource,pods", "weir_proxy_resource_state,group,,resource,pods,state,"
+	before := collect()
+	res.take(input{typ: inListed})
+	after := collect()
+	if before[current] != 0 || before[state+"reading"] != 1 || after[current] != 1 || after[state+"current"] != 1 || len(after) < 2*len(before) {
+		t.Errorf("%v, and then %v", before, after)
+	}
 }

@@ -192,7 +192,8 @@ func (a *Authenticator) MissesCAs() bool { return a.cas.Load().missing }
 // NamesCallerUpstream reports whether the upstream publishes that it believes a header of front
 // proxies.
 func (a *Authenticator) NamesCallerUpstream(header string) bool {
-	return a.cas.Load().namesCallerUpstream(header)
+	p := a.cas.Load().published
+	return p != nil && NamesHeader(header, p.ExtraHeaderPrefixes(), p.UsernameHeaders(), p.UIDHeaders(), p.GroupHeaders())
 }
 
 // Run keeps the CAs current until ctx ends.

@@ -243,13 +243,6 @@ func (c *callerCAs) namesCaller(header string) bool {
 	return h != nil && NamesHeader(header, h.ExtraHeaderPrefixes.Value(), h.UsernameHeaders.Value(), h.UIDHeaders.Value(), h.GroupHeaders.Value())
 }
 
-// NamesCallerUpstream reports whether the upstream publishes that it believes a header of front
-// proxies.
-func (c *callerCAs) namesCallerUpstream(header string) bool {
-	p := c.published
-	return p != nil && NamesHeader(header, p.ExtraHeaderPrefixes(), p.UsernameHeaders(), p.UIDHeaders(), p.GroupHeaders())
-}
-
 // NamesHeader reports whether a header has one of the prefixes, or one of several lists names it.
 func NamesHeader(header string, prefixes []string, lists ...[]string) bool {
 	for _, names := range lists {
@@ -264,17 +257,13 @@ func NamesHeader(header string, prefixes []string, lists ...[]string) bool {
 
 func (c *callerCAs) trustFrontProxies(headers *authenticatorfactory.RequestHeaderConfig) (err error) {
 	c.headers = headers
-	if c.frontProxies, _, err = (authenticatorfactory.DelegatingAuthenticatorConfig{RequestHeaderConfig: headers}).New(); err != nil {
-		return err
-	}
-	return nil
+	c.frontProxies, _, err = authenticatorfactory.DelegatingAuthenticatorConfig{RequestHeaderConfig: headers}.New()
+	return err
 }
 
 func (c *callerCAs) trustClients(ca dynamiccertificates.CAContentProvider) (err error) {
-	if c.clients, _, err = (authenticatorfactory.DelegatingAuthenticatorConfig{ClientCertificateCAContentProvider: ca}).New(); err != nil {
-		return err
-	}
-	return nil
+	c.clients, _, err = authenticatorfactory.DelegatingAuthenticatorConfig{ClientCertificateCAContentProvider: ca}.New()
+	return err
 }
 
 // run runs the controllers until ctx ends.
