@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"testing"
 
@@ -207,12 +206,10 @@ var clientGoWatchListFails = map[string]string{
 
 func TestClientGoWatchList(t *testing.T) {
 	testenv.SkipUnderRace(t)
-	fails := maps.Clone(clientGoFails)
-	maps.Copy(fails, clientGoWatchListFails)
 	informertest.Run(t, informertest.Rig{
 		Name:  "client-go 0.37, WatchList (its default), protobuf",
 		New:   clientGo(false, runtime.ContentTypeProtobuf),
-		Fails: fails,
+		Fails: with(clientGoFails, clientGoWatchListFails),
 	})
 }
 

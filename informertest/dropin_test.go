@@ -3,7 +3,6 @@ package informertest_test
 import (
 	"context"
 	"fmt"
-	"maps"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -109,11 +108,9 @@ func TestDropInJSON(t *testing.T) {
 
 func TestDropInUnwrapped(t *testing.T) {
 	testenv.SkipUnderRace(t)
-	fails := maps.Clone(dropInFails)
-	maps.Copy(fails, unwrappedFails)
 	informertest.Run(t, informertest.Rig{
 		Name:  "weir as a drop-in, transport not wrapped",
 		New:   dropIn(false, runtime.ContentTypeProtobuf, wholeClientset),
-		Fails: fails,
+		Fails: with(dropInFails, unwrappedFails),
 	})
 }

@@ -4,7 +4,6 @@ package informertest_test
 
 import (
 	"fmt"
-	"maps"
 	"testing"
 	"time"
 
@@ -72,14 +71,10 @@ func TestDropInAdopted(t *testing.T) {
 
 func TestDropInDynamic(t *testing.T) {
 	testenv.SkipUnderRace(t)
-	fails := maps.Clone(dropInFails)
-	maps.Copy(fails, dynamicFails)
-	informertest.Run(t, informertest.Rig{Name: "weir as a drop-in, unstructured", New: dropInDynamic, Fails: fails})
+	informertest.Run(t, informertest.Rig{Name: "weir as a drop-in, unstructured", New: dropInDynamic, Fails: with(dropInFails, dynamicFails)})
 }
 
 func TestDropInMetadata(t *testing.T) {
 	testenv.SkipUnderRace(t)
-	fails := maps.Clone(dropInFails)
-	maps.Copy(fails, metadataFails)
-	informertest.Run(t, informertest.Rig{Name: "weir as a drop-in, metadata", New: dropInMetadata, Fails: fails})
+	informertest.Run(t, informertest.Rig{Name: "weir as a drop-in, metadata", New: dropInMetadata, Fails: with(dropInFails, metadataFails)})
 }

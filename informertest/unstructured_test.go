@@ -4,13 +4,16 @@ import (
 	"fmt"
 	"maps"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
@@ -95,95 +98,89 @@ func clientGoOf(cfg *rest.Config, example runtime.Object, o informertest.Options
 	return newSharedInformer(cache.NewSharedIndexInformer(lw, example, o.Resync, cache.Indexers{}), o)
 }
 
-// listOnlyDynamic is a client that keeps client-go from requesting initial events, like listOnly.
-type listOnlyDynamic struct{ dynamic.Interface }
-
-func (listOnlyDynamic) IsWatchListSemanticsUnSupported() bool { return true }
-
-// clientGoDynamic is client-go's informer of unstructured objects.
-func clientGoDynamic(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
-	if o.ListerWatcher != nil {
-		return clientGoOf(cfg, untypedPod(), o)
-	}
-	client, err := dynamic.NewForConfig(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("client-go: %w", err)
-	}
-	inf := dynamicinformer.NewFilteredDynamicInformer(listOnlyDynamic{client}, podsResource, metav1.NamespaceAll, o.Resync, cache.Indexers{}, nil)
-	return newSharedInformer(inf.Informer(), o)
+// untyped is a factory of informers of objects without Go types.
+type untyped interface {
+	ForResource(schema.GroupVersionResource) informers.GenericInformer
 }
 
-// dropInDynamic is the informer of Weir's dynamic factory.
-func dropInDynamic(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
-	if o.ListerWatcher != nil {
-		return dropInOf(cfg, untypedPod(), o)
+// dropInUntyped is the informer of one of Weir's factories.
+func dropInUntyped[F untyped](example runtime.Object, factory func(*rest.Config, time.Duration, ...clientgo.Option) (F, error)) maker {
+	return func(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
+		if o.ListerWatcher != nil {
+			return dropInOf(cfg, example, o)
+		}
+		f, err := factory(cfg, o.Resync)
+		if err != nil {
+			return nil, fmt.Errorf("drop-in: %w", err)
+		}
+		return asDropIn(f.ForResource(podsResource).Informer(), o)
 	}
-	f, err := clientgo.NewDynamicSharedInformerFactory(cfg, o.Resync)
-	if err != nil {
-		return nil, fmt.Errorf("drop-in: %w", err)
-	}
-	return asDropIn(f.ForResource(podsResource).Informer(), o)
 }
 
-// anyJSON is why unstructured informers fail stories of objects that cannot be decoded.
-const anyJSON = "whatever is JSON can be decoded as an unstructured object"
+var (
+	dropInDynamic  = dropInUntyped(untypedPod(), clientgo.NewDynamicSharedInformerFactory)
+	dropInMetadata = dropInUntyped(podMetadata(), clientgo.NewMetadataSharedInformerFactory)
+)
 
-var dynamicFails = map[string]string{
-	"UndecodableThenGood":    anyJSON,
-	"UndecodableThenDeleted": anyJSON,
-	"UndecodableIsAlone":     anyJSON,
+// clientGoUntyped is client-go's informer of a client.
+func clientGoUntyped[C any](example runtime.Object, connect func(*rest.Config) (C, error), informer func(C, time.Duration) informers.GenericInformer) maker {
+	return func(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
+		if o.ListerWatcher != nil {
+			return clientGoOf(cfg, example, o)
+		}
+		client, err := connect(cfg)
+		if err != nil {
+			return nil, fmt.Errorf("client-go: %w", err)
+		}
+		return newSharedInformer(informer(client, o.Resync).Informer(), o)
+	}
+}
+
+// listOnlyDynamic and listOnlyMetadata are clients that keep client-go from requesting initial
+// events, like listOnly.
+type (
+	listOnlyDynamic  struct{ dynamic.Interface }
+	listOnlyMetadata struct{ metadata.Interface }
+)
+
+func (listOnlyDynamic) IsWatchListSemanticsUnSupported() bool  { return true }
+func (listOnlyMetadata) IsWatchListSemanticsUnSupported() bool { return true }
+
+var (
+	clientGoDynamic = clientGoUntyped(untypedPod(), dynamic.NewForConfig, func(c *dynamic.DynamicClient, resync time.Duration) informers.GenericInformer {
+		return dynamicinformer.NewFilteredDynamicInformer(listOnlyDynamic{c}, podsResource, metav1.NamespaceAll, resync, cache.Indexers{}, nil)
+	})
+	clientGoMetadata = clientGoUntyped(podMetadata(), metadata.NewForConfig, func(c metadata.Interface, resync time.Duration) informers.GenericInformer {
+		return metadatainformer.NewFilteredMetadataInformer(listOnlyMetadata{c}, podsResource, metav1.NamespaceAll, resync, cache.Indexers{}, nil)
+	})
+)
+
+// decodes returns why informers without Go types fail stories of objects that cannot be decoded.
+func decodes(why string) map[string]string {
+	return map[string]string{"UndecodableThenGood": why, "UndecodableThenDeleted": why, "UndecodableIsAlone": why}
+}
+
+var (
+	dynamicFails  = decodes("any JSON can be decoded as an unstructured object")
+	metadataFails = decodes("what cannot be decoded is not in the metadata")
+)
+
+// with returns the stories of several maps.
+func with(fails ...map[string]string) map[string]string {
+	all := map[string]string{}
+	for _, f := range fails {
+		maps.Copy(all, f)
+	}
+	return all
 }
 
 func TestClientGoDynamic(t *testing.T) {
 	testenv.SkipUnderRace(t)
-	fails := maps.Clone(clientGoFails)
-	maps.Copy(fails, dynamicFails)
-	fails["GarbledEvent"] = "what has a number for its metadata is held under an empty key"
-	informertest.Run(t, informertest.Rig{Name: "client-go 0.37, LIST, unstructured", New: clientGoDynamic, Fails: fails})
-}
-
-// dropInMetadata is Weir's informer of metadata.
-func dropInMetadata(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
-	if o.ListerWatcher != nil {
-		return dropInOf(cfg, podMetadata(), o)
-	}
-	f, err := clientgo.NewMetadataSharedInformerFactory(cfg, o.Resync)
-	if err != nil {
-		return nil, fmt.Errorf("drop-in: %w", err)
-	}
-	return asDropIn(f.ForResource(podsResource).Informer(), o)
-}
-
-// clientGoMetadata is client-go's informer of metadata.
-func clientGoMetadata(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
-	if o.ListerWatcher != nil {
-		return clientGoOf(cfg, podMetadata(), o)
-	}
-	client, err := metadata.NewForConfig(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("client-go: %w", err)
-	}
-	inf := metadatainformer.NewFilteredMetadataInformer(listOnlyMetadata{client}, podsResource, metav1.NamespaceAll, o.Resync, cache.Indexers{}, nil)
-	return newSharedInformer(inf.Informer(), o)
-}
-
-// listOnlyMetadata is a client that keeps client-go from requesting initial events.
-type listOnlyMetadata struct{ metadata.Interface }
-
-func (listOnlyMetadata) IsWatchListSemanticsUnSupported() bool { return true }
-
-// anyMetadata is why informers of metadata fail stories of objects that cannot be decoded.
-const anyMetadata = "what cannot be decoded is not in the metadata"
-
-var metadataFails = map[string]string{
-	"UndecodableThenGood":    anyMetadata,
-	"UndecodableThenDeleted": anyMetadata,
-	"UndecodableIsAlone":     anyMetadata,
+	garbled := map[string]string{"GarbledEvent": "what has a number for its metadata is held under an empty key"}
+	informertest.Run(t, informertest.Rig{Name: "client-go 0.37, LIST, unstructured", New: clientGoDynamic, Fails: with(clientGoFails, dynamicFails, garbled)})
 }
 
 func TestClientGoMetadata(t *testing.T) {
 	testenv.SkipUnderRace(t)
-	fails := maps.Clone(clientGoFails)
-	maps.Copy(fails, metadataFails)
-	informertest.Run(t, informertest.Rig{Name: "client-go 0.37, LIST, metadata", New: clientGoMetadata, Fails: fails})
+	informertest.Run(t, informertest.Rig{Name: "client-go 0.37, LIST, metadata", New: clientGoMetadata, Fails: with(clientGoFails, metadataFails)})
 }
