@@ -141,8 +141,9 @@ func (h *handler) check(e event) {
 			h.wrong("order", "Deleted %v, but it has nothing", e.old)
 			return
 		}
-		if e.final && (e.old.rep.Version.ID >= was.rep.Version.ID || h.run.world.goesBack()) {
-			// The last state may never have been told, and is of the server's schema by then.
+		if e.final && (e.old.rep.Version.ID >= was.rep.Version.ID || h.run.world.goesBack() || h.run.unordered) {
+			// The handler may never have received the last state, which is of the server's schema by then.
+			// Where old events cannot be told from new ones, it may be the end of an earlier object.
 			e.old.rep = was.rep
 		}
 		if e.old.rep != was.rep {
