@@ -14,10 +14,9 @@ import (
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/testing/check"
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
@@ -30,17 +29,12 @@ const secret = "hunter2"
 // mounted serves the handler under a path, next to an informer of Secrets with a handler.
 func mounted(t *testing.T) (url string) {
 	t.Helper()
-	server, err := apiserver.New(apiserver.Options{})
-	check.NoError(t, err)
-	t.Cleanup(func() { _ = server.Close() })
-	check.NoError(t, server.Start())
-	client, err := kubernetes.NewForConfig(server.Config())
-	check.NoError(t, err)
+	l := newLooking(t)
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "of-a-customer"}, StringData: map[string]string{"password": secret}, Data: map[string][]byte{"password": []byte(secret)}}
-	if _, err := client.CoreV1().Secrets("default").Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
+	if _, err := l.client.CoreV1().Secrets("default").Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	run(t, server)
+	run(t, l.config)
 	mux := http.NewServeMux()
 	mux.Handle("/debug/weir/", http.StripPrefix("/debug/weir", Handler()))
 	web := httptest.NewServer(mux)
@@ -49,9 +43,9 @@ func mounted(t *testing.T) (url string) {
 }
 
 // run runs an informer of Secrets until the test ends.
-func run(t *testing.T, server *apiserver.Server) {
+func run(t *testing.T, config *rest.Config) {
 	t.Helper()
-	inf, err := weir.NewInformer[*corev1.Secret](server.Config(), weir.Options{Name: "secrets <b>"})
+	inf, err := weir.NewInformer[*corev1.Secret](config, weir.Options{Name: "secrets <b>"})
 	check.NoError(t, err)
 	r, err := inf.Handle(func(context.Context, weir.Event[*corev1.Secret]) {}, weir.HandlerOptions[*corev1.Secret]{Name: "look", Resync: time.Hour})
 	check.NoError(t, err)
@@ -171,43 +165,42 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// open opens a stream, and returns its status and a function that reads its next report.
-func open(t *testing.T, url string) (status int, next func() report, end func()) {
+// listen opens a stream of events. It returns its status, a function that waits for the next event
+// and returns its text, and one that ends the stream.
+func listen(t *testing.T, url string) (status int, next func(into any) string, end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"stream", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	check.NoError(t, err)
-	tr := &http.Transport{}
+	tr := &http.Transport{DisableKeepAlives: true}
 	resp, err := tr.RoundTrip(req)
 	check.NoError(t, err)
 	lines := bufio.NewReader(resp.Body)
-	next = func() (r report) {
+	next = func(into any) string {
 		t.Helper()
 		for {
 			line, err := lines.ReadString('\n')
 			check.NoError(t, err)
 			if data, ok := strings.CutPrefix(line, "data: "); ok {
-				check.NoError(t, json.Unmarshal([]byte(data), &r))
-				return r
+				check.NoError(t, json.Unmarshal([]byte(data), into))
+				return data
 			}
 		}
 	}
-	end = func() {
-		cancel()
-		resp.Body.Close()
-		tr.CloseIdleConnections()
-	}
+	end = func() { cancel(); resp.Body.Close() }
 	t.Cleanup(end)
 	return resp.StatusCode, next, end
 }
 
 func TestStream(t *testing.T) {
 	url := mounted(t)
-	status, next, _ := open(t, url)
+	status, next, _ := listen(t, url+"stream")
 	if status != http.StatusOK {
 		t.Fatal(status)
 	}
-	first, second := next(), next()
+	var first, second report
+	next(&first)
+	next(&second)
 	if len(first.Informers) != 1 || !second.Time.After(first.Time) {
 		t.Errorf("%+v\n%+v", first, second)
 	}
@@ -218,19 +211,19 @@ func TestStreamsAreBounded(t *testing.T) {
 	url := mounted(t)
 	var ends []func()
 	for range maxStreams {
-		status, next, end := open(t, url)
+		status, next, end := listen(t, url+"stream")
 		if status != http.StatusOK {
 			t.Fatal(status)
 		}
-		next()
+		next(&report{})
 		ends = append(ends, end)
 	}
-	if status, _, _ := open(t, url); status != http.StatusServiceUnavailable {
+	if status, _, _ := listen(t, url+"stream"); status != http.StatusServiceUnavailable {
 		t.Errorf("one more: %d", status)
 	}
 	ends[0]()
 	deadline := time.Now().Add(time.Minute)
-	for status := 0; status != http.StatusOK; status, _, _ = open(t, url) {
+	for status := 0; status != http.StatusOK; status, _, _ = listen(t, url+"stream") {
 		if time.Now().After(deadline) {
 			t.Fatal("none is free after one has ended")
 		}

@@ -1,7 +1,6 @@
 package debug
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -69,29 +68,10 @@ func query(path, key string) string {
 // one that ends the stream.
 func (l *looking) stream(key string) (next func(into any) string, end func()) {
 	l.t.Helper()
-	ctx, cancel := context.WithCancel(l.t.Context())
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.url+query("history/stream", key), nil)
-	check.NoError(l.t, err)
-	tr := &http.Transport{DisableKeepAlives: true}
-	resp, err := tr.RoundTrip(req)
-	check.NoError(l.t, err)
-	if resp.StatusCode != http.StatusOK {
-		l.t.Fatal(resp.Status)
+	status, next, end := listen(l.t, l.url+query("history/stream", key))
+	if status != http.StatusOK {
+		l.t.Fatal(status)
 	}
-	lines := bufio.NewReader(resp.Body)
-	next = func(into any) string {
-		l.t.Helper()
-		for {
-			line, err := lines.ReadString('\n')
-			check.NoError(l.t, err)
-			if data, ok := strings.CutPrefix(line, "data: "); ok {
-				check.NoError(l.t, json.Unmarshal([]byte(data), into))
-				return data
-			}
-		}
-	}
-	end = func() { cancel(); resp.Body.Close() }
-	l.t.Cleanup(end)
 	return next, end
 }
 

@@ -5,11 +5,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,8 +21,32 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/weirproject/weir/internal/testing/check"
+	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/internal/tools/command"
 )
+
+// TestServeWhoseProgramEnds: a server that ends does not leave the command waiting.
+func TestServeWhoseProgramEnds(t *testing.T) {
+	program := filepath.Join(t.TempDir(), command.Serve.Name())
+	script := "#!/bin/sh\nread spec\necho '{\"URL\":\"http://127.0.0.1:1\"}'\necho gone >&2\n"
+	check.NoError(t, os.WriteFile(program, []byte(script), 0o755))
+	t.Setenv("PATH", filepath.Dir(program))
+	t.Chdir(t.TempDir())
+	root := newRoot()
+	root.SetArgs([]string{"serve"})
+	root.SetOut(io.Discard)
+	root.SetErr(io.Discard)
+	ended := make(chan error, 1)
+	go func() { ended <- root.ExecuteContext(t.Context()) }()
+	select {
+	case err := <-ended:
+		if err == nil || !strings.HasSuffix(err.Error(), "process ended early: gone") {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it waits for a server that has gone")
+	}
+}
 
 // TestProxyFromCheckout: in a checkout, weir proxy builds its program. If no cluster is configured,
 // it runs the program in front of an embedded API server, prints that, and prints the path of a
@@ -112,4 +138,19 @@ func listsPods(ctx context.Context, kubeconfig string) bool {
 	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	page, err := client.Resource(pods).List(ctx, metav1.ListOptions{Limit: 100})
 	return err == nil && len(page.Items) > 0
+}
+
+// TestDoctorInterruptedAtPipe: an interrupt ends the command while a pipe has no writer.
+func TestDoctorInterruptedAtPipe(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	check.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	ctx, interrupt := context.WithCancel(t.Context())
+	root := newRoot()
+	root.SetArgs([]string{"doctor", pipe})
+	interrupt()
+	check.ErrorIs(t, root.ExecuteContext(ctx), errInterrupted)
+	testenv.Eventually(t, t.Context(), "the goroutine that opens the pipe, which this ends", func() bool {
+		w, err := os.OpenFile(pipe, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		return err == nil && w.Close() == nil
+	})
 }
