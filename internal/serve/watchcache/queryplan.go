@@ -149,13 +149,16 @@ const labelSetIndex = "label sets"
 type labelSets struct {
 	mu      sync.Mutex
 	variety uint64 // of the index that sets was read from
-	sets    []labelSet
+	sets    *distinctSets
 }
 
-type labelSet struct {
-	text   string // the value in the index
-	labels map[string][]byte
+// distinctSets has label sets, each as its value in the index. It is immutable.
+type distinctSets struct {
+	all    []string
+	having map[labelValue][]string // by each label in them
 }
+
+type labelValue struct{ key, value string }
 
 const (
 	// minObjectsPerSet is the mean number of objects in a set below which sets are not used.
@@ -164,9 +167,8 @@ const (
 	minToUseSets = 64
 )
 
-// get returns the label sets of a snapshot, or nil if there are none or too many. The result is
-// shared; do not modify it.
-func (ls *labelSets) get(sn *store.Snapshot) []labelSet {
+// get returns the label sets of a snapshot, or nil if there are none or too many.
+func (ls *labelSets) get(sn *store.Snapshot) *distinctSets {
 	variety := sn.Variety(labelSetIndex)
 	if variety == 0 {
 		return nil
@@ -177,27 +179,50 @@ func (ls *labelSets) get(sn *store.Snapshot) []labelSet {
 		return ls.sets
 	}
 	most := max(sn.Len()/minObjectsPerSet, minToUseSets)
-	var all []labelSet
-	for text := range sn.Values(labelSetIndex) {
-		if len(all) == most {
-			all = nil
+	sets := &distinctSets{having: map[labelValue][]string{}}
+	for set := range sn.Values(labelSetIndex) {
+		if len(sets.all) == most {
+			sets = nil
 			break
 		}
-		s := labelSet{text: text, labels: map[string][]byte{}}
-		for key, value := range wire.EachLabel(text) {
-			s.labels[key] = []byte(value)
+		sets.all = append(sets.all, set)
+		for key, value := range wire.EachLabel(set) {
+			l := labelValue{key, value}
+			sets.having[l] = append(sets.having[l], set)
 		}
-		all = append(all, s)
 	}
-	ls.variety, ls.sets = variety, all
-	return all
+	ls.variety, ls.sets = variety, sets
+	return sets
 }
 
-// matches reports whether an object with these labels meets all requirements.
-func (s *labelSet) matches(terms []labelTerm) bool {
+// candidates returns the sets that can meet the requirements: those with a label that one of them
+// demands, or else all.
+func (ds *distinctSets) candidates(terms []labelTerm) []string {
 	for i := range terms {
-		value, ok := s.labels[terms[i].key]
-		if !terms[i].matches(value, ok) {
+		values, ok := terms[i].exactValues()
+		if !ok {
+			continue
+		}
+		var out []string // a set has one value, so none comes twice
+		for _, value := range values {
+			out = append(out, ds.having[labelValue{terms[i].key, value}]...)
+		}
+		return out
+	}
+	return ds.all
+}
+
+// setMatches reports whether objects with a label set meet all requirements.
+func setMatches(set string, terms []labelTerm) bool {
+	for i := range terms {
+		var value []byte
+		found := false
+		for key, v := range wire.EachLabel(set) {
+			if key == terms[i].key {
+				value, found = []byte(v), true
+			}
+		}
+		if !terms[i].matches(value, found) {
 			return false
 		}
 	}
@@ -224,15 +249,15 @@ func (c *Cache) planByLabelSets(p *queryPlan, s *selector) {
 	}
 	var chosen []string
 	n := 0
-	for i := range sets {
-		if !sets[i].matches(s.labels) {
+	for _, set := range sets.candidates(s.labels) {
+		if !setMatches(set, s.labels) {
 			continue
 		}
-		more, _ := p.state.sn.CountBy(labelSetIndex, sets[i].text, most-n+1)
+		more, _ := p.state.sn.CountBy(labelSetIndex, set, most-n+1)
 		if n += more; n > most {
 			return
 		}
-		chosen = append(chosen, sets[i].text)
+		chosen = append(chosen, set)
 	}
 	rest := *s
 	rest.labels, rest.never = nil, len(chosen) == 0
