@@ -25,7 +25,6 @@ type Cursor struct {
 	log    *changeLog
 	ready  chan struct{} // nil where there is a notifier
 	counts bool          // SyncedThrough is asked: it began with the state
-	lazy   bool          // its reader reads it only when it needs to: it is never behind
 	// handles is set if the reader is a handler: what Next returned is passed only with the next
 	// Next, so that the values of these changes stay in the log until then.
 	handles bool
@@ -89,15 +88,6 @@ func (s *Store) NotifyingCursor(to Notifier, owner any) *Cursor {
 		c.ready = make(chan struct{}, 1)
 	}
 	c.backlog.byUID = true
-	return c.beginLocked(s)
-}
-
-// lazyCursor returns what Cursor does, for a consumer that reads whenever it needs to, however much
-// there is then. Writer.Behind takes no account of it.
-func (s *Store) lazyCursor() *Cursor {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := &Cursor{log: s.log, ready: make(chan struct{}, 1), counts: true, lazy: true}
 	return c.beginLocked(s)
 }
 

@@ -97,7 +97,7 @@ func TestDecodedGetsWeakThenStrongThenCools(t *testing.T) {
 		want("read while another caller uses it", "strong")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if s.decoder.cache.footprint() != 0 {
+		if s.decoder.cache.footprint(0) != 0 {
 			t.Error("still tracks what is idle")
 		}
 		runtime.KeepAlive(first)
@@ -112,8 +112,8 @@ func TestDecodedGoesWithItsVersion(t *testing.T) {
 	decoded(t, old)
 	putPod(t, w, smallPod("", "p0", 0, 200, nil, ""))
 	w.Flush()
-	if held(old) != "weak" || s.decoder.cache.footprint() != 0 {
-		t.Errorf("a replaced version is held: %s, %d bytes", held(old), s.decoder.cache.footprint())
+	if held(old) != "weak" || s.decoder.cache.footprint(0) != 0 {
+		t.Errorf("a replaced version is held: %s, %d bytes", held(old), s.decoder.cache.footprint(0))
 	}
 	for range 3 {
 		if decoded(t, old).ResourceVersion != "100" || held(old) != "weak" {

@@ -197,7 +197,7 @@ func (c *decodedCache) sweep() bool {
 }
 
 // age makes d older by a tick, unless it was read since the last one, and releases it if it was not
-// read for idle. A list keeps what readers use. The caller holds the lock.
+// read for idle. The caller holds the lock.
 func (c *decodedCache) age(d *decodedEntry) {
 	if d.used.And(^uint32(usedSinceSweep))&usedSinceSweep != 0 {
 		d.age = 0
@@ -207,7 +207,7 @@ func (c *decodedCache) age(d *decodedEntry) {
 	switch {
 	case d.used.Load() == 0 && !d.weak.alive(): // no reader has used it
 		c.release(d)
-	case d.age < idleTicks || c.list != nil:
+	case d.age < idleTicks:
 	case d.strong.Load() != nil:
 		c.weaken(d)
 		d.age = 0
@@ -239,10 +239,11 @@ func (c *decodedCache) close() {
 }
 
 // footprint returns the estimated bytes of the values that the store refers to strongly, and of the
-// tracking.
-func (c *decodedCache) footprint() int64 {
+// tracking. listed is the bytes of those that the list refers to, some of which the cache may refer
+// to as well.
+func (c *decodedCache) footprint(listed int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	const perEntry = 128 // the entry, its place, the runtime's weak handle
-	return c.bytes + c.forHandlers.Load() + int64(len(c.entries))*perEntry
+	return max(c.bytes, listed) + c.forHandlers.Load() + int64(len(c.entries))*perEntry
 }

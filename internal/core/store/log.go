@@ -143,8 +143,8 @@ func (l *changeLog) awaitVersion(o *Object) {
 	}
 }
 
-// isBehind reports whether a cursor that is being read has fallen behind and not caught up yet.
-// Lazy ones do not count. read is the mean number of changes that those that are behind have read.
+// isBehind reports whether a cursor that is being read has fallen behind and not caught up yet. read
+// is the mean number of changes that those that are behind have read.
 func (l *changeLog) isBehind() (behind bool, read uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,7 +155,7 @@ func (l *changeLog) isBehind() (behind bool, read uint64) {
 	n := uint64(0)
 	for c := range l.cursors {
 		left := l.next() - c.pos
-		if !c.lazy && (left >= most || c.backlog.n > 0) && time.Since(c.readAt) < blockedFor {
+		if (left >= most || c.backlog.n > 0) && time.Since(c.readAt) < blockedFor {
 			read += c.read
 			n++
 		}

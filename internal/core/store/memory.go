@@ -92,7 +92,8 @@ func (s *Store) Memory() Memory {
 	for _, x := range funcs {
 		m.Indexes += x.footprint()
 	}
-	m.Decoded = s.decoder.cache.footprint() + s.list.size.Load()*perListed
+	listed := s.list.size.Load()
+	m.Decoded = s.decoder.cache.footprint(listed*decodedFactor*m.Raw/int64(max(m.Objects, 1))) + listed*perListed
 	m.Log, m.Cursors = s.log.footprint()
 	m.Dictionary = s.packer.Size()
 	return m

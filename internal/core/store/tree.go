@@ -90,8 +90,11 @@ type treePlace[K, V any] struct {
 	i    int
 }
 
-// objectPlace is where a version stands in the table.
-type objectPlace = treePlace[string, *Object]
+// objectPlace is where a version stands in the table, and leaf is a leaf of the table.
+type (
+	objectPlace = treePlace[string, *Object]
+	leaf        = treeNode[string, *Object]
+)
 
 // find returns the value of a key, and the place of its entry.
 func (t *tree[K, V]) find(key K) (val V, at treePlace[K, V], ok bool) {
@@ -151,6 +154,22 @@ func (t *tree[K, V]) ascendNode(n *treeNode[K, V], from K, bounded bool, yield f
 		bounded = false
 	}
 	return true
+}
+
+// eachLeaf calls visit for all leaves, in order. A leaf of a frozen copy never changes.
+func (t *tree[K, V]) eachLeaf(visit func(n *treeNode[K, V])) {
+	if t.root != nil {
+		t.root.eachLeaf(visit)
+	}
+}
+
+func (n *treeNode[K, V]) eachLeaf(visit func(n *treeNode[K, V])) {
+	if n.kids == nil {
+		visit(n)
+	}
+	for _, kid := range n.kids {
+		kid.eachLeaf(visit)
+	}
 }
 
 // own returns n itself if no frozen copy shares it, and otherwise a copy of it.

@@ -89,7 +89,7 @@ func (s *Store) ManualWriter(sc Scope) *Writer {
 
 // Behind reports whether a cursor that is being read does not keep up. A cursor is behind when it
 // has a thousand changes to see, and until it has half as many. A cursor that was not read for a
-// second is blocked, and does not count; nor does that of Store.List. read is the mean number of
+// second is blocked, and does not count. read is the mean number of
 // changes that the cursors that are behind have read. Safe for concurrent use.
 func (w *Writer) Behind() (behind bool, read uint64) { return w.s.log.isBehind() }
 
