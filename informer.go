@@ -78,6 +78,7 @@ func (i *informer[T]) build(cfg *rest.Config, opts Options) error {
 		StopTimeout: opts.StopTimeout,
 	})
 	i.store = i.engine.Store()
+	i.reader.store = i.store
 	for _, name := range slices.Sorted(maps.Keys(opts.Indexes)) {
 		if err := i.AddIndex(name, opts.Indexes[name]); err != nil {
 			return err

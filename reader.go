@@ -12,6 +12,7 @@ import (
 
 // reader decodes an informer's objects for callers, as its options require.
 type reader struct {
+	store    *store.Store
 	private  bool
 	detector *checks.MutationDetector // nil: off
 }
@@ -38,7 +39,10 @@ func (r *reader) object(o *store.Object) (any, error) {
 
 // handlerValue returns the decoded version for handlers. It is shared, unless PrivateCopies is set.
 func (r *reader) handlerValue(o *store.Object) (any, error) {
-	return r.applyOptions(o, (*store.Object).PeekDecoded)
+	return r.applyOptions(o, func(o *store.Object) (any, error) {
+		_, value, err := r.store.Values(&store.Change{Revision: o.Revision(), New: o})
+		return value, err
+	})
 }
 
 func (r *reader) applyOptions(o *store.Object, decode func(*store.Object) (any, error)) (value any, err error) {

@@ -157,7 +157,8 @@ func (r *registration) call(e store.Change) error {
 			return r.record(e, err)
 		}
 		_ = r.record(e, nil)
-		r.handler.OnAdd(r.derive(e.New, added), e.Initial)
+		r.informer.store.Derive(e.New, added)
+		r.handler.OnAdd(added, e.Initial)
 	case store.Updated, store.Resynced:
 		if !r.callbacks.updated {
 			return r.record(e, nil)
@@ -168,7 +169,7 @@ func (r *registration) call(e store.Change) error {
 		}
 		_ = r.record(e, nil)
 		if e.Old != e.New {
-			is = r.derive(e.New, is)
+			r.informer.store.Derive(e.New, is)
 		}
 		r.handler.OnUpdate(was, is)
 	case store.Deleted:
@@ -179,18 +180,6 @@ func (r *registration) call(e store.Change) error {
 		}
 	}
 	return nil
-}
-
-// derive runs the index functions on a version before the handler receives it. It returns the value
-// for the handler: another copy if one of the functions blocks.
-func (r *registration) derive(o *store.Object, value any) any {
-	if r.informer.store.Derive(o, value) {
-		return value
-	}
-	if fresh, _, err := r.informer.indexer.reader.freshValue(o); err == nil {
-		return fresh
-	}
-	return value
 }
 
 // record records whether an event can be delivered, before it is. It returns the error to report,

@@ -100,23 +100,6 @@ func (r *reader) deletedValue(ch *store.Change) (any, error) {
 	return value, err
 }
 
-// freshValue returns an unshared copy of a version, because handlers may have changed theirs. own
-// is false if that is impossible, because the version is a value without a working DeepCopyObject.
-// Then the result is the stored value and must not be changed.
-func (r *reader) freshValue(o *store.Object) (value any, own bool, err error) {
-	if o.Size() > 0 {
-		value, err = o.DecodeCopy()
-		return value, true, err
-	}
-	value, err = o.Decoded() // the store has it as a value, not as bytes
-	if err == nil {
-		if duplicate, ok := codec.Copy(value); ok {
-			return duplicate, true, nil
-		}
-	}
-	return value, false, err
-}
-
 // tombstone returns the argument of OnDelete if the final state is unknown.
 func (r *reader) tombstone(ch *store.Change) cache.DeletedFinalStateUnknown {
 	value, err := r.lastValue(ch)

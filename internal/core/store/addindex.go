@@ -44,7 +44,7 @@ func (s *Store) addFuncIndex(name string, ix Index) error {
 	return nil
 }
 
-// startIndex reserves the name, and begins to collect what changes.
+// startIndex reserves the name.
 func (s *Store) startIndex(name string, ix Index) (*indexBuilder, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,25 +52,32 @@ func (s *Store) startIndex(name string, ix Index) (*indexBuilder, error) {
 		return nil, fmt.Errorf("index %q: %w", name, ErrIndexExists)
 	}
 	s.reserved[name] = struct{}{}
-	b := &indexBuilder{s: s, index: newByteIndex(name, ix), snap: s.snapshotLocked()}
-	s.log.collect(&b.dirty)
-	return b, nil
+	return &indexBuilder{s: s, index: newByteIndex(name, ix)}, nil
 }
 
 // finish builds the index, puts it in place, and ends the reservation of its name.
 func (b *indexBuilder) finish() error {
 	s := b.s
-	err := b.build()
+	var err error
+	for range buildRounds {
+		if err = b.follow(s.Snapshot()); err != nil {
+			break
+		}
+	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.flush() // the batch is prepared for the indexes as they are
+	if err == nil {
+		err = b.follow(s.Snapshot())
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err == nil {
-		err = b.installLocked()
-	}
-	s.log.stopCollecting(&b.dirty)
 	delete(s.reserved, b.index.name)
+	if err == nil {
+		old := s.byteIndexes
+		s.byteIndexes = &byteIndexSet{number: old.number + 1, indexes: append(old.indexes[:len(old.indexes):len(old.indexes)], b.index)}
+		s.snap = nil
+	}
 	return err
 }
 
@@ -95,99 +102,54 @@ func (s *Store) funcIndex(name string) *funcIndex {
 type indexBuilder struct {
 	s      *Store
 	index  *byteIndex
-	snap   *Snapshot // that the index is of
-	dirty  dirtyKeys // what has changed since
+	table  tree[string, *Object] // that the index is of
 	values [][]byte
 	meta   wire.Meta
 	raw    []byte
 }
 
-const (
-	// A builder takes the lock to catch up for the last time when at most buildRest keys have
-	// changed meanwhile, or after buildRounds rounds.
-	buildRest   = 128
-	buildRounds = 8
-)
+// buildRounds is how often a builder catches up with the writers before it makes them wait for the
+// last time. The first round reads everything, and each round what has changed during the one
+// before.
+const buildRounds = 3
 
-func (b *indexBuilder) build() error {
-	for o := range b.snap.All() {
-		if err := b.change(nil, o); err != nil {
-			return err
+// follow moves the index to a snapshot.
+func (b *indexBuilder) follow(sn *Snapshot) (err error) {
+	eachDifference(&b.table, &sn.table, func(was, is *Object) {
+		if err == nil {
+			err = b.change(was, is)
 		}
-	}
-	for range buildRounds {
-		before := b.snap
-		revs, lost := b.goOn()
-		if lost {
-			b.index = newByteIndex(b.index.name, b.index.source)
-			for o := range b.snap.All() {
-				if err := b.change(nil, o); err != nil {
-					return err
-				}
+	})
+	b.table = sn.table
+	return err
+}
+
+// eachDifference calls visit for each key that two frozen tables have in different versions, nil if
+// a table lacks the key. It skips leaves that are in both.
+func eachDifference(before, after *tree[string, *Object], visit func(was, is *Object)) {
+	shared := make(map[*leaf]bool)
+	before.eachLeaf(func(l *leaf) { shared[l] = false })
+	after.eachLeaf(func(l *leaf) {
+		if _, ok := shared[l]; ok {
+			shared[l] = true
+			return
+		}
+		for i := range l.items {
+			if was, _ := before.get(l.items[i].key); was != l.items[i].val {
+				visit(was, l.items[i].val)
 			}
-			continue
 		}
-		if err := b.catchUp(before, revs); err != nil {
-			return err
+	})
+	before.eachLeaf(func(l *leaf) {
+		if shared[l] {
+			return
 		}
-		if len(revs) <= buildRest {
-			return nil
+		for i := range l.items {
+			if _, ok := after.get(l.items[i].key); !ok {
+				visit(l.items[i].val, nil)
+			}
 		}
-	}
-	return nil
-}
-
-// goOn moves b.snap to the store as it is, and returns the keys of what may have changed since. If
-// lost is set, there were too many: everything may have changed.
-func (b *indexBuilder) goOn() (revs map[string]uint64, lost bool) {
-	b.s.mu.Lock()
-	defer b.s.mu.Unlock()
-	return b.goOnLocked()
-}
-
-// goOnLocked does what goOn does, with the store's lock held. A change between its two steps would
-// be in the snapshot and not among the keys, and the next round would find it in both snapshots.
-func (b *indexBuilder) goOnLocked() (revs map[string]uint64, lost bool) {
-	revs, lost = b.s.log.take(&b.dirty)
-	b.snap = b.s.snapshotLocked()
-	return revs, lost
-}
-
-// installLocked catches up with the rest and puts the index in place. The caller holds the lock.
-func (b *indexBuilder) installLocked() error {
-	before := b.snap
-	revs, lost := b.goOnLocked()
-	if lost {
-		before = &Snapshot{table: newTree[string, *Object](before.table.cmp)}
-		b.index = newByteIndex(b.index.name, b.index.source)
-		revs = make(map[string]uint64, b.snap.Len())
-		for o := range b.snap.All() {
-			revs[o.key] = 0
-		}
-	}
-	if err := b.catchUp(before, revs); err != nil {
-		return err
-	}
-	old := b.s.byteIndexes
-	b.s.byteIndexes = &byteIndexSet{number: old.number + 1, indexes: append(old.indexes[:len(old.indexes):len(old.indexes)], b.index)}
-	b.s.snap = nil
-	return nil
-}
-
-// catchUp moves the index from snapshot before to b.snap. The keys of revs are those that may
-// differ.
-func (b *indexBuilder) catchUp(before *Snapshot, revs map[string]uint64) error {
-	for key := range revs {
-		was, _ := before.Get(key)
-		is, _ := b.snap.Get(key)
-		if was == is {
-			continue
-		}
-		if err := b.change(was, is); err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
 // change replaces the values of version was by those of version is; either may be nil.

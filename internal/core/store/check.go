@@ -169,10 +169,10 @@ func (x *funcIndex) check() {
 	for _, e := range x.byKey {
 		bytes += e.footprint()
 	}
-	must(bytes == x.bytes, "an index's sum is not that of its entries", x, bytes)
+	must(bytes == x.entryBytes, "an index's sum is not that of its entries", x, bytes)
 }
 
 // state returns what a failing check shows of an index by function.
 func (x *funcIndex) state() string {
-	return fmt.Sprintf("index %q at %d, %d keys, bytes %d", x.name, x.upTo, len(x.byKey), x.bytes)
+	return fmt.Sprintf("index %q at %d, %d keys, bytes %d", x.name, x.upTo, len(x.byKey), x.entryBytes)
 }

@@ -102,22 +102,14 @@ func (o *Object) decodedBytes() int64 { return decodedFactor * int64(o.size) }
 // The value lives as long as a caller uses it. If it is asked for again within Config.DecodedIdle,
 // the store holds it until no caller has asked for that long, or the budget needs the room. The
 // error is ErrNoDecoder, or that of Config.Decode with the object's key.
-func (o *Object) Decoded() (any, error) { return o.decodeCached(1) }
-
-// PeekDecoded returns what Decoded does, without counting as a read: it keeps nothing decoded. It
-// is for handlers, several of which get the same objects one after another. They share the value
-// while one of them uses it. The errors are those of Decoded.
-func (o *Object) PeekDecoded() (any, error) { return o.decodeCached(0) }
-
-// decodeCached returns the cached value, and decodes it if there is none. reads is the number of
-// reads that the call counts as.
-func (o *Object) decodeCached(reads int) (any, error) {
+func (o *Object) Decoded() (any, error) {
 	c := o.layout.cache
 	for {
 		d := o.decoded.Load()
 		box, strongly := d.load()
+		again := d.touch()
 		if box != nil {
-			if reads > 0 && (d.touch() || reads > 1) && !strongly {
+			if again && !strongly {
 				c.hold(o, d, box)
 			}
 			c.hits.Add(1)
@@ -129,17 +121,12 @@ func (o *Object) decodeCached(reads int) (any, error) {
 		}
 		box = &decodedBox{value}
 		fresh := newDecodedEntry(box, o.decodedBytes())
-		if reads > 0 && d.touch() {
-			reads = 2
-		}
-		if reads > 0 {
-			fresh.touch()
-		}
+		fresh.touch()
 		if !o.decoded.CompareAndSwap(d, fresh) {
 			continue // another caller was first: its value is the shared one
 		}
 		c.misses.Add(1)
-		if c.replace(o, d, fresh); reads > 1 {
+		if c.replace(o, d, fresh); again {
 			c.hold(o, fresh, box)
 		}
 		return value, nil
@@ -161,10 +148,10 @@ func (o *Object) decodeBy(decode func(raw []byte) (any, error)) (value any, err 
 	return value, nil
 }
 
-// DecodeOnce returns the decoded value for a caller that needs it once: the one that exists or, if
-// there is none, a new one for the caller alone. Treat it as shared: do not change it. DecodeOnce
-// keeps nothing decoded, and does not count as a read. The errors are those of Decoded.
-func (o *Object) DecodeOnce() (any, error) {
+// decodeOnce returns the decoded value for a caller that needs it once: the one that exists or, if
+// there is none, a new one for the caller alone. It keeps nothing decoded, and does not count as a
+// read. The errors are those of Decoded.
+func (o *Object) decodeOnce() (any, error) {
 	if box := o.existing(); box != nil {
 		return box.value, nil
 	}

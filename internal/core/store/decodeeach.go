@@ -15,42 +15,32 @@ const (
 	maxDecoders = 8
 )
 
-// decodeEach calls use with each of the objects and what its DecodeOnce returns. The calls come one
-// after another, on the caller's goroutine, in no order. Meanwhile other goroutines decode ahead:
-// each has at most one part decoded, and one in the channel. They have ended when decodeEach
-// returns.
+// decodeEach calls use with each of the objects and what its decodeOnce returns. The calls come one
+// after another, on the caller's goroutine, in no order. If there are many objects, other
+// goroutines decode: each has at most one part decoded, and one in the channel. They have ended
+// when decodeEach returns.
 func decodeEach(objects []*Object, use func(o *Object, decoded any, err error)) {
-	p := &parts{rest: objects}
-	var done chan struct{}
-	var ready chan []decodedObject
-	if n := min(runtime.GOMAXPROCS(0), maxDecoders, 1+len(objects)/(2*partObjects)) - 1; n > 0 {
-		done, ready = make(chan struct{}), make(chan []decodedObject, n)
-		var decoders sync.WaitGroup // they end when nothing is left, or with done
-		defer decoders.Wait()
-		defer close(done)
-		for range n {
-			decoders.Go(func() { p.decode(ready, done) })
+	if len(objects) < 2*partObjects {
+		for _, o := range objects {
+			value, err := o.decodeOnce()
+			use(o, value, err)
 		}
+		return
+	}
+	n := min(runtime.GOMAXPROCS(0), maxDecoders)
+	p, done, ready := &parts{rest: objects}, make(chan struct{}), make(chan []decodedObject, n)
+	var decoders sync.WaitGroup // they end when nothing is left, or with done
+	defer decoders.Wait()
+	defer close(done)
+	for range n {
+		decoders.Go(func() { p.decode(ready, done) })
 	}
 	for left := len(objects); left > 0; {
-		var decoded []decodedObject
-		select {
-		case decoded = <-ready:
-		default:
-			mine := p.next()
-			for _, o := range mine {
-				value, err := o.DecodeOnce()
-				use(o, value, err)
-			}
-			if left -= len(mine); len(mine) > 0 {
-				continue
-			}
-			decoded = <-ready // the last ones are under way
-		}
+		decoded := <-ready
 		for i := range decoded {
 			d := &decoded[i]
 			if !d.returned {
-				d.value, d.err = d.DecodeOnce() // where the caller sees how it ends
+				d.value, d.err = d.decodeOnce() // where the caller sees how it ends
 			}
 			use(d.Object, d.value, d.err)
 		}
@@ -115,7 +105,7 @@ func (p *parts) decodeNext(ready chan<- []decodedObject, done <-chan struct{}) (
 	return false
 }
 
-// decodeSafely calls DecodeOnce on a goroutine of decodeEach. It recovers from a panic, and leaves
+// decodeSafely calls decodeOnce on a goroutine of decodeEach. It recovers from a panic, and leaves
 // returned false.
 func (d *decodedObject) decodeSafely() {
 	defer func() {
@@ -123,6 +113,6 @@ func (d *decodedObject) decodeSafely() {
 			_ = recover()
 		}
 	}()
-	d.value, d.err = d.DecodeOnce()
+	d.value, d.err = d.decodeOnce()
 	d.returned = true
 }

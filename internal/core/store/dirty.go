@@ -63,9 +63,3 @@ func (l *changeLog) collect(d *dirtyKeys) {
 	d.revs, d.lost, d.replaced = nil, false, 0
 	l.dirty[d] = struct{}{}
 }
-
-func (l *changeLog) stopCollecting(d *dirtyKeys) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.dirty, d)
-}

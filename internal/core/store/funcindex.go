@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -11,40 +12,33 @@ import (
 // funcIndex is an index by a function. Queries keep it up to date, under its own lock. The store's
 // and the log's locks are taken inside that.
 type funcIndex struct {
-	s    *Store
-	name string
-	fn   func(decoded any) ([]string, error)
+	s  *Store
+	fn func(decoded any) ([]string, error)
 
-	mu       sync.Mutex
-	built    bool                  // and everything up to upTo is in it
-	upTo     uint64                // revision of the newest snapshot that it was caught up with
-	dirty    dirtyKeys             // what has changed since; guarded by the log's lock
-	later    map[string]uint64     // what has changed after upTo
-	entries  tree[indexKey, int32] // the number of each version in versions
-	byKey    map[string]*funcEntry // by object key
-	bytes    int64                 // of what is in byKey
-	failed   map[string]funcFailure
-	versions indexedVersions
-	history  indexHistory
-	derived  derivedValues // for the next query
+	mu         sync.Mutex
+	valueIndex                      // of the versions of revision upTo
+	built      bool                 // and everything up to upTo is in it
+	upTo       uint64               // revision of the newest snapshot that it was caught up with
+	dirty      dirtyKeys            // what has changed since; guarded by the log's lock
+	later      map[string]uint64    // what has changed after upTo
+	byKey      map[string]funcEntry // by object key
+	entryBytes int64                // of what is in byKey
+	failed     map[string]error     // of the function, by object key
+	found      foundObjects
+
+	calls   sync.Mutex // held while the function is called; inside mu
+	derived derivedValues
 
 	size atomic.Int64 // bytes of all but derived, as the last catchUp has left them
-}
-
-// funcFailure says why an object has no values.
-type funcFailure struct {
-	err       error
-	undecoded bool // the function was not called
 }
 
 // funcEntry is what the function returned for one version.
 type funcEntry struct {
 	revision uint64
-	values   []string
-	number   int32 // of the version in versions
+	values   []string // none if the function failed, or the version cannot be decoded
 }
 
-func (e *funcEntry) footprint() int64 {
+func (e funcEntry) footprint() int64 {
 	n := int64(96)
 	for _, v := range e.values {
 		n += 16 + int64(len(v))
@@ -52,96 +46,133 @@ func (e *funcEntry) footprint() int64 {
 	return n
 }
 
+// foundObjects holds the objects that queries have found under a value, so that the next query need
+// not look them up in the table. A writer drops all of them when enough versions have been
+// replaced: by then it is not known which of these are among them. So each index holds no more
+// versions that have left the table than its dirtyKeys allow. The index's lock guards the map.
+type foundObjects struct {
+	byValue atomic.Pointer[map[string][]*Object]
+}
+
+func (f *foundObjects) drop() { f.byValue.Store(nil) }
+
+func (f *foundObjects) get(value string) (objects []*Object, ok bool) {
+	if m := f.byValue.Load(); m != nil {
+		objects, ok = (*m)[value]
+	}
+	return objects, ok
+}
+
+// put holds the objects under a value, unless one of them has left the table, as an older snapshot
+// may show: no writer counts it again.
+func (f *foundObjects) put(value string, objects []*Object) {
+	if slices.ContainsFunc(objects, func(o *Object) bool { return !o.live() }) {
+		return
+	}
+	m := f.byValue.Load()
+	if m == nil {
+		m = &map[string][]*Object{}
+		f.byValue.Store(m)
+	}
+	(*m)[value] = slices.Clone(objects)
+}
+
+func (f *foundObjects) forget(values []string) {
+	if m := f.byValue.Load(); m != nil {
+		for _, v := range values {
+			delete(*m, v)
+		}
+	}
+}
+
 func newFuncIndex(s *Store, name string, fn func(any) ([]string, error)) *funcIndex {
-	x := &funcIndex{s: s, name: name, fn: fn}
-	x.dirty.letGo = x.versions.letGo
+	x := &funcIndex{s: s, fn: fn, valueIndex: newValueIndex(name)}
+	x.dirty.letGo = x.found.drop
 	return x
 }
 
-// appendBy appends the objects of sn under value, in key order.
+// appendBy appends the objects of sn under value, in key order. The index does not go back: in a
+// snapshot that is older than the index, appendBy looks at all objects, and calls the function for
+// those that have changed since.
 func (x *funcIndex) appendBy(objects []*Object, sn *Snapshot, value string) ([]*Object, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.catchUp(sn)
-	if sn.revision < x.upTo {
-		return x.appendOlder(objects, sn, value)
+	if x.catchUp(sn); sn.revision == x.upTo {
+		return x.append(objects, sn, value), failure(x.name, x.failed)
 	}
-	return x.append(objects, sn, value), x.err()
+	err := x.eachOlder(sn, func(o *Object, values []string) {
+		if slices.Contains(values, value) {
+			objects = append(objects, o)
+		}
+	})
+	return objects, err
 }
 
 // appendNow appends the objects of sn under each of several values. If another query has moved the
-// index beyond sn meanwhile, it takes a newer snapshot, for which the index need not look at all
-// objects.
+// index beyond sn meanwhile, it takes a newer snapshot.
 func (x *funcIndex) appendNow(objects []*Object, sn *Snapshot, values []string) ([]*Object, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.built && sn.revision < x.upTo {
+	for x.catchUp(sn); sn.revision < x.upTo; x.catchUp(sn) {
 		sn = x.s.Snapshot()
 	}
-	x.catchUp(sn)
 	for _, value := range values {
 		objects = x.append(objects, sn, value)
 	}
-	return objects, x.err()
+	return objects, failure(x.name, x.failed)
 }
 
-// append appends the objects of sn under value. The index has been caught up with sn.
+// append appends the objects of sn under value. The index is at sn.
 func (x *funcIndex) append(objects []*Object, sn *Snapshot, value string) []*Object {
-	versions := x.versions.versions()
-	x.entries.ascend(indexKey{value: value}, func(k indexKey, number int32) bool {
-		if k.value != value {
-			return false
-		}
-		o := versions[number]
-		if o == nil {
-			o, _ = sn.table.get(k.key)
-			x.versions.set(number, o)
-		}
+	if found, ok := x.found.get(value); ok {
+		return append(objects, found...)
+	}
+	begin := len(objects)
+	x.each(value, "", func(key string) bool {
+		o, _ := sn.table.get(key)
 		objects = append(objects, o)
 		return true
 	})
+	if len(objects) > begin {
+		x.found.put(value, objects[begin:])
+	}
 	return objects
 }
 
 func (x *funcIndex) distinct(sn *Snapshot) (values []string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.catchUp(sn)
-	if sn.revision < x.upTo {
-		_ = x.eachOlder(sn, func(_ *Object, of []string) { values = append(values, of...) })
-		slices.Sort(values)
-		return slices.Compact(values)
+	if x.catchUp(sn); sn.revision == x.upTo {
+		x.eachValue(func(v string) bool {
+			values = append(values, v)
+			return true
+		})
+		return values
 	}
-	eachValue(&x.entries, func(v string) bool {
-		values = append(values, v)
-		return true
-	})
-	return values
+	_ = x.eachOlder(sn, func(_ *Object, of []string) { values = append(values, of...) })
+	slices.Sort(values)
+	return slices.Compact(values)
 }
 
-// err returns an *IndexError with the first object for which the function failed, or nil. Objects
-// that could not be decoded do not count.
-func (x *funcIndex) err() error {
-	if len(x.failed) == 0 {
-		return nil
-	}
-	first, n := "", 0
-	for key, f := range x.failed {
-		if f.undecoded {
-			continue
+// eachOlder calls visit for all objects of a snapshot that is older than the index, in key order,
+// with their values. It returns an *IndexError if the function failed for some of them.
+func (x *funcIndex) eachOlder(sn *Snapshot, visit func(o *Object, values []string)) error {
+	failed := make(map[string]error)
+	for o := range sn.All() {
+		e, err := x.byKey[o.key], x.failed[o.key]
+		if e.revision != o.revision {
+			e.values, err = x.call(o.decodeOnce())
 		}
-		if n++; n == 1 || key < first {
-			first = key
+		if visit(o, e.values); err != nil {
+			failed[o.key] = err
 		}
 	}
-	if n == 0 {
-		return nil
-	}
-	return &IndexError{Index: x.name, Key: first, More: n - 1, Err: x.failed[first].err}
+	return failure(x.name, failed)
 }
 
-// catchUp moves the index on to sn, if sn is newer. If a decoder that panics, or a function that
-// ends its goroutine, interrupts it, the next query builds the index again.
+// catchUp moves the index on to sn, if sn is newer, and further if it has to be built. If a decoder
+// that panics, or a function that ends its goroutine, interrupts it, the next query builds the
+// index again.
 func (x *funcIndex) catchUp(sn *Snapshot) {
 	if x.built && sn.revision <= x.upTo {
 		return
@@ -153,23 +184,35 @@ func (x *funcIndex) catchUp(sn *Snapshot) {
 		revs, rebuild = x.s.log.take(&x.dirty)
 	}
 	if rebuild {
-		x.build(sn)
-		x.history.reset(sn.revision)
+		sn = x.begin()
+		x.evaluate(sn.All())
 	} else {
-		x.upTo = sn.revision
 		later := x.later
 		x.later = nil
 		x.follow(sn, later)
 		x.follow(sn, revs)
 	}
+	x.upTo = sn.revision
 	x.derived.reach(sn.revision)
-	x.size.Store(x.entries.footprint(40) + x.versions.footprint() + x.bytes)
+	x.size.Store(x.valueIndex.footprint() + x.entryBytes)
 	x.built = true
 	if checking {
 		x.check()
 	}
 }
 
+// begin empties the index, and begins to collect what changes after the snapshot that it returns.
+func (x *funcIndex) begin() *Snapshot {
+	x.s.mu.Lock()
+	defer x.s.mu.Unlock()
+	x.s.log.collect(&x.dirty)
+	x.valueIndex, x.later, x.entryBytes = newValueIndex(x.name), nil, 0
+	x.byKey, x.failed = make(map[string]funcEntry, x.s.table.count), make(map[string]error)
+	x.found.drop()
+	return x.s.snapshotLocked()
+}
+
+// follow moves the index on to sn for the keys that have changed, at revs.
 func (x *funcIndex) follow(sn *Snapshot, revs map[string]uint64) {
 	var changed []*Object
 	for key, rev := range revs {
@@ -179,226 +222,213 @@ func (x *funcIndex) follow(sn *Snapshot, revs map[string]uint64) {
 			}
 			x.later[key] = rev
 		}
-		o, ok := sn.table.get(key)
-		switch was := x.byKey[key]; {
-		case !ok:
-			x.history.add(key, sn.revision)
-			x.remove(key)
-		case was != nil && was.revision == o.revision:
-			x.versions.set(was.number, o) // it may have been replaced since sn
-		default:
-			x.history.add(key, sn.revision)
-			if values, ok := x.derived.take(o); ok {
-				x.change(o, values, funcFailure{})
-			} else {
-				changed = append(changed, o)
-			}
+		was := x.byKey[key]
+		x.found.forget(was.values) // they have versions that may have been replaced since sn
+		if o, ok := sn.table.get(key); !ok {
+			x.removeKey(key)
+		} else if was.revision != o.revision {
+			changed = append(changed, o)
 		}
 	}
-	decodeEach(changed, func(o *Object, decoded any, err error) {
-		values, fail := x.callWith(decoded, err)
-		x.change(o, values, fail)
+	x.evaluate(slices.Values(changed))
+}
+
+// evaluate calls the function for versions whose values are not known yet, and puts them into the
+// index.
+func (x *funcIndex) evaluate(versions func(yield func(*Object) bool)) {
+	var rest []*Object
+	for o := range versions {
+		if values, ok := x.derived.take(o); ok {
+			x.set(o, values, nil)
+		} else {
+			rest = append(rest, o)
+		}
+	}
+	decodeEach(rest, func(o *Object, decoded any, err error) {
+		values, err := x.call(decoded, err)
+		x.set(o, values, err)
 	})
 }
 
-// differences returns the keys whose versions differ between the snapshots.
-func differences(a, b *Snapshot) map[string]uint64 {
-	if a.revision == b.revision {
-		return nil
-	}
-	revs := make(map[string]uint64)
-	for o := range a.All() {
-		if other, _ := b.Get(o.key); other != o {
-			revs[o.key] = b.revision
-		}
-	}
-	for o := range b.All() {
-		if _, ok := a.Get(o.key); !ok {
-			revs[o.key] = b.revision
-		}
-	}
-	return revs
-}
-
-// change replaces the values of the key of o by those of o.
-func (x *funcIndex) change(o *Object, values []string, fail funcFailure) {
+// set replaces the values of the key of o by those of o, or by none if the function failed.
+func (x *funcIndex) set(o *Object, values []string, err error) {
 	was := x.byKey[o.key]
-	switch {
-	case fail.err != nil:
-		x.remove(o.key)
-		x.failed[o.key] = fail
-		return
-	case was != nil && slices.Equal(was.values, values):
-		was.revision = o.revision
-		x.versions.set(was.number, o)
-		return
-	}
-	x.remove(o.key)
-	e := x.learn(o)
-	e.values = make([]string, 0, len(values))
-	for _, v := range values {
-		if existing, ok := firstValue(&x.entries, v, func(s string) bool { return s == v }); ok {
-			v = existing
-		} else {
-			v = strings.Clone(v) // it may be a part of a longer one
-		}
-		x.entries.set(indexKey{v, o.key}, e.number)
-		e.values = append(e.values, v)
-	}
-	x.bytes += e.footprint()
-}
-
-// learn adds an entry for an object that has none.
-func (x *funcIndex) learn(o *Object) *funcEntry {
-	e := &funcEntry{revision: o.revision, number: x.versions.add(o)}
-	x.byKey[o.key] = e
-	return e
-}
-
-// remove removes the values, or the failure, of a key.
-func (x *funcIndex) remove(key string) {
-	delete(x.failed, key)
-	was := x.byKey[key]
-	if was == nil {
-		return
-	}
-	for _, v := range was.values {
-		x.entries.delete(indexKey{v, key})
-	}
-	x.versions.remove(was.number)
-	x.bytes -= was.footprint()
-	delete(x.byKey, key)
-}
-
-// call calls the function for a version.
-func (x *funcIndex) call(o *Object) (values []string, fail funcFailure) {
-	return x.callWith(o.DecodeOnce())
-}
-
-// callWith calls the function with a decoded value, and turns a panic into an error. If the object
-// could not be decoded, as err says, it has no values. A caller that reads that object gets the
-// error; queries go on with the others.
-func (x *funcIndex) callWith(decoded any, err error) (values []string, fail funcFailure) {
 	if err != nil {
-		return nil, funcFailure{err, true}
+		values = nil
 	}
-	x.derived.calls.Lock()
-	defer x.derived.calls.Unlock()
+	e := funcEntry{o.revision, was.values}
+	if !slices.Equal(was.values, values) {
+		e.values = make([]string, 0, len(values))
+		for _, v := range values {
+			e.values = append(e.values, x.add(v, o.key))
+		}
+		for _, v := range was.values {
+			if !slices.Contains(values, v) {
+				x.remove(v, o.key)
+			}
+		}
+		x.found.forget(e.values)
+	}
+	x.forget(o.key, was)
+	if err != nil {
+		x.failed[o.key] = err
+	}
+	x.byKey[o.key] = e
+	x.entryBytes += e.footprint()
+}
+
+// removeKey removes a key and its values.
+func (x *funcIndex) removeKey(key string) {
+	was := x.byKey[key]
+	for _, v := range was.values {
+		x.remove(v, key)
+	}
+	x.forget(key, was)
+}
+
+// forget removes the entry of a key, if there is one.
+func (x *funcIndex) forget(key string, was funcEntry) {
+	delete(x.failed, key)
+	if was.revision > 0 {
+		x.entryBytes -= was.footprint()
+		delete(x.byKey, key)
+	}
+}
+
+// call calls the function with a decoded value. If the object could not be decoded, as undecoded
+// says, it has no values: a caller that reads that object gets the error, and queries go on with
+// the others.
+func (x *funcIndex) call(decoded any, undecoded error) (values []string, err error) {
+	if undecoded != nil {
+		return nil, nil
+	}
+	x.calls.Lock()
+	defer x.calls.Unlock()
 	return x.callLocked(decoded)
 }
 
-// callLocked calls the function with a decoded value, and turns a panic into an error. The lock of
-// calls is held.
-func (x *funcIndex) callLocked(decoded any) (values []string, fail funcFailure) {
+// callLocked calls the function, and turns a panic into an error. The lock of calls is held.
+func (x *funcIndex) callLocked(decoded any) (values []string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			values, fail = nil, funcFailure{err: fmt.Errorf("panic: %v", p)}
+			values, err = nil, fmt.Errorf("panic: %v", p)
 		}
 	}()
-	values, err := x.fn(decoded)
-	return values, funcFailure{err: err}
+	return x.fn(decoded)
 }
 
 // footprint estimates the memory, as the last query has left it. It does not wait for a query,
 // which may wait for the function.
 func (x *funcIndex) footprint() int64 { return x.size.Load() + x.derived.footprint() }
 
-// build derives everything from sn, and collects what has changed since sn.
-func (x *funcIndex) build(sn *Snapshot) {
-	x.s.mu.Lock()
-	x.s.log.collect(&x.dirty)
-	current := x.s.snapshotLocked()
-	x.s.mu.Unlock()
-	x.upTo, x.later = sn.revision, differences(sn, current)
-	x.byKey, x.bytes, x.failed = make(map[string]*funcEntry, sn.Len()), 0, make(map[string]funcFailure)
-	x.versions.reset(sn.Len())
-	made := funcValues{}
-	take := func(o *Object, values []string) {
-		e := x.learn(o)
-		e.values = make([]string, 0, len(values))
-		for _, v := range values {
-			e.values = append(e.values, made.add(v, o.key, e.number))
-		}
-		x.bytes += e.footprint()
+// failure returns an *IndexError with the first object for which the function failed, or nil.
+func failure(index string, failed map[string]error) error {
+	if len(failed) == 0 {
+		return nil
 	}
-	var rest []*Object
-	for o := range sn.All() {
-		if values, ok := x.derived.take(o); ok {
-			take(o, values)
-		} else {
-			rest = append(rest, o)
-		}
-	}
-	decodeEach(rest, func(o *Object, decoded any, err error) {
-		values, fail := x.callWith(decoded, err)
-		if fail.err != nil {
-			x.failed[o.key] = fail
-			return
-		}
-		take(o, values)
-	})
-	x.entries = made.tree()
+	first := slices.Min(slices.Collect(maps.Keys(failed)))
+	return &IndexError{Index: index, Key: first, More: len(failed) - 1, Err: failed[first]}
 }
 
-// appendOlder appends the objects under value of a snapshot that is older than the index, in key
-// order. The index does not go back. So appendOlder calls the function for the versions that have
-// changed or gone since, and where these are not known any more looks at all objects.
-func (x *funcIndex) appendOlder(objects []*Object, sn *Snapshot, value string) ([]*Object, error) {
-	begin := len(objects)
-	visit := func(o *Object, values []string) {
-		if slices.Contains(values, value) {
-			objects = append(objects, o)
-		}
-	}
-	moved, ok := x.history.after(sn.revision)
-	if !ok {
-		err := x.eachOlder(sn, visit)
-		return objects, err
-	}
-	x.entries.ascend(indexKey{value: value}, func(k indexKey, _ int32) bool {
-		if k.value != value {
-			return false
-		}
-		if _, ok := slices.BinarySearch(moved, k.key); !ok {
-			o, _ := sn.table.get(k.key)
-			objects = append(objects, o)
-		}
-		return true
-	})
-	var fails olderFailures
-	for _, key := range moved {
-		if o, ok := sn.table.get(key); ok {
-			x.visitOlder(o, visit, &fails)
-		}
-	}
-	for key, f := range x.failed { // as it did when the snapshot was taken, unless it is among moved
-		if _, ok := slices.BinarySearch(moved, key); !ok && !f.undecoded {
-			fails.add(key, f.err)
-		}
-	}
-	slices.SortFunc(objects[begin:], func(a, b *Object) int { return strings.Compare(a.key, b.key) })
-	return objects, fails.err(x)
+// derivedValues holds what the function of an index has returned for versions that the index has
+// not reached yet: see Store.Derive.
+type derivedValues struct {
+	mu      sync.Mutex
+	reached uint64               // what is older, the index has come to
+	values  map[string]funcEntry // by object key; no more than there are objects, and dirtySlack
 }
 
-// eachOlder calls visit for all objects of a snapshot that is older than the index, in key order,
-// with their values. It returns an *IndexError if the function failed for some of them.
-func (x *funcIndex) eachOlder(sn *Snapshot, visit func(o *Object, values []string)) error {
-	var fails olderFailures
-	for o := range sn.All() {
-		x.visitOlder(o, visit, &fails)
-	}
-	return fails.err(x)
-}
-
-func (x *funcIndex) visitOlder(o *Object, visit func(o *Object, values []string), fails *olderFailures) {
-	if e := x.byKey[o.key]; e != nil && e.revision == o.revision {
-		visit(o, e.values)
+// Derive calls the functions of indexes for a version that the caller has decoded anyway, so that
+// the next query need not decode it again. It does not wait for a function that runs for another
+// caller: the query calls that for the version. If several have decoded the version, the values of
+// the first count. Safe for concurrent use.
+func (s *Store) Derive(o *Object, decoded any) {
+	all := s.derives.Load()
+	if all == nil || !o.live() {
 		return
 	}
-	switch values, fail := x.call(o); {
-	case fail.err == nil:
-		visit(o, values)
-	case !fail.undecoded:
-		fails.add(o.key, fail.err)
+	for _, x := range *all {
+		if x.derived.wants(o) && x.calls.TryLock() {
+			x.derive(o, decoded)
+		}
 	}
+}
+
+// derive computes the values of a version and keeps them for the next query. It unlocks calls.
+func (x *funcIndex) derive(o *Object, decoded any) {
+	defer x.calls.Unlock()
+	if !x.derived.wants(o) {
+		return // another caller was faster
+	}
+	values, err := x.callLocked(decoded)
+	if err != nil {
+		return // the query finds out why
+	}
+	own := make([]string, len(values))
+	for i, v := range values {
+		own[i] = strings.Clone(v) // it may be a part of a longer one
+	}
+	x.derived.put(o, own, x.s)
+}
+
+// DropDerived drops what Derive has kept of the object under key. Call it when the object is
+// gone.
+func (s *Store) DropDerived(key string) {
+	if all := s.derives.Load(); all != nil {
+		for _, x := range *all {
+			x.derived.mu.Lock()
+			delete(x.derived.values, key)
+			x.derived.mu.Unlock()
+		}
+	}
+}
+
+// wants reports whether neither the index nor the derived values have the version, or a newer one.
+func (d *derivedValues) wants(o *Object) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.values[o.key].revision < o.revision && d.reached < o.revision
+}
+
+func (d *derivedValues) put(o *Object, values []string, s *Store) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.reached >= o.revision || !o.live() {
+		return
+	}
+	if len(d.values) > dirtySlack && len(d.values) > s.Len()+dirtySlack {
+		d.values = nil // those of objects that are gone are among them
+	}
+	if d.values == nil {
+		d.values = make(map[string]funcEntry)
+	}
+	d.values[o.key] = funcEntry{o.revision, values}
+}
+
+// take returns the values that were derived from a version. ok is false if there are none.
+func (d *derivedValues) take(o *Object) (values []string, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e, ok := d.values[o.key]
+	return e.values, ok && e.revision == o.revision
+}
+
+// reach drops the values of versions that the index has reached with a revision.
+func (d *derivedValues) reach(revision uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.reached = revision
+	maps.DeleteFunc(d.values, func(_ string, e funcEntry) bool { return e.revision <= revision })
+	if len(d.values) == 0 {
+		d.values = nil // a map keeps its room
+	}
+}
+
+func (d *derivedValues) footprint() (n int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range d.values {
+		n += e.footprint()
+	}
+	return n
 }

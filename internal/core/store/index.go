@@ -40,8 +40,8 @@ func FieldIndex(p *wire.Path) Index { return Index{path: p} }
 // time.
 //
 // A query sees the state of its snapshot. The index only moves forward. A query of a snapshot older
-// than one that was queried before calls f for what has changed or gone in between, and looks at
-// all objects of that snapshot where that is more than a thousand.
+// than the index looks at all objects of that snapshot, and calls f for those that have changed
+// since. Store.AppendBy takes no older snapshot.
 //
 // If f fails or panics for an object, queries return an *IndexError until that object changes, and
 // work for the others. An object that cannot be decoded is in no index, and is no error of a query.
@@ -95,78 +95,82 @@ func compareIndexKeys(a, b indexKey) int {
 	return strings.Compare(a.key, b.key)
 }
 
-// byteIndex is an index that the writers keep. The store's lock guards it. Entries with the same
-// value share its string, and all share the object's key.
-type byteIndex struct {
+// valueIndex has the entries of an index. Entries with the same value share its string, and all
+// share the object's key.
+type valueIndex struct {
 	name    string
-	source  Index
 	entries tree[indexKey, struct{}]
 	bytes   int64  // of the values
 	variety uint64 // see Snapshot.Variety
 }
 
-type frozenIndex struct {
-	name    string
-	entries tree[indexKey, struct{}]
-	variety uint64
+// byteIndex is an index that the writers keep. The store's lock guards it.
+type byteIndex struct {
+	valueIndex
+	source Index
 }
 
 // varieties counts, over all indexes, how often the set of distinct values has changed.
 var varieties atomic.Uint64
 
+func newValueIndex(name string) valueIndex {
+	return valueIndex{name: name, entries: newTree[indexKey, struct{}](compareIndexKeys), variety: varieties.Add(1)}
+}
+
 func newByteIndex(name string, ix Index) *byteIndex {
-	return &byteIndex{name: name, source: ix, entries: newTree[indexKey, struct{}](compareIndexKeys), variety: varieties.Add(1)}
+	return &byteIndex{valueIndex: newValueIndex(name), source: ix}
 }
 
-// owned returns the string that the index already has for value.
-func (x *byteIndex) owned(value string) (string, bool) {
-	return firstValue(&x.entries, value, func(v string) bool { return v == value })
+// freeze returns an immutable copy.
+func (x *valueIndex) freeze() valueIndex {
+	frozen := *x
+	frozen.entries = x.entries.freeze()
+	return frozen
 }
 
-// add adds an entry. It copies value if the index does not have it.
-func (x *byteIndex) add(value, key string) {
-	own, ok := x.owned(value)
-	if !ok {
+// add adds an entry. It copies value if the index does not have it, and returns the index's string.
+func (x *valueIndex) add(value, key string) string {
+	own, ok := x.first(value)
+	if !ok || own != value {
 		own = strings.Clone(value)
 		x.bytes += int64(len(own))
 		x.variety = varieties.Add(1)
 	}
 	x.entries.set(indexKey{own, key}, struct{}{})
+	return own
 }
 
-func (x *byteIndex) remove(value, key string) {
+func (x *valueIndex) remove(value, key string) {
 	if _, ok := x.entries.delete(indexKey{value, key}); !ok {
 		return
 	}
-	if _, ok := x.owned(value); !ok {
+	if left, ok := x.first(value); !ok || left != value {
 		x.bytes -= int64(len(value))
 		x.variety = varieties.Add(1)
 	}
 }
 
-func (x *byteIndex) footprint() int64 { return x.entries.footprint(32) + x.bytes }
+func (x *valueIndex) footprint() int64 { return x.entries.footprint(32) + x.bytes }
 
-// firstValue returns the first value not below from. ok is false if there is none, or accept
-// refuses it.
-func firstValue[V any](t *tree[indexKey, V], from string, accept func(string) bool) (value string, ok bool) {
-	t.ascend(indexKey{value: from}, func(k indexKey, _ V) bool {
-		if ok = accept(k.value); ok {
-			value = k.value
-		}
+// each yields the keys of the objects under value, in order, from the first that is not below key.
+func (x *valueIndex) each(value, key string, yield func(key string) bool) {
+	x.entries.ascend(indexKey{value, key}, func(k indexKey, _ struct{}) bool {
+		return k.value == value && yield(k.key)
+	})
+}
+
+// first returns the first value that is not below from. ok is false if there is none.
+func (x *valueIndex) first(from string) (value string, ok bool) {
+	x.entries.ascend(indexKey{value: from}, func(k indexKey, _ struct{}) bool {
+		value, ok = k.value, true
 		return false
 	})
 	return value, ok
 }
 
 // eachValue yields the distinct values, skipping from one to the next.
-func eachValue[V any](t *tree[indexKey, V], yield func(string) bool) {
-	from := ""
-	for {
-		v, ok := firstValue(t, from, func(string) bool { return true })
-		if !ok || !yield(v) {
-			return
-		}
-		from = v + "\x00"
+func (x *valueIndex) eachValue(yield func(string) bool) {
+	for v, ok := x.first(""); ok && yield(v); v, ok = x.first(v + "\x00") {
 	}
 }
 

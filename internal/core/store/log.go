@@ -143,8 +143,8 @@ func (l *changeLog) awaitVersion(o *Object) {
 	}
 }
 
-// isBehind reports whether a cursor that is being read has fallen behind and not caught up yet. read
-// is the mean number of changes that those that are behind have read.
+// isBehind reports whether a cursor that is being read has fallen behind and not caught up yet.
+// read is the mean number of changes that those that are behind have read.
 func (l *changeLog) isBehind() (behind bool, read uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -104,7 +104,7 @@ func (m *model) readChange(c *modelCursor, ch *Change) {
 		return
 	}
 	if m.rnd.IntN(4) > 0 { // some readers decode what they see
-		if decoded, err := ch.New.DecodeOnce(); err == nil {
+		if decoded, err := ch.New.decodeOnce(); err == nil {
 			m.store.Derive(ch.New, decoded)
 		}
 	}

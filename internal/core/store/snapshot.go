@@ -12,7 +12,7 @@ import (
 type Snapshot struct {
 	store       *Store
 	table       tree[string, *Object]
-	byteIndexes []frozenIndex
+	byteIndexes []valueIndex // frozen
 	revision    uint64
 	rv          string
 	bytes       int64 // of its versions
@@ -51,7 +51,7 @@ func (s *Store) snapshotLocked() *Snapshot {
 		bytes: s.packed + int64(s.table.count)*objectOverhead, replaced: s.replaced,
 	}
 	for _, x := range s.byteIndexes.indexes {
-		snap.byteIndexes = append(snap.byteIndexes, frozenIndex{x.name, x.entries.freeze(), x.variety})
+		snap.byteIndexes = append(snap.byteIndexes, x.freeze())
 	}
 	s.snap = snap
 	return snap
@@ -163,7 +163,7 @@ func (s *Store) AppendBy(objects []*Object, index string, values ...string) ([]*
 // Values yields the distinct values of an index, in order. It yields none for an unknown index.
 func (sn *Snapshot) Values(index string) iter.Seq[string] {
 	if x := sn.byteIndex(index); x != nil {
-		return func(yield func(string) bool) { eachValue(&x.entries, yield) }
+		return x.eachValue
 	}
 	if f := sn.store.funcIndex(index); f != nil {
 		return func(yield func(string) bool) {
@@ -185,11 +185,8 @@ func (sn *Snapshot) ByFrom(index, value, key string) (iter.Seq[*Object], error) 
 		return func(func(*Object) bool) {}, unknownIndex(index)
 	}
 	return func(yield func(*Object) bool) {
-		x.entries.ascend(indexKey{value, key}, func(k indexKey, _ struct{}) bool {
-			if k.value != value {
-				return false
-			}
-			o, ok := sn.table.get(k.key)
+		x.each(value, key, func(key string) bool {
+			o, ok := sn.table.get(key)
 			return !ok || yield(o)
 		})
 	}, nil
@@ -202,14 +199,11 @@ func (sn *Snapshot) CountBy(index, value string, most int) (n int, ok bool) {
 	if x == nil {
 		return 0, false
 	}
-	x.entries.ascend(indexKey{value: value}, func(k indexKey, _ struct{}) bool {
-		if k.value != value || n >= most {
-			return false
-		}
+	x.each(value, "", func(string) bool {
 		n++
-		return true
+		return n < most
 	})
-	return n, true
+	return min(n, most), true
 }
 
 // Variety returns a number that stays the same as long as the distinct values of an index by label,
@@ -222,7 +216,7 @@ func (sn *Snapshot) Variety(index string) uint64 {
 	return 0
 }
 
-func (sn *Snapshot) byteIndex(index string) *frozenIndex {
+func (sn *Snapshot) byteIndex(index string) *valueIndex {
 	for i := range sn.byteIndexes {
 		if sn.byteIndexes[i].name == index {
 			return &sn.byteIndexes[i]
