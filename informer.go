@@ -96,7 +96,7 @@ func (i *informer[T]) build(cfg *rest.Config, opts Options) error {
 
 // forUser returns the informer with another user's PrivateCopies and OnPanic.
 func (i informer[T]) forUser(opts Options) informer[T] {
-	i.reader = &reader{private: opts.PrivateCopies, detector: i.reader.detector}
+	i.reader = &reader{store: i.store, private: opts.PrivateCopies, detector: i.reader.detector}
 	i.panics = onPanic(opts)
 	return i
 }

@@ -44,7 +44,6 @@ type pending struct {
 	key            string
 	before, object *Object
 	value          *decodedBox // of object, if the caller has it
-	at             objectPlace // of before in the table when it was found, or nowhere
 	end            uint64      // where object is nil: the resourceVersion of the end
 	missed         bool        // where object is nil: the source did not report the end
 	late           bool        // where object is nil: end is not above what was reported before

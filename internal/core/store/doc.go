@@ -19,8 +19,8 @@
 //   - Writing: store.go, writer.go, batch.go, packqueue.go, progress.go, errors.go. owners.go and
 //     deletions.go decide between several writers.
 //   - An object in memory: object.go, layout.go, identity.go.
-//   - Reading a moment: snapshot.go, tree.go, index.go, addindex.go; funcindex.go for indexes by
-//     function.
+//   - Reading a moment: snapshot.go, tree.go, index.go, addindex.go; funcindex.go and derived.go
+//     for indexes by function.
 //   - Following changes: change.go, log.go, cursor.go, backlog.go, dirty.go.
 //   - Decoded objects: decoded.go, decodedcache.go, decodedlist.go, decodeeach.go; values.go for
 //     handlers.

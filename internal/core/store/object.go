@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -217,17 +218,23 @@ func (o *Object) Meta(m *wire.Meta, scratch []byte) (raw []byte, err error) {
 }
 
 // Labels returns the labels of the object in a new map, or nil.
-func (o *Object) Labels() map[string]string {
-	labels := maps.Clone(o.layout.labels)
-	o.readMeta(func(m *wire.Meta) {
-		for k, v := range m.Labels() {
-			if labels == nil {
-				labels = make(map[string]string)
-			}
-			labels[string(k)] = string(v)
-		}
-	})
+func (o *Object) Labels() (labels map[string]string) {
+	if o.layout.isValue {
+		return maps.Clone(o.layout.labels)
+	}
+	o.readMeta(func(m *wire.Meta) { labels = collected(m.Labels()) })
 	return labels
+}
+
+// collected returns a copy of the entries, or nil if there are none.
+func collected(entries iter.Seq2[[]byte, []byte]) (all map[string]string) {
+	for k, v := range entries {
+		if all == nil {
+			all = make(map[string]string)
+		}
+		all[string(k)] = string(v)
+	}
+	return all
 }
 
 // Label returns the value of one label. ok is false if the object does not have it.
@@ -245,16 +252,8 @@ func (o *Object) Label(key string) (value string, ok bool) {
 }
 
 // Annotations returns the annotations of the object in a new map, or nil.
-func (o *Object) Annotations() map[string]string {
-	var annotations map[string]string
-	o.readMeta(func(m *wire.Meta) {
-		for k, v := range m.Annotations() {
-			if annotations == nil {
-				annotations = make(map[string]string)
-			}
-			annotations[string(k)] = string(v)
-		}
-	})
+func (o *Object) Annotations() (annotations map[string]string) {
+	o.readMeta(func(m *wire.Meta) { annotations = collected(m.Annotations()) })
 	return annotations
 }
 

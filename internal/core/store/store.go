@@ -443,9 +443,7 @@ func (s *Store) setLocked(b *batch, p *pending) {
 	}
 	s.revision++
 	o.revision = s.revision
-	if old == nil || !s.table.replaceAt(p.at, o.key, o) {
-		s.table.set(o.key, o)
-	}
+	s.table.set(o.key, o)
 	if old != nil {
 		s.retireLocked(old)
 	}

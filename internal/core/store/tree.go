@@ -80,49 +80,22 @@ func (t *tree[K, V]) child(n *treeNode[K, V], key K) int {
 }
 
 func (t *tree[K, V]) get(key K) (val V, ok bool) {
-	val, _, ok = t.find(key)
-	return val, ok
-}
-
-// treePlace is where find has found an entry. The zero value is nowhere.
-type treePlace[K, V any] struct {
-	leaf *treeNode[K, V]
-	i    int
-}
-
-// objectPlace is where a version stands in the table, and leaf is a leaf of the table.
-type (
-	objectPlace = treePlace[string, *Object]
-	leaf        = treeNode[string, *Object]
-)
-
-// find returns the value of a key, and the place of its entry.
-func (t *tree[K, V]) find(key K) (val V, at treePlace[K, V], ok bool) {
 	n := t.root
 	if n == nil {
-		return val, at, false
+		return val, false
 	}
 	for n.kids != nil {
 		n = n.kids[t.child(n, key)]
 	}
 	i, found := t.lower(n, key)
 	if !found {
-		return val, at, false
+		return val, false
 	}
-	return n.items[i].val, treePlace[K, V]{n, i}, true
+	return n.items[i].val, true
 }
 
-// replaceAt puts a value in place of the one that key had at a place, without a search. It returns
-// false, and does nothing, if the entry may have moved, or if the tree shares it with a frozen
-// copy. That holds because a leaf that the tree owns and has let go of is empty.
-func (t *tree[K, V]) replaceAt(at treePlace[K, V], key K, val V) bool {
-	n := at.leaf
-	if n == nil || n.owner != t.owner || at.i >= len(n.items) || t.cmp(n.items[at.i].key, key) != 0 {
-		return false
-	}
-	n.items[at.i] = treeEntry[K, V]{val, key}
-	return true
-}
+// leaf is a leaf of the store's table.
+type leaf = treeNode[string, *Object]
 
 // ascend calls yield for all entries from key from on, in order, until yield returns false.
 func (t *tree[K, V]) ascend(from K, yield func(K, V) bool) {
@@ -330,9 +303,6 @@ func (t *tree[K, V]) mergeKid(n *treeNode[K, V], i int) {
 	left, right := t.own(n.kids[i]), n.kids[i+1]
 	if left.kids == nil {
 		left.items = append(left.items, right.items...)
-		if right.owner == t.owner {
-			right.items = nil // replaceAt must not find them there
-		}
 	} else {
 		left.seps = append(append(left.seps, n.seps[i]), right.seps...)
 		left.kids = append(left.kids, right.kids...)

@@ -129,10 +129,10 @@ func (w *Writer) PutAs(m *wire.Meta, received, raw []byte, value any) error {
 	}
 	id := w.identity(m, received)
 	id.made = len(received) != len(raw) || len(raw) > 0 && &received[0] != &raw[0]
-	held, at, came := w.compare(&id, received)
+	held, came := w.compare(&id, received)
 	switch came {
 	case newer:
-		return w.put(m, &id, raw, value, held, at)
+		return w.put(m, &id, raw, value, held)
 	case conflicting: // this is rare, so the version is packed alone
 		w.keepUnconfirmed(w.newPacked(m, &id, raw, held))
 	}
@@ -153,11 +153,11 @@ func (w *Writer) PutValue(m *wire.Meta, received []byte, value any) error {
 		return err
 	}
 	id := w.identity(m, received)
-	held, at, came := w.compare(&id, nil)
+	held, came := w.compare(&id, nil)
 	switch came {
 	case newer:
 		o := w.newValue(m, &id, value, held)
-		w.putPacked(&pending{writer: w, key: o.key, before: held, at: at, object: o})
+		w.putPacked(&pending{writer: w, key: o.key, before: held, object: o})
 		w.s.flushFull()
 	case conflicting:
 		w.keepUnconfirmed(w.newValue(m, &id, value, held))
@@ -184,7 +184,7 @@ func (w *Writer) Unchanged(m *wire.Meta, received []byte) (bool, error) {
 		return false, err
 	}
 	id := w.identity(m, received)
-	_, _, came := w.compare(&id, received)
+	_, came := w.compare(&id, received)
 	return came == same || came == older, nil
 }
 
@@ -236,7 +236,7 @@ func (w *Writer) KeepHeld(m *wire.Meta) {
 	if !w.replacing || w.check(m, nil) != nil {
 		return
 	}
-	held, _ := w.held()
+	held := w.held()
 	if held == nil || !held.ownedBy(w) || w.isOutdated() {
 		return
 	}
@@ -276,11 +276,10 @@ func (w *Writer) check(m *wire.Meta, raw []byte) error {
 	return nil
 }
 
-// held returns the version in the table under the current key and its place, or nil. The string is
-// only compared.
-func (w *Writer) held() (o *Object, at objectPlace) {
-	o, at, _ = w.s.table.find(views.String(w.key))
-	return o, at
+// held returns the version in the table under the current key, or nil. The string is only compared.
+func (w *Writer) held() *Object {
+	o, _ := w.s.table.get(views.String(w.key))
+	return o
 }
 
 func (w *Writer) identity(m *wire.Meta, received []byte) identity {
@@ -295,28 +294,28 @@ func (w *Writer) identity(m *wire.Meta, received []byte) identity {
 }
 
 // compare decides what an incoming version of the current key changes, and returns the version in
-// the table and its place. If came is newer, the caller puts the version. If came is conflicting,
-// the caller keeps it unconfirmed. Otherwise compare has recorded what there is to record.
-func (w *Writer) compare(id *identity, received []byte) (held *Object, at objectPlace, came order) {
+// the table. If came is newer, the caller puts the version. If came is conflicting, the caller
+// keeps it unconfirmed. Otherwise compare has recorded what there is to record.
+func (w *Writer) compare(id *identity, received []byte) (held *Object, came order) {
 	if w.isOutdated() {
-		return nil, at, same
+		return nil, same
 	}
 	delete(w.unconfirmed, string(w.key)) // the source has reported something later
-	if held, at = w.held(); held == nil {
+	if held = w.held(); held == nil {
 		if w.s.deletions.outdates(w, string(w.key), id.rv, id.opaqueUID || id.opaqueRV) {
-			return nil, at, conflicting
+			return nil, conflicting
 		}
 		delete(w.firstUnconfirmed, string(w.key))
-		return nil, at, newer
+		return nil, newer
 	}
 	if id.against(held) == same && id.sum != held.sum && w.sameContent(held, received) {
 		id.sum = held.sum
 	}
 	if came = w.ownUnlessNewer(id, held); came == older && w.contradicts(id, held) {
-		return held, at, conflicting
+		return held, conflicting
 	}
 	delete(w.firstUnconfirmed, string(w.key))
-	return held, at, came
+	return held, came
 }
 
 // sameContent reports whether the received bytes have the content of the version in the table,
@@ -335,8 +334,8 @@ func (w *Writer) sameContent(held *Object, received []byte) (same bool) {
 }
 
 // put adds an object to the batch, which packs it when it is flushed.
-func (w *Writer) put(m *wire.Meta, id *identity, raw []byte, value any, held *Object, at objectPlace) error {
-	p := pending{writer: w, before: held, at: at}
+func (w *Writer) put(m *wire.Meta, id *identity, raw []byte, value any, held *Object) error {
+	p := pending{writer: w, before: held}
 	if value != nil {
 		p.value = &decodedBox{value}
 	}
@@ -396,13 +395,7 @@ func (w *Writer) newPacked(m *wire.Meta, id *identity, raw []byte, held *Object)
 func (w *Writer) newValue(m *wire.Meta, id *identity, value any, held *Object) *Object {
 	o := w.newObject(m, id, nil, held)
 	o.packed = string(id.uidText) + string(id.rvText)
-	o.layout = &layout{cachedDecoder: w.s.decoder, isValue: true}
-	for k, v := range m.Labels() {
-		if o.layout.labels == nil {
-			o.layout.labels = make(map[string]string)
-		}
-		o.layout.labels[string(k)] = string(v)
-	}
+	o.layout = &layout{cachedDecoder: w.s.decoder, isValue: true, labels: collected(m.Labels())}
 	box := &decodedBox{value: value}
 	d := newDecodedEntry(box, 0)
 	d.strong.Store(box)
@@ -418,7 +411,7 @@ func (w *Writer) takeDeletion(m *wire.Meta, raw []byte, final func(id *identity,
 		return err
 	}
 	id := identityOf(m.UID, m.ResourceVersion)
-	held, _ := w.held()
+	held := w.held()
 	stale := held == nil || w.isOutdated() || !held.ownedBy(w) || w.stale(&id, held, missed)
 	if u, ok := w.unconfirmed[string(w.key)]; ok && (id.opaqueRV || id.rv >= u.rv) { // this is later
 		delete(w.unconfirmed, u.key)

@@ -1,0 +1,110 @@
+package store
+
+import (
+	"maps"
+	"strings"
+	"sync"
+)
+
+// derivedValues holds what the function of an index has returned for versions that the index has
+// not reached yet: see Store.Derive.
+type derivedValues struct {
+	mu      sync.Mutex
+	reached uint64               // what is older, the index has come to
+	values  map[string]funcEntry // by object key; no more than there are objects, and dirtySlack
+}
+
+// Derive calls the functions of indexes for a version that the caller has decoded anyway, so that
+// the next query need not decode it again. It does not wait for a function that runs for another
+// caller: the query calls that for the version. If several have decoded the version, the values of
+// the first count. Safe for concurrent use.
+func (s *Store) Derive(o *Object, decoded any) {
+	all := s.derives.Load()
+	if all == nil || !o.live() {
+		return
+	}
+	for _, x := range *all {
+		if x.derived.wants(o) && x.calls.TryLock() {
+			x.derive(o, decoded)
+		}
+	}
+}
+
+// derive computes the values of a version and keeps them for the next query. It unlocks calls.
+func (x *funcIndex) derive(o *Object, decoded any) {
+	defer x.calls.Unlock()
+	if !x.derived.wants(o) {
+		return // another caller was faster
+	}
+	values, err := x.callLocked(decoded)
+	if err != nil {
+		return // the query finds out why
+	}
+	own := make([]string, len(values))
+	for i, v := range values {
+		own[i] = strings.Clone(v) // it may be a part of a longer one
+	}
+	x.derived.put(o, own, x.s)
+}
+
+// DropDerived drops what Derive has kept of the object under key. Call it when the object is
+// gone.
+func (s *Store) DropDerived(key string) {
+	if all := s.derives.Load(); all != nil {
+		for _, x := range *all {
+			x.derived.mu.Lock()
+			delete(x.derived.values, key)
+			x.derived.mu.Unlock()
+		}
+	}
+}
+
+// wants reports whether neither the index nor the derived values have the version, or a newer one.
+func (d *derivedValues) wants(o *Object) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.values[o.key].revision < o.revision && d.reached < o.revision
+}
+
+func (d *derivedValues) put(o *Object, values []string, s *Store) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.reached >= o.revision || !o.live() {
+		return
+	}
+	if len(d.values) > dirtySlack && len(d.values) > s.Len()+dirtySlack {
+		d.values = nil // those of objects that are gone are among them
+	}
+	if d.values == nil {
+		d.values = make(map[string]funcEntry)
+	}
+	d.values[o.key] = funcEntry{o.revision, values}
+}
+
+// take returns the values that were derived from a version. ok is false if there are none.
+func (d *derivedValues) take(o *Object) (values []string, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e, ok := d.values[o.key]
+	return e.values, ok && e.revision == o.revision
+}
+
+// reach drops the values of versions that the index has reached with a revision.
+func (d *derivedValues) reach(revision uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.reached = revision
+	maps.DeleteFunc(d.values, func(_ string, e funcEntry) bool { return e.revision <= revision })
+	if len(d.values) == 0 {
+		d.values = nil // a map keeps its room
+	}
+}
+
+func (d *derivedValues) footprint() (n int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range d.values {
+		n += e.footprint()
+	}
+	return n
+}
