@@ -1,7 +1,6 @@
 package clientgo
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 	"sync"
@@ -186,9 +185,7 @@ func TestHandlersGetTransformed(t *testing.T) {
 			for range handlers {
 				register(t, inf, cache.ResourceEventHandlerFuncs{AddFunc: note, UpdateFunc: func(_, is any) { note(is) }})
 			}
-			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan struct{})
-			go func() { defer close(done); inf.RunWithContext(ctx) }()
+			run(t, inf)
 			synctest.Wait()
 			for i := range 20 {
 				source.Modify(pod(fmt.Sprint("p", i), "w"))
@@ -199,8 +196,6 @@ func TestHandlersGetTransformed(t *testing.T) {
 				t.Errorf("%d handlers were told of %d objects, of which %d are not what the transform returned", handlers, handled, others)
 			}
 			mu.Unlock()
-			cancel()
-			<-done
 		})
 	}
 }

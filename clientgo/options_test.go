@@ -2,7 +2,6 @@ package clientgo
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
-	cachetest "k8s.io/client-go/tools/cache/testing"
 	"k8s.io/klog/v2/textlogger"
 
 	"github.com/weirproject/weir/apiserver"
@@ -170,31 +168,23 @@ func TestHandlerLogger(t *testing.T) {
 // than once a second, and none if the informer has none.
 func TestResync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		source := cachetest.NewFakeControllerSource()
+		source := newFakeSource(t)
 		for _, name := range []string{"a", "b", "c", "e"} {
 			source.Add(pod(name, "1"))
 		}
 		inf := NewSharedIndexInformer(source, &corev1.Pod{}, time.Minute, nil)
-		quick, slow, none := newRecorder(), newRecorder(), newRecorder()
-		for h, period := range map[*recorder]time.Duration{quick: 10 * time.Millisecond, none: 0} {
-			if _, err := inf.AddEventHandlerWithResyncPeriod(h, period); err != nil {
-				t.Fatal(err)
-			}
+		resynced := func(period time.Duration) *recorder {
+			calls := newRecorder()
+			_, err := inf.AddEventHandlerWithResyncPeriod(calls, period)
+			check.NoError(t, err)
+			return calls
 		}
-		register(t, inf, slow)
-		ctx, cancel := context.WithCancel(context.Background())
-		done := make(chan struct{})
-		go func() { defer close(done); inf.RunWithContext(ctx) }()
-		cache.WaitFor(ctx, "", inf.HasSyncedChecker())
+		quick, slow, none := resynced(10*time.Millisecond), observe(t, inf), resynced(0)
+		stop := runSynced(t, inf)
 		time.Sleep(60500 * time.Millisecond)
-		late := newRecorder()
-		if _, err := inf.AddEventHandlerWithResyncPeriod(late, 10*time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
+		late := resynced(10 * time.Millisecond)
 		time.Sleep(10 * time.Second)
-		cancel()
-		<-done
-		source.Shutdown()
+		stop()
 		for name, test := range map[string]struct {
 			calls     *recorder
 			low, high int

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
@@ -126,24 +125,21 @@ func TestTransformCaptured(t *testing.T) {
 // another pod, and a handler keeps the start time. The pods that were decoded for the transform
 // must not stay in memory, and no pod may be decoded by the client.
 func TestSlimmingTransform(t *testing.T) {
-	const pods = 50
-	server := serve(t, apiserver.Options{Pods: pods})
+	const count = 50
+	server := serve(t, apiserver.Options{Pods: count})
 	cfg := capturing(server.Config())
 	cfg.ContentType = k8sruntime.ContentTypeProtobuf
-	client := kubernetes.NewForConfigOrDie(cfg)
+	pods := kubernetes.NewForConfigOrDie(cfg).CoreV1().Pods("")
 	throughClient := 0
-	inf := NewSharedInformer(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (k8sruntime.Object, error) {
-			list, err := client.CoreV1().Pods("").List(ctx, o)
-			if err == nil {
-				throughClient += len(list.Items)
-			}
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return client.CoreV1().Pods("").Watch(ctx, o)
-		},
-	}, &corev1.Pod{}, 0)
+	lw := listWatchOf(pods)
+	lw.ListWithContextFunc = func(ctx context.Context, o metav1.ListOptions) (k8sruntime.Object, error) {
+		list, err := pods.List(ctx, o)
+		if err == nil {
+			throughClient += len(list.Items)
+		}
+		return list, err
+	}
+	inf := NewSharedInformer(lw, &corev1.Pod{}, 0)
 	var decoded []weak.Pointer[corev1.Pod]
 	check.NoError(t, inf.SetTransform(func(obj any) (any, error) {
 		p := obj.(*corev1.Pod)
@@ -163,12 +159,9 @@ func TestSlimmingTransform(t *testing.T) {
 		times[p.Namespace+"/"+p.Name] = p.Status.StartTime
 	}})
 	check.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() { defer close(ended); inf.RunWithContext(ctx) }()
+	stop := run(t, inf)
 	synced(t, handler.HasSyncedChecker())
-	cancel()
-	<-ended
+	stop()
 	runtime.GC()
 	kept := 0
 	for _, p := range decoded {
@@ -176,8 +169,8 @@ func TestSlimmingTransform(t *testing.T) {
 			kept++
 		}
 	}
-	if len(decoded) != pods || len(times) != pods || kept > 0 {
-		t.Errorf("%d pods were transformed and %d handled of %d; %d are kept", len(decoded), len(times), pods, kept)
+	if len(decoded) != count || len(times) != count || kept > 0 {
+		t.Errorf("%d pods were transformed and %d handled of %d; %d are kept", len(decoded), len(times), count, kept)
 	}
 	if throughClient > 0 {
 		t.Errorf("%d pods came through the client", throughClient)

@@ -3,7 +3,6 @@
 package metrics
 
 import (
-	"context"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -20,13 +19,7 @@ func TestDropIn(t *testing.T) {
 	inf := factory.Core().V1().Pods().Informer()
 	r, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {}})
 	check.NoError(t, err)
-	start(t, inf.RunWithContext)
-	wait(t, func(ctx context.Context) error {
-		if !cache.WaitForCacheSync(ctx.Done(), r.HasSynced) {
-			return ctx.Err()
-		}
-		return nil
-	})
+	startDropIn(t, inf, r.HasSynced)
 	compare(t, `
 # HELP weir_informer_decoded_reads_total Reads of decoded objects: a hit found the object decoded, a miss decoded it.
 # TYPE weir_informer_decoded_reads_total counter
@@ -55,18 +48,13 @@ func TestRemovedHandler(t *testing.T) {
 	check.NoError(t, err)
 	inf := factory.Core().V1().Pods().Informer()
 	var handlers []cache.ResourceEventHandlerRegistration
+	var synced []cache.InformerSynced
 	for range 2 {
 		r, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {}})
 		check.NoError(t, err)
-		handlers = append(handlers, r)
+		handlers, synced = append(handlers, r), append(synced, r.HasSynced)
 	}
-	start(t, inf.RunWithContext)
-	wait(t, func(ctx context.Context) error {
-		if !cache.WaitForCacheSync(ctx.Done(), handlers[0].HasSynced, handlers[1].HasSynced) {
-			return ctx.Err()
-		}
-		return nil
-	})
+	startDropIn(t, inf, synced...)
 	want := `
 # HELP weir_informer_handler_events_total Events handed to the handler, resyncs included.
 # TYPE weir_informer_handler_events_total counter

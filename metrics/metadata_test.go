@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 
@@ -74,12 +73,13 @@ func untilSame(t *testing.T, want string, names ...string) {
 	})
 }
 
-// startDropIn runs a drop-in until the test ends, and returns after it has synced.
-func startDropIn(t *testing.T, inf cache.SharedIndexInformer) {
+// startDropIn runs a drop-in until the test ends, and returns after it has synced, and the given
+// handlers have.
+func startDropIn(t *testing.T, inf cache.SharedIndexInformer, handlers ...cache.InformerSynced) {
 	t.Helper()
 	start(t, inf.RunWithContext)
 	wait(t, func(ctx context.Context) error {
-		if !cache.WaitForCacheSync(ctx.Done(), inf.HasSynced) {
+		if !cache.WaitForCacheSync(ctx.Done(), append(handlers, inf.HasSynced)...) {
 			return ctx.Err()
 		}
 		return nil
@@ -101,8 +101,6 @@ func ofDeployments(t *testing.T, server *apiserver.Server) cache.SharedIndexInfo
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return deployments.List(ctx, o)
 		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return deployments.Watch(ctx, o)
-		},
+		WatchFuncWithContext: deployments.Watch,
 	}, example, 0, nil)
 }
