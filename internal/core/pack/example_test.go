@@ -13,7 +13,7 @@ func Example() {
 	for i := range 100 {
 		raw := fmt.Appendf(nil, "object %d: %s", i, strings.Repeat("what all have in common, ", 20))
 		packed, dict := p.Pack(nil, raw)
-		p.Observe(dict, raw, len(packed))
+		p.Observe(raw)
 		if i == 99 {
 			back, err := dict.Unpack(nil, string(packed), len(raw))
 			fmt.Println(len(raw), len(packed) < 50, string(back) == string(raw), err)

@@ -40,7 +40,7 @@ func (s *groups) pack(name Name, raw []byte) member {
 	packed, d := s.packer.PackSibling(nil, raw, name)
 	m := member{name, held{raw, string(packed), d}}
 	s.packer.Note(name, d, m.packed, len(raw))
-	s.packer.Observe(d, raw, len(packed))
+	s.packer.Observe(raw)
 	return m
 }
 

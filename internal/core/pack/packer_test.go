@@ -21,7 +21,7 @@ type held struct {
 // take packs an object and passes the result to Observe.
 func take(p *Packer, raw []byte) (h held, renewed bool) {
 	packed, d := p.Pack(nil, raw)
-	return held{raw, string(packed), d}, p.Observe(d, raw, len(packed))
+	return held{raw, string(packed), d}, p.Observe(raw)
 }
 
 // TestSecondDictionary: the first dictionary, of neighbours, is soon replaced by one of objects
@@ -53,41 +53,21 @@ func TestSecondDictionary(t *testing.T) {
 	}
 }
 
-// TestDrift: a dictionary is created from the first object, and a new one when objects drift away
-// from it; old objects keep theirs.
-func TestDrift(t *testing.T) {
-	testenv.SkipUnderRace(t)
-	p := New()
+// TestNewDictionaries: a dictionary is created from the first object and later, ever less often,
+// from samples; old objects keep theirs.
+func TestNewDictionaries(t *testing.T) {
 	var all []held
-	last := func(raw []byte) (renewed bool) {
-		h, renewed := take(p, raw)
-		all = append(all, h)
-		return renewed
-	}
-	raws := podsim.Spread(wire.Protobuf.String(), 2000)
-	for i, raw := range raws {
-		if made := last(raw); made != (i == 0 || i == dictSamples*sampleEvery) {
-			t.Fatalf("after %d objects a dictionary was made: %v", i+1, made)
+	p := New()
+	raws := podsim.Spread(wire.Protobuf.String(), 100)
+	const second = dictSamples * sampleEvery
+	for i := range 1 + (1+renewFactor)*second {
+		h, renewed := take(p, raws[i%len(raws)])
+		if renewed {
+			all = append(all, h)
 		}
-	}
-	was, rnd := p.current.Load(), newRand(2)
-	odd := func(version int) {
-		for i := range 2500 {
-			pod := podsim.New(1, 1).Pod(0)
-			pod.Name, pod.ResourceVersion = "n"+strconv.Itoa(i), strconv.Itoa(version+i)
-			pod.Spec.Containers, pod.Status.ContainerStatuses = nil, nil
-			pod.Annotations = map[string]string{"data": noise(rnd, 1000)}
-			last(podsim.Encode(wire.Protobuf.String(), pod))
+		if want := i == 0 || i == second || i == (1+renewFactor)*second; renewed != want {
+			t.Fatalf("after %d objects a dictionary was made: %v", i+1, renewed)
 		}
-	}
-	odd(50_000)
-	is := p.current.Load()
-	if is == was {
-		t.Fatal("objects drifted away and the dictionary stayed")
-	}
-	odd(60_000)
-	if p.current.Load() != is {
-		t.Error("objects that pack badly but alike made one more dictionary")
 	}
 	for i, h := range all {
 		if raw, err := h.dict.Unpack(nil, h.packed, len(h.raw)); err != nil || !bytes.Equal(raw, h.raw) {

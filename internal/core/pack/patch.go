@@ -7,6 +7,8 @@ import (
 )
 
 const (
+	seedLength = 8 // bytes that must be equal to continue elsewhere in the base
+	indexEvery = 4 // places of the base that are in an index
 	// patchSeek is the number of consecutive literals after which a patch creates an index of the next
 	// bytes of the base, up to patchWindow. Before that the patch tries to continue where it can after
 	// most changes: at the same distance, one or two bytes off, at the previous distance, or at the

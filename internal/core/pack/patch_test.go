@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/weirproject/weir/internal/core/compress"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/testenv"
@@ -32,6 +33,9 @@ func TestPatch(t *testing.T) {
 		{"a piece more", with(4000, 0, noise(rnd, 70)), 110},
 		{"the end is another", with(8900, 100, noise(rnd, 50)), 80},
 		{"the beginning is another", with(0, 100, noise(rnd, 50)), 80},
+		{"shifted by one", append([]byte("+"), base...), 60},
+		{"one changed in the middle", with(4000, 1, "\n"), 40},
+		{"the end of it", base[5000:], 60},
 		{"two pieces more", append(with(4000, 0, noise(rnd, 40))[:6000], append([]byte(noise(rnd, 40)), base[5960:]...)...), 160},
 		{"shorter than a seed", base[:5], 10},
 		{"longer than an object may be", bytes.Repeat(base, 4), 0},
@@ -97,9 +101,28 @@ func TestApplyPatchRefuses(t *testing.T) {
 
 func second(_ []byte, err error) error { return err }
 
+// comesBack decodes a block, and has S2 decode it.
+func comesBack(t *testing.T, base, raw, block []byte) {
+	t.Helper()
+	if back, ok := decodeBlock([]byte("before"), base, block, len(raw)); !ok || string(back) != "before"+string(raw) {
+		t.Fatalf("%d bytes do not come back against %d", len(raw), len(base))
+	}
+	if len(base) < compress.MinDictBytes {
+		return
+	}
+	dict := compress.NewDict(append(bytes.Clone(base), make([]byte, 16)...)[:len(base)])
+	if dict == nil {
+		return
+	}
+	if back, err := dict.Decode(nil, block); err != nil || !bytes.Equal(back, raw) {
+		t.Fatalf("S2 does not decode %q against %q: %v", raw, base, err)
+	}
+}
+
 // FuzzPatch: any patched object is restored unchanged.
 func FuzzPatch(f *testing.F) {
 	f.Add([]byte("pod-a is on node-1 since 10:00 and has 3 containers"), []byte("pod-a is on node-1 since 10:30 and has 2 containers"))
+	f.Add([]byte("pod-a is on node-1 since 10:00 and has 3 containers"), []byte("pod-bc is on node-17 since 10:30 and has 3 containers"))
 	f.Add([]byte{}, []byte("there is no base"))
 	f.Add(bytes.Repeat([]byte("again "), 60), bytes.Repeat([]byte("again and "), 90))
 	f.Fuzz(func(t *testing.T, base, raw []byte) {

@@ -58,7 +58,7 @@ func BenchmarkSiblingsNew(b *testing.B) {
 					} else {
 						packed, d := n.packer.Pack(nil, m.raw)
 						n.objects = append(n.objects, member{m.name, held{m.raw, string(packed), d}})
-						n.packer.Observe(d, m.raw, len(packed))
+						n.packer.Observe(m.raw)
 					}
 				}
 			}

@@ -143,12 +143,7 @@ func (b *batch) pack(s *Store) {
 	q.apart.Wait()
 	jobs := q.jobs[:q.added.Load()]
 	for i := range jobs {
-		j := &jobs[i]
-		dict := j.object.layout.dict
-		if j.object.patched > 0 {
-			dict = nil
-		}
-		if s.packer.Observe(dict, j.raw, len(j.object.packed)-len(j.opaque)) {
+		if s.packer.Observe(jobs[i].raw) {
 			b.repack(s)
 		}
 	}

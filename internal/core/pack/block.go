@@ -6,76 +6,8 @@ import (
 	"slices"
 )
 
-const (
-	indexBits  = 11
-	indexEvery = 4 // places of the base that are in the index
-	seedLength = 8 // bytes that must be equal to continue elsewhere in the base
-	shortest   = 4 // length of a copy: S2 has no shorter repeat
-)
-
-// index finds places in a base by the eight bytes at them. 0 is none, n is place n-1.
-type index [1 << indexBits]uint16
-
-func placeOf(x uint64) uint64 { return x * 0x9e3779b97f4a7c15 >> (64 - indexBits) }
-
-// places returns the index of the base. The first call creates it.
-func (u *unpacked) places() *index {
-	u.once.Do(func() {
-		if u.index == nil {
-			u.index = new(index)
-		}
-		clear(u.index[:])
-		// The first of equal places remains.
-		for at := (len(u.bytes) - seedLength) / indexEvery * indexEvery; at >= 0 && len(u.bytes) >= seedLength; at -= indexEvery {
-			u.index[placeOf(binary.LittleEndian.Uint64(u.bytes[at:]))] = uint16(at + 1)
-		}
-	})
-	return u.index
-}
-
-// encode appends an S2 block of raw against the base, like S2 with a dictionary. Siblings have most
-// of their bytes in the same order, so it walks through both at the same time; where they differ it
-// tries to continue at the same distance, then at the previous distance, and then at a place from
-// the index. ok is false if more than most bytes are not in the base.
-func (u *unpacked) encode(dst, raw []byte, most int) (_ []byte, ok bool) {
-	e := encoder{dst: binary.AppendUvarint(dst, uint64(len(raw))), base: u.bytes, raw: raw, offset: len(u.bytes)}
-	places := u.places()
-	before := 0 // the previous distance; both are from raw to base
-	distance := 0
-	from, literals := 0, 0 // where the literals start that are not written yet
-	for at := 0; at < len(raw); {
-		n := 0
-		if e.begins(at+distance, at) {
-			n = equal(u.bytes[at+distance:], raw[at:])
-		} else if before != distance && e.begins(at+before, at) {
-			n = equal(u.bytes[at+before:], raw[at:])
-			before, distance = distance, before
-		}
-		if n > 0 {
-			e.literal(raw[from:at])
-			e.copy(len(u.bytes)-distance, n)
-			literals += at - from
-			at += n
-			from = at
-			continue
-		}
-		if at+seedLength <= len(raw) {
-			x := binary.LittleEndian.Uint64(raw[at:])
-			if place := int(places[placeOf(x)]) - 1; place >= 0 && binary.LittleEndian.Uint64(u.bytes[place:]) == x {
-				for at > from && place > 0 && raw[at-1] == u.bytes[place-1] {
-					at, place = at-1, place-1
-				}
-				before, distance = distance, place-at
-				continue
-			}
-		}
-		if at++; literals+at-from > most {
-			return dst, false
-		}
-	}
-	e.literal(raw[from:])
-	return e.dst, true
-}
+// shortest is the length of the shortest copy: S2 has no shorter repeat.
+const shortest = 4
 
 // encoder writes an S2 block.
 type encoder struct {
@@ -156,8 +88,8 @@ func (e *encoder) copy(offset, length int) {
 	}
 }
 
-// decodeBlock appends to dst the size bytes that encode turned into a block. It accepts only such
-// blocks, in which all copies are from the base. ok is false for others.
+// decodeBlock appends to dst the size bytes that AppendPatch turned into a block. It accepts only
+// such blocks, in which all copies are from the base. ok is false for others.
 func decodeBlock(dst, base, block []byte, size int) (_ []byte, ok bool) {
 	if n, taken := binary.Uvarint(block); taken <= 0 || n != uint64(size) {
 		return dst, false
