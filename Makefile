@@ -97,7 +97,7 @@ staticcheck: ## staticcheck as it is
 # make lint has vetted all of it: to vet what the race detector needs of Kubernetes once more would
 # take minutes.
 PLAIN      := internal/core/wire measure/doctor cmd/weir measure/bench/cmd/baseline measure/bench/cmd/weir-bench measure/bench/internal/informers measure/bench/internal/servers examples/boltsink
-BOTH       := informertest internal/core/pack internal/core/decode internal/testing/podsim
+BOTH       := informertest internal/core/pack internal/core/codec internal/testing/podsim
 INVARIANTS := internal/core/store internal/core/reflector internal/core/delivery internal/serve/watchcache internal/testing/sim internal/core/engine .
 unit: ## the tests of all modules but e2e, with the race detector where there is a goroutine
 	packages=$$(go list $(PACKAGES)) && \
@@ -106,9 +106,9 @@ unit: ## the tests of all modules but e2e, with the race detector where there is
 	go test -vet=off -timeout 15m $(addprefix ./,$(PLAIN) $(BOTH))
 
 # The same without unsafe. make test runs the packages that differ most, for a minute.
-SAFE = ./internal/core/decode ./internal/core/views ./internal/core/private ./internal/core/codec ./internal/core/source ./internal/core/store ./clientgo
+SAFE = ./internal/core/views ./internal/core/private ./internal/core/codec ./internal/core/source ./internal/core/store ./clientgo
 safe: ## a minute of tests with the build tag weir_safe, which leaves out unsafe
-	go vet -tags weir_safe ./internal/core/decode ./internal/core/views ./internal/core/private
+	go vet -tags weir_safe ./internal/core/codec ./internal/core/views ./internal/core/private
 	go test -vet=off -tags weir_safe $(SAFE)
 
 safe-all: ## all tests but e2e, with that tag

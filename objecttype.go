@@ -3,6 +3,7 @@ package weir
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/weirproject/weir/internal/core/checks"
 	"github.com/weirproject/weir/internal/core/codec"
-	"github.com/weirproject/weir/internal/core/decode"
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/wire"
@@ -48,7 +48,7 @@ func objectTypeOf[T Object](opts Options) (*objectType, error) {
 		t.as, t.encoding = source.PartialObjectMetadata, wire.Protobuf
 		return t, t.needResource(ptr)
 	}
-	if isProtobuf(ptr) {
+	if t.codec.HasProtobuf() && isServedAsProtobuf(ptr.Elem()) {
 		t.encoding = wire.Protobuf
 	}
 	if !opts.Resource.Empty() {
@@ -74,20 +74,23 @@ func (t *objectType) transcode() func(dst, object []byte) ([]byte, error) {
 	if t.encoding != wire.Protobuf {
 		return nil
 	}
-	return t.codec.AppendProtobuf
+	return func(dst, object []byte) ([]byte, error) {
+		value, err := t.codec.Decode(object)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := codec.Marshal(wire.Protobuf, value)
+		if err != nil {
+			return nil, fmt.Errorf("%s as protobuf: %w", t.goType, err)
+		}
+		return append(dst, raw...), nil
+	}
 }
 
-// isProtobuf reports whether the server sends objects of the type as protobuf.
-func isProtobuf(ptr reflect.Type) bool {
-	if decode.For(ptr) == nil {
-		return false
-	}
-	for _, prefix := range protobufPackages {
-		if strings.HasPrefix(ptr.Elem().PkgPath(), prefix) {
-			return true
-		}
-	}
-	return false
+// isServedAsProtobuf reports whether kube-apiserver sends objects of the type as protobuf, if it
+// has a protobuf form.
+func isServedAsProtobuf(t reflect.Type) bool {
+	return slices.ContainsFunc(protobufPackages, func(prefix string) bool { return strings.HasPrefix(t.PkgPath(), prefix) })
 }
 
 func (t *objectType) needResource(ptr reflect.Type) error {

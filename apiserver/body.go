@@ -35,7 +35,7 @@ func newBodyReader(gvk schema.GroupVersionKind, goType reflect.Type) bodyReader 
 
 // toJSON returns the JSON, with apiVersion and kind, to which patches are applied.
 func (b *bodyReader) toJSON(o object) ([]byte, error) {
-	text, err := codec.MarshalAs(wire.JSON, o)
+	text, err := codec.Marshal(wire.JSON, o)
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func (res *servedResource) marshal(o object) ([]byte, error) {
 		u.SetAPIVersion(res.storage.apiVersion)
 		u.SetKind(res.Kind)
 	}
-	return codec.Marshal(o)
+	return codec.Marshal(res.storage.encoding, o)
 }
 
 // unmarshal decodes stored bytes. It sets the served apiVersion in an unstructured object.

@@ -148,7 +148,7 @@ func nonNil(example runtime.Object) runtime.Object {
 func (o *Options) storeConfig(values *codec.Codec) store.Config {
 	cfg := store.Config{Decode: values.Decode, DecodeCopy: values.Decode, DecodeUpdate: values.DecodeUpdate, DecodedBudget: o.DecodedBudget, DecodedIdle: o.DecodedIdle, LogBytes: o.LogBytes}
 	if o.ShareDecoded {
-		cfg.Decode, cfg.DecodeUpdate = values.DecodeShared, newDeltaDecoder(values).decodeUpdate
+		cfg.Decode, cfg.DecodeUpdate = values.DecodeShared, values.DecodeUpdateShared
 	}
 	if cfg.DecodedIdle == 0 {
 		cfg.DecodedIdle = decodedIdle

@@ -1,6 +1,3 @@
-// Package codec converts the bytes of objects to Go values, and back: protobuf with package decode,
-// JSON like client-go. Protobuf has no room for an object's apiVersion and kind; if the object
-// states them, the codec writes them before it.
 package codec
 
 import (
@@ -9,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"unicode/utf8"
 
@@ -18,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/weirproject/weir/internal/core/decode"
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
@@ -27,29 +24,27 @@ import (
 type Codec struct {
 	// goType is a pointer to a struct. nil represents any type, which is never encoded.
 	goType   reflect.Type
-	protobuf *decode.Decoder               // nil if the type has no protobuf form
+	protobuf *decoder                      // nil if the type has no protobuf form
 	gvk      schema.GroupVersionKind       // the kind that Of's example states
 	given    metav1.TypeMeta               // set on protobuf objects that have no kind before them
-	kind     atomic.Pointer[Kind]          // the last one that was read or created
+	kind     atomic.Pointer[kind]          // the last one that was read or created
 	itemType atomic.Pointer[wire.TypeMeta] // the type that lists state for their items
+
+	fields       func() fieldTable // of the struct and of its fields; nil if it is custom
+	incomparable atomic.Bool       // Equal could not compare a value of the type, which is custom
 }
 
 // ErrNotProtobuf is returned for an object in protobuf of a type that has no protobuf form.
 var ErrNotProtobuf = errors.New("the type has no protobuf form")
-
-// message is a value of a type that has a protobuf form.
-type message interface {
-	decode.Message
-	Marshal() ([]byte, error)
-}
 
 // New returns the codec of a type. If the type is nil or no pointer to a struct, the codec has no
 // type. Such a codec cannot decode, and Encode always returns false.
 func New(t reflect.Type) *Codec {
 	c := &Codec{}
 	if t != nil && t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct {
-		c.goType, c.protobuf = t, decode.For(t)
+		c.goType, c.protobuf = t, decoderFor(t)
 	}
+	c.fields = sync.OnceValue(c.fieldTable)
 	return c
 }
 
@@ -77,6 +72,9 @@ func OfStruct(t reflect.Type) *Codec {
 	return New(reflect.PointerTo(t))
 }
 
+// HasProtobuf reports whether the type has a protobuf form.
+func (c *Codec) HasProtobuf() bool { return c.protobuf != nil }
+
 // Type returns the type, a pointer to a struct, or nil.
 func (c *Codec) Type() reflect.Type { return c.goType }
 
@@ -97,30 +95,32 @@ func (c *Codec) ItemType() wire.TypeMeta {
 
 // Decode decodes an object. The caller may change the result. Decode detects the encoding: no
 // protobuf message of an object starts with a brace, which would be field 15.
-func (c *Codec) Decode(raw []byte) (any, error) { return c.decodeBy(raw, (*decode.Decoder).Decode) }
+func (c *Codec) Decode(raw []byte) (any, error) { return c.decode(raw, false) }
 
 // DecodeShared decodes an object for callers that only read it. The result may share memory with
 // other values.
-func (c *Codec) DecodeShared(raw []byte) (any, error) {
-	return c.decodeBy(raw, (*decode.Decoder).DecodeShared)
-}
+func (c *Codec) DecodeShared(raw []byte) (any, error) { return c.decode(raw, true) }
 
 // DecodeUpdate decodes two versions of an object. old is the value of was, or nil: then it decodes
 // both. The results share nothing mutable, and the caller may change them.
 func (c *Codec) DecodeUpdate(old any, was, is []byte) (_, fresh any, err error) {
-	if old != nil {
-		fresh, err = c.Decode(is)
-		return old, fresh, err
-	}
-	if c.protobuf != nil && isProtobuf(was) && isProtobuf(is) {
-		oldKind, oldMessage := c.CutKind(was)
-		kind, message := c.CutKind(is)
-		if old, fresh, err = c.protobuf.DecodeVersions(oldMessage, message); err != nil {
+	if old == nil && c.protobuf != nil && isProtobuf(was) && isProtobuf(is) {
+		oldKind, oldMessage := c.cutKind(was)
+		kind, message := c.cutKind(is)
+		if old, fresh, ok := c.protobuf.decodeVersionsByTables(oldMessage, message); ok {
+			return c.setKind(old, oldKind), c.setKind(fresh, kind), nil
+		}
+		if old, err = c.Decode(was); err != nil {
 			return nil, nil, err
 		}
-		return c.SetKind(old, oldKind), c.SetKind(fresh, kind), nil
+		if fresh, ok := c.decodeCopy(old, oldMessage, message); ok {
+			return old, c.setKind(fresh, kind), nil
+		}
 	}
-	if old, err = c.Decode(was); err == nil {
+	if old == nil {
+		old, err = c.Decode(was)
+	}
+	if err == nil {
 		fresh, err = c.Decode(is)
 	}
 	return old, fresh, err
@@ -128,8 +128,8 @@ func (c *Codec) DecodeUpdate(old any, was, is []byte) (_, fresh any, err error) 
 
 func isProtobuf(raw []byte) bool { return len(raw) == 0 || raw[0] != '{' }
 
-// decodeBy returns a panic of the type's own Unmarshal or UnmarshalJSON as an error.
-func (c *Codec) decodeBy(raw []byte, decode func(*decode.Decoder, []byte) (any, error)) (value any, err error) {
+// decode returns a panic of the type's own Unmarshal or UnmarshalJSON as an error.
+func (c *Codec) decode(raw []byte, sharing bool) (value any, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			value, err = nil, fmt.Errorf("unmarshal %s: panic: %v", c.goType, cause)
@@ -139,12 +139,12 @@ func (c *Codec) decodeBy(raw []byte, decode func(*decode.Decoder, []byte) (any, 
 		if c.protobuf == nil {
 			return nil, ErrNotProtobuf
 		}
-		kind, message := c.CutKind(raw)
-		object, err := decode(c.protobuf, message)
+		kind, message := c.cutKind(raw)
+		object, err := c.protobuf.unmarshal(message, sharing, nil)
 		if err != nil {
 			return nil, err
 		}
-		return c.SetKind(object, kind), nil
+		return c.setKind(object, kind), nil
 	}
 	object := reflect.New(c.goType.Elem()).Interface()
 	target := object
@@ -180,33 +180,16 @@ func (c *Codec) setTypeMeta(object any) any {
 	return object
 }
 
-// AppendProtobuf appends the protobuf of an object that was received as JSON, because its server
-// supports nothing else. The type must have a protobuf form.
-func (c *Codec) AppendProtobuf(dst, object []byte) ([]byte, error) {
-	value := reflect.New(c.goType.Elem()).Interface()
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(object, value); err != nil {
-		return nil, err
-	}
-	raw, err := MarshalAs(wire.Protobuf, value)
-	if errors.Is(err, ErrNotProtobuf) {
-		return nil, err
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s as protobuf: %w", c.goType.Elem(), err)
-	}
-	return append(dst, raw...), nil
-}
-
 // Encode encodes a value for Decode: as protobuf if its type has that, with its apiVersion and kind
 // before it unless Decode would set them anyway, otherwise as JSON. It reports false if the value
-// has another type, would decode to another value, or has a type that Equal cannot compare. Nil
-// slices and maps instead of empty ones, and a time's zone, do not count as a difference.
+// has another type, would decode to another value, or if Equal cannot compare values of its type.
+// Nil slices and maps instead of empty ones, and a time's zone, do not count as a difference.
 func (c *Codec) Encode(value any) ([]byte, bool) {
-	if c.goType == nil || reflect.TypeOf(value) != c.goType || reflect.ValueOf(value).IsNil() || !isComparable(c.goType) {
+	if c.goType == nil || reflect.TypeOf(value) != c.goType || reflect.ValueOf(value).IsNil() || c.incomparable.Load() {
 		return nil, false
 	}
-	if m, ok := value.(message); ok {
-		if raw, err := marshalBehind(c.front(value), m); err == nil && (c.protobuf.Keeps(value) || c.decodesTo(raw, value)) {
+	if m, ok := value.(protoMessage); ok {
+		if raw, err := c.marshalProtobuf(m); err == nil && (c.protobuf.keeps(value) || c.decodesTo(raw, value)) {
 			return raw, true
 		}
 	}
@@ -217,26 +200,17 @@ func (c *Codec) Encode(value any) ([]byte, bool) {
 	return raw, true
 }
 
-// Marshal encodes an object as protobuf if its type has that, otherwise as JSON. Protobuf loses the
-// kind that the object states.
-func Marshal(object runtime.Object) ([]byte, error) {
-	if m, ok := object.(message); ok {
-		return marshalBehind("", m)
-	}
-	return marshalJSON(object)
-}
-
-// MarshalAs encodes an object in an encoding. It returns ErrNotProtobuf if that is protobuf and the
-// object's type has no protobuf form.
-func MarshalAs(enc wire.Encoding, object any) ([]byte, error) {
+// Marshal encodes an object in an encoding. Protobuf loses the kind that the object states. Marshal
+// returns ErrNotProtobuf if the encoding is protobuf and the object's type has no protobuf form.
+func Marshal(enc wire.Encoding, object any) ([]byte, error) {
 	if enc == wire.JSON {
 		return marshalJSON(object)
 	}
-	m, ok := object.(message)
+	m, ok := object.(protoMessage)
 	if !ok {
 		return nil, ErrNotProtobuf
 	}
-	return marshalBehind("", m)
+	return marshalMessage(m)
 }
 
 // marshalJSON returns a panic of the type's own MarshalJSON as an error.
@@ -296,5 +270,12 @@ func isPlainJSON(value any, depth int) bool {
 // decodesTo reports whether raw decodes to value.
 func (c *Codec) decodesTo(raw []byte, value any) bool {
 	decoded, err := c.Decode(raw)
-	return err == nil && Equal(decoded, value)
+	if err != nil {
+		return false
+	}
+	equal, ok := compare(decoded, value)
+	if !ok && !isTrusted(c.goType.Elem()) {
+		c.incomparable.Store(true)
+	}
+	return equal
 }

@@ -51,7 +51,7 @@ func TestNestedKinds(t *testing.T) {
 			{ObjectMeta: metav1.ObjectMeta{Name: "data"}}, {ObjectMeta: metav1.ObjectMeta{Name: "log"}},
 		}},
 	}
-	raw, err := codec.Marshal(set)
+	raw, err := codec.Marshal(wire.Protobuf, set)
 	check.NoError(t, err)
 	r := Resource{GroupVersionResource: appsv1.SchemeGroupVersion.WithResource("statefulsets"), Kind: "StatefulSet", Namespaced: true, Type: reflect.TypeFor[appsv1.StatefulSet]()}
 	object, list := answersOf(t, r, wire.Protobuf, raw, "application/json")
@@ -68,7 +68,7 @@ func TestConvertedAnnotations(t *testing.T) {
 		Name: "agent", Namespace: "shop", ResourceVersion: "5",
 		Annotations: map[string]string{appsv1.DeprecatedTemplateGeneration: "3", "own": "yes"},
 	}}
-	raw, err := codec.Marshal(set)
+	raw, err := codec.Marshal(wire.Protobuf, set)
 	check.NoError(t, err)
 	r := Resource{GroupVersionResource: appsv1.SchemeGroupVersion.WithResource("daemonsets"), Kind: "DaemonSet", Namespaced: true, Type: reflect.TypeFor[appsv1.DaemonSet]()}
 	for accept, want := range map[string]bool{

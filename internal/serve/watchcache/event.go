@@ -159,13 +159,12 @@ type bookmarkTimer struct {
 }
 
 // newBookmarkTimer returns the timer of a watch. The bookmark that ends the initial events comes
-// first.
-func (wt *watcher) newBookmarkTimer() *bookmarkTimer {
-	delay, never := wt.cache.cfg.Bookmarks()
+// first, and is due after delay.
+func (wt *watcher) newBookmarkTimer(delay time.Duration) *bookmarkTimer {
 	deadline, _ := wt.ctx.Deadline()
 	left := time.Until(deadline)
 	b := &bookmarkTimer{
-		enabled:       wt.options.AllowBookmarks && !never,
+		enabled:       wt.options.AllowBookmarks && !wt.noBookmarks,
 		initialEvents: wt.options.WantsInitialEvents(),
 		interval:      wt.cache.cfg.BookmarkInterval,
 		lastDue:       deadline.Add(-min(lastBookmarkBefore, left/2)),

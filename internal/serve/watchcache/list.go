@@ -255,7 +255,7 @@ func writeTable(out *body, pg page, m *matcher, rep *representation) error {
 	if pg.meta.ShardSelector != "" {
 		t.ShardInfo = &metav1.ShardInfo{Selector: pg.meta.ShardSelector}
 	}
-	head, err := codec.MarshalAs(wire.JSON, t)
+	head, err := codec.Marshal(wire.JSON, t)
 	if err != nil {
 		return err
 	}

@@ -143,7 +143,7 @@ func (rep *representation) appendJSON(dst, raw []byte) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	text, err := codec.MarshalAs(wire.JSON, withNestedKinds(v))
+	text, err := codec.Marshal(wire.JSON, withNestedKinds(v))
 	return append(dst, text...), err
 }
 
@@ -179,7 +179,7 @@ func (rep *representation) appendMetadata(dst, raw []byte) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	out, err := codec.MarshalAs(rep.Encoding, p)
+	out, err := codec.Marshal(rep.Encoding, p)
 	return append(dst, out...), err
 }
 
@@ -204,11 +204,11 @@ func (rep *representation) bookmark(p *metav1.PartialObjectMetadata) ([]byte, er
 	case rep.Shape == request.Table:
 		t := rep.newTable()
 		t.ResourceVersion = p.ResourceVersion
-		return codec.MarshalAs(rep.Encoding, t)
+		return codec.Marshal(rep.Encoding, t)
 	case rep.Shape == request.MetadataOnly:
-		return codec.MarshalAs(rep.Encoding, p)
+		return codec.Marshal(rep.Encoding, p)
 	case rep.resource.Custom:
-		return codec.MarshalAs(rep.Encoding, rep.resource.customBookmark(p))
+		return codec.Marshal(rep.Encoding, rep.resource.customBookmark(p))
 	}
-	return codec.MarshalAs(rep.Encoding, rep.resource.emptyObject(p))
+	return codec.Marshal(rep.Encoding, rep.resource.emptyObject(p))
 }

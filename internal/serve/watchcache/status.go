@@ -66,7 +66,7 @@ func WriteValue(w http.ResponseWriter, r *http.Request, code int, kind wire.Type
 	if !ok {
 		mt.Encoding = wire.JSON
 	}
-	object, err := codec.MarshalAs(mt.Encoding, value)
+	object, err := codec.Marshal(mt.Encoding, value)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

@@ -5,16 +5,17 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	flowcontrolv1beta3 "k8s.io/api/flowcontrol/v1beta3"
-	"k8s.io/apimachinery/pkg/api/meta/table"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/weirproject/weir/internal/core/codec"
 	"github.com/weirproject/weir/internal/core/wire"
@@ -60,7 +61,7 @@ func (rep *representation) row(raw []byte) (metav1.TableRow, error) {
 			row.Cells = append(row.Cells, c.Cell(object))
 		}
 	}
-	row.Cells = append(row.Cells, table.ConvertToHumanReadableDateType(p.CreationTimestamp))
+	row.Cells = append(row.Cells, age(p.CreationTimestamp))
 	switch rep.rowObject {
 	case metav1.IncludeNone:
 	case metav1.IncludeObject:
@@ -87,6 +88,13 @@ func (rep *representation) whole(raw []byte) ([]byte, error) {
 	return wire.AppendObject(nil, wire.JSON, rep.resource.typeMeta(), object), nil
 }
 
+func age(created metav1.Time) string {
+	if created.IsZero() {
+		return "<unknown>"
+	}
+	return duration.HumanDuration(time.Since(created.Time))
+}
+
 func (rep *representation) newTable() *metav1.Table {
 	tm := rep.typeMeta()
 	return &metav1.Table{
@@ -109,7 +117,7 @@ func (rep *representation) appendTable(dst, raw []byte) ([]byte, error) {
 	t := rep.newTable()
 	t.ResourceVersion = string(m.ResourceVersion)
 	t.Rows = append(t.Rows, row)
-	text, err := codec.MarshalAs(wire.JSON, t)
+	text, err := codec.Marshal(wire.JSON, t)
 	return append(dst, text...), err
 }
 

@@ -1,0 +1,100 @@
+//go:build !weir_safe
+
+package codec
+
+import (
+	"reflect"
+	"unsafe"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// box is the memory that a pointer to a string, number, time or quantity points to. In the structs
+// of boxing, it is allocated apart from the object. Programs often keep such a pointer, such as a
+// pod's start time, and would otherwise keep the whole object alive.
+type box struct {
+	make func() unsafe.Pointer
+	// clone copies a pointer into a new box. nil: it must be decoded again.
+	clone func(to, from unsafe.Pointer)
+}
+
+func boxOf[T any]() *box {
+	return &box{
+		make:  func() unsafe.Pointer { return unsafe.Pointer(new(T)) },
+		clone: func(to, from unsafe.Pointer) { value := **(**T)(from); *(**T)(to) = &value },
+	}
+}
+
+// Boxes of the most frequent types. They also serve named types and signed numbers, which have the
+// same layout.
+var (
+	textBox    = boxOf[string]()
+	booleanBox = boxOf[bool]()
+	box32      = boxOf[uint32]()
+	box64      = boxOf[uint64]()
+	timeBox    = boxOf[metav1.Time]()
+)
+
+// boxing returns the structs whose pointers have boxes. These are root, the structs within it such
+// as metadata, spec and status, and owner references. Pointers in elements of other slices have
+// none, because a box each would cost too much.
+func boxing(root reflect.Type) map[reflect.Type]bool {
+	found := map[reflect.Type]bool{reflect.TypeFor[metav1.OwnerReference](): true}
+	var add func(t reflect.Type)
+	add = func(t reflect.Type) {
+		if found[t] || t.Kind() != reflect.Struct {
+			return
+		}
+		found[t] = true
+		for i := range t.NumField() {
+			add(t.Field(i).Type)
+		}
+	}
+	add(root)
+	return found
+}
+
+// newBox returns the box for the pointer that f describes. It returns nil if f holds other fields,
+// or managed fields, which no program keeps.
+func newBox(f *field) *box {
+	switch f.kind {
+	case text:
+		return textBox
+	case boolean:
+		return booleanBox
+	case number32:
+		return box32
+	case number64:
+		return box64
+	case other:
+		switch {
+		case f.goType == reflect.TypeFor[metav1.Time]():
+			return timeBox
+		case f.goType.Kind() == reflect.Float64:
+			return box64
+		case f.goType == reflect.TypeFor[metav1.FieldsV1]():
+			return nil
+		}
+		return &box{make: func() unsafe.Pointer { return reflect.New(f.goType).UnsafePointer() }}
+	}
+	return nil
+}
+
+// setBox allocates a box, sets it from a token, and points p to it.
+func (s *scratch) setBox(p unsafe.Pointer, f *field, t *token) bool {
+	target := f.box.make()
+	*(*unsafe.Pointer)(p) = target
+	switch f.of.kind {
+	case text:
+		*(*string)(target) = s.text(s.block(t))
+	case boolean:
+		*(*bool)(target) = t.value != 0
+	case number32:
+		*(*uint32)(target) = uint32(t.value)
+	case number64:
+		*(*uint64)(target) = t.value
+	default:
+		return s.setOther(target, f.of, t)
+	}
+	return true
+}

@@ -1,0 +1,365 @@
+//go:build !weir_safe
+
+package codec
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"reflect"
+	"unsafe"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// difference is one value of an object that differs from the template.
+type difference struct {
+	token int32 // of the template
+	at    int32 // of a map: where the tokens of its entries are in the scratch
+	value uint64
+}
+
+// recentPlan is a recently used plan. It keeps the strings in which the last object differed from
+// the template, by token, because the next object may be another version of that object or of the
+// same workload.
+type recentPlan struct {
+	plan  *plan
+	texts []textEntry // with the keys of map entries
+}
+
+// maxRecentPlans is the number of plans that an object is compared with before it is tokenized.
+const maxRecentPlans = 4
+
+// decodeLikeOthers decodes an object that has the same fields as a recent one, by copying that
+// plan's template. ok is false if no plan fits.
+func (d *decoder) decodeLikeOthers(s *scratch, raw []byte) (image unsafe.Pointer, ok bool) {
+	if len(raw) > maxSize {
+		return nil, false
+	}
+	for i := range s.recentPlans {
+		p := s.recentPlans[i].plan
+		if p == nil || p.decoder != d || p.template == nil {
+			continue
+		}
+		if image, alike, ok := d.copyIfAlike(s, raw, i, &p.template.prototype); alike {
+			return image, ok
+		}
+	}
+	return nil, false
+}
+
+// copyIfAlike decodes an object as a copy of another, whose plan is one of recentPlans. alike
+// reports whether the two have the same fields.
+func (d *decoder) copyIfAlike(s *scratch, raw []byte, index int, from *prototype) (image unsafe.Pointer, alike, ok bool) {
+	s.raw, s.fields = raw, d.fields
+	if alike = s.compare(from); alike {
+		s.toFront(index)
+		ok = s.copyOf(from)
+		image = s.image
+	}
+	s.raw, s.fields, s.image, s.tokens, s.differences = nil, nil, nil, s.tokens[:0], s.differences[:0]
+	return image, alike, ok
+}
+
+// remember makes p the first plan that the next object is compared with.
+func (s *scratch) remember(p *plan) {
+	for i := range s.recentPlans {
+		if s.recentPlans[i].plan == p {
+			s.toFront(i)
+			return
+		}
+	}
+	s.toFront(maxRecentPlans - 1)
+	s.recentPlans[0] = recentPlan{plan: p, texts: make([]textEntry, len(p.tokens))}
+}
+
+// toFront makes recentPlans[i] the first.
+func (s *scratch) toFront(i int) {
+	is := s.recentPlans[i]
+	copy(s.recentPlans[1:i+1], s.recentPlans[:i])
+	s.recentPlans[0] = is
+}
+
+// compare records the differences between the current object and c. It returns false if their
+// fields differ.
+func (s *scratch) compare(c *prototype) bool {
+	if s.locating {
+		s.locations = append(s.locations[:0], c.locations...)
+	}
+	return s.compareMessage(c, 0, len(c.locations), 0, len(c.raw), 0, len(s.raw))
+}
+
+// compareMessage compares the message s.raw[pos:end] with the message c.raw[was:wasEnd], whose
+// tokens are those from token up to, but not including, last.
+func (s *scratch) compareMessage(c *prototype, token, last, was, wasEnd, pos, end int) bool {
+	raw := s.raw[:end]
+	for token < last {
+		same, first := uint32(was+prefix(c.raw[was:wasEnd], raw[pos:])), token
+		loc := &c.locations[token]
+		for loc.end <= same {
+			if token += int(loc.span); token == last {
+				break
+			}
+			loc = &c.locations[token]
+		}
+		s.move(first, token, pos-was)
+		if token == last {
+			return len(raw)-pos == wasEnd-was
+		}
+		// compareField looks at the tag, which may be where the two differ.
+		pos += int(loc.begin) - was
+		next := s.compareField(c, loc, token, pos, raw)
+		if next < 0 {
+			return false
+		}
+		if s.locating {
+			at := &s.locations[token]
+			at.begin, at.end = uint32(pos), uint32(next)
+		}
+		token += int(loc.span)
+		was, pos = int(loc.end), next
+	}
+	return pos == end
+}
+
+// move adds by to the positions of the tokens from token up to, but not including, last.
+func (s *scratch) move(token, last, by int) {
+	if !s.locating || by == 0 {
+		return
+	}
+	moved := s.locations[token:last]
+	for i := range moved {
+		loc := &moved[i]
+		loc.begin, loc.end, loc.content = loc.begin+uint32(by), loc.end+uint32(by), loc.content+uint32(by)
+	}
+}
+
+// compareField compares the field at pos with the one of c at sp. It returns the end of the field,
+// or a negative number if the fields within differ or the bytes are malformed.
+func (s *scratch) compareField(c *prototype, loc *location, token, pos int, raw []byte) (next int) {
+	if loc.comparison == asMap || loc.comparison == asTextMap {
+		return s.compareMap(c, loc, token, pos, raw)
+	}
+	if pos = sameTag(c.raw[loc.begin:], raw, pos); pos < 0 {
+		return -1
+	}
+	switch loc.comparison {
+	case asVarint, asFixed64:
+		wireType := protowire.VarintType
+		if loc.comparison == asFixed64 {
+			wireType = protowire.Fixed64Type
+		}
+		x, next := cut(raw, pos, wireType)
+		if next >= 0 {
+			s.differences = append(s.differences, difference{token: int32(token), value: x})
+		}
+		return next
+	}
+	x, next := cut(raw, pos, protowire.BytesType)
+	if s.locating && next >= 0 {
+		s.locations[token].content = uint32(x)
+	}
+	switch {
+	case next < 0:
+	case loc.comparison == asBlock:
+		s.differences = append(s.differences, difference{token: int32(token), value: x})
+	case !s.compareMessage(c, token+1, token+int(loc.span), int(loc.content), int(loc.end), int(uint32(x)), next):
+		return -1
+	}
+	return next
+}
+
+// compareMap records a map as a difference, with its entries as tokens. It returns the end of the
+// map, or a negative number if the map has fewer entries than that of c.
+func (s *scratch) compareMap(c *prototype, loc *location, at, pos int, raw []byte) (next int) {
+	s.differences = append(s.differences, difference{token: int32(at), at: int32(len(s.tokens))})
+	for range loc.span {
+		if pos = sameTag(c.raw[loc.begin:], raw, pos); pos < 0 {
+			return -1
+		}
+		var x uint64
+		if x, pos = cut(raw, pos, protowire.BytesType); pos < 0 {
+			return -1
+		}
+		s.tokens = append(s.tokens, token{value: x, span: 1})
+	}
+	return pos
+}
+
+// sameTag returns the position after the tag at pos if was begins with the same tag, and -1 if not.
+// Tags have one or two bytes: see scratch.unusual.
+func sameTag(was, raw []byte, pos int) int {
+	if pos >= len(raw) || raw[pos] != was[0] {
+		return -1
+	}
+	if raw[pos] < 0x80 {
+		return pos + 1
+	}
+	if pos+1 >= len(raw) || raw[pos+1] != was[1] {
+		return -1
+	}
+	return pos + 2
+}
+
+// stride is the number of bytes that prefix compares at once.
+const stride = 64
+
+// prefix returns the length of the longest common prefix of a and b.
+func prefix(a, b []byte) (n int) {
+	a = a[:min(len(a), len(b))]
+	for len(a)-n >= stride && string(a[n:n+stride]) == string(b[n:n+stride]) {
+		n += stride
+	}
+	for ; len(a)-n >= 8; n += 8 {
+		if x := binary.LittleEndian.Uint64(a[n:]) ^ binary.LittleEndian.Uint64(b[n:]); x != 0 {
+			return n + bits.TrailingZeros64(x)/8
+		}
+	}
+	for n < len(a) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// copyOf makes the current object a copy of from, which has the plan of the first of recentPlans.
+// It then sets the values that differ.
+func (s *scratch) copyOf(from *prototype) bool {
+	k := &s.recentPlans[0]
+	p, c := k.plan, k.plan.template
+	object := reflect.New(p.shape.goType)
+	object.Elem().Set(reflect.NewAt(p.shape.goType, from.image).Elem())
+	s.image = object.UnsafePointer()
+	for i := range c.moves {
+		m := &c.moves[i]
+		*(*unsafe.Pointer)(unsafe.Add(s.image, m.to)) = unsafe.Add(s.image, m.piece)
+	}
+	repeated := c.repeated
+	for i := range s.differences {
+		diff := &s.differences[i]
+		at := c.stepOf[diff.token]
+		for len(repeated) > 0 && repeated[0].step < at {
+			if !s.repeatStep(from, p, &repeated[0]) {
+				return false
+			}
+			repeated = repeated[1:]
+		}
+		if len(repeated) > 0 && repeated[0].step == at {
+			repeated = repeated[1:]
+		}
+		if !s.putRight(from, k, &p.steps[at], diff) {
+			return false
+		}
+	}
+	for i := range repeated {
+		if !s.repeatStep(from, p, &repeated[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// putRight sets one value of the copy that differs.
+func (s *scratch) putRight(from *prototype, k *recentPlan, st *step, diff *difference) bool {
+	one := &s.one[0]
+	one.value = diff.value
+	switch {
+	case st.kind == text:
+		*(*string)(unsafe.Add(s.image, st.to)) = s.reuseText(&k.texts[diff.token].value, s.block(one))
+		return true
+	case st.kind != mapping:
+		return s.followStep(st, s.one[:])
+	case from.locations[diff.token].comparison != asTextMap:
+		return s.followStep(st, s.tokens[diff.at:])
+	}
+	return s.putTexts(from, k, st, diff)
+}
+
+// putTexts sets a map of strings. If the map has the prototype's keys it copies the prototype's map
+// and sets the values that differ, because inserting a key costs more than copying one.
+func (s *scratch) putTexts(from *prototype, k *recentPlan, st *step, diff *difference) bool {
+	entries, was := s.tokens[diff.at:][:st.count], int(from.locations[diff.token].begin)
+	var out map[string]string
+	alike := len(*(*map[string]string)(unsafe.Add(from.image, st.to))) == len(entries) && s.hasKeys(from, was, entries)
+	if alike {
+		cloneTexts(unsafe.Pointer(&out), unsafe.Add(from.image, st.to))
+	} else {
+		out = make(map[string]string, st.count)
+	}
+	for i := range entries {
+		entry := s.block(&entries[i])
+		if alike {
+			var before []byte
+			if before, was = from.entry(was); string(entry) == string(before) {
+				continue
+			}
+		}
+		held := &k.texts[int(diff.token)+i]
+		key, val, ok := pair(entry)
+		if !ok {
+			return false
+		}
+		out[s.reuseText(&held.key, key)] = s.reuseText(&held.value, val)
+	}
+	*(*map[string]string)(unsafe.Add(s.image, st.to)) = out
+	return true
+}
+
+// hasKeys reports whether the entries of a map have the keys of the prototype's, which begin at
+// was, in their order.
+func (s *scratch) hasKeys(from *prototype, was int, entries []token) bool {
+	for i := range entries {
+		var before []byte
+		before, was = from.entry(was)
+		entry := s.block(&entries[i])
+		if string(entry) == string(before) {
+			continue
+		}
+		key, _, ok := pair(entry)
+		keyBefore, _, okBefore := pair(before)
+		if !ok || !okBefore || string(key) != string(keyBefore) {
+			return false
+		}
+	}
+	return true
+}
+
+// entry returns the entry of a map whose tag is at pos, and where it ends.
+func (c *prototype) entry(pos int) ([]byte, int) {
+	_, n := varint(c.raw, pos)
+	x, end := cut(c.raw, pos+n, protowire.BytesType)
+	return c.raw[uint32(x):end], end
+}
+
+// longestRecentText is the size in bytes of the longest string that is kept for the next object.
+const longestRecentText = 1 << 10
+
+// reuseText returns string(b): *held if that is equal. Otherwise it keeps the string in *held,
+// unless it is long.
+func (s *scratch) reuseText(held *string, b []byte) string {
+	if *held == string(b) {
+		return *held
+	}
+	made := s.text(b)
+	if len(made) <= longestRecentText {
+		*held = made
+	}
+	return made
+}
+
+// repeatStep sets a value of the copy that assignment cannot copy: it clones the prototype's, or
+// decodes the prototype's bytes once more.
+func (s *scratch) repeatStep(from *prototype, p *plan, a *repeatedStep) bool {
+	st := &p.steps[a.step]
+	if a.clone != nil {
+		a.clone(unsafe.Add(s.image, st.to), unsafe.Add(from.image, st.to))
+		return true
+	}
+	raw, tokens := s.raw, p.tokens[st.token:]
+	if s.raw = from.raw; st.kind != mapping {
+		loc := &from.locations[st.token]
+		s.one[0].value = uint64(loc.content) | uint64(loc.end)<<32
+		tokens = s.one[:]
+	}
+	ok := s.followStep(st, tokens)
+	s.raw = raw
+	return ok
+}

@@ -1,0 +1,167 @@
+//go:build !weir_safe
+
+package codec
+
+import (
+	"reflect"
+	"unsafe"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+// compiler builds the messages of a type and of the types in it. A type may contain itself.
+type compiler struct {
+	messages map[reflect.Type]*message
+	fields   []*field // of all messages
+	boxing   map[reflect.Type]bool
+	boxes    bool // the current field is of a struct in boxing
+}
+
+// message returns the message of a type, or false if the type has something unusual.
+func (c *compiler) message(t reflect.Type) (*message, bool) {
+	if m, ok := c.messages[t]; ok {
+		return m, true
+	}
+	m := &message{}
+	c.messages[t] = m
+	if !isTrusted(t) {
+		return nil, false
+	}
+	for i := range t.NumField() {
+		sf := t.Field(i)
+		if _, tagged := wire.FieldNumber(sf); !tagged {
+			continue
+		}
+		number, ok := fieldNumber(sf)
+		if !ok || number < len(m.fields) && m.fields[number].kind != none {
+			return nil, false
+		}
+		c.boxes = c.boxing[t]
+		f, ok := c.field(sf.Type)
+		if !ok {
+			return nil, false
+		}
+		f.offset = sf.Offset
+		f.shareable = t != reflect.TypeFor[metav1.ObjectMeta]() && f.isShareable()
+		for len(m.fields) <= number {
+			m.fields = append(m.fields, field{})
+		}
+		m.fields[number] = f
+	}
+	for i := range m.fields { // now that they no longer move
+		f := &m.fields[i]
+		f.index = uint32(len(c.fields))
+		c.fields = append(c.fields, f)
+		m.tokenFields = append(m.tokenFields, tokenField{f.message, f.index, f.kind, f.wireType, f.shareable})
+	}
+	return m, len(m.fields) > 0
+}
+
+// field chooses how to decode a field of a Go type.
+func (c *compiler) field(t reflect.Type) (f field, ok bool) {
+	switch {
+	case t.Kind() == reflect.Map:
+		f = field{kind: mapping, wireType: protowire.BytesType, goType: t}
+		f.setAll, ok = c.mapping(t)
+	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8 && !isMessage(t):
+		f = piece(slice, t)
+		ok = c.single(f.of, t.Elem()) && t.Elem().Kind() != reflect.Pointer && f.of.wireType != protowire.Fixed64Type
+		f.wireType, f.message = f.of.wireType, f.of.message
+	default:
+		ok = c.single(&f, t)
+	}
+	return f, ok
+}
+
+// piece returns a field that points to a piece of a shape.
+func piece(k fieldKind, t reflect.Type) field { return field{kind: k, goType: t, of: &field{}} }
+
+// single chooses how to decode a field that occurs once. It looks first for types with special
+// encodings.
+func (c *compiler) single(f *field, t reflect.Type) (ok bool) {
+	switch {
+	case scalar(f, t):
+		ok = true
+	case t.Kind() == reflect.Pointer:
+		*f = piece(pointer, t)
+		ok = c.single(f.of, t.Elem()) && t.Elem().Kind() != reflect.Pointer
+		if f.box = newBox(f.of); f.box != nil && c.boxes {
+			f.kind = boxed
+		}
+		f.wireType, f.message = f.of.wireType, f.of.message
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+		f.kind, f.set, ok = other, setBytes, true
+	case t.Kind() == reflect.Struct && hasTags(t):
+		f.kind = inside
+		f.message, ok = c.message(t)
+	case isMessage(t):
+		f.kind, f.set, ok = other, unmarshalSetter(t), true
+	}
+	f.goType, f.size = t, t.Size()
+	return ok
+}
+
+// scalar chooses how to decode a type without fields. It returns false for other types.
+func scalar(f *field, t reflect.Type) bool {
+	f.kind, f.wireType = other, protowire.BytesType
+	switch t {
+	case reflect.TypeFor[metav1.Time]():
+		f.set = setTime
+		return true
+	case reflect.TypeFor[metav1.FieldsV1]():
+		f.set = setFieldsV1
+		return true
+	case reflect.TypeFor[resource.Quantity]():
+		f.set = setQuantity
+		return true
+	}
+	switch t.Kind() {
+	case reflect.String:
+		f.kind = text
+	case reflect.Bool:
+		f.kind, f.wireType = boolean, protowire.VarintType
+	case reflect.Int32, reflect.Uint32:
+		f.kind, f.wireType = number32, protowire.VarintType
+	case reflect.Int64, reflect.Uint64:
+		f.kind, f.wireType = number64, protowire.VarintType
+	case reflect.Float64:
+		f.wireType = protowire.Fixed64Type
+	default:
+		return false
+	}
+	return true
+}
+
+// mapping chooses how to decode a map. Messages in maps are rare and left to their own Unmarshal.
+func (c *compiler) mapping(t reflect.Type) (set func(*scratch, unsafe.Pointer, []token) bool, ok bool) {
+	elem := &field{}
+	switch {
+	case t.Key().Kind() != reflect.String:
+		return nil, false
+	case t.Elem().Kind() == reflect.String:
+		return setTextMap, true
+	case t.Elem() == reflect.TypeFor[resource.Quantity]():
+		return setQuantityMap, true
+	case isMessage(t.Elem()):
+		return setMap(t, unmarshalSetter(t.Elem())), true
+	}
+	ok = c.single(elem, t.Elem()) && elem.kind == other && elem.wireType == protowire.BytesType
+	return setMap(t, elem.set), ok
+}
+
+func isMessage(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[protoMessage]())
+}
+
+func hasTags(t reflect.Type) bool {
+	for i := range t.NumField() {
+		if _, tagged := wire.FieldNumber(t.Field(i)); tagged {
+			return true
+		}
+	}
+	return false
+}

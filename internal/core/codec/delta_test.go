@@ -1,0 +1,199 @@
+package codec
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/weirproject/weir/internal/testing/check"
+	"github.com/weirproject/weir/internal/testing/podsim"
+)
+
+// TestUpdateShared checks that two versions that are decoded together equal those that are decoded
+// separately, and share their equal fields.
+func TestUpdateShared(t *testing.T) {
+	full := podsim.New(1, 1).Pod(0)
+	status := full.DeepCopy()
+	status.ResourceVersion, status.Status.Phase = "9", corev1.PodFailed
+	spec := full.DeepCopy()
+	spec.Spec.NodeName = "another"
+	some := &corev1.ConfigMap{Data: map[string]string{"a": "1", "b": "2"}, BinaryData: map[string][]byte{"c": {1}}}
+	other := &corev1.ConfigMap{Data: map[string]string{"a": "1"}, BinaryData: map[string][]byte{"c": {1}}}
+	other.Name = "m"
+	tests := map[string]struct {
+		was, is      interface{ Marshal() ([]byte, error) }
+		sharedFields []string
+	}{
+		"the same":         {full, full.DeepCopy(), []string{"ObjectMeta", "Spec", "Status"}},
+		"the status":       {full, status, []string{"ObjectMeta.Labels", "ObjectMeta.ManagedFields", "Spec.Containers", "Spec.Tolerations", "Status.Conditions"}},
+		"the spec":         {full, spec, []string{"ObjectMeta", "Spec.Volumes", "Status"}},
+		"to nothing":       {full, &corev1.Pod{}, nil},
+		"from nothing":     {&corev1.Pod{}, full, nil},
+		"some of a map":    {some, other, []string{"BinaryData"}},
+		"a map to nothing": {some, &corev1.ConfigMap{}, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			wasRaw, isRaw := marshal(t, test.was), marshal(t, test.is)
+			c := Of(test.was.(runtime.Object))
+			old, err := c.Decode(wasRaw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := c.Decode(isRaw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, ok := c.decodeOver(old, wasRaw, isRaw)
+			if !ok {
+				t.Fatal("not decoded")
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("got\n%v\nwant\n%v", got, want)
+			}
+			if decoded, err := c.Decode(wasRaw); err != nil || !reflect.DeepEqual(old, decoded) {
+				t.Error("the old version has changed")
+			}
+			for _, field := range test.sharedFields {
+				a, b := reflect.ValueOf(old).Elem(), reflect.ValueOf(got).Elem()
+				for name := range strings.SplitSeq(field, ".") {
+					a, b = a.FieldByName(name), b.FieldByName(name)
+				}
+				if !sharesMemory(a, b) {
+					t.Errorf("%s is not shared", field)
+				}
+			}
+		})
+	}
+}
+
+// TestUpdateSharedOfKinds checks that the later of two versions has its own kind, for any kind of
+// the earlier one, and still shares equal fields with it.
+func TestUpdateSharedOfKinds(t *testing.T) {
+	kinds := []metav1.TypeMeta{{}, {APIVersion: "v1", Kind: "Pod"}, {Kind: "a/b"}, {APIVersion: "a/b/c"}}
+	c := Of(&corev1.Pod{})
+	for _, was := range kinds {
+		for _, is := range kinds {
+			pod := podsim.New(1, 1).Pod(0)
+			pod.TypeMeta = was
+			wasRaw := encode(t, c, pod)
+			pod.TypeMeta, pod.Status.Phase = is, corev1.PodFailed
+			isRaw := encode(t, c, pod)
+			old, err := c.Decode(wasRaw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, ok := c.decodeOver(old, wasRaw, isRaw)
+			alone, err := c.DecodeShared(isRaw)
+			if !ok || err != nil || !reflect.DeepEqual(got, alone) || got.(*corev1.Pod).TypeMeta != is {
+				t.Errorf("%v after %v is %v, %t, and alone %v, %v", is, was, got, ok, alone, err)
+			}
+			if !sharesMemory(reflect.ValueOf(old).Elem().FieldByName("Spec"), reflect.ValueOf(got).Elem().FieldByName("Spec")) {
+				t.Errorf("%v after %v shares nothing", is, was)
+			}
+			check.Equal(t, old.(*corev1.Pod).TypeMeta, was, "%v has changed to", was)
+		}
+	}
+}
+
+func marshal(t testing.TB, object interface{ Marshal() ([]byte, error) }) []byte {
+	t.Helper()
+	raw, err := object.Marshal()
+	check.NoError(t, err)
+	return raw
+}
+
+func encode(t testing.TB, c *Codec, object any) []byte {
+	t.Helper()
+	raw, ok := c.Encode(object)
+	if !ok || raw[0] == '{' {
+		t.Fatalf("%v is encoded as %.40q, %t", object, raw, ok)
+	}
+	return raw
+}
+
+// sharesMemory reports whether the first map or slice that both have is the same.
+func sharesMemory(a, b reflect.Value) bool {
+	switch a.Kind() {
+	case reflect.Map, reflect.Slice:
+		return a.Len() > 0 && a.Pointer() == b.Pointer()
+	case reflect.Struct:
+		for i := range a.NumField() {
+			if sharesMemory(a.Field(i), b.Field(i)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// TestUpdateSharedDeclines checks that it rejects bytes that are not protobuf, have fields out of
+// order, or have unknown ones.
+func TestUpdateSharedDeclines(t *testing.T) {
+	c := Of(&corev1.Pod{})
+	good := marshal(t, podsim.New(1, 1).Pod(0))
+	for name, bad := range map[string][]byte{
+		"JSON":      []byte(`{"metadata":{}}`),
+		"cut off":   good[:len(good)-1],
+		"unordered": append([]byte{0x12, 0}, good...),
+		"unknown":   append(good[:len(good):len(good)], 0x7a, 0),
+	} {
+		if _, ok := c.decodeOver(&corev1.Pod{}, good, bad); ok {
+			t.Errorf("%s was decoded", name)
+		}
+	}
+	if _, ok := Of(&unstructured.Unstructured{}).decodeOver(nil, nil, nil); ok {
+		t.Error("a type without protobuf was decoded")
+	}
+}
+
+// TestUpdateSharedOfMaps checks maps, which have a field for each entry, all with one number.
+func TestUpdateSharedOfMaps(t *testing.T) {
+	was := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "c", ResourceVersion: "1"},
+		Data:       map[string]string{"a": "1", "b": "2", "c": "3", "d": "4"},
+		BinaryData: map[string][]byte{"e": {5}, "f": {6}, "g": {7}},
+	}
+	is := was.DeepCopy()
+	is.ResourceVersion, is.Data["c"] = "2", "33"
+	got, ok := Of(was).decodeOver(was, marshal(t, was), marshal(t, is))
+	if !ok || !reflect.DeepEqual(got, is) {
+		t.Errorf("got %v, %v, want %v", got, ok, is)
+	}
+}
+
+func FuzzUpdateShared(f *testing.F) {
+	pod := podsim.New(1, 1).Pod(0)
+	one := marshal(f, pod)
+	pod.Status.Phase = corev1.PodFailed
+	f.Add(one, marshal(f, pod))
+	f.Add(one, []byte{})
+	c := Of(&corev1.Pod{})
+	pod.APIVersion, pod.Kind = "v1", "Pod"
+	stating, _ := c.Encode(pod)
+	f.Add(one, stating)
+	f.Add(stating, one)
+	f.Add(stating, stating)
+	f.Fuzz(func(t *testing.T, was, is []byte) {
+		old, err := c.Decode(was)
+		if err != nil {
+			return
+		}
+		got, ok := c.decodeOver(old, was, is)
+		if !ok {
+			return
+		}
+		want, err := c.Decode(is)
+		if err != nil {
+			t.Fatalf("decoded what cannot be decoded: %v", err)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+	})
+}

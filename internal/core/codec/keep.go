@@ -1,0 +1,140 @@
+package codec
+
+import (
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// keeps reports whether value, a pointer to the decoder's struct, survives encoding and decoding
+// unchanged, but for what typeMetaOf returns. That is so if every set field has a place in the
+// encoding and all times and quantities have no more precision than it. A nil instead of an empty
+// slice or map, and the zone of a time, do not count as changes. keeps also returns false for types
+// that it cannot judge. Decoding and comparing costs more than ten times as much.
+func (d *decoder) keeps(value any) bool {
+	v := reflect.ValueOf(value)
+	if v.Type().Elem() != d.goType || v.IsNil() {
+		return false
+	}
+	d.lossyOnce.Do(func() {
+		d.lossy = lossy{}
+		d.lossy.add(d.goType)
+	})
+	return d.lossy.keepsFields(v.Elem(), d.typeMeta)
+}
+
+// lossy has the fields whose values encoding may change, of a struct and of all structs in it.
+type lossy map[reflect.Type][]lossyField
+
+type lossyField struct {
+	index   int  // -1: the struct's encoding is unknown
+	encoded bool // false: the field must be empty
+}
+
+// add adds a struct, and reports whether encoding may change it. A struct may contain itself.
+func (l lossy) add(t reflect.Type) bool {
+	if fields, ok := l[t]; ok {
+		return fields == nil || len(fields) > 0
+	}
+	l[t] = nil
+	fields := []lossyField{}
+	if !isTrusted(t) {
+		l[t] = []lossyField{{index: -1}}
+		return true
+	}
+	for i := range t.NumField() {
+		if _, encoded := fieldNumber(t.Field(i)); !encoded || l.mayChange(t.Field(i).Type) {
+			fields = append(fields, lossyField{i, encoded})
+		}
+	}
+	l[t] = fields
+	return len(fields) > 0
+}
+
+// mayChange reports whether encoding may change values of a type.
+func (l lossy) mayChange(t reflect.Type) bool {
+	switch t {
+	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime](), reflect.TypeFor[resource.Quantity]():
+		return true
+	case reflect.TypeFor[metav1.FieldsV1]():
+		return false
+	}
+	switch t.Kind() {
+	case reflect.String, reflect.Bool, reflect.Int32, reflect.Int64, reflect.Uint32, reflect.Uint64, reflect.Uint8, reflect.Float64:
+		return false
+	case reflect.Struct:
+		return l.add(t)
+	case reflect.Pointer:
+		return l.mayChange(t.Elem())
+	case reflect.Slice, reflect.Map:
+		return l.mayChange(t.Elem()) || t.Elem().Kind() == reflect.Pointer || t.Kind() == reflect.Map && l.mayChange(t.Key())
+	}
+	return true
+}
+
+// keepsFields reports whether encoding changes none of a struct's fields, except for the field
+// aside.
+func (l lossy) keepsFields(v reflect.Value, aside int) bool {
+	for _, f := range l[v.Type()] {
+		switch {
+		case f.index < 0:
+			return false
+		case f.index == aside:
+		case f.encoded && !l.keeps(v.Field(f.index)), !f.encoded && !v.Field(f.index).IsZero():
+			return false
+		}
+	}
+	return true
+}
+
+// keeps reports whether encoding does not change v, of a type that it may change.
+func (l lossy) keeps(v reflect.Value) bool {
+	switch t := v.Type(); t {
+	case reflect.TypeFor[metav1.Time]():
+		return v.Addr().Interface().(*metav1.Time).Nanosecond() == 0
+	case reflect.TypeFor[metav1.MicroTime]():
+		return v.Addr().Interface().(*metav1.MicroTime).Nanosecond()%1000 == 0
+	case reflect.TypeFor[resource.Quantity]():
+		return keepsQuantity(v.Addr().Interface().(*resource.Quantity))
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		return l.keepsFields(v, -1)
+	case reflect.Pointer:
+		return v.IsNil() || l.keeps(v.Elem())
+	case reflect.Slice:
+		return v.Len() == 0 || v.Type().Elem().Kind() != reflect.Pointer && l.keepsElements(v)
+	case reflect.Map:
+		return v.Len() == 0 || v.Type().Elem().Kind() != reflect.Pointer && !l.mayChange(v.Type().Key()) && l.keepsEntries(v)
+	}
+	return v.IsZero()
+}
+
+func (l lossy) keepsElements(v reflect.Value) bool {
+	for i := range v.Len() {
+		if !l.keeps(v.Index(i)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (l lossy) keepsEntries(v reflect.Value) bool {
+	value := reflect.New(v.Type().Elem()).Elem()
+	for all := v.MapRange(); all.Next(); {
+		if value.SetIterValue(all); !l.keeps(value) {
+			return false
+		}
+	}
+	return true
+}
+
+// keepsQuantity reports whether a quantity is an integer or a number of thousandths, which its text
+// preserves. Other quantities may be preserved too.
+func keepsQuantity(q *resource.Quantity) bool {
+	if _, ok := q.AsInt64(); ok {
+		return true
+	}
+	return q.Cmp(*resource.NewMilliQuantity(q.MilliValue(), q.Format)) == 0
+}

@@ -1,0 +1,100 @@
+package codec
+
+import (
+	"math/rand"
+	"reflect"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/weirproject/weir/internal/testing/check"
+)
+
+// survives reports whether a value is unchanged after encoding and decoding, except for its own
+// TypeMeta.
+func survives(t *testing.T, object protoMessage) bool {
+	t.Helper()
+	d := decoderFor(reflect.TypeOf(object))
+	raw, err := object.Marshal()
+	check.NoError(t, err)
+	decoded, err := d.private(raw)
+	check.NoError(t, err)
+	if stated := d.typeMetaOf(object); stated != nil {
+		if got := d.typeMetaOf(decoded); *got != (metav1.TypeMeta{}) {
+			t.Errorf("%T was decoded with %v", object, *got)
+		}
+		*d.typeMetaOf(decoded) = *stated
+	}
+	return equality.Semantic.DeepEqual(decoded, object)
+}
+
+// Values that Keeps accepts survive, for random values of every built-in type, unchanged and as a
+// server sends them. It accepts all of the latter.
+func TestKeepsEveryType(t *testing.T) {
+	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
+	sent, kept := 0, 0
+	for _, typ := range allTypes() {
+		for range 4 {
+			object := reflect.New(typ.Elem()).Interface().(protoMessage)
+			fill.Fill(object)
+			if decoderFor(typ).keeps(object) && !survives(t, object) {
+				t.Errorf("%s is not kept: %+v", typ, object)
+			}
+			raw, err := object.Marshal()
+			check.NoError(t, err)
+			received, err := decoderFor(typ).private(raw)
+			check.NoError(t, err)
+			if sent++; decoderFor(typ).keeps(received) {
+				kept++
+			}
+		}
+	}
+	if kept < sent*95/100 {
+		t.Errorf("of %d values that were received only %d are known to be kept", sent, kept)
+	}
+}
+
+func TestKeeps(t *testing.T) {
+	at := func(nanos int) metav1.Time { return metav1.NewTime(time.Unix(1_700_000_000, int64(nanos))) }
+	micro := func(nanos int) *metav1.MicroTime {
+		return &metav1.MicroTime{Time: time.Unix(1_700_000_000, int64(nanos))}
+	}
+	asks := func(quantity string) corev1.Container {
+		return corev1.Container{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse(quantity)}}}
+	}
+	for name, test := range map[string]struct {
+		object protoMessage
+		keeps  bool
+	}{
+		"nothing":           {&corev1.Pod{}, true},
+		"a time":            {&corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(0)}}, true},
+		"nanoseconds":       {&corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(1)}}, false},
+		"nanoseconds deep":  {&corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{}, {State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(1)}}}}}}, false},
+		"microseconds":      {&coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: micro(5000)}}, true},
+		"less":              {&coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: micro(5001)}}, false},
+		"a kind":            {&corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod"}}, true},
+		"a kind inside":     {&corev1.PodList{Items: []corev1.Pod{{TypeMeta: metav1.TypeMeta{Kind: "Pod"}}}}, false},
+		"a quantity":        {&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{asks("250m"), asks("1536Mi"), asks("2")}}}, true},
+		"a strange one":     {&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{asks("100000000000000000000000000000")}}}, false},
+		"bytes":             {&appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: []byte("{}")}}, true},
+		"an object":         {&appsv1.ControllerRevision{Data: runtime.RawExtension{Object: &corev1.Pod{}}}, false},
+		"an empty map":      {&corev1.ConfigMap{Data: map[string]string{}}, true},
+		"a pointer to zero": {&corev1.Pod{Spec: corev1.PodSpec{Priority: new(int32), SecurityContext: &corev1.PodSecurityContext{}}}, true},
+	} {
+		if got := decoderFor(reflect.TypeOf(test.object)).keeps(test.object); got != test.keeps {
+			t.Errorf("%s: Keeps is %t", name, got)
+		} else if got && !survives(t, test.object) {
+			t.Errorf("%s is not kept", name)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package codec
+
+import (
+	"fmt"
+	"math/rand"
+	"reflect"
+	"runtime"
+	"testing"
+	"weak"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
+	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/weirproject/weir/internal/testing/podsim"
+)
+
+// TestWhatIsKeptKeepsNothingElse: keeping texts, maps and copied owner references of a decoded
+// value, or numbers and times of its structs, behind a pointer or not, does not keep the value in
+// memory, for each way to decode. Handlers keep such parts of each object while it exists.
+func TestWhatIsKeptKeepsNothingElse(t *testing.T) {
+	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
+	var kept keptParts
+	var gone []func() error
+	for _, typ := range allTypes() {
+		object := reflect.New(typ.Elem()).Interface().(protoMessage)
+		fill.Fill(object)
+		raw, err := object.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone = append(gone, kept.of(t, typ, raw)...)
+	}
+	gone = append(gone, kept.of(t, reflect.TypeFor[*corev1.Pod](), pod(*podsim.New(1, 1).Pod(0)))...)
+	if len(kept.pointers) < 1_000 || len(kept.texts) < 10_000 {
+		t.Fatalf("only %d pointers and %d texts were kept", len(kept.pointers), len(kept.texts))
+	}
+	runtime.GC()
+	failed := 0
+	for _, check := range gone {
+		if err := check(); err != nil {
+			if failed++; failed <= 5 {
+				t.Error(err)
+			}
+		}
+	}
+	if failed > 0 {
+		t.Errorf("%d of %d values are kept", failed, len(gone))
+	}
+	runtime.KeepAlive(kept)
+}
+
+// keptParts are the kept parts of values.
+type keptParts struct {
+	texts    []string
+	pointers []any // to values without pointers, and maps
+}
+
+// of decodes a value in all ways and keeps the allowed parts. It returns checks that the values
+// were freed.
+func (k *keptParts) of(t *testing.T, typ reflect.Type, raw []byte) (gone []func() error) {
+	t.Helper()
+	d := decoderFor(typ)
+	for way := range 5 { // plainly, by a shape, by a plan, as a copy
+		a, err := d.private(raw)
+		b, c, other := d.versions(raw, raw)
+		shared, another := d.shared(raw)
+		if err != nil || other != nil || another != nil {
+			t.Fatal(err, other, another)
+		}
+		for i, value := range []any{a, b, c, shared} {
+			k.keep(reflect.ValueOf(value).Elem(), true)
+			at := weak.Make((*byte)(reflect.ValueOf(value).UnsafePointer()))
+			gone = append(gone, func() error {
+				if at.Value() != nil {
+					return fmt.Errorf("%s, decoded in way %d, value %d, is kept", typ, way, i)
+				}
+				return nil
+			})
+		}
+	}
+	return gone
+}
+
+// keep keeps the allowed parts of v. direct reports that no slice or pointer is between the value
+// and v.
+func (k *keptParts) keep(v reflect.Value, direct bool) {
+	switch v.Kind() {
+	case reflect.String:
+		k.texts = append(k.texts, v.String())
+	case reflect.Map:
+		k.pointers = append(k.pointers, v.Interface())
+	case reflect.Struct:
+		direct = direct || v.Type() == reflect.TypeFor[metav1.OwnerReference]()
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				k.keep(v.Field(i), direct)
+			}
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			k.pointers = append(k.pointers, v.Interface())
+			return
+		}
+		for i := range v.Len() {
+			k.keep(v.Index(i), false)
+		}
+	case reflect.Pointer:
+		switch {
+		case v.IsNil():
+		case !holdsNoOthers(v.Type().Elem()):
+			k.keep(v.Elem(), false)
+		case direct:
+			k.pointers = append(k.pointers, v.Interface())
+		}
+	}
+}
+
+// holdsNoOthers reports whether a type is a text, number or time.
+func holdsNoOthers(t reflect.Type) bool {
+	switch t {
+	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime]():
+		return true
+	}
+	switch t.Kind() {
+	case reflect.Struct, reflect.Slice, reflect.Map, reflect.Pointer, reflect.Interface:
+		return false
+	}
+	return true
+}

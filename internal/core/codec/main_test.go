@@ -1,0 +1,14 @@
+package codec
+
+import (
+	"os"
+	"testing"
+
+	"github.com/weirproject/weir/internal/testing/testenv"
+)
+
+func TestMain(m *testing.M) {
+	testenv.RelaxGC()
+	testenv.RunUnderRace("^TestConcurrent$") // the others have one goroutine
+	os.Exit(m.Run())
+}

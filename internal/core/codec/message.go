@@ -1,0 +1,156 @@
+//go:build !weir_safe
+
+package codec
+
+import (
+	"reflect"
+	"unsafe"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// message says how to decode the fields of one struct. It is immutable once made.
+type message struct {
+	fields      []field      // by number
+	tokenFields []tokenField // the part of fields that tokenize needs
+}
+
+// tokenField is small, so that those of many fields are close together in memory.
+type tokenField struct {
+	message   *message
+	index     uint32
+	kind      fieldKind
+	wireType  protowire.Type
+	shareable bool
+}
+
+// field says how to decode one field of a struct, or one element of a field.
+type field struct {
+	kind      fieldKind
+	wireType  protowire.Type
+	shareable bool   // its value can be shared by read-only objects
+	index     uint32 // in the decoder's fields
+	offset    uintptr
+	goType    reflect.Type
+	size      uintptr  // of goType
+	message   *message // of kind inside, and of kinds that hold one
+	of        *field   // of kinds pointer, boxed and slice: the element
+	box       *box     // of kind boxed
+	set       setter   // of kind other
+	setAll    func(s *scratch, p unsafe.Pointer, entries []token) bool
+}
+
+// fieldKind says how to decode a field. reflect and protobuf call that a kind, too. The most
+// frequent ways have a kind of their own.
+type fieldKind uint8
+
+const (
+	none    fieldKind = iota // there is no such field
+	text                     // a string
+	boolean                  // any number but 0
+	number32
+	number64
+	inside // a struct
+	pointer
+	boxed   // a pointer to a value that is allocated on its own; see box
+	slice   // occurs once for each element
+	mapping // a map, which occurs once for each entry; setAll sets it
+	other   // any other; set sets it
+)
+
+// setter sets what p points to from the bytes b of a block. It returns false if the object must be
+// left to Unmarshal.
+type setter func(s *scratch, p unsafe.Pointer, b []byte) bool
+
+// decode sets the fields of the struct at p from the tokens of its message.
+func (s *scratch) decode(p unsafe.Pointer, tokens []token) bool {
+	for len(tokens) > 0 {
+		f := s.fields[tokens[0].field]
+		n := s.decodeField(unsafe.Add(p, f.offset), f, tokens)
+		if n == 0 {
+			return false
+		}
+		tokens = tokens[n:]
+	}
+	return true
+}
+
+// decodeField sets the field at p. It returns the number of tokens it used, or 0 for an error.
+func (s *scratch) decodeField(p unsafe.Pointer, f *field, tokens []token) (n int) {
+	t := &tokens[0]
+	if t.count == found {
+		s.found[t.value].put(p, f)
+		return 1
+	}
+	n = int(t.span)
+	switch f.kind {
+	case text:
+		s.note(p, f, t, nil, 0)
+		*(*string)(p) = s.text(s.block(t))
+	case slice:
+		return s.decodeSlice(p, f, tokens)
+	case mapping:
+		n = int(t.count) // an entry is one token
+		s.note(p, f, t, nil, n)
+		if !f.setAll(s, p, tokens[:n]) {
+			return 0
+		}
+	default:
+		if !s.decodeOne(p, f, tokens[:n]) {
+			return 0
+		}
+	}
+	return n
+}
+
+// decodeOne sets the field or element at p from its token and the tokens within it.
+func (s *scratch) decodeOne(p unsafe.Pointer, f *field, tokens []token) bool {
+	t := &tokens[0]
+	if f.kind != inside && f.kind != pointer {
+		s.note(p, f, t, nil, 0)
+	}
+	switch f.kind {
+	case text:
+		*(*string)(p) = s.text(s.block(t))
+	case boolean:
+		*(*bool)(p) = t.value != 0
+	case number32:
+		*(*uint32)(p) = uint32(t.value)
+	case number64:
+		*(*uint64)(p) = t.value
+	case inside:
+		return s.decode(p, tokens[1:])
+	case pointer:
+		target := s.room(f, 1)
+		s.note(p, f, t, target, 1)
+		*(*unsafe.Pointer)(p) = target
+		return s.decodeOne(target, f.of, tokens)
+	case boxed:
+		return s.setBox(p, f, t)
+	default:
+		return s.setOther(p, f, t)
+	}
+	return true
+}
+
+// decodeSlice sets the slice at p. It returns the number of tokens it used, or 0 for an error.
+func (s *scratch) decodeSlice(p unsafe.Pointer, f *field, tokens []token) (n int) {
+	count := int(tokens[0].count)
+	data := s.room(f, count)
+	s.note(p, f, &tokens[0], data, count)
+	*(*sliceHeader)(p) = sliceHeader{data, count, count}
+	for i := range count {
+		span := int(tokens[n].span)
+		if !s.decodeOne(unsafe.Add(data, uintptr(i)*f.of.size), f.of, tokens[n:n+span]) {
+			return 0
+		}
+		n += span
+	}
+	return n
+}
+
+// sliceHeader is the memory layout of a slice.
+type sliceHeader struct {
+	data     unsafe.Pointer
+	len, cap int
+}

@@ -1,0 +1,107 @@
+//go:build !weir_safe
+
+package codec
+
+import (
+	"reflect"
+	"time"
+	"unsafe"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// setBytes sets a byte slice. An empty one is not nil, as with Unmarshal.
+func setBytes(_ *scratch, p unsafe.Pointer, b []byte) bool {
+	*(*[]byte)(p) = append(make([]byte, 0, len(b)), b...)
+	return true
+}
+
+// unmarshalSetter returns a setter that calls the type's own Unmarshal. A slice that is present is
+// not nil.
+func unmarshalSetter(t reflect.Type) setter {
+	return func(s *scratch, p unsafe.Pointer, b []byte) bool {
+		target := reflect.NewAt(t, p)
+		target.Elem().SetZero() // it may be a copy
+		if t.Kind() == reflect.Slice {
+			target.Elem().Set(reflect.MakeSlice(t, 0, 0))
+		}
+		return target.Interface().(protoMessage).Unmarshal(b) == nil
+	}
+}
+
+// setTime sets a metav1.Time, which has whole seconds, in the local zone.
+func setTime(_ *scratch, p unsafe.Pointer, b []byte) bool {
+	seconds := uint64(0)
+	if len(b) == 0 {
+		*(*metav1.Time)(p) = metav1.Time{}
+		return true
+	}
+	for last := uint64(0); len(b) > 0; {
+		tag, n := varint(b, 0)
+		if n == 0 || tag>>3 <= last || protowire.Type(tag&7) != protowire.VarintType || tag>>3 > 2 {
+			return false
+		}
+		number, size := varint(b, n)
+		if size == 0 {
+			return false
+		}
+		if last = tag >> 3; last == 1 {
+			seconds = number
+		}
+		b = b[n+size:]
+	}
+	*(*metav1.Time)(p) = metav1.Time{Time: time.Unix(int64(seconds), 0).Local()}
+	return true
+}
+
+// only returns the content of a message that holds nothing but field 1, once.
+func only(raw []byte) ([]byte, bool) {
+	const tag = 1<<3 | byte(protowire.BytesType)
+	if len(raw) == 0 || raw[0] != tag {
+		return nil, false
+	}
+	b, n := block(raw[1:])
+	return b, n >= 0 && n == len(raw)-1
+}
+
+func setQuantity(s *scratch, p unsafe.Pointer, b []byte) bool {
+	text, ok := only(b)
+	if !ok {
+		return false
+	}
+	held := &s.quantities[hashOf(text)%uint64(len(s.quantities))]
+	if held.text != string(text) || len(text) == 0 {
+		q, err := resource.ParseQuantity(s.text(text))
+		if err != nil {
+			return false
+		}
+		if hasPointer(&q) {
+			s.pointed = true
+			*(*resource.Quantity)(p) = q
+			return true
+		}
+		held.text, held.is = s.text(text), q
+	}
+	*(*resource.Quantity)(p) = held.is
+	return true
+}
+
+// hasPointer reports whether a quantity is too large or too precise for an int64 and a scale.
+// Copies of such a quantity would share a big.Int.
+func hasPointer(q *resource.Quantity) bool {
+	return !reflect.ValueOf(q).Elem().FieldByName("d").Field(0).IsNil()
+}
+
+func setFieldsV1(s *scratch, p unsafe.Pointer, b []byte) bool {
+	if len(b) == 0 {
+		*(*metav1.FieldsV1)(p) = metav1.FieldsV1{}
+		return true
+	}
+	text, ok := only(b)
+	if ok {
+		*(*metav1.FieldsV1)(p) = s.managedFields(text)
+	}
+	return ok
+}

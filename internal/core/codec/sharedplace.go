@@ -1,0 +1,133 @@
+//go:build !weir_safe
+
+package codec
+
+import (
+	"bytes"
+	"hash/maphash"
+	"reflect"
+	"unsafe"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// sharedPlace is the place of one slice, map or pointer that values share, with everything in it. A
+// value is stored at its second occurrence. It stays until another value of the place occurs twice
+// while it is unused.
+type sharedPlace struct {
+	mark  uint32 // of the last value that is not stored
+	field *field
+	raw   string // the bytes of value, with their tags
+	value value
+}
+
+// sharedPlaces are all of them. A held value has at most longestShared bytes, plus what is decoded
+// from them. Each value has two possible places, so that one frequent value does not keep another
+// out.
+type sharedPlaces [1024]sharedPlace
+
+// places returns the two places for a hash.
+func (h *sharedPlaces) places(hash uint64) [2]*sharedPlace {
+	return [2]*sharedPlace{&h[hash%uint64(len(h))], &h[hash>>16%uint64(len(h))]}
+}
+
+// Sizes of shared values. Shorter ones are decoded as fast, and longer ones rarely repeat.
+const (
+	shortestShared = 24      // bytes
+	longestShared  = 1 << 10 // bytes
+)
+
+// value is the content of a field: a slice, or the pointer that a map or pointer is.
+type value struct{ slice sliceHeader }
+
+func (v value) put(p unsafe.Pointer, f *field) {
+	if f.kind == slice {
+		*(*sliceHeader)(p) = v.slice
+	} else {
+		*(*unsafe.Pointer)(p) = v.slice.data
+	}
+}
+
+func valueAt(p unsafe.Pointer, f *field) (v value) {
+	if f.kind == slice {
+		v.slice = *(*sliceHeader)(p)
+	} else {
+		v.slice.data = *(*unsafe.Pointer)(p)
+	}
+	return v
+}
+
+func (f *field) isShareable() bool {
+	switch f.kind {
+	case slice, mapping, pointer:
+		return f.wireType == protowire.BytesType
+	}
+	return false
+}
+
+var shareSeed = maphash.MakeSeed()
+
+// find looks for a shared value of a field of m, whose bytes begin with a tag at begin and the
+// first length at pos. If there is one, find adds a token for it and returns the end of the field.
+// It returns 0 if the field must be decoded.
+func (s *scratch) find(m *message, f *field, begin, pos, end, depth int) (next int, ok bool) {
+	next = s.fieldEnd(f, begin, pos, end)
+	if next < 0 {
+		return 0, false
+	}
+	if next-begin < shortestShared || next-begin > longestShared {
+		return 0, true
+	}
+	raw := s.raw[begin:next]
+	hash := maphash.Bytes(shareSeed, raw) ^ uint64(f.index)*0x9e3779b97f4a7c15
+	places, mark := s.sharedPlaces.places(hash), uint32(hash>>32)|1
+	for _, p := range places {
+		if p.field == f && p.raw == string(raw) {
+			p.mark = 0
+			return s.foundAs(f, p.value, next), true
+		}
+	}
+	for _, p := range places {
+		if p.mark != mark {
+			p.mark = mark
+			continue
+		}
+		v, ok := s.makeShared(m, f, begin, next, depth)
+		if !ok {
+			return 0, false
+		}
+		*p = sharedPlace{field: f, raw: string(raw), value: v}
+		return s.foundAs(f, v, next), true
+	}
+	return 0, true
+}
+
+// foundAs adds a token for a field that was found, and returns its end.
+func (s *scratch) foundAs(f *field, v value, end int) int {
+	s.tokens = append(s.tokens, token{value: uint64(len(s.found)), field: f.index, span: 1, count: found})
+	s.found = append(s.found, v)
+	return end
+}
+
+// fieldEnd returns the end of the consecutive values of a field that begin at begin, or a negative
+// number for an error.
+func (s *scratch) fieldEnd(f *field, begin, pos, end int) int {
+	raw, tag := s.raw[:end], s.raw[begin:pos]
+	for {
+		_, next := cut(raw, pos, protowire.BytesType)
+		if next < 0 || f.kind == pointer || !bytes.HasPrefix(raw[next:], tag) {
+			return next
+		}
+		pos = next + len(tag)
+	}
+}
+
+// makeShared decodes a field into memory of its own, apart from the object's.
+func (s *scratch) makeShared(m *message, f *field, begin, end, depth int) (v value, ok bool) {
+	tokens, pieces, making := len(s.tokens), len(s.pieces), s.making
+	s.making = begin
+	p := reflect.New(f.goType).UnsafePointer()
+	ok = m.tokenize(s, begin, end, depth) && s.decodeField(p, f, s.tokens[tokens:]) > 0
+	s.tokens, s.pieces, s.making = s.tokens[:tokens], s.pieces[:pieces], making
+	return valueAt(p, f), ok
+}

@@ -1,0 +1,157 @@
+//go:build !weir_safe
+
+package codec
+
+import (
+	"math/rand"
+	"reflect"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/weirproject/weir/internal/testing/check"
+	"github.com/weirproject/weir/internal/testing/podsim"
+)
+
+// TestTablesOfEveryType compares random values of every built-in type, decoded by tables, with the
+// results of the type's Unmarshal.
+func TestTablesOfEveryType(t *testing.T) {
+	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
+	for _, typ := range allTypes() {
+		d := decoderFor(typ)
+		if d.once.Do(d.compile); d.message == nil {
+			t.Errorf("%s is left to Unmarshal", typ)
+			continue
+		}
+		for range 3 {
+			object := reflect.New(typ.Elem()).Interface().(protoMessage)
+			fill.Fill(object)
+			raw, err := object.Marshal()
+			check.NoError(t, err)
+			want := reflect.New(typ.Elem()).Interface().(protoMessage)
+			check.NoError(t, want.Unmarshal(raw))
+			if got, ok := d.decode(new(scratch), raw); !ok {
+				t.Errorf("%s: left to Unmarshal: %x", typ, raw)
+			} else if got := reflect.NewAt(typ.Elem(), got).Interface(); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: got\n%+v\nwant\n%+v", typ, got, want)
+			}
+		}
+	}
+}
+
+// TestPlans: pods of a workload are decoded by one plan from the third on; a pod with a field more
+// or less is not.
+func TestPlans(t *testing.T) {
+	d := &decoder{goType: reflect.TypeFor[corev1.Pod]()}
+	d.compile()
+	sim := podsim.New(50, 1)
+	s := new(scratch)
+	followed := 0
+	for i := range sim.Len() {
+		for change, has := range map[string]func(*corev1.Pod){
+			"as it is": func(*corev1.Pod) {}, "with a field more": func(p *corev1.Pod) { p.Spec.Subdomain = "s" },
+			"with a label more":   func(p *corev1.Pod) { p.Labels["more"] = "x" },
+			"with a field less":   func(p *corev1.Pod) { p.Spec.ServiceAccountName = "" },
+			"with another probe":  func(p *corev1.Pod) { p.Spec.Containers[0].LivenessProbe = nil },
+			"with another string": func(p *corev1.Pod) { p.Status.Message = p.Name },
+		} {
+			want := sim.Pod(i)
+			has(want)
+			raw := pod(*want)
+			if !d.tokenize(s, raw) {
+				t.Fatal("left to Unmarshal")
+			}
+			if p, _ := d.plans.find(s); p != nil {
+				followed++
+			}
+			s.reset()
+			p, ok := d.decode(s, raw)
+			if got := (*corev1.Pod)(p); !ok || !equality.Semantic.DeepEqual(got, want) {
+				t.Fatalf("pod %d %s: got %+v, want %+v", i, change, got, want)
+			}
+			s.reset()
+		}
+	}
+	if followed < 100 {
+		t.Errorf("only %d of %d pods were decoded by a plan", followed, 6*sim.Len())
+	}
+}
+
+// TestShared: read-only values share their equal parts, except metadata; a private value shares
+// none of them.
+func TestShared(t *testing.T) {
+	d := decoderFor(reflect.TypeFor[*corev1.Pod]())
+	d.once.Do(d.compile)
+	sim := podsim.New(2, 1) // of one workload
+	var pods []*corev1.Pod
+	s := new(scratch)
+	for i := range 8 {
+		s.sharing = i < 7
+		want := sim.Pod(i % 2)
+		p, ok := d.decode(s, pod(*want))
+		got := (*corev1.Pod)(p)
+		if !ok || !equality.Semantic.DeepEqual(got, want) {
+			t.Fatalf("got %+v, want %+v", got, want)
+		}
+		pods = append(pods, got)
+		s.reset()
+	}
+	a, b, own := pods[5], pods[6], pods[7]
+	// Two pieces may have the same place, and then only one of them is shared.
+	if n := inCommon(a, b); n < 7 {
+		t.Errorf("%d pieces are shared", n)
+	}
+	if n := inCommon(a, own); n > 0 {
+		t.Errorf("%d pieces of a private value are shared", n)
+	}
+	if &a.OwnerReferences[0] == &b.OwnerReferences[0] || reflect.ValueOf(a.Labels).Pointer() == reflect.ValueOf(b.Labels).Pointer() {
+		t.Error("metadata is shared")
+	}
+	if list := a.Spec.Tolerations; cap(list) > len(list) {
+		t.Error("who appends to a shared slice writes into it")
+	}
+}
+
+// inCommon counts which of 14 pieces, which all pods of a workload have, two pods share.
+func inCommon(a, b *corev1.Pod) (n int) {
+	pieces := func(p *corev1.Pod) []any {
+		all := []any{&p.Spec.Tolerations[0], p.Spec.Volumes[1].Projected}
+		for _, c := range p.Spec.Containers {
+			requests, limits := reflect.ValueOf(c.Resources.Requests).Pointer(), reflect.ValueOf(c.Resources.Limits).Pointer()
+			all = append(all, c.LivenessProbe, c.ReadinessProbe, &c.Env[0], &c.Ports[0], requests, limits)
+		}
+		return all
+	}
+	of := pieces(b)
+	for i, piece := range pieces(a) {
+		if piece == of[i] {
+			n++
+		}
+	}
+	return n
+}
+
+// TestUnknownLayouts: this release of Go is known. In an unknown one, Unmarshal decodes objects.
+func TestUnknownLayouts(t *testing.T) {
+	if !slicesKnown() || !stringsKnown() || !mapsKnown() || !structsKnown() {
+		t.Fatalf("slices %v, strings %v, maps %v, structs %v", slicesKnown(), stringsKnown(), mapsKnown(), structsKnown())
+	}
+	layoutsKnown = false
+	defer func() { layoutsKnown = true }()
+	d := &decoder{goType: reflect.TypeFor[corev1.Pod](), typeMeta: -1}
+	want := podsim.New(1, 1).Pod(0)
+	value, err := d.private(pod(*want))
+	old, fresh, other := d.versions(pod(*want), pod(*want))
+	if err != nil || other != nil || d.message != nil {
+		t.Fatal(err, other, d.message)
+	}
+	for _, got := range []any{value, old, fresh} {
+		if !equality.Semantic.DeepEqual(got, want) {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+}

@@ -1,0 +1,202 @@
+//go:build !weir_safe
+
+package codec
+
+import (
+	"bytes"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+	"unsafe"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// template is a private object from which objects with the same fields are copied. The values that
+// differ are then set. Most bytes of the objects of one workload are equal, and so are most bytes
+// of two versions of an object; comparing and copying them is much cheaper than decoding. A copy
+// has its own slices, pointers, maps and byte slices. Strings are shared.
+type template struct {
+	prototype
+	moves    []move
+	stepOf   []int32        // by token: the step that sets its value; negative: none
+	repeated []repeatedStep // what cannot be copied
+
+	ofCopies bool // a copy can be copied in turn: every map can be cloned
+}
+
+// prototype is what an object is compared with and copied from: a template, or the earlier version.
+type prototype struct {
+	raw       []byte
+	locations []location // by token
+	image     unsafe.Pointer
+}
+
+// move is the place of a slice or pointer in an object, and of the piece that it points to. In a
+// copy it must point into the copy.
+type move struct{ to, piece uint32 }
+
+// repeatedStep is a step that is repeated for each copy. Most are for boxes and for maps that can
+// be cloned.
+type repeatedStep struct {
+	step  int32
+	clone func(to, from unsafe.Pointer) // nil: the step decodes the prototype's bytes
+}
+
+type textEntry struct{ key, value string }
+
+// location is the position of a token in the template's bytes.
+type location struct {
+	begin, end uint32 // with the tag; of a map, from its first entry to the end of its last
+	content    uint32 // where the content begins
+	span       int32  // number of tokens, with those inside; of a map, of its entries
+	comparison comparison
+}
+
+// comparison says how a token is compared.
+type comparison uint8
+
+const (
+	asBlock comparison = iota
+	asMessage
+	asMap
+	asTextMap
+	asVarint
+	asFixed64
+)
+
+// maxTemplate is the size in bytes of the largest object that becomes a template.
+const maxTemplate = 16 << 10
+
+// lastApplied is in the name of the annotation in which kubectl apply keeps the whole object.
+var lastApplied = []byte("last-applied-configuration")
+
+// isSecret reports whether the bytes of an object of a type may be a Secret's data, which must not
+// be kept: a template stays for the life of the process. Metadata does not say what it is of.
+func isSecret(t reflect.Type, raw []byte) bool {
+	if t == reflect.TypeFor[metav1.PartialObjectMetadata]() {
+		return bytes.Contains(raw, lastApplied)
+	}
+	return t.Name() == "Secret" && t.PkgPath() == "k8s.io/api/core/v1"
+}
+
+// newTemplate returns a template of the current object, or nil if the object cannot be copied. p
+// must have its steps and tokens.
+func (s *scratch) newTemplate(p *plan) *template {
+	if s.unusual || len(s.raw) > maxTemplate || isSecret(p.decoder.goType, s.raw) {
+		return nil
+	}
+	c := &template{stepOf: slices.Repeat([]int32{-1}, len(p.tokens))}
+	c.prototype = prototype{bytes.Clone(s.raw), make([]location, len(p.tokens)), reflect.New(p.shape.goType).UnsafePointer()}
+	s.locate(c.locations, p.tokens, 0)
+	c.ofCopies = true
+	s.image = c.image
+	if !s.follow(p) {
+		return nil
+	}
+	for i := range p.steps {
+		st := &p.steps[i]
+		c.stepOf[st.token] = int32(i)
+		value := unsafe.Add(c.image, st.to)
+		switch {
+		case st.kind == pointer || st.kind == slice:
+			c.moves = append(c.moves, move{st.to, st.piece})
+		case st.kind == boxed:
+			c.repeated = append(c.repeated, repeatedStep{int32(i), st.field.box.clone})
+		case st.kind == mapping:
+			clone := cloneOf(st.field.goType, value)
+			c.repeated = append(c.repeated, repeatedStep{int32(i), clone})
+			c.ofCopies = c.ofCopies && clone != nil
+		case st.kind == other && !canCopy(st.field.goType, value):
+			c.repeated = append(c.repeated, repeatedStep{step: int32(i)})
+		}
+	}
+	return c
+}
+
+// locate sets the locations of tokens, of which the first begins at pos. The tokens must cover all
+// bytes.
+func (s *scratch) locate(locations []location, tokens []token, pos uint32) (end uint32) {
+	for i := 0; i < len(tokens); {
+		t, loc := &tokens[i], &locations[i]
+		_, n := varint(s.raw, int(pos))
+		*loc = location{begin: pos, content: pos + uint32(n), span: t.span}
+		f := s.fields[t.field]
+		switch f.wireType {
+		case protowire.VarintType:
+			_, n = varint(s.raw, int(loc.content))
+			loc.comparison, loc.end = asVarint, loc.content+uint32(n)
+		case protowire.Fixed64Type:
+			loc.comparison, loc.end = asFixed64, loc.content+8
+		default:
+			loc.content, loc.end = uint32(t.value), uint32(t.value>>32)
+		}
+		pos = loc.end
+		switch {
+		case f.message != nil:
+			loc.comparison = asMessage
+			s.locate(locations[i+1:i+int(t.span)], tokens[i+1:i+int(t.span)], loc.content)
+		case f.kind == mapping:
+			if loc.comparison, loc.span = asMap, t.count; f.goType.Elem().Kind() == reflect.String {
+				loc.comparison = asTextMap
+			}
+			pos = uint32(tokens[i+int(t.count)-1].value >> 32)
+			loc.end = pos
+		}
+		i += int(loc.span)
+	}
+	return pos
+}
+
+// cloneOf returns a function that copies a map of one of the usual types. It returns nil for a map
+// that must be decoded again. The function keeps nothing of p.
+func cloneOf(t reflect.Type, p unsafe.Pointer) func(to, from unsafe.Pointer) {
+	switch {
+	case t.Elem().Kind() == reflect.String:
+		return cloneTexts
+	case t.Elem() == reflect.TypeFor[resource.Quantity]():
+		for _, q := range *(*map[string]resource.Quantity)(p) {
+			if hasPointer(&q) {
+				return nil
+			}
+		}
+		return cloneQuantities
+	}
+	return nil
+}
+
+// cloneTexts copies a map of strings as the runtime does, which hashes nothing for a small map.
+// Named types do not matter; see setTextMap.
+func cloneTexts(to, from unsafe.Pointer) {
+	*(*map[string]string)(to) = maps.Clone(*(*map[string]string)(from))
+}
+
+func cloneQuantities(to, from unsafe.Pointer) {
+	*(*map[string]resource.Quantity)(to) = maps.Clone(*(*map[string]resource.Quantity)(from))
+}
+
+// canCopy reports whether assignment copies a value fully, so that copies share nothing that can be
+// modified.
+func canCopy(t reflect.Type, p unsafe.Pointer) bool {
+	switch t {
+	case reflect.TypeFor[resource.Quantity]():
+		return !hasPointer((*resource.Quantity)(p))
+	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime](), reflect.TypeFor[time.Time]():
+		return true
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if f := t.Field(i); !canCopy(f.Type, unsafe.Add(p, f.Offset)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Pointer, reflect.UnsafePointer, reflect.Slice, reflect.Map, reflect.Interface, reflect.Chan, reflect.Func, reflect.Array:
+		return false
+	}
+	return true
+}

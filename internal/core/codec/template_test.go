@@ -1,0 +1,167 @@
+//go:build !weir_safe
+
+package codec
+
+import (
+	"math/rand"
+	"reflect"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/weirproject/weir/internal/testing/check"
+	"github.com/weirproject/weir/internal/testing/podsim"
+	"github.com/weirproject/weir/internal/testing/testenv"
+)
+
+// copier decodes like a Decoder, and records which objects were copied from a template.
+type copier struct {
+	*decoder
+	scratch
+	copied int
+}
+
+func newCopier(t reflect.Type) *copier {
+	c := &copier{decoder: &decoder{goType: t}}
+	c.decoder.once.Do(c.decoder.compile)
+	return c
+}
+
+// decode returns nil if the bytes are left to Unmarshal.
+func (c *copier) decode(raw []byte) any {
+	defer c.scratch.reset()
+	if p, ok := c.decoder.decodeLikeOthers(&c.scratch, raw); ok {
+		c.copied++
+		return reflect.NewAt(c.goType, p).Interface()
+	}
+	if p, ok := c.decoder.decode(&c.scratch, raw); ok {
+		return reflect.NewAt(c.goType, p).Interface()
+	}
+	return nil
+}
+
+// TestCopies: an object that is copied equals Unmarshal's result, for any difference from the
+// template, also malformed ones. The template does not change.
+func TestCopies(t *testing.T) {
+	random := rand.New(rand.NewSource(1))
+	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), random, scheme.Codecs).NilChance(0.3).NumElements(0, 3)
+	copied, all := 0, allTypes()
+	for _, typ := range all {
+		object := reflect.New(typ.Elem()).Interface().(protoMessage)
+		fill.Fill(object)
+		raw, err := object.Marshal()
+		check.NoError(t, err)
+		copied += copies(t, typ.Elem(), raw, random, 8)
+	}
+	if copied < 6*len(all) {
+		t.Errorf("only %d objects of %d types were copied", copied, len(all))
+	}
+	if n := copies(t, reflect.TypeFor[corev1.Pod](), pod(*podsim.New(1, 1).Pod(0)), random, 600); n < 600 {
+		t.Errorf("only %d pods were copied", n)
+	}
+}
+
+func copies(t *testing.T, typ reflect.Type, raw []byte, random *rand.Rand, n int) (copied int) {
+	t.Helper()
+	c := newCopier(typ)
+	for range 3 {
+		c.decode(raw)
+	}
+	for range n {
+		changed := scrambled(raw, random)
+		for _, bytes := range [][]byte{changed, raw} {
+			want := reflect.New(typ).Interface().(protoMessage)
+			err := want.Unmarshal(bytes)
+			got := c.decode(bytes)
+			switch {
+			case got == nil:
+			case err != nil:
+				t.Fatalf("%s: %x was decoded; Unmarshal: %v", typ, bytes, err)
+			case !reflect.DeepEqual(got, want):
+				t.Fatalf("%s: got\n%+v\nwant\n%+v", typ, got, want)
+			default:
+				testenv.ScribbleOver(got)
+			}
+		}
+	}
+	return c.copied
+}
+
+// scrambled returns a modified copy of the bytes.
+func scrambled(raw []byte, random *rand.Rand) []byte {
+	changed := slices.Clone(raw)
+	switch random.Intn(20) {
+	case 0:
+		changed = changed[:random.Intn(len(changed)+1)]
+	case 1:
+		changed = append(changed, message1(protowire.Number(1+random.Intn(4)), nil)...)
+	default:
+		for range min(len(changed), 1+random.Intn(3)) {
+			changed[random.Intn(len(changed))] ^= byte(1) << random.Intn(8)
+		}
+	}
+	return changed
+}
+
+// TestNoCopiesOfUnknownFields: bytes between the known fields are not compared, so an object with
+// unknown fields is no template.
+func TestNoCopiesOfUnknownFields(t *testing.T) {
+	raw := pod(*podsim.New(1, 1).Pod(0))
+	_, begin := cut(raw, 1, protowire.BytesType) // of the spec
+	raw = slices.Insert(raw, begin, 0xfa, 0x3f, 1, 'x')
+	if n := copies(t, reflect.TypeFor[corev1.Pod](), raw, rand.New(rand.NewSource(1)), 100); n > 0 {
+		t.Errorf("%d pods were copied", n)
+	}
+}
+
+// TestBigQuantitiesAreNotCopied: a quantity that exceeds a number has a pointer, which a copy would
+// share with the template.
+func TestBigQuantitiesAreNotCopied(t *testing.T) {
+	want, big := podsim.New(1, 1).Pod(0), resource.MustParse("123456789012345678901234567890")
+	want.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = big
+	want.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &big}}
+	raw := pod(*want)
+	c := newCopier(reflect.TypeFor[corev1.Pod]())
+	for range 6 {
+		got := c.decode(raw).(*corev1.Pod)
+		for _, q := range []*resource.Quantity{got.Spec.Containers[0].Resources.Requests.Cpu(), got.Spec.Volumes[0].EmptyDir.SizeLimit} {
+			if q.Cmp(big) != 0 {
+				t.Fatalf("%v became %v", &big, q)
+			}
+			q.AsDec().SetScale(7)
+		}
+	}
+	if c.copied == 0 {
+		t.Error("none was copied")
+	}
+}
+
+// TestSecretsAreNotKept: a template is kept permanently, so there is none of a secret, nor of
+// metadata that may contain a secret's data.
+func TestSecretsAreNotKept(t *testing.T) {
+	secret := &corev1.Secret{Type: corev1.SecretTypeOpaque, StringData: map[string]string{"key": "value"}}
+	secret.Name = "s"
+	raw, err := secret.Marshal()
+	check.NoError(t, err)
+	if n := copies(t, reflect.TypeFor[corev1.Secret](), raw, rand.New(rand.NewSource(1)), 10); n > 0 {
+		t.Errorf("%d secrets are copies of another", n)
+	}
+	metadata := &metav1.PartialObjectMetadata{}
+	for note, kept := range map[string]bool{"kubectl.kubernetes.io/last-applied-configuration": false, "kubectl.kubernetes.io/restartedAt": true} {
+		metadata.Annotations = map[string]string{note: "the secret's data"}
+		if raw, err = metadata.Marshal(); err != nil {
+			t.Fatal(err)
+		}
+		n := copies(t, reflect.TypeFor[metav1.PartialObjectMetadata](), raw, rand.New(rand.NewSource(1)), 10)
+		if n > 0 != kept {
+			t.Errorf("%s: %d metadata are copies of another", note, n)
+		}
+	}
+}

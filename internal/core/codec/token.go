@@ -1,0 +1,168 @@
+//go:build !weir_safe
+
+package codec
+
+import (
+	"encoding/binary"
+	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// token is one field of the input. The tokens of what is inside it follow it. It has no pointers,
+// so that the garbage collector need not scan the tokens.
+type token struct {
+	value uint64 // a number; of a block, where it begins and, in the upper 32 bits, where it ends
+	field uint32 // the index of its field
+	span  int32  // number of tokens, with those inside
+	count int32  // of the first token of a repeated field: how often it occurs; or found
+}
+
+// found is the count of a token that stands for a whole field whose value is shared. The value of
+// the token is an index in scratch.found.
+const found = -1
+
+// block returns the bytes of a token.
+func (s *scratch) block(t *token) []byte {
+	begin, end := uint32(t.value), uint32(t.value>>32)
+	return s.raw[begin:end:end]
+}
+
+// tokenize cuts the message s.raw[pos:end] into tokens, so that all sizes are known before anything
+// is allocated. It returns false for a message that must be left to Unmarshal.
+func (m *message) tokenize(s *scratch, pos, end, depth int) bool {
+	if depth == 0 {
+		return false
+	}
+	raw, last, first := s.raw[:end], uint64(0), 0 // the previous tag, and where its tokens begin
+	for pos < end {
+		begin := pos
+		tag := uint64(raw[pos])
+		if pos++; tag >= 0x80 {
+			long, n := longVarint(raw[begin:])
+			if n == 0 {
+				return false
+			}
+			tag, pos = long, begin+n
+			s.unusual = s.unusual || n > 2
+		}
+		number := tag >> 3
+		if number == 0 || number > math.MaxInt32 {
+			return false
+		}
+		if number >= uint64(len(m.tokenFields)) || m.tokenFields[number].kind == none {
+			s.unusual = true
+			if pos = skip(raw, pos, protowire.Type(tag&7)); pos < 0 {
+				return false
+			}
+			continue
+		}
+		f, at := &m.tokenFields[number], len(s.tokens)
+		switch {
+		case protowire.Type(tag&7) != f.wireType || tag < last:
+			return false
+		case tag > last:
+			last, first = tag, at
+			if f.shareable && s.sharing && begin != s.making {
+				next, ok := s.find(m, &m.fields[number], begin, pos, end, depth)
+				if !ok {
+					return false
+				}
+				if next > 0 {
+					pos = next
+					continue
+				}
+			}
+			if f.kind == slice || f.kind == pointer {
+				s.pieces = append(s.pieces, int32(at))
+			}
+		case f.kind != slice && f.kind != mapping || s.tokens[first].count == found:
+			// It occurs twice, or with its tag written in two ways.
+			return false
+		}
+		x, next := cut(raw, pos, f.wireType)
+		if next < 0 {
+			return false
+		}
+		s.tokens = append(s.tokens, token{value: x, field: f.index, span: 1})
+		s.print = (s.print ^ uint64(f.index)) * 0x100000001b3
+		s.tokens[first].count++
+		if f.message != nil {
+			if !f.message.tokenize(s, int(uint32(x)), next, depth-1) {
+				return false
+			}
+			s.tokens[at].span = int32(len(s.tokens) - at)
+		}
+		pos = next
+	}
+	return true
+}
+
+// cut reads the value at pos. It returns the value as a token holds it, and its end, which is
+// negative for an error.
+func cut(raw []byte, pos int, t protowire.Type) (x uint64, end int) {
+	// Nearly all are short.
+	if t == protowire.BytesType && pos < len(raw) && int(raw[pos]) < min(0x80, len(raw)-pos) {
+		begin := uint64(pos + 1)
+		end = pos + 1 + int(raw[pos])
+		return begin | uint64(end)<<32, end
+	}
+	x, n := varint(raw, pos)
+	switch t {
+	case protowire.BytesType:
+		begin := pos + n
+		if n == 0 || x > uint64(len(raw)-begin) {
+			return 0, -1
+		}
+		end = begin + int(x)
+		return uint64(begin) | uint64(end)<<32, end
+	case protowire.VarintType:
+		if n == 0 {
+			return 0, -1
+		}
+		return x, pos + n
+	}
+	if len(raw)-pos < 8 {
+		return 0, -1
+	}
+	return binary.LittleEndian.Uint64(raw[pos:]), pos + 8
+}
+
+// skip returns the end of the value that begins at pos, or a negative number for an error.
+func skip(raw []byte, pos int, t protowire.Type) (end int) {
+	switch t {
+	case protowire.BytesType, protowire.VarintType, protowire.Fixed64Type:
+		_, end = cut(raw, pos, t)
+		return end
+	case protowire.Fixed32Type:
+		if len(raw)-pos >= 4 {
+			return pos + 4
+		}
+	}
+	return -1
+}
+
+// varint reads the number at pos. n is its size in bytes, or 0 for an error.
+func varint(raw []byte, pos int) (x uint64, n int) {
+	if pos < len(raw) && raw[pos] < 0x80 {
+		return uint64(raw[pos]), 1
+	}
+	return longVarint(raw[pos:])
+}
+
+func longVarint(raw []byte) (x uint64, n int) {
+	if len(raw) > 1 && raw[1] < 0x80 {
+		return uint64(raw[0]&0x7f) | uint64(raw[1])<<7, 2
+	}
+	x, n = protowire.ConsumeVarint(raw)
+	return x, max(n, 0)
+}
+
+// block reads a length and that many bytes. n is the size of both, or negative for an error.
+func block(raw []byte) (b []byte, n int) {
+	x, end := cut(raw, 0, protowire.BytesType)
+	if end < 0 {
+		return nil, -1
+	}
+	return raw[uint32(x):end:end], end
+}

@@ -1,0 +1,231 @@
+//go:build !weir_safe
+
+package codec
+
+import (
+	"fmt"
+	"math/rand"
+	randv2 "math/rand/v2"
+	"reflect"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/weirproject/weir/internal/testing/check"
+	"github.com/weirproject/weir/internal/testing/podsim"
+	"github.com/weirproject/weir/internal/testing/testenv"
+)
+
+// TestVersions: each of two versions equals Unmarshal's result, for any difference between them,
+// also malformed ones. Changing one changes neither the other nor later decoded values.
+func TestVersions(t *testing.T) {
+	random := rand.New(rand.NewSource(1))
+	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), random, scheme.Codecs).NilChance(0.3).NumElements(0, 3)
+	for _, typ := range allTypes() {
+		object := reflect.New(typ.Elem()).Interface().(protoMessage)
+		fill.Fill(object)
+		raw, err := object.Marshal()
+		check.NoError(t, err)
+		versions(t, typ, raw, random, 4)
+	}
+	versions(t, reflect.TypeFor[*corev1.Pod](), pod(*podsim.New(1, 1).Pod(0)), random, 500)
+}
+
+func versions(t *testing.T, typ reflect.Type, raw []byte, random *rand.Rand, n int) {
+	t.Helper()
+	d := decoderFor(typ)
+	for range 3 {
+		_, _ = d.private(raw)
+	}
+	was := raw
+	for range n {
+		is := scrambled(raw, random)
+		sameVersions(t, d, was, is)
+		was = is
+	}
+}
+
+// sameVersions compares two versions with Unmarshal's results.
+func sameVersions(t *testing.T, d *decoder, was, is []byte) {
+	t.Helper()
+	if !isProtobuf(was) || !isProtobuf(is) {
+		return
+	}
+	c := New(reflect.PointerTo(d.goType))
+	unmarshal := func(raw []byte) (protoMessage, error) {
+		m := reflect.New(d.goType).Interface().(protoMessage)
+		return m, m.Unmarshal(raw)
+	}
+	wantOld, oldErr := unmarshal(was)
+	wantNew, newErr := unmarshal(is)
+	if oldErr == nil {
+		oldErr = newErr
+	}
+	for _, first := range []bool{true, false} {
+		a, b, err := c.DecodeUpdate(nil, was, is)
+		if fmt.Sprint(err) != fmt.Sprint(oldErr) {
+			t.Fatalf("%s: error %v, want %v", d.goType, err, oldErr)
+		}
+		if err != nil {
+			continue
+		}
+		if !reflect.DeepEqual(a, wantOld) || !reflect.DeepEqual(b, wantNew) {
+			t.Fatalf("%s: got\n%+v\n%+v\nwant\n%+v\n%+v", d.goType, a, b, wantOld, wantNew)
+		}
+		if first {
+			if testenv.ScribbleOver(a); !reflect.DeepEqual(b, wantNew) {
+				t.Fatalf("%s: the later version has changed with the earlier", d.goType)
+			}
+		} else if testenv.ScribbleOver(b); !reflect.DeepEqual(a, wantOld) {
+			t.Fatalf("%s: the earlier version has changed with the later", d.goType)
+		}
+	}
+}
+
+// TestVersionsOfBigQuantities: two versions share no quantity, also if the previous objects' could
+// be copied and theirs cannot.
+func TestVersionsOfBigQuantities(t *testing.T) {
+	big := resource.MustParse("123456789012345678901234567890")
+	p := podsim.New(1, 1).Pod(0)
+	limit := resource.MustParse("1Gi")
+	p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &limit}}
+	ordinary := pod(*p)
+	for _, change := range []func(){
+		func() { p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = big },
+		func() {
+			p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = limit
+			p.Spec.Volumes[0].EmptyDir.SizeLimit = &big
+		},
+	} {
+		d := decoderFor(reflect.TypeFor[*corev1.Pod]())
+		for range 4 {
+			if _, err := d.private(ordinary); err != nil {
+				t.Fatal(err)
+			}
+		}
+		change()
+		was := pod(*p)
+		p.ResourceVersion += "0"
+		for range 2 {
+			a, b, err := New(reflect.TypeFor[*corev1.Pod]()).DecodeUpdate(nil, was, pod(*p))
+			check.NoError(t, err)
+			old, fresh := a.(*corev1.Pod), b.(*corev1.Pod)
+			old.Spec.Containers[0].Resources.Requests.Cpu().AsDec().SetScale(7)
+			old.Spec.Volumes[0].EmptyDir.SizeLimit.AsDec().SetScale(7)
+			if !equality.Semantic.DeepEqual(fresh.Spec, p.Spec) {
+				t.Fatalf("the later version has changed with the earlier: %v, %v", fresh.Spec.Containers[0].Resources.Requests, fresh.Spec.Volumes[0].EmptyDir)
+			}
+		}
+	}
+}
+
+// TestVersionsOfPods: the later version of a pod is a copy of the earlier one if it has the same
+// fields.
+func TestVersionsOfPods(t *testing.T) {
+	sim, random := podsim.New(100, 1), randv2.New(randv2.NewPCG(1, 2))
+	d := decoderFor(reflect.TypeFor[*corev1.Pod]())
+	for i := range sim.Len() {
+		p := sim.Pod(i)
+		was := pod(*p)
+		for range 4 {
+			podsim.Touch(p, random)
+			p.ResourceVersion += "0"
+			p.Labels["of"] = fmt.Sprint(random.IntN(3))
+			is := pod(*p)
+			sameVersions(t, d, was, is)
+			was = is
+		}
+	}
+	c := newCopier(d.goType)
+	p := sim.Pod(0)
+	p.Annotations = map[string]string{"longer": p.Name}
+	for range 3 {
+		c.decode(pod(*p))
+	}
+	change := func(by string) []byte {
+		p.Annotations["longer"] += by
+		p.ResourceVersion += by
+		p.Spec.NodeName += by
+		p.Spec.Containers[0].Image += by
+		p.Status.ContainerStatuses[0].RestartCount += 1000
+		return pod(*p)
+	}
+	between, is := change("0"), change("than before, and by more than a byte's worth: the length of what it is in takes two bytes or three then, so that all behind it has moved on")
+	c.locating = true
+	before, ok := c.decodeLikeOthers(&c.scratch, between)
+	c.locating = false
+	if !ok {
+		t.Fatal("there is no template of such pods")
+	}
+	image, _, ok := c.copyIfAlike(&c.scratch, is, 0, &prototype{between, c.locations, before})
+	if got := (*corev1.Pod)(image); !ok || !equality.Semantic.DeepEqual(got, p) {
+		t.Errorf("the later version is not copied of the earlier: got %+v, want %+v", got, p)
+	}
+}
+
+// TestVersionsOfUnlikePods: versions of pods that no template fits are correct, for any changed,
+// inserted or removed fields.
+func TestVersionsOfUnlikePods(t *testing.T) {
+	sim, random := podsim.NewUnlike(4000, 1), rand.New(rand.NewSource(1))
+	d := decoderFor(reflect.TypeFor[*corev1.Pod]())
+	for i := 0; i < sim.Len(); i += 20 { // one of each workload
+		p := sim.Pod(i)
+		was := pod(*p)
+		p.ResourceVersion += "1"
+		if c := &p.Spec.Containers[0]; i%40 == 0 {
+			c.Env = append(c.Env, corev1.EnvVar{Name: "NEW", Value: p.Name})
+		} else {
+			c.Env = nil
+		}
+		is := pod(*p)
+		sameVersions(t, d, was, is)
+		for range 5 {
+			sameVersions(t, d, was, scrambled(is, random))
+		}
+	}
+}
+
+// TestRepeatedKeys: the last of several entries with one key counts, for each entry that may differ
+// from the copied object.
+func TestRepeatedKeys(t *testing.T) {
+	labels := func(entries ...string) []byte {
+		var meta []byte
+		for i := 0; i < len(entries); i += 2 {
+			meta = append(meta, message1(11, entry(entries[i], []byte(entries[i+1])))...)
+		}
+		return message1(1, meta)
+	}
+	typ := reflect.TypeFor[*corev1.Pod]()
+	for _, first := range [][]byte{labels("a", "1", "a", "2"), labels("a", "1", "b", "2")} {
+		versions(t, typ, first, rand.New(rand.NewSource(1)), 0)
+		for _, is := range [][]byte{labels("a", "3", "a", "2"), labels("a", "1", "a", "3"), labels("b", "1", "a", "2"), labels("a", "1", "b", "3")} {
+			same(t, typ, first)
+			same(t, typ, is)
+			sameVersions(t, decoderFor(typ), first, is)
+			sameVersions(t, decoderFor(typ), is, first)
+		}
+	}
+}
+
+func FuzzVersions(f *testing.F) {
+	d := decoderFor(reflect.TypeFor[*corev1.Pod]())
+	sim, random := podsim.New(2, 1), randv2.New(randv2.NewPCG(1, 2))
+	p := sim.Pod(0)
+	was := pod(*p)
+	for range 3 {
+		_, _ = d.private(was)
+	}
+	podsim.Touch(p, random)
+	f.Add(was, pod(*p))
+	f.Add(was, pod(*sim.Pod(1)))
+	for _, raw := range unusual {
+		f.Add(was, raw)
+		f.Add(raw, raw)
+	}
+	f.Fuzz(func(t *testing.T, was, is []byte) { sameVersions(t, d, was, is) })
+}
