@@ -85,7 +85,8 @@ func (c *Codec) decodeOver(old any, was, is []byte) (any, bool) {
 // decodeCopy decodes the message of a version. was is the message of old, which no caller has. The
 // fields that are structs and have equal bytes in both, such as the spec of a pod whose status has
 // changed, are deep copies of old's, which costs less than to decode them. So the values share only
-// strings. decodeCopy reports false if there are no such fields, or if it cannot decode the message.
+// strings. decodeCopy reports false if there are no such fields, or if it cannot decode the
+// message.
 func (c *Codec) decodeCopy(old any, was, is []byte) (any, bool) {
 	fields := c.fields()
 	if fields == nil {
