@@ -250,9 +250,9 @@ func fieldTableOf(t reflect.Type, inside bool) (m fieldTable) {
 }
 
 // split appends the fields of a message: field outer of the object, or the object itself if outer
-// is 0. If inside is set, it appends the fields of those that are structs in their place. It reports
-// false unless all fields are known and in the order of their numbers, as every Go encoder writes
-// them: only then are all values of a field adjacent.
+// is 0. If inside is set, it appends the fields of those that are structs in their place. It
+// reports false unless all fields are known and in the order of their numbers, as every Go encoder
+// writes them: only then are all values of a field adjacent.
 func (m fieldTable) split(fields []wireField, message []byte, outer protowire.Number, inside bool) (_ []wireField, ok bool) {
 	last := protowire.Number(0)
 	for begin, end := 0, 0; end < len(message); {

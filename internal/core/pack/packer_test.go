@@ -56,6 +56,7 @@ func TestSecondDictionary(t *testing.T) {
 // TestNewDictionaries: a dictionary is created from the first object and later, ever less often,
 // from samples; old objects keep theirs.
 func TestNewDictionaries(t *testing.T) {
+	testenv.SkipUnderRace(t)
 	var all []held
 	p := New()
 	raws := podsim.Spread(wire.Protobuf.String(), 100)
