@@ -2,6 +2,7 @@ package pack
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -259,5 +260,35 @@ func TestBasesStayUnpacked(t *testing.T) {
 	}
 	if found*10 < of*8 {
 		t.Errorf("%d of %d bases were unpacked", found, of)
+	}
+}
+
+// TestUnpackRefuses: bytes that a dictionary did not pack cause ErrCorrupt, and so does another
+// size.
+func TestUnpackRefuses(t *testing.T) {
+	s := newGroups(t, podsim.NewUnlike(20_000, 1), 10)
+	var plain, sibling *member
+	for i := range s.objects {
+		switch m := &s.objects[i]; {
+		case m.base() != nil:
+			sibling = m
+		case m.dict != nil:
+			plain = m
+		}
+	}
+	for what, unpack := range map[string]func() ([]byte, error){
+		"nothing":             func() ([]byte, error) { return plain.dict.Unpack(nil, "", 1) },
+		"no block":            func() ([]byte, error) { return plain.dict.Unpack(nil, "\x01\xff\xff", 1) },
+		"another size":        func() ([]byte, error) { return plain.dict.Unpack(nil, plain.packed, 1) },
+		"no sibling":          func() ([]byte, error) { return sibling.dict.Unpack(nil, plain.packed, 1) },
+		"another size of one": func() ([]byte, error) { return sibling.dict.Unpack(nil, sibling.packed, 1) },
+	} {
+		if raw, err := unpack(); !errors.Is(err, ErrCorrupt) || len(raw) > 0 {
+			t.Errorf("%s: %d bytes, %v", what, len(raw), err)
+		}
+	}
+	made := func() any { return new(int) }
+	if plain.dict.Attached(made) != plain.dict.Attached(made) {
+		t.Error("two values are attached to one dictionary")
 	}
 }
