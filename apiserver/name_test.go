@@ -34,6 +34,8 @@ func TestNames(t *testing.T) {
 			{"/apis/apps/v1/namespaces/default/statefulsets", "a.b", "", "must not contain dots"},
 			{"/apis/batch/v1/namespaces/default/cronjobs", strings.Repeat("a", 53), "", "must be no more than 52 characters"},
 			{"/apis/policy/v1/namespaces/default/poddisruptionbudgets", "A_b", "", ""},
+			{"/apis/rbac.authorization.k8s.io/v1/clusterroles", "system:Node", "", ""},
+			{"/apis/rbac.authorization.k8s.io/v1/clusterroles", "a/b", "", "may not contain '/'"},
 			{addresses, "10.0.0.1", "", ""},
 			{addresses, "fd00::1", "", ""},
 			{addresses, "fd00:0::1", "", `must be in canonical form ("fd00::1")`},

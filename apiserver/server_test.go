@@ -66,6 +66,9 @@ func TestListenFails(t *testing.T) {
 	if err := s.Run(context.Background()); err == nil {
 		t.Error("no error")
 	}
+	if _, err = clientOf(t, s.Config()).CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); err == nil || !strings.Contains(err.Error(), "invalid port") {
+		t.Errorf("a request with the Config of a server that cannot start: %v", err)
+	}
 }
 
 // TestSeed: the same seed creates the same pods, all of them running, and their number is constant
@@ -171,16 +174,6 @@ func TestConfigStarts(t *testing.T) {
 	check.NoError(t, s.Close())
 	if _, err = clientOf(t, s.Config()).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}); !errors.Is(err, apiserver.ErrClosed) {
 		t.Errorf("a request with the Config of a closed server: %v", err)
-	}
-}
-
-// TestConfigCannotStart: requests fail with the error of Start, without a time-out.
-func TestConfigCannotStart(t *testing.T) {
-	s, err := apiserver.New(apiserver.Options{Listen: "127.0.0.1:-1"})
-	check.NoError(t, err)
-	defer func() { _ = s.Close() }()
-	if _, err = clientOf(t, s.Config()).CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); err == nil || !strings.Contains(err.Error(), "invalid port") {
-		t.Errorf("got %v", err)
 	}
 }
 

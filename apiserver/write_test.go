@@ -10,7 +10,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -314,22 +313,6 @@ func TestBadWrites(t *testing.T) {
 		}
 		if a := ts.get(configMaps+"/unacceptable", nil); a.code != 404 {
 			t.Errorf("refused, but written: %d", a.code)
-		}
-	})
-}
-
-// TestNamesOfRoles: they may hold colons, for example.
-func TestNamesOfRoles(t *testing.T) {
-	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
-		roles := ts.typed.RbacV1().ClusterRoles()
-		if _, err := roles.Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "system:Node"}}, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := roles.Get(ctx, "system:Node", metav1.GetOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := roles.Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "a/b"}}, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
-			t.Errorf("a/b: %v", err)
 		}
 	})
 }

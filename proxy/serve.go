@@ -50,11 +50,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refuseEarly(a, r, errTooManyUnknown)
 		return
 	}
-	if mayWatch(r) {
-		s.workers.Run(func() { s.dispatch(a, r) })
-	} else {
-		s.dispatch(a, r)
-	}
+	s.dispatch(a, r)
 	if a.rest != nil {
 		a.rest()
 	}
@@ -100,10 +96,6 @@ var (
 	// errTooManyUnknown is the 429 of a request on an unknown connection with too many requests.
 	errTooManyUnknown = apierrors.NewTooManyRequests("Too many requests on a connection without an accepted credential.", retryAfterSeconds)
 )
-
-// mayWatch reports whether a request may be a WATCH. The beginning of such a request is left to a
-// worker, so that its own goroutine, which may wait for hours, does not grow its stack for it.
-func mayWatch(r *http.Request) bool { return strings.Contains(r.URL.RawQuery, "watch") }
 
 // dispatch does everything for a request but a.rest.
 func (s *Server) dispatch(a *responseWriter, r *http.Request) {

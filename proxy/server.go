@@ -16,7 +16,6 @@ import (
 
 	"github.com/weirproject/weir/internal/core/registry"
 	"github.com/weirproject/weir/internal/core/source"
-	"github.com/weirproject/weir/internal/serve/watchcache"
 	"github.com/weirproject/weir/proxy/internal/audit"
 	"github.com/weirproject/weir/proxy/internal/conn"
 	"github.com/weirproject/weir/proxy/internal/mirror"
@@ -35,7 +34,6 @@ type Server struct {
 	seats        *seats.Seats
 	writing      atomic.Int64 // writes to clients of forwarded watches that are under way
 	heads        conn.Heads
-	workers      *watchcache.GoroutinePool // begin watches, and send to them
 	health       health
 	cert         *conn.Certificate
 	auditor      *audit.Recorder
@@ -94,7 +92,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidOptions, err)
 	}
-	s := &Server{opts: o, ownTransport: ownClient.Transport, workers: watchcache.NewGoroutinePool(), heads: conn.NewHeads()}
+	s := &Server{opts: o, ownTransport: ownClient.Transport, heads: conn.NewHeads()}
 	s.seats = seats.New(&seats.Config{
 		Reads: o.MaxRequests, Writes: o.MaxMutating, Wait: o.timeouts.seat, ReviewWait: o.timeouts.review, StartWait: o.timeouts.start,
 		Watches: o.MaxLongRunning, WatchesPerUser: o.MaxWatchesPerUser, WatchMemory: o.WatchMemory, ResponseMemory: o.ResponseMemory,
@@ -153,7 +151,7 @@ func (s *Server) newMirror(upstream *rest.Config, client rest.Interface) (*mirro
 		return nil, err
 	}
 	return mirror.New(mirror.Config{
-		Upstream: upstream, Client: client, Review: o.timeouts.review, Workers: s.workers, Log: o.Log, Resources: named, TrustCache: trusted,
+		Upstream: upstream, Client: client, Review: o.timeouts.review, Log: o.Log, Resources: named, TrustCache: trusted,
 		MemoryBudget: o.MemoryBudget, ForwardConsistent: o.ForwardConsistent, MaxStaleness: o.MaxStaleness, ExpireSlowWatches: o.ExpireSlowWatches,
 		LogBytes: o.LogBytes, FlushInterval: o.FlushInterval, BookmarkInterval: o.BookmarkInterval, MinWatch: o.MinWatch, Timeouts: o.timeouts.Timeouts,
 		OnWentBack: s.forwardedWatches.endAll, WatchExcess: s.seats.Watches.MemoryExcess,
@@ -280,7 +278,6 @@ func (s *Server) Close() error {
 	}
 	s.running.Wait()
 	s.inFlight.Wait()
-	s.workers.Close()
 	s.rechecker.Close()
 	s.upstream.close()
 	utilnet.CloseIdleConnectionsFor(s.ownTransport)

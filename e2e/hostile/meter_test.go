@@ -159,12 +159,11 @@ func (p *weirProxy) gauges(t *testing.T, ctx context.Context) (gauges, error) {
 	return gauges{value("weir_proxy_connections"), value("go_goroutines"), value("process_open_fds")}, nil
 }
 
-// A proxy at rest may have this many more connections and goroutines than at another time. Some
-// connections to its upstream open and close, and it keeps up to 32 idle goroutines, see
-// watchcache.GoroutinePool.
+// A proxy at rest may have this many more connections and goroutines than at another time: some
+// connections to its upstream open and close.
 const (
 	connectionSlack = 4
-	goroutineSlack  = 32 + 4*connectionSlack
+	goroutineSlack  = 4 * connectionSlack
 )
 
 // rests reports whether the figures are at a baseline.

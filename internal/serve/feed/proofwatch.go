@@ -26,15 +26,8 @@ func (p *prover) waitFor(ctx context.Context, rv uint64) bool {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ended := p.wantVersion(rv)
+	defer context.AfterFunc(p.wantVersion(rv), cancel)()
 	defer p.leave()
-	go func() {
-		defer cancel()
-		select {
-		case <-ended:
-		case <-ctx.Done():
-		}
-	}()
 	return p.sink.Wait(ctx, rv) == nil || p.sink.version() >= rv
 }
 
@@ -58,21 +51,21 @@ func (p *prover) noteSilence(silent bool) {
 }
 
 // wantVersion starts short WATCHes, unless they are under way. They continue until one proves rv,
-// or no reader waits. wantVersion returns a channel that is closed when the next of them has ended,
-// or when there will be none. The caller calls leave when it stops waiting.
-func (p *prover) wantVersion(rv uint64) <-chan struct{} {
+// or no reader waits. wantVersion returns a context that ends when the next of them has ended, or
+// when there will be none. The caller calls leave when it stops waiting.
+func (p *prover) wantVersion(rv uint64) context.Context {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waiting++
 	p.wanted = max(p.wanted, rv)
 	if p.untried == nil {
-		p.untried = make(chan struct{})
+		p.untried, p.endUntried = context.WithCancel(context.Background())
 	}
 	untried := p.untried
 	switch {
 	case p.watching:
 	case p.closed:
-		close(untried)
+		p.endUntried()
 		p.untried = nil
 	default:
 		p.watching = true
@@ -101,7 +94,7 @@ func (p *prover) watchLoop() {
 		}
 		began := time.Now()
 		p.watchOnce(before)
-		close(ended)
+		ended()
 		if p.sink.version() > before {
 			tries = 0
 			continue
@@ -114,19 +107,18 @@ func (p *prover) watchLoop() {
 	}
 }
 
-// beginWatch returns the channel to close when the next short WATCH has ended. If none is to be
-// opened, it returns nil, and wakes the readers that wait for one.
-func (p *prover) beginWatch(reached uint64, tries int) chan<- struct{} {
+// beginWatch returns what to call when the next short WATCH has ended. If none is to be opened, it
+// returns nil, and wakes the readers that wait for one.
+func (p *prover) beginWatch(reached uint64, tries int) (ended func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	ended := p.untried
-	p.untried = nil
-	if ended == nil {
-		ended = make(chan struct{})
+	ended = func() {}
+	if p.untried != nil {
+		ended, p.untried = p.endUntried, nil
 	}
 	if p.wanted <= reached || tries == maxProofWatches || p.ctx.Err() != nil {
 		p.watching, p.wanted = false, 0
-		close(ended)
+		ended()
 		return nil
 	}
 	return ended

@@ -49,10 +49,11 @@ type prover struct {
 	wanted   uint64 // the newest resourceVersion that a reader waits for; 0: none
 	waiting  int    // readers in waitFor
 	watching bool
-	// untried is closed when the short WATCH that is opened next has ended. nil: no reader waits for
-	// it.
-	untried chan struct{}
-	closed  bool
+	// untried ends, by endUntried, when the short WATCH that is opened next has ended. nil: no reader
+	// waits for it.
+	untried    context.Context
+	endUntried context.CancelFunc
+	closed     bool
 	// silent counts the short WATCHes in a row that lasted as long as they may and sent no bookmark.
 	// silentAt is when the last of them ended.
 	silent   int

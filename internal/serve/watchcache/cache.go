@@ -41,9 +41,6 @@ type Config struct {
 	// Flush decides how long a watcher waits between two writes while changes keep coming. nil:
 	// each change is written at once.
 	Flush *FlushPacer
-	// Workers send to watchers, so that the goroutines of their requests keep small stacks. nil: a
-	// watch is sent to in the goroutine of its request.
-	Workers *GoroutinePool
 	// BuffersWrites says that the server buffers writes to a connection while it answers, as the
 	// proxy does. A LIST is then written in the largest pieces. false: each write fills one TLS
 	// record.

@@ -19,8 +19,7 @@
 //   - event.go: what a watcher is sent; drain.go: how watches end
 //   - hub.go, interest.go, subscription.go: which watchers a change concerns; heldchanges.go: what
 //     waits for them; check.go: rules that always hold of that
-//   - body.go, stream.go, encodecache.go, writedeadline.go, flushpacer.go: bytes to the client;
-//     goroutinepool.go: the goroutines that send them
+//   - body.go, stream.go, encodecache.go, writedeadline.go, flushpacer.go: bytes to the client
 //   - state.go, history.go: earlier states
 //   - stats.go: counters, and which slow watchers are ended
 package watchcache

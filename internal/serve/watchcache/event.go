@@ -159,12 +159,13 @@ type bookmarkTimer struct {
 }
 
 // newBookmarkTimer returns the timer of a watch. The bookmark that ends the initial events comes
-// first, and is due after delay.
-func (wt *watcher) newBookmarkTimer(delay time.Duration) *bookmarkTimer {
+// first.
+func (wt *watcher) newBookmarkTimer() *bookmarkTimer {
+	delay, never := wt.cache.cfg.Bookmarks()
 	deadline, _ := wt.ctx.Deadline()
 	left := time.Until(deadline)
 	b := &bookmarkTimer{
-		enabled:       wt.options.AllowBookmarks && !wt.noBookmarks,
+		enabled:       wt.options.AllowBookmarks && !never,
 		initialEvents: wt.options.WantsInitialEvents(),
 		interval:      wt.cache.cfg.BookmarkInterval,
 		lastDue:       deadline.Add(-min(lastBookmarkBefore, left/2)),

@@ -54,15 +54,12 @@ func TestInterests(t *testing.T) {
 			t.Errorf("%s %s: %+v %v", tt.namespace, tt.query, got, ok)
 		}
 	}
-}
-
-// TestInterestInClusterScoped: the name is the key.
-func TestInterestInClusterScoped(t *testing.T) {
-	tc := newTestCache(t, 0, func(cfg *Config) { cfg.Resource.Namespaced = false })
-	defer tc.close()
-	sel, err := tc.cache.newSelector("", "a", &request.Options{})
+	clustered := newTestCache(t, 0, func(cfg *Config) { cfg.Resource.Namespaced = false })
+	defer clustered.close()
+	sel, err := clustered.cache.newSelector("", "a", &request.Options{})
 	check.NoError(t, err)
-	if got, ok := sel.interest(tc.cache); !ok || got.by != byKey || got.values[0] != "a" {
+	// The name is the key.
+	if got, ok := sel.interest(clustered.cache); !ok || got.by != byKey || got.values[0] != "a" {
 		t.Errorf("%+v %v", got, ok)
 	}
 }
@@ -133,38 +130,6 @@ func TestNotWokenByOtherNamespaces(t *testing.T) {
 		tc.put("ns", "a", "red")
 		synctest.Wait()
 		check.Equal(t, r.flushed()-flushes, 1, "woken times")
-	})
-}
-
-// TestManyInterests: watchers with different interests, some the same, each get theirs.
-func TestManyInterests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tc := newTestCache(t, 0, nil)
-		defer tc.close()
-		var clients []*recorder
-		var queries []string
-		for i := range 10 {
-			queries = append(queries,
-				fmt.Sprintf("labelSelector=color%%3Dc%d", i),
-				fmt.Sprintf("fieldSelector=spec.color%%3Dc%d", i),
-				fmt.Sprintf("fieldSelector=metadata.name%%3Dt%d", i),
-				fmt.Sprintf("labelSelector=color+in+(c%d,none)", i))
-		}
-		for _, q := range queries {
-			r := newRecorder()
-			clients = append(clients, r)
-			defer tc.watch(fmt.Sprintf("%s&resourceVersion=%d", q, tc.rv), r)()
-		}
-		synctest.Wait()
-		for i := range 10 {
-			tc.put("ns", fmt.Sprint("t", i), fmt.Sprint("c", i))
-		}
-		synctest.Wait()
-		for i, r := range clients {
-			if got, want := r.events(t), []string{fmt.Sprintf("ADDED ns/t%d@%d", i/4, 101+i/4)}; !slices.Equal(got, want) {
-				t.Errorf("%s: got %v, want %v", queries[i], got, want)
-			}
-		}
 	})
 }
 

@@ -220,8 +220,9 @@ func TestHistoryWithoutVersion(t *testing.T) {
 	}
 }
 
-// TestChangeQueue: changes that come in several rounds, as when the log is trimmed while a
-// watcher reads, are one change for each key.
+// TestChangeQueue: a queue keeps changes in their order. Once it coalesces, it has one for each
+// key, also of changes that come in several rounds, as when the log is trimmed while a watcher
+// reads.
 func TestChangeQueue(t *testing.T) {
 	tc := newTestCache(t, 0, nil)
 	defer tc.close()
@@ -231,30 +232,42 @@ func TestChangeQueue(t *testing.T) {
 		return o
 	}
 	a1, a2, a3, b1, b2, c1 := version("a"), version("a"), version("a"), version("b"), version("b"), version("c")
-	var held heldChanges
-	g := &changeQueue{held: &held}
-	g.coalesce()
-	for _, ch := range []store.Change{
+	changes := []store.Change{
 		{Revision: 2, Old: a1, New: a2}, {Revision: 4, Old: b1, New: b2}, {Revision: 6, New: c1}, {Revision: 7, Old: c1},
 		{Revision: 8, Old: a2, New: a3},
-	} {
-		g.add(ch)
-		g.check(nil)
 	}
-	g.compact()
-	want := []store.Change{{Revision: 4, Old: b1, New: b2}, {Revision: 8, Old: a1, New: a3, Coalesced: true}}
-	if !slices.Equal(g.changes, want) {
-		t.Errorf("got %+v, want %+v", g.changes, want)
-	}
-	for range 10 * batch { // it compacts itself
-		g.add(store.Change{Revision: 9, Old: a3, New: a1})
-	}
-	if len(g.changes) > 2*batch {
-		t.Errorf("%d changes for two keys", len(g.changes))
-	}
-	g.check(nil)
-	if g.close(); held.bytes.Load() != 0 || len(held.versions) != 0 {
-		t.Errorf("%d bytes are held of nothing", held.bytes.Load())
+	coalesced := []store.Change{{Revision: 4, Old: b1, New: b2}, {Revision: 8, Old: a1, New: a3, Coalesced: true}}
+	var held heldChanges
+	for from := range len(changes) + 1 { // the number of changes before it coalesces
+		q := &changeQueue{held: &held}
+		for i, ch := range changes {
+			if i == from {
+				q.coalesce()
+			}
+			q.add(ch)
+			q.check(nil)
+		}
+		want := changes
+		if from < len(changes) {
+			q.compact()
+			want = coalesced
+		}
+		if !slices.Equal(q.changes, want) {
+			t.Errorf("%d in order: got %+v, want %+v", from, q.changes, want)
+		}
+		taken := make([]store.Change, 1)
+		for range 10 * batch { // it compacts itself
+			q.add(store.Change{Revision: 9, Old: a3, New: a1})
+			q.take(taken)
+			q.check(taken)
+			q.release(&taken[0])
+		}
+		if len(q.changes) > 2*len(changes)+batch+1 {
+			t.Errorf("%d changes for two keys", len(q.changes))
+		}
+		if q.close(); held.bytes.Load() != 0 || len(held.versions) != 0 {
+			t.Errorf("%d bytes are held of nothing", held.bytes.Load())
+		}
 	}
 }
 

@@ -193,16 +193,7 @@ func (ds *writeDeadlines) shedStuck(n int) (ended int) {
 // shedLargest implements [Cache.ShedLargest]. It looks at the watchers that have not caught up for
 // slowAfter, whether or not their clients take something.
 func (ds *writeDeadlines) shedLargest(n int, wanted int64) (told int, bytes int64) {
-	var slow []pendingWrite
-	then := since(time.Now().Add(-slowAfter))
-	ds.mu.Lock()
-	for wd := range ds.active {
-		if began := wd.sending.Load(); began != 0 && began <= then {
-			slow = append(slow, pendingWrite{writeDeadline: wd})
-		}
-	}
-	ds.mu.Unlock()
-	all := keepers(slow)
+	all := keepers(ds.before(time.Now().Add(-slowAfter), func(wd *writeDeadline) int64 { return wd.sending.Load() }))
 	for _, k := range all {
 		if k.shed.Load() {
 			bytes += k.bytes

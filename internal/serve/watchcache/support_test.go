@@ -49,9 +49,7 @@ func newTestCache(t *testing.T, logBytes int64, change func(*Config)) *testCache
 	tc.writer.BeginReplace(false)
 	tc.writer.EndReplace(resourceversion.Format(tc.rv))
 	tc.history = NewHistory(0, tc.rv, tc.store.Revision())
-	pool := NewGoroutinePool()
-	t.Cleanup(pool.Close)
-	cfg := Config{Resource: things, Store: tc.store, Encoding: wire.JSON, History: tc.history, Workers: pool}
+	cfg := Config{Resource: things, Store: tc.store, Encoding: wire.JSON, History: tc.history}
 	if change != nil {
 		change(&cfg)
 	}

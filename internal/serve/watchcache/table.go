@@ -5,17 +5,16 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	flowcontrolv1beta3 "k8s.io/api/flowcontrol/v1beta3"
+	"k8s.io/apimachinery/pkg/api/meta/table"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/weirproject/weir/internal/core/codec"
 	"github.com/weirproject/weir/internal/core/wire"
@@ -61,7 +60,7 @@ func (rep *representation) row(raw []byte) (metav1.TableRow, error) {
 			row.Cells = append(row.Cells, c.Cell(object))
 		}
 	}
-	row.Cells = append(row.Cells, age(p.CreationTimestamp))
+	row.Cells = append(row.Cells, table.ConvertToHumanReadableDateType(p.CreationTimestamp))
 	switch rep.rowObject {
 	case metav1.IncludeNone:
 	case metav1.IncludeObject:
@@ -86,13 +85,6 @@ func (rep *representation) whole(raw []byte) ([]byte, error) {
 		return nil, err
 	}
 	return wire.AppendObject(nil, wire.JSON, rep.resource.typeMeta(), object), nil
-}
-
-func age(created metav1.Time) string {
-	if created.IsZero() {
-		return "<unknown>"
-	}
-	return duration.HumanDuration(time.Since(created.Time))
 }
 
 func (rep *representation) newTable() *metav1.Table {

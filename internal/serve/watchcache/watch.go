@@ -15,8 +15,7 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// watcher serves one WATCH. The goroutine of its request waits; what is to be sent is sent by a
-// worker. Only one of the two uses it at a time.
+// watcher serves one WATCH. Only the goroutine of its request uses it.
 type watcher struct {
 	cache     *Cache
 	ctx       context.Context // ends the watch, at its timeout at the latest
@@ -37,16 +36,13 @@ type watcher struct {
 	clientVersion uint64 // the newest resourceVersion that the client has: it asked for it, or got it
 	// coalesced is the version up to which changes are coalesced, as a bookmark has said, while none
 	// has said that the client has them all. 0: nothing is.
-	coalesced   uint64
-	coalesces   bool   // what is sent now is coalesced
-	events      uint64 // sent since the last releaseScratch
-	buffer      uint64 // changes that may wait, see Config.WatchBuffer; 0: any number
-	bookmarks   *bookmarkTimer
-	noBookmarks bool // see Config.Bookmarks
-	drained     drainTimer
-	over        bool // nothing more is sent
-
-	bookmarkDelay time.Duration // see Config.Bookmarks
+	coalesced uint64
+	coalesces bool   // what is sent now is coalesced
+	events    uint64 // sent since the last releaseScratch
+	buffer    uint64 // changes that may wait, see Config.WatchBuffer; 0: any number
+	bookmarks *bookmarkTimer
+	drained   drainTimer
+	over      bool // nothing more is sent
 }
 
 // openWatch begins a WATCH: it sends the initial state, and what has changed meanwhile. It waits
@@ -60,7 +56,6 @@ func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, o *request.Opt
 	wt := &watcher{cache: c, options: o, matcher: matcher{selector: s, cache: c}, rep: rep, initial: o.StartsWithState()}
 	wt.ctx, wt.cancel = context.WithTimeout(r.Context(), timeout)
 	wt.interest, wt.selective = s.interest(c)
-	wt.bookmarkDelay, wt.noBookmarks = c.cfg.Bookmarks()
 	if c.cfg.WatchBuffer != nil {
 		wt.buffer = uint64(max(0, c.cfg.WatchBuffer()))
 	}
@@ -107,7 +102,7 @@ func (wt *watcher) begin(err error) {
 		wt.finish(err)
 		return
 	}
-	wt.bookmarks, wt.drained = wt.newBookmarkTimer(wt.bookmarkDelay), wt.cache.drain.newTimer()
+	wt.bookmarks, wt.drained = wt.newBookmarkTimer(), wt.cache.drain.newTimer()
 	if wt.initial && !(wt.bookmarks.enabled && wt.bookmarks.initialEvents) { // no bookmark will say so
 		wt.clientVersion = max(wt.clientVersion, wt.sentUpTo)
 	}
@@ -302,23 +297,20 @@ func (wt *watcher) sendInitialEvents() error {
 	return nil
 }
 
-// serve sends changes and bookmarks until the watch ends. Its goroutine only waits, and so keeps a
-// small stack: also for what has yet to come where the watch begins.
+// serve sends changes and bookmarks until the watch ends. First it waits for what has yet to come
+// where the watch begins.
 func (wt *watcher) serve() {
 	defer wt.end()
 	if wt.future {
 		err := wt.waitForStart()
-		wt.cache.cfg.Workers.Run(func() {
-			if err == nil {
-				err = wt.start()
-			}
-			wt.begin(err)
-		})
+		if err == nil {
+			err = wt.start()
+		}
+		wt.begin(err)
 	}
-	send := wt.send
 	for !wt.over {
 		wt.wait()
-		wt.cache.cfg.Workers.Run(send)
+		wt.send()
 	}
 }
 

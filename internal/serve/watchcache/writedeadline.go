@@ -125,11 +125,16 @@ type pendingWrite struct {
 }
 
 // startedBefore returns the writes under way that started before then.
-func (ds *writeDeadlines) startedBefore(then time.Time) (out []pendingWrite) {
+func (ds *writeDeadlines) startedBefore(then time.Time) []pendingWrite {
+	return ds.before(then, func(wd *writeDeadline) int64 { return wd.started.Load() })
+}
+
+// before returns those of which a time, as since has it, is set and before then.
+func (ds *writeDeadlines) before(then time.Time, at func(*writeDeadline) int64) (out []pendingWrite) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	for wd := range ds.active {
-		if start := wd.started.Load(); start != 0 && start <= since(then) {
+		if start := at(wd); start != 0 && start <= since(then) {
 			out = append(out, pendingWrite{wd, start})
 		}
 	}

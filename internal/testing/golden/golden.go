@@ -34,30 +34,15 @@ func File(t testing.TB, path, got string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(want) != got {
-		line, want, got := firstDifference(string(want), got)
-		t.Errorf("%s (go test -rewrite writes it), line %d:\ngot  %q\nwant %q", path, line, got, want)
+	if string(want) == got {
+		return
 	}
-}
-
-// firstDifference returns the first lines that differ in two texts, and their number, from 1 on.
-func firstDifference(want, got string) (line int, wantLine, gotLine string) {
-	for line = 1; ; line++ {
-		wantLine, want = cutLine(want)
-		gotLine, got = cutLine(got)
-		if wantLine != gotLine || wantLine == "" {
-			return line, wantLine, gotLine
-		}
+	wanted, lines := strings.SplitAfter(string(want), "\n"), strings.SplitAfter(got, "\n")
+	n := 0 // the first line that differs
+	for n < min(len(wanted), len(lines))-1 && wanted[n] == lines[n] {
+		n++
 	}
-}
-
-// cutLine returns the first line of a text with its end, and the rest.
-func cutLine(text string) (line, rest string) {
-	end := strings.IndexByte(text, '\n') + 1
-	if end == 0 {
-		end = len(text)
-	}
-	return text[:end], text[end:]
+	t.Errorf("%s (go test -rewrite writes it), line %d:\ngot  %q\nwant %q", path, n+1, lines[n], wanted[n])
 }
 
 // Page is the help of a command, like cobra.Command, which this module does not require. Cobra's

@@ -50,3 +50,24 @@ func TestFile(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 }
+
+// TestPage: paragraphs are filled, blocks and sections are fenced, and commands are listed.
+func TestPage(t *testing.T) {
+	got := Page{
+		Command: "weir see", Short: "Sees", Use: "weir see", Long: "One\nand two.\n\n  block\n\nThree.", Example: "\nweir see -a\n",
+		FlagsOf: "weir", Verbs: []Page{{Command: "weir see more", Short: "Sees more"}},
+	}.markdown()
+	check.Equal(t, got, `<!-- Made of the command's help by TestPages; do not edit. -->
+
+# weir see
+
+Sees.
+
+`+"```\nweir see\nweir see [command]\n```\n\nOne and two.\n\n```\n  block\n```\n\nThree.\n\n## Examples\n\n```\nweir see -a\n```\n"+`
+It has the flags of [weir](weir.md), too.
+
+## Commands
+
+- [weir see more](weir-see-more.md): Sees more
+`, "the page")
+}

@@ -1,9 +1,9 @@
 package podsim
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,51 +12,62 @@ import (
 // fields is a set of owned fields in FieldsV1's form.
 type fields map[string]fields
 
-// fieldTemplates contains the managedFields of all pods, which have the same fields. Each is split
-// where the pod's own value is inserted.
-type fieldTemplates struct {
-	controller [2]string // around the owner's uid
-	kubelet    [2]string // around the pod's address
-}
-
-func newFieldTemplates(pod *corev1.Pod) fieldTemplates {
-	var t fieldTemplates
-	t.controller = cut(controllerFields(pod), string(pod.OwnerReferences[0].UID))
-	t.kubelet = cut(kubeletFields(pod), pod.Status.PodIP)
-	return t
-}
-
-func cut(f fields, at string) [2]string {
+func (f fields) String() string {
 	raw, err := json.Marshal(f)
 	if err != nil {
 		panic(fmt.Sprintf("podsim: a map of maps did not marshal: %v", err))
 	}
-	before, after, found := bytes.Cut(raw, []byte(at))
-	if !found {
-		panic("podsim: no " + at + " in the fields")
-	}
-	return [2]string{string(before), string(after)}
+	return string(raw)
 }
 
-// entries returns the managedFields entries of the two managers that every running pod has:
-// kube-controller-manager and the kubelet.
-func (t *fieldTemplates) entries(pod *corev1.Pod) []metav1.ManagedFieldsEntry {
-	entry := func(manager string, parts [2]string, value string, at metav1.Time) metav1.ManagedFieldsEntry {
+// managedFields returns the entries of the two managers that a running pod has: the one that
+// created it, which owns the created fields, and the kubelet, which owns the status.
+func managedFields(pod *corev1.Pod, maker, created, status string) []metav1.ManagedFieldsEntry {
+	entry := func(manager, owned, subresource string, at metav1.Time) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{
-			Manager:    manager,
-			Operation:  metav1.ManagedFieldsOperationUpdate,
-			APIVersion: "v1",
-			Time:       &at,
-			FieldsType: "FieldsV1",
-			FieldsV1:   metav1.NewFieldsV1(parts[0] + value + parts[1]),
+			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &at,
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(owned), Subresource: subresource,
 		}
 	}
-	kubelet := entry("kubelet", t.kubelet, pod.Status.PodIP, seconds(lastUpdate(pod)))
-	kubelet.Subresource = "status"
 	return []metav1.ManagedFieldsEntry{
-		entry("kube-controller-manager", t.controller, string(pod.OwnerReferences[0].UID), pod.CreationTimestamp),
-		kubelet,
+		entry(maker, created, "", pod.CreationTimestamp), entry("kubelet", status, "status", seconds(lastUpdate(pod))),
 	}
+}
+
+// fieldTemplates contains the managedFields of all pods of New, which have the same fields, with
+// the values of the first pod: to encode them for each pod would take most of its time.
+type fieldTemplates struct {
+	controller, uid string // with the uid of the owner
+	kubelet, podIP  string // with the address of the pod
+}
+
+func newFieldTemplates(pod *corev1.Pod) fieldTemplates {
+	return fieldTemplates{
+		controller: controllerFields(pod).String(), uid: string(pod.OwnerReferences[0].UID),
+		kubelet: kubeletFields(pod).String(), podIP: pod.Status.PodIP,
+	}
+}
+
+// entries returns the managedFields of a pod of New.
+func (t *fieldTemplates) entries(pod *corev1.Pod) []metav1.ManagedFieldsEntry {
+	return managedFields(pod, "kube-controller-manager",
+		strings.Replace(t.controller, t.uid, string(pod.OwnerReferences[0].UID), 1),
+		strings.Replace(t.kubelet, t.podIP, pod.Status.PodIP, 1))
+}
+
+// ownEntries returns the managedFields of a pod whose fields differ from all other workloads'.
+func ownEntries(pod *corev1.Pod) []metav1.ManagedFieldsEntry {
+	maker := "kube-controller-manager"
+	if len(pod.OwnerReferences) == 0 {
+		maker = "kubectl-create"
+	}
+	return managedFields(pod, maker, makerFields(pod).String(), kubeletFields(pod).String())
+}
+
+// noiseEntries returns the managedFields of a pod of NewRandom: only the kubelet's entry, as small
+// as possible.
+func noiseEntries(pod *corev1.Pod) []metav1.ManagedFieldsEntry {
+	return managedFields(pod, "", "", fields{"f:status": leaves("phase")}.String())[1:]
 }
 
 // leaf returns the value of a field that is owned as a whole: an empty set.
@@ -88,7 +99,8 @@ func (f fields) with(key string, v fields) fields {
 // item returns the key of a list item that is identified by one of its fields.
 func item(field, value string) string { return fmt.Sprintf("k:{%q:%q}", field, value) }
 
-func controllerFields(pod *corev1.Pod) fields {
+// createdFields returns the fields that the creator of a pod owns.
+func createdFields(pod *corev1.Pod, containers, volumes fields) fields {
 	labels, annotations := owned(), owned()
 	for k := range pod.Labels {
 		labels["f:"+k] = leaf()
@@ -96,23 +108,22 @@ func controllerFields(pod *corev1.Pod) fields {
 	for k := range pod.Annotations {
 		annotations["f:"+k] = leaf()
 	}
+	metadata := leaves("generateName").with("f:annotations", annotations).with("f:labels", labels)
+	for i := range pod.OwnerReferences {
+		metadata.with("f:ownerReferences", owned().with(item("uid", string(pod.OwnerReferences[i].UID)), leaf()))
+	}
+	spec := leaves("dnsPolicy", "enableServiceLinks", "restartPolicy", "schedulerName", "securityContext",
+		"serviceAccount", "serviceAccountName", "terminationGracePeriodSeconds")
+	return fields{"f:metadata": metadata, "f:spec": spec.with("f:containers", containers).with("f:volumes", volumes)}
+}
+
+func controllerFields(pod *corev1.Pod) fields {
 	containers := fields{}
 	for i := range pod.Spec.Containers {
 		containers[item("name", pod.Spec.Containers[i].Name)] = containerFields()
 	}
-	volumes := owned().with(item("name", "config"), owned("name").
-		with("f:configMap", owned("defaultMode", "name")))
-
-	return fields{
-		"f:metadata": leaves("generateName").
-			with("f:annotations", annotations).
-			with("f:labels", labels).
-			with("f:ownerReferences", owned().with(item("uid", string(pod.OwnerReferences[0].UID)), leaf())),
-		"f:spec": leaves("dnsPolicy", "enableServiceLinks", "restartPolicy", "schedulerName", "securityContext",
-			"serviceAccount", "serviceAccountName", "terminationGracePeriodSeconds").
-			with("f:containers", containers).
-			with("f:volumes", volumes),
-	}
+	return createdFields(pod, containers, owned().with(item("name", "config"), owned("name").
+		with("f:configMap", owned("defaultMode", "name"))))
 }
 
 // containerFields returns the fields of a container, without those inside env, ports, probes,
@@ -135,4 +146,33 @@ func kubeletFields(pod *corev1.Pod) fields {
 			with("f:conditions", conditions).
 			with("f:podIPs", owned().with(item("ip", pod.Status.PodIP), owned("ip"))),
 	}
+}
+
+// makerFields returns the fields that the creator of a pod with fields of its own owns.
+func makerFields(pod *corev1.Pod) fields {
+	containers, mounted := fields{}, owned()
+	for i := range pod.Spec.Containers {
+		containers[item("name", pod.Spec.Containers[i].Name)] = fieldsOfContainer(&pod.Spec.Containers[i])
+	}
+	for i := range pod.Spec.Volumes {
+		mounted[item("name", pod.Spec.Volumes[i].Name)] = owned("name")
+	}
+	return createdFields(pod, containers, mounted)
+}
+
+func fieldsOfContainer(c *corev1.Container) fields {
+	env := owned()
+	for i := range c.Env {
+		env[item("name", c.Env[i].Name)] = owned("name")
+	}
+	f := owned("image", "imagePullPolicy", "name", "resources", "terminationMessagePath", "terminationMessagePolicy").with("f:env", env)
+	for name, set := range map[string]bool{
+		"args": len(c.Args) > 0, "command": len(c.Command) > 0, "lifecycle": c.Lifecycle != nil, "livenessProbe": c.LivenessProbe != nil,
+		"readinessProbe": c.ReadinessProbe != nil, "startupProbe": c.StartupProbe != nil, "securityContext": c.SecurityContext != nil,
+	} {
+		if set {
+			f["f:"+name] = leaf()
+		}
+	}
+	return f
 }

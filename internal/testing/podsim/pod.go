@@ -106,43 +106,35 @@ func volumes(a *app, token string) []corev1.Volume {
 }
 
 func appContainer(a *app, token string) corev1.Container {
-	return corev1.Container{
-		Name:  "app",
-		Image: a.image,
-		Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080, Protocol: corev1.ProtocolTCP}},
-		Env: []corev1.EnvVar{
-			fieldEnv("POD_NAME", "metadata.name"),
-			{Name: "PORT", Value: "8080"},
-			{Name: "LOG_LEVEL", Value: "info"},
-			{Name: "DATABASE_URL", Value: "postgres://db." + a.namespace + ".svc:5432/main"},
-			{Name: "GOMEMLIMIT", Value: "460MiB"},
-		},
-		Resources:                requirements("250m", "256Mi", "1", "512Mi"),
-		VolumeMounts:             mounts(token),
-		LivenessProbe:            probe("/healthz", 8080, 15),
-		ReadinessProbe:           probe("/readyz", 8080, 5),
-		TerminationMessagePath:   corev1.TerminationMessagePathDefault,
-		TerminationMessagePolicy: corev1.TerminationMessageReadFile,
-		ImagePullPolicy:          corev1.PullIfNotPresent,
-	}
+	return container("app", a.image, "http", 8080, token, requirements("250m", "256Mi", "1", "512Mi"), []corev1.EnvVar{
+		fieldEnv("POD_NAME", "metadata.name"),
+		{Name: "PORT", Value: "8080"},
+		{Name: "LOG_LEVEL", Value: "info"},
+		{Name: "DATABASE_URL", Value: "postgres://db." + a.namespace + ".svc:5432/main"},
+		{Name: "GOMEMLIMIT", Value: "460MiB"},
+	})
 }
 
 func proxyContainer(a *app, token string) corev1.Container {
+	return container("proxy", sidecar, "metrics", 9090, token, requirements("50m", "64Mi", "200m", "128Mi"), []corev1.EnvVar{
+		fieldEnv("POD_NAMESPACE", "metadata.namespace"),
+		{Name: "PORT", Value: "9090"},
+		{Name: "SERVICE", Value: a.name},
+		{Name: "UPSTREAM", Value: "127.0.0.1:8080"},
+		{Name: "MESH_ID", Value: "mesh-1"},
+	})
+}
+
+func container(name, image, portName string, port int32, token string, resources corev1.ResourceRequirements, env []corev1.EnvVar) corev1.Container {
 	return corev1.Container{
-		Name:  "proxy",
-		Image: sidecar,
-		Ports: []corev1.ContainerPort{{Name: "metrics", ContainerPort: 9090, Protocol: corev1.ProtocolTCP}},
-		Env: []corev1.EnvVar{
-			fieldEnv("POD_NAMESPACE", "metadata.namespace"),
-			{Name: "PORT", Value: "9090"},
-			{Name: "SERVICE", Value: a.name},
-			{Name: "UPSTREAM", Value: "127.0.0.1:8080"},
-			{Name: "MESH_ID", Value: "mesh-1"},
-		},
-		Resources:                requirements("50m", "64Mi", "200m", "128Mi"),
+		Name:                     name,
+		Image:                    image,
+		Ports:                    []corev1.ContainerPort{{Name: portName, ContainerPort: port, Protocol: corev1.ProtocolTCP}},
+		Env:                      env,
+		Resources:                resources,
 		VolumeMounts:             mounts(token),
-		LivenessProbe:            probe("/healthz", 9090, 15),
-		ReadinessProbe:           probe("/readyz", 9090, 5),
+		LivenessProbe:            probe("/healthz", port, 15),
+		ReadinessProbe:           probe("/readyz", port, 5),
 		TerminationMessagePath:   corev1.TerminationMessagePathDefault,
 		TerminationMessagePolicy: corev1.TerminationMessageReadFile,
 		ImagePullPolicy:          corev1.PullIfNotPresent,

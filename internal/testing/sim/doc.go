@@ -9,13 +9,13 @@
 //
 // # The parts
 //
-// Package etcd is the model: every state that the objects of one resource ever had. Package api is
-// the API servers in front of it: each with a view of its own, speaking HTTP in memory, and the
-// faults between them and their clients. A World (world.go) is all that happens, as data: servers,
+// Package api has the model of etcd, every state that the objects of one resource ever had, and the
+// API servers in front of it: each with a view of its own, speaking HTTP in memory, and the faults
+// between them and their clients. A World (world.go) is all that happens, as data: servers,
 // clients and their handlers, and steps, each at its time: writes, compactions, restores, other
 // servers in the place of these, changes of the schema, restarts, faults. draw.go, drawfault.go,
 // drawrelist.go, drawsiege.go and drawfrontend.go draw one from a seed; run.go, steps.go and
-// rest.go execute it in virtual time (testing/synctest); shrink.go leaves out whatever a failing
+// rest.go execute it in virtual time (testing/synctest); shrink.go leaves out what a failing
 // one does not need.
 //
 // What is run in it (informer.go): the native informer with several namespaces and selectors, of Go
@@ -60,7 +60,7 @@
 //   - stale, stale-bytes: the store has the objects of the servers, byte for byte
 //   - handler-stale: so has each handler
 //   - progress: the resourceVersion is the servers'
-//   - never-synced: everybody has synced
+//   - never-synced: all informers and handlers have synced
 //   - err, err-nil: Err is nil exactly when nothing stands in the way
 //   - rest: all that still holds a while later, and nothing is decoded, pending or in the log
 //   - resync: each object was handed out once in each resync period, without bursts

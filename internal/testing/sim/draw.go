@@ -17,7 +17,7 @@ func Draw(seed uint64) *World {
 }
 
 // maxKeys is how many keys a world has at most, except for worlds in which many are there before
-// anybody runs.
+// any client runs.
 const maxKeys = 8
 
 // drawer draws one world. A feature is there or not for the whole world, so that worlds are unlike

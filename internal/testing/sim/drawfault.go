@@ -47,7 +47,7 @@ func (d *drawer) events() {
 	}
 }
 
-// calm drops whatever keeps clients from seeing every change: then more can be asked of them.
+// calm drops what keeps clients from seeing every change: then more can be asked of them.
 func (d *drawer) calm() {
 	d.w.Servers = d.w.Servers[:1]
 	s := &d.w.Servers[0]

@@ -8,7 +8,7 @@ import (
 )
 
 // besieged draws, for most kinds of requests, a fault of its own that lasts for ever. One form of
-// LIST has none: whole, or in pages. Whatever else clients ask for, they must come to that form. No
+// LIST has none: whole, or in pages. Clients must come to that form in the end. No
 // server answers with something older than it says, since nothing is left that would tell.
 func (d *drawer) besieged() {
 	w := d.w

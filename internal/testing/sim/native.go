@@ -18,6 +18,14 @@ import (
 
 var modes = map[string]weir.Mode{"auto": weir.ModeAuto, "list": weir.ModeList, "pages": weir.ModePages, "watchlist": weir.ModeWatchList}
 
+func (c ClientSpec) listWatch() weir.ListWatch {
+	lw := weir.ListWatch{Mode: modes[c.Mode], PageSize: c.Page, WatchTimeout: c.Watch, MaxLists: c.Lists, Backoff: c.backoff}
+	if c.Any {
+		lw.Consistency = weir.ConsistencyAny
+	}
+	return lw
+}
+
 // native is an informer of weir.NewInformer.
 type native[T weir.Object] struct {
 	*weir.Informer[T]
@@ -38,11 +46,8 @@ func newNative(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error
 func makeNative[T weir.Object](c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error) {
 	opts := weir.Options{
 		Resource: c.Kind.GroupVersionResource, Namespaces: spec.Scope.Namespaces, LogBytes: spec.LogBytes,
-		ListWatch: weir.ListWatch{Mode: modes[spec.Mode], PageSize: spec.Page, WatchTimeout: spec.Watch, MaxLists: spec.Lists, Backoff: spec.backoff},
+		ListWatch: spec.listWatch(),
 		Indexes:   map[string]weir.Index{"app": weir.ByLabel("app"), "node": weir.ByFunc(func(o T) ([]string, error) { return []string{nodeOf(o)}, nil })},
-	}
-	if spec.Any {
-		opts.ListWatch.Consistency = weir.ConsistencyAny
 	}
 	for _, s := range spec.Scope.Selectors {
 		opts.Selectors = append(opts.Selectors, weir.Selector{Label: s})

@@ -89,7 +89,7 @@ func (r *run) rest() {
 		return
 	}
 	if r.logging {
-		r.logf("--- everybody must list again")
+		r.logf("--- all clients must list again")
 	}
 	r.cluster.Do(func(h *api.History) { h.Distinguish(r.now()) })
 	r.cluster.Shrink()

@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/internal/core/private"
 	"github.com/weirproject/weir/internal/testing/sim/api"
@@ -40,10 +39,7 @@ func newDropIn(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error
 		return nil, err
 	}
 	s := &sharedInformer{cluster: c, resync: spec.resync()}
-	opts := clientgo.Options{LogBytes: spec.LogBytes, ListWatch: weir.ListWatch{Mode: modes[spec.Mode], PageSize: spec.Page, WatchTimeout: spec.Watch, MaxLists: spec.Lists, Backoff: spec.backoff}}
-	if spec.Any {
-		opts.ListWatch.Consistency = weir.ConsistencyAny
-	}
+	opts := clientgo.Options{LogBytes: spec.LogBytes, ListWatch: spec.listWatch()}
 	switch spec.Options {
 	case "pinned":
 		opts.PinDecoded = true
@@ -234,13 +230,7 @@ func (s *sharedInformer) Handle(h *handler) (registration, error) {
 			h.tell(context.Background(), e)
 		},
 	}
-	var reg cache.ResourceEventHandlerRegistration
-	var err error
-	if h.spec.Resync > 0 {
-		reg, err = s.AddEventHandlerWithResyncPeriod(f, h.spec.Resync)
-	} else {
-		reg, err = s.AddEventHandlerWithResyncPeriod(f, 0)
-	}
+	reg, err := s.AddEventHandlerWithResyncPeriod(f, h.spec.Resync)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ type shrinker struct {
 	tries    int // how often a world is run before it counts as one that does not fail
 }
 
-// shrink leaves out of a world whatever it does not need to fail in the way that it was seen to. It
+// shrink leaves out of a world what it does not need to fail in the way that it was seen to. It
 // gives up after a time.
 func shrink(t *testing.T, w *World, fails Violation, limit time.Duration) *World {
 	s := &shrinker{t: t, world: w.clone(), fails: fails, deadline: time.Now().Add(limit), tries: 1}
@@ -41,7 +41,7 @@ func shrink(t *testing.T, w *World, fails Violation, limit time.Duration) *World
 	return s.world
 }
 
-// clone copies whatever shrinking changes.
+// clone copies what shrinking changes.
 func (w *World) clone() *World {
 	c := *w
 	c.Before, c.Steps, c.Servers, c.Keys = slices.Clone(w.Before), slices.Clone(w.Steps), slices.Clone(w.Servers), slices.Clone(w.Keys)

@@ -18,7 +18,7 @@ type World struct {
 	Scheme  api.Scheme // of resourceVersions
 	Base    int64      // the revision before the first
 	Keys    []api.Key
-	Before  []Step // writes before anybody runs
+	Before  []Step // writes before any client runs
 	Servers []api.Spec
 	Clients []ClientSpec
 	Steps   []Step // in the order of their times

@@ -6,17 +6,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-
-	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
 // Config configures the cached resources. All fields but those with a stated zero value are
 // required.
 type Config struct {
-	Upstream *rest.Config              // of the LISTs and WATCHes
-	Client   rest.Interface            // of questions about resources
-	Review   time.Duration             // bounds such a question
-	Workers  *watchcache.GoroutinePool // send to watches
+	Upstream *rest.Config   // of the LISTs and WATCHes
+	Client   rest.Interface // of questions about resources
+	Review   time.Duration  // bounds such a question
 	Log      *slog.Logger
 
 	// Resources are cached for good. One without a version is cached in that which the upstream

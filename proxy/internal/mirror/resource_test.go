@@ -28,10 +28,8 @@ var pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 // log.
 func withoutUpstream(t *testing.T, onLog func(text string)) *Mirror {
 	t.Helper()
-	pool := watchcache.NewGoroutinePool()
-	t.Cleanup(pool.Close)
 	return New(Config{
-		Upstream: &rest.Config{Host: "http://upstream.invalid"}, Workers: pool, Log: slog.New(logHook{slog.DiscardHandler, onLog}),
+		Upstream: &rest.Config{Host: "http://upstream.invalid"}, Log: slog.New(logHook{slog.DiscardHandler, onLog}),
 		Timeouts: DefaultTimeouts, OnWentBack: func() {}, WatchExcess: func() int64 { return 0 },
 	})
 }

@@ -14,7 +14,7 @@
 // routed to at the moment. What goes wrong on the way is a Rule.
 //
 // The answers follow the contract of LIST and WATCH as kube-apiserver v1.37 implements it. Nothing
-// here knows the code under test.
+// here knows the code under test, except that package request parses the paths of URLs.
 //
 // There are no goroutines but one for each request that goes to a Backend, such as a watch cache:
 // an answer is computed when its request comes, a WATCH's next event when its client reads. So an

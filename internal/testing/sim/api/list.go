@@ -17,7 +17,7 @@ const freshness = 3 * time.Second
 type moment struct {
 	rev   int64 // the revision that is needed
 	exact bool  // and no newer one
-	any   bool  // whatever the cache has
+	any   bool  // any state, which the cache has
 	etcd  bool  // etcd answers if the cache does not get there in time
 	limit int
 	from  Key // where the page begins

@@ -250,7 +250,7 @@ func (w *watch) fail(f *failure) {
 	w.server.cluster.logf("%v to %v: ERROR %d", w.server, w.req, f.Code)
 }
 
-// frame sends an event, and whatever the plan adds to it.
+// frame sends an event, and what the plan adds to it.
 func (w *watch) frame(t string, raw []byte) {
 	if w.done {
 		return
