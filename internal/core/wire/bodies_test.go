@@ -38,7 +38,7 @@ func serializer(enc Encoding) runtime.Serializer {
 	return jsonSerializer
 }
 
-// simPods makes n simulated pods with resourceVersions.
+// simPods returns n simulated pods with resourceVersions.
 func simPods(n int) []corev1.Pod {
 	set := podsim.New(n, 1)
 	pods := make([]corev1.Pod, n)
@@ -66,7 +66,7 @@ func withKind(t testing.TB, obj runtime.Object) runtime.Object {
 	return obj
 }
 
-// encode is what kube-apiserver would answer with.
+// encode returns the body with which kube-apiserver would answer a request for obj.
 func encode(t testing.TB, enc Encoding, obj runtime.Object) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -74,8 +74,8 @@ func encode(t testing.TB, enc Encoding, obj runtime.Object) []byte {
 	return b.Bytes()
 }
 
-// encodeStreaming is what kube-apiserver since 1.33 answers with to a LIST: the same, but written
-// item by item.
+// encodeStreaming returns the body with which kube-apiserver since 1.33 would answer a LIST. That
+// server writes a list item by item.
 func encodeStreaming(t testing.TB, enc Encoding, list runtime.Object) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -89,7 +89,7 @@ func encodeStreaming(t testing.TB, enc Encoding, list runtime.Object) []byte {
 	return b.Bytes()
 }
 
-// decodeObject is the reverse, of bytes as this package has them.
+// decodeObject decodes the bytes of an object in this package's form (see the package comment).
 func decodeObject(t testing.TB, enc Encoding, tm TypeMeta, object []byte) runtime.Object {
 	t.Helper()
 	gvk := schema.FromAPIVersionAndKind(tm.APIVersion, tm.Kind)
@@ -100,7 +100,7 @@ func decodeObject(t testing.TB, enc Encoding, tm TypeMeta, object []byte) runtim
 	return obj
 }
 
-// bare is obj as this package has an object: its JSON, or its message without envelope.
+// bare returns obj in this package's form: its JSON, or its protobuf message without the envelope.
 func bare(t testing.TB, enc Encoding, obj runtime.Object) []byte {
 	t.Helper()
 	if enc == JSON {
@@ -113,7 +113,7 @@ func bare(t testing.TB, enc Encoding, obj runtime.Object) []byte {
 	return b
 }
 
-// encodeEvents is the body of a WATCH as kube-apiserver frames it.
+// encodeEvents returns the body of a WATCH, with kube-apiserver's framing.
 func encodeEvents(t testing.TB, enc Encoding, events []watch.Event) []byte {
 	t.Helper()
 	var body bytes.Buffer
@@ -130,8 +130,8 @@ func encodeEvents(t testing.TB, enc Encoding, events []watch.Event) []byte {
 	return body.Bytes()
 }
 
-// readList reads a whole list, with its items copied. Items that cannot be read are left out, and
-// the first of their errors is returned if the rest of the list can be read.
+// readList reads a whole list and returns copies of its items. It leaves out malformed items, and
+// returns the first of their errors if it can read the rest of the list.
 func readList(l *ListReader) (items [][]byte, damaged error) {
 	for {
 		item, err := l.Next()
@@ -154,7 +154,8 @@ func isItemError(err error) bool {
 	return ok
 }
 
-// readWatch reads all events, with their objects copied, as readList reads items.
+// readWatch reads all events and copies their objects. It leaves out events with malformed objects,
+// as readList does with items.
 func readWatch(w *WatchReader) (events []Event, damaged error) {
 	for {
 		e, err := w.Next()
@@ -184,7 +185,8 @@ func gzipMember(t testing.TB, text string) []byte {
 	return b.Bytes()
 }
 
-// stepReader gives one chunk a read and fails the test when asked for one that is not there yet.
+// stepReader returns one chunk per read. It fails the test if a read would have to wait for the
+// next chunk.
 type stepReader struct {
 	t      *testing.T
 	chunks [][]byte
@@ -202,7 +204,8 @@ func (s *stepReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// What a member holds is there before the next member is.
+// TestNewBodyDoesNotWaitForTheNextMember checks that the reader returns all bytes of a gzip member
+// before the next member arrives.
 func TestNewBodyDoesNotWaitForTheNextMember(t *testing.T) {
 	src := &stepReader{t: t}
 	body, err := NewBody(src, "gzip")

@@ -6,38 +6,38 @@ import (
 )
 
 const (
-	// readBuffer is the size of a read buffer, in bytes. bulkBuffer is its size for a body that
-	// arrives faster than it is read: an HTTP/2 client sends a window update for each read, which
-	// costs client and server more than the bytes.
+	// readBuffer is the size of a read buffer, in bytes. bulkBuffer is the size for a body that
+	// arrives faster than the caller reads it: an HTTP/2 client sends a window update for each
+	// read, which costs client and server more than the bytes.
 	readBuffer = 16 << 10
 	bulkBuffer = 64 << 10
-	// shrinkAfter is the number of reads in a row for which a grown buffer must be far too large
-	// before it is released.
+	// shrinkAfter is a number of consecutive reads. A buffer that grew is released if it was far
+	// too large for each of them.
 	shrinkAfter = 64
-	// emptyReads is the number of reads in a row that may return no bytes and no error.
+	// emptyReads is the maximum number of consecutive reads that return no bytes and no error.
 	emptyReads = 100
 )
 
-// waiter is a reader that can wait for bytes without memory to read them into.
+// waiter is a reader that can wait for bytes before the caller provides a buffer for them.
 type waiter interface {
 	// Ready reports whether a Read would return without waiting.
 	Ready() bool
-	// Wait blocks until it would.
+	// Wait blocks until a Read would return without waiting.
 	Wait()
 }
 
-// readBuffers, bulkBuffers and, for any larger size, grownBuffers keep the buffers of watches that
-// wait for events: at most one buffer for each watch, until the garbage collector frees it.
+// readBuffers, bulkBuffers and, for larger sizes, grownBuffers store the buffers of watches that
+// wait for events: at most one buffer per watch, until the garbage collector frees it.
 var (
 	readBuffers  = sync.Pool{New: func() any { return new([readBuffer]byte) }}
 	bulkBuffers  = sync.Pool{New: func() any { return new([bulkBuffer]byte) }}
 	grownBuffers sync.Pool // of *[]byte
 )
 
-// buffer is the read buffer of a body. It starts with readBuffer bytes and grows only when it is
-// full of received bytes: to bulkBuffer while each read fills all the room, and then by doubling
-// while one object needs more. Its callers bound that growth: none waits for more bytes than the
-// limit for an object.
+// buffer is the read buffer of a body. It starts with readBuffer bytes and grows only when received
+// bytes fill it: to bulkBuffer while each read fills all the room, and then by doubling while one
+// object needs more. The callers bound the growth: they do not wait for more bytes than the limit
+// for an object.
 type buffer struct {
 	r          io.Reader
 	buf        []byte
@@ -45,7 +45,7 @@ type buffer struct {
 	off        int64 // offset of the window's first byte in the body
 	idle       int   // reads since a grown buffer was last needed
 	filled     bool  // the last read filled all the room, or the first one is expected to
-	err        error // what r returned; final
+	err        error // the error that r returned; final
 }
 
 func (b *buffer) window() []byte { return b.buf[b.start:b.end] }
@@ -57,8 +57,8 @@ func (b *buffer) consume(n int) {
 	b.off += int64(n)
 }
 
-// need blocks until the window holds n bytes. It returns io.ErrUnexpectedEOF if the body ends
-// before that.
+// need blocks until the window contains n bytes. It returns io.ErrUnexpectedEOF if the body ends
+// first.
 func (b *buffer) need(n int) error {
 	for b.end-b.start < n {
 		if err := b.more(); err != nil {
@@ -71,7 +71,7 @@ func (b *buffer) need(n int) error {
 	return nil
 }
 
-// more reads at least one byte into the window. Slices of the window are not valid afterwards.
+// more reads at least one byte into the window. Slices of the window become invalid.
 func (b *buffer) more() error {
 	if b.err != nil {
 		return b.err
@@ -99,8 +99,8 @@ func (b *buffer) more() error {
 	return b.err
 }
 
-// wait blocks until there are bytes to read, if the reader can wait. Meanwhile an empty buffer is
-// in its pool.
+// wait blocks until there are bytes to read, if the reader is a waiter. If the window is empty,
+// wait puts the buffer into its pool before it blocks.
 func (b *buffer) wait() {
 	if b.start < b.end {
 		return
@@ -127,9 +127,9 @@ func (b *buffer) wait() {
 	}
 }
 
-// waitGrown is wait for a buffer that grew for one object. If the pool still has such a buffer
-// afterwards, it takes that, because the next object may be as large. Otherwise the buffer starts
-// small again.
+// waitGrown is wait for a buffer that grew for one object. If the pool still has a grown buffer
+// afterwards, waitGrown uses that buffer, because the next object may be as large. Otherwise the
+// next read starts with a small buffer.
 func (b *buffer) waitGrown(w waiter, buf []byte) {
 	grownBuffers.Put(&buf)
 	w.Wait()
@@ -168,7 +168,7 @@ func (b *buffer) moveTo(buf []byte) {
 	b.buf, b.start, b.end = buf, 0, n
 }
 
-// fail returns a *SyntaxError for the byte i of the window.
+// fail returns a *SyntaxError for byte i of the window.
 func (b *buffer) fail(i int, what string, err error) error {
 	return &SyntaxError{Offset: b.off + int64(i), What: what, Err: err}
 }

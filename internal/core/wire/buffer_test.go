@@ -8,12 +8,12 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// tap is a reader that runs dry after each of its pieces.
+// tap is a reader that makes its caller wait after each of its pieces.
 type tap struct {
 	pieces [][]byte
 	dry    bool // a Read would wait
 	waits  int
-	idle   func() // called while there is nothing to read
+	idle   func() // called when the reader has nothing to read
 }
 
 func (r *tap) Ready() bool { return !r.dry }
@@ -36,8 +36,9 @@ func (r *tap) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestIdleBuffer: a buffer holds nothing while it waits, whether events come one at a time or in a
-// burst that it grew for. Others may have its memory meanwhile, and all bytes come in order.
+// TestIdleBuffer checks that a buffer uses no memory while it waits for bytes, after single events
+// and after a burst that it grew for. Another buffer may use the pooled memory meanwhile. All bytes
+// must arrive in order.
 func TestIdleBuffer(t *testing.T) {
 	body := make([]byte, 5*bulkBuffer)
 	for i := range body {
@@ -58,7 +59,7 @@ func TestIdleBuffer(t *testing.T) {
 	}
 }
 
-// readAroundWaits reads all of r, which must be want, in small steps.
+// readAroundWaits reads all of r in small steps and checks that the bytes are want.
 func readAroundWaits(t *testing.T, r *tap, want []byte) {
 	b := &buffer{r: r}
 	empty, none := 0, 0
@@ -93,8 +94,8 @@ func readAroundWaits(t *testing.T, r *tap, want []byte) {
 	}
 }
 
-// TestGrownBuffer: a buffer that grew for a large object is given away while the next one is waited
-// for, too, and all bytes come in order.
+// TestGrownBuffer checks that a buffer that grew for a large object also gives its memory to the
+// pool while it waits for the next object, and that all bytes arrive in order.
 func TestGrownBuffer(t *testing.T) {
 	var want []byte
 	r, sizes := &tap{}, []int{100, 1 << 20, 100, 1<<20 + 7, 3, 5 * bulkBuffer}

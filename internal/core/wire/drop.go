@@ -13,25 +13,27 @@ type Dropper struct {
 	root *dropNode
 }
 
-// dropNode says what to remove from the value at the end of a path.
+// dropNode says which parts of the value at the end of a path are removed.
 type dropNode struct {
 	drop bool // the whole value is removed; the other fields do not matter
 
-	// By name of a JSON member.
+	// names has the nodes of JSON members, by name.
 	names map[string]*dropNode
-	// By number of a protobuf field.
+	// fields has the nodes of protobuf fields, by number.
 	fields map[uint32]*dropNode
-	// By key of an entry, if the value is a protobuf map.
+	// keys has the nodes of entries, by key, if the value is a protobuf map.
 	keys map[string]*dropNode
-	// For each element of a list, each value of a JSON object, or each entry of a protobuf map.
+	// all is the node for each element of a list, each value of a JSON object, or each entry of a
+	// protobuf map.
 	all *dropNode
-	// The protobuf field is a map, so its values are entries.
+	// isMap is true if the protobuf field is a map, so that each occurrence of the field is an
+	// entry.
 	isMap bool
 }
 
-// CompileDrop compiles the paths of fields to remove. Paths are written as for Path. A path may end
-// at any field, also at one without a text value, and at [key] or [*]. It must not go through a
-// single element of a list. goType is as in CompilePath. The error wraps ErrPath.
+// CompileDrop compiles the paths of fields to remove. The syntax is Path's. A path may end at any
+// field, even if its value is not a single text, and at [key] or [*]. It must not select a single
+// element of a list. goType is as in CompilePath. The error wraps ErrPath.
 func CompileDrop(enc Encoding, goType reflect.Type, paths ...string) (*Dropper, error) {
 	d := &Dropper{enc: enc, root: &dropNode{}}
 	for _, path := range paths {
@@ -51,8 +53,9 @@ func CompileDrop(enc Encoding, goType reflect.Type, paths ...string) (*Dropper, 
 func (d *Dropper) Encoding() Encoding { return d.enc }
 
 // Append appends object to dst without the dropped fields. dst must not overlap object. An object
-// without these fields is appended as it is, except that whitespace between members of the JSON
-// objects on the way may be lost. The error is a *SyntaxError; dst is then returned unchanged.
+// without these fields is appended unchanged, except that whitespace between members may be lost in
+// the JSON objects that a path goes through. The error is a *SyntaxError; Append then returns dst
+// unchanged.
 func (d *Dropper) Append(dst, object []byte) ([]byte, error) {
 	was := len(dst)
 	at := -1
@@ -70,7 +73,7 @@ func (d *Dropper) Append(dst, object []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// DropsLabels reports whether the labels or annotations of objects may be dropped, or some of them.
+// DropsLabels reports whether d may drop labels or annotations of objects, all or some.
 func (d *Dropper) DropsLabels() bool {
 	if d.enc == Protobuf {
 		of := d.root.fields[protoMetadata]
@@ -104,7 +107,7 @@ func (n *dropNode) each() *dropNode {
 	return n.all
 }
 
-// settle merges what applies to all elements into the nodes of single keys.
+// settle merges the node for all elements into the nodes of single keys.
 func (n *dropNode) settle() {
 	for _, one := range n.names {
 		one.merge(n.all)
@@ -116,7 +119,7 @@ func (n *dropNode) settle() {
 	}
 	for _, one := range n.fields {
 		one.settle()
-		// In protobuf an empty list or map is the same as an absent one.
+		// In protobuf an empty list or map is encoded like an absent one.
 		one.drop = one.drop || one.all != nil && one.all.drop
 	}
 	if n.all != nil {
@@ -163,8 +166,8 @@ func (n *dropNode) addJSON(path string) error {
 	return nil
 }
 
-// appendJSON appends the value at object[i:], which is inside depth containers, without what n
-// removes from it. It returns the index after the value. If the result is not scanDone, that is the
+// appendJSON appends the value at object[i:], which is inside depth containers, without the parts
+// that n removes. It returns the index after the value. If the result is not scanDone, end is the
 // index at which the value is malformed.
 func (n *dropNode) appendJSON(dst, object []byte, i, depth int) (_ []byte, end int, _ scanResult) {
 	isObject := i < len(object) && object[i] == '{'
@@ -203,7 +206,7 @@ func (n *dropNode) appendJSON(dst, object []byte, i, depth int) (_ []byte, end i
 	return dst, w.i, w.result
 }
 
-// member returns the node for a member, or nil if nothing is removed from it.
+// member returns the node for a member, or nil if n removes nothing from the member.
 func (n *dropNode) member(name []byte) *dropNode {
 	name, _ = textOfRaw(nil, name)
 	if todo := n.names[string(name)]; todo != nil {
@@ -212,7 +215,7 @@ func (n *dropNode) member(name []byte) *dropNode {
 	return n.all
 }
 
-// entryValueField is the field of a map's entry that holds the value.
+// entryValueField is the number of the field that contains the value in an entry of a map.
 const entryValueField = 2
 
 func (n *dropNode) addProto(goType reflect.Type, path string) error {
@@ -244,7 +247,7 @@ func (n *dropNode) addProto(goType reflect.Type, path string) error {
 	return nil
 }
 
-// appendProto appends the message b without what n removes from it. at is the index at which b is
+// appendProto appends the message b without the parts that n removes. at is the index at which b is
 // malformed, or -1.
 func (n *dropNode) appendProto(dst, b []byte) (_ []byte, at int) {
 	copied := 0
@@ -285,8 +288,8 @@ func (n *dropNode) appendProto(dst, b []byte) (_ []byte, at int) {
 	return append(dst, b[copied:]...), -1
 }
 
-// of returns the node for the message in one occurrence of a field, or nil if nothing is removed
-// from it.
+// of returns the node for the message b in one occurrence of a field, or nil if nothing is removed
+// from that message. ok is false if b is malformed.
 func (n *dropNode) of(b []byte) (todo *dropNode, ok bool) {
 	if !n.isMap {
 		if n.all != nil {
@@ -304,12 +307,12 @@ func (n *dropNode) of(b []byte) (todo *dropNode, ok bool) {
 	return n.all, true
 }
 
-// appendField appends the message b as field num, without what n removes from it. at is the index
+// appendField appends the message b as field num, without the parts that n removes. at is the index
 // at which b is malformed, or -1.
 func (n *dropNode) appendField(dst []byte, num uint32, b []byte) (_ []byte, at int) {
 	dst = appendTag(dst, num, typeBytes)
 	lengthAt := len(dst)
-	dst = binary.AppendUvarint(dst, uint64(len(b))) // as if nothing were removed
+	dst = binary.AppendUvarint(dst, uint64(len(b))) // the length of b before the removal
 	from := len(dst)
 	if dst, at = n.appendProto(dst, b); at >= 0 {
 		return dst, at

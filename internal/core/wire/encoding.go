@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/core/compress"
 )
 
-// Encoding is an encoding of objects. The zero value is none.
+// Encoding is an encoding of objects. The zero value is no encoding.
 type Encoding uint8
 
 const (
@@ -67,8 +67,8 @@ func EncodingOf(contentType string) (Encoding, error) {
 	return 0, fmt.Errorf("content type %q: %w", contentType, ErrUnknownEncoding)
 }
 
-// EncodingAt returns the encoding of a list or an object by its first bytes, of which four are
-// enough. The error wraps ErrUnknownEncoding if they are of neither encoding.
+// EncodingAt guesses the encoding of a list or an object from its first bytes. Four bytes suffice.
+// The error wraps ErrUnknownEncoding if the bytes fit neither encoding.
 func EncodingAt(start []byte) (Encoding, error) {
 	if bytes.HasPrefix(start, []byte(protoMagic)) {
 		return Protobuf, nil
@@ -79,12 +79,12 @@ func EncodingAt(start []byte) (Encoding, error) {
 	return 0, fmt.Errorf("no content type, and a body that starts with %.4q: %w", start, ErrUnknownEncoding)
 }
 
-// gzipBuffer is how much compressed data is read at a time, in bytes.
+// gzipBuffer is the size of the buffer for compressed data, in bytes.
 const gzipBuffer = 32 << 10
 
 // gzipReader reads gzip members one by one. It does not use the multistream mode of compress/gzip,
 // which reads the next member's header before it returns the last bytes of the current member. On a
-// watch the next member may come a minute later.
+// watch the next member may arrive a minute later.
 type gzipReader struct {
 	src    *bufio.Reader
 	member *compress.GzipReader // nil before the first member
@@ -119,7 +119,7 @@ func (g *gzipReader) Read(p []byte) (int, error) {
 	return 0, g.err
 }
 
-// open starts the next member, or returns io.EOF when there is none.
+// open starts the next member. It returns io.EOF if the body has no more members.
 func (g *gzipReader) open() error {
 	if _, err := g.src.Peek(1); err != nil {
 		return err
@@ -141,10 +141,10 @@ func (g *gzipReader) open() error {
 	return nil
 }
 
-// NewBody returns a reader that undoes a Content-Encoding. For "" and identity it returns r itself.
-// For gzip it returns a reader of any number of members, which returns the bytes of one member
-// without waiting for the next. Any other encoding is an error that wraps ErrUnknownEncoding.
-// NewBody reads nothing.
+// NewBody returns a reader that decodes a Content-Encoding. For "" and identity it returns r. For
+// gzip it returns a reader of any number of members, which returns the bytes of one member without
+// waiting for the next member. The error for any other encoding wraps ErrUnknownEncoding. NewBody
+// does not read from r.
 func NewBody(r io.Reader, contentEncoding string) (io.Reader, error) {
 	switch strings.ToLower(strings.TrimSpace(contentEncoding)) {
 	case "", "identity":

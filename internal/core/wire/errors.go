@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	// ErrMalformed is returned when bytes do not follow their encoding, or this package refuses them
-	// (see the package comment). It is always wrapped in a *SyntaxError.
+	// ErrMalformed is returned when bytes do not follow their encoding, or break the package's own
+	// rules (see the package comment). It is always wrapped in a *SyntaxError.
 	ErrMalformed = errors.New("malformed")
 	// ErrTooLarge is returned when an object is larger than Limits.MaxObject. It is always wrapped in
 	// a *SyntaxError.
@@ -35,8 +35,8 @@ func (e *SyntaxError) Error() string {
 
 func (e *SyntaxError) Unwrap() error { return e.Err }
 
-// ItemError is returned for one complete item of a list, or one complete event, whose object cannot
-// be read. The reader continues after it. It wraps a *SyntaxError.
+// ItemError is returned for one complete item of a list, or one complete event, whose object is
+// malformed. The reader can continue with the next item or event. It wraps a *SyntaxError.
 type ItemError struct{ Err error }
 
 func (e *ItemError) Error() string { return e.Err.Error() }
@@ -59,16 +59,16 @@ func malformedf(offset int64, format string, args ...any) error {
 }
 
 // StatusError is a Status that a server sent, as the body of an answer or in an ERROR event. It
-// unwraps to *apierrors.StatusError, so that apierrors.IsGone and its like work on it.
+// unwraps to *apierrors.StatusError, so that apierrors.IsGone and similar functions work on it.
 type StatusError struct{ Err *apierrors.StatusError }
 
 func (e *StatusError) Error() string { return "server answered: " + e.Err.Error() }
 
 func (e *StatusError) Unwrap() error { return e.Err }
 
-// ReadStatus decodes a body that is a Status, in protobuf with or without the k8s\0 envelope, in
-// JSON without its kind where its code is one of an error. The error for any other body is a
-// *SyntaxError.
+// ReadStatus decodes a body that is a Status. A protobuf body may lack the k8s\0 envelope. A JSON
+// body may lack its kind if its code is an error's (at least 400). The error for any other body is
+// a *SyntaxError.
 func ReadStatus(enc Encoding, body []byte) (*metav1.Status, error) {
 	s := &metav1.Status{}
 	if enc == JSON {
@@ -101,8 +101,8 @@ func ReadStatus(enc Encoding, body []byte) (*metav1.Status, error) {
 	return s, nil
 }
 
-// DecodeStatus returns the object of an ERROR event as a *StatusError, or a *SyntaxError if it is
-// no Status. It never returns nil.
+// DecodeStatus returns the object of an ERROR event as a *StatusError, or a *SyntaxError if the
+// object is no Status. It never returns nil.
 func DecodeStatus(enc Encoding, object []byte) error {
 	s, err := ReadStatus(enc, object)
 	if err != nil {

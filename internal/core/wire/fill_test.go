@@ -19,7 +19,7 @@ import (
 // filler fills API objects of any type with random values that survive both encodings.
 type filler struct {
 	rnd *rand.Rand
-	// full fills everything; else about half of what may be empty is.
+	// full fills all fields. Otherwise about half of the fields that may be empty are filled.
 	full bool
 }
 
@@ -108,7 +108,8 @@ func (f *filler) fillKind(v reflect.Value, depth int) {
 	}
 }
 
-// apiTypes is every kind of the client-go scheme that has an ObjectMeta and protobuf.
+// apiTypes returns every type of the client-go scheme that has an ObjectMeta and a protobuf
+// encoding.
 func apiTypes(t testing.TB) map[schema.GroupVersionKind]reflect.Type {
 	t.Helper()
 	types := map[schema.GroupVersionKind]reflect.Type{}
@@ -123,7 +124,8 @@ func apiTypes(t testing.TB) map[schema.GroupVersionKind]reflect.Type {
 	return types
 }
 
-// fieldPaths lists the paths of a type in JSON: those that end at a value, and all.
+// fieldPaths appends the JSON paths of a type: to all every path, to leaves the paths that end at a
+// value.
 func fieldPaths(t reflect.Type, prefix string, depth int, leaves, all *[]string) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

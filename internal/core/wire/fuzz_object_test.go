@@ -20,7 +20,7 @@ import (
 
 func isTooLarge(err error) bool { return errors.Is(err, ErrTooLarge) }
 
-// checkMeta compares what ReadMeta read with what apimachinery decoded.
+// checkMeta compares the result of ReadMeta with want, which apimachinery decoded.
 func checkMeta(t *testing.T, m *Meta, want metav1.ObjectMeta) {
 	t.Helper()
 	if d := cmp.Diff(wantMeta(want), metaOf(m), cmpopts.EquateEmpty()); d != "" {
@@ -62,7 +62,7 @@ func FuzzReadMetaJSON(f *testing.F) {
 	f.Add([]byte(`{"m\u0065tadata":{"name":"\ud83d\ude00\/\ud800","labels":{"a":null,"a":"b"},"deletionTimestamp":"2026-11-20T01:02:03.5+01:00"}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var m Meta
-		_ = ReadMeta(JSON, body, &m) // it panics for no input
+		_ = ReadMeta(JSON, body, &m) // must not panic for any input
 		_, object, err := CutObject(JSON, body)
 		if json.Valid(body) != (err == nil) && modelObject(body) == nil && !errors.Is(err, ErrMalformed) {
 			t.Fatalf("%v of %s", err, body)
@@ -165,7 +165,7 @@ func FuzzPathJSON(f *testing.F) {
 		}
 		var model, got any
 		if err := json.Unmarshal(object, &model); err != nil {
-			return // a number beyond float64
+			return // a number that float64 cannot represent
 		}
 		if err := json.Unmarshal(dropped, &got); err != nil {
 			t.Fatalf("not JSON without the fields: %v", err)

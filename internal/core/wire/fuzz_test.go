@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// fuzzLimit is small enough for a fuzzer to reach.
+// fuzzLimit is so small that a fuzzer exceeds it.
 var fuzzLimit = Limits{MaxObject: 1 << 12}
 
-// seedPods are pods that are small, so that a fuzzer gets somewhere.
+// seedPods returns small pods, so that a fuzzer makes progress.
 func seedPods() []corev1.Pod {
 	pods := oddPods()
 	pods[1].Spec = corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "c", Env: []corev1.EnvVar{{Name: "A", Value: "1"}}}}}
@@ -72,8 +72,8 @@ func sameBytes(a, b [][]byte) bool {
 	return true
 }
 
-// newSmallListReader returns a reader whose buffer is small: its borders come often, and it costs
-// little to make.
+// newSmallListReader returns a reader with a small buffer: objects often cross the end of the
+// buffer, and the reader costs little to make.
 func newSmallListReader(r io.Reader, enc Encoding) *ListReader {
 	l := NewListReader(r, enc, fuzzLimit)
 	switch body := l.body.(type) {
@@ -96,7 +96,7 @@ func newSmallWatchReader(r io.Reader, enc Encoding) *WatchReader {
 	return w
 }
 
-// fuzzList reads a body at once and byte by byte, which must be the same.
+// fuzzList reads a body as a whole and byte by byte, and checks that the results are the same.
 func fuzzList(t *testing.T, enc Encoding, body []byte) (*ListReader, [][]byte, error) {
 	l := newSmallListReader(bytes.NewReader(body), enc)
 	items, err := readList(l)
@@ -155,7 +155,7 @@ func FuzzListReaderJSON(f *testing.F) {
 	})
 }
 
-// fuzzWatch reads a body at once and byte by byte, which must be the same.
+// fuzzWatch reads a body as a whole and byte by byte, and checks that the results are the same.
 func fuzzWatch(t *testing.T, enc Encoding, body []byte) ([]Event, error) {
 	events, err := readWatch(newSmallWatchReader(bytes.NewReader(body), enc))
 	second, errSecond := readWatch(newSmallWatchReader(iotest.OneByteReader(bytes.NewReader(body)), enc))
@@ -170,7 +170,7 @@ func fuzzWatch(t *testing.T, enc Encoding, body []byte) ([]Event, error) {
 	return events, err
 }
 
-// checkEvent compares an event with what apimachinery reads of its frame.
+// checkEvent compares an event with apimachinery's decoding of the event's frame.
 func checkEvent(e Event, frame []byte) error {
 	var we metav1.WatchEvent
 	if err := we.Unmarshal(frame); err != nil || we.Type != e.Type.String() {
@@ -197,7 +197,7 @@ func FuzzWatchReaderProtobuf(f *testing.F) {
 			wrong := checkEvent(events[i], frame)
 			if wrong == nil {
 				i++
-			} else if len(body) < 4 { // the reader skips damaged objects, but no other frame is left
+			} else if len(body) < 4 { // the reader skips damaged objects, but there is no other frame in the body
 				t.Fatalf("event %d: %v", i, wrong)
 			}
 		}

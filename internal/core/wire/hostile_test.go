@@ -15,7 +15,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// message builds a protobuf message from fields of bytes, by number.
+// message returns a protobuf message. Its arguments are field numbers, each followed by the field's
+// bytes.
 func message(fields ...any) []byte {
 	var b []byte
 	for i := 0; i < len(fields); i += 2 {
@@ -60,7 +61,7 @@ func TestListReaderProtobufHostile(t *testing.T) {
 	meta := message(2, "1")
 	huge := append([]byte(protoMagic), message(1, podListType)...)
 	huge = append(huge, 0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f) // a list of 4 TB
-	// A group of field 3 in another one, and one end.
+	// A group inside another one, both field 3, and only one end.
 	group := []byte{0x1b, 0x1b, 0x1c}
 	tests := []hostile{
 		{"empty", nil, io.ErrUnexpectedEOF, ""},
@@ -96,7 +97,7 @@ func TestListReaderProtobufHostile(t *testing.T) {
 	})
 }
 
-// Readers skip unknown fields in every message.
+// TestListReaderProtobufUnknownFields checks that the reader skips unknown fields in every message.
 func TestListReaderProtobufUnknownFields(t *testing.T) {
 	odd := message(9, "nine", 300, strings.Repeat("x", 200_000))
 	odd = protowire.AppendTag(odd, 10, protowire.VarintType)
@@ -236,8 +237,8 @@ func TestWatchReaderHostile(t *testing.T) {
 	})
 }
 
-// The reader returns an event when it has the last byte, without another read. It does not wait for
-// the newline after an event in JSON.
+// TestWatchReaderDoesNotWait checks that the reader returns an event when the event's last byte has
+// arrived, without another read. In JSON, the reader does not wait for the newline after the event.
 func TestWatchReaderDoesNotWait(t *testing.T) {
 	for _, enc := range encodings {
 		src := &stepReader{t: t}
@@ -256,7 +257,7 @@ func TestWatchReaderDoesNotWait(t *testing.T) {
 	}
 }
 
-// endless gives the same bytes again and again.
+// endless is a reader that repeats the same bytes without end.
 type endless struct{ chunk []byte }
 
 func (e endless) Read(p []byte) (int, error) {
@@ -267,8 +268,8 @@ func (e endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Bodies that cannot become an object use no memory beyond the limit: endless whitespace, an
-// endless unknown member, an object without end.
+// TestReadersStayWithinTheirLimit checks that a body that cannot become an object uses no memory
+// beyond the limit: endless whitespace, an endless unknown member, or an endless object.
 func TestReadersStayWithinTheirLimit(t *testing.T) {
 	const limit = 1 << 20
 	bodies := map[string]func() io.Reader{
@@ -295,11 +296,11 @@ func TestReadersStayWithinTheirLimit(t *testing.T) {
 	}
 }
 
-// The reader releases a buffer that grew for one large object, and one that grew because objects
-// arrived fast.
+// TestBufferShrinks checks that the reader releases a buffer that grew for one large object, and a
+// buffer that grew because objects arrived fast.
 func TestBufferShrinks(t *testing.T) {
 	body := slicesConcat([]byte(`{"items":[{"a":"`), bytes.Repeat([]byte("x"), 4<<20), []byte(`"}`), bytes.Repeat([]byte(`,{"b":"some item of some size"}`), 500_000), []byte(`]}`))
-	const slow = 1 << 20 // bytes at the end, that come in small pieces
+	const slow = 1 << 20 // bytes at the end of the body, which arrive in small pieces
 	fast := bytes.NewReader(body[:len(body)-slow])
 	l := NewListReader(io.MultiReader(fast, pieces{bytes.NewReader(body[len(body)-slow:])}), JSON, Limits{})
 	items, bulk := 0, 0
@@ -319,7 +320,7 @@ func TestBufferShrinks(t *testing.T) {
 	check.Equal(t, len(l.body.(*jsonList).buf.buf), readBuffer, "a buffer of bytes at the end")
 }
 
-// pieces reads a kilobyte at a time.
+// pieces is a reader that returns at most a kilobyte per read.
 type pieces struct{ io.Reader }
 
 func (p pieces) Read(b []byte) (int, error) { return p.Reader.Read(b[:min(len(b), 1<<10)]) }

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// jsonBody reads JSON from a body, value by value. The bytes between the start of the window and
-// pos have been read but are kept until release.
+// jsonBody reads JSON from a body, value by value. The window still contains the bytes before pos,
+// which have been read, until release.
 type jsonBody struct {
 	buf buffer
 	pos int
@@ -31,8 +31,8 @@ func (j *jsonBody) fail(what string, err error) error {
 
 func (j *jsonBody) malformed(what string) error { return j.fail(what, ErrMalformed) }
 
-// peek returns the next byte that is not whitespace. It consumes the bytes before it. At the end of
-// the body the error is io.EOF.
+// peek returns the next byte that is not whitespace. It consumes the whitespace, but not that byte.
+// At the end of the body the error is io.EOF.
 func (j *jsonBody) peek(what string) (byte, error) {
 	for {
 		w := j.buf.window()
@@ -52,7 +52,7 @@ func (j *jsonBody) peek(what string) (byte, error) {
 	}
 }
 
-// nextByte is peek within a value: the end of the body is an error that wraps io.ErrUnexpectedEOF.
+// nextByte is peek inside a value: if the body ends, the error wraps io.ErrUnexpectedEOF.
 func (j *jsonBody) nextByte(what string) (byte, error) {
 	c, err := j.peek(what)
 	if err == io.EOF {
@@ -61,7 +61,7 @@ func (j *jsonBody) nextByte(what string) (byte, error) {
 	return c, err
 }
 
-// checkObject returns an error unless c, the first byte of a document, is a brace.
+// checkObject returns an error unless c, the first byte of a document, is an opening brace.
 func (j *jsonBody) checkObject(c byte, what string) error {
 	switch c {
 	case '{':
@@ -74,8 +74,8 @@ func (j *jsonBody) checkObject(c byte, what string) error {
 	return j.malformed(what + ": is not an object")
 }
 
-// separator consumes the comma between members or elements of a container whose closing byte is
-// end, or that byte. It reports whether the container ended.
+// separator consumes the comma between members or elements of a container, or the container's
+// closing byte, end. It reports whether the container ended.
 func (j *jsonBody) separator(first bool, end byte, what string) (ended bool, err error) {
 	c, err := j.nextByte(what)
 	switch {
@@ -96,17 +96,18 @@ func (j *jsonBody) separator(first bool, end byte, what string) (ended bool, err
 	return false, err
 }
 
-// jsonScan checks the value that b starts with, as scanValue does.
+// jsonScan checks the value at the start of b, as scanValue does.
 type jsonScan func(b []byte) (int, scanResult)
 
-// checkMember is the jsonScan of the value of a document's member.
+// checkMember is the jsonScan for the value of a member of the document.
 func checkMember(b []byte) (int, scanResult) { return scanValue(b, 0, 1) }
 
-// value reads a value of at most limit bytes and moves pos after it. The bytes are part of the
-// window and valid until the next read.
+// value reads a value of at most limit bytes and moves pos after the value. The returned bytes are
+// part of the window and valid until the next read.
 //
-// scan sees the value from its start, at first as much of it as has arrived. Nearly always that is
-// all of it. Otherwise scan sees it again when its brackets say that it is complete.
+// value first calls scan with the bytes that have arrived, which are nearly always the whole value.
+// Otherwise it reads until the brackets are balanced, and calls scan again from the start of the
+// value.
 func (j *jsonBody) value(what string, limit int, scan jsonScan) ([]byte, error) {
 	if _, err := j.nextByte(what); err != nil {
 		return nil, err
@@ -136,7 +137,7 @@ func (j *jsonBody) value(what string, limit int, scan jsonScan) ([]byte, error) 
 	}
 }
 
-// early returns io.ErrUnexpectedEOF for io.EOF, and any other error as it is.
+// early returns io.ErrUnexpectedEOF for io.EOF, and any other error unchanged.
 func early(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -151,11 +152,12 @@ type jsonList struct {
 	list    *ListReader
 	opened  bool
 	inItems bool
-	first   bool            // nothing inside the container that is being read has been read
-	seen    map[string]bool // the list's members that were read and may occur only once
+	first   bool            // nothing of the current container has been read
+	seen    map[string]bool // members of the list that were read and may occur only once
 	notes   objectNotes     // of the item last read
-	// status has the members that a Status has and a list has not, with a comma before each: the
-	// member that says that the body is a Status may be the last one.
+	// status contains the members that a Status has and a list does not have, each with a comma
+	// before it. They are kept because the kind, which says that the body is a Status, may be the
+	// last member.
 	status []byte
 }
 
@@ -184,7 +186,7 @@ func (j *jsonList) next() ([]byte, error) {
 	}
 }
 
-// readItem returns the next item, or nil at the end of the items.
+// readItem returns the next item, or nil after the last item.
 func (j *jsonList) readItem() ([]byte, error) {
 	ended, err := j.separator(j.first, ']', "items")
 	j.first, j.inItems = false, !ended
@@ -204,8 +206,8 @@ func (j *jsonList) readItem() ([]byte, error) {
 	return item, nil
 }
 
-// noteItemType notes the type that an item states: kube-apiserver writes the kind of lists of
-// custom resources after the items, each of which has its own.
+// noteItemType stores the type that an item states. It is needed because kube-apiserver writes the
+// kind of a list of custom resources after the items; each item states its own kind.
 func (j *jsonList) noteItemType(item []byte) {
 	var t TypeMeta
 	if j.notes.typeMeta(item, &t) == nil && t.APIVersion != "" && t.Kind != "" {
@@ -213,8 +215,8 @@ func (j *jsonList) noteItemType(item []byte) {
 	}
 }
 
-// readMember reads one member of the list; of items, only the opening bracket. At the end of the
-// list it returns the error of close.
+// readMember reads one member of the list. Of the member items it reads only the opening bracket.
+// At the end of the list it returns the error of close.
 func (j *jsonList) readMember() error {
 	ended, err := j.separator(j.first, '}', "list")
 	if err != nil {
@@ -275,7 +277,7 @@ func (j *jsonList) name() (string, error) {
 	return name, err
 }
 
-// setMember takes the value of a member that is not an array of items.
+// setMember stores the value of a member that is not an array of items.
 func (j *jsonList) setMember(name string, v []byte) error {
 	ok := true
 	switch name {
@@ -305,7 +307,7 @@ func (j *jsonList) setMember(name string, v []byte) error {
 	return nil
 }
 
-// close reads to the end of the body. It returns io.EOF if the body was a list.
+// close reads to the end of the body. It returns io.EOF if the body is a list.
 func (j *jsonList) close() error {
 	if c, err := j.peek("list"); err == nil {
 		return j.malformed("list: " + string(rune(c)) + " after its end")
@@ -379,8 +381,8 @@ func (m *ListMeta) readJSON(v []byte, offset int64) error {
 	return nil
 }
 
-// shardInfo returns the selector in a list's shardInfo, or "". A malformed one gives no error,
-// because nothing depends on it.
+// shardInfo returns the selector in a list's shardInfo, or "". A malformed selector gives no error,
+// because nothing depends on the selector.
 func shardInfo(v []byte) (selector string) {
 	w := membersOf(v)
 	for w.find("selector") {

@@ -5,26 +5,26 @@ import (
 	"math/bits"
 )
 
-// scanResult says how a scan ended.
+// scanResult is the state of a scan, or how the scan ended.
 type scanResult uint8
 
 const (
-	scanOn   scanResult = iota // it has not ended
+	scanOn   scanResult = iota // the scan has not ended
 	scanDone                   // the value is complete
-	scanMore                   // the text ends within the value
+	scanMore                   // the text ends inside the value
 	scanBad
 	scanDeep // the value is nested deeper than MaxDepth
 )
 
 var scanProblems = [...]string{scanBad: "not JSON", scanDeep: "nested too deep"}
 
-// span is a part of a text or a message. The zero value means none, because no member of a text and
+// span is a part of a text or a message. The zero value is no span, because no member of a text and
 // no field of a message ends at 0.
 type span struct{ from, to int }
 
 func (s span) of(b []byte) []byte { return b[s.from:s.to] }
 
-// cover extends the span so that it reaches from its first part to this one.
+// cover extends the span to the part from from to to. It starts the span if s is the zero value.
 func (s *span) cover(from, to int) {
 	if s.to == 0 {
 		s.from = from
@@ -32,8 +32,8 @@ func (s *span) cover(from, to int) {
 	s.to = to
 }
 
-// scanValue checks the value at b[i:], which is inside depth containers of its document. It returns
-// the index after the value, or the index at which the scan stopped.
+// scanValue checks the value at b[i:], which is nested in depth containers. It returns the index
+// after the value, or the index at which the scan stopped.
 func scanValue(b []byte, i, depth int) (int, scanResult) {
 	if i >= len(b) {
 		return i, scanMore
@@ -69,12 +69,12 @@ func scanContainer(b []byte, i, depth int) (int, scanResult) {
 	return i, r
 }
 
-// closing returns the bracket that closes an opening one, two code points after it.
+// closing returns the closing bracket for an opening bracket. Its code point is two higher.
 func closing(open byte) byte { return open + 2 }
 
-// nextValue steps from b[i:] to the next value in a container with this closing bracket. It returns
-// where the member's name is between its quotes, and the index of the value. After the closing
-// bracket the result is scanDone. first says that b[i-1] is the opening bracket.
+// nextValue steps from b[i:] to the next value in a container whose closing bracket is end. It
+// returns the span of the member's name without the quotes, and the index of the value. After the
+// closing bracket the result is scanDone. first says that b[i-1] is the opening bracket.
 func nextValue(b []byte, i int, end byte, first bool) (name span, _ int, _ scanResult) {
 	if i = skipSpace(b, i); i >= len(b) {
 		return name, i, scanMore
@@ -107,19 +107,20 @@ func nextValue(b []byte, i int, end byte, first bool) (name span, _ int, _ scanR
 	return name, i, scanMore
 }
 
-// jsonWalk steps through the members of an object or the elements of an array, and checks all that
-// it passes. It starts at b[i:].
+// jsonWalk steps through the members of an object or the elements of an array, and checks all the
+// text that it passes. It starts at b[i:].
 type jsonWalk struct {
 	b      []byte
 	i      int        // after the last step
 	depth  int        // containers around the next value
 	end    byte       // the closing bracket; 0 before the first step
-	name   []byte     // the member's name, as it is between its quotes
-	value  span       // where the value is
+	name   []byte     // the member's name: the raw text between the quotes
+	value  span       // the position of the value
 	result scanResult // scanDone after the closing bracket
 }
 
-// membersOf walks over the members of an object. The walk over any other value fails.
+// membersOf returns a walk over the members of an object. If the value is not an object, the walk
+// fails.
 func membersOf(object []byte) jsonWalk { return membersAt(object, skipSpace(object, 0)) }
 
 // membersAt is membersOf for the value at b[i:].
@@ -130,13 +131,15 @@ func membersAt(b []byte, i int) jsonWalk {
 	return jsonWalk{i: i, result: scanBad}
 }
 
-// next steps to the next value. It returns false at the end and at a mistake.
+// next steps to the next value. It returns false at the end and after a mistake.
 func (w *jsonWalk) next() bool { return w.toValue() && w.skip() }
 
-// find steps to the next member of this name.
+// find steps to the next member called name, and over its value. It returns false if there is no
+// such member, or after a mistake.
 func (w *jsonWalk) find(name string) bool { return w.seek(name) && w.skip() }
 
-// seek steps to the start of the value of the next member of this name.
+// seek steps to the next member called name, and stops before its value. It returns false if there
+// is no such member, or after a mistake.
 func (w *jsonWalk) seek(name string) bool {
 	for w.toValue() {
 		if nameIs(w.name, name) {
@@ -149,7 +152,7 @@ func (w *jsonWalk) seek(name string) bool {
 	return false
 }
 
-// toValue steps to the start of the next value. The caller then calls skip or pass.
+// toValue steps to the start of the next value. The caller must then call skip or pass.
 func (w *jsonWalk) toValue() bool {
 	if w.result != scanOn {
 		return false
@@ -176,10 +179,10 @@ func (w *jsonWalk) toValue() bool {
 	return true
 }
 
-// skip steps over the value.
+// skip scans the value and steps over it.
 func (w *jsonWalk) skip() bool { return w.pass(scanValue(w.b, w.value.from, w.depth)) }
 
-// pass steps over the value, whose scan returned this.
+// pass steps over the value. end and r are the results of the value's scan.
 func (w *jsonWalk) pass(end int, r scanResult) bool {
 	if r != scanDone {
 		return w.stop(end, r)
@@ -193,17 +196,18 @@ func (w *jsonWalk) stop(i int, r scanResult) bool {
 	return false
 }
 
-// failed reports whether the walk stopped at a mistake.
+// failed reports whether the walk stopped because of a mistake.
 func (w *jsonWalk) failed() bool { return w.result > scanDone }
 
-// jsonEnd finds the end of a value by its brackets and quotes alone. It continues where it stopped,
-// so that it looks at each byte of a value once, in however many pieces the value arrives.
+// jsonEnd finds the end of a value by counting brackets and quotes. It continues where it stopped,
+// and so reads each byte of a value once, even if the value arrives in many pieces.
 type jsonEnd struct {
 	at, depth int
 	inString  bool
 }
 
-// found reports whether b, which starts with the value, has the end of it or a mistake.
+// found reports whether b, which starts with the value, contains the end of the value, or a mistake
+// in a string.
 func (e *jsonEnd) found(b []byte) bool {
 	for e.at < len(b) {
 		if e.inString {
@@ -223,7 +227,7 @@ func (e *jsonEnd) found(b []byte) bool {
 			case '}', ']':
 				e.depth--
 			case ',', ' ', '\n', '\r', '\t':
-			default: // in a number or a literal
+			default: // inside a number or a literal
 				continue
 			}
 		}
@@ -235,7 +239,7 @@ func (e *jsonEnd) found(b []byte) bool {
 }
 
 func skipSpace(b []byte, i int) int {
-	if i < len(b) && b[i] > ' ' { // nearly always
+	if i < len(b) && b[i] > ' ' { // the usual case
 		return i
 	}
 	return skipSpaces(b, i)
@@ -248,8 +252,9 @@ func skipSpaces(b []byte, i int) int {
 	return i
 }
 
-// stringEnd returns the index after the closing quote of the string of which b[i:] is the rest. If
-// b ends before that, it returns the index at which to continue, which is never within an escape.
+// stringEnd returns the index after the closing quote of a string; b[i:] starts inside the string.
+// If b ends before the closing quote, stringEnd returns the index at which to continue, which is
+// never inside an escape.
 func stringEnd(b []byte, i int) (int, scanResult) {
 	const (
 		ones    = 0x0101010101010101
@@ -261,9 +266,9 @@ func stringEnd(b []byte, i int) (int, scanResult) {
 	for {
 		for len(b)-i >= 8 {
 			w := binary.LittleEndian.Uint64(b[i : i+8])
-			// With one bit flipped a quote is a space and a space a quote, so that all up to a
-			// space is what ends the text. The lowest high bit set is at the first such byte or at
-			// the first backslash.
+			// Eight bytes are tested at once. The XOR with flip exchanges quote and space, so that
+			// every byte of w^flip up to a space ends the text: a quote or a control character. The
+			// lowest high bit in found marks the first such byte or the first backslash.
 			s := w ^ slashes
 			found := ((w ^ flip) - above | (s - ones)) &^ w & highs
 			if found != 0 {
@@ -292,7 +297,7 @@ func stringEnd(b []byte, i int) (int, scanResult) {
 	}
 }
 
-// scanEscape returns the length of the escape that b starts with.
+// scanEscape returns the length of the escape at the start of b.
 func scanEscape(b []byte) (int, scanResult) {
 	if len(b) < 2 {
 		return 0, scanMore
@@ -314,7 +319,7 @@ func scanEscape(b []byte) (int, scanResult) {
 	return 0, scanBad
 }
 
-// scanLiteral checks that b[i:] starts with true, false or null.
+// scanLiteral checks that b[i:] starts with want: true, false or null.
 func scanLiteral(b []byte, i int, want string) (int, scanResult) {
 	n := min(len(b)-i, len(want))
 	switch {
@@ -326,7 +331,7 @@ func scanLiteral(b []byte, i int, want string) (int, scanResult) {
 	return i + n, scanDone
 }
 
-// scanNumber checks the number at b[i:], which ends at the first byte that no number has.
+// scanNumber checks the number at b[i:]. It ends at the first byte that cannot be part of a number.
 func scanNumber(b []byte, i int) (int, scanResult) {
 	from := i
 	for i < len(b) && (b[i] >= '0' && b[i] <= '9' || b[i] == '-' || b[i] == '+' || b[i] == '.' || b[i]|' ' == 'e') {
@@ -341,7 +346,7 @@ func scanNumber(b []byte, i int) (int, scanResult) {
 	return i, scanDone
 }
 
-// isNumber reports whether b is a number by JSON's grammar.
+// isNumber reports whether b is a number in JSON's grammar.
 func isNumber(b []byte) bool {
 	_, b = cutByte(b, "-")
 	zero, b := cutByte(b, "0")
@@ -359,7 +364,7 @@ func isNumber(b []byte) bool {
 	return ok && len(b) == 0
 }
 
-// cutByte cuts one of chars off the start of b.
+// cutByte removes the first byte of b if chars contains it.
 func cutByte(b []byte, chars string) (found bool, rest []byte) {
 	for i := range len(chars) {
 		if len(b) > 0 && b[0] == chars[i] {
@@ -369,7 +374,7 @@ func cutByte(b []byte, chars string) (found bool, rest []byte) {
 	return false, b
 }
 
-// cutDigits cuts at least one digit off the start of b.
+// cutDigits removes the digits at the start of b. ok is false if there are none.
 func cutDigits(b []byte) (rest []byte, ok bool) {
 	i := 0
 	for i < len(b) && b[i] >= '0' && b[i] <= '9' {

@@ -13,25 +13,26 @@ func isString(v []byte) bool { return len(v) >= 2 && v[0] == '"' }
 // isNull reports whether a value is null.
 func isNull(v []byte) bool { return string(v) == "null" }
 
-// nameIs reports whether raw, the text between the quotes of a JSON string, means name.
+// nameIs reports whether a JSON string equals name. raw is the text between the quotes, which may
+// have escapes.
 func nameIs(raw []byte, name string) bool {
 	if len(raw) == len(name) {
 		return string(raw) == name
 	}
-	// Escapes only make a string longer.
+	// Removing escapes only makes a string shorter.
 	if len(raw) < len(name) || bytes.IndexByte(raw, '\\') < 0 {
 		return false
 	}
 	return string(unescape(nil, raw)) == name
 }
 
-// stringText returns the value of a JSON string. If the string has escapes, the value is appended
-// to scratch; otherwise it aliases the string.
+// stringText returns the text of a JSON string. If the string has escapes, stringText appends the
+// text to scratch. Otherwise the text aliases the string.
 func stringText(scratch, value []byte) (text, newScratch []byte) {
 	return textOfRaw(scratch, value[1:len(value)-1])
 }
 
-// textOfRaw is stringText for the text between the quotes.
+// textOfRaw is stringText for raw, the text between the quotes.
 func textOfRaw(scratch, raw []byte) (text, newScratch []byte) {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw, scratch
@@ -51,8 +52,8 @@ func stringOrNull(v []byte) (string, bool) {
 	return string(text), true
 }
 
-// unescape appends the value of a well-formed JSON string, of which raw is the text between the
-// quotes. A lone surrogate becomes U+FFFD, as in encoding/json.
+// unescape appends the text of a well-formed JSON string. raw is the part between the quotes. A
+// lone surrogate becomes U+FFFD, as in encoding/json.
 func unescape(dst, raw []byte) []byte {
 	for {
 		i := bytes.IndexByte(raw, '\\')
@@ -92,7 +93,7 @@ func unescape(dst, raw []byte) []byte {
 	}
 }
 
-// hexRune returns the value of the four hexadecimal digits that b starts with, or -1.
+// hexRune returns the value of the four hexadecimal digits at the start of b, or -1.
 func hexRune(b []byte) rune {
 	if len(b) < 4 {
 		return -1
@@ -117,9 +118,9 @@ func hexDigit(c byte) rune {
 	return -1
 }
 
-// marshalJSON returns the JSON of a value whose strings and numbers always have one, with the
-// escapes of encoding/json: also of what is special in HTML or JavaScript. Bytes that are not UTF-8
-// become U+FFFD.
+// marshalJSON returns v as JSON, with all escapes of encoding/json, which also escapes characters
+// that are special in HTML or JavaScript. v must be a value that can always be encoded, such as a
+// string. Bytes that are not UTF-8 become U+FFFD.
 func marshalJSON(v any) []byte {
 	text, _ := json.Marshal(v)
 	return text

@@ -1,16 +1,16 @@
 package wire
 
-// jsonWatch splits a body of JSON documents, each of which is a watch event.
+// jsonWatch splits a body of JSON documents into watch events.
 type jsonWatch struct {
 	jsonBody
 	max      int
-	typeMeta TypeMeta // of the last event; it is nearly always that of the next
-	text     []byte   // of a type that had escapes
+	typeMeta TypeMeta // of the last event; the next one nearly always has the same
+	text     []byte   // scratch space for a type with escapes
 }
 
-// buffered leaves out the whitespace before the next event: the newline after the last one arrives
-// together with that one. An event that broke off counts from its beginning, because it is still in
-// the window.
+// buffered does not count whitespace before the next event, because the newline after an event
+// arrives together with that event. It counts an incomplete event from its first byte, which is
+// still in the window.
 func (j *jsonWatch) buffered() int {
 	w := j.buf.window()
 	return len(w) - skipSpace(w, j.pos)
@@ -23,7 +23,7 @@ func (j *jsonWatch) next() (Event, error) {
 		err = j.checkObject(c, "watch event")
 	}
 	if err != nil {
-		return Event{}, err // io.EOF between two events
+		return Event{}, err // io.EOF if the body ends between two events
 	}
 	var e jsonEvent
 	text, err := j.value("watch event", j.max+eventOverhead, e.scan)
@@ -57,16 +57,16 @@ func (j *jsonWatch) next() (Event, error) {
 	switch {
 	case problem == "":
 		return Event{Type: typ, TypeMeta: j.typeMeta, Object: object[:len(object):len(object)]}, nil
-	case typ == Error: // it ends the watch in any case
+	case typ == Error: // an ERROR event ends the watch in any case
 		return Event{}, j.malformed("watch event's object: " + problem)
 	}
 	return Event{}, &ItemError{j.malformed("watch event's object: " + problem)}
 }
 
-// jsonEvent is where the parts of an event are in its text.
+// jsonEvent contains the positions of an event's parts in the event's text.
 type jsonEvent struct {
 	typ, object span
-	twice       bool        // one of them occurs twice
+	twice       bool        // type or object occurs twice
 	notes       objectNotes // of the object
 }
 

@@ -8,9 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What the readers of protobuf take for granted of every kind that can be listed: its list's kind
-// ends in List, its list has metadata in field 1 and items in field 2, and the items have their
-// metadata in field 1.
+// TestEveryListIsLaidOutAlike checks what the protobuf readers assume of every kind that can be
+// listed: the kind of the list ends in List, the list has its metadata in field 1 and its items in
+// field 2, and each item has its metadata in field 1.
 func TestEveryListIsLaidOutAlike(t *testing.T) {
 	lists := 0
 	for gvk, typ := range apiScheme.AllKnownTypes() {
@@ -22,7 +22,7 @@ func TestEveryListIsLaidOutAlike(t *testing.T) {
 		item := items.Type.Elem()
 		objectMeta, ok := item.FieldByName("ObjectMeta")
 		if !ok {
-			continue // a v1 List of anything, or metadata of the apiserver itself
+			continue // a v1 List of any kinds, or metadata for the API server itself
 		}
 		if _, tagged := FieldNumber(objectMeta); !tagged {
 			continue // an internal version

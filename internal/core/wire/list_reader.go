@@ -8,15 +8,15 @@ import (
 // DefaultMaxObject is the default of Limits.MaxObject, in bytes.
 const DefaultMaxObject = 16 << 20
 
-// MaxDepth bounds the nesting of JSON, counted from the root of a body, and with it the stack of a
-// scan, to a few megabytes. encoding/json has the same limit.
+// MaxDepth is the maximum nesting of JSON, counted from the root of a body. It bounds the stack of
+// a scan to a few megabytes. encoding/json has the same limit.
 const MaxDepth = 10_000
 
-// Limits bounds a reader's memory. The zero value has the defaults.
+// Limits bounds a reader's memory. The zero value stands for the defaults.
 type Limits struct {
-	// MaxObject is the size of the largest object, in bytes. The error for a larger one wraps
-	// ErrTooLarge. A reader's memory is at most about this and its read buffer, and only if such an
-	// object arrives. 0 means DefaultMaxObject.
+	// MaxObject is the maximum size of an object, in bytes. The error for a larger object wraps
+	// ErrTooLarge. A reader's memory is at most about MaxObject plus its read buffer, and reaches
+	// that only if such a large object arrives. 0 means DefaultMaxObject.
 	MaxObject int
 }
 
@@ -33,34 +33,34 @@ type TypeMeta struct{ APIVersion, Kind string }
 // ListMeta is the metadata of a list.
 type ListMeta struct {
 	ResourceVersion string
-	// Continue is the token for the next page. It is empty on the last one.
+	// Continue is the token for the next page. It is empty on the last page.
 	Continue string
-	// RemainingItemCount is the number of items after this page, or -1 if the server does not state
-	// it.
+	// RemainingItemCount is the number of items after this page, or -1 if the server does not send
+	// that number.
 	RemainingItemCount int64
-	// ShardSelector is the shard selector (KEP-5866) that the server states to have applied, or empty.
+	// ShardSelector is the shard selector (KEP-5866) that the server says it applied, or empty.
 	ShardSelector string
 }
 
-// ListReader cuts the body of a LIST into its items. It holds one read buffer and one item. It
-// reads ahead no further than that buffer, starts no goroutine, and does not close the body. It is
-// not safe for concurrent use.
+// ListReader splits the body of a LIST into its items. It has one read buffer, with one item in it,
+// and reads ahead at most one buffer. It starts no goroutine and does not close the body. It is not
+// safe for concurrent use.
 type ListReader struct {
 	body     listBody
 	err      error
 	typeMeta TypeMeta
-	itemType TypeMeta // of the first item that states one, if the list's own implied none before it
+	itemType TypeMeta // of the first item that states one, if the list has not stated its type before that item
 	meta     ListMeta
 }
 
-// listBody is what both encodings implement.
+// listBody is implemented for both encodings.
 type listBody interface {
 	next() ([]byte, error)
 	offset() int64
 }
 
-// NewListReader returns a reader of the list in r. Any Content-Encoding must have been undone (see
-// NewBody). It reads nothing yet.
+// NewListReader returns a reader of the list in r. r must not have a Content-Encoding any more (see
+// NewBody). NewListReader does not read from r.
 func NewListReader(r io.Reader, enc Encoding, lim Limits) *ListReader {
 	l := &ListReader{meta: ListMeta{RemainingItemCount: -1}}
 	switch enc {
@@ -72,11 +72,11 @@ func NewListReader(r io.Reader, enc Encoding, lim Limits) *ListReader {
 	return l
 }
 
-// Next returns the next item: in protobuf the item's message, in JSON its text. The bytes are valid
-// until the next call and must not be written to. At a well-formed end of the list it returns
-// io.EOF. A body that is a Status gives a *StatusError, one that ends too early a *SyntaxError that
-// wraps io.ErrUnexpectedEOF. A *ItemError is about one item, and the next call returns the item
-// after it. Every other error is final: later calls return it again.
+// Next returns the next item: a protobuf message or a JSON text. The bytes are valid until the next
+// call and must not be modified. At a well-formed end of the list Next returns io.EOF. If the body
+// is a Status, the error is a *StatusError. If the body ends too early, the error is a *SyntaxError
+// that wraps io.ErrUnexpectedEOF. An *ItemError concerns one item only, and the next call returns
+// the item after it. Every other error is final: later calls return it again.
 func (l *ListReader) Next() ([]byte, error) {
 	if l.err != nil {
 		return nil, l.err
@@ -88,14 +88,14 @@ func (l *ListReader) Next() ([]byte, error) {
 	return item, err
 }
 
-// TypeMeta returns the list's own apiVersion and kind, such as v1 PodList. In protobuf it is known
-// after the first Next; in JSON it may be after the items, and is complete after io.EOF.
+// TypeMeta returns the list's own apiVersion and kind, such as v1 PodList. In protobuf they are set
+// after the first Next. In JSON they may follow the items, and are certainly set after io.EOF.
 func (l *ListReader) TypeMeta() TypeMeta { return l.typeMeta }
 
-// ItemTypeMeta returns the apiVersion and kind of the items as the list's own imply them: its kind
-// without the final List. If the list states none, or none so far, they are those of the first
-// item that states its own, and empty before such an item. An item of a JSON list that states its
-// own has that type.
+// ItemTypeMeta returns the apiVersion and kind of the items. They follow from the list's type: its
+// kind without the final List. If the list has not stated its type (yet), ItemTypeMeta returns the
+// type of the first item that states one, or the zero value before such an item. An item of a JSON
+// list that states its own type has that type.
 func (l *ListReader) ItemTypeMeta() TypeMeta {
 	kind, ok := strings.CutSuffix(l.typeMeta.Kind, "List")
 	if !ok || kind == "" {
@@ -104,10 +104,9 @@ func (l *ListReader) ItemTypeMeta() TypeMeta {
 	return TypeMeta{APIVersion: l.typeMeta.APIVersion, Kind: kind}
 }
 
-// Meta returns the list's metadata. It is complete after io.EOF; kube-apiserver sends it before the
-// items.
+// Meta returns the list's metadata. It is complete after io.EOF, although kube-apiserver mostly
+// sends it before the items.
 func (l *ListReader) Meta() ListMeta { return l.meta }
 
-// Offset returns how many bytes of the body have been consumed, up to the end of the item last
-// returned.
+// Offset returns the number of consumed bytes of the body, up to the end of the last returned item.
 func (l *ListReader) Offset() int64 { return l.body.offset() }

@@ -60,7 +60,8 @@ func TestListReaderReadsWhatAPIMachineryWrites(t *testing.T) {
 	}
 }
 
-// A list that ends anywhere but at its end is an error, and what was returned before is right.
+// TestListReaderTruncated checks that a list that is cut before its end causes an error, and that
+// the items before the cut are right.
 func TestListReaderTruncated(t *testing.T) {
 	for _, enc := range encodings {
 		body := encode(t, enc, podList(1))
@@ -69,8 +70,8 @@ func TestListReaderTruncated(t *testing.T) {
 		for cut := range body {
 			items, err := readList(NewListReader(bytes.NewReader(body[:cut]), enc, Limits{}))
 			if err == nil {
-				// The bytes after the list itself have no content: two empty fields, or a line
-				// end.
+				// The bytes after the list message have no content: two empty fields in protobuf, a
+				// newline in JSON.
 				if rest := string(body[cut:]); rest != "\n" && rest != envelopeEnd && rest != envelopeEnd[2:] {
 					t.Fatalf("%v: cut at %d of %d: no error", enc, cut, len(body))
 				}
@@ -86,7 +87,8 @@ func TestListReaderTruncated(t *testing.T) {
 	}
 }
 
-// A list of metadata alone is a list like any other.
+// TestListReaderPartialObjectMetadata checks that the reader reads a PartialObjectMetadataList like
+// any other list.
 func TestListReaderPartialObjectMetadata(t *testing.T) {
 	list := &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "8"}}
 	for _, p := range simPods(3) {
@@ -125,11 +127,12 @@ func TestListReaderReadsStreamedLists(t *testing.T) {
 	}
 }
 
-// Lists of custom resources have their kind after the items; the items state their own.
+// TestListReaderItemTypeMetaOfItems checks the items' type in JSON lists that state their kind
+// after the items or not at all, as lists of custom resources do, while the items state their own.
 func TestListReaderItemTypeMetaOfItems(t *testing.T) {
 	widget := TypeMeta{"shop.example/v1", "Widget"}
 	const item = `{"apiVersion":"shop.example/v1","kind":"Widget"}`
-	for body, want := range map[string][2]TypeMeta{ // after the first item, and at the end
+	for body, want := range map[string][2]TypeMeta{ // the type after the first item, and at the end of the list
 		`{"apiVersion":"shop.example/v1","items":[` + item + `,{}],"kind":"WidgetList"}`:    {widget, widget},
 		`{"items":[` + item + `],"apiVersion":"v1","kind":"PodList"}`:                       {widget, {"v1", "Pod"}},
 		`{"kind":"PodList","apiVersion":"v1","items":[` + item + `]}`:                       {{"v1", "Pod"}, {"v1", "Pod"}},
@@ -208,7 +211,8 @@ func checkLastTwo(t *testing.T, enc Encoding, events []Event) {
 	}
 }
 
-// A watch may end between two events; anywhere else it is an error.
+// TestWatchReaderTruncated checks that a watch may end between two events, and that an end inside
+// an event is an error.
 func TestWatchReaderTruncated(t *testing.T) {
 	for _, enc := range encodings {
 		body := encodeEvents(t, enc, sampleEvents(1))
@@ -239,7 +243,8 @@ func TestWatchReaderTruncated(t *testing.T) {
 	}
 }
 
-// A list in JSON has the bytes that apimachinery's serializer writes, in each form.
+// TestListForms checks that ListWriter writes, for each form, the same JSON as apimachinery's
+// serializer.
 func TestListForms(t *testing.T) {
 	count := int64(3)
 	for _, meta := range []metav1.ListMeta{
@@ -269,7 +274,7 @@ func TestListForms(t *testing.T) {
 	}
 }
 
-// rewrite writes the list in body again.
+// rewrite reads the list in body and writes it with a ListWriter.
 func rewrite(t *testing.T, body []byte, form ListForm) []byte {
 	t.Helper()
 	var list struct {

@@ -9,27 +9,29 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ErrItemsSize is wrapped by the error of a ListWriter whose items do not have the announced size.
+// ErrItemsSize is wrapped by the error of a ListWriter if the items' total size is not the
+// announced size.
 var ErrItemsSize = errors.New("items are not of the size announced")
 
-// ListForm is the form of a list in JSON, in which kube-apiserver writes lists of different Go
-// types differently. Protobuf has one form.
+// ListForm is the form of a JSON list: kube-apiserver writes lists of different Go types
+// differently. A protobuf list has only one form.
 type ListForm uint8
 
 const (
 	// TypedList is the form of lists of built-in kinds.
 	TypedList ListForm = iota
-	// MetadataList is that of a PartialObjectMetadataList: without items it has null for them.
+	// MetadataList is the form of a PartialObjectMetadataList. If the list is empty, its items are
+	// null.
 	MetadataList
-	// UnstructuredList is that of lists of custom resources: the members are in alphabetical order,
-	// and an empty metadata.continue is written.
+	// UnstructuredList is the form of lists of custom resources: the members are in alphabetical
+	// order, and metadata.continue is written even if it is empty.
 	UnstructuredList
 )
 
-// ListWriter frames objects into the body of a LIST. It does not buffer, so the underlying writer
-// should if items are small. It is not safe for concurrent use.
+// ListWriter writes objects as the body of a LIST. It does not buffer; if items are small, the
+// underlying writer should. It is not safe for concurrent use.
 type ListWriter struct {
-	// Form is the form of the list in JSON. It must be set before anything is written.
+	// Form is the form of a JSON list. It must be set before the first write.
 	Form     ListForm
 	w        io.Writer
 	enc      Encoding
@@ -37,27 +39,27 @@ type ListWriter struct {
 	meta     ListMeta
 	left     int64 // protobuf: the rest of itemsSize
 	open     bool
-	items    bool // JSON: one has been written
+	items    bool // JSON: an item has been written
 	head     []byte
 	err      error
 }
 
-// ListItemSize returns how many bytes an item of n bytes takes in a protobuf list.
+// ListItemSize returns the number of bytes that an item of n bytes adds to a protobuf list.
 func ListItemSize(n int) int64 { return int64(bytesSize(n)) }
 
-// NewListWriter returns a writer of a list of the given type (such as v1 PodList) and metadata,
-// whose RemainingItemCount is left out if it is not above 0, and ShardSelector if it is empty. It
-// writes nothing before the first WriteItem or Close.
+// NewListWriter returns a writer of a list of type tm (such as v1 PodList) with metadata m. It
+// leaves out a RemainingItemCount that is not above 0, and an empty ShardSelector. It writes
+// nothing before the first WriteItem or Close.
 //
-// Protobuf puts the length of the whole list before its items, so itemsSize must be the sum of
-// ListItemSize over all of them. JSON ignores it.
+// In protobuf, the length of the whole list precedes the items, so itemsSize must be the sum of
+// ListItemSize over all items. JSON ignores itemsSize.
 func NewListWriter(w io.Writer, enc Encoding, tm TypeMeta, m ListMeta, itemsSize int64) *ListWriter {
 	return &ListWriter{w: w, enc: enc, typeMeta: tm, meta: m, left: itemsSize}
 }
 
-// WriteItem writes one item. It keeps nothing of object. JSON items may lack kind and apiVersion,
-// as those of built-in kinds do. More items than itemsSize announced is ErrItemsSize. After an
-// error the body is useless, and later calls return the error again.
+// WriteItem writes one item. It does not retain object. JSON items may lack kind and apiVersion, as
+// those of built-in kinds do. The error wraps ErrItemsSize if the items are larger than the
+// announced itemsSize. After an error the body is useless, and later calls return the error again.
 func (l *ListWriter) WriteItem(object []byte) error {
 	if err := l.StartItem(len(object)); err != nil {
 		return err
@@ -66,8 +68,9 @@ func (l *ListWriter) WriteItem(object []byte) error {
 	return l.fail(err)
 }
 
-// StartItem writes the bytes before an item of size bytes. The caller then writes the whole item to
-// the underlying writer. It is for items that are made in place. The errors are WriteItem's.
+// StartItem writes the bytes that precede an item of size bytes. The caller must then write the
+// whole item to the underlying writer. StartItem is for items that are encoded directly into that
+// writer. It returns the same errors as WriteItem.
 func (l *ListWriter) StartItem(size int) error {
 	if l.err != nil {
 		return l.err
@@ -91,8 +94,8 @@ func (l *ListWriter) StartItem(size int) error {
 	return l.fail(err)
 }
 
-// Close writes the end of the list; it does not close the underlying writer. Fewer items than
-// itemsSize announced is ErrItemsSize.
+// Close writes the end of the list; it does not close the underlying writer. The error wraps
+// ErrItemsSize if the items are smaller than the announced itemsSize.
 func (l *ListWriter) Close() error {
 	if l.err != nil {
 		return l.err
@@ -115,7 +118,7 @@ func (l *ListWriter) fail(err error) error {
 	return err
 }
 
-// start appends the bytes before the first item, once.
+// start appends the bytes before the first item. The second call appends nothing.
 func (l *ListWriter) start(dst []byte) []byte {
 	if l.open {
 		return dst
@@ -134,7 +137,7 @@ func (l *ListWriter) start(dst []byte) []byte {
 	return appendBytes(dst, listMetadata, meta)
 }
 
-// api returns m as the API's type.
+// api returns m as a metav1.ListMeta.
 func (m *ListMeta) api() *metav1.ListMeta {
 	api := &metav1.ListMeta{ResourceVersion: m.ResourceVersion, Continue: m.Continue}
 	if m.RemainingItemCount > 0 {
@@ -154,7 +157,7 @@ type unstructuredMeta struct {
 	ShardInfo          *metav1.ShardInfo `json:"shardInfo,omitempty"`
 }
 
-// appendJSONStart appends the text before the items of a list.
+// appendJSONStart appends the text that precedes the items of a list.
 func (l *ListWriter) appendJSONStart(dst []byte) []byte {
 	version := marshalJSON(l.typeMeta.APIVersion)
 	if l.Form == UnstructuredList {

@@ -16,38 +16,37 @@ import (
 )
 
 // Meta is the part of an object's metadata that Weir itself reads. Its slices alias the object's
-// bytes, or memory of the Meta where JSON text had to be unescaped. They are valid until the
-// object's bytes change or the Meta is read into again, and must not be written to. The zero value
-// is ready for ReadMeta. A Meta that is reused does not allocate. It is not safe for concurrent
-// use.
+// bytes, or the Meta's own memory if JSON text had escapes. They are valid until the object's bytes
+// change or the next ReadMeta into the same Meta, and must not be modified. The zero value is ready
+// for ReadMeta. Reusing a Meta avoids allocations. It is not safe for concurrent use.
 type Meta struct {
 	Namespace, Name, UID, ResourceVersion []byte
 	Generation                            int64
-	// CreationTimestamp and DeletionTimestamp are in UTC; the zero time is none.
+	// CreationTimestamp and DeletionTimestamp are in UTC; the zero time means that the object has
+	// none.
 	CreationTimestamp, DeletionTimestamp time.Time
 
 	enc Encoding
-	// labels and annotations alias the object's bytes: in protobuf the part of ObjectMeta that has
-	// all their entries, in JSON the text of an object.
+	// labels and annotations alias the object's bytes. In protobuf each is the part of ObjectMeta
+	// that contains all its entries, in JSON the text of an object.
 	labels, annotations []byte
-	// unescaped has the fields that had to be unescaped, entries those of the map last read. JSON
-	// only.
+	// unescaped contains the fields that had escapes, entries the last read map's. JSON only.
 	unescaped, entries []byte
-	set                []byte // of LabelSet
+	set                []byte // scratch space of LabelSet
 }
 
-// initialEventsEnd is the annotation of the bookmark that ends the initial events.
+// initialEventsEnd is an annotation: the bookmark that ends the initial events has it.
 const initialEventsEnd = "k8s.io/initial-events-end"
 
 // CoalescedAnnotation is the annotation of a bookmark that precedes coalesced changes: after a
 // relist, or for a slow client, a watch cache sends only the last change of each key. Its value is
-// a resourceVersion. Up to that version, changes of different keys are in no particular order: a
-// client that received a version may not have received older changes of other objects.
+// a resourceVersion. Up to that version, changes of different keys arrive in no particular order: a
+// client may receive a version before older changes of other objects.
 const CoalescedAnnotation = "weir.dev/coalesced"
 
-// ReadMeta reads the metadata of an object into m and overwrites m. Missing metadata or fields
-// leave m's fields empty. The error is a *SyntaxError; m must not be used then. It does not
-// allocate if m is reused.
+// ReadMeta reads the metadata of an object into m and overwrites m. If metadata or fields are
+// missing, m's fields are empty. The error is a *SyntaxError; m must not be used then. ReadMeta
+// does not allocate if m is reused.
 func ReadMeta(enc Encoding, object []byte, m *Meta) error {
 	m.Forget()
 	m.enc = enc
@@ -57,7 +56,7 @@ func ReadMeta(enc Encoding, object []byte, m *Meta) error {
 	return m.readJSON(object)
 }
 
-// bookmarkAnnotations returns the annotations that InitialEventsEnd and Coalesced read, as JSON.
+// bookmarkAnnotations returns, as JSON, the annotations that InitialEventsEnd and Coalesced read.
 func bookmarkAnnotations(annotations map[string]string) []byte {
 	switch {
 	case annotations[initialEventsEnd] == "true":
@@ -70,24 +69,24 @@ func bookmarkAnnotations(annotations map[string]string) []byte {
 	return nil
 }
 
-// Forget empties m, so that it no longer refers to the object that it was read from. It keeps its
-// own memory for the next object.
+// Forget empties m, so that m no longer refers to an object. m keeps its scratch memory for the
+// next object.
 func (m *Meta) Forget() {
 	*m = Meta{unescaped: m.unescaped[:0], entries: m.entries[:0], set: m.set[:0]}
 }
 
-// TakeLabels replaces the labels and annotations by those of another Meta of the same encoding.
-// They are valid as long as that one's.
+// TakeLabels replaces m's labels and annotations by from's, which must have the same encoding. They
+// are valid as long as from's.
 func (m *Meta) TakeLabels(from *Meta) { m.labels, m.annotations = from.labels, from.annotations }
 
-// Label returns the value of one label. If a key occurs twice it returns the last value, as all
+// Label returns the value of one label. If a key occurs twice, Label returns the last value, as all
 // decoders do. The value is valid until the next call of a method of m.
 func (m *Meta) Label(key string) (value []byte, ok bool) {
 	return m.lookup(protoLabels, m.labels, key)
 }
 
-// Labels yields all labels in the order of the object's bytes. A key and its value are valid for
-// one step of the loop. The loop must not call another method of m.
+// Labels yields all labels in the order of the object's bytes. Each key and value is valid only in
+// its own iteration. The loop must not call another method of m.
 func (m *Meta) Labels() iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) { m.each(protoLabels, m.labels, yield) }
 }
@@ -102,20 +101,23 @@ func (m *Meta) Annotations() iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) { m.each(protoAnnotations, m.annotations, yield) }
 }
 
-// InitialEventsEnd reports whether this is the bookmark that ends the initial events of a WATCH
-// with sendInitialEvents (KEP-3157): annotated k8s.io/initial-events-end: "true".
+// InitialEventsEnd reports whether the object is the bookmark that ends the initial events of a
+// WATCH with sendInitialEvents (KEP-3157). That bookmark has the annotation
+// k8s.io/initial-events-end: "true".
 func (m *Meta) InitialEventsEnd() bool {
 	v, ok := m.Annotation(initialEventsEnd)
 	return ok && string(v) == "true"
 }
 
-// Coalesced returns the value of CoalescedAnnotation if this is a bookmark that has it, or "".
+// Coalesced returns the value of CoalescedAnnotation if the object is a bookmark that has it, or
+// "".
 func (m *Meta) Coalesced() string {
 	v, _ := m.Annotation(CoalescedAnnotation)
 	return string(v)
 }
 
-// AppendKey appends the object's key, namespace/name, or only the name if it has no namespace.
+// AppendKey appends the object's key: namespace/name, or only the name if the object has no
+// namespace.
 func AppendKey(dst []byte, m *Meta) []byte {
 	if len(m.Namespace) > 0 {
 		dst = append(dst, m.Namespace...)
@@ -124,7 +126,7 @@ func AppendKey(dst []byte, m *Meta) []byte {
 	return append(dst, m.Name...)
 }
 
-// lookup returns the value of the last entry with this key.
+// lookup returns the value of the last entry whose key is key.
 func (m *Meta) lookup(field uint32, entries []byte, key string) (value []byte, found bool) {
 	m.each(field, entries, func(k, v []byte) bool {
 		if string(k) == key {
@@ -143,13 +145,13 @@ func (m *Meta) each(field uint32, entries []byte, yield func(key, value []byte) 
 	m.eachJSON(entries, yield)
 }
 
-// Identity names one version of an object.
+// Identity identifies one version of an object.
 type Identity struct{ Namespace, Name, UID, ResourceVersion string }
 
 // IdentityOf returns the identity of a Go value that a program made. It calls no other method of
 // metav1.Object, because a type may implement only a part of it and panic in the rest. The UID is
-// "" if GetUID panics. The error is about a value that is nil, a nil pointer or no API object, or
-// whose other methods panic.
+// "" if GetUID panics. IdentityOf returns an error if the value is nil, a nil pointer or no API
+// object, or if one of the other methods panics.
 func IdentityOf(value any) (id Identity, err error) {
 	err = readObject(value, func(o metav1.Object) {
 		id = Identity{o.GetNamespace(), o.GetName(), uidOf(o), o.GetResourceVersion()}
@@ -157,14 +159,15 @@ func IdentityOf(value any) (id Identity, err error) {
 	return id, err
 }
 
-// uidOf returns the uid of an object, or "" if GetUID panics. client-go does not call it.
+// uidOf returns the uid of an object, or "" if GetUID panics. A type may lack a working GetUID,
+// because client-go does not call it.
 func uidOf(o metav1.Object) (uid string) {
 	defer func() { _ = recover() }()
 	return string(o.GetUID())
 }
 
-// ReadMetaOf reads the identity of a Go value into m and overwrites m. Nothing else of its metadata
-// is read; see IdentityOf, which also describes the error.
+// ReadMetaOf reads the identity of a Go value into m and overwrites m. It reads no other metadata.
+// The errors are IdentityOf's.
 func ReadMetaOf(value any, m *Meta) error {
 	id, err := IdentityOf(value)
 	if err != nil {
@@ -185,8 +188,8 @@ func ReadBookmarkOf(value any, m *Meta) error {
 	return readObject(value, func(o metav1.Object) { m.annotations = bookmarkAnnotations(o.GetAnnotations()) })
 }
 
-// readObject calls read with the metadata of a value. It returns an error if the value has none, or
-// if read panics.
+// readObject calls read with the metadata of value. It returns an error if value has no metadata,
+// or if read panics.
 func readObject(value any, read func(metav1.Object)) (err error) {
 	if v := reflect.ValueOf(value); v.Kind() == reflect.Pointer && v.IsNil() {
 		return fmt.Errorf("a nil %T", value)
@@ -204,8 +207,8 @@ func readObject(value any, read func(metav1.Object)) (err error) {
 	return nil
 }
 
-// LabelSet returns all labels as one text. Two objects have equal texts exactly if they have the
-// same labels; see EachLabel. The text is valid until the next call of a method of m.
+// LabelSet returns all labels as one text; see EachLabel. Two objects have equal texts if and only
+// if they have the same labels. The text is valid until the next call of a method of m.
 func (m *Meta) LabelSet() []byte {
 	set, last, ordered := m.set[:0], []byte(nil), true
 	for key, value := range m.Labels() {
@@ -222,7 +225,7 @@ func (m *Meta) LabelSet() []byte {
 	return m.set
 }
 
-// sortedSet returns LabelSet's text of labels that are out of order or have duplicate keys.
+// sortedSet returns the text for LabelSet if labels are unsorted or have duplicate keys.
 // Kubernetes' encoders write no such labels.
 func (m *Meta) sortedSet() (set []byte) {
 	var keys []string
@@ -237,7 +240,7 @@ func (m *Meta) sortedSet() (set []byte) {
 	return set
 }
 
-// LabelSetOf returns the text that Meta.LabelSet returns for these labels.
+// LabelSetOf returns the text that Meta.LabelSet returns for an object with these labels.
 func LabelSetOf(labels map[string]string) (set []byte) {
 	keys := make([]string, 0, len(labels))
 	for key := range labels {
@@ -250,7 +253,7 @@ func LabelSetOf(labels map[string]string) (set []byte) {
 	return set
 }
 
-// EachLabel yields the labels in a text of LabelSet, ordered by key. It stops where the text is
+// EachLabel yields the labels in set, a text of LabelSet, ordered by key. It stops if the text is
 // malformed.
 func EachLabel(set string) iter.Seq2[string, string] {
 	return func(yield func(key, value string) bool) {
@@ -272,7 +275,7 @@ func appendLabel(set, key, value []byte) []byte {
 	return append(binary.AppendUvarint(set, uint64(len(value))), value...)
 }
 
-// cutText cuts a length prefix and that many bytes off s.
+// cutText splits s, which starts with a length, into the text of that length and the rest.
 func cutText(s string) (text, rest string, ok bool) {
 	size, n := binary.Uvarint([]byte(s[:min(len(s), binary.MaxVarintLen32)]))
 	if n <= 0 || size > uint64(len(s)-n) {

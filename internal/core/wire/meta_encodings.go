@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// protoMetadata is the field of an object's metadata, in every kind that can be listed and watched.
+// protoMetadata is the number of the field that contains an object's metadata, in every kind that
+// can be listed and watched.
 const protoMetadata = 1
 
-// Fields of ObjectMeta that are read, by their numbers in protobuf.
+// Numbers of the ObjectMeta fields that this package reads.
 const (
 	protoName              = 1
 	protoNamespace         = 3
@@ -21,7 +22,8 @@ const (
 	protoAnnotations       = 12
 )
 
-// metaField returns the number of the metadata member with this name, or 0 if it is not read.
+// metaField returns the number of the metadata member called raw, or 0 if this package does not
+// read that member.
 func metaField(raw []byte) uint32 {
 	raw, _ = textOfRaw(nil, raw)
 	switch string(raw) {
@@ -47,7 +49,8 @@ func metaField(raw []byte) uint32 {
 	return 0
 }
 
-// metaTypes has the wire type plus one of each of these fields, and 0 for the others.
+// metaTypes contains, by field number, the wire type plus one. 0 means that this package does not
+// read the field.
 var metaTypes = [...]uint8{
 	protoName:              typeBytes + 1,
 	protoNamespace:         typeBytes + 1,
@@ -63,14 +66,14 @@ var metaTypes = [...]uint8{
 // fieldSet is a set of numbers below 16.
 type fieldSet uint16
 
-// add adds num and reports whether it was there.
+// add adds num and reports whether s already contained it.
 func (s *fieldSet) add(num uint32) bool {
 	was := *s&(1<<num) != 0
 	*s |= 1 << num
 	return was
 }
 
-// textField returns where m has a field that is a text.
+// textField returns a pointer to the field of m, which must be a text.
 func (m *Meta) textField(field uint32) *[]byte {
 	switch field {
 	case protoName:
@@ -83,7 +86,7 @@ func (m *Meta) textField(field uint32) *[]byte {
 	return &m.ResourceVersion
 }
 
-// timeField returns where m has a field that is a time.
+// timeField returns a pointer to the field of m, which must be a time.
 func (m *Meta) timeField(field uint32) *time.Time {
 	if field == protoCreationTimestamp {
 		return &m.CreationTimestamp
@@ -160,8 +163,8 @@ func (m *Meta) readProtoMeta(b []byte, offset int64) error {
 	return nil
 }
 
-// protoTime returns the time of a Time message, which has whole seconds only. It returns the zero
-// time for an empty message.
+// protoTime returns the time in a Time message, in whole seconds: Kubernetes writes no fractions.
+// It returns the zero time for an empty message.
 func protoTime(b []byte) (time.Time, bool) {
 	f := [...]protoField{1: {typ: typeVarint}, 2: {typ: typeVarint}} // seconds, nanoseconds
 	if len(b) == 0 || readFields(b, f[:], "", 0) != nil {
@@ -170,8 +173,8 @@ func protoTime(b []byte) (time.Time, bool) {
 	return time.Unix(int64(f[1].varint), 0).UTC(), true
 }
 
-// protoEntry returns the key and the value of an entry of a map from strings to strings. It is
-// readFields for these, but faster.
+// protoEntry returns the key and the value of an entry of a map from strings to strings. It is a
+// faster readFields for such entries.
 func protoEntry(b []byte) (key, value []byte, ok bool) {
 	var f protoField
 	for i := 0; i < len(b); {
@@ -188,7 +191,8 @@ func protoEntry(b []byte) (key, value []byte, ok bool) {
 	return key, value, true
 }
 
-// eachProto calls yield for each entry of the map in field of b, until yield returns false.
+// eachProto calls yield for each entry of the map in the given field of b, until yield returns
+// false.
 func eachProto(b []byte, field uint32, yield func(key, value []byte) bool) {
 	var f protoField
 	for i := 0; i < len(b); {
@@ -205,8 +209,8 @@ func eachProto(b []byte, field uint32, yield func(key, value []byte) bool) {
 	}
 }
 
-// readJSON reads the metadata of a JSON object and stops after it. What a reader or CutObject
-// returns has no second metadata.
+// readJSON reads the metadata of a JSON object and ignores the rest. It need not look for a second
+// metadata member, which the readers and CutObject refuse.
 func (m *Meta) readJSON(object []byte) error {
 	w := membersOf(object)
 	found := w.seek("metadata")
@@ -244,9 +248,9 @@ func (m *Meta) readJSONMeta(object []byte, i int) error {
 	return nil
 }
 
-// setJSON sets m from the value of one member. It returns false if a member that
-// identifies the object is no text. A value of another type elsewhere counts as missing, as it does
-// for unstructured.Unstructured.
+// setJSON sets a field of m to v, the value of a metadata member. It returns false if the member
+// identifies the object and v is not a string. Any other member of a wrong type is ignored, as
+// unstructured.Unstructured ignores it.
 func (m *Meta) setJSON(field uint32, v []byte) (ok bool) {
 	switch field {
 	case protoLabels:
@@ -276,10 +280,10 @@ func (m *Meta) setJSON(field uint32, v []byte) (ok bool) {
 	return true
 }
 
-// jsonTime returns the time that metav1.Time reads, or the zero time if that would fail.
+// jsonTime returns the time that metav1.Time parses, or the zero time if text is not a time.
 func jsonTime(text []byte) (t time.Time) {
 	if t.UnmarshalText(text) != nil {
-		t, _ = time.Parse(time.RFC3339, string(text)) // which is less strict
+		t, _ = time.Parse(time.RFC3339, string(text)) // time.Parse is less strict
 	}
 	return t.UTC()
 }
@@ -296,8 +300,7 @@ func stringMap(v []byte) bool {
 	return !w.failed()
 }
 
-// eachJSON calls yield for each entry of the map that is the JSON object b, until yield returns
-// false.
+// eachJSON calls yield for each entry of b, a JSON object, until yield returns false.
 func (m *Meta) eachJSON(b []byte, yield func(key, value []byte) bool) {
 	m.entries = m.entries[:0]
 	w := membersOf(b)

@@ -19,7 +19,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// metaOf returns the ObjectMeta that a Meta was read from.
+// metaOf returns an ObjectMeta with the values of m.
 func metaOf(m *Meta) metav1.ObjectMeta {
 	o := metav1.ObjectMeta{
 		Namespace: string(m.Namespace), Name: string(m.Name), ResourceVersion: string(m.ResourceVersion),
@@ -44,7 +44,7 @@ func metaOf(m *Meta) metav1.ObjectMeta {
 	return o
 }
 
-// wantMeta is what of o a Meta holds.
+// wantMeta returns o without the fields that a Meta does not have.
 func wantMeta(o metav1.ObjectMeta) metav1.ObjectMeta {
 	w := metav1.ObjectMeta{
 		Namespace: o.Namespace, Name: o.Name, ResourceVersion: o.ResourceVersion, Generation: o.Generation,
@@ -100,8 +100,8 @@ func TestReadMeta(t *testing.T) {
 	}
 }
 
-// TestOddMeta: what is odd in an object's metadata is none, as it is to client-go's unstructured
-// objects, unless it identifies the object.
+// TestOddMeta checks that ReadMeta ignores metadata of a wrong type, as client-go's unstructured
+// objects do, unless the field identifies the object.
 func TestOddMeta(t *testing.T) {
 	var m Meta
 	for _, odd := range []string{
@@ -148,8 +148,8 @@ func TestReadMetaAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Objects have the same set exactly if they have the same labels, in any order and either encoding,
-// and EachLabel yields them.
+// TestLabelSet checks that objects have the same set if and only if they have the same labels, in
+// any order and in either encoding, and that EachLabel yields the labels.
 func TestLabelSet(t *testing.T) {
 	long := string(make([]byte, 300))
 	all := []map[string]string{
@@ -184,7 +184,7 @@ func TestLabelSetUnordered(t *testing.T) {
 	}
 }
 
-// What is no set ends somewhere.
+// TestEachLabelOfNothing checks that EachLabel yields nothing for a malformed set, and returns.
 func TestEachLabelOfNothing(t *testing.T) {
 	for _, set := range []string{"\x05ab", "\x01", "\x01a", "\x01a\x07", "\xff\xff\xff\xff\xff\xff", "\x01a\xff"} {
 		for key, value := range EachLabel(set) {
@@ -193,8 +193,8 @@ func TestEachLabelOfNothing(t *testing.T) {
 	}
 }
 
-// The item of a list and the object of an event are the same object, though the event's says its
-// kind in JSON.
+// TestFingerprintOfListAndWatch checks that the item of a list and the object of an event have the
+// same fingerprint, although in JSON only the event's object states its kind.
 func TestFingerprintOfListAndWatch(t *testing.T) {
 	for _, enc := range encodings {
 		list := podList(20)
@@ -223,7 +223,7 @@ func TestFingerprintOfListAndWatch(t *testing.T) {
 	}
 }
 
-// The same for a custom resource, whose members are sorted.
+// TestFingerprintOfCustomResource checks the same for a custom resource, whose members are sorted.
 func TestFingerprintOfCustomResource(t *testing.T) {
 	widget := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.com/v1", "kind": "Widget", "data": map[string]any{"x": "y"},
@@ -262,8 +262,8 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// Objects that differ after the members that do not count have different fingerprints, and
-// Fingerprint ends for every input.
+// TestFingerprintOfAnything checks that objects have different fingerprints if they differ after
+// the members that Fingerprint ignores, and that Fingerprint returns for every input.
 func TestFingerprintOfAnything(t *testing.T) {
 	same := Fingerprint(JSON, []byte(`{"metadata":{"name":"a"}}`))
 	for text, want := range map[string]bool{
@@ -291,7 +291,8 @@ func BenchmarkFingerprint(b *testing.B) {
 	}
 }
 
-// namedOnly is metadata that has a name, and panics at what else it is asked for.
+// namedOnly is metadata whose methods panic, except those for the name, the namespace and the
+// resourceVersion.
 type namedOnly struct {
 	metav1.Object
 	name string
@@ -301,7 +302,7 @@ func (n namedOnly) GetName() string            { return n.name }
 func (n namedOnly) GetNamespace() string       { return "d" }
 func (n namedOnly) GetResourceVersion() string { return "7" }
 
-// TestIdentityOf checks what is read of Go values, and that one without metadata is an error.
+// TestIdentityOf checks the identities of Go values, and that a value without metadata is an error.
 func TestIdentityOf(t *testing.T) {
 	annotated := metav1.ObjectMeta{
 		Namespace: "d", Name: "a", UID: types.UID("u"), ResourceVersion: "7", Annotations: map[string]string{initialEventsEnd: "true"},

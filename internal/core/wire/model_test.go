@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The models here say, by other people's parsers, what a reader must return.
+// The models in this file use other parsers than the package to compute what a reader must return.
 
 var (
 	errModel     = errors.New("the model refuses it")
@@ -22,7 +22,7 @@ type jsonMember struct {
 	value json.RawMessage
 }
 
-// modelMembers takes an object apart with encoding/json.
+// modelMembers splits an object into its members with encoding/json.
 func modelMembers(text []byte) ([]jsonMember, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -43,7 +43,7 @@ func modelMembers(text []byte) ([]jsonMember, error) {
 	return members, nil
 }
 
-// modelUnique returns the values of some members, each of which must be there at most once.
+// modelUnique returns the values of the named members. Each of them may occur at most once.
 func modelUnique(members []jsonMember, names ...string) (map[string]json.RawMessage, error) {
 	found := map[string]json.RawMessage{}
 	for _, m := range members {
@@ -60,7 +60,7 @@ func modelUnique(members []jsonMember, names ...string) (map[string]json.RawMess
 	return found, nil
 }
 
-// modelObject reports whether an object is one that this package takes.
+// modelObject returns an error if this package must refuse the object.
 func modelObject(text []byte) error {
 	members, err := modelMembers(text)
 	if err != nil {
@@ -70,8 +70,8 @@ func modelObject(text []byte) error {
 	return err
 }
 
-// modelJSONList returns the items of a list. The body may also be a Status. The error is
-// errModelItem if only items are wrong, which are left out.
+// modelJSONList returns the items of a list, and whether the body is a Status instead. If only
+// items are malformed, it leaves them out and the error is errModelItem.
 func modelJSONList(body []byte) (items [][]byte, status bool, err error) {
 	if !json.Valid(body) {
 		return nil, false, errModel
@@ -130,8 +130,8 @@ func modelJSONList(body []byte) (items [][]byte, status bool, err error) {
 	return items, false, err
 }
 
-// modelJSONWatch returns the types and objects of events up to the end, or to what is wrong. The
-// error is errModelItem if only objects are wrong, whose events are left out.
+// modelJSONWatch returns the types and objects of the events up to the end of the body, or up to a
+// mistake. If only objects are malformed, it leaves their events out and the error is errModelItem.
 func modelJSONWatch(body []byte) (events []Event, damaged error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	for {
@@ -168,7 +168,7 @@ func modelJSONWatch(body []byte) (events []Event, damaged error) {
 	}
 }
 
-// modelTypeMeta reports whether an object's kind and apiVersion, where it has them, are strings.
+// modelTypeMeta reports whether an object's kind and apiVersion, if present, are strings.
 func modelTypeMeta(object []byte) bool {
 	inner, _ := modelMembers(object)
 	own, _ := modelUnique(inner, "kind", "apiVersion")
@@ -184,7 +184,8 @@ func modelTypeMeta(object []byte) bool {
 	return true
 }
 
-// modelFields takes a message apart with protowire: the values of its fields of bytes, by number.
+// modelFields splits a message with protowire. It returns the values of the fields of bytes, by
+// field number.
 func modelFields(b []byte) (map[protowire.Number][][]byte, error) {
 	fields := map[protowire.Number][][]byte{}
 	for len(b) > 0 {

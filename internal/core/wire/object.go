@@ -8,8 +8,8 @@ import (
 	"maps"
 )
 
-// AppendObject appends the body of a GET answer: in protobuf the object in its envelope, in JSON
-// the object with the kind and the apiVersion of tm in front, each unless the object has its own.
+// AppendObject appends the body of a GET answer. In protobuf that is the object in its envelope. In
+// JSON it is the object, with tm's kind and apiVersion added in front if the object lacks them.
 func AppendObject(dst []byte, enc Encoding, tm TypeMeta, object []byte) []byte {
 	if enc == Protobuf {
 		return appendEnvelope(dst, tm, object)
@@ -18,7 +18,7 @@ func AppendObject(dst []byte, enc Encoding, tm TypeMeta, object []byte) []byte {
 }
 
 // CutObject returns the type and the bytes of the object in the body of a POST or PUT. The bytes
-// alias body. JSON is checked in full. The error is a *SyntaxError.
+// alias body. CutObject checks the whole text of a JSON object. The error is a *SyntaxError.
 func CutObject(enc Encoding, body []byte) (TypeMeta, []byte, error) {
 	if enc == Protobuf {
 		var tm TypeMeta
@@ -28,8 +28,8 @@ func CutObject(enc Encoding, body []byte) (TypeMeta, []byte, error) {
 	return cutJSONObject(body)
 }
 
-// AppendWithResourceVersion appends object with rv as its metadata.resourceVersion. dst must not
-// overlap object. The error is a *SyntaxError; dst is then returned unchanged.
+// AppendWithResourceVersion appends object with its metadata.resourceVersion set to rv. dst must
+// not overlap object. The error is a *SyntaxError; dst is then returned unchanged.
 func AppendWithResourceVersion(dst []byte, enc Encoding, object []byte, rv string) ([]byte, error) {
 	if enc == Protobuf {
 		return appendProtoVersion(dst, object, rv)
@@ -37,8 +37,9 @@ func AppendWithResourceVersion(dst []byte, enc Encoding, object []byte, rv strin
 	return appendJSONVersion(dst, object, rv)
 }
 
-// appendProtoVersion keeps the fields in the order of their numbers, so the result is what
-// marshalling the changed object gives. An object without metadata gets it at its end.
+// appendProtoVersion keeps the order of the field numbers, so the result is the same as marshalling
+// the changed object. If the object has no metadata, appendProtoVersion appends it after the other
+// fields.
 func appendProtoVersion(dst, object []byte, rv string) ([]byte, error) {
 	was := len(dst)
 	found := false
@@ -70,7 +71,7 @@ func appendProtoVersion(dst, object []byte, rv string) ([]byte, error) {
 	return dst, nil
 }
 
-// appendMetaVersion appends the metadata field, with rv as its resourceVersion.
+// appendMetaVersion appends the metadata field with its resourceVersion set to rv.
 func appendMetaVersion(dst, meta []byte, offset int64, rv string) ([]byte, error) {
 	from, to := -1, len(meta)
 	var f protoField
@@ -97,14 +98,15 @@ func appendMetaVersion(dst, meta []byte, offset int64, rv string) ([]byte, error
 	return append(dst, meta[to:]...), nil
 }
 
-// objectNotes is what a reader notes of an object when it checks it: where the values of these
-// members are, and whether one of them occurs twice.
+// objectNotes is what a reader records when it checks an object: the positions of these members,
+// relative to the object, and whether one of them occurs twice.
 type objectNotes struct {
 	metadata, kind, apiVersion span
 	twice                      bool
 }
 
-// scan checks the value at b[i:], as scanValue does, and notes the members of an object.
+// scan checks the value at b[i:], as scanValue does, and records the members if the value is an
+// object.
 func (n *objectNotes) scan(b []byte, i, depth int) (int, scanResult) {
 	*n = objectNotes{}
 	if i >= len(b) || b[i] != '{' {
@@ -129,7 +131,7 @@ func (n *objectNotes) scan(b []byte, i, depth int) (int, scanResult) {
 	return w.i, w.result
 }
 
-// problem returns why the value that was scanned cannot be an object, or "".
+// problem returns the reason why the scanned value v cannot be an object, or "".
 func (n *objectNotes) problem(v []byte) string {
 	switch {
 	case v[0] != '{':
@@ -140,7 +142,7 @@ func (n *objectNotes) problem(v []byte) string {
 	return ""
 }
 
-// typeMeta reads the type that an object states into t. It allocates only if a field changes or has
+// typeMeta sets t to the type that an object states. It allocates only if a field changes or has
 // escapes.
 func (n *objectNotes) typeMeta(object []byte, t *TypeMeta) error {
 	var texts [2][]byte
@@ -157,7 +159,8 @@ func (n *objectNotes) typeMeta(object []byte, t *TypeMeta) error {
 	return nil
 }
 
-// appendJSONObject appends object, with kind and apiVersion in front if it lacks them.
+// appendJSONObject appends object, with tm's kind and apiVersion added in front if object lacks
+// them.
 func appendJSONObject(dst []byte, tm TypeMeta, object []byte) []byte {
 	var hasKind, hasVersion bool
 	w := membersOf(object)
@@ -178,8 +181,8 @@ func appendJSONObject(dst []byte, tm TypeMeta, object []byte) []byte {
 	return insertFirst(dst, object, missing)
 }
 
-// cutJSONObject checks that body is one JSON object and returns it without the whitespace around
-// it.
+// cutJSONObject checks that body is one JSON object, and returns the object without the whitespace
+// around it.
 func cutJSONObject(body []byte) (TypeMeta, []byte, error) {
 	var tm TypeMeta
 	var notes objectNotes
@@ -210,7 +213,7 @@ func cutJSONObject(body []byte) (TypeMeta, []byte, error) {
 	return tm, object, nil
 }
 
-// appendJSONVersion replaces or adds metadata.resourceVersion.
+// appendJSONVersion appends object with its metadata.resourceVersion set to rv.
 func appendJSONVersion(dst, object []byte, rv string) ([]byte, error) {
 	was := len(dst)
 	w := membersOf(object)
@@ -248,7 +251,8 @@ func appendJSONMetaVersion(dst, meta []byte, rv string) ([]byte, bool) {
 }
 
 // AppendWithAPIVersion appends a JSON object with its apiVersion replaced, or unchanged if it has
-// none. dst must not overlap object. The error is a *SyntaxError; dst is then returned unchanged.
+// no apiVersion. dst must not overlap object. The error is a *SyntaxError; dst is then returned
+// unchanged.
 func AppendWithAPIVersion(dst, object []byte, apiVersion string) ([]byte, error) {
 	w := membersOf(object)
 	found := w.find("apiVersion")
@@ -278,9 +282,9 @@ var fingerprintSeed = maphash.MakeSeed()
 
 // Fingerprint returns a hash of an object's bytes, which is never 0. The item of a LIST and the
 // object of a WATCH event have the same fingerprint if the same server wrote them for the same
-// version. To that end, a JSON apiVersion and kind in front of the other members are ignored: the
-// items of built-in kinds lack them. Objects with different fingerprints may still have the same
-// content; see Same. The hash differs between processes.
+// version. For that, Fingerprint ignores a JSON apiVersion and kind in front of the other members,
+// because LIST items of built-in kinds lack them. Objects with different fingerprints may still
+// have the same content; see Same. The hash differs between processes.
 func Fingerprint(enc Encoding, object []byte) uint64 {
 	if enc == JSON {
 		object = behindTypeMeta(object)
@@ -288,7 +292,8 @@ func Fingerprint(enc Encoding, object []byte) uint64 {
 	return max(1, maphash.Bytes(fingerprintSeed, object))
 }
 
-// behindTypeMeta returns object from its first member that is neither apiVersion nor kind.
+// behindTypeMeta returns the part of object from the first member that is neither apiVersion nor
+// kind.
 func behindTypeMeta(object []byte) []byte {
 	rest := object
 	w := membersOf(object)
@@ -301,8 +306,8 @@ func behindTypeMeta(object []byte) []byte {
 	return bytes.TrimLeft(rest, "{, \t\r\n")
 }
 
-// Same reports whether two objects have the same content. That is the same bytes, or in JSON the
-// same members in any order, each with the same bytes. In JSON apiVersion and kind are ignored.
+// Same reports whether two objects have the same content: the same bytes, or JSON members with the
+// same bytes in any order. In JSON it ignores apiVersion and kind.
 func Same(enc Encoding, a, b []byte) bool {
 	if enc != JSON || bytes.Equal(a, b) {
 		return bytes.Equal(a, b)

@@ -14,31 +14,31 @@ import (
 // Path is a compiled field path, such as spec.nodeName, metadata.labels[app] or
 // status.podIPs[*].ip. It is immutable and safe for concurrent use.
 //
-// A path has the names of fields in JSON, joined by dots. [key] selects one key of a map, [3] one
-// element of a list, and [*] all elements of a list or all values of a map. A key with a bracket is
-// quoted: ['a]b'].
+// A path consists of the fields' JSON names, joined by dots. [key] selects the value of one key of
+// a map, [3] one element of a list, and [*] all elements of a list or all values of a map. A key
+// with a bracket is quoted: ['a]b'].
 //
-// A path reads what the object's JSON has there, in both encodings. A field that JSON omits because
-// it is empty therefore has no value in protobuf either, although its bytes are there. A string is
-// returned as it is, a number or boolean as JSON writes it, and a time, quantity or int-or-string
-// as its text. null, objects and lists are no values.
+// In both encodings, a path returns the values in the object's JSON. A field that JSON omits
+// because it is empty therefore has no value in protobuf either, although the message contains its
+// bytes. A string is returned unchanged, a number or boolean as JSON writes it, and a time,
+// quantity or int-or-string as its text. null, objects and lists do not count as values.
 type Path struct {
 	text  string
 	enc   Encoding
-	names []pathStep // JSON only
+	names []pathStep // the steps in JSON
 
-	// Protobuf only.
+	// The other fields are for protobuf only.
 	steps     []protoStep
-	typ       reflect.Type // at the end
+	typ       reflect.Type // the type at the end of the path
 	format    textFormat
 	omitEmpty bool
 }
 
-// CompilePath compiles a path. In protobuf, goType must be the API type, a struct or a pointer to
-// one; its protobuf struct tags give the field numbers. A path that the type does not have, or that
-// ends at something without a text, is an error. So are kind and apiVersion, which are not in an
-// object's bytes. In JSON, goType is ignored and may be nil, and any path that can be parsed is
-// accepted. The error wraps ErrPath.
+// CompilePath compiles a path. In protobuf, goType must be the API type, a struct or a pointer to a
+// struct; its protobuf struct tags give the field numbers. CompilePath returns an error if the type
+// lacks the path, if the path ends at a value without a text, or if it names kind or apiVersion,
+// which are not in an object's bytes. In JSON, goType is ignored and may be nil, and CompilePath
+// accepts any path that it can parse. The error wraps ErrPath.
 func CompilePath(enc Encoding, goType reflect.Type, path string) (*Path, error) {
 	p := &Path{text: path, enc: enc}
 	var err error
@@ -57,12 +57,12 @@ func CompilePath(enc Encoding, goType reflect.Type, path string) (*Path, error) 
 	return p, nil
 }
 
-// String returns the path as it was given.
+// String returns the text that the path was compiled from.
 func (p *Path) String() string { return p.text }
 
 // Append appends the values found in object to dst, in their order in object. Do not modify the
-// values: those that are in the object's bytes as text alias them. The error is a *SyntaxError,
-// also if a field on the way occurs twice; dst is then returned unchanged.
+// values: they may alias the object's bytes. The error is a *SyntaxError, for example if a field of
+// the path occurs twice; Append then returns dst unchanged.
 func (p *Path) Append(dst [][]byte, object []byte) ([][]byte, error) {
 	was := len(dst)
 	var err error
@@ -77,8 +77,8 @@ func (p *Path) Append(dst [][]byte, object []byte) ([][]byte, error) {
 	return dst, nil
 }
 
-// appendJSON appends the values that the steps select from the value at object[i:], which is inside
-// depth containers. It returns the index after the value.
+// appendJSON appends the values that the steps select from the value at object[i:], which is nested
+// in depth containers. It returns the index after that value.
 func (p *Path) appendJSON(dst [][]byte, object []byte, i, depth int, steps []pathStep) ([][]byte, int, error) {
 	isObject := i < len(object) && object[i] == '{'
 	if len(steps) == 0 || !isObject && (i >= len(object) || object[i] != '[') {
@@ -182,7 +182,7 @@ func (p *Path) appendProto(dst [][]byte, b []byte, offset int64, steps []protoSt
 	return dst, nil
 }
 
-// appendProtoField follows the rest of the steps from a field that the first of them has selected.
+// appendProtoField applies the rest of the steps to f, a field that the first step selected.
 func (p *Path) appendProtoField(dst [][]byte, f *protoField, offset int64, steps []protoStep) ([][]byte, error) {
 	if len(steps) > 1 {
 		if f.typ != typeBytes {
@@ -203,8 +203,8 @@ func (p *Path) appendProtoField(dst [][]byte, f *protoField, offset int64, steps
 	return dst, nil
 }
 
-// appendPacked appends the numbers of a packed list. It takes and returns how many numbers of the
-// list have been read.
+// appendPacked appends the numbers that step selects from a packed list. count is how many numbers
+// of the list were read before; appendPacked returns the new count.
 func (p *Path) appendPacked(dst [][]byte, b []byte, step *protoStep, count int) ([][]byte, int, bool) {
 	for i := 0; i < len(b); count++ {
 		var f protoField
@@ -226,8 +226,8 @@ func (p *Path) appendPacked(dst [][]byte, b []byte, step *protoStep, count int) 
 	return dst, count, true
 }
 
-// entryValue replaces f, an entry of a map whose values have this wire type, by the value of the
-// entry. take is false if the step selects another key, ok if the entry is malformed.
+// entryValue replaces f, an entry of a map, by the entry's value, whose wire type must be typ. take
+// is false if the step selects another key. ok is false if the entry is malformed.
 func entryValue(f *protoField, typ uint8, step *protoStep) (take, ok bool) {
 	in := [...]protoField{1: bytesField, 2: {typ: typ}}
 	if f.typ != typeBytes || readFields(f.bytes, in[:], "entry", 0) != nil {
@@ -240,7 +240,7 @@ func entryValue(f *protoField, typ uint8, step *protoStep) (take, ok bool) {
 	return true, true
 }
 
-// textFormat says how a protobuf value becomes the text that JSON has for it.
+// textFormat says how a protobuf value is converted to the text that JSON has for it.
 type textFormat uint8
 
 const (
@@ -261,7 +261,7 @@ var textKinds = map[reflect.Kind]textFormat{
 	reflect.Uint32: textUint, reflect.Uint64: textUint,
 }
 
-// textMessages are the types of textMessage.
+// textMessages contains the types whose format is textMessage.
 var textMessages = map[reflect.Type]bool{
 	reflect.TypeFor[metav1.Time](): true, reflect.TypeFor[metav1.MicroTime](): true, reflect.TypeFor[metav1.Duration](): true,
 	reflect.TypeFor[resource.Quantity](): true, reflect.TypeFor[intstr.IntOrString](): true,
@@ -289,7 +289,7 @@ func (tf textFormat) wireType() uint8 {
 	return typeBytes
 }
 
-// empty reports whether JSON's omitempty leaves the value out.
+// empty reports whether JSON's omitempty omits the value.
 func (tf textFormat) empty(f *protoField) bool {
 	switch tf {
 	case textMessage:
@@ -302,8 +302,8 @@ func (tf textFormat) empty(f *protoField) bool {
 	return f.varint == 0
 }
 
-// appendProtoText appends the text of a value, unless JSON has null for it. ok is false if the
-// value is malformed.
+// appendProtoText appends the text of a value, unless JSON writes the value as null. ok is false if
+// the value is malformed.
 func (p *Path) appendProtoText(dst [][]byte, f *protoField) (_ [][]byte, ok bool) {
 	var value any
 	switch p.format {

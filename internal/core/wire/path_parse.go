@@ -38,8 +38,8 @@ func (s pathStep) String() string {
 	return "[" + s.name + "]"
 }
 
-// parsePath splits a path into steps. A leading dot is allowed, as in a custom resource's
-// selectableFields.
+// parsePath splits a path into steps. It accepts a leading dot, as a custom resource's
+// selectableFields have.
 func parsePath(path string) ([]pathStep, error) {
 	var steps []pathStep
 	rest := strings.TrimPrefix(path, ".")
@@ -106,12 +106,12 @@ type protoPick uint8
 const (
 	pickOne   protoPick = iota // the only one
 	pickAll                    // every element of a list
-	pickIndex                  // one element of a list
-	pickKey                    // the entry of a map with one key
+	pickIndex                  // the element of a list at index
+	pickKey                    // the entry of a map whose key is key
 	pickEntry                  // every entry of a map
 )
 
-// fieldType is the type of the field that a path leads to.
+// fieldType is the type of the field at the end of a path.
 type fieldType struct {
 	typ       reflect.Type
 	omitEmpty bool // JSON omits the field if it is empty
@@ -119,7 +119,7 @@ type fieldType struct {
 
 var marshalerType = reflect.TypeFor[interface{ Marshal() ([]byte, error) }]()
 
-// elem returns the type that t points to, or t.
+// elem returns the type that t points to, through any number of pointers, or t.
 func elem(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -131,7 +131,8 @@ func elem(t reflect.Type) reflect.Type {
 // such as authentication's ExtraValue.
 const wrappedItems = 1
 
-// resolvePath returns the steps of a path through goType, and the type at its end.
+// resolvePath returns the protobuf steps of a path through goType, and the type at the end of the
+// path.
 func resolvePath(goType reflect.Type, path string) ([]protoStep, fieldType, error) {
 	written, err := parsePath(path)
 	if err != nil {
@@ -152,8 +153,8 @@ func resolvePath(goType reflect.Type, path string) ([]protoStep, fieldType, erro
 	return steps, at, nil
 }
 
-// mergeList appends more to steps. A single step without a field number selects occurrences of the
-// last field in steps, and replaces its step.
+// mergeList appends more to steps. If more is a single step without a field number, that step
+// selects occurrences of the last field in steps, and replaces the last step.
 func mergeList(steps, more []protoStep) []protoStep {
 	if len(more) == 1 && more[0].num == 0 {
 		last := len(steps) - 1
@@ -163,7 +164,8 @@ func mergeList(steps, more []protoStep) []protoStep {
 	return append(steps, more...)
 }
 
-// resolveStep resolves one step from a type. why is the reason if it cannot, and else empty.
+// resolveStep resolves one step from type t. If it cannot, why is the reason; otherwise why is
+// empty.
 func resolveStep(t reflect.Type, s pathStep) (steps []protoStep, next fieldType, why string) {
 	switch t = elem(t); t.Kind() {
 	case reflect.Struct:
@@ -205,13 +207,13 @@ func resolveStep(t reflect.Type, s pathStep) (steps []protoStep, next fieldType,
 	return nil, next, "nothing can be inside " + t.String()
 }
 
-// isWrapped reports whether a slice type is encoded as a separate message.
+// isWrapped reports whether protobuf encodes values of a slice type as a separate message.
 func isWrapped(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && reflect.PointerTo(t).Implements(marshalerType)
 }
 
-// structField finds a field by its JSON name. It takes two steps to a field of an inlined struct,
-// which is a separate message in protobuf.
+// structField finds a field by its JSON name. For a field of an inlined struct it returns two
+// steps, because the inlined struct is a separate message in protobuf.
 func structField(t reflect.Type, name string) ([]protoStep, fieldType, bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -234,7 +236,7 @@ func structField(t reflect.Type, name string) ([]protoStep, fieldType, bool) {
 
 // FieldNumber returns the number in the protobuf tag of a struct's field, such as 1 of
 // "bytes,1,opt,name=metadata", or 0 if it cannot be read. tagged is false if the field has no such
-// tag or it is "-". The rest of a tag is not reliable: some say bytes for a number.
+// tag or it is "-". The rest of a tag is not reliable: some tags say bytes for a number.
 func FieldNumber(f reflect.StructField) (num uint32, tagged bool) {
 	tag, ok := f.Tag.Lookup("protobuf")
 	if !ok || tag == "-" {

@@ -15,7 +15,7 @@ const (
 	typeFixed32 = 5
 )
 
-// Results of the functions that consume, in place of an index.
+// Negative results, which the consume functions return instead of an index.
 const (
 	protoTruncated = -1
 	protoMalformed = -2
@@ -25,15 +25,15 @@ const maxFieldNumber = uint32(protowire.MaxValidNumber)
 
 // protoField is one field of a message.
 type protoField struct {
-	num    uint32 // 0: there is no such field
+	num    uint32 // 0 means that the message lacks the field
 	typ    uint8
-	from   int    // where its content starts in the message
-	varint uint64 // of typeVarint and typeFixed64
-	bytes  []byte // of typeBytes
+	from   int    // where the field's content starts in the message
+	varint uint64 // the value of a typeVarint or typeFixed64
+	bytes  []byte // the content of a typeBytes
 }
 
-// protoResult returns an index for the length n that protowire returned for b[i:], or one of the
-// negative results.
+// protoResult converts n, the length that protowire returned for b[i:], to the index after the
+// field, or to protoTruncated or protoMalformed.
 func protoResult(i, n int) int {
 	switch {
 	case n >= 0:
@@ -44,8 +44,8 @@ func protoResult(i, n int) int {
 	return protoMalformed
 }
 
-// consumeVarint reads the varint at b[i:]. It returns the index after it, or one of the negative
-// results.
+// consumeVarint reads the varint at b[i:]. It returns the index after the varint, or one of the
+// negative results.
 func consumeVarint(b []byte, i int) (uint64, int) {
 	if uint(i) < uint(len(b)) && b[i] < 0x80 {
 		return uint64(b[i]), i + 1
@@ -63,8 +63,8 @@ func consumeFixed64(b []byte, i int) (uint64, int) {
 	return v, protoResult(i, n)
 }
 
-// consume reads the field at b[i:] into f. It returns the index after it, or one of the negative
-// results. Of a field of 32 bits and of a group it reads only the number and the type.
+// consume reads the field at b[i:] into f. It returns the index after the field, or one of the
+// negative results. For a 32-bit field or a group it sets only the number and the type.
 func (f *protoField) consume(b []byte, i int) int {
 	tag, i := consumeVarint(b, i)
 	if i < 0 {
@@ -96,8 +96,9 @@ func (f *protoField) consume(b []byte, i int) int {
 }
 
 // readFields reads the message b, which starts at offset in its body. It sets fields[n] to the
-// field with number n, which must have the type that fields[n] has, and skips other fields. A field
-// that occurs twice is an error. what names the message in errors.
+// field with number n and skips fields with higher numbers. The type of fields[n] on entry is the
+// wire type that the field must have. A field that occurs twice is an error. what names the message
+// in errors.
 func readFields(b []byte, fields []protoField, what string, offset int64) error {
 	var f protoField
 	for i := 0; i < len(b); {
@@ -118,8 +119,8 @@ func readFields(b []byte, fields []protoField, what string, offset int64) error 
 	return nil
 }
 
-// checkField returns the error for a field at offset that has another wire type than it should, or
-// that occurs twice.
+// checkField returns an error if the wire type of a field is not want, or if the field occurs
+// twice. offset is the field's offset.
 func checkField(num uint32, typ, want uint8, twice bool, what string, offset int64) error {
 	switch {
 	case typ != want:
@@ -130,7 +131,7 @@ func checkField(num uint32, typ, want uint8, twice bool, what string, offset int
 	return nil
 }
 
-// fieldError returns the error for the field at offset, for which consume returned result.
+// fieldError returns the error for the field at offset. result is the negative result of consume.
 func fieldError(offset int64, what string, result int) error {
 	if result == protoTruncated {
 		return malformed(offset, what+": a field runs beyond its message")
@@ -138,7 +139,7 @@ func fieldError(offset int64, what string, result int) error {
 	return malformed(offset, what+": not a protobuf field")
 }
 
-// bytesField is for the fields of readFields that are bytes, strings or messages.
+// bytesField is the element of readFields' fields for a field of bytes, a string or a message.
 var bytesField = protoField{typ: typeBytes}
 
 func appendTag(dst []byte, num uint32, typ uint8) []byte {
@@ -154,17 +155,17 @@ func appendBytes[T string | []byte](dst []byte, num uint32, v T) []byte {
 	return append(appendLength(dst, num, len(v)), v...)
 }
 
-// bytesSize returns the size of a field with n bytes of content and a number below 16.
+// bytesSize returns the encoded size of a field with n bytes of content and a number below 16.
 func bytesSize(n int) int { return 1 + protowire.SizeBytes(n) }
 
 // protoMagic starts every protobuf body of Kubernetes, before a runtime.Unknown.
 const protoMagic = "k8s\x00"
 
-// envelopeEnd is the empty content encoding and content type that apimachinery's serializer writes
-// after the object.
+// envelopeEnd is an empty content encoding and an empty content type, which apimachinery's
+// serializer writes after the object.
 const envelopeEnd = "\x1a\x00\x22\x00"
 
-// Fields of runtime.Unknown, and of the messages in and around it.
+// Field numbers of runtime.Unknown, of the TypeMeta in it, and of the messages around it.
 const (
 	unknownTypeMeta        = 1
 	unknownRaw             = 2
@@ -180,7 +181,7 @@ const (
 )
 
 // cutEnvelope returns the object in the runtime.Unknown b, which starts at offset in its body, and
-// sets tm to its type. It allocates only if a field of tm changes.
+// sets tm to the object's type. It allocates only if a field of tm changes.
 func cutEnvelope(b []byte, offset int64, tm *TypeMeta) (raw []byte, err error) {
 	if len(b) < len(protoMagic) || string(b[:len(protoMagic)]) != protoMagic {
 		return nil, malformed(offset, `envelope: does not start with k8s\0`)
@@ -225,8 +226,8 @@ func (t *TypeMeta) set(apiVersion, kind []byte) {
 	}
 }
 
-// checkContent returns an error if the content encoding or content type says that the bytes are not
-// a plain protobuf message.
+// checkContent returns an error if the content encoding or content type v says that the object is
+// not a plain protobuf message.
 func checkContent(num uint32, v []byte, offset int64) error {
 	switch {
 	case len(v) == 0:

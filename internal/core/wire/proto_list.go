@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Fields of every list message, of ListMeta, and of its shardInfo.
+// Field numbers of every list message, of ListMeta, and of its shardInfo.
 const (
 	listMetadata = 1
 	listItems    = 2
@@ -22,18 +22,19 @@ const (
 	shardInfoSelector = 1
 )
 
-// maxDescription bounds a list's typeMeta and its metadata, with the continue token, in bytes each.
+// maxDescription is the maximum size of a list's typeMeta, and of its metadata with the continue
+// token, in bytes.
 const maxDescription = 1 << 20
 
-// protoList splits a list in the protobuf envelope into items.
+// protoList splits a protobuf list in its envelope into items.
 type protoList struct {
 	buf  buffer
 	max  int
 	list *ListReader
-	seen [unknownContentType + 1]bool // fields of the envelope
+	seen [unknownContentType + 1]bool // which fields of the envelope have been read
 	meta bool                         // the list's metadata has been read
-	// left is how many bytes of the message that is being read are still to come. Of the envelope,
-	// which ends with the body, that is math.MaxInt64.
+	// left is the number of bytes of the current message that have not been consumed. It is
+	// math.MaxInt64 in the envelope, which ends with the body.
 	left int64
 }
 
@@ -81,8 +82,8 @@ func (p *protoList) open() error {
 	return p.readEnvelope(io.ErrUnexpectedEOF)
 }
 
-// readEnvelope reads fields of the envelope up to the list message, of which it reads only the
-// length. If the body ends instead, it returns atEnd.
+// readEnvelope reads the envelope's fields up to the list message, of which it reads only the
+// length. If the body ends before a list message, it returns atEnd.
 func (p *protoList) readEnvelope(atEnd error) error {
 	for {
 		if p.buf.len() == 0 {
@@ -127,8 +128,8 @@ func (p *protoList) envelopeField() (raw bool, err error) {
 	return false, p.list.typeMeta.readProto(v, p.buf.off-int64(len(v)))
 }
 
-// openList reads the length of the list message. It refuses messages of other kinds, whose field 2
-// may be anything. The error for a Status is a *StatusError.
+// openList reads the length of the list message. It refuses kinds other than lists, because their
+// field 2 may have another meaning. The error for a Status is a *StatusError.
 func (p *protoList) openList(at int64) error {
 	n, err := p.varint("list")
 	if err != nil {
@@ -176,7 +177,7 @@ func (m *ListMeta) readProto(b []byte, offset int64) error {
 	if f[listMetaRemaining].num != 0 {
 		m.RemainingItemCount = int64(f[listMetaRemaining].varint)
 	}
-	// A malformed selector gives no error, because nothing depends on it.
+	// A malformed selector gives no error, because nothing depends on the selector.
 	info := [...]protoField{shardInfoSelector: bytesField}
 	if readFields(f[listMetaShardInfo].bytes, info[:], "", 0) == nil {
 		m.ShardSelector = string(info[shardInfoSelector].bytes)
@@ -184,11 +185,10 @@ func (m *ListMeta) readProto(b []byte, offset int64) error {
 	return nil
 }
 
-// The methods below read a message from the body, piece by piece.
+// The methods below read a message from the body, in pieces.
 
 func (p *protoList) fail(what string) error { return p.buf.fail(0, what, ErrMalformed) }
 
-// varint reads a varint.
 func (p *protoList) varint(what string) (uint64, error) {
 	for {
 		v, n := consumeVarint(p.buf.window(), 0)
@@ -208,7 +208,7 @@ func (p *protoList) varint(what string) (uint64, error) {
 	}
 }
 
-// take consumes n bytes of the window, which the message has.
+// take consumes n bytes of the window. The current message must have that many left.
 func (p *protoList) take(n int) {
 	p.buf.consume(n)
 	if p.left != math.MaxInt64 {
@@ -216,7 +216,7 @@ func (p *protoList) take(n int) {
 	}
 }
 
-// tag reads a field's number and type.
+// tag reads the number and the type of a field.
 func (p *protoList) tag(what string) (num uint32, typ uint8, err error) {
 	at := p.buf.off
 	tag, err := p.varint(what)
@@ -229,8 +229,8 @@ func (p *protoList) tag(what string) (num uint32, typ uint8, err error) {
 	return uint32(tag >> 3), uint8(tag & 7), nil
 }
 
-// bytes reads the length and the content of a field, of at most limit bytes. The bytes are valid
-// until the next read.
+// bytes reads the length and the content of a field. The content must be at most limit bytes; it is
+// valid until the next read.
 func (p *protoList) bytes(what string, limit int) ([]byte, error) {
 	n, err := p.varint(what)
 	if err != nil {
@@ -239,7 +239,7 @@ func (p *protoList) bytes(what string, limit int) ([]byte, error) {
 	return p.content(what, n, limit)
 }
 
-// content reads n bytes, which must be at most limit.
+// content reads n bytes. It returns an error if n is above limit.
 func (p *protoList) content(what string, n uint64, limit int) ([]byte, error) {
 	switch {
 	case n > uint64(p.left):
@@ -255,8 +255,8 @@ func (p *protoList) content(what string, n uint64, limit int) ([]byte, error) {
 	return b, nil
 }
 
-// skip reads the value of a field. Only a group, of which Kubernetes has none, is kept in the
-// buffer.
+// skip reads the value of a field and drops it piece by piece. Only a group, which Kubernetes does
+// not use, must fit into the buffer.
 func (p *protoList) skip(what string, num uint32, typ uint8) error {
 	n := uint64(0)
 	var err error
@@ -300,7 +300,8 @@ func (p *protoList) skipGroup(what string, num uint32, typ uint8) error {
 		case n == protoTruncated && held > maxDescription:
 			return tooLarge(p.buf.off, what+": group", uint64(held), maxDescription)
 		case n == protoTruncated:
-			// Twice as much, so that a group in many pieces is not scanned for each of them.
+			// Double the window, so that a group that arrives in many pieces is not scanned for
+			// each of them.
 			if err := p.buf.need(2*held + 1); err != nil && p.buf.len() == held {
 				return p.buf.fail(held, what, err)
 			}

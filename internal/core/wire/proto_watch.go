@@ -5,17 +5,17 @@ import (
 	"io"
 )
 
-// eventOverhead bounds the parts of an event other than its object, in bytes.
+// eventOverhead is the maximum size of an event without its object, in bytes.
 const eventOverhead = 4 << 10
 
-// frameHeader is the size of the length in front of each frame, in bytes.
+// frameHeader is the size of the length before each frame, in bytes.
 const frameHeader = 4
 
-// protoWatch splits a body of length-delimited frames, each of which is a WatchEvent.
+// protoWatch splits a body of length-delimited frames into events. Each frame is a WatchEvent.
 type protoWatch struct {
 	buf      buffer
 	max      int
-	typeMeta TypeMeta // of the last event; it is nearly always that of the next
+	typeMeta TypeMeta // of the last event; the next one nearly always has the same
 }
 
 func (p *protoWatch) buffered() int { return p.buf.len() }
@@ -62,7 +62,7 @@ func (p *protoWatch) event(b []byte, offset int64) (e Event, err error) {
 	}
 	e.Object, err = p.object(object.bytes, offset+int64(object.from))
 	switch {
-	case err != nil && e.Type == Error: // it ends the watch in any case
+	case err != nil && e.Type == Error: // an ERROR event ends the watch in any case
 		return Event{}, err
 	case err != nil:
 		return Event{}, &ItemError{err}
@@ -73,8 +73,8 @@ func (p *protoWatch) event(b []byte, offset int64) (e Event, err error) {
 	return e, nil
 }
 
-// object returns the object in the RawExtension b, which starts at offset. It notes the object's
-// type.
+// object returns the object in the RawExtension b, which starts at offset. It sets p.typeMeta to
+// the object's type.
 func (p *protoWatch) object(b []byte, offset int64) ([]byte, error) {
 	f := [...]protoField{rawExtensionRaw: bytesField}
 	if err := readFields(b, f[:], "watch event's object", offset); err != nil {
@@ -87,7 +87,7 @@ func (p *protoWatch) object(b []byte, offset int64) ([]byte, error) {
 	return cutEnvelope(raw.bytes, offset+int64(raw.from), &p.typeMeta)
 }
 
-// eventType returns the type with the name b, or 0.
+// eventType returns the type named b, or 0.
 func eventType(b []byte) EventType {
 	t, _ := ParseEventType(string(b))
 	return t

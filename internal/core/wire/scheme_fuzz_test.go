@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// apiScheme has the kinds of core/v1, which the fuzz tests use. Fuzzing compiles all that a package
-// needs again, and the other groups take a minute.
+// apiScheme contains the kinds of core/v1, which the fuzz tests use. A fuzz build recompiles all
+// imported packages, and the other API groups would add a minute.
 var apiScheme = runtime.NewScheme()
 
 var (

@@ -7,8 +7,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// apiScheme has every kind of Kubernetes.
+// apiScheme contains every kind of Kubernetes.
 var apiScheme = scheme.Scheme
 
-// Servers also send metadata alone, in every encoding.
+// Servers also send PartialObjectMetadata, in every encoding.
 var _ = metav1.AddMetaToScheme(apiScheme)

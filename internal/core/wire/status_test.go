@@ -15,7 +15,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// A Status where a list was expected is an error that apimachinery's functions know.
+// TestListReaderStatus checks that a Status in place of a list becomes an error that apimachinery's
+// functions recognize.
 func TestListReaderStatus(t *testing.T) {
 	expired := apierrors.NewResourceExpired("the token is too old").Status()
 	expired.ListMeta.Continue = "another"
@@ -42,7 +43,7 @@ func TestListReaderStatus(t *testing.T) {
 	}
 }
 
-// A Status may lack its kind, in JSON too, where its code says that it is one.
+// TestReadStatusWithoutKind checks that a JSON Status may lack its kind if its code is an error's.
 func TestReadStatusWithoutKind(t *testing.T) {
 	s, err := ReadStatus(JSON, []byte(`{"status":"Failure","message":"too old","code":410}`))
 	if err != nil || s.Code != 410 || s.Kind != "Status" {
@@ -70,7 +71,7 @@ func TestReadStatusRefuses(t *testing.T) {
 	check.ErrorIs(t, DecodeStatus(JSON, []byte("[]")), ErrMalformed, "DecodeStatus")
 }
 
-// The last page's end is io.EOF for ever; an error stays.
+// TestErrorsAreFinal checks that a reader that returned an error returns the same error again.
 func TestErrorsAreFinal(t *testing.T) {
 	l := NewListReader(bytes.NewReader([]byte(`{"items":[1`)), JSON, Limits{})
 	_, first := l.Next()

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// EventType is the type of a watch event. The zero value is none.
+// EventType is the type of a watch event. The zero value is no type.
 type EventType uint8
 
 const (
@@ -19,7 +19,7 @@ const (
 
 var eventTypes = [...]string{Added: "ADDED", Modified: "MODIFIED", Deleted: "DELETED", Bookmark: "BOOKMARK", Error: "ERROR"}
 
-// String returns the type as bodies have it: ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
+// String returns the name of the type in a body: ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
 func (t EventType) String() string {
 	if t < Added || t > Error {
 		return "event(" + strconv.Itoa(int(t)) + ")"
@@ -27,7 +27,7 @@ func (t EventType) String() string {
 	return eventTypes[t]
 }
 
-// ParseEventType returns the type that String writes as s. ok is false if there is none.
+// ParseEventType returns the type whose String is s. ok is false if there is none.
 func ParseEventType(s string) (EventType, bool) {
 	for t := Added; t <= Error; t++ {
 		if s == eventTypes[t] {
@@ -40,7 +40,8 @@ func ParseEventType(s string) (EventType, bool) {
 // Event is one event of a WATCH.
 type Event struct {
 	Type EventType
-	// TypeMeta is the object's apiVersion and kind. In JSON it is empty if the object states none.
+	// TypeMeta is the object's apiVersion and kind. In JSON it is empty if the object does not
+	// state them.
 	TypeMeta TypeMeta
 	// Object is the object, in protobuf without its envelope. In an Error event it is a Status. In
 	// a Bookmark event it has only a resourceVersion and perhaps annotations. It is valid until the
@@ -48,8 +49,8 @@ type Event struct {
 	Object []byte
 }
 
-// AppendEvent appends one event as the body of a WATCH has it. It keeps nothing of object, which is
-// written as AppendObject does. Several watchers can share the bytes.
+// AppendEvent appends one event of a WATCH body. It does not retain object, and writes it like
+// AppendObject. Several watchers can share the bytes.
 func AppendEvent(dst []byte, enc Encoding, t EventType, tm TypeMeta, object []byte) []byte {
 	if enc != Protobuf {
 		dst = append(dst, `{"type":"`...)
@@ -68,23 +69,23 @@ func AppendEvent(dst []byte, enc Encoding, t EventType, tm TypeMeta, object []by
 	return appendEnvelope(dst, tm, object)
 }
 
-// WatchReader cuts the body of a WATCH into events. It holds one read buffer and one event. If a
-// whole event has arrived already, Next reads from the body at most once. It starts no goroutine
-// and does not close the body. It is not safe for concurrent use.
+// WatchReader splits the body of a WATCH into events. It has one read buffer with one event in it.
+// If a whole event has arrived already, Next reads from the body at most once. WatchReader starts
+// no goroutine and does not close the body. It is not safe for concurrent use.
 type WatchReader struct {
 	body watchBody
 	err  error
 }
 
-// watchBody is what both encodings implement.
+// watchBody is implemented for both encodings.
 type watchBody interface {
 	next() (Event, error)
 	buffered() int
 	offset() int64
 }
 
-// NewWatchReader returns a reader of the events in r. Any Content-Encoding must have been undone
-// (see NewBody). It reads nothing yet.
+// NewWatchReader returns a reader of the events in r. r must not have a Content-Encoding any more
+// (see NewBody). NewWatchReader does not read from r.
 func NewWatchReader(r io.Reader, enc Encoding, lim Limits) *WatchReader {
 	if enc == Protobuf {
 		return &WatchReader{body: &protoWatch{buf: buffer{r: r}, max: lim.maxObject()}}
@@ -92,11 +93,11 @@ func NewWatchReader(r io.Reader, enc Encoding, lim Limits) *WatchReader {
 	return &WatchReader{body: &jsonWatch{jsonBody: jsonBody{buf: buffer{r: r}}, max: lim.maxObject()}}
 }
 
-// Next returns the next event and blocks until it is complete. Its Object is valid until the next
-// call and must not be written to. If the body ends between two events, Next returns io.EOF; within
-// an event, a *SyntaxError that wraps io.ErrUnexpectedEOF. An ERROR event is returned as an event;
-// see DecodeStatus. A *ItemError is about the object of one event, and the next call returns the
-// event after it. Every other error is final.
+// Next blocks until the next event is complete, and returns it. Its Object is valid until the next
+// call and must not be modified. If the body ends between two events, Next returns io.EOF. If it
+// ends inside an event, the error is a *SyntaxError that wraps io.ErrUnexpectedEOF. An ERROR event
+// is returned as an event; see DecodeStatus. An *ItemError concerns the object of one event only,
+// and the next call returns the event after it. Every other error is final.
 func (w *WatchReader) Next() (Event, error) {
 	if w.err != nil {
 		return Event{}, w.err
@@ -108,10 +109,11 @@ func (w *WatchReader) Next() (Event, error) {
 	return e, err
 }
 
-// Buffered returns how many bytes were read but not yet returned, without whitespace in front. If
-// it is above 0, a part of the next event was received, so Next will likely not wait.
+// Buffered returns the number of bytes that were read but not yet returned, without leading
+// whitespace. If it is above 0, a part of the next event has arrived, so Next will probably not
+// wait long.
 func (w *WatchReader) Buffered() int { return w.body.buffered() }
 
-// Offset returns how many bytes of the body have been consumed, up to the end of the event last
-// returned.
+// Offset returns the number of consumed bytes of the body, up to the end of the last returned
+// event.
 func (w *WatchReader) Offset() int64 { return w.body.offset() }

@@ -43,8 +43,8 @@ func writeList(t testing.TB, enc Encoding, list *corev1.PodList) []byte {
 	return body.Bytes()
 }
 
-// What ListWriter writes is, in protobuf, what apimachinery's serializer writes, and decodes the
-// same in JSON.
+// TestListWriter checks that ListWriter writes the same protobuf as apimachinery's serializer, and
+// JSON that decodes to the same list.
 func TestListWriter(t *testing.T) {
 	for _, list := range []*corev1.PodList{
 		podList(7),
@@ -80,7 +80,8 @@ func TestListWriterWrongSize(t *testing.T) {
 	}
 }
 
-// What AppendEvent appends is what apimachinery's encoder writes, and what its decoder reads.
+// TestAppendEvent checks that AppendEvent appends the same bytes as apimachinery's encoder, and
+// that apimachinery's decoder can read them.
 func TestAppendEvent(t *testing.T) {
 	events := sampleEvents(5)
 	for _, enc := range encodings {
