@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// leaver is a client that goes away with its first byte. Like a proxy in between, or the kernel, it
-// takes what is written all the same.
+// leaver is a client that disconnects at its first byte. Like an intermediate proxy or the kernel,
+// it still accepts all written bytes.
 type leaver struct {
 	http.ResponseWriter
 	leave  func()
@@ -23,7 +23,7 @@ func (l *leaver) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// abandon makes a LIST and returns whether its connection was cut.
+// abandon sends a LIST and reports whether the cache closed its connection.
 func (tc *testCache) abandon(w http.ResponseWriter, ctx context.Context, query string) (cut bool) {
 	tc.t.Helper()
 	defer func() {
@@ -39,8 +39,8 @@ func (tc *testCache) abandon(w http.ResponseWriter, ctx context.Context, query s
 	return false
 }
 
-// TestAbandonedList: a LIST whose caller has gone stops writing, and one that has not begun to
-// write stops looking for what it is to write.
+// TestAbandonedList checks that a LIST stops writing when its client disconnects, and that a LIST
+// that has not started to write stops selecting objects.
 func TestAbandonedList(t *testing.T) {
 	tc := newTestCache(t, 0, nil)
 	defer tc.close()

@@ -23,7 +23,8 @@ import (
 	"github.com/weirproject/weir/internal/tools/process"
 )
 
-// pods is a cache of simulated pods as a proxy holds them, without HTTP around it.
+// pods is a watch cache of simulated pods, like a proxy's, that is called directly instead of over
+// HTTP.
 type pods struct {
 	sim     *podsim.Pods
 	store   *store.Store
@@ -79,7 +80,7 @@ func (p *pods) put(tb testing.TB, pod *corev1.Pod) {
 	check.NoError(tb, p.writer.Put(&m, raw))
 }
 
-// touch changes a pod as its kubelet does.
+// touch changes a random pod's status, as a kubelet does.
 func (p *pods) touch(tb testing.TB) {
 	tb.Helper()
 	pod := p.sim.Pod(p.rnd.IntN(p.sim.Len()))
@@ -91,7 +92,7 @@ func (p *pods) touch(tb testing.TB) {
 	p.writer.Progress(resourceversion.Format(p.rv))
 }
 
-// sink takes everything and counts it.
+// sink is a client that accepts and counts all bytes.
 type sink struct {
 	header http.Header
 	bytes  *atomic.Int64
@@ -118,7 +119,7 @@ func benchRequest(ctx context.Context, query url.Values, accept string) *http.Re
 	return r
 }
 
-// watchers begins a WATCH for each query and waits for the headers; stop ends them.
+// watchers starts one WATCH per query and waits for the headers; stop ends them.
 func (p *pods) watchers(accept string, queries []url.Values) (bytes *atomic.Int64, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	bytes = new(atomic.Int64)
@@ -192,7 +193,7 @@ func (xs *indexes) busy() bool {
 	return xs.building
 }
 
-// untilBookmark ends a WATCH after the flush that follows its initial events.
+// untilBookmark is a client that ends its WATCH after the flush that follows the initial events.
 type untilBookmark struct {
 	*sink
 	flushes int
@@ -205,8 +206,8 @@ func (u *untilBookmark) Flush() {
 	}
 }
 
-// BenchmarkWatchers tells what a change costs while 1,000 watchers of one node each, or 100
-// watchers of everything, look at it.
+// BenchmarkWatchers measures the cost of one change with 1,000 watchers of one node each, or with
+// 100 watchers of all pods.
 func BenchmarkWatchers(b *testing.B) {
 	for _, bm := range []struct {
 		name, accept string
@@ -259,7 +260,7 @@ func BenchmarkWatchers(b *testing.B) {
 	}
 }
 
-// settled waits until all watchers have what there is.
+// settled waits until all watchers have received all changes.
 func (p *pods) settled() {
 	for p.cache.Stats().Lag > 0 {
 		runtime.Gosched()

@@ -17,20 +17,21 @@ import (
 	"github.com/weirproject/weir/internal/serve/budget"
 )
 
-// Payer is the share of a budget to which the responses of a request are charged that wait for the
-// client to read them.
+// Payer identifies the share of a budget that pays for the responses of a request while they wait
+// for the client to read them.
 type Payer struct {
 	Budget *budget.Budget
 	Level  int
 	Share  string
-	// Most is how much of the budget the share may have. Above half of it, LISTs are not compressed.
+	// Most is the number of bytes that the share may use of the budget. While the share uses more than
+	// half of that, LISTs are not compressed.
 	Most int64
 }
 
 type payerKey struct{}
 
-// WithPayer returns a context for a LIST or GET that is charged to a Payer. Without one, nothing is
-// counted.
+// WithPayer returns a context for a LIST or GET whose unread response is charged to p. Without a
+// Payer, the bytes of a response are not counted.
 func WithPayer(ctx context.Context, p *Payer) context.Context {
 	return context.WithValue(ctx, payerKey{}, p)
 }
@@ -43,13 +44,15 @@ func payerOf(ctx context.Context) *Payer {
 
 const unreadRetrySeconds = 1
 
-// ErrUnread is the 429 of a request whose response would exceed the bytes that may wait to be read.
+// ErrUnread answers 429 to a request whose response would exceed the limit of unread response
+// bytes.
 var ErrUnread = apierrors.NewTooManyRequests("The responses that the caller has not read yet take all the memory that they may, please try again later.", unreadRetrySeconds)
 
 // isUnread reports whether an error is ErrUnread, and not another StatusError.
 func isUnread(err error) bool { return errors.Is(err, ErrUnread) }
 
-// charge returns a charge of n bytes, or ErrUnread. It is nil for no Payer.
+// charge charges n bytes to p, and returns ErrUnread if the budget has no room. It returns nil for
+// a nil Payer.
 func (p *Payer) charge(n int64) (*budget.Charge, error) {
 	if p == nil {
 		return nil, nil
@@ -61,7 +64,7 @@ func (p *Payer) charge(n int64) (*budget.Charge, error) {
 	return c, nil
 }
 
-// affords reports whether n more bytes leave the share half of what it may have.
+// affords reports whether p's share uses at most half of p.Most after n more bytes.
 func (p *Payer) affords(n int64) bool {
 	return p == nil || p.Share == "" || p.Budget.ShareBytes(p.Level, p.Share)+n <= p.Most/2
 }
@@ -69,13 +72,13 @@ func (p *Payer) affords(n int64) bool {
 // gzipAbove is the size in bytes above which a LIST body is gzipped for clients that accept it.
 const gzipAbove = 128 << 10
 
-// maxHTTP2Write is the size of one write over HTTP/2. With the frame's header it fills one TLS
-// record. A frame of 16 KiB would need a second record for its last bytes, and one more system
-// call.
+// maxHTTP2Write is the size of one write over HTTP/2. Together with the header of its frame, it
+// fills one TLS record. A frame of 16 KiB would need a second record for its last bytes, and one
+// more system call.
 const maxHTTP2Write = 16<<10 - 9
 
-// sender writes the body of a response to its client: in pieces, each within the deadline, and
-// compressed after compress.
+// sender writes the body of a response to its client in pieces. Each write must end within the
+// deadline. After compress, the sender compresses the body.
 type sender struct {
 	w        http.ResponseWriter
 	deadline *writeDeadline
@@ -87,7 +90,7 @@ func (s *sender) Write(p []byte) (n int, err error) {
 	if err := s.deadline.begin(); err != nil {
 		return 0, err
 	}
-	defer s.deadline.done() // the client does not cause what is computed until the next write
+	defer s.deadline.done() // time spent between two writes is not the client's fault
 	to := io.Writer(s.w)
 	if s.gzip != nil {
 		to = s.gzip
@@ -104,7 +107,7 @@ func (s *sender) Write(p []byte) (n int, err error) {
 // gzipBytes is the measured size of a GzipWriter.
 const gzipBytes = 800 << 10
 
-// gzipWriters pools compressors of the fastest level, because most clients are near.
+// gzipWriters pools compressors of the fastest level, because most clients have a fast network.
 var gzipWriters = sync.Pool{New: func() any { return compress.NewFastGzipWriter(io.Discard) }}
 
 // compress starts a gzip member.
@@ -134,13 +137,13 @@ type body struct {
 	acceptsGzip bool            // the client accepts gzip
 	started     bool            // the header was written
 	clientGone  bool
-	payer       *Payer // of what the body takes; nil: it is not counted
+	payer       *Payer // pays for the body's memory; nil: memory is not counted
 	charge      *budget.Charge
-	scratch     int64 // the charged bytes of other buffers, see hold
+	scratch     int64 // bytes charged for other buffers, see hold
 }
 
-// newBody returns the body of a LIST whose page takes a number of bytes. The caller must end it.
-// The error is ErrUnread.
+// newBody returns the body of a LIST whose page uses page bytes of memory. The caller must call
+// end. The error is ErrUnread.
 func (c *Cache) newBody(w http.ResponseWriter, r *http.Request, page int64) (*body, error) {
 	p := payerOf(r.Context())
 	charge, err := p.charge(gzipAbove + page)
@@ -159,7 +162,8 @@ func (c *Cache) newBody(w http.ResponseWriter, r *http.Request, page int64) (*bo
 	return b, nil
 }
 
-// hold charges the bytes that buffers for single objects have come to. The error is ErrUnread.
+// hold charges n bytes, the current size of the buffers for single objects, less what it has
+// charged before. The error is ErrUnread.
 func (b *body) hold(n int) error {
 	more := int64(n) - b.scratch
 	if b.charge == nil || more <= 0 {
@@ -172,7 +176,8 @@ func (b *body) hold(n int) error {
 	return nil
 }
 
-// appendObject unpacks an object straight into the buffer, if there is room.
+// appendObject unpacks an object directly into the free part of the buffer, if the object fits
+// there.
 func (b *body) appendObject(o *store.Object) error {
 	raw, err := o.AppendRaw(b.AvailableBuffer())
 	if err == nil {
@@ -181,11 +186,11 @@ func (b *body) appendObject(o *store.Object) error {
 	return err
 }
 
-// unbuffered writes to the client of a body what its buffer has gathered.
+// unbuffered is the writer below the buffer of a body. It writes the buffered bytes to the client.
 type unbuffered struct{ *body }
 
-// Write writes nothing for a client that has gone, because not every writer reports that. The first
-// write without a Content-Length settles that the body is a large one.
+// Write writes nothing after the client has disconnected, because not every ResponseWriter reports
+// that. The first write without a Content-Length shows that the body is larger than the buffer.
 func (u unbuffered) Write(p []byte) (int, error) {
 	b := u.body
 	if err := b.ctx.Err(); err != nil {
@@ -208,13 +213,13 @@ func (b *body) start() {
 	b.out.w.WriteHeader(http.StatusOK)
 }
 
-// sent notes whether err says that the client has gone, and returns it.
+// sent records in b whether err means that the client has disconnected, and returns err.
 func (b *body) sent(err error) error {
 	b.clientGone = err != nil && !errors.Is(err, errTooSlow)
 	return err
 }
 
-// affordsGzip charges the compressor, and reports whether the caller may have one.
+// affordsGzip charges the compressor's memory, and reports whether the payer can afford it.
 func (b *body) affordsGzip() bool {
 	return b.charge == nil || b.payer.affords(gzipBytes) && b.charge.Grow(gzipBytes) == nil
 }
@@ -227,12 +232,13 @@ func (b *body) Close() error {
 	}
 	err := b.Flush()
 	if err == nil && b.out.gzip != nil {
-		err = b.sent(b.out.deadline.during(b.out.gzip.Close)) // it writes what the compressor still has
+		err = b.sent(b.out.deadline.during(b.out.gzip.Close)) // writes the compressor's last bytes
 	}
 	return err
 }
 
-// end releases the buffer, the compressor and the deadline, also after an error.
+// end releases the buffer, the compressor and the deadline. The caller calls end after an error
+// too.
 func (b *body) end() {
 	b.out.release()
 	b.Reset(io.Discard)

@@ -20,59 +20,59 @@ import (
 // other field works.
 type Config struct {
 	Resource Resource
-	// Store holds the objects. It should keep its log (store.Config.KeepLog), or no client can
-	// resume a watch. The cache reads the store and does not close it.
+	// Store contains the objects. It should have a change log (store.Config.KeepLog): without a log,
+	// no client can resume a watch. The cache reads the store and does not close it.
 	Store *store.Store
 	// Encoding is the encoding of the objects in the store.
 	Encoding wire.Encoding
-	// Clock tells how current the store is. nil: as current as its writers' progress.
+	// Clock reports how current the store is. nil: the cache uses the progress of the store's writers.
 	Clock Clock
 	// History maps resourceVersions to revisions of the store. nil: no client can resume a watch.
 	History *History
-	// LabelSets adds an index by all labels of an object together, which makes the first request
-	// with a label selector as cheap as later ones. It takes about 45 bytes an object. It is of no
-	// use where hardly two objects have the same labels.
+	// LabelSets adds an index by the complete label set of an object. With it, the first request with
+	// a label selector is as cheap as later ones. It uses about 45 bytes per object. It does not help
+	// if few objects have the same labels.
 	LabelSets bool
 	// BookmarkInterval is the time between two bookmarks of a watcher. 0: one minute.
 	BookmarkInterval time.Duration
 	// MinWatch is the least duration of a WATCH without timeoutSeconds, which lasts a random time
 	// between MinWatch and twice that. 0: 30 minutes.
 	MinWatch time.Duration
-	// Flush decides how long a watcher waits between two writes while changes keep coming. nil:
-	// each change is written at once.
+	// Flush decides how long a watcher waits between two writes while changes arrive continuously.
+	// nil: the watcher writes each change immediately.
 	Flush *FlushPacer
-	// BuffersWrites says that the server buffers writes to a connection while it answers, as the
-	// proxy does. A LIST is then written in the largest pieces. false: each write fills one TLS
+	// BuffersWrites says that the server buffers writes to a connection during a response, as the
+	// proxy does. The cache then writes a LIST in the largest pieces. false: each write fills one TLS
 	// record.
 	BuffersWrites bool
-	// ExpireLate ends a watch with 410 Expired when it has fallen behind the change log, or is to
-	// get a change that a relist has found, which may stand for several. false: the watch is caught
-	// up, with one change for each object.
+	// ExpireLate ends a watch with 410 Expired in two cases: the watch has fallen behind the change
+	// log, or its next change was found by a relist and may replace several changes. false: the cache
+	// catches the watch up with one change per object.
 	ExpireLate bool
-	// WatchBuffer is called at the start of each watch and tells how many changes may wait for it:
-	// with more it is closed, without an error, as kube-apiserver's watch cache closes a watcher
-	// whose buffer is full. It is for tests and demonstrations. 0, or nil: a slow watcher is never
-	// closed.
+	// WatchBuffer is called at the start of each watch and returns how many changes may wait for the
+	// watch. The cache closes a watch that exceeds the number, without an error, as kube-apiserver's
+	// watch cache does with a watcher whose buffer is full. It is for tests and demonstrations. 0, or
+	// nil: the cache never closes a slow watch for that reason.
 	WatchBuffer func() int
-	// Closed answers requests that come after Close. nil: 503.
+	// Closed is the answer to requests after Close. nil: 503.
 	Closed error
 	// Bookmarks is called at the start of each watch. It lets tests delay the bookmark that ends
 	// the initial events, or suppress bookmarks. nil: neither.
 	Bookmarks func() (late time.Duration, never bool)
 }
 
-// Clock tells how current a cache is.
+// Clock reports how current a cache is.
 type Clock interface {
-	// Observe calls f with a resourceVersion. While f runs, the store holds every change up to it
-	// and none after it. f must not block.
+	// Observe calls f with a resourceVersion. While f runs, the store has every change up to that
+	// resourceVersion and no later one. f must not block.
 	Observe(f func(resourceVersion uint64))
-	// Wait blocks until the store holds every change up to resourceVersion. It returns ctx's error
-	// if that ends first.
+	// Wait blocks until the store has every change up to resourceVersion. It returns ctx's error if
+	// ctx ends first.
 	Wait(ctx context.Context, resourceVersion uint64) error
 }
 
-// Cache serves GET, LIST and WATCH of one resource out of a store. It is safe for concurrent use.
-// Each watch waits in the goroutine of its request. The hub adds one goroutine while it has
+// Cache serves GET, LIST and WATCH of one resource from a store. It is safe for concurrent use.
+// Each watch waits in the goroutine of its request. The hub runs one more goroutine while it has
 // subscriptions.
 type Cache struct {
 	cfg      Config // with the defaults
@@ -90,7 +90,7 @@ type Cache struct {
 	indexes     indexes
 	sets        labelSets
 	hub         hub
-	held        heldChanges // of the hub, and of watchers that are being caught up
+	held        heldChanges // changes queued by the hub, and by watchers that are being caught up
 	encoded     encodeCache
 	bodies      sharedBodies
 	readWrites  writeDeadlines // of LISTs and GETs
@@ -169,10 +169,10 @@ func (cfg *Config) setDefaults() {
 	}
 }
 
-// Close ends all watches and does not wait for them. A watch whose client has taken everything
-// before first sends what the store holds; any other one may end where its client is. Both send a
-// bookmark if that was asked for, but for one that is still being caught up after closeGrace. Later
-// requests get Config.Closed.
+// Close ends all watches and does not wait for them to end. A watch whose client was up to date
+// first sends the remaining changes in the store. Any other watch may end where its client is. Both
+// send a last bookmark if the client requested bookmarks, except a watch that is still being caught
+// up after closeGrace. Later requests receive Config.Closed.
 func (c *Cache) Close() {
 	c.close()
 	c.readWrites.close(closeGrace)
@@ -181,19 +181,21 @@ func (c *Cache) Close() {
 }
 
 // Expire closes the cache and ends its watches with 410 Expired, before their next event. Use it
-// when the source has gone back to an earlier state, so that the clients' objects and
+// when the upstream server was restored to an earlier state, so that the clients' objects and
 // resourceVersions no longer exist.
 func (c *Cache) Expire() {
 	c.expired.Store(true)
 	c.Close()
 }
 
-// Compact expires all resourceVersions before the current one: they get 410 Expired.
+// Compact expires all resourceVersions before the current one. A request at an expired one receives
+// 410 Expired.
 func (c *Cache) Compact() {
 	c.CompactTo(c.currentState().rv)
 }
 
-// CompactTo expires the resourceVersions before resourceVersion, for good: they get 410 Expired.
+// CompactTo permanently expires the resourceVersions before resourceVersion. A request at one of
+// them receives 410 Expired.
 func (c *Cache) CompactTo(resourceVersion uint64) {
 	for {
 		floor := c.floor.Load()
@@ -204,17 +206,18 @@ func (c *Cache) CompactTo(resourceVersion uint64) {
 	c.pagedStates.drop(resourceVersion)
 }
 
-// Serve answers a read, until it ends. It takes what is read from rd and ignores the URL of the
-// request.
+// Serve answers a read, and returns when the response has ended. It uses the parsed request rd and
+// ignores the URL of r.
 func (c *Cache) Serve(w http.ResponseWriter, r *http.Request, rd *request.Request) {
 	if rest := c.Begin(w, r, rd); rest != nil {
 		rest()
 	}
 }
 
-// Begin answers a GET or a LIST, or begins a WATCH, as [Cache.Serve] does. It answers everything
-// but what changes after the beginning of a WATCH: rest sends that, until the WATCH ends, and waits
-// for that beginning if it has yet to come. The caller must call rest unless it is nil.
+// Begin answers a GET or a LIST, or starts a WATCH, like [Cache.Serve]. For a WATCH, Begin may send
+// the initial events, and returns rest. rest sends the initial events that are still missing, then
+// the changes, and returns when the WATCH ends. For other requests, rest is nil. The caller must
+// call rest unless it is nil.
 func (c *Cache) Begin(w http.ResponseWriter, r *http.Request, rd *request.Request) (rest func()) {
 	var err error
 	if rd.Verb == "get" {
@@ -230,7 +233,7 @@ func (c *Cache) Begin(w http.ResponseWriter, r *http.Request, rd *request.Reques
 	return rest
 }
 
-// begin answers a LIST, or begins a WATCH. It returns an error only if it has written nothing.
+// begin answers a LIST, or starts a WATCH. It returns an error only if it has written nothing to w.
 func (c *Cache) begin(w http.ResponseWriter, r *http.Request, rd *request.Request) (rest func(), err error) {
 	if err := c.ready(); err != nil {
 		return nil, err
@@ -267,7 +270,7 @@ func (c *Cache) ready() error {
 	return nil
 }
 
-// storeClock is a Clock that follows the progress of the store's writers.
+// storeClock is a Clock that reports the progress of the store's writers.
 type storeClock struct{ *store.Store }
 
 func (s storeClock) Observe(f func(uint64)) { f(resourceversion.Number(s.ResourceVersion())) }

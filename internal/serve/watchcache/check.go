@@ -7,21 +7,21 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// checking makes the hub check its state after each change, and panic if a rule is broken. Tests
-// set it. The rules stand beside the fields of hub.
+// checking makes the hub check its invariants after each change, and panic if one is violated.
+// Tests set it.
 var checking = checks.Invariants
 
-// checkSubscriptions bounds the subscriptions of a hub that is checked after each change.
+// checkSubscriptions is the number of subscriptions up to which the hub checks each of them.
 const checkSubscriptions = 64
 
-// must ends the program with what the rule is about, if the rule is broken.
+// must fails the program if ok is false, and prints the rule and the state that violates it.
 func must(ok bool, rule string, state ...any) {
 	if !ok {
 		checks.Fail(fmt.Sprintf("watchcache: %s: %v", rule, state))
 	}
 }
 
-// check checks the rules of the hub. The caller holds the lock.
+// check checks the invariants of the hub. The caller holds h.mu.
 func (h *hub) check() {
 	must(h.n.Load() == int64(len(h.all)), "a hub's count of subscriptions", h.n.Load(), len(h.all))
 	must((h.cursor != nil) == (len(h.all) > 0), "a hub has a cursor, or none, against its subscriptions", h.cursor != nil, len(h.all))
@@ -43,15 +43,15 @@ func (h *hub) check() {
 	must(len(listed) == 0, "a subscription that has left is in the index", len(listed))
 }
 
-// check checks the rules of a subscription.
+// check checks the invariants of a subscription.
 func (s *subscription) check() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue.check(s.taken)
 }
 
-// check checks the rules of a queue, of which changes were taken and not released. Its user holds
-// the lock that guards it.
+// check checks the invariants of a queue. taken are the changes that its consumer took and has not
+// released. The caller holds the lock that guards q.
 func (q *changeQueue) check(taken []store.Change) {
 	keys, bytes := 0, int64(0)
 	for i := range q.changes {

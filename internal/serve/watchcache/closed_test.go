@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 )
 
-// closing is a client during whose request the store is closed: after the cache has taken the
-// request, and before it has looked at the store.
+// closing is a client that closes the store during its request: after the cache has accepted the
+// request, and before it reads the store.
 type closing struct {
 	*recorder
 	close func()
@@ -23,8 +23,8 @@ func (c *closing) Header() http.Header {
 	return c.recorder.Header()
 }
 
-// TestWatchOfClosedStore: a watch that began just before the store was closed ends as all others
-// do, with 410 if the cache has expired, and without an error if it has not.
+// TestWatchOfClosedStore checks that a watch that starts just before the store is closed ends like
+// any other watch: with 410 if the cache has expired, and without an error otherwise.
 func TestWatchOfClosedStore(t *testing.T) {
 	for _, query := range []string{
 		"sendInitialEvents=false&resourceVersionMatch=NotOlderThan",
@@ -64,8 +64,8 @@ func TestWatchOfClosedStore(t *testing.T) {
 	}
 }
 
-// TestListOfClosedStore: a list of a state that a closed store cannot give any more is refused as
-// one that comes later is.
+// TestListOfClosedStore checks that a LIST receives the same error as a later request if the closed
+// store cannot return the requested state.
 func TestListOfClosedStore(t *testing.T) {
 	tc := newTestCache(t, 1<<20, nil)
 	defer tc.close()

@@ -23,27 +23,27 @@ func (c *lockedClock) Observe(f func(uint64)) {
 	c.storeClock.Observe(f)
 }
 
-// relist has things change as a relist finds them changed: the store has all of it at the newest
-// version, and nothing is known of the states in between.
+// relist applies changes as a relist finds them: afterwards the store has all of them at the newest
+// version, and the states in between are unknown.
 func (tc *testCache) relist(clock *lockedClock, change func()) {
 	clock.mu.Lock()
 	defer clock.mu.Unlock()
 	history := tc.history
-	tc.history = NewHistory(0, 0, 0) // the versions in between are in a gap
+	tc.history = NewHistory(0, 0, 0) // discards the versions in between, which are in a gap
 	history.BeginRelist(tc.store.Revision(), tc.rv)
 	change()
 	history.AddGap(tc.rv)
 	tc.rv++
-	history.BeginRelist(tc.store.Revision(), tc.rv) // goes on with the first
+	history.BeginRelist(tc.store.Revision(), tc.rv) // continues the first one
 	history.Add(tc.rv, tc.store.Revision())
 	history.EndRelist(tc.store.Revision())
 	tc.history = history
 	tc.writer.Progress(resourceversion.Format(tc.rv))
 }
 
-// TestRelistIsCoalesced: a relist sends a watcher the deletions first. If the watcher wants
-// bookmarks, one says that the order means nothing up to the relist's version, and one that all has
-// come.
+// TestRelistIsCoalesced checks that a watcher receives the deletions of a relist first. A watcher
+// with bookmarks also receives two: one says that the order is undefined up to the relist's
+// version, and one that the watcher has received all changes.
 func TestRelistIsCoalesced(t *testing.T) {
 	for _, bookmarks := range []bool{false, true} {
 		t.Run(fmt.Sprint(bookmarks), func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestRelistIsCoalesced(t *testing.T) {
 				tc.put("ns", "a", "red") // 101
 				tc.put("ns", "b", "red")
 				tc.put("ns", "c", "red")
-				// The first goes through the hub, the second does not.
+				// The first watch uses the hub, the second does not.
 				for _, how := range []string{"labelSelector=color%3Dred", "labelSelector=color+in+(red,pink)"} {
 					w := newRecorder()
 					defer tc.watch(fmt.Sprintf("%s&resourceVersion=%d&allowWatchBookmarks=%v", how, tc.rv, bookmarks), w)()
@@ -83,14 +83,14 @@ func TestRelistIsCoalesced(t *testing.T) {
 	}
 }
 
-// TestEndAfterState: a watch that began with a state gets a deletion at an unknown version with the
-// state's resourceVersion, and not with that of the newest object of the state.
+// TestEndAfterState checks the resourceVersion of a deletion at an unknown version, for a watch
+// that started with a state: it is the state's, not that of the newest object in the state.
 func TestEndAfterState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var clock *lockedClock
 		tc := newTestCache(t, 0, func(c *Config) { clock = &lockedClock{storeClock: storeClock{c.Store}}; c.Clock = clock })
 		defer tc.close()
-		// The first goes through the hub, the second does not.
+		// The first watch uses the hub, the second does not.
 		for _, how := range []string{"labelSelector=color%3Dred", "labelSelector=color+in+(red,pink)"} {
 			a := tc.put("ns", "a", "red").rv
 			state := tc.put("ns", "b", "blue").rv
@@ -107,8 +107,8 @@ func TestEndAfterState(t *testing.T) {
 	})
 }
 
-// TestExpireRelisted: with ExpireLate a watch that would be told of what a relist has found in
-// place of every change ends, as one that is late does, and one that begins later goes on.
+// TestExpireRelisted checks that ExpireLate ends a watch that would receive the changes of a
+// relist, like a watch that fell behind, and that a watch that starts after the relist continues.
 func TestExpireRelisted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var clock *lockedClock
@@ -117,7 +117,7 @@ func TestExpireRelisted(t *testing.T) {
 			c.Clock, c.ExpireLate = clock, true
 		})
 		defer tc.close()
-		// The first goes through the hub, the second does not.
+		// The first watch uses the hub, the second does not.
 		for _, how := range []string{"labelSelector=color%3Dred", "labelSelector=color+in+(red,pink)"} {
 			before, after := newRecorder(), newRecorder()
 			defer tc.watch(fmt.Sprintf("%s&resourceVersion=%d", how, tc.rv), before)()
@@ -138,8 +138,8 @@ func TestExpireRelisted(t *testing.T) {
 	})
 }
 
-// TestRelistedRevisions: a history knows which revisions relists have brought, the last of them
-// exactly.
+// TestRelistedRevisions checks that a history reports which revisions relists added. It is exact
+// for the newest relists.
 func TestRelistedRevisions(t *testing.T) {
 	h := NewHistory(0, 10, 5)
 	if _, ok := h.relisted(6); ok {
@@ -170,7 +170,8 @@ func TestRelistedRevisions(t *testing.T) {
 	}
 }
 
-// TestCoalescedOverflow: a watch that ends because it is slow says of nothing that it has all.
+// TestCoalescedOverflow checks that a watch that ends because its client is slow sends no bookmark
+// that says that the client has received all coalesced changes.
 func TestCoalescedOverflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 1<<20, func(c *Config) { c.WatchBuffer = func() int { return 10 } })

@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestContinueToken: a continue token has what kube-apiserver wants in its own: its format, a
-// state, and a key without the namespace that the request names.
+// TestContinueToken checks that a continue token contains what kube-apiserver requires in its own
+// tokens: its format, a state, and a key without the namespace that the request names.
 func TestContinueToken(t *testing.T) {
 	tc := newTestCache(t, 0, nil)
 	defer tc.close()
@@ -21,7 +21,7 @@ func TestContinueToken(t *testing.T) {
 		first := tc.list(namespace, "limit=1")
 		raw, err := base64.RawURLEncoding.DecodeString(first.Metadata.Continue)
 		check.NoError(t, err)
-		// kube-apiserver reads these fields and no others.
+		// kube-apiserver reads only these fields.
 		var token struct {
 			V, Start string
 			RV       int64

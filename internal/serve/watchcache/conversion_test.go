@@ -16,7 +16,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// answersOf returns the answers of a cache with one object to a GET and a LIST, in a media type.
+// answersOf returns the responses of a cache with one object to a GET and a LIST, in a media type.
 func answersOf(t *testing.T, r Resource, enc wire.Encoding, raw []byte, accept string) (object, list string) {
 	t.Helper()
 	st := store.New(store.Config{Encoding: enc, KeepLog: true})
@@ -43,7 +43,8 @@ func answersOf(t *testing.T, r Resource, enc wire.Encoding, raw []byte, accept s
 
 const metadataJSON = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
-// In JSON a StatefulSet's claims state their kind, which they cannot in protobuf.
+// TestNestedKinds checks that the claims of a StatefulSet state their kind in JSON. Protobuf cannot
+// store that kind.
 func TestNestedKinds(t *testing.T) {
 	set := &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "shop", ResourceVersion: "5"},
@@ -62,7 +63,8 @@ func TestNestedKinds(t *testing.T) {
 	}
 }
 
-// Metadata alone lacks the annotations that are made of fields.
+// TestConvertedAnnotations checks that responses with only metadata lack the annotations that
+// represent fields.
 func TestConvertedAnnotations(t *testing.T) {
 	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{
 		Name: "agent", Namespace: "shop", ResourceVersion: "5",
@@ -84,7 +86,8 @@ func TestConvertedAnnotations(t *testing.T) {
 	}
 }
 
-// Objects of built-in kinds state their kind alone and in events, and not in lists.
+// TestKindsOfListItems checks that objects of built-in kinds state their kind in GETs and events,
+// and not in lists.
 func TestKindsOfListItems(t *testing.T) {
 	const members = `"metadata":{"name":"a","resourceVersion":"5"},"spec":{"kind":"x"}}`
 	own := `{"kind":"Thing","apiVersion":"example.com/v1",` + members

@@ -9,12 +9,12 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// lateSource is the source of a watcher for which something is kept.
+// lateSource is the change source of a watcher for which the cache retains bytes.
 type lateSource struct{ changeSource }
 
 func (lateSource) kept() int64 { return 1 }
 
-// cutClient is a client of which a test sees that it is let go.
+// cutClient is a client that calls onCut when the cache cuts it off.
 type cutClient struct {
 	*recorder
 	onCut func()
@@ -29,8 +29,8 @@ func (w *cutClient) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// TestWriteEndsMeanwhile: of two clients that take nothing one is let go. The other has taken
-// everything by then, and stays, whether or not it has begun another write.
+// TestWriteEndsMeanwhile checks that of two stalled clients only one is cut off, if the other one
+// reads everything meanwhile. This holds whether or not the other client has started another write.
 func TestWriteEndsMeanwhile(t *testing.T) {
 	for name, shed := range map[string]bool{"timed out": false, "shed": true} {
 		for _, again := range []bool{false, true} {
@@ -72,8 +72,8 @@ func TestWriteEndsMeanwhile(t *testing.T) {
 	}
 }
 
-// TestDeafClients: who has been let go is counted once and does not stand before others, although
-// the write goes on, as over HTTP/2 while the connection takes nothing.
+// TestDeafClients checks that a client that was cut off is counted once and does not delay the
+// others, although its write continues, as over HTTP/2 while the connection accepts nothing.
 func TestDeafClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ds := &writeDeadlines{timeout: time.Minute, stalled: &atomic.Uint64{}}
@@ -99,8 +99,8 @@ func TestDeafClients(t *testing.T) {
 	})
 }
 
-// TestStateCountsWaits: a client is too slow for a state by what writes to it take, not by what the
-// server takes between them.
+// TestStateCountsWaits checks that only the time of writes counts when the cache decides whether a
+// client reads a state too slowly, not the time between writes.
 func TestStateCountsWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ds := &writeDeadlines{timeout: time.Hour, stalled: &atomic.Uint64{}}
@@ -116,10 +116,10 @@ func TestStateCountsWaits(t *testing.T) {
 	})
 }
 
-// TestPromptClientStays: no check cuts off a client that takes everything at once, whenever the
-// check comes.
+// TestPromptClientStays checks that no check cuts off a client that reads everything immediately,
+// even if the check runs during a write.
 func TestPromptClientStays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // whose timers end with it
+	synctest.Test(t, func(t *testing.T) { // the timers end with the bubble
 		ds := &writeDeadlines{timeout: time.Hour, stalled: &atomic.Uint64{}}
 		wd := ds.start(newRecorder())
 		defer wd.close()
@@ -138,8 +138,8 @@ func TestPromptClientStays(t *testing.T) {
 	})
 }
 
-// TestShedSparesThoseSentNothing: a watcher for which the server only computes has taken everything
-// that there was.
+// TestShedSparesThoseSentNothing checks that shedding does not end a watcher for which the server
+// only computes: its client has read everything that was sent.
 func TestShedSparesThoseSentNothing(t *testing.T) {
 	for _, zip := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// drain ends the watches of a cache one after another. Each watch draws its own time, so no list of
-// watches is needed.
+// drain ends the watches of a cache one after another. Each watch draws its end at random, so the
+// drain needs no list of watches.
 type drain struct {
 	once     sync.Once
 	begun    chan struct{} // closed by start
@@ -23,10 +23,10 @@ func newDrain(closing context.Context) drain {
 	return drain{begun: make(chan struct{}), ended: over, finish: end}
 }
 
-// Drain ends all watches as Close does, each at a random time within over. Watches that begin
-// during the drain end too. A watch that is still sending its initial events may go on until over
-// has passed, and one that is being caught up for drainGrace more. Other requests are answered
-// until Close. Drain does not wait, and a second call does nothing.
+// Drain ends all watches as Close does, each at a random time within over. A watch that starts
+// during the drain ends too. A watch that is still sending its initial events may continue until
+// over has passed. A watch that is being caught up may continue for drainGrace after that. The
+// cache answers other requests until Close. Drain does not wait, and a second call does nothing.
 func (c *Cache) Drain(over time.Duration) {
 	d := &c.drain
 	d.once.Do(func() {
@@ -48,7 +48,7 @@ func (c *Cache) Drain(over time.Duration) {
 // drainTimer fires when a drain ends one watch. Only the watch's goroutine uses it.
 type drainTimer struct {
 	drain *drain
-	begun <-chan struct{}  // nil: the timer runs
+	begun <-chan struct{}  // nil: timer has started
 	timer <-chan time.Time // fires at endAt; nil: not started
 	endAt time.Time
 	ended time.Time // when the watch saw that it must end; zero: it has not
@@ -56,14 +56,14 @@ type drainTimer struct {
 
 func (d *drain) newTimer() drainTimer { return drainTimer{drain: d, begun: d.begun} }
 
-// start draws the end of the watch, once the drain has begun.
+// start draws the time when the watch ends. The drain has started.
 func (dt *drainTimer) start() {
 	left := max(time.Until(dt.drain.deadline), 0)
 	wait := rand.N(left + 1)
 	dt.begun, dt.endAt, dt.timer = nil, time.Now().Add(wait), time.After(wait)
 }
 
-// due reports whether the watch is to end now, once its client has what there is.
+// due reports whether the watch must end now, after its client has received the remaining changes.
 func (dt *drainTimer) due() bool {
 	select {
 	case <-dt.begun:
@@ -73,8 +73,9 @@ func (dt *drainTimer) due() bool {
 	return dt.drain.ended.Err() != nil || dt.timer != nil && !time.Now().Before(dt.endAt)
 }
 
-// overdue reports whether the watch has had its grace after the drain, or after the cache was
-// closed, so that its client need not get what there is. A grace of 0 is not known yet.
+// overdue reports whether grace has passed since the drain ended or the cache was closed. The watch
+// then ends without sending the remaining changes. A grace of 0 means that the grace is not set
+// yet.
 func (dt *drainTimer) overdue(grace time.Duration) bool {
 	if dt.drain.ended.Err() == nil {
 		return false

@@ -12,20 +12,20 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
-// drained is a watch that notes when it ended.
+// drained is a client that records when its watch ended.
 type drained struct {
 	*recorder
 	ended chan time.Time
 }
 
-// watchUntilEnd begins a WATCH that only the cache ends.
+// watchUntilEnd starts a WATCH that only the cache ends.
 func (tc *testCache) watchUntilEnd(query string) *drained {
 	d := &drained{newRecorder(), make(chan time.Time, 1)}
 	go tc.serveUntilEnd(d, query)
 	return d
 }
 
-// watchHeld is watchUntilEnd for a client that takes nothing from the start, until free.
+// watchHeld is watchUntilEnd for a client that reads nothing until it is unblocked.
 func (tc *testCache) watchHeld(query string) *drained {
 	d := &drained{newRecorder(), make(chan time.Time, 1)}
 	d.block()
@@ -38,8 +38,8 @@ func (tc *testCache) serveUntilEnd(d *drained, query string) {
 	d.ended <- time.Now()
 }
 
-// TestDrain: all watches end, at different moments, with everything that was done before and a
-// bookmark for those that have asked for bookmarks, from which they can go on.
+// TestDrain checks that all watches end at different times and deliver all earlier changes. A watch
+// with bookmarks ends with a bookmark from which its client can resume.
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 1<<20, nil)
@@ -55,11 +55,11 @@ func TestDrain(t *testing.T) {
 		const over = 10 * time.Second
 		begun := time.Now()
 		tc.cache.Drain(over)
-		tc.cache.Drain(0) // which does nothing
+		tc.cache.Drain(0) // does nothing
 		synctest.Wait()
 		late := tc.watchUntilEnd("allowWatchBookmarks=1&resourceVersion=" + resourceversion.Format(first))
 		red := tc.put("ns", "second", "red").rv
-		blue := tc.put("ns", "third", "blue").rv // which no watcher sees, and all have seen through
+		blue := tc.put("ns", "third", "blue").rv // no watcher receives it, but each bookmark includes it
 		time.Sleep(over)
 		synctest.Wait()
 		moments := map[time.Time]bool{}
@@ -76,7 +76,7 @@ func TestDrain(t *testing.T) {
 		for _, d := range marked {
 			events := d.events(t)
 			last := events[len(events)-1]
-			if !isBookmark(last) || len(events) > 4 { // two of which are the initial event and its bookmark
+			if !isBookmark(last) || len(events) > 4 { // including the initial event and its bookmark
 				t.Fatalf("%v", events)
 			}
 			wants := []uint64{blue, red, first}
@@ -107,8 +107,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestDrainDuringInitialEvents: a watch whose client has not got all initial events yet gets no
-// bookmark that says otherwise.
+// TestDrainDuringInitialEvents checks that a watch whose client has not received all initial events
+// sends no bookmark that claims so.
 func TestDrainDuringInitialEvents(t *testing.T) {
 	const query = "allowWatchBookmarks=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 	synctest.Test(t, func(t *testing.T) {
@@ -147,8 +147,8 @@ func TestDrainDuringInitialEvents(t *testing.T) {
 	})
 }
 
-// TestLastBookmark: whatever is written, and closed, at the same time, a watcher has got everything
-// up to its last bookmark.
+// TestLastBookmark checks that a watcher has received every change up to its last bookmark, while
+// other goroutines write and close.
 func TestLastBookmark(t *testing.T) {
 	for seed := range uint64(50) {
 		tc := newTestCache(t, 1<<20, nil)
@@ -194,7 +194,8 @@ func TestLastBookmark(t *testing.T) {
 	}
 }
 
-// TestExpiredWithoutBookmark: a client that must list again gets no version to resume from.
+// TestExpiredWithoutBookmark checks that a client that must list again receives no version to
+// resume from.
 func TestExpiredWithoutBookmark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 1<<20, nil)

@@ -13,18 +13,18 @@ import (
 	"github.com/weirproject/weir/internal/serve/budget"
 )
 
-// maxEncodeCache bounds the bytes in an encodeCache, and those of the versions of objects that it
-// keeps alive. Hundreds of events suffice, because watchers that keep up send an event at the same
-// time.
+// maxEncodeCache bounds two numbers separately: the bytes in an encodeCache, and the bytes of the
+// object versions that its keys retain. Hundreds of events suffice, because watchers that are up to
+// date send an event at about the same time.
 const maxEncodeCache = 2 << 20
 
 // encodeEntryOverhead is the size of an entry without its bytes.
 const encodeEntryOverhead = 256
 
-// encodeCache holds the newest events in representations that are not as objects are stored, such
-// as JSON made of protobuf. To encode an event as it is stored costs no more than to look it up.
-// The cache evicts the oldest entry when it exceeds maxEncodeCache. The zero value is empty. It is
-// safe for concurrent use.
+// encodeCache caches the newest events in representations that differ from the stored one, such as
+// JSON from protobuf. It does not cache events in the stored representation, because encoding such
+// an event is as cheap as a lookup. The cache evicts the oldest entry when it exceeds
+// maxEncodeCache. The zero value is empty. It is safe for concurrent use.
 type encodeCache struct {
 	hits, misses atomic.Uint64
 
@@ -32,7 +32,7 @@ type encodeCache struct {
 	entries  map[encodeKey]*encodeEntry
 	order    []encodeKey // keys, oldest first
 	bytes    int64
-	versions int64 // bytes of the versions, once for each entry
+	versions int64 // bytes of the retained versions, counted once per entry
 }
 
 // encodeKey identifies one version of an object in one representation.
@@ -43,7 +43,7 @@ type encodeKey struct {
 	representation representationKey
 }
 
-// encodeEntry is filled by the first caller that asks for it, while others wait.
+// encodeEntry is filled by the first caller that requests it, while other callers wait.
 type encodeEntry struct {
 	once  sync.Once
 	bytes []byte
@@ -95,7 +95,7 @@ func (ec *encodeCache) evictOldest() {
 	delete(ec.entries, k)
 }
 
-// count counts an entry in, or out if n is -1. The caller holds the lock.
+// count adds an entry to the totals if n is 1, and subtracts it if n is -1. The caller holds ec.mu.
 func (ec *encodeCache) count(k encodeKey, e *encodeEntry, n int64) {
 	ec.bytes += n * (int64(len(e.bytes)) + encodeEntryOverhead)
 	if k.object != nil {
@@ -119,13 +119,14 @@ func (ec *encodeCache) size() int64 {
 	return ec.bytes + ec.versions
 }
 
-// shareAbove is the size of an object above which concurrent GETs share its encoded bytes. A
-// smaller one is encoded for each: that costs less than to look for it.
+// shareAbove is the size of an object from which concurrent GETs share its encoded bytes. Each GET
+// encodes a smaller object, because that is cheaper than a lookup.
 const shareAbove = 8 << 10
 
-// sharedBodies has the bodies of the GETs in progress of large objects, so that one that many
-// clients do not read is in memory once. A body is forgotten with its last GET, and charged to the
-// Payer of one of them. The zero value is empty. It is safe for concurrent use.
+// sharedBodies contains the bodies of large objects that GETs are sending now. It keeps one copy of
+// a body in memory, even if many clients are slow to read it. It drops a body when the last GET of
+// the body ends. The Payer of one of these GETs pays for the body. The zero value is empty. It is
+// safe for concurrent use.
 type sharedBodies struct {
 	mu   sync.Mutex
 	open map[bodyKey]*sharedBody
@@ -137,24 +138,24 @@ type bodyKey struct {
 	representation representationKey
 }
 
-// errEncoding is what the GETs that share a body get after the one that makes it has panicked.
+// errEncoding is the error of the GETs that share a body if the GET that encodes it panics.
 var errEncoding = apierrors.NewInternalError(errors.New("the object cannot be encoded"))
 
-// sharedBody is filled by the first GET, while others wait.
+// sharedBody is filled by the first GET, while the other GETs wait.
 type sharedBody struct {
 	once  sync.Once
 	bytes []byte
 	err   error
 
-	// readers has who pays for each GET, in the order of the GETs; the first one is charged. The lock
-	// of sharedBodies guards it.
+	// readers contains the Payer of each GET, in the order of the GETs. readers[0] pays for the body.
+	// The lock of sharedBodies guards readers.
 	readers []*Payer
-	charge  *budget.Charge // nil: the first one has no Payer
+	charge  *budget.Charge // nil: readers[0] has no Payer
 }
 
-// get returns the body of an object in a representation, which encode makes unless another GET has
-// done so. The result is shared; do not modify it. The caller must release it. The error is
-// ErrUnread, or one of encode.
+// get returns the body of an object in a representation. It calls encode unless another GET has
+// encoded the body. The result is shared; do not modify it. The caller must call release. The error
+// is ErrUnread, or encode's error.
 func (sb *sharedBodies) get(k bodyKey, p *Payer, encode func() ([]byte, error)) (body []byte, release func(), err error) {
 	size := int64(k.object.Size())
 	e, err := sb.join(k, p, size)
@@ -162,12 +163,12 @@ func (sb *sharedBodies) get(k bodyKey, p *Payer, encode func() ([]byte, error)) 
 		return nil, nil, err
 	}
 	defer func() {
-		if release == nil { // there is an error, or encode has panicked
+		if release == nil { // an error was returned, or encode panicked
 			sb.leave(k, e, p)
 		}
 	}()
 	e.once.Do(func() {
-		e.err = errEncoding // for the others, if encode panics
+		e.err = errEncoding // for the other GETs, if encode panics
 		e.bytes, e.err = encode()
 		if e.charge != nil {
 			e.charge.Add(int64(cap(e.bytes)) - size)
@@ -179,7 +180,7 @@ func (sb *sharedBodies) get(k bodyKey, p *Payer, encode func() ([]byte, error)) 
 	return e.bytes, func() { sb.leave(k, e, p) }, nil
 }
 
-// join adds a GET to the readers of a body. A body that is not above shareAbove has one reader.
+// join adds a GET to the readers of a body. A body smaller than shareAbove is not shared.
 func (sb *sharedBodies) join(k bodyKey, p *Payer, size int64) (*sharedBody, error) {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
@@ -200,7 +201,7 @@ func (sb *sharedBodies) join(k bodyKey, p *Payer, size int64) (*sharedBody, erro
 	return e, nil
 }
 
-// leave removes a GET from the readers. If it has paid, the next one pays.
+// leave removes a GET from the readers. If that GET paid for the body, the next GET pays.
 func (sb *sharedBodies) leave(k bodyKey, e *sharedBody, p *Payer) {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()

@@ -8,8 +8,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestEncodedOnce: an event that is sent in another representation than the stored one is encoded
-// once for several watchers. One that is sent as it is stored, or to one watcher, is not looked up.
+// TestEncodedOnce checks that an event whose representation differs from the stored one is encoded
+// once for several watchers. For an event in the stored representation, or for a single watcher,
+// the cache is not used.
 func TestEncodedOnce(t *testing.T) {
 	const changes, metadata = 20, "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 	for _, tt := range []struct {
@@ -76,8 +77,8 @@ func TestEncodeCacheBound(t *testing.T) {
 	check.Equal(t, shared.size(), 0, "bytes are held beside one that is too large")
 }
 
-// TestEncodeCacheBoundsVersions: small events, such as those of metadata, do not keep any number of
-// large versions of objects.
+// TestEncodeCacheBoundsVersions checks that cached small events, such as those of metadata, retain
+// a bounded number of large object versions.
 func TestEncodeCacheBoundsVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lc := newLargeCache(t, largeLog)

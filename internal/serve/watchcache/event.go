@@ -13,12 +13,12 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// writeEvent writes one object as an event. rv is the resourceVersion of a deletion. An error of
-// the connection stays in out.err and ends the watch silently.
+// writeEvent writes one object as an event. rv is the resourceVersion of a deletion. A connection
+// error stays in out.err and ends the watch without an error event.
 func (wt *watcher) writeEvent(t wire.EventType, o *store.Object, rv uint64) error {
 	var event []byte
 	var err error
-	// An event that is sent as it is stored is encoded as fast as found in the cache.
+	// Encoding an event as it is stored is as fast as a lookup in the cache.
 	if wt.rep.storedAsIs() || wt.cache.counters.watchers.Load() == 1 {
 		event, err = wt.encodeEvent(t, o, rv)
 	} else {
@@ -39,8 +39,8 @@ func (wt *watcher) writeEvent(t wire.EventType, o *store.Object, rv uint64) erro
 	return nil
 }
 
-// encodeEvent encodes an event; the result is valid until the next call. A deletion carries the
-// last version that matched, with the resourceVersion of the deletion.
+// encodeEvent encodes an event; the result is valid until the next call. The event of a deletion
+// contains the last version that matched, with the resourceVersion of the deletion.
 func (wt *watcher) encodeEvent(t wire.EventType, o *store.Object, rv uint64) ([]byte, error) {
 	raw, err := wt.matcher.bytes(o)
 	if err != nil {
@@ -61,11 +61,12 @@ func (wt *watcher) encodeEvent(t wire.EventType, o *store.Object, rv uint64) ([]
 	return sc.event, nil
 }
 
-// sendChange sends the events that a change means for this client. It may not be known when an
-// object ended, because only a relist found the end, or because more came of the object since. Such
-// an end has the resourceVersion that the client has already. So a client that resumes there gets
-// the end again rather than not at all. And one that merges several watches does not take the end
-// for as new as changes that it has not got.
+// sendChange sends the events that a change means for this client. The cache may not know when an
+// object was deleted or stopped matching, because only a relist found that, or because later
+// changes of the object were coalesced. The event then has the resourceVersion that the client has
+// already. A client that resumes at this resourceVersion receives the event twice rather than
+// never. And a client that merges several watches does not conclude that it has received every
+// change up to the deletion.
 func (wt *watcher) sendChange(ch *store.Change) error {
 	before, after := false, false
 	var err error
@@ -81,7 +82,8 @@ func (wt *watcher) sendChange(ch *store.Change) error {
 	}
 	switch {
 	case before && after && !ch.Old.SameUID(ch.New):
-		// Deleted and created again: a client that resumes in between gets the new object.
+		// The object was deleted and created again. A client that resumes between the two events receives
+		// the new object.
 		if err = wt.writeEvent(wire.Deleted, ch.Old, wt.clientVersion); err == nil {
 			err = wt.writeEvent(wire.Added, ch.New, 0)
 		}
@@ -100,28 +102,28 @@ func (wt *watcher) sendChange(ch *store.Change) error {
 	return err
 }
 
-// batch is how many changes a watcher takes from its source at once.
+// batch is the number of changes that a watcher reads in one call.
 const batch = 64
 
-// scratch holds the buffers for sending. A watcher has one only while it sends, because most
-// watchers wait most of the time.
+// scratch contains the buffers for sending. A watcher has a scratch only while it sends, because
+// most watchers wait most of the time.
 type scratch struct {
 	raw, stamped, object, event []byte
 	changes                     [batch]store.Change
 }
 
-// maxScratch bounds the bytes that each buffer keeps when a scratch returns to the pool.
+// maxScratch bounds the bytes that each buffer retains when a scratch returns to the pool.
 const maxScratch = 64 << 10
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 func newScratch() *scratch { return scratches.Get().(*scratch) }
 
-// lend passes the buffers to the matcher and the representation, until release takes them back.
+// lend gives the buffers to the matcher and the representation until release.
 func (s *scratch) lend(m *matcher, rep *representation) { m.own, rep.scratch = s.raw, s.object }
 
 // release takes the buffers back and returns the scratch to the pool. The caller must have cleared
-// the changes.
+// s.changes.
 func (s *scratch) release(m *matcher, rep *representation) {
 	s.raw, s.object = m.own, rep.scratch
 	m.own, rep.scratch = nil, nil
@@ -136,8 +138,9 @@ func (s *scratch) release(m *matcher, rep *representation) {
 // lastBookmarkBefore is how long before its deadline a watch sends its last bookmark.
 const lastBookmarkBefore = 2 * time.Second
 
-// endInitialEvents sends the bookmark that ends the initial events, if it is due. It does not
-// wait for later changes: a client that is slower than the changes would never get it.
+// endInitialEvents sends the bookmark that ends the initial events, if the bookmark is due. It does
+// not wait for later changes: a client that reads slower than changes arrive would never receive
+// it.
 func (wt *watcher) endInitialEvents() error {
 	bookmarks := wt.bookmarks
 	if !bookmarks.initialEvents || !bookmarks.fired || !bookmarks.enabled {
@@ -158,8 +161,8 @@ type bookmarkTimer struct {
 	lastDue       time.Time // when the last bookmark is due; zero: it was sent
 }
 
-// newBookmarkTimer returns the timer of a watch. The bookmark that ends the initial events comes
-// first.
+// newBookmarkTimer returns the timer of a watch. If the watch sends initial events, its first
+// bookmark is the one that ends them.
 func (wt *watcher) newBookmarkTimer() *bookmarkTimer {
 	delay, never := wt.cache.cfg.Bookmarks()
 	deadline, _ := wt.ctx.Deadline()
@@ -183,16 +186,16 @@ func (b *bookmarkTimer) next() time.Duration {
 		return b.interval
 	}
 	left := time.Until(b.lastDue)
-	if left <= 0 { // the last one is due now
+	if left <= 0 { // the last bookmark is due now
 		b.lastDue = time.Time{}
 		return b.interval
 	}
 	return min(b.interval, left)
 }
 
-// due reports whether a bookmark follows the changes that are sent now. last means that the watch
-// ends after it. No bookmark is due before the one that ends the initial events, or because the
-// watch ends with 410.
+// due reports whether a bookmark must follow the changes that wt sends now. last means that the
+// watch ends after these changes. Before the bookmark that ends the initial events, no other
+// bookmark is due. A watch that ends with 410 sends no last bookmark.
 func (b *bookmarkTimer) due(wt *watcher, last bool) bool {
 	return b.enabled && !b.initialEvents && (b.fired || last && !wt.cache.expired.Load())
 }
@@ -202,7 +205,7 @@ func (b *bookmarkTimer) sent() {
 	b.timer.Reset(b.next())
 }
 
-// bookmarkUpTo sends a bookmark of rv, or of what the client has seen beyond that.
+// bookmarkUpTo sends a bookmark of rv, or of wt.sentUpTo if that is higher.
 func (wt *watcher) bookmarkUpTo(rv uint64) error {
 	wt.coalesced = 0
 	wt.sentUpTo = max(wt.sentUpTo, rv)
@@ -213,7 +216,7 @@ func (wt *watcher) bookmarkUpTo(rv uint64) error {
 	return nil
 }
 
-// bookmarkBetween sends a bookmark that is due although changes keep coming.
+// bookmarkBetween sends a bookmark that is due while changes arrive continuously.
 func (wt *watcher) bookmarkBetween() error {
 	b := wt.bookmarks
 	select {
@@ -230,8 +233,8 @@ func (wt *watcher) bookmarkBetween() error {
 	return nil
 }
 
-// announceCoalesced tells the client that the changes that follow, up to rv, are coalesced. The
-// bookmark for that has the resourceVersion that the client is at anyway.
+// announceCoalesced announces to the client that the following changes, up to rv, are coalesced. It
+// sends a bookmark with the resourceVersion that the client has already.
 func (wt *watcher) announceCoalesced(rv uint64) error {
 	if b := wt.bookmarks; !b.enabled || b.initialEvents || rv <= max(wt.clientVersion, wt.coalesced) {
 		return nil
@@ -240,7 +243,7 @@ func (wt *watcher) announceCoalesced(rv uint64) error {
 	return wt.writeBookmark(wt.clientVersion, map[string]string{wire.CoalescedAnnotation: resourceversion.Format(rv)})
 }
 
-// writeBookmark tells the client that it has seen every change up to rv.
+// writeBookmark sends a bookmark: the client has received every change up to rv.
 func (wt *watcher) writeBookmark(rv uint64, annotations map[string]string) error {
 	wt.clientVersion = max(wt.clientVersion, rv)
 	p := metav1.ObjectMeta{ResourceVersion: resourceversion.Format(rv), Annotations: annotations}

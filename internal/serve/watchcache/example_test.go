@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
-// A LIST out of a store that something else fills.
+// This example answers a LIST from a store that other code fills.
 func ExampleCache() {
 	s := store.New(store.Config{Encoding: wire.JSON, KeepLog: true})
 	defer s.Close()

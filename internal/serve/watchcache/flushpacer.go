@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// FlushPacer decides how long a watcher waits between two writes, so that changes in between share
-// one. A write costs more than its bytes. The wait grows with the number of active watchers, so
-// that all of them together write at most flushesPerCPU times a second and CPU, until it reaches
-// the longest wait. A watcher is active if it has finished a write in this window or the one
-// before, so a client that takes nothing delays no other. Caches of one process share a pacer. It
-// is safe for concurrent use. A nil FlushPacer never waits.
+// FlushPacer decides how long a watcher waits between two writes, so that the changes in between
+// share one write. A write costs more than its bytes. The wait grows with the number of active
+// watchers, up to longest. Until that limit, all active watchers together write at most
+// flushesPerCPU times per second and CPU. A watcher is active if it has finished a write in the
+// current window or the previous one, so a client that reads nothing delays no other client. The
+// caches of one process share a pacer. It is safe for concurrent use. A nil FlushPacer never waits.
 type FlushPacer struct {
 	longest time.Duration // also the length of a window
 	begun   time.Time
@@ -22,11 +22,12 @@ type FlushPacer struct {
 	share            time.Duration
 }
 
-// flushesPerCPU is how many writes a second one CPU is to spend on changes that come alone. They
-// take about a tenth of it.
+// flushesPerCPU is the number of writes per second and CPU while changes arrive singly. These
+// writes use about a tenth of the CPU.
 const flushesPerCPU = 2000
 
-// NewFlushPacer returns a pacer. With longest 0 or less, it never waits.
+// NewFlushPacer returns a pacer that delays a write by up to longest. If longest is 0 or less, it
+// returns nil, which never waits.
 func NewFlushPacer(longest time.Duration) *FlushPacer {
 	if longest <= 0 {
 		return nil
@@ -34,10 +35,10 @@ func NewFlushPacer(longest time.Duration) *FlushPacer {
 	return &FlushPacer{longest: longest, begun: time.Now()}
 }
 
-// flushTurn is what a pacer knows of one watcher.
+// flushTurn is a pacer's state for one watcher.
 type flushTurn struct {
 	at     time.Time // end of the last write
-	window int64     // the last window in which it was counted
+	window int64     // the last window that counted the watcher as active
 }
 
 // flushed records that a watcher has finished a write.
@@ -54,7 +55,7 @@ func (p *FlushPacer) flushed(t *flushTurn) {
 	}
 }
 
-// wait returns how long a watcher with changes to send is to wait. 0 or less: not at all.
+// wait returns how long a watcher with changes to send must wait. 0 or less: the watcher sends now.
 func (p *FlushPacer) wait(t *flushTurn) time.Duration {
 	if p == nil {
 		return 0
@@ -70,7 +71,7 @@ func (p *FlushPacer) wait(t *flushTurn) time.Duration {
 	return min(time.Duration(max(p.active, p.previous))*p.share, p.longest) - since
 }
 
-// advance moves to the window of now. The caller holds the lock.
+// advance makes the window of now the current one. The caller holds p.mu.
 func (p *FlushPacer) advance(now time.Time) {
 	number := int64(now.Sub(p.begun)/p.longest) + 1
 	if number <= p.window { // another watcher was faster

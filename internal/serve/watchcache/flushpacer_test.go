@@ -11,12 +11,12 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// crowdFor returns the number of active watchers for which a pacer has each wait so long.
+// crowdFor returns the number of active watchers with which each of them waits for the given time.
 func crowdFor(wait time.Duration) int {
 	return int(wait * time.Duration(flushesPerCPU*runtime.GOMAXPROCS(0)) / time.Second)
 }
 
-// changes lets things change, a millisecond apart, and returns how often w was written to.
+// changes makes n changes, a millisecond apart, and returns the number of writes to w.
 func (tc *testCache) changes(n int, w *recorder) int {
 	before := w.flushed()
 	for i := range n {
@@ -29,8 +29,8 @@ func (tc *testCache) changes(n int, w *recorder) int {
 	return w.flushed() - before
 }
 
-// TestFewWatchersAreWrittenToAtOnce: with few watchers each change is a write of its own, and what
-// many others did a while ago does not matter.
+// TestFewWatchersAreWrittenToAtOnce checks that with few watchers each change is written
+// immediately in a separate write, even if many other watchers were active earlier.
 func TestFewWatchersAreWrittenToAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const longest = 25 * time.Millisecond
@@ -53,8 +53,8 @@ func TestFewWatchersAreWrittenToAtOnce(t *testing.T) {
 	})
 }
 
-// TestManyWatchersShareWrites: with many watchers, what follows closely on what was written goes
-// out together, and what comes after a pause at once.
+// TestManyWatchersShareWrites checks that with many watchers, changes shortly after a write share
+// the next write, and that a change after a pause is written immediately.
 func TestManyWatchersShareWrites(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -86,8 +86,8 @@ func TestManyWatchersShareWrites(t *testing.T) {
 	}
 }
 
-// TestStalledWatchersDelayNoOthers: watchers whose clients read nothing do not change how long
-// others wait.
+// TestStalledWatchersDelayNoOthers checks that watchers whose clients read nothing do not change
+// how long other watchers wait.
 func TestStalledWatchersDelayNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const longest = 25 * time.Millisecond
@@ -102,7 +102,7 @@ func TestStalledWatchersDelayNoOthers(t *testing.T) {
 		w := newRecorder()
 		defer tc.watch("resourceVersion="+resourceversion.Format(tc.rv), w)()
 		synctest.Wait()
-		tc.changes(1, w) // now all others are stuck
+		tc.changes(1, w) // now all stalled watchers are blocked
 		check.Equal(t, tc.changes(10, w), 10, "written to times")
 	})
 }

@@ -26,8 +26,8 @@ func (e *eager) Flush() {
 	e.recorder.Flush()
 }
 
-// TestWatchFromNow: a client whose watch is open sees all that happens after that, whatever it
-// watches from. The headers say that it is open.
+// TestWatchFromNow checks that a client that has received the headers of its watch receives all
+// later changes, wherever the watch starts.
 func TestWatchFromNow(t *testing.T) {
 	for _, query := range []string{
 		"sendInitialEvents=false&resourceVersionMatch=NotOlderThan",
@@ -54,8 +54,8 @@ func TestWatchFromNow(t *testing.T) {
 	}
 }
 
-// TestOpenWatchDoesNotExpire: a watch of changes that were there when its headers came does not
-// expire by what happens after that, however short the log is.
+// TestOpenWatchDoesNotExpire checks that later changes do not expire a watch of changes that
+// existed when its headers were sent, even with a short log.
 func TestOpenWatchDoesNotExpire(t *testing.T) {
 	for _, query := range []string{"resourceVersion=100", "resourceVersion=100&fieldSelector=spec.color%3Dred"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -76,8 +76,8 @@ func TestOpenWatchDoesNotExpire(t *testing.T) {
 	}
 }
 
-// TestFutureIsWaitedForOutside: a watch from a future resourceVersion does not block others that
-// begin, and gets what comes after that version.
+// TestFutureIsWaitedForOutside checks that a watch from a future resourceVersion does not block
+// other watches that start, and receives the changes after that version.
 func TestFutureIsWaitedForOutside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 1<<20, nil)

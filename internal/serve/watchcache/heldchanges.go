@@ -8,27 +8,27 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// heldChanges counts the memory of the changes that wait for watchers: those that the hub has
-// offered, and those of watchers that are being caught up. An old version counts once, however many
-// changes have it. A new version does not count: it is in the table, or is the old version of a
-// later change, which waits for the same watchers. The zero value is empty. It is safe for
-// concurrent use.
+// heldChanges counts the memory of the changes that wait for watchers: changes that the hub has
+// offered, and changes of watchers that are being caught up. An old version counts once, even if
+// several changes refer to it. A new version does not count: it is in the table, or it is the old
+// version of a later change, which waits for the same watchers. The zero value is empty. It is safe
+// for concurrent use.
 type heldChanges struct {
 	bytes atomic.Int64
 
 	mu       sync.Mutex
-	versions map[*store.Object]int // old versions, and how many waiting changes have each
-	most     int                   // the largest size of versions since it was made
+	versions map[*store.Object]int // old versions, with the number of waiting changes that refer to each
+	most     int                   // the largest number of entries that this map has had
 }
 
 const (
 	// changeBytes is the size of a waiting change, with its place in a queue.
 	changeBytes = 80
-	// fewVersions is the size up to which an empty map of versions is kept.
+	// fewVersions is the size up to which release retains an empty map of versions.
 	fewVersions = 256
 )
 
-// sizeOf returns the bytes that a waiting change takes alone.
+// sizeOf returns the bytes of a waiting change, including its old version.
 func sizeOf(ch *store.Change) int64 {
 	if ch.Old == nil {
 		return changeBytes
@@ -36,7 +36,7 @@ func sizeOf(ch *store.Change) int64 {
 	return changeBytes + ch.Old.Footprint()
 }
 
-// hold counts a change that begins to wait.
+// hold counts a change that starts to wait.
 func (hc *heldChanges) hold(ch *store.Change) {
 	bytes := int64(changeBytes)
 	if ch.Old != nil {
@@ -53,7 +53,7 @@ func (hc *heldChanges) hold(ch *store.Change) {
 	hc.bytes.Add(bytes)
 }
 
-// release ends what hold began. It returns the bytes that the change took alone.
+// release undoes hold. It returns sizeOf(ch), even if other changes still refer to the old version.
 func (hc *heldChanges) release(ch *store.Change) int64 {
 	bytes := int64(changeBytes)
 	if ch.Old != nil {
@@ -71,22 +71,22 @@ func (hc *heldChanges) release(ch *store.Change) int64 {
 	return sizeOf(ch)
 }
 
-// changeQueue queues changes for one watcher: in their order, or, once it coalesces, one for each
-// key in the order of the last change of each. Its size is then bounded by the number of keys. It
+// changeQueue queues changes for one watcher, in their order. When it coalesces, it contains one
+// change per key, in the order of each key's last change, so the number of keys bounds its size. It
 // coalesces until it is empty. Only keys and bytes are safe for concurrent use.
 type changeQueue struct {
 	held    *heldChanges
 	changes []store.Change // a zero Change was coalesced into a later one, taken, or dropped
-	first   int            // those before it were taken
-	index   map[string]int // of each key's change in changes; nil: it does not coalesce
+	first   int            // all changes before this position were taken
+	index   map[string]int // position of each key's change in changes; nil: the queue does not coalesce
 
 	keys  atomic.Int64 // changes that are not zero
-	bytes atomic.Int64 // of these, and of those taken; old versions that others hold too count in full
+	bytes atomic.Int64 // of these and of the taken changes; shared old versions count in full
 }
 
 func isZero(ch store.Change) bool { return ch.Old == nil && ch.New == nil }
 
-// coalesce makes the queue coalesce, until it is empty.
+// coalesce makes the queue coalesce until it is empty.
 func (q *changeQueue) coalesce() {
 	if q.index != nil {
 		return
@@ -110,7 +110,7 @@ func (q *changeQueue) add(ch store.Change) {
 		delete(q.index, ch.Key())
 		q.drop(i)
 		return
-	default: // the change that holds the old version moves
+	default: // ch replaces the key's change and takes its old version
 		ch.Old, ch.Coalesced = q.changes[i].Old, true
 		q.changes[i] = store.Change{}
 	}
@@ -128,18 +128,19 @@ func (q *changeQueue) hold(ch *store.Change) {
 	q.bytes.Add(sizeOf(ch))
 }
 
-// release ends what hold began, but for the number of keys.
+// release undoes hold, except for q.keys.
 func (q *changeQueue) release(ch *store.Change) { q.bytes.Add(-q.held.release(ch)) }
 
-// drop drops the i-th change. No change of its key may be added after that, unless the key is
-// removed from index.
+// drop drops the i-th change. Unless the caller also removes the change's key from index, it must
+// not add another change of this key.
 func (q *changeQueue) drop(i int) {
 	q.release(&q.changes[i])
 	q.keys.Add(-1)
 	q.changes[i] = store.Change{}
 }
 
-// dropOld drops the old version of the i-th change, and the change if it has no new one.
+// dropOld drops the old version of the i-th change. If the change has no new version, dropOld drops
+// the change.
 func (q *changeQueue) dropOld(i int) {
 	rest := q.changes[i]
 	q.drop(i)
@@ -160,7 +161,7 @@ func (q *changeQueue) compact() {
 	}
 }
 
-// take moves the next changes to dst and returns how many. The caller releases them.
+// take moves the next changes to dst and returns their number. The caller releases them.
 func (q *changeQueue) take(dst []store.Change) (n int) {
 	for ; n < len(dst) && q.first < len(q.changes); q.first++ {
 		if ch := &q.changes[q.first]; !isZero(*ch) {
@@ -177,8 +178,8 @@ func (q *changeQueue) take(dst []store.Change) (n int) {
 	return n
 }
 
-// reusable returns an emptied slice of changes for reuse, or nil if it is large: most watchers get
-// one change now and then.
+// reusable returns an emptied slice of changes for reuse, or nil if its capacity is above 1. Most
+// watchers receive one change at a time, rarely.
 func reusable(changes []store.Change) []store.Change {
 	if cap(changes) > 1 {
 		return nil
@@ -186,7 +187,7 @@ func reusable(changes []store.Change) []store.Change {
 	return changes[:0]
 }
 
-// close drops everything but what was taken.
+// close drops all changes that were not taken.
 func (q *changeQueue) close() {
 	for i := range q.changes {
 		if !isZero(q.changes[i]) {

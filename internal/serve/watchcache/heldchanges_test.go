@@ -17,14 +17,14 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// largeCache is a testCache of large objects, each of which packs to nothing smaller.
+// largeCache is a testCache of large objects that cannot be packed smaller.
 type largeCache struct {
 	*testCache
 	rnd      *rand.ChaCha8
-	versions []weak.Pointer[store.Object] // all that there have been
+	versions []weak.Pointer[store.Object] // all versions that were written
 }
 
-// largeBytes is the size of a large object, largeLog that of a log that holds a few of them.
+// largeBytes is the size of a large object. largeLog is the size of a log that has room for a few.
 const (
 	largeBytes = 32 << 10
 	largeLog   = 5 * largeBytes
@@ -34,8 +34,8 @@ func newLargeCache(t *testing.T, logBytes int64) *largeCache {
 	return &largeCache{testCache: newTestCache(t, logBytes, nil), rnd: rand.NewChaCha8([32]byte{})}
 }
 
-// putLarge writes a large thing at the next resourceVersion, and waits until everybody has it who
-// takes something.
+// putLarge writes a large thing at the next resourceVersion, and waits until every client that
+// reads has received it.
 func (lc *largeCache) putLarge(namespace, name, color string) {
 	lc.t.Helper()
 	noise := make([]byte, largeBytes*3/4)
@@ -62,10 +62,10 @@ func (lc *largeCache) wrote(namespace, name string) {
 	synctest.Wait()
 }
 
-// pinned returns the bytes of the versions that are alive although neither the table nor the log
-// holds them. It is too low by what the log and another holder share.
+// pinned returns the bytes of the versions that are alive although they are neither in the table
+// nor in the log. It is too low by the versions that both the log and a watch retain.
 func (lc *largeCache) pinned() (n int64) {
-	for range 3 { // what is in pools goes in the second round
+	for range 3 { // the second collection frees objects in pools
 		runtime.GC()
 	}
 	for _, v := range lc.versions {
@@ -77,7 +77,8 @@ func (lc *largeCache) pinned() (n int64) {
 	return n - m.Packed - m.Log
 }
 
-// expectCounted fails the test unless what the watches pin is counted, and not much more.
+// expectCounted fails the test unless BacklogBytes counts all memory that the watches pin, and not
+// much more.
 func (lc *largeCache) expectCounted(of string, atLeast int) {
 	lc.t.Helper()
 	counted, pinned := lc.cache.BacklogBytes(), lc.pinned()
@@ -89,12 +90,12 @@ func (lc *largeCache) expectCounted(of string, atLeast int) {
 	}
 }
 
-// valve is a client that takes no more than the test lets it.
+// valve is a client that reads only as many bytes as the test permits.
 type valve struct {
 	header  http.Header
-	more    chan int // bytes to take
+	more    chan int // bytes to read
 	left    int
-	expired chan struct{} // closed once a write's deadline has passed
+	expired chan struct{} // closed when a write's deadline has passed
 }
 
 func newValve() *valve {
@@ -125,8 +126,8 @@ func (v *valve) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// stall begins a watch of a client that takes nothing. done is closed once the watch has ended, and
-// end ends it.
+// stall starts a watch whose client reads nothing. done is closed when the watch has ended; end
+// ends the watch.
 func (lc *largeCache) stall(query string) (v *valve, done <-chan struct{}, end func()) {
 	v = newValve()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -148,8 +149,8 @@ func (lc *largeCache) stall(query string) (v *valve, done <-chan struct{}, end f
 	}
 }
 
-// TestStalledWatchesAreCounted: each watch that takes nothing keeps versions of its own of one
-// object that goes on changing, and all of them are counted, whatever the watch selects by.
+// TestStalledWatchesAreCounted checks that the cache counts the versions of a changing object that
+// stalled watches retain, separately for each watch and for every kind of selector.
 func TestStalledWatchesAreCounted(t *testing.T) {
 	const stalled = 3
 	for _, query := range []string{
@@ -174,8 +175,8 @@ func TestStalledWatchesAreCounted(t *testing.T) {
 	}
 }
 
-// TestLeavingVersionsAreCounted: a version that leaves a selector, and is not the one before the
-// next change that the watch gets, is not kept uncounted.
+// TestLeavingVersionsAreCounted checks that the cache does not retain a version that stops matching
+// without counting it, although it is not the old version of the watch's next change.
 func TestLeavingVersionsAreCounted(t *testing.T) {
 	for _, query := range []string{"fieldSelector=spec.color%3Dred", "labelSelector=color%3Dred"} {
 		t.Run(query, func(t *testing.T) {
@@ -196,8 +197,8 @@ func TestLeavingVersionsAreCounted(t *testing.T) {
 	}
 }
 
-// TestTakenChangesAreCounted: so are the changes that a watch of everything has taken from the log
-// and sends, once the log does not hold them any more.
+// TestTakenChangesAreCounted checks that the cache counts the changes that a watch of all objects
+// has taken and is sending, when the log does not contain them any more.
 func TestTakenChangesAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rounds = 3
@@ -220,7 +221,7 @@ func TestTakenChangesAreCounted(t *testing.T) {
 	})
 }
 
-// expectNothingBeyondLog fails the test if what the log holds is counted as kept for watches.
+// expectNothingBeyondLog fails the test if BacklogBytes counts changes that are in the log.
 func (lc *largeCache) expectNothingBeyondLog() {
 	lc.t.Helper()
 	if n := lc.cache.BacklogBytes(); len(lc.versions) <= 2*batch && n > 10*largeBytes {
@@ -228,15 +229,15 @@ func (lc *largeCache) expectNothingBeyondLog() {
 	}
 }
 
-// putAll puts this many objects, or changes them.
+// putAll creates or changes this number of objects.
 func (lc *largeCache) putAll(objects int) {
 	for i := range objects {
 		lc.putLarge("ns", fmt.Sprint("t", i), "red")
 	}
 }
 
-// TestCatchUpIsCounted: what a watch has gathered to be caught up, and sends, is counted until it
-// is sent, and the watch is the first to be let go.
+// TestCatchUpIsCounted checks that the changes with which a watch is being caught up are counted
+// until they are sent, and that this watch is the first to be shed.
 func TestCatchUpIsCounted(t *testing.T) {
 	const objects = 40
 	for _, query := range []string{"", "fieldSelector=metadata.namespace%3Dns"} {
@@ -256,7 +257,7 @@ func TestCatchUpIsCounted(t *testing.T) {
 				for range maxQueued/objects + 1 {
 					put()
 				}
-				// It takes the change that it was sending, and a part of what comes then.
+				// The client reads the change that was being sent, and a part of the following ones.
 				heavy.more <- largeBytes * 3 / 2
 				synctest.Wait()
 				if lc.cache.Stats().CaughtUp != 1 {
@@ -284,9 +285,9 @@ func TestCatchUpIsCounted(t *testing.T) {
 	}
 }
 
-// TestStateIsCounted: the state that a watch begins with, and does not take, keeps all objects as
-// they were, whatever the watch selects. That is counted, and for selective ones that begin at
-// once no more than once; and the watch is let go.
+// TestStateIsCounted checks that the cache counts the memory of an initial state that a watch does
+// not read. The state retains all objects, for every selector. Watches that use the hub from their
+// start share the state, which counts once. The watch can be shed.
 func TestStateIsCounted(t *testing.T) {
 	const objects = 40
 	for query, watches := range map[string]int{"": 1, "labelSelector=color%3Dred": 3, "labelSelector=color%3Dblue": 1, "fieldSelector=metadata.namespace%3Dns": 3} {
@@ -326,7 +327,7 @@ func TestStateIsCounted(t *testing.T) {
 	}
 }
 
-// TestSharedChangesCountOnce: a change that waits for many watchers counts once.
+// TestSharedChangesCountOnce checks that a change that waits for many watchers counts once.
 func TestSharedChangesCountOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many, changes = 200, 5

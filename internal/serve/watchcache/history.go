@@ -13,27 +13,29 @@ import (
 // writer to the store adds to it. It is safe for concurrent use.
 type History struct {
 	mu     sync.RWMutex
-	points []historyPoint // a ring that begins at first; limit points at most
+	points []historyPoint // a ring that starts at first; up to limit points
 	first  int
 	limit  int
 	newest uint64 // highest revision added, at the last point or after it
 
-	relists    []relistRange // the last of them, in order
-	forgotten  uint64        // the last revision of those that are not kept
-	relistedTo atomic.Uint64 // the last revision of all; the highest number while a relist runs
+	relists    []relistRange // the newest ones, in order
+	forgotten  uint64        // the last revision of the dropped relists
+	relistedTo atomic.Uint64 // the last revision of any relist; the highest number while a relist runs
 }
 
-// relistRange has the revisions after from up to to, which a relist at rv has brought.
+// relistRange is the range of revisions after from, up to to, that a relist at rv added.
 type relistRange struct{ from, to, rv uint64 }
 
-// maxRelists bounds the relists that a History keeps. What older ones brought, and all before that,
-// counts as brought by a relist.
+// maxRelists bounds the relists that a History keeps. It treats every revision up to the last one
+// of a dropped relist as added by a relist.
 const maxRelists = 64
 
-// historyPoint says that the store is at revision from rv on, until the next point.
+// historyPoint says that the state at rv, and at later resourceVersions up to the next point, is
+// the store at revision.
 type historyPoint struct{ rv, revision uint64 }
 
-// gap is the revision of a point from which on the states are unknown, until the next point.
+// gap is the revision of a point that starts a range of unknown states. The range ends at the next
+// point.
 const gap = math.MaxUint64
 
 const (
@@ -44,8 +46,8 @@ const (
 // DefaultHistory is the default number of points of a History, 2 MiB.
 const DefaultHistory = 128 << 10
 
-// NewHistory returns a history of at most limit points, DefaultHistory if limit is 0. It begins at
-// rv, which the store has at revision.
+// NewHistory returns a history of at most limit points, DefaultHistory if limit is 0. Its first
+// point says that the store at revision is the state at rv.
 func NewHistory(limit int, rv, revision uint64) *History {
 	if limit <= 0 {
 		limit = DefaultHistory
@@ -56,9 +58,9 @@ func NewHistory(limit int, rv, revision uint64) *History {
 }
 
 // Add records that the store at revision is the state at resourceVersion rv. revision must not
-// decrease from call to call. If rv does not increase, the change has no resourceVersion of its
-// own: a client at the newest resourceVersion gets it while the log has it, and afterwards resumes
-// without it.
+// decrease from call to call. If rv does not increase, the change has no separate resourceVersion.
+// A client that resumes at the newest resourceVersion then receives the change while the log
+// contains it, and resumes without it later.
 func (h *History) Add(rv, revision uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -68,9 +70,9 @@ func (h *History) Add(rv, revision uint64) {
 	}
 }
 
-// AddGap records that the states from rv on are unknown, until the next Add: a relist has found
-// what changed, but not when. rv must be higher than in any earlier call. No WATCH can be resumed
-// from within the gap.
+// AddGap records that the states from rv up to the next Add are unknown: a relist found what
+// changed, but not when. rv must be higher than in any earlier call. No WATCH can resume within the
+// gap.
 func (h *History) AddGap(rv uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -86,7 +88,7 @@ func (h *History) add(p historyPoint) {
 	h.first = (h.first + 1) % h.limit
 }
 
-// Reset forgets everything and restarts at rv, which the store has at revision.
+// Reset deletes all points and relists, and records that the store at revision is the state at rv.
 func (h *History) Reset(rv, revision uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,10 +105,10 @@ func (h *History) Bytes() int64 {
 	return int64(cap(h.points))*historyPointBytes + int64(cap(h.relists))*relistRangeBytes
 }
 
-// BeginRelist notes that a relist changes the store after revision. When it ends, with EndRelist,
-// the store is the state at rv. The changes that a relist has found are sent in the order of their
-// versions. But each may stand for several, so they are sent as to a client that was behind. A
-// second BeginRelist before EndRelist goes on with the first, up to its own rv.
+// BeginRelist records that a relist changes the store after revision. At EndRelist, the store is
+// the state at rv. A watcher receives the changes of a relist in the order of their versions. But
+// each may replace several changes, so the watcher announces them as coalesced. A second
+// BeginRelist before EndRelist continues the first, up to the higher rv.
 func (h *History) BeginRelist(revision, rv uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -122,7 +124,8 @@ func (h *History) BeginRelist(revision, rv uint64) {
 	h.relistedTo.Store(math.MaxUint64)
 }
 
-// EndRelist ends what BeginRelist began, with what the relist has brought up to revision.
+// EndRelist ends the relist that BeginRelist started. revision is the last one that the relist
+// added.
 func (h *History) EndRelist(revision uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -132,8 +135,8 @@ func (h *History) EndRelist(revision uint64) {
 	}
 }
 
-// relisted reports whether a relist has brought the change to revision, and at which
-// resourceVersion.
+// relisted reports whether a relist added the change with this revision, and the resourceVersion of
+// that relist.
 func (h *History) relisted(revision uint64) (rv uint64, ok bool) {
 	if revision > h.relistedTo.Load() {
 		return 0, false
@@ -158,9 +161,10 @@ var (
 	errGap       = errors.New("the state was passed over by a relist")
 )
 
-// resumeRange returns the revisions from which a client at rv can resume: every change up to rv is
-// in the store at both. Use least if the log reaches back to it, else most. They differ only at the
-// newest resourceVersion; see Add. The error is errCompacted or errGap.
+// resumeRange returns the revisions from which a client at rv can resume. At both, the store
+// contains every change up to rv. Use least if the log still contains the changes after it, else
+// most. They differ only at the newest resourceVersion; see Add. The error is errCompacted or
+// errGap.
 func (h *History) resumeRange(rv uint64) (least, most uint64, err error) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

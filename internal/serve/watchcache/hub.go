@@ -8,28 +8,29 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// hub reads each change once for all selective watchers and offers it to those that it concerns.
-// Other watchers are not woken. It runs one goroutine while it has subscriptions; the last one to
-// leave ends it. It is safe for concurrent use.
+// hub reads each change once for all selective watchers, and offers it only to the watchers whose
+// interest the object meets. It does not wake the other watchers. It runs one goroutine while it
+// has subscriptions; the goroutine ends when the last subscription leaves. It is safe for
+// concurrent use.
 type hub struct {
 	cache *Cache
 	n     atomic.Int64 // the size of all
 
 	mu        sync.Mutex
-	cursor    *store.Cursor // up to where changes were dispatched; nil exactly while all is empty
+	cursor    *store.Cursor // position up to which changes were dispatched; nil exactly while all is empty
 	all       map[*subscription]struct{}
 	interests interestIndex // of those in all
 	reader    matcher
 	changes   [batch]store.Change
-	inBacklog bool // the changes come from what the log dropped before the hub read it
+	inBacklog bool // the changes come from the cursor's backlog, not from the log
 
-	// backlogLock is held while such changes are dispatched. Each represents several changes, so a
-	// watcher must see all of them or none.
+	// backlogLock is held while changes of the backlog are dispatched. Each of these represents
+	// several changes, so a watcher must receive all of them or none.
 	backlogLock sync.RWMutex
 }
 
-// subscribe returns a subscription that begins after a snapshot, the snapshot, and its
-// resourceVersion.
+// subscribe returns a snapshot, its resourceVersion, and a subscription to the changes after the
+// snapshot.
 func (h *hub) subscribe(of interest) (sub *subscription, sn *store.Snapshot, rv uint64, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -42,15 +43,15 @@ func (h *hub) subscribe(of interest) (sub *subscription, sn *store.Snapshot, rv 
 			rv, sn = now, h.cache.store.Snapshot()
 			h.dispatch()
 		})
-		// Otherwise a clock without a lock has moved, and this is tried again.
+		// Otherwise a clock without a lock has advanced meanwhile: try again.
 		if h.cursor.Revision() == sn.Revision() || h.cursor.Closed() {
 			return h.add(newSubscription(h, of)), sn, rv, nil
 		}
 	}
 }
 
-// join returns a subscription that continues where cursor stands, and closes cursor. What cursor
-// has yet to deliver comes first.
+// join replaces cursor by a subscription, and closes cursor. The subscription first delivers the
+// changes that cursor has not delivered yet.
 func (h *hub) join(of interest, cursor *store.Cursor) (*subscription, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -67,14 +68,14 @@ func (h *hub) join(of interest, cursor *store.Cursor) (*subscription, error) {
 			}
 			clear(h.changes[:n])
 		}
-		// Otherwise a change came in between, and this is tried again.
+		// Otherwise a change arrived meanwhile: try again.
 		if h.cursor.Revision() == cursor.Revision() || h.cursor.Closed() {
 			return h.add(sub), nil
 		}
 	}
 }
 
-// open starts following the store, for the first subscription. The caller holds the lock.
+// open starts the hub's goroutine when the first subscription is added. The caller holds h.mu.
 func (h *hub) open() error {
 	if h.cursor != nil {
 		return nil
@@ -110,8 +111,8 @@ func (h *hub) run(cursor *store.Cursor) {
 	}
 }
 
-// flush dispatches everything that the store holds now. It returns false if the store was closed,
-// which may then hold more.
+// flush dispatches all changes in the store. It returns false if the store was closed; some changes
+// may then be missing.
 func (h *hub) flush() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -122,7 +123,7 @@ func (h *hub) flush() bool {
 	return !h.cursor.Closed()
 }
 
-// dispatch offers the new changes to the subscriptions. The caller holds the lock.
+// dispatch offers the new changes to the subscriptions. The caller holds h.mu.
 func (h *hub) dispatch() {
 	for n := h.cursor.Next(h.changes[:]); n > 0; n = h.cursor.Next(h.changes[:]) {
 		coalesced := slices.ContainsFunc(h.changes[:n], func(ch store.Change) bool { return ch.Coalesced })
@@ -135,7 +136,7 @@ func (h *hub) dispatch() {
 	h.reader.forget()
 }
 
-// dispatchBacklog dispatches all changes that the log has dropped, the first n of which are in
+// dispatchBacklog dispatches all changes of the cursor's backlog. The first n of them are in
 // h.changes.
 func (h *hub) dispatchBacklog(n int) {
 	h.backlogLock.Lock()
@@ -151,7 +152,7 @@ func (h *hub) dispatchBacklog(n int) {
 func (h *hub) dispatchBatch(n int) {
 	for i := range h.changes[:n] {
 		if h.interests.offer(&h.reader, &h.changes[i]) != nil {
-			for s := range h.all { // each watcher gets the error itself
+			for s := range h.all { // each watcher then meets the error itself
 				if s.offeredSeq != h.interests.seq {
 					s.offer(h.changes[i], false)
 				}
@@ -177,7 +178,8 @@ func (h *hub) add(s *subscription) *subscription {
 	return s
 }
 
-// leave ends a subscription. The last one closes the hub's cursor and so ends its goroutine.
+// leave ends a subscription. If it was the last one, leave closes the hub's cursor, which ends the
+// hub's goroutine.
 func (h *hub) leave(s *subscription) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -12,24 +12,25 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// Indexes are built on demand. A LIST, and the initial state of a WATCH, charge the objects that
-// they visited in vain to each index that would have avoided that. When the charges of idleAfter
-// reach buildAfter times the objects, the index is built in the background. If there are too many
-// indexes, one that no request has used for idleAfter makes room. A flood of different selectors
-// therefore builds no index that its walks have not paid for several times, and drops none that is
-// in use.
+// The cache builds indexes on demand. A LIST, or the initial state of a WATCH, counts the objects
+// that it visited in vain, and charges that number to each index that would have avoided the
+// visits. When the charges of an index within idleAfter reach buildAfter times the number of
+// objects, the cache builds the index in the background. If there are too many indexes, the cache
+// first drops one that no request has used for idleAfter. A flood of different selectors
+// therefore builds only indexes that would have saved several walks over the table, and drops no
+// index that is in use.
 const (
 	maxIndexes = 8
 	maxWanted  = 64 // indexes that are charged
 	buildAfter = 3
 	idleAfter  = time.Minute
 	minToIndex = 1000 // objects
-	// minIndexBudget bounds the bytes of all indexes built on demand, and a quarter of the packed
-	// objects if that is more.
+	// minIndexBudget is the least limit of the bytes of all indexes built on demand. The limit is a
+	// quarter of the packed objects' bytes if that is more.
 	minIndexBudget = 4 << 20
 )
 
-// indexes holds the indexes that the cache has in its store, and the charges for those that it
+// indexes contains the cache's indexes in the store, and the charges of indexes that the cache
 // might build. It is safe for concurrent use.
 type indexes struct {
 	cache *Cache
@@ -40,7 +41,7 @@ type indexes struct {
 	mu       sync.Mutex
 	byName   map[string]*index // the permanent ones, and up to maxIndexes others
 	wanted   map[string]int    // objects visited in vain, by the name of an index; at most maxWanted
-	since    time.Time         // when wanted was empty
+	since    time.Time         // when wanted was last emptied
 	building bool
 }
 
@@ -51,7 +52,7 @@ type index struct {
 	used      time.Time
 }
 
-// indexCounters counts what was answered from an index, or from the table.
+// indexCounters counts the queries that were answered from an index, or from the table.
 type indexCounters struct{ lists, states, fetched, returned atomic.Uint64 }
 
 const labelPrefix, fieldPrefix = "l:", "f:"
@@ -104,8 +105,8 @@ func (xs *indexes) get(name string) *index {
 	return xs.byName[name]
 }
 
-// record records the result of a plan: objects fetched, and objects that matched. watch says that
-// it was the initial state of a WATCH.
+// record records the result of a query plan: the numbers of fetched and of matching objects. watch
+// says that the query was the initial state of a WATCH.
 func (xs *indexes) record(p *queryPlan, s *selector, watch bool, fetched, returned int) {
 	t := &xs.table
 	if p.index != nil {
@@ -140,8 +141,8 @@ func (xs *indexes) record(p *queryPlan, s *selector, watch bool, fetched, return
 	}
 }
 
-// charge charges objects visited in vain to an index that does not exist, and returns its charges.
-// The caller holds the lock.
+// charge charges vain objects to an index that does not exist, and returns the sum of its charges.
+// The caller holds xs.mu.
 func (xs *indexes) charge(name string, vain int, now time.Time) int {
 	if _, ok := xs.wanted[name]; now.Sub(xs.since) > idleAfter || !ok && len(xs.wanted) >= maxWanted {
 		xs.wanted, xs.since = map[string]int{}, now
@@ -150,8 +151,8 @@ func (xs *indexes) charge(name string, vain int, now time.Time) int {
 	return xs.wanted[name]
 }
 
-// hasRoom reports whether another index may be built now. It drops the index that has been idle for
-// longest if there are too many. The caller holds the lock.
+// hasRoom reports whether another index may be built now. If there are too many, it drops the index
+// that has been idle for longest. The caller holds xs.mu.
 func (xs *indexes) hasRoom(now time.Time) bool {
 	if xs.building || xs.cache.closing.Err() != nil {
 		return false
@@ -178,8 +179,8 @@ func (xs *indexes) hasRoom(now time.Time) bool {
 	return true
 }
 
-// build builds an index in a goroutine of its own, one at a time. One that cannot be built is
-// charged again.
+// build builds an index in a separate goroutine, one index at a time. If it fails, later queries
+// charge the index again.
 func (xs *indexes) build(name string) {
 	err := xs.addToStore(name)
 	xs.mu.Lock()

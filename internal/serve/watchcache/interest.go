@@ -7,8 +7,8 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// interest says which changes can concern a watcher: those of an object that has, or had, one of
-// the values.
+// interest says which changes a watcher needs: those of an object that has, or had, one of the
+// values.
 type interest struct {
 	by        attribute
 	name      string // of the field or the label
@@ -17,7 +17,7 @@ type interest struct {
 	shard     *shard.Selector // for byShard; its text is the value
 }
 
-// attribute is the part of an object that an interest looks at.
+// attribute is the part of an object that an interest compares.
 type attribute uint8
 
 const (
@@ -33,8 +33,8 @@ const (
 // maxValues bounds the values of one label that an interest or an index lookup may have.
 const maxValues = 64
 
-// interest returns the most selective requirement that can be looked up. ok is false if there is
-// none.
+// interest returns the most selective requirement of s that the hub can look up. ok is false if s
+// has no such requirement.
 func (s *selector) interest(c *Cache) (interest, bool) {
 	r := interest{namespace: s.namespace}
 	one := func(by attribute, value string) (interest, bool) {
@@ -77,11 +77,13 @@ func (s *selector) interest(c *Cache) (interest, bool) {
 type interestIndex struct {
 	// subscriptions has each subscription once for each value of its interest.
 	subscriptions map[interestValue][]*subscription
-	// scanned has the fields, without values, and the shards of all interests, with the number of
-	// values in subscriptions. Each changed object is compared with all of them, since there are few.
+	// scanned contains the shards and the fields, without their values, of all interests. The value is
+	// the number of entries in subscriptions. Each changed object is compared with all of them, since
+	// they are few.
 	scanned map[interestValue]int
 	labels  int // the number of labels in subscriptions
-	// seq is the number of the change, so that each subscription is offered it once.
+	// seq is the number of the current change. It ensures that each subscription receives a change
+	// once.
 	seq uint64
 }
 
@@ -116,7 +118,7 @@ func (ix *interestIndex) remove(s *subscription) {
 	}
 }
 
-// count counts a value that was added, or removed if n is -1.
+// count adds a value to the totals if n is 1, and removes it if n is -1.
 func (ix *interestIndex) count(v interestValue, n int) {
 	switch v.by {
 	case byLabel:
@@ -133,8 +135,9 @@ func (ix *interestIndex) count(v interestValue, n int) {
 	}
 }
 
-// offer offers a change to each subscription that it concerns: first to those that the new version
-// concerns, then to those that only the old one does. It fails if an object cannot be read.
+// offer offers a change to each subscription whose interest an object of the change meets: first
+// those that the new version meets, then those that only the old version meets. It returns an error
+// if it cannot read an object.
 func (ix *interestIndex) offer(m *matcher, ch *store.Change) error {
 	ix.seq++
 	leaves := false
@@ -157,7 +160,7 @@ func (ix *interestIndex) offer(m *matcher, ch *store.Change) error {
 	return nil
 }
 
-// find visits the subscriptions that an object concerns.
+// find calls visit with the subscriptions whose interest the object meets.
 func (ix *interestIndex) find(m *matcher, o *store.Object, visit func([]*subscription)) error {
 	visit(ix.subscriptions[interestValue{by: byKey, value: o.Key()}])
 	visit(ix.subscriptions[interestValue{by: byName, value: o.Name()}])

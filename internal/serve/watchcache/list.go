@@ -17,10 +17,10 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// stateForList returns the state that a LIST asks for, its first key, and the most objects it may
-// return (0: no limit).
+// stateForList returns the state that a LIST requests, the first key to return, and the most
+// objects to return (0: no limit).
 func (c *Cache) stateForList(ctx context.Context, rd *request.Request) (st *state, start string, limit int, err error) {
-	if !rd.AnyVersion() { // kube-apiserver ignores the limit, for a later page too
+	if !rd.AnyVersion() { // kube-apiserver ignores the limit then, also for later pages
 		limit = int(min(max(rd.Limit, 0), 1<<30))
 	}
 	switch {
@@ -61,7 +61,7 @@ type page struct {
 	items    iter.Seq[*store.Object]
 	listSize int64  // size of the items in a protobuf list
 	next     string // first key of the next page; empty: there is none
-	bytes    int64  // what the page itself takes: the addresses of its objects
+	bytes    int64  // memory of the page itself: the addresses of its objects
 }
 
 // list answers a LIST. It returns an error only if it has written nothing.
@@ -86,7 +86,7 @@ func (c *Cache) list(w http.ResponseWriter, r *http.Request, rd *request.Request
 	if err == nil && rep.Encoding == wire.Protobuf {
 		pg.listSize, err = measureItems(ctx, pg.items, m, &rep)
 	}
-	if ctx.Err() != nil { // the client has gone
+	if ctx.Err() != nil { // the client has disconnected
 		panic(http.ErrAbortHandler)
 	}
 	if err != nil {
@@ -114,8 +114,8 @@ func (c *Cache) list(w http.ResponseWriter, r *http.Request, rd *request.Request
 		return err
 	}
 	if err != nil && !out.clientGone {
-		// It is too late for a Status. Cutting the connection is the only way to say that the list
-		// is incomplete.
+		// It is too late for a Status. Only a closed connection shows the client that the list is
+		// incomplete.
 		panic(http.ErrAbortHandler)
 	}
 	return nil
@@ -123,11 +123,11 @@ func (c *Cache) list(w http.ResponseWriter, r *http.Request, rd *request.Request
 
 const addressBytes = 8
 
-// maxPreallocated bounds the capacity allocated before the number of matches is known.
+// maxPreallocated bounds the capacity that page allocates before it knows the number of matches.
 const maxPreallocated = 1024
 
-// page selects the objects of a page. It collects their addresses, or nothing if all objects are
-// wanted.
+// page selects the objects of a page and collects their addresses. If the LIST requests all
+// objects, page collects nothing and returns an iterator over the state.
 func (c *Cache) page(ctx context.Context, pl *queryPlan, s *selector, start string, limit int, m *matcher) (page, error) {
 	st := pl.state
 	pg := page{meta: wire.ListMeta{ResourceVersion: resourceversion.Format(st.rv), RemainingItemCount: -1}}
@@ -162,7 +162,7 @@ func (c *Cache) page(ctx context.Context, pl *queryPlan, s *selector, start stri
 			c.pagedStates.add(st)
 		}
 		remaining++
-		if s.queried || !s.keyOnly() { // kube-apiserver does not count with a selector either
+		if s.queried || !s.keyOnly() { // kube-apiserver does not count the rest with a selector either
 			remaining = -1
 			break
 		}
@@ -175,10 +175,10 @@ func (c *Cache) page(ctx context.Context, pl *queryPlan, s *selector, start stri
 	return pg, nil
 }
 
-// checkEvery is how many objects are visited between two checks whether the client is still there.
+// checkEvery is the number of objects between two checks whether the client has disconnected.
 const checkEvery = 64
 
-// checkCanceled returns ctx's error, which it checks for each checkEvery-th n.
+// checkCanceled returns ctx's error if n is a multiple of checkEvery, and nil otherwise.
 func checkCanceled(ctx context.Context, n int) error {
 	if n%checkEvery != 0 {
 		return nil
@@ -289,8 +289,8 @@ func writeTable(out *body, pg page, m *matcher, rep *representation) error {
 	return err
 }
 
-// Select returns the newest objects that match the selectors of a query, for a server that deletes
-// a collection. An empty namespace means all namespaces.
+// Select returns the newest objects that match the selectors of a query. A server calls it to
+// delete a collection. An empty namespace means all namespaces.
 func (c *Cache) Select(namespace string, o *request.Options) ([]*store.Object, error) {
 	s, err := c.newSelector(namespace, "", o)
 	if err != nil {
@@ -344,7 +344,7 @@ func (c *Cache) get(w http.ResponseWriter, r *http.Request, rd *request.Request)
 	return nil
 }
 
-// Accepts returns an error if objects of the cache cannot be served in any representation that the
+// Accepts returns an error if the cache cannot serve its objects in any representation that the
 // client accepts. A server checks this before a write.
 func (c *Cache) Accepts(r *http.Request) error {
 	_, err := c.negotiate(request.ParseAccept(r.Header), "")
@@ -366,7 +366,7 @@ func (c *Cache) WriteObject(w http.ResponseWriter, r *http.Request, code int, ra
 	return nil
 }
 
-// representationOfOne returns the representation of an object that a request accepts.
+// representationOfOne returns the representation of a single object that a request accepts.
 func (c *Cache) representationOfOne(a request.Accept, includeObject string) (representation, error) {
 	rep, err := c.negotiate(a, includeObject)
 	if err == nil {

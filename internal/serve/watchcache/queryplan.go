@@ -12,14 +12,14 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// queryPlan says how the objects of a selector are found in one state: by an index, or by a walk
-// over the table.
+// queryPlan says how to find the objects that a selector matches in one state: by an index, or by a
+// walk over the table.
 type queryPlan struct {
 	state    *state
 	index    *index      // nil: walk the table
-	lookup   indexLookup // what is looked up in the index
-	estimate int         // upper bound of the objects in the index; 0: unknown
-	residual *selector   // what must still be checked for each object
+	lookup   indexLookup // requirement that the index answers
+	estimate int         // upper bound of the matching objects in the index; 0: unknown
+	residual *selector   // requirements that the caller must still check for each object
 	shard    *shard.Selector
 }
 
@@ -38,7 +38,7 @@ func (s *selector) lookups() (out []indexLookup) {
 		}
 	}
 	for _, t := range s.fields {
-		// An index has only objects that have the field.
+		// An index contains only objects that have the field.
 		if !t.not && t.value != "" && t.value != t.field.Default && len(t.field.paths) == 1 {
 			out = append(out, indexLookup{fieldIndexName(t.field.Label), []string{t.value}, -1})
 		}
@@ -46,19 +46,19 @@ func (s *selector) lookups() (out []indexLookup) {
 	return out
 }
 
-// without returns the selector without one of its label requirements.
+// without returns s without its label requirement at index label.
 func (s *selector) without(label int) *selector {
 	rest := *s
 	rest.labels = slices.Delete(slices.Clone(s.labels), label, label+1)
 	return &rest
 }
 
-// planQuery chooses the index with the fewest candidates.
+// planQuery returns a plan that uses the index with the fewest candidates.
 func (c *Cache) planQuery(st *state, s *selector) queryPlan {
 	p := queryPlan{state: st, shard: s.shard}
 	s = s.unsharded()
 	p.residual = s
-	if s.never || len(st.keys) > 0 { // indexes belong to the snapshot
+	if s.never || len(st.keys) > 0 { // indexes find objects of the snapshot only
 		return p
 	}
 	fewest := st.sn.Len()
@@ -71,7 +71,7 @@ func (c *Cache) planQuery(st *state, s *selector) queryPlan {
 		for _, v := range l.values {
 			more, ok := st.sn.CountBy(l.name, v, fewest-n)
 			if n += more; !ok {
-				n = fewest // not in this snapshot
+				n = fewest // this snapshot has no such index
 			}
 		}
 		if n < fewest || n == 0 {
@@ -85,8 +85,8 @@ func (c *Cache) planQuery(st *state, s *selector) queryPlan {
 	return p
 }
 
-// walk yields the candidates of the shard in key order, from start on. The caller checks them
-// against the residual selector.
+// walk yields the candidates in the shard, in key order, starting at start. The caller must check
+// them against p.residual.
 func (p *queryPlan) walk(start string) iter.Seq[*store.Object] {
 	s := p.residual
 	if s.never {
@@ -116,17 +116,17 @@ func (p *queryPlan) walk(start string) iter.Seq[*store.Object] {
 	}
 }
 
-// scan yields the candidates in key order, from start on. It may leave out keys without the prefix.
+// scan yields the candidates in key order, starting at start. It may omit keys without the prefix.
 func (p *queryPlan) scan(start, prefix string) iter.Seq[*store.Object] {
 	if p.index == nil {
 		return p.state.from(start)
 	}
 	if len(p.lookup.values) == 1 {
-		// It exists, since CountBy has found it.
+		// The index exists, since CountBy has found it.
 		objects, _ := p.state.sn.ByFrom(p.lookup.name, p.lookup.values[0], start)
 		return objects
 	}
-	var all []*store.Object // an object has one value, so no object comes twice
+	var all []*store.Object // an object has one value of the label, so no object occurs twice
 	for _, v := range p.lookup.values {
 		objects, _ := p.state.sn.ByFrom(p.lookup.name, v, start)
 		for o := range objects {
@@ -140,34 +140,35 @@ func (p *queryPlan) scan(start, prefix string) iter.Seq[*store.Object] {
 	return slices.Values(all)
 }
 
-// labelSetIndex is the name of the index by all labels together.
+// labelSetIndex is the name of the index by label set.
 const labelSetIndex = "label sets"
 
 // labelSets caches the distinct label sets of the objects. Objects of one workload have the same
-// labels, so there are few sets, and a new label selector is evaluated once a set rather than once
-// an object. It is safe for concurrent use.
+// labels, so there are few sets. The cache evaluates a new label selector once per set instead of
+// once per object. It is safe for concurrent use.
 type labelSets struct {
 	mu      sync.Mutex
-	variety uint64 // of the index that sets was read from
+	variety uint64 // of the index that sets was read from; it changes with the sets in the index
 	sets    *distinctSets
 }
 
-// distinctSets has label sets, each as its value in the index. It is immutable.
+// distinctSets contains label sets, each as its value in the index. It is immutable.
 type distinctSets struct {
 	all    []string
-	having map[labelValue][]string // by each label in them
+	having map[labelValue][]string // the sets that have a label, by label
 }
 
 type labelValue struct{ key, value string }
 
 const (
-	// minObjectsPerSet is the mean number of objects in a set below which sets are not used.
+	// minObjectsPerSet is the least mean number of objects per set at which plans use the sets.
 	minObjectsPerSet = 4
-	// minToUseSets is the number of candidates from another index up to which sets are not used.
+	// If another index leaves at most minToUseSets candidates, a plan does not use the sets.
 	minToUseSets = 64
 )
 
-// get returns the label sets of a snapshot, or nil if there are none or too many.
+// get returns the label sets of a snapshot. It returns nil without an index, or if there are too
+// many sets.
 func (ls *labelSets) get(sn *store.Snapshot) *distinctSets {
 	variety := sn.Variety(labelSetIndex)
 	if variety == 0 {
@@ -195,15 +196,15 @@ func (ls *labelSets) get(sn *store.Snapshot) *distinctSets {
 	return sets
 }
 
-// candidates returns the sets that can meet the requirements: those with a label that one of them
-// demands, or else all.
+// candidates returns the sets that can meet the requirements: the sets with a label value that the
+// first exact requirement allows, or all sets if there is no exact requirement.
 func (ds *distinctSets) candidates(terms []labelTerm) []string {
 	for i := range terms {
 		values, ok := terms[i].exactValues()
 		if !ok {
 			continue
 		}
-		var out []string // a set has one value, so none comes twice
+		var out []string // a set has one value of a label, so no set occurs twice
 		for _, value := range values {
 			out = append(out, ds.having[labelValue{terms[i].key, value}]...)
 		}
@@ -212,7 +213,7 @@ func (ds *distinctSets) candidates(terms []labelTerm) []string {
 	return ds.all
 }
 
-// setMatches reports whether objects with a label set meet all requirements.
+// setMatches reports whether objects with this label set meet all requirements.
 func setMatches(set string, terms []labelTerm) bool {
 	for i := range terms {
 		var value []byte
@@ -229,8 +230,8 @@ func setMatches(set string, terms []labelTerm) bool {
 	return true
 }
 
-// planByLabelSets makes the plan use the label sets that match the selector, if that leaves fewer
-// objects.
+// planByLabelSets changes the plan to use the label sets that match the selector, if these sets
+// have at most as many objects as the plan has candidates.
 func (c *Cache) planByLabelSets(p *queryPlan, s *selector) {
 	if len(s.labels) == 0 || p.index != nil && p.estimate <= minToUseSets {
 		return

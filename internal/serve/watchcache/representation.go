@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// representation converts stored objects into what one client accepts. It has one scratch buffer,
-// so only one goroutine may use it.
+// representation converts stored objects to the representation that one client accepts. It has one
+// scratch buffer, so only one goroutine may use it.
 type representation struct {
 	representationKey
 	resource *Resource
@@ -23,13 +23,14 @@ type representation struct {
 	scratch  []byte
 }
 
-// representationKey is what a client accepts. It identifies a representation in caches.
+// representationKey describes the representation that a client accepts. It identifies the
+// representation in caches.
 type representationKey struct {
 	request.MediaType
-	rowObject metav1.IncludeObjectPolicy // what rows of a table include
+	rowObject metav1.IncludeObjectPolicy // which part of the object a row of a table includes
 }
 
-// negotiate returns the representation that a request accepts, or a 406.
+// negotiate returns the representation that a request accepts, or an error with code 406.
 func (c *Cache) negotiate(a request.Accept, includeObject string) (representation, error) {
 	mt, ok := a.Negotiate(c.canServe)
 	if !ok {
@@ -46,8 +47,8 @@ func (c *Cache) Encoding(a request.Accept) (wire.Encoding, bool) {
 	return mt.Encoding, ok
 }
 
-// canServe reports whether objects of the cache can be served in this media range. kube-apiserver
-// knows application/* of custom resources only.
+// canServe reports whether the cache can serve objects in this media range. kube-apiserver accepts
+// application/* for custom resources only.
 func (c *Cache) canServe(mr request.MediaRange) bool {
 	switch {
 	case mr.Wildcards == 1 && !c.resource.Custom:
@@ -58,7 +59,8 @@ func (c *Cache) canServe(mr request.MediaRange) bool {
 	return mr.Encoding == wire.Protobuf || c.resource.Type != nil || mr.Shape == request.MetadataOnly
 }
 
-// checkForm returns the error for a form that there is not of a list, or of one object.
+// checkForm returns an error if the client requested the metadata form of a list for one object, or
+// that of one object for a list. list says that the response is a list.
 func (rep *representation) checkForm(list bool) error {
 	switch {
 	case rep.Shape != request.MetadataOnly || rep.List == list:
@@ -69,7 +71,7 @@ func (rep *representation) checkForm(list bool) error {
 	return notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (" + rep.resource.Kind + ")")
 }
 
-// checkRows returns the error for a Table whose rows are to include what none can.
+// checkRows returns an error for a Table if no row can include the object in the requested form.
 func (rep *representation) checkRows() error {
 	if rep.Shape != request.Table {
 		return nil
@@ -80,7 +82,7 @@ func (rep *representation) checkRows() error {
 	return nil
 }
 
-// storedAsIs reports whether stored bytes are sent unchanged.
+// storedAsIs reports whether the cache sends stored bytes unchanged.
 func (rep *representation) storedAsIs() bool {
 	return rep.Shape == request.Whole && rep.stored == rep.Encoding && rep.resource.StoredAs == "" && rep.resource.conversion.typeMeta == nil
 }
@@ -114,7 +116,7 @@ func (rep *representation) listForm() wire.ListForm {
 	return wire.TypedList
 }
 
-// object converts stored bytes. The result is valid until the next call, and may be raw itself.
+// object converts stored bytes. The result is valid until the next call, and may alias raw.
 func (rep *representation) object(raw []byte) ([]byte, error) {
 	var err error
 	switch {
@@ -147,7 +149,8 @@ func (rep *representation) appendJSON(dst, raw []byte) ([]byte, error) {
 	return append(dst, text...), err
 }
 
-// metadataField is the field number of metadata in every API type and in PartialObjectMetadata.
+// metadataField is the protobuf field number of metadata in every API type and in
+// PartialObjectMetadata.
 const metadataField = 1
 
 // metadataCodec decodes the metadata of any object.
@@ -183,7 +186,7 @@ func (rep *representation) appendMetadata(dst, raw []byte) ([]byte, error) {
 	return append(dst, out...), err
 }
 
-// appendField appends the fields of a message that have this number, with their tags.
+// appendField appends the fields of message with this field number, including their tags.
 func appendField(dst, message []byte, number protowire.Number) ([]byte, error) {
 	for len(message) > 0 {
 		num, _, n := protowire.ConsumeField(message)
@@ -198,7 +201,7 @@ func appendField(dst, message []byte, number protowire.Number) ([]byte, error) {
 	return dst, nil
 }
 
-// bookmark encodes an object that has only metadata.
+// bookmark encodes the object of a bookmark, which has only metadata.
 func (rep *representation) bookmark(p *metav1.PartialObjectMetadata) ([]byte, error) {
 	switch {
 	case rep.Shape == request.Table:

@@ -10,27 +10,28 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// Resource describes what a [Cache] serves. It must not be changed after New.
+// Resource describes the resource that a [Cache] serves. It must not be changed after New.
 type Resource struct {
 	schema.GroupVersionResource
 	Kind       string
 	ListKind   string // empty: Kind + "List"
 	Namespaced bool
-	// Custom says that kube-apiserver serves the resource by a CustomResourceDefinition. It then
-	// knows application/* in an Accept header, and metadata.namespace in a field selector only if
-	// there are namespaces.
+	// Custom says that a CustomResourceDefinition defines the resource. As kube-apiserver does, the
+	// cache then accepts application/* in an Accept header, and accepts metadata.namespace in a field
+	// selector only if the resource is namespaced.
 	Custom bool
-	// Type is the Go struct of the objects. Objects stored as protobuf need it to be served as JSON
-	// or as a table, and to be selected by field. nil: objects are served only in the encoding that
-	// they are stored in.
+	// Type is the Go struct of the objects. The cache needs it to serve objects stored as protobuf as
+	// JSON or as a table, and to select them by field. nil: the cache serves objects only in their
+	// stored encoding.
 	Type reflect.Type
-	// Fields are the fields that field selectors may name in addition to metadata.name, and
-	// metadata.namespace where kube-apiserver knows it.
+	// Fields are the fields that field selectors may name, in addition to metadata.name and, where
+	// kube-apiserver supports it, metadata.namespace.
 	Fields []Field
-	// StoredAs is the apiVersion inside stored JSON objects, where it differs from the one they are
-	// served with. Empty: it does not differ.
+	// StoredAs is the apiVersion inside stored JSON objects, if it differs from the served one. Empty:
+	// it does not differ.
 	StoredAs string
-	// Columns are the columns of a Table between Name and Age. They need objects to be decoded.
+	// Columns are the columns of a Table between Name and Age. To fill them, the cache decodes
+	// objects.
 	Columns []Column
 
 	conversion conversion
@@ -39,9 +40,9 @@ type Resource struct {
 // Field is a field that field selectors may name.
 type Field struct {
 	Label   string   // name in selectors, for example spec.nodeName
-	Paths   []string // see wire.CompilePath; the first that is not empty counts; none: always empty
+	Paths   []string // see wire.CompilePath; the value is the first that is not empty; no paths: always empty
 	Default string   // value of an absent field
-	Indexed bool     // it is always indexed; kube-apiserver indexes it as well
+	Indexed bool     // always indexed, as in kube-apiserver
 }
 
 // GroupVersionKind returns the kind of the objects.
@@ -79,8 +80,8 @@ func compileFields(enc wire.Encoding, r *Resource) (map[string]*selectableField,
 	return out, nil
 }
 
-// value returns the field's value in an object's bytes. It uses scratch and returns it for the next
-// call.
+// value returns the field's value in an object's bytes. It uses scratch as a buffer, and returns it
+// for the next call.
 func (f *selectableField) value(object []byte, scratch [][]byte) (string, [][]byte, error) {
 	for _, p := range f.paths {
 		var err error
@@ -95,8 +96,8 @@ func (f *selectableField) value(object []byte, scratch [][]byte) (string, [][]by
 }
 
 // BuiltinFields returns the fields that kube-apiserver accepts in field selectors of a built-in
-// kind, in addition to metadata.name and mostly metadata.namespace. It returns nil for any other
-// kind.
+// kind, in addition to metadata.name and, for most kinds, metadata.namespace. It returns nil for
+// any other kind.
 func BuiltinFields(gvk schema.GroupVersionKind) []Field {
 	return builtinFields[gvk]
 }
@@ -156,8 +157,9 @@ var builtinFields = map[schema.GroupVersionKind][]Field{
 		[]Field{{Label: "spec.pool.name", Paths: []string{"spec.pool.name"}}}),
 }
 
-// withoutNamespaceField are the built-in kinds of which kube-apiserver knows no field
-// metadata.namespace, in any version. It knows it of all others, also of those without namespaces.
+// withoutNamespaceField are the built-in kinds for which kube-apiserver does not accept
+// metadata.namespace in a field selector, in any version. It accepts it for all other kinds, also
+// for cluster-scoped ones.
 var withoutNamespaceField = map[schema.GroupKind]bool{
 	{Kind: "Namespace"}: true,
 	{Kind: "Node"}:      true,
@@ -172,7 +174,7 @@ func (r *Resource) hasNamespaceField() bool {
 	return !withoutNamespaceField[r.GroupVersionKind().GroupKind()] && (r.Namespaced || !r.Custom)
 }
 
-// SupportsField reports whether a field selector may name a field.
+// SupportsField reports whether a field selector may name the field with this label.
 func (c *Cache) SupportsField(label string) bool {
 	return label == metadataName.Label || label == metadataNamespace.Label && c.resource.hasNamespaceField() || c.fields[label] != nil
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// selector says which objects a request wants. It is immutable and safe for concurrent use.
+// selector selects the objects of a request. It is immutable and safe for concurrent use.
 type selector struct {
 	namespace string // empty: all
 	name      string // empty: all
 	clustered bool   // the resource is cluster-scoped
-	never     bool   // contradictory: matches nothing
+	never     bool   // the requirements contradict each other: no object matches
 	labels    []labelTerm
 	fields    []fieldTerm
 	shard     *shard.Selector // nil: all shards
-	queried   bool            // the query has a selector, perhaps only of the name or namespace
+	queried   bool            // the query has a label or field selector, perhaps only of the name or namespace
 }
 
 // fieldTerm is one requirement of a field selector.
@@ -33,7 +33,7 @@ type fieldTerm struct {
 }
 
 // newSelector combines a namespace and a name, which may be empty, with the selectors of a query.
-// It returns a 400 for an unknown field.
+// It returns an error with code 400 for an unknown field.
 func (c *Cache) newSelector(namespace, name string, o *request.Options) (*selector, error) {
 	s := &selector{namespace: namespace, name: name, clustered: !c.resource.Namespaced, shard: o.Shard, queried: o.HasSelectors()}
 	if o.Labels != nil {
@@ -73,7 +73,7 @@ func (s *selector) addField(c *Cache, r fields.Requirement) error {
 	return nil
 }
 
-// These fields are read from the key, not from the bytes.
+// matchTerm reads these fields from the key, not from the bytes.
 var (
 	metadataName      = &selectableField{Field: Field{Label: "metadata.name"}}
 	metadataNamespace = &selectableField{Field: Field{Label: "metadata.namespace"}}
@@ -90,7 +90,7 @@ func (s *selector) restrict(to *string, value string, not bool, f *selectableFie
 	}
 }
 
-// keyOnly reports whether the selector depends only on the key.
+// keyOnly reports whether the selector depends only on the object's key.
 func (s *selector) keyOnly() bool {
 	return !s.looksInside() && s.shard == nil
 }
@@ -115,7 +115,7 @@ func (s *selector) all() bool {
 	return s.keyOnly() && s.namespace == "" && s.name == "" && !s.never
 }
 
-// matcher evaluates a selector. It keeps the bytes of the last object. Only one goroutine may use
+// matcher evaluates a selector. It caches the bytes of the last object. Only one goroutine may use
 // it.
 type matcher struct {
 	*selector
@@ -145,7 +145,7 @@ func (m *matcher) forget() {
 
 func (m *matcher) readMeta(raw []byte) error { return wire.ReadMeta(m.cache.encoding, raw, &m.meta) }
 
-// match reports whether o is selected.
+// match reports whether the selector matches o.
 func (m *matcher) match(o *store.Object) (bool, error) {
 	if m.never || m.namespace != "" && o.Namespace() != m.namespace || m.name != "" && o.Name() != m.name {
 		return false, nil
@@ -195,8 +195,8 @@ func (m *matcher) matchTerm(t fieldTerm, o *store.Object, raw []byte) (bool, err
 	return (value == t.value) != t.not, nil
 }
 
-// inShard reports whether an object is in a shard. The store has the uid beside the packed bytes,
-// so this takes 0.1 µs and unpacks nothing. A stored hash would take 16 bytes an object.
+// inShard reports whether an object is in a shard. The store keeps the uid outside the packed
+// bytes, so a call takes 0.1 µs and unpacks nothing. A stored hash would use 16 bytes per object.
 func inShard(s *shard.Selector, o *store.Object) bool {
 	if s.Field() == shard.Namespace {
 		return s.Has(shard.Hash(o.Namespace()))
@@ -222,7 +222,8 @@ func newLabelTerm(r *labels.Requirement) labelTerm {
 	return labelTerm{requirement: *r, key: r.Key(), operator: r.Operator(), values: sets.New(r.ValuesUnsorted()...)}
 }
 
-// exactValues returns the values of a requirement that the label has one of up to maxValues values.
+// exactValues returns the values of a requirement that the label has one of these values. ok is
+// false for other requirements, and for more than maxValues values.
 func (t *labelTerm) exactValues() (values []string, ok bool) {
 	switch t.operator {
 	case selection.Equals, selection.DoubleEquals, selection.In:
@@ -231,7 +232,8 @@ func (t *labelTerm) exactValues() (values []string, ok bool) {
 	return nil, false
 }
 
-// matches reports whether an object meets the requirement. ok says whether it has the label.
+// matches reports whether an object meets the requirement. ok says whether the object has the
+// label; value is its value.
 func (t *labelTerm) matches(value []byte, ok bool) bool {
 	switch t.operator {
 	case selection.Exists:

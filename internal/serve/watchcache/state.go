@@ -16,8 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// state is the content of a cache at one resourceVersion: a snapshot, and the older versions of
-// keys that have changed since. It is immutable.
+// state is the content of a cache at one resourceVersion: a snapshot, and older versions of the
+// keys that changed between that resourceVersion and the snapshot. It is immutable.
 type state struct {
 	rv   uint64
 	sn   *store.Snapshot
@@ -25,7 +25,7 @@ type state struct {
 	old  []*store.Object // the key's version at rv; nil: absent
 }
 
-// oldBytes returns what the older versions take.
+// oldBytes returns the bytes of the older versions.
 func (st *state) oldBytes() (n int64) {
 	for _, o := range st.old {
 		if o != nil {
@@ -44,11 +44,11 @@ func (c *Cache) currentState() *state {
 	return st
 }
 
-// freshnessTimeout bounds the wait for a resourceVersion that the store does not have yet.
+// freshnessTimeout bounds the wait for a resourceVersion that the store has not reached.
 const freshnessTimeout = 3 * time.Second
 
-// stateNotOlderThan returns the current state once it is at least rv, and 504 after
-// freshnessTimeout.
+// stateNotOlderThan waits until the cache has reached rv and returns its current state. It returns
+// 504 after freshnessTimeout.
 func (c *Cache) stateNotOlderThan(ctx context.Context, rv uint64) (*state, error) {
 	if st := c.currentState(); st.rv >= rv {
 		return st, nil
@@ -66,8 +66,8 @@ func (c *Cache) stateNotOlderThan(ctx context.Context, rv uint64) (*state, error
 	return c.currentState(), nil
 }
 
-// stateExactly returns the state at rv: 410 if it is no longer known, 504 if it has not come in
-// time.
+// stateExactly returns the state at rv. It returns 410 if the state is expired, and 504 if the
+// cache has not reached rv in time.
 func (c *Cache) stateExactly(ctx context.Context, rv uint64) (*state, error) {
 	st, err := c.stateNotOlderThan(ctx, rv)
 	if err != nil || st.rv == rv {
@@ -87,8 +87,8 @@ func (c *Cache) stateExactly(ctx context.Context, rv uint64) (*state, error) {
 	return undoChanges(rv, c.currentState().sn, cursor), nil
 }
 
-// cursorAfter returns a cursor over the changes after rv: 410 if the log no longer reaches back to
-// rv.
+// cursorAfter returns a cursor over the changes after rv. It returns 410 if the log does not
+// contain them any more.
 func (c *Cache) cursorAfter(rv uint64) (*store.Cursor, error) {
 	if rv < c.floor.Load() {
 		return nil, errExpired(rv)
@@ -110,8 +110,9 @@ func (c *Cache) cursorAfter(rv uint64) (*store.Cursor, error) {
 	return cursor, nil
 }
 
-// undoChanges returns the state at rv: it undoes on sn the changes of cursor, which stands at rv.
-// Changes after sn do no harm, because the version that a cursor saw last is the one at rv.
+// undoChanges returns the state at rv: sn without the changes after rv. cursor starts at rv.
+// Changes after sn do no harm, because undoChanges uses the old version of each key's first change,
+// which is the version at rv.
 func undoChanges(rv uint64, sn *store.Snapshot, cursor *store.Cursor) *state {
 	before := map[string]*store.Object{}
 	changes := make([]store.Change, 64)
@@ -144,12 +145,12 @@ func (st *state) from(start string) iter.Seq[*store.Object] {
 	return func(yield func(*store.Object) bool) {
 		i, _ := slices.BinarySearch(st.keys, start)
 		for o := range st.sn.From(start) {
-			for ; i < len(st.keys) && st.keys[i] < o.Key(); i++ { // deleted since
+			for ; i < len(st.keys) && st.keys[i] < o.Key(); i++ { // deleted after rv
 				if st.old[i] != nil && !yield(st.old[i]) {
 					return
 				}
 			}
-			if i < len(st.keys) && st.keys[i] == o.Key() { // changed since
+			if i < len(st.keys) && st.keys[i] == o.Key() { // changed after rv
 				o = st.old[i]
 				i++
 			}
@@ -165,9 +166,9 @@ func (st *state) from(start string) iter.Seq[*store.Object] {
 	}
 }
 
-// CanResumeFrom reports whether a WATCH can resume from resourceVersion, and a LIST of exactly that
-// state can be answered. It is true for a resourceVersion in the log and for one in the future. It
-// may have expired by the time the request is served.
+// CanResumeFrom reports whether a WATCH can resume from resourceVersion, and whether the cache can
+// answer a LIST of exactly that state. It is true for a resourceVersion in the log and for one in
+// the future. The resourceVersion may expire before the request is served.
 func (c *Cache) CanResumeFrom(resourceVersion string) bool {
 	rv, err := resourceversion.Parse(resourceVersion)
 	if err != nil {
@@ -185,19 +186,20 @@ func (c *Cache) CanResumeFrom(resourceVersion string) bool {
 }
 
 const (
-	// maxCachedStates bounds the states kept for paginated LISTs, and maxCachedStateBytes what they
-	// take: what has changed since. The log takes a quarter of that, by default.
+	// maxCachedStates bounds the states cached for paginated LISTs. maxCachedStateBytes bounds the
+	// memory of the versions that only these states retain. By default, the log uses a quarter of
+	// that.
 	maxCachedStates     = 16
 	maxCachedStateBytes = 32 << 20
-	// cachedStateTTL is how long a state is kept, from its first page on. kube-apiserver's continue
+	// cachedStateTTL is how long a state is cached after its first page. kube-apiserver's continue
 	// tokens last 5 to 10 minutes.
 	cachedStateTTL = 10 * time.Minute
-	// stateCheckInterval is the time between two looks at what the states have come to take.
+	// stateCheckInterval is the time between two checks of the memory that the states use.
 	stateCheckInterval = 5 * time.Second
 )
 
-// stateCache holds the states of recent paginated LISTs. A timer runs while there are any; close
-// stops it. It is safe for concurrent use.
+// stateCache caches the states of recent paginated LISTs. A timer runs while it contains states;
+// close stops the timer. It is safe for concurrent use.
 type stateCache struct {
 	limit int64 // in bytes
 
@@ -234,8 +236,8 @@ func (sc *stateCache) add(st *state) {
 	}
 }
 
-// enforce drops the oldest states if all together take more than the limit. It returns what is left
-// of them, in bytes. The caller holds the lock.
+// enforce drops the oldest states until the memory of all states is within the limit. It returns
+// the bytes of the remaining states. The caller holds sc.mu.
 func (sc *stateCache) enforce() (bytes int64) {
 	if len(sc.states) == 0 {
 		return 0
@@ -256,14 +258,14 @@ func (sc *stateCache) enforce() (bytes int64) {
 	return bytes
 }
 
-// size returns what the states take, in bytes.
+// size returns the memory of the states in bytes.
 func (sc *stateCache) size() int64 {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	return sc.enforce()
 }
 
-// expire drops the states whose time has passed, and those for which there is no room any more.
+// expire drops the states whose time has passed, and the oldest ones if all exceed the limit.
 func (sc *stateCache) expire() {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
@@ -278,7 +280,7 @@ func (sc *stateCache) expire() {
 	sc.timer = time.AfterFunc(min(first.until.Sub(now), stateCheckInterval), sc.expire)
 }
 
-// close drops all states, for good.
+// close drops all states. Later calls of add do nothing.
 func (sc *stateCache) close() {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()

@@ -12,41 +12,45 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// Stats holds the counters and gauges of a cache. Names in brackets are those of the kube-apiserver
-// metrics with the same meaning, without apiserver_watch_cache_. Fields may be added.
+// Stats contains the counters and gauges of a cache. A name in brackets is the kube-apiserver
+// metric with the same meaning, without the prefix apiserver_watch_cache_. Later versions may add
+// fields.
 type Stats struct {
-	// ResourceVersion is the resourceVersion that the cache is current to [resource_version].
+	// ResourceVersion is the resourceVersion up to which the cache is current [resource_version].
 	ResourceVersion uint64
-	// Changes counts the changes in the store after the first list, each once, whether or not
-	// anybody watches [events_dispatched_total].
+	// Changes counts the changes in the store after the first list. Each counts once, even without a
+	// watcher [events_dispatched_total].
 	Changes uint64
 	// Gets counts GETs. Reads of collections are in Indexes.
 	Gets uint64
 
-	// Watches counts watches begun. Selective is how many of those that are open the hub serves.
+	// Watches counts started watches. Selective is the number of open watches that the hub serves.
 	Watches   uint64
 	Selective int
-	// InitialEvents, Events and Bookmarks count what was sent to all watchers together.
-	// InitialEvents are the initial states of watches [init_events_total].
+	// InitialEvents, Events and Bookmarks count the events sent to all watchers. InitialEvents counts
+	// the events of the initial states of watches [init_events_total].
 	InitialEvents, Events, Bookmarks uint64
-	// CaughtUp counts how often a watcher fell behind the log and was caught up from the table.
+	// CaughtUp counts how often the cache caught a watcher up from the table because it fell behind
+	// the log.
 	CaughtUp uint64
-	// Stalled counts connections closed because a write took longer than writeTimeout, a state was
-	// taken too slowly, or a watch was shed [terminated_watchers_total].
+	// Stalled counts connections that the cache closed because a write took longer than
+	// writeTimeout, the client read a state too slowly, or the watch was shed
+	// [terminated_watchers_total].
 	Stalled uint64
 	// Lag is the number of changes by which the slowest watcher is behind.
 	Lag uint64
-	// BacklogBytes is the memory kept for slow watchers.
+	// BacklogBytes is the memory retained for slow watchers.
 	BacklogBytes int64
 
-	// PagedBytes is the memory kept for later pages of LISTs: what has changed since their first.
+	// PagedBytes is the memory retained for later pages of LISTs: old versions of objects that changed
+	// since the first page.
 	PagedBytes int64
 
-	// Expired counts requests for an expired state, answered 410. TooLarge counts requests for a
-	// state that did not come in time, answered 504.
+	// Expired counts requests for an expired state, answered 410. TooLarge counts requests for a state
+	// that the cache did not reach in time, answered 504.
 	Expired, TooLarge uint64
-	// Waits counts requests that waited for the cache to become fresh enough, WaitSeconds the total
-	// wait [read_wait_seconds].
+	// Waits counts requests that waited for the cache to become fresh enough. WaitSeconds is the sum
+	// of these waits [read_wait_seconds].
 	Waits       uint64
 	WaitSeconds float64
 
@@ -57,7 +61,7 @@ type Stats struct {
 	// Indexes counts LISTs and initial states of WATCHes by the index that they used. The first
 	// entry is the table; its name is empty.
 	Indexes []IndexStats
-	// IndexesBuilt and IndexesDropped count indexes built on demand, and dropped for others.
+	// IndexesBuilt counts indexes built on demand. IndexesDropped counts indexes dropped to make room.
 	IndexesBuilt, IndexesDropped uint64
 }
 
@@ -69,14 +73,14 @@ type IndexStats struct {
 	// Lists counts LISTs answered from the index [apiserver_cache_list_total]. States counts
 	// initial states of watches.
 	Lists, States uint64
-	// Fetched counts objects visited [apiserver_cache_list_fetched_objects_total], Returned those
-	// that matched [apiserver_cache_list_returned_objects_total].
+	// Fetched counts visited objects [apiserver_cache_list_fetched_objects_total]. Returned counts the
+	// objects that matched [apiserver_cache_list_returned_objects_total].
 	Fetched, Returned uint64
 	// Bytes is the size of the index; 0 for the table.
 	Bytes int64
 }
 
-// counters holds the counters behind Stats.
+// counters contains the counters behind Stats.
 type counters struct {
 	gets, watches                    atomic.Uint64
 	watchers                         atomic.Int64
@@ -97,26 +101,29 @@ func (n *counters) failed(err error) {
 	}
 }
 
-// BacklogBytes returns the memory kept for slow watchers: what waits for them, what they have taken
-// and not sent, the old versions of objects with that, and those of the states that they begin
-// with. It is cheap.
+// BacklogBytes returns the memory that the cache retains for slow watchers: the changes that wait
+// for them, the changes that they took and have not sent, and the old versions in both, and the old
+// versions in the initial states that watchers are sending. It is cheap.
 func (c *Cache) BacklogBytes() int64 {
 	held := c.held.bytes.Load()
 	taken, states, waiting := c.watchWrites.backlog(c.store.LogStart())
-	// The changes that wait for the watchers of a state have old versions that the state keeps.
+	// A state retains the old versions of the changes that wait for its watchers: do not count these
+	// twice.
 	return c.store.CursorBytes() + max(held, states, held+states-waiting) + taken
 }
 
-// ShedStuck ends up to n watches whose clients take nothing at the moment, those first for which
-// most is kept. It returns how many it has ended.
+// ShedStuck ends up to n watches whose clients do not read at the moment. It starts with the
+// watches for which the cache retains the most memory. It returns the number of watches that it
+// ended.
 func (c *Cache) ShedStuck(n int) int { return c.watchWrites.shedStuck(n) }
 
-// ShedLargest ends up to n watches whose clients take something, and less than comes: those for
-// which most is kept, until that is as much as the bytes wanted. They end before their next event.
-// The last one is a bookmark, for clients that want bookmarks. A watch that is being caught
-// up, or is sending its state, ends with 410 Expired: its client could not go on from what it has.
-// Watches that have been told before to end, and have not, count among them. ShedLargest returns
-// how many others it has told, and what is kept for all.
+// ShedLargest ends up to n watches whose clients read more slowly than changes arrive. It starts
+// with the watches for which the cache retains the most memory, and stops when the sum of their
+// memory is at least wanted. Each of them ends before its next event; a client that requested
+// bookmarks first receives a last bookmark. A watch that is being caught up, or is sending its
+// state, ends with 410 Expired, because its client could not resume. Watches that an earlier call
+// marked, and that have not ended yet, count toward wanted. ShedLargest returns the number of newly
+// marked watches, and the memory retained for all marked ones.
 func (c *Cache) ShedLargest(n int, wanted int64) (told int, bytes int64) {
 	return c.watchWrites.shedLargest(n, wanted)
 }
@@ -156,16 +163,16 @@ func (c *Cache) Stats() Stats {
 	return s
 }
 
-// slowAfter is how long a write must have taken for its client to count as taking nothing.
+// slowAfter is how long a write must block before its client is considered stalled.
 const slowAfter = time.Second
 
-// keeper is a watcher for which the cache keeps bytes.
+// keeper is a watcher for which the cache retains memory.
 type keeper struct {
 	pendingWrite
 	bytes int64
 }
 
-// keepers returns the watchers of some writes for which the cache keeps bytes, the most first.
+// keepers returns the watchers among writes for which the cache retains memory, largest first.
 func keepers(writes []pendingWrite) (all []keeper) {
 	for _, w := range writes {
 		if bytes := w.kept(); bytes > 0 {
@@ -190,8 +197,8 @@ func (ds *writeDeadlines) shedStuck(n int) (ended int) {
 	return ended
 }
 
-// shedLargest implements [Cache.ShedLargest]. It looks at the watchers that have not caught up for
-// slowAfter, whether or not their clients take something.
+// shedLargest implements [Cache.ShedLargest]. It considers the watchers that have been sending for
+// at least slowAfter without catching up, even if their clients read.
 func (ds *writeDeadlines) shedLargest(n int, wanted int64) (told int, bytes int64) {
 	all := keepers(ds.before(time.Now().Add(-slowAfter), func(wd *writeDeadline) int64 { return wd.sending.Load() }))
 	for _, k := range all {
@@ -211,7 +218,7 @@ func (ds *writeDeadlines) shedLargest(n int, wanted int64) (told int, bytes int6
 	return told, bytes
 }
 
-// from returns the source of a watcher, or nil.
+// from returns the source of a watcher's changes, or nil.
 func (wd *writeDeadline) from() changeSource {
 	if from := wd.source.Load(); from != nil {
 		return *from
@@ -219,13 +226,13 @@ func (wd *writeDeadline) from() changeSource {
 	return nil
 }
 
-// kept returns the bytes that the cache keeps for a watcher.
+// kept returns the bytes that the cache retains for a watcher.
 func (wd *writeDeadline) kept() (n int64) {
 	if from := wd.from(); from != nil {
 		n = from.kept()
 	}
 	if sn := wd.state.Load(); sn != nil {
-		n = max(n, sn.KeptBytes(nil)) // the state keeps the old versions of the changes that wait
+		n = max(n, sn.KeptBytes(nil)) // the state retains the old versions of the waiting changes
 	}
 	if c := wd.catchUp.Load(); c != nil {
 		n += c.bytes.Load()
@@ -233,7 +240,7 @@ func (wd *writeDeadline) kept() (n int64) {
 	return n
 }
 
-// lag returns how many changes wait for the slowest watcher.
+// lag returns the number of changes that wait for the slowest watcher.
 func (ds *writeDeadlines) lag() (most uint64) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -248,10 +255,11 @@ func (ds *writeDeadlines) lag() (most uint64) {
 	return most
 }
 
-// backlog returns three sums of bytes: taken, of the changes that watchers with cursors have taken
-// and that the log, which begins at a revision, has dropped; states, of the states being sent; and
-// waiting, of the most that waits for a watcher whose state is being sent. Others may wait for the
-// same.
+// backlog returns three sums of bytes. taken is the size of changes that watchers with cursors have
+// taken, and that the log has dropped; the log starts at revision logStart. states is the size of
+// the states that watchers are sending. waiting is the size of the changes that wait for one
+// watcher that is sending its state, the largest such size; other watchers may wait for the same
+// changes.
 func (ds *writeDeadlines) backlog(logStart uint64) (taken, states, waiting int64) {
 	var all []*store.Snapshot
 	ds.mu.Lock()

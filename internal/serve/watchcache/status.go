@@ -21,8 +21,8 @@ import (
 
 var statusTypeMeta = wire.TypeMeta{APIVersion: "v1", Kind: "Status"}
 
-// StatusOf returns the Status for an error. An error without one becomes an internal error, code
-// 500.
+// StatusOf returns the Status of an error. For an error without a Status, it returns an internal
+// error with code 500.
 func StatusOf(err error) *metav1.Status {
 	var status metav1.Status
 	var api apierrors.APIStatus
@@ -38,8 +38,8 @@ func StatusOf(err error) *metav1.Status {
 	return &status
 }
 
-// WriteError answers a request with err as a Status, in an encoding that the client accepts, with
-// Retry-After if the error has one. Nothing may have been written before.
+// WriteError answers a request with err as a Status, in an encoding that the client accepts. It
+// sets Retry-After if the error has a retry time. The caller must not have written to w.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	status := StatusOf(err)
 	code := int(status.Code)
@@ -72,22 +72,22 @@ func WriteValue(w http.ResponseWriter, r *http.Request, code int, kind wire.Type
 		return
 	}
 	body := appendBody(nil, mt.Encoding, kind, object)
-	if !ok { // the client accepts none: kube-apiserver writes for people, without a newline at the end
+	if !ok { // the client accepts no encoding: kube-apiserver indents and omits the final newline
 		var out bytes.Buffer
-		_ = json.Indent(&out, bytes.TrimSpace(body), "", "  ") // it has just been made
+		_ = json.Indent(&out, bytes.TrimSpace(body), "", "  ") // cannot fail: body is valid JSON
 		body = out.Bytes()
 	}
 	if len(body) > largeValue {
 		control := http.NewResponseController(w)
-		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // unsupported by the writers of tests
+		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // an error means that a test's writer does not support it
 		defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
 	}
 	writeBody(w, mt.Encoding, code, body)
 }
 
-// largeValue is the size in bytes above which a value is written with a deadline: a Status, say,
-// may name what the client has asked for. A smaller one fits into net/http's buffers, so writing it
-// does not block.
+// largeValue is the size in bytes above which WriteValue sets a write deadline. A value can be
+// large: a Status may contain parts of the request. A smaller value fits into net/http's buffers,
+// so writing it does not block.
 const largeValue = 2 << 10
 
 // appendBody appends the body of a response with one object.
@@ -99,15 +99,14 @@ func appendBody(dst []byte, enc wire.Encoding, tm wire.TypeMeta, object []byte) 
 	return dst
 }
 
-// writeBody answers a request with the body of one object. It does not bound the time that this
-// takes.
+// writeBody answers a request with the body of one object. It sets no write deadline.
 func writeBody(w http.ResponseWriter, enc wire.Encoding, code int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", request.MediaType{Encoding: enc}.ContentType())
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Cache-Control", "no-cache, private")
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // an error means that the client has gone
+	_, _ = w.Write(body) // an error means that the client has disconnected
 }
 
 const tooLargeRetrySeconds = 1
@@ -122,14 +121,13 @@ func TooLargeError(want, have uint64) error {
 	return err
 }
 
-// errListExpired returns the 410 for a LIST of a state that is no longer known, in kube-apiserver's
-// words.
+// errListExpired returns the 410 for a LIST of an expired state, with kube-apiserver's message.
 func errListExpired() error {
 	return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
 }
 
-// storeError returns the error for what a store has refused: Config.Closed if it was closed after
-// the request was taken, for then a later request would get that, and 500 otherwise.
+// storeError returns the error for an error of the store. If the store was closed during the
+// request, it is Config.Closed, which a later request would receive too. Otherwise it is a 500.
 func (c *Cache) storeError(err error) error {
 	if errors.Is(err, store.ErrClosed) {
 		return fmt.Errorf("%w: %w", c.cfg.Closed, err)
@@ -137,7 +135,7 @@ func (c *Cache) storeError(err error) error {
 	return apierrors.NewInternalError(err)
 }
 
-// errExpired returns the 410 for a WATCH from a resourceVersion that is no longer known.
+// errExpired returns the 410 for a WATCH from an expired resourceVersion.
 func errExpired(want uint64) error {
 	return apierrors.NewResourceExpired("too old resource version: " + resourceversion.Format(want))
 }

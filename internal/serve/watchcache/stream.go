@@ -10,31 +10,32 @@ import (
 	"github.com/weirproject/weir/internal/serve/budget"
 )
 
-// streamBuffer is how many bytes of events are buffered while more are pending.
+// streamBuffer is how many bytes of events a stream buffers before it writes them.
 const streamBuffer = 32 << 10
 
-// zipBytes is what the buffers of a compressed stream take.
+// zipBytes is the memory of the buffers of a compressed stream.
 const zipBytes = gzipBytes + streamBuffer
 
-// maxSmallWrite bounds the writes of a small stream, because net/http keeps a buffer as large as
-// the largest write for the life of an HTTP/2 connection.
+// maxSmallWrite bounds the writes of a small stream, because net/http retains a buffer as large as
+// the largest write while an HTTP/2 connection exists.
 const maxSmallWrite = 4 << 10
 
 var streamBuffers = sync.Pool{New: func() any { return bufio.NewWriterSize(io.Discard, streamBuffer) }}
 
-// stream writes the body of a WATCH. It has one buffer between two flushes, and none after a flush.
+// stream writes the body of a WATCH. It has a buffer only from the first event after a flush to the
+// next flush.
 type stream struct {
 	sender
-	zip bool // one gzip member a flush
-	// charge has the buffers of a compressed stream; those of others count as the watch. nil: they are
-	// not counted.
+	zip bool // write one gzip member per flush
+	// charge pays for the buffers of a compressed stream. nil: these buffers are not charged.
 	charge *budget.Charge
 	buf    *bufio.Writer
 	err    error // of the connection; final
 }
 
-// newStream sets the headers; the first flush sends them. It compresses if zip is true and the
-// payer affords that. small is for one of many streams that send little.
+// newStream sets the headers; the first flush sends them. It compresses the stream if zip is true
+// and the payer can afford the buffers. small limits the size of writes, for one of many streams
+// that send little.
 func (c *Cache) newStream(w http.ResponseWriter, p *Payer, contentType string, zip, small bool) *stream {
 	zip = zip && p.affords(zipBytes)
 	h := w.Header()
@@ -63,7 +64,7 @@ func (s *stream) Write(p []byte) (n int, err error) {
 	return s.sender.Write(p)
 }
 
-// write appends one event and does not retain it. An error stays in err.
+// write appends one event to the buffer and does not retain event. An error stays in s.err.
 func (s *stream) write(event []byte) {
 	if s.err != nil {
 		return
@@ -78,7 +79,7 @@ func (s *stream) write(event []byte) {
 	_, s.err = s.buf.Write(event)
 }
 
-// flush sends everything to the client, the headers first, and releases the buffers.
+// flush sends the headers and all buffered bytes to the client, and releases the buffers.
 func (s *stream) flush() error {
 	if s.buf != nil && s.err == nil {
 		s.err = s.buf.Flush()
@@ -93,8 +94,9 @@ func (s *stream) flush() error {
 	return s.err
 }
 
-// finish sends what is buffered of a stream that ends, within grace, so that it does not end within
-// an event or a gzip member. Where that fails, so does the connection, and the client sees it.
+// finish sends the buffered bytes of a stream that ends, within grace, so that the stream does not
+// end within an event or a gzip member. If that fails, the connection fails too, and the client
+// notices.
 func (s *stream) finish(grace time.Duration) {
 	if s.err == nil && (s.buf != nil || s.gzip != nil) {
 		s.deadline.setDeadline(time.Now().Add(grace))
@@ -102,8 +104,8 @@ func (s *stream) finish(grace time.Duration) {
 	}
 }
 
-// endMember ends the gzip member. Its end is not enough: readers such as the standard library's
-// keep the last bytes of a member until the next one begins.
+// endMember flushes and then ends the gzip member. Without the flush, readers such as the standard
+// library's would retain the last bytes of the member until the next member starts.
 func (s *stream) endMember() error {
 	if err := s.gzip.Flush(); err != nil {
 		return err

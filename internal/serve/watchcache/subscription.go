@@ -7,7 +7,7 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// changeSource is where a watcher gets changes from: a cursor, or a subscription. The first five
+// changeSource delivers changes to a watcher. It is a cursor or a subscription. The first five
 // methods are those of [store.Cursor].
 type changeSource interface {
 	Next(dst []store.Change) int
@@ -15,11 +15,12 @@ type changeSource interface {
 	Ready() <-chan struct{}
 	Closed() bool
 	Close()
-	// release is called when the watcher has sent what Next returned. The next Next does the same.
+	// release is called when the watcher has sent the changes that Next returned. The following call
+	// of Next releases them too.
 	release()
-	// lag returns how many changes wait for the watcher, and kept the bytes that they and those
-	// that Next returned last take. Bytes that are also kept for others count in full. Both are safe
-	// for concurrent use.
+	// lag returns the number of changes that wait for the watcher. kept returns the bytes of these
+	// changes and of those that the last Next returned. Bytes that other watchers share count in full.
+	// Both are safe for concurrent use.
 	lag() uint64
 	kept() int64
 }
@@ -27,8 +28,8 @@ type changeSource interface {
 // cursorSource is a changeSource over a cursor.
 type cursorSource struct {
 	*store.Cursor
-	oldest atomic.Uint64 // revision of the first of the changes that Next returned last
-	taken  atomic.Int64  // bytes of their old versions
+	oldest atomic.Uint64 // revision of the first change that the last Next returned
+	taken  atomic.Int64  // bytes of the old versions that the last Next returned
 }
 
 func (l *cursorSource) kept() int64 { return l.Bytes() + l.taken.Load() }
@@ -37,8 +38,8 @@ func (l *cursorSource) lag() uint64 { return l.Lag() }
 
 func (l *cursorSource) release() { l.taken.Store(0) }
 
-// Next takes changes. It counts their old versions, without those of others that have taken the
-// same: while the log has them too, they do not matter.
+// Next returns changes and counts the bytes of their old versions. While the log contains the same
+// changes, [writeDeadlines.backlog] does not count these bytes.
 func (l *cursorSource) Next(dst []store.Change) int {
 	n := l.Cursor.Next(dst)
 	bytes := int64(0)
@@ -54,18 +55,18 @@ func (l *cursorSource) Next(dst []store.Change) int {
 	return n
 }
 
-// subscription queues changes of the hub for one watcher. It coalesces them when more than
-// maxQueued wait, or the hub has fallen behind the log.
+// subscription queues changes from the hub for one watcher. It coalesces them when more than
+// maxQueued wait, or when the hub has fallen behind the log.
 type subscription struct {
 	hub        *hub
 	interest   interest
-	offeredSeq uint64 // the last change offered; the hub's lock guards it
+	offeredSeq uint64 // number of the last offered change; hub.mu guards it
 	ready      chan struct{}
 	closed     atomic.Bool // the store was closed
 
 	mu    sync.Mutex
 	queue changeQueue
-	taken []store.Change // what Next returned last, until it is released
+	taken []store.Change // changes that the last Next returned, until release
 }
 
 const maxQueued = 128
@@ -74,9 +75,9 @@ func newSubscription(h *hub, of interest) *subscription {
 	return &subscription{hub: h, interest: of, ready: make(chan struct{}, 1), queue: changeQueue{held: &h.cache.held}}
 }
 
-// offer queues a change, unless its namespace is not the watcher's. If leaves is true, the new
-// version does not concern the watcher, and is left out: no later change that the watcher gets
-// would have it as the old one. The caller holds the hub's lock.
+// offer queues a change, unless the watcher watches another namespace. If leaves is true, the
+// object stops meeting the watcher's interest, and offer omits the new version: the watcher
+// receives no later change that has this version as its old one. The caller holds hub.mu.
 func (s *subscription) offer(ch store.Change, leaves bool) {
 	if ns := s.interest.namespace; ns != "" && namespaceOf(&ch) != ns {
 		return
@@ -107,7 +108,7 @@ func (s *subscription) signal() {
 	}
 }
 
-// Next takes queued changes, as store.Cursor.Next does.
+// Next returns queued changes, like store.Cursor.Next.
 func (s *subscription) Next(dst []store.Change) int {
 	s.hub.backlogLock.RLock()
 	defer s.hub.backlogLock.RUnlock()
@@ -119,14 +120,14 @@ func (s *subscription) Next(dst []store.Change) int {
 	return n
 }
 
-// release releases what Next has returned last.
+// release releases the changes that the last Next returned.
 func (s *subscription) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.releaseTaken()
 }
 
-// releaseTaken is release for a caller that holds the lock.
+// releaseTaken is release for a caller that holds s.mu.
 func (s *subscription) releaseTaken() {
 	for i := range s.taken {
 		s.queue.release(&s.taken[i])
@@ -135,7 +136,7 @@ func (s *subscription) releaseTaken() {
 	s.taken = reusable(s.taken)
 }
 
-// drop drops the queue of a subscription that has left the hub.
+// drop releases all changes of a subscription that has left the hub.
 func (s *subscription) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +144,7 @@ func (s *subscription) drop() {
 	s.queue.close()
 }
 
-// Pending returns how many coalesced changes wait.
+// Pending returns the number of coalesced changes in the queue.
 func (s *subscription) Pending() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +155,7 @@ func (s *subscription) lag() uint64 { return uint64(s.queue.keys.Load()) }
 
 func (s *subscription) kept() int64 { return s.queue.bytes.Load() }
 
-// Ready returns a channel that receives when changes wait, as store.Cursor.Ready does.
+// Ready returns a channel that receives a value when changes wait, like store.Cursor.Ready.
 func (s *subscription) Ready() <-chan struct{} { return s.ready }
 
 // Closed reports whether the store was closed.
@@ -163,7 +164,7 @@ func (s *subscription) Closed() bool { return s.closed.Load() }
 // Close ends the subscription.
 func (s *subscription) Close() { s.hub.leave(s) }
 
-// end marks that no more changes come, and wakes the watcher.
+// end marks the subscription as closed, and wakes the watcher.
 func (s *subscription) end() {
 	s.closed.Store(true)
 	s.signal()

@@ -44,7 +44,7 @@ func (r *Resource) columns() []metav1.TableColumnDefinition {
 	return append(out, metav1.TableColumnDefinition{Name: "Age", Type: "string", Description: "Time since the object was created."})
 }
 
-// row returns the row of one object.
+// row returns the table row of one object.
 func (rep *representation) row(raw []byte) (metav1.TableRow, error) {
 	p, err := rep.partialMetadata(raw)
 	if err != nil {
@@ -76,7 +76,7 @@ func (rep *representation) row(raw []byte) (metav1.TableRow, error) {
 	return row, nil
 }
 
-// whole returns an object as JSON with its kind.
+// whole returns an object as JSON, with its apiVersion and kind.
 func (rep *representation) whole(raw []byte) ([]byte, error) {
 	whole := representation{resource: rep.resource, codec: rep.codec, stored: rep.stored}
 	whole.Encoding = wire.JSON
@@ -96,7 +96,7 @@ func (rep *representation) newTable() *metav1.Table {
 	}
 }
 
-// appendTable appends a table of one object.
+// appendTable appends a table that contains one object.
 func (rep *representation) appendTable(dst, raw []byte) ([]byte, error) {
 	row, err := rep.row(raw)
 	if err != nil {
@@ -113,11 +113,12 @@ func (rep *representation) appendTable(dst, raw []byte) ([]byte, error) {
 	return append(dst, text...), err
 }
 
-// kube-apiserver makes each answer of its internal form of an object: the object in a version, and
-// its metadata alone. What the two have that does not follow from the object in protobuf is here.
+// kube-apiserver derives every response from the internal form of an object: the object in one of
+// its versions, or only its metadata. The code below adds to such responses what does not follow
+// from the protobuf form of the object.
 
-// convertedAnnotations are the annotations that stand for fields which a version does not have. The
-// internal form has the fields, so metadata alone lacks the annotations.
+// convertedAnnotations are the annotations that represent fields which a version does not have. The
+// internal form has these fields instead, so responses with only metadata lack the annotations.
 var convertedAnnotations = map[schema.GroupVersionKind][]string{
 	appsv1.SchemeGroupVersion.WithKind("DaemonSet"):  {appsv1.DeprecatedTemplateGeneration},
 	appsv1.SchemeGroupVersion.WithKind("Deployment"): {appsv1.DeprecatedRollbackTo},
@@ -128,12 +129,13 @@ var convertedAnnotations = map[schema.GroupVersionKind][]string{
 	flowcontrolv1beta3.SchemeGroupVersion.WithKind("PriorityLevelConfiguration"): {flowcontrolv1beta3.PriorityLevelPreserveZeroConcurrencySharesKey},
 }
 
-// conversion is what has to be done to the objects of a resource.
+// conversion says how the objects of a resource must be changed for a response.
 type conversion struct {
-	// annotations are removed from metadata alone.
+	// annotations are removed from responses with only metadata.
 	annotations []string
-	// typeMeta begins an object in JSON that states its kind, as those of built-in kinds do in
-	// events and not in lists. It is removed, and added again where it belongs. nil: kinds stay.
+	// typeMeta is the start of a JSON object that states its kind. Objects of built-in kinds state it
+	// in events and not in lists, so the cache removes it, and adds it where it belongs. nil: do not
+	// remove it.
 	typeMeta []byte
 }
 
@@ -147,8 +149,8 @@ func newConversion(r *Resource, enc wire.Encoding) conversion {
 	return c
 }
 
-// cutTypeMeta returns the members of a JSON object behind those that state its kind, if these are
-// the first ones.
+// cutTypeMeta returns the rest of a JSON object after its apiVersion and kind. ok is false if the
+// object does not start with them.
 func (c *conversion) cutTypeMeta(object []byte) (rest []byte, ok bool) {
 	if c.typeMeta == nil {
 		return nil, false
@@ -156,12 +158,12 @@ func (c *conversion) cutTypeMeta(object []byte) (rest []byte, ok bool) {
 	return bytes.CutPrefix(object, c.typeMeta)
 }
 
-// removeAnnotations removes from metadata what it does not have alone.
+// removeAnnotations removes the annotations that a response with only metadata must not contain.
 func (c *conversion) removeAnnotations(p *metav1.PartialObjectMetadata) {
 	maps.DeleteFunc(p.Annotations, func(name, _ string) bool { return slices.Contains(c.annotations, name) })
 }
 
-// emptyObject returns an object of a built-in kind that has only metadata, as bookmarks have it.
+// emptyObject returns an object of a built-in kind that has only metadata, for a bookmark.
 func (r *Resource) emptyObject(p *metav1.PartialObjectMetadata) any {
 	if r.Type == nil {
 		return p
@@ -173,7 +175,7 @@ func (r *Resource) emptyObject(p *metav1.PartialObjectMetadata) any {
 	}
 	m.SetResourceVersion(p.ResourceVersion)
 	m.SetAnnotations(p.Annotations)
-	// These fields are no pointers in the internal form, which always has them.
+	// In the internal form, these fields are not pointers, so they are always set.
 	switch o := object.(type) {
 	case *appsv1.DaemonSet:
 		annotations := map[string]string{appsv1.DeprecatedTemplateGeneration: "0"}
@@ -189,7 +191,7 @@ func (r *Resource) emptyObject(p *metav1.PartialObjectMetadata) any {
 	return object
 }
 
-// customBookmark returns the same of a custom resource.
+// customBookmark returns a custom object that has only metadata, for a bookmark.
 func (r *Resource) customBookmark(p *metav1.PartialObjectMetadata) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetGroupVersionKind(r.GroupVersionKind())
@@ -200,8 +202,8 @@ func (r *Resource) customBookmark(p *metav1.PartialObjectMetadata) *unstructured
 	return u
 }
 
-// withNestedKinds returns a decoded object with the kinds of the objects inside it, which JSON has
-// and protobuf has not. It changes nothing that the object may share with others.
+// withNestedKinds returns a decoded object in which nested objects state their kinds, as JSON
+// requires and protobuf does not store. It does not modify parts that the object may share.
 func withNestedKinds(object any) any {
 	set, ok := object.(*appsv1.StatefulSet)
 	if !ok || len(set.Spec.VolumeClaimTemplates) == 0 {

@@ -25,29 +25,30 @@ type watcher struct {
 	rep       representation
 	out       *stream
 	interest  interest
-	selective bool // joins the hub once it has caught up
+	selective bool // the watcher joins the hub when it has caught up
 	source    changeSource
-	scratch   *scratch // nil while it waits
+	scratch   *scratch // nil while the watcher waits
 	turn      flushTurn
 
-	initial       bool   // begins with the state, as ADDED events
-	future        bool   // begins after a resourceVersion that the cache did not have at first
-	sentUpTo      uint64 // the client has seen every change up to it
-	clientVersion uint64 // the newest resourceVersion that the client has: it asked for it, or got it
-	// coalesced is the version up to which changes are coalesced, as a bookmark has said, while none
-	// has said that the client has them all. 0: nothing is.
+	initial       bool   // the watch starts with the state, as ADDED events
+	future        bool   // the watch starts after a resourceVersion that the cache had not reached
+	sentUpTo      uint64 // the client has received every change up to it
+	clientVersion uint64 // the newest resourceVersion that the client requested or received
+	// coalesced is the version up to which changes are coalesced, according to a bookmark that the
+	// client received. It is 0 once a later bookmark has said that the client has received all of
+	// them.
 	coalesced uint64
-	coalesces bool   // what is sent now is coalesced
+	coalesces bool   // the watcher is sending coalesced changes
 	events    uint64 // sent since the last releaseScratch
-	buffer    uint64 // changes that may wait, see Config.WatchBuffer; 0: any number
+	buffer    uint64 // number of changes that may wait, see Config.WatchBuffer; 0: no limit
 	bookmarks *bookmarkTimer
 	drained   drainTimer
-	over      bool // nothing more is sent
+	over      bool // the watcher sends nothing more
 }
 
-// openWatch begins a WATCH: it sends the initial state, and what has changed meanwhile. It waits
-// for nothing that has yet to come: serve does. It returns nil if the watch has ended. An error
-// becomes an ERROR event.
+// openWatch starts a WATCH: it sends the initial state and the changes since. It does not wait for
+// a resourceVersion that the cache has not reached; serve does that. It returns nil if the watch
+// has ended. An error becomes an ERROR event.
 func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, o *request.Options, s *selector, rep representation) *watcher {
 	timeout := o.Timeout
 	if timeout == 0 {
@@ -72,8 +73,8 @@ func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, o *request.Opt
 		}
 	}()
 	wt.future = !wt.initial && o.RV > 0 && c.currentState().rv < o.RV
-	// Before the client knows that the watch is open, if that need not wait: what it does then must
-	// be seen, and what it wants to see must not expire by what happens meanwhile.
+	// If the watch need not wait, start it before its client receives the headers. A client that has
+	// the headers must see every later change, and later changes must not expire its resourceVersion.
 	var err error
 	if !wt.initial && !wt.future {
 		err = wt.start()
@@ -96,23 +97,23 @@ func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, o *request.Opt
 // errEnd ends a watch without an ERROR event.
 var errEnd = errors.New("watchcache: the watch ends")
 
-// begin sends what has changed since the start, or finishes a watch whose start returned an error.
+// begin sends the changes since start, or finishes a watch whose start returned an error.
 func (wt *watcher) begin(err error) {
 	if err != nil {
 		wt.finish(err)
 		return
 	}
 	wt.bookmarks, wt.drained = wt.newBookmarkTimer(), wt.cache.drain.newTimer()
-	if wt.initial && !(wt.bookmarks.enabled && wt.bookmarks.initialEvents) { // no bookmark will say so
+	if wt.initial && !(wt.bookmarks.enabled && wt.bookmarks.initialEvents) { // the client gets no bookmark of the state
 		wt.clientVersion = max(wt.clientVersion, wt.sentUpTo)
 	}
 	wt.send()
 }
 
-// finish ends what is sent, with an ERROR event if the cache has expired, or for an error other
-// than errEnd. That the store was closed is no error here, as it is none for a watch that began
-// earlier. A stream that has not sent what it has cannot end as if it had: finish then breaks the
-// connection off.
+// finish ends the response. It writes an ERROR event if the cache has expired, or if err is neither
+// errEnd nor store.ErrClosed. After store.ErrClosed, the watch ends without an error event, like a
+// watch that started earlier. If finish cannot send the buffered bytes in time, it closes the
+// connection, so that the client notices the missing bytes.
 func (wt *watcher) finish(err error) {
 	wt.over = true
 	wt.releaseScratch()
@@ -125,7 +126,7 @@ func (wt *watcher) finish(err error) {
 		wt.fail(err)
 	}
 	grace := drainGrace
-	if errors.Is(wt.ctx.Err(), context.Canceled) { // the client has gone, or may not watch any more
+	if errors.Is(wt.ctx.Err(), context.Canceled) { // the client has disconnected, or lost its permission to watch
 		grace = closeGrace
 	}
 	if wt.out.finish(grace); errors.Is(wt.out.err, errTooSlow) {
@@ -143,7 +144,7 @@ func (wt *watcher) fail(err error) {
 	wt.out.write(wire.AppendEvent(nil, wt.rep.Encoding, wire.Error, statusTypeMeta, object))
 }
 
-// end releases what the watch has.
+// end releases the resources of the watch.
 func (wt *watcher) end() {
 	wt.cancel()
 	wt.releaseScratch()
@@ -154,7 +155,7 @@ func (wt *watcher) end() {
 	}
 }
 
-// setSource closes the current source and sets the next; nil means none.
+// setSource closes the current source of changes and sets the next one; nil means none.
 func (wt *watcher) setSource(from changeSource) {
 	if wt.source != nil {
 		wt.source.Close()
@@ -163,14 +164,14 @@ func (wt *watcher) setSource(from changeSource) {
 	wt.out.deadline.source.Store(&from)
 }
 
-// overflows reports whether more changes wait than the watcher's buffer would hold. A watcher that
-// has joined the hub has no such buffer: the hub merges what waits for it.
+// overflows reports whether more changes wait than fit into the watcher's buffer. A watcher that
+// has joined the hub has no such buffer, because the hub coalesces its waiting changes.
 func (wt *watcher) overflows() bool {
 	l, ok := wt.source.(*cursorSource)
 	return ok && wt.buffer > 0 && l.Lag() > wt.buffer
 }
 
-// acquireScratch takes the buffers for sending; releaseScratch returns them.
+// acquireScratch acquires the buffers for sending; releaseScratch returns them.
 func (wt *watcher) acquireScratch() {
 	if wt.scratch == nil {
 		wt.scratch = newScratch()
@@ -188,8 +189,9 @@ func (wt *watcher) releaseScratch() {
 	wt.matcher.forget()
 }
 
-// start sends the initial state if it is wanted, and opens the source of changes after it, or after
-// the resourceVersion of the request, which the cache has, or from now on.
+// start opens the source of changes. It first sends the initial state if the client requested it.
+// Otherwise the changes start after the resourceVersion of the request, which the cache must have
+// reached, or, without a resourceVersion, with the next change.
 func (wt *watcher) start() error {
 	c := wt.cache
 	if wt.initial {
@@ -208,13 +210,14 @@ func (wt *watcher) start() error {
 	switch {
 	case err == nil:
 		wt.setSource(&cursorSource{Cursor: cursor})
-	case wt.future && errors.Is(err, errGap): // the client retries, perhaps with another server
+	case wt.future && errors.Is(err, errGap): // the client retries, perhaps at another server
 		return errEnd
 	}
 	return err
 }
 
-// waitForStart blocks until the cache has the resourceVersion of the request. The error is errEnd.
+// waitForStart blocks until the cache has reached the resourceVersion of the request. The error is
+// errEnd.
 func (wt *watcher) waitForStart() error {
 	ctx, cancel := context.WithCancel(wt.ctx)
 	defer cancel()
@@ -244,14 +247,15 @@ func (wt *watcher) openSource() (sn *store.Snapshot, err error) {
 	return sn, nil
 }
 
-// now returns the current resourceVersion and snapshot, and a cursor over the changes after it.
+// now returns the current resourceVersion and snapshot, and a cursor over the changes after the
+// snapshot.
 func (c *Cache) now() (rv uint64, sn *store.Snapshot, cursor *store.Cursor, err error) {
 	for {
 		c.clock.Observe(func(current uint64) {
 			rv, sn = current, c.store.Snapshot()
 			cursor, err = c.store.CursorAt(sn.Revision())
 		})
-		if !errors.Is(err, store.ErrTrimmed) { // else a clock without a lock has moved meanwhile
+		if !errors.Is(err, store.ErrTrimmed) { // otherwise a clock without a lock has advanced: try again
 			return rv, sn, cursor, err
 		}
 	}
@@ -297,8 +301,8 @@ func (wt *watcher) sendInitialEvents() error {
 	return nil
 }
 
-// serve sends changes and bookmarks until the watch ends. First it waits for what has yet to come
-// where the watch begins.
+// serve sends changes and bookmarks until the watch ends. If the watch starts at a future
+// resourceVersion, serve first waits until the cache has reached it.
 func (wt *watcher) serve() {
 	defer wt.end()
 	if wt.future {
@@ -314,7 +318,7 @@ func (wt *watcher) serve() {
 	}
 }
 
-// wait blocks until something is to be sent, or the watch ends.
+// wait blocks until the watcher has something to send, or the watch ends.
 func (wt *watcher) wait() {
 	select {
 	case <-wt.source.Ready():
@@ -329,7 +333,8 @@ func (wt *watcher) wait() {
 	}
 }
 
-// waitForFlush waits as long as the pacer wants, so that close changes share one write.
+// waitForFlush waits as long as the pacer requires, so that changes shortly after each other share
+// one write.
 func (wt *watcher) waitForFlush() {
 	left := wt.cache.cfg.Flush.wait(&wt.turn)
 	if left <= 0 {
@@ -344,15 +349,15 @@ func (wt *watcher) waitForFlush() {
 	}
 }
 
-// send sends what is pending, and finishes if the watch ends.
+// send sends pending changes and bookmarks, and calls finish if the watch ends.
 func (wt *watcher) send() {
 	if err := wt.sendPending(); err != nil {
 		wt.finish(err)
 	}
 }
 
-// sendPending sends pending changes, and a bookmark if one is due. An error ends the watch: if the
-// cache ends it, a bookmark comes last.
+// sendPending sends pending changes, and a bookmark if one is due. An error ends the watch. If the
+// cache ends the watch, sendPending first sends a last bookmark.
 func (wt *watcher) sendPending() error {
 	if wt.ctx.Err() != nil {
 		return errEnd
@@ -374,22 +379,24 @@ func (wt *watcher) sendPending() error {
 	return nil
 }
 
-// mustEnd reports whether the watch ends before the next event, even if events are left to send.
+// mustEnd reports whether the watch must end before the next event, even if changes are pending.
 func (wt *watcher) mustEnd() bool {
 	return wt.out.err != nil || wt.ctx.Err() != nil || wt.cache.expired.Load() || wt.out.deadline.shed.Load() ||
 		wt.drained.overdue(time.Duration(wt.cache.watchWrites.grace.Load()))
 }
 
-// maxSettling is how often a watcher whose changes are coalesced looks for the end of them at once.
+// maxSettling bounds how often sendChangesAndBookmark immediately tries again to send the last one
+// of the coalesced changes.
 const maxSettling = 4
 
-// settleAfter is how soon it looks again if nothing wakes it.
+// settleAfter is the time after which the watcher tries again if no change wakes it.
 const settleAfter = time.Second
 
-// sendChangesAndBookmark sends pending changes, and a bookmark if one is due or last is set, or if
-// changes were coalesced: it tells the client that it has them all. It sends no bookmark if the
-// store was closed meanwhile, because changes may be missing then, and none that says less than the
-// changes before it. ends is last, or that the cache ends the watch meanwhile.
+// sendChangesAndBookmark sends pending changes. It then sends a bookmark if one is due, if last is
+// set, or if the client has received all of a group of coalesced changes. It sends no bookmark in
+// two cases: the store was closed meanwhile, so that changes may be missing; or the bookmark would
+// be older than the announced end of the coalesced changes. ends is true if last is set, or if the
+// cache ends the watch meanwhile.
 func (wt *watcher) sendChangesAndBookmark(last bool) (ends bool, err error) {
 	upTo, until := uint64(0), uint64(math.MaxUint64)
 	asked, completes := last || wt.bookmarks.due(wt, false), false
@@ -418,11 +425,11 @@ func (wt *watcher) sendChangesAndBookmark(last bool) (ends bool, err error) {
 			break
 		}
 	}
-	if !all { // a bookmark tells of what was sent
+	if !all { // the bookmark must not exceed what was sent
 		upTo, last = wt.sentUpTo, last || wt.drained.due() || wt.out.deadline.shed.Load()
 	}
 	if upTo < wt.coalesced && wt.bookmarks.enabled {
-		wt.bookmarks.timer.Reset(settleAfter) // what completes them need not wake this watcher
+		wt.bookmarks.timer.Reset(settleAfter) // the last coalesced change may not wake this watcher
 	}
 	due := completes || wt.bookmarks.due(wt, last)
 	if !due || !settled || upTo < wt.coalesced || wt.cache.expired.Load() || wt.overflows() || wt.source.Closed() || wt.out.err != nil || wt.ctx.Err() != nil {
@@ -431,10 +438,10 @@ func (wt *watcher) sendChangesAndBookmark(last bool) (ends bool, err error) {
 	return last, wt.bookmarkUpTo(upTo)
 }
 
-// sendChanges sends pending changes: all of them, or those up to a resourceVersion at least. It
-// stops before that if the watch must end, or a drain ends it: there may be no end of changes for a
-// client that takes less than comes. all says that it was not stopped. Between two batches it sends
-// a bookmark that is due.
+// sendChanges sends all pending changes, or at least those up to the resourceVersion until. It
+// stops earlier if the watch must end, or if a drain ends it: a client that reads more slowly than
+// changes arrive may never reach the end. all is false if it stopped earlier. Between two batches
+// it sends a bookmark that is due.
 func (wt *watcher) sendChanges(until uint64) (all bool, err error) {
 	batch := wt.scratch.changes[:]
 	for sent := 0; !wt.mustEnd(); sent++ {
@@ -454,7 +461,7 @@ func (wt *watcher) sendChanges(until uint64) (all bool, err error) {
 			return true, nil
 		case until == math.MaxUint64 && wt.drained.due():
 			return false, nil
-		case sent > 0: // most often there is only one, and the bookmark that follows tells of more
+		case sent > 0: // most calls send one batch, and the caller sends the bookmark after it
 			if err := wt.bookmarkBetween(); err != nil {
 				return false, err
 			}
@@ -464,7 +471,7 @@ func (wt *watcher) sendChanges(until uint64) (all bool, err error) {
 }
 
 // joinHub moves a selective watcher that has caught up from its cursor to the hub. It reports
-// whether it has moved: more changes may wait there.
+// whether it moved the watcher, which may then have more pending changes.
 func (wt *watcher) joinHub() bool {
 	l, ok := wt.source.(*cursorSource)
 	if !ok || !wt.selective {
@@ -494,7 +501,7 @@ func (wt *watcher) sendBatch(changes []store.Change) error {
 	}
 	for i := range changes {
 		if wt.mustEnd() {
-			return nil // the send loop asks mustEnd again and ends the watch
+			return nil // the send loop calls mustEnd again and ends the watch
 		}
 		if err := wt.sendChange(&changes[i]); err != nil {
 			return err
@@ -503,22 +510,24 @@ func (wt *watcher) sendBatch(changes []store.Change) error {
 	return nil
 }
 
-// relisted reports whether a relist has brought a change.
+// relisted reports whether a relist added the change.
 func (wt *watcher) relisted(ch store.Change) bool {
 	_, ok := wt.cache.history.relisted(ch.Revision)
 	return ok
 }
 
-// catchUp sends changes each of which may stand for several: those of a watcher that has fallen
-// behind the log, or those that a relist has brought. Objects that no longer match go first, with
-// the resourceVersion that the client already has. Otherwise a client that breaks off half-way and
-// resumes from its last resourceVersion could miss one: the change that ended the match may be
-// older than that, and later changes of the object match neither before nor after.
+// catchUp sends changes each of which may replace several: the changes of a watcher that has fallen
+// behind the log, or those that a relist found. It first sends the deletions of objects that no
+// longer match, with the resourceVersion that the client already has. Otherwise a client that
+// disconnects in between and resumes from its last resourceVersion could miss such a deletion: the
+// change that ended the match may be older than this resourceVersion, and later changes of the
+// object do not match.
 //
-// That is not enough where the client resumes at a server that knows the states in between: there
-// the object may no longer match, and no later change tells that. So a client that wants bookmarks
-// gets one which says that the changes are coalesced, and another when it has them all. By then
-// more may have come, so that it is caught up once more.
+// This is not enough if the client resumes at a server that has the states in between. There the
+// object may already not match at this resourceVersion, so the client receives no deletion.
+// Therefore catchUp sends two bookmarks to a client that requested bookmarks: before the changes,
+// one that announces coalesced changes, and another when the client has received all of them. If
+// more such changes arrive meanwhile, the watcher is caught up again before the second bookmark.
 func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
 	g, upTo, complete := wt.coalesce(changes, relisted)
 	wt.out.deadline.catchUp.Store(g)
@@ -565,8 +574,8 @@ func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
 	return wt.bookmarkUpTo(wt.sentUpTo)
 }
 
-// shedError is the error with which a watch ends that is shed while its client has neither the
-// state of one version nor that of another. nil: it is not shed.
+// shedError returns 410 for a watch that is shed while its client has the state of no version. It
+// returns nil if the watch is not shed.
 func (wt *watcher) shedError() error {
 	if wt.out.deadline.shed.Load() {
 		return errExpired(wt.sentUpTo)
@@ -574,16 +583,16 @@ func (wt *watcher) shedError() error {
 	return nil
 }
 
-// coalesce gathers changes, one for each key, with those that wait: all of what the log has
-// dropped, and all of a relist. Up to the resourceVersion that it returns nothing is known of
-// their order. complete says that there are no others up to it: a relist that goes on may bring
-// more. It clears changes, so that nothing is kept but what it returns, and the source.
+// coalesce combines changes with the pending ones, and returns one change per key. It includes the
+// whole backlog of the log and the whole of a relist. The order of the changes up to upTo is
+// unknown. complete says that no other changes up to upTo exist; it is false while a relist may add
+// more. coalesce clears changes and releases the source's changes, so that only g retains them.
 func (wt *watcher) coalesce(changes []store.Change, relisted bool) (g *changeQueue, upTo uint64, complete bool) {
 	g = &changeQueue{held: &wt.cache.held}
 	g.coalesce()
-	now := uint64(0) // up to it, the source has what the store has; 0: that was not asked
+	now := uint64(0) // the source has all changes up to it; 0: not determined yet
 	observe := func() {
-		wt.cache.clock.Observe(func(rv uint64) { now = rv }) // most relists are complete then
+		wt.cache.clock.Observe(func(rv uint64) { now = rv }) // most relists are complete at this time
 		if wt.selective {
 			wt.cache.hub.flush()
 		}
@@ -607,7 +616,7 @@ func (wt *watcher) coalesce(changes []store.Change, relisted bool) (g *changeQue
 	}
 	add(changes)
 	more := make([]store.Change, batch)
-	for complete = true; wt.source.Pending() > 0 || relisted; { // much faster than any writer
+	for complete = true; wt.source.Pending() > 0 || relisted; { // this loop is much faster than any writer
 		if relisted && now == 0 {
 			observe()
 		}
@@ -623,8 +632,8 @@ func (wt *watcher) coalesce(changes []store.Change, relisted bool) (g *changeQue
 	return g, upTo, complete
 }
 
-// endsMatching reports whether a coalesced change leaves nothing that matches of an object that
-// matched. Another object under the same key is another one.
+// endsMatching reports whether a coalesced change ends the match of an object that matched before.
+// An object with the same key and another uid is a different object.
 func (wt *watcher) endsMatching(ch *store.Change) (bool, error) {
 	if !ch.Coalesced || ch.Old == nil {
 		return false, nil

@@ -10,44 +10,46 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// writeDeadline bounds each write to a client, so that a client that takes nothing does not hold a
-// goroutine for ever. A write only records its start; one timer checks all of them. A
-// ResponseWriter without deadlines, as in tests, is not bounded.
+// writeDeadline bounds each write to a client, so that a client that reads nothing does not block a
+// goroutine forever. A write only records its start; one timer checks all writes. The writes of a
+// ResponseWriter without deadlines, as in tests, are not bounded.
 type writeDeadline struct {
 	set     *writeDeadlines
 	control *http.ResponseController
-	started atomic.Int64 // start of the current write, as since has it; 0: none
+	started atomic.Int64 // start of the current write, as returned by since; 0: none
 	source  atomic.Pointer[changeSource]
-	// catchUp has the changes that a watcher has taken from source to be caught up. nil: none.
+	// catchUp contains the changes that the watcher took from source to be caught up. nil: none.
 	catchUp atomic.Pointer[changeQueue]
-	// sending is when the watcher began to send, and has not caught up since, as since has it. 0: it
-	// has caught up.
+	// sending is the time, as returned by since, from which the watcher has been sending without
+	// catching up. 0: the watcher has caught up.
 	sending atomic.Int64
-	shed    atomic.Bool // the watcher is to end before its next event
-	// state is what a selective watcher begins with. Others' sources count what that keeps. nil:
-	// nothing, or all of it has been sent.
+	shed    atomic.Bool // the watcher must end before its next event
+	// state is the snapshot that a selective watcher is sending. For other watchers, source counts the
+	// memory that the snapshot retains. nil: the watcher has sent all of it, or starts without a
+	// state.
 	state atomic.Pointer[store.Snapshot]
 
-	stateWaited atomic.Int64 // nanoseconds that writes of it have taken: what they wait for the client
-	stateSent   atomic.Int64 // bytes of it that have been written
-	stateRate   atomic.Int64 // bytes a second that the client must take of it; 0: no state is sent
+	stateWaited atomic.Int64 // nanoseconds that writes of the state have waited for the client
+	stateSent   atomic.Int64 // bytes of the state that were written
+	stateRate   atomic.Int64 // bytes per second that the client must read of the state; 0: no state is being sent
 
 	mu          sync.Mutex
-	cutWrite    int64 // start of the write that was ended last
-	hasDeadline bool  // there is a deadline
-	closed      bool  // the writer must not be used any more: net/http's for HTTP/2 panics
+	cutWrite    int64 // start of the last write that cut ended
+	hasDeadline bool  // a deadline is set
+	closed      bool  // the request has ended: net/http's HTTP/2 writer would panic
 }
 
 const (
-	// closeGrace bounds a write after the cache was closed, drainGrace one after a drain. A host is
-	// slow when all clients of a replica move to it, and a client that is cut off has to list
-	// again.
+	// closeGrace bounds a write after the cache was closed, drainGrace a write after a drain.
+	// drainGrace is longer because hosts are slow while all clients of a replica move to another one,
+	// and a client that is cut off must list again.
 	closeGrace = time.Second
 	drainGrace = 10 * time.Second
-	// A state, of a LIST or at the beginning of a WATCH, keeps a snapshot, and a LIST a seat, until it
-	// has been sent. So it is, at any time, no more than stateGrace behind a client that takes
-	// listRate or initialRate bytes a second. kube-apiserver ends a LIST after that grace, however
-	// large it is. A WATCH that is ended begins with the whole state again, so it is given longer.
+	// The state that a LIST or the start of a WATCH sends retains a snapshot until it is sent, and a
+	// LIST also occupies a seat. So the time that the writes wait for the client is bounded: by
+	// stateGrace plus the time that the sent bytes need at listRate or initialRate bytes per second.
+	// kube-apiserver ends any LIST after one minute. A WATCH that is ended must send the whole state
+	// again, so initialRate is lower.
 	stateGrace  = time.Minute
 	listRate    = 256 << 10
 	initialRate = 32 << 10
@@ -55,9 +57,9 @@ const (
 	checksPerTimeout = 8
 )
 
-// writeDeadlines holds the deadlines of the bodies being written. A timer runs while there are any.
-// It is not stopped between writes, because that would cost more than checking in vain. It is safe
-// for concurrent use.
+// writeDeadlines contains the deadlines of the bodies that are being written. A timer runs while
+// there are any. It keeps running between writes, because stopping it would cost more than its
+// checks. It is safe for concurrent use.
 type writeDeadlines struct {
 	timeout time.Duration
 	stalled *atomic.Uint64 // counts writes that timed out
@@ -69,11 +71,11 @@ type writeDeadlines struct {
 	timer  *time.Timer                 // nil: not running
 }
 
-// begun is when the program began. Times are counted from it, so that nothing follows the system's
-// clock when that is set.
+// begun is the start of the program. Times are relative to it, so that a change of the system's
+// clock does not affect them.
 var begun = time.Now()
 
-// since returns the nanoseconds from the program's begin to a time.
+// since returns the nanoseconds from the start of the program to t.
 func since(t time.Time) int64 { return int64(t.Sub(begun)) }
 
 func (ds *writeDeadlines) start(w http.ResponseWriter) *writeDeadline {
@@ -90,19 +92,19 @@ func (ds *writeDeadlines) start(w http.ResponseWriter) *writeDeadline {
 	return wd
 }
 
-// bound bounds the time that write may take to write n bytes to w, as that of a LIST of them.
+// bound calls write, which writes n bytes to w, and bounds its time like that of a LIST of n bytes.
 func (ds *writeDeadlines) bound(w http.ResponseWriter, n int, write func()) {
 	wd := ds.start(w)
 	defer wd.close()
 	wd.beginState(listRate)
 	wd.wrote(n)
-	if wd.begin() == nil { // it has not waited yet, so it is not late
+	if wd.begin() == nil { // no time has passed, so isLate is false
 		write()
 	}
 	wd.done()
 }
 
-// check ends the writes that have timed out, and those of a state that is late.
+// check ends the writes that have timed out, and those of states whose clients are too slow.
 func (ds *writeDeadlines) check() {
 	now := time.Now()
 	timedOut := since(now.Add(-ds.timeout))
@@ -118,18 +120,18 @@ func (ds *writeDeadlines) check() {
 	}
 }
 
-// pendingWrite is a write that was under way when it was looked for. It may have ended since.
+// pendingWrite is a write that was in progress when it was found. It may have ended since.
 type pendingWrite struct {
 	*writeDeadline
-	start int64 // as since has it
+	start int64 // as returned by since
 }
 
-// startedBefore returns the writes under way that started before then.
+// startedBefore returns the writes in progress that started before then.
 func (ds *writeDeadlines) startedBefore(then time.Time) []pendingWrite {
 	return ds.before(then, func(wd *writeDeadline) int64 { return wd.started.Load() })
 }
 
-// before returns those of which a time, as since has it, is set and before then.
+// before returns the active deadlines whose time, as at returns it, is set and before then.
 func (ds *writeDeadlines) before(then time.Time, at func(*writeDeadline) int64) (out []pendingWrite) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -141,9 +143,9 @@ func (ds *writeDeadlines) before(then time.Time, at func(*writeDeadline) int64) 
 	return out
 }
 
-// cut ends the write, and with it the request. It returns false if the write has ended by itself:
-// then the client has taken everything, and a deadline would fail the next write. It does so too if
-// the write was cut before: over HTTP/2 it goes on while nothing can be sent on the connection.
+// cut ends the write, and with it the request. It returns false if the write has already ended: the
+// client has then read everything, and a deadline would fail the next write. It also returns false
+// if the write was cut before: an HTTP/2 write continues while the connection accepts nothing.
 func (w pendingWrite) cut() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,7 +156,7 @@ func (w pendingWrite) cut() bool {
 	return true
 }
 
-// beginSending notes that a watcher sends, endSending that it has caught up.
+// beginSending records that a watcher sends, endSending that it has caught up.
 func (wd *writeDeadline) beginSending() { wd.sending.CompareAndSwap(0, since(time.Now())) }
 func (wd *writeDeadline) endSending()   { wd.sending.Store(0) }
 
@@ -171,21 +173,21 @@ func (ds *writeDeadlines) close(grace time.Duration) {
 	}
 }
 
-// stopIdleTimer stops the timer if nothing is being written after close. The caller holds the lock.
+// stopIdleTimer stops the timer after close if no body is being written. The caller holds ds.mu.
 func (ds *writeDeadlines) stopIdleTimer() {
 	if ds.grace.Load() != 0 && len(ds.active) == 0 && ds.timer != nil && ds.timer.Stop() {
 		ds.timer = nil
 	}
 }
 
-// setDeadline sets the deadline. It returns false if the request has ended.
+// setDeadline sets the deadline of the current write. It returns false if the request has ended.
 func (wd *writeDeadline) setDeadline(deadline time.Time) bool {
 	wd.mu.Lock()
 	defer wd.mu.Unlock()
 	return wd.setDeadlineLocked(deadline)
 }
 
-// setDeadlineLocked is setDeadline for a caller that holds the lock.
+// setDeadlineLocked is setDeadline for a caller that holds wd.mu.
 func (wd *writeDeadline) setDeadlineLocked(deadline time.Time) bool {
 	if wd.closed {
 		return false
@@ -195,11 +197,11 @@ func (wd *writeDeadline) setDeadlineLocked(deadline time.Time) bool {
 	return true
 }
 
-// errTooSlow ends an answer whose client takes a state too slowly.
+// errTooSlow ends a response whose client reads a state too slowly.
 var errTooSlow = errors.New("watchcache: the client takes the state too slowly")
 
-// beginState begins to bound the time for which the writes of a state wait, until endState. The
-// client must take rate bytes a second. What is computed between writes is no fault of the client.
+// beginState starts to bound the time that the writes of a state wait, until endState. The client
+// must read rate bytes per second. The time between writes does not count.
 func (wd *writeDeadline) beginState(rate int64) {
 	wd.stateSent.Store(0)
 	wd.stateWaited.Store(0)
@@ -211,7 +213,7 @@ func (wd *writeDeadline) endState() {
 	wd.state.Store(nil)
 }
 
-// isLate reports whether a state is being sent, and the client is too slow.
+// isLate reports whether a state is being sent and the client reads it too slowly.
 func (wd *writeDeadline) isLate(now time.Time) bool {
 	rate := wd.stateRate.Load()
 	if rate == 0 {
@@ -239,7 +241,7 @@ func (wd *writeDeadline) begin() error {
 	return nil
 }
 
-// wrote counts what has been written.
+// wrote counts n written bytes.
 func (wd *writeDeadline) wrote(n int) { wd.stateSent.Add(int64(n)) }
 
 // done records the end of a write.
@@ -249,7 +251,8 @@ func (wd *writeDeadline) done() {
 	}
 }
 
-// during bounds the time that write may take. The error is errTooSlow, without a write, or write's.
+// during calls write and bounds its time. If the client is already too slow, it returns errTooSlow
+// and does not call write. Otherwise it returns write's error.
 func (wd *writeDeadline) during(write func() error) error {
 	err := wd.begin()
 	if err == nil {
@@ -259,7 +262,7 @@ func (wd *writeDeadline) during(write func() error) error {
 	return err
 }
 
-// close ends the deadline with its request. A later request on the connection has its own.
+// close removes the deadline when its request ends. A later request on the connection gets its own.
 func (wd *writeDeadline) close() {
 	wd.set.mu.Lock()
 	delete(wd.set.active, wd)
