@@ -12,8 +12,8 @@ func declared() int { return 0 }
 
 func adding(n int) func() int { return func() int { return n } }
 
-// TestFunctionOf: the Functions of different function values differ. Those of one are equal, except
-// in a build without unsafe.
+// TestFunctionOf checks that different function values have different Functions, and that copies of
+// one function value have the same Function, except in a build without unsafe.
 func TestFunctionOf(t *testing.T) {
 	one, copied := adding(1), declared
 	same := one

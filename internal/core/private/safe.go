@@ -10,13 +10,13 @@ import (
 // Fields reports whether Field can read any field.
 const Fields = false
 
-// Function identifies one call of FunctionOf. The zero value is that of a nil func.
+// Function identifies one call of FunctionOf. The zero value is the Function of a nil func.
 type Function struct{ number uint64 }
 
 var functions atomic.Uint64 // the number of the last Function
 
-// FunctionOf returns a Function that no other call returns, or the zero value if f is nil. F must
-// be a func type.
+// FunctionOf returns a Function that differs from the result of every other call, or the zero value
+// if f is nil. F must be a func type.
 func FunctionOf[F any](f F) Function {
 	if reflect.ValueOf(f).IsNil() {
 		return Function{}

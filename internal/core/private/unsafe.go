@@ -10,21 +10,21 @@ import (
 // Fields reports whether Field can read any field.
 const Fields = true
 
-// Function identifies a function value: a func is a pointer to its captured variables and code. One
-// declared function has one, and so has one closure. Two closures with the same source have two,
-// and so have two method values. The zero value is that of a nil func. While the func, or the
-// Function, is in memory, no other func has the same Function.
+// Function identifies a function value: a pointer to the value's code and captured variables.
+// Copies of one function value have the same Function. Two closures with the same source have
+// different Functions, and so have two method values. The zero value is the Function of a nil func.
+// While the func or the Function is in memory, no other func has the same Function.
 type Function struct{ at unsafe.Pointer }
 
 // FunctionOf returns the Function of f. F must be a func type.
 func FunctionOf[F any](f F) Function { return Function{*(*unsafe.Pointer)(unsafe.Pointer(&f))} }
 
-// Number returns a number that no other func has while the func is in memory. Unlike the Function,
-// the number does not keep the func in memory. It is 0 for a nil func.
+// Number returns a number that no other func has while the func is in memory. Unlike the Function
+// itself, the number does not keep the func in memory. It is 0 for a nil func.
 func (f Function) Number() uintptr { return uintptr(f.at) }
 
-// Field returns a field of v, private or not. It reports false if v, an addressable struct, has no
-// field of that name, or one of another type.
+// Field returns the field of v called name, private or not. v must be addressable. ok is false if v
+// has no such field, or if the field is not of type T.
 func Field[T any](v reflect.Value, name string) (value T, ok bool) {
 	f := v.FieldByName(name)
 	if !f.IsValid() || f.Type() != reflect.TypeFor[T]() || !f.CanAddr() {

@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// Shape says what becomes of an object in an answer.
+// Shape says in which form an answer contains an object.
 type Shape uint8
 
 const (
@@ -30,11 +30,12 @@ type MediaType struct {
 	// Version is the version of the meta.k8s.io kinds that MetadataOnly and Table use: v1 or
 	// v1beta1.
 	Version string
-	// List reports whether MetadataOnly was asked for by the kind of a list.
+	// List reports whether the client requested MetadataOnly with the kind of a list,
+	// PartialObjectMetadataList.
 	List bool
 }
 
-// ContentType returns the Content-Type of an object or a list.
+// ContentType returns the Content-Type of an answer with an object or a list.
 func (mt MediaType) ContentType() string {
 	if mt.Encoding == wire.Protobuf {
 		return wire.ContentTypeProtobuf
@@ -42,7 +43,7 @@ func (mt MediaType) ContentType() string {
 	return wire.ContentTypeJSON
 }
 
-// WatchContentType returns the Content-Type of a stream of watch events.
+// WatchContentType returns the Content-Type of a WATCH's answer.
 func (mt MediaType) WatchContentType() string {
 	if mt.Encoding == wire.Protobuf {
 		return wire.ContentTypeProtobufWatch
@@ -53,18 +54,19 @@ func (mt MediaType) WatchContentType() string {
 // MediaRange is one alternative of an Accept header.
 type MediaRange struct {
 	MediaType
-	Wildcards int // 0: it names a media type, 1: application/*, 2: */*
+	Wildcards int // 0 for a media type without wildcards, 1 for application/*, 2 for */*
 	quality   float64
 }
 
 // Accept is a parsed Accept header. It is immutable.
 type Accept struct {
-	ranges []MediaRange // that this package knows, best first
+	ranges []MediaRange // the ranges that this package supports, best first
 	strict bool         // see IsStrict
-	kinds  []string     // that the header names, if strict
+	kinds  []string     // the kinds that the header names, if strict
 }
 
-// ParseAccept parses the Accept header of a request. A request without one accepts everything.
+// ParseAccept parses the Accept header of a request. A request without an Accept header accepts
+// every media type.
 func ParseAccept(h http.Header) Accept {
 	a := Accept{ranges: parseRanges(h)}
 	switch headers := h.Values("Accept"); {
@@ -76,8 +78,8 @@ func ParseAccept(h http.Header) Accept {
 	return a
 }
 
-// Negotiate returns the first media range that can accepts: by quality, then names before
-// wildcards, then by order.
+// Negotiate returns the best media range for which can returns true. Ranges are ordered by quality,
+// then names before wildcards, then as in the header.
 func (a *Accept) Negotiate(can func(MediaRange) bool) (MediaType, bool) {
 	for _, c := range a.ranges {
 		if can(c) {
@@ -87,25 +89,25 @@ func (a *Accept) Negotiate(can func(MediaRange) bool) (MediaType, bool) {
 	return MediaType{}, false
 }
 
-// WantsProtobuf reports whether kube-apiserver answers whole objects of a built-in kind in protobuf
-// to a client with this header.
+// WantsProtobuf reports whether kube-apiserver would send whole objects of a built-in kind in
+// protobuf to a client with this Accept header.
 func (a *Accept) WantsProtobuf() bool {
 	mt, ok := a.Negotiate(func(mr MediaRange) bool { return mr.Wildcards != 1 })
 	return ok && mt.Encoding == wire.Protobuf && mt.Shape == Whole
 }
 
 // IsStrict reports whether kube-apiserver certainly reads the header as this package does, and the
-// header asks for whole objects or for this kind. kube-apiserver rejects a request for a list as
-// one object, and the reverse.
+// header names either no kind or this kind only. The kind matters because kube-apiserver rejects a
+// request for a list that names an object's kind, and the reverse.
 //
-// Other headers have quotes, which kube-apiserver takes for a part of the value; capitals; a
-// quality on any range but the last; ranges after a wildcard; a second header, which kube-apiserver
-// ignores; unknown parameters; or media types that only kube-apiserver serves.
+// A header is not strict if it has quotes, which kube-apiserver treats as part of the value;
+// capitals; a quality on any range but the last; ranges after a wildcard; a second header, which
+// kube-apiserver ignores; unknown parameters; or media types that only kube-apiserver serves.
 func (a *Accept) IsStrict(kind string) bool {
 	return a.strict && !slices.ContainsFunc(a.kinds, func(k string) bool { return k != kind })
 }
 
-// MediaRanges returns the media types and parameters in a request's Accept header.
+// MediaRanges yields the media types and parameters in a request's Accept header.
 func MediaRanges(h http.Header) iter.Seq2[string, map[string]string] {
 	header := strings.Join(h.Values("Accept"), ",")
 	if strings.TrimSpace(header) == "" {
@@ -120,8 +122,8 @@ func MediaRanges(h http.Header) iter.Seq2[string, map[string]string] {
 	}
 }
 
-// parseRanges returns the media ranges of an Accept header that this package knows, best first. Of
-// ranges that are alike it returns only the best, so a header of any length has only few.
+// parseRanges returns the media ranges of an Accept header that this package supports, best first.
+// Of equal ranges it returns only the best, so that even a long header yields few ranges.
 func parseRanges(h http.Header) []MediaRange {
 	var ranges []MediaRange
 	for name, params := range MediaRanges(h) {
@@ -177,24 +179,25 @@ func parseMediaType(name string, params map[string]string) (MediaType, bool) {
 	default:
 		return mt, false
 	}
-	mt.Version = strings.Clone(params["v"]) // the rest of the header is not kept
+	mt.Version = strings.Clone(params["v"]) // the copy does not keep the header in memory
 	return mt, params["g"] == metav1.GroupName && (mt.Version == "v1" || mt.Version == "v1beta1")
 }
 
 const (
-	// maxMediaRanges bounds the media ranges of a strict Accept header. kube-apiserver does not
-	// keep the order of more.
+	// maxMediaRanges limits the media ranges of a strict Accept header, because kube-apiserver does
+	// not preserve the order of more ranges.
 	maxMediaRanges = 12
 	anyMedia       = "*/*"
 )
 
-// upstreamMedia are the media types that kube-apiserver serves and this package does not know.
+// upstreamMedia contains the media types that kube-apiserver serves and this package does not.
 var upstreamMedia = []string{"application/yaml", "application/cbor"}
 
-// rangeParams are the parameters of media ranges that both know.
+// rangeParams are the parameters that both kube-apiserver and this package support.
 var rangeParams = []string{"as", "g", "v", "stream", "charset"}
 
-// parseStrictRanges returns the kinds that an Accept header names, and whether it is strict.
+// parseStrictRanges returns the kinds that an Accept header names. ok reports whether the header is
+// strict.
 func parseStrictRanges(header string) (kinds []string, ok bool) {
 	if strings.Count(header, ",") >= maxMediaRanges {
 		return nil, false
@@ -212,8 +215,8 @@ func parseStrictRanges(header string) (kinds []string, ok bool) {
 	return kinds, true
 }
 
-// parseStrictRange returns the kind that a media range names, and whether the range is strict. last
-// reports whether no other range follows.
+// parseStrictRange returns the kind that a media range names. ok reports whether the range is
+// strict. last reports whether no other range follows.
 func parseStrictRange(text string, last bool) (kind string, ok bool) {
 	parts := strings.Split(text, ";")
 	mediaType := strings.Trim(parts[0], " ")
@@ -226,14 +229,15 @@ func parseStrictRange(text string, last bool) (kind string, ok bool) {
 	for _, part := range parts[1:] {
 		name, value, _ := strings.Cut(strings.Trim(part, " "), "=")
 		if name == "q" && last && len(seen) == len(parts)-2 && isFraction(value) {
-			// The last range comes last with a quality too: client-node sends "application/json, */*;q=0.8".
+			// A quality below 1 does not change the order if only the last range has one:
+			// client-node sends "application/json, */*;q=0.8".
 			continue
 		}
 		if !slices.Contains(rangeParams, name) || slices.Contains(seen, name) || !isName(value, valueByte) {
 			return "", false
 		}
 		if name == "as" {
-			kind = strings.Clone(value) // the rest of the header is not kept
+			kind = strings.Clone(value) // the copy does not keep the header in memory
 		}
 		seen = append(seen, name)
 	}

@@ -7,25 +7,26 @@ import (
 	"strings"
 )
 
-// ContinueToken says where the next page of a LIST starts, and in which state. It is one of
-// kube-apiserver's with two more fields, which kube-apiserver ignores: a client may get its first
-// page here and the next one there. kube-apiserver refuses a token in another format with 400, from
-// which client-go's pager does not recover.
+// ContinueToken says where the next page of a LIST starts, and of which state it is. Its format is
+// kube-apiserver's, with two more fields that kube-apiserver ignores, because a client may request
+// the first page from Weir and the next one from kube-apiserver. If the format differed,
+// kube-apiserver would answer 400, and client-go's pager cannot recover from that.
 type ContinueToken struct {
 	Format string `json:"v"`
-	// ResourceVersion is the state that the pages are cut from. If it is [Inconsistent], that state
-	// is gone and the next page is of the current one.
+	// ResourceVersion is the state that the pages belong to. If it is [Inconsistent], that state is
+	// no longer cached, and the next page is of the current state.
 	ResourceVersion int64 `json:"rv"`
-	// Start is the first key that the next page may hold, without the namespace of the request.
+	// Start is the first key that the next page may contain, without the namespace of the request.
 	Start string `json:"start"`
-	// Maker tells a watch cache's token from one of kube-apiserver.
+	// Maker distinguishes a watch cache's token from kube-apiserver's.
 	Maker string `json:"by"`
-	// MinResourceVersion is the state of the earlier pages, where that is gone. The continuation is
-	// no older, even if another replica answers.
+	// MinResourceVersion is the state of the earlier pages if that state is no longer cached. The
+	// next page must not be older, even if another replica answers.
 	MinResourceVersion int64 `json:"least,omitempty"`
 }
 
-// Inconsistent replaces the resourceVersion in a token whose state is gone.
+// Inconsistent replaces the resourceVersion in a token if the state of the earlier pages is no
+// longer cached.
 const Inconsistent = -1
 
 const (
@@ -35,8 +36,8 @@ const (
 
 var errBadContinue = errors.New("continue key is not valid")
 
-// NewContinueToken returns a token for a LIST in a namespace, or in all if that is empty. The next
-// page is of the state rv, and starts at a key.
+// NewContinueToken returns a token for a LIST in a namespace, or in all namespaces if namespace is
+// empty. The next page is of the state rv and starts at key.
 func NewContinueToken(rv uint64, namespace, key string) ContinueToken {
 	if namespace != "" {
 		key = strings.TrimPrefix(key, namespace+"/")
@@ -51,8 +52,8 @@ func (t ContinueToken) String() string {
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// ParseContinueToken parses the text of a token that a watch cache has made. It returns an error
-// for other servers' tokens.
+// ParseContinueToken parses the text of a token that a watch cache created. It returns an error for
+// other servers' tokens.
 func ParseContinueToken(s string) (*ContinueToken, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil {
@@ -68,7 +69,7 @@ func ParseContinueToken(s string) (*ContinueToken, error) {
 	return t, nil
 }
 
-// Key returns the key at which the next page of a LIST in a namespace, or in all, starts.
+// Key returns the key at which the next page starts. namespace is that of the request, or empty.
 func (t *ContinueToken) Key(namespace string) string {
 	if namespace == "" {
 		return t.Start
@@ -76,7 +77,7 @@ func (t *ContinueToken) Key(namespace string) string {
 	return namespace + "/" + t.Start
 }
 
-// MinVersion returns the oldest resourceVersion that the next page may be of.
+// MinVersion returns the minimum resourceVersion of the next page.
 func (t *ContinueToken) MinVersion() uint64 {
 	return uint64(max(t.ResourceVersion, t.MinResourceVersion, 0))
 }

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// Info says what a request does to what, as kube-apiserver's RequestInfo does. Metrics, limits and
-// audit records use it.
+// Info describes a request as kube-apiserver's RequestInfo does: its verb and its resource.
+// Metrics, limits and audit records use it.
 type Info struct {
 	Path // empty if the request is not for a resource
 	// OfResource reports whether the path names a resource.
 	OfResource bool
-	URLPath    string // unparsed
-	// Verb is the verb that authorizers see, such as list. It is the HTTP method in lower case for
-	// paths that name no resource.
+	URLPath    string // the unparsed path
+	// Verb is the verb that authorizers receive, such as list. For a path that names no resource it
+	// is the HTTP method in lower case.
 	Verb string
 	// Selected is the name that the field selector of a LIST or WATCH requires, or "".
 	Selected string
 }
 
-// InfoOf parses a request's method and path, and of its query no more than the parameters watch and
-// fieldSelector. Its result shares the memory of u.
+// InfoOf parses a request's method and path. Of the query it parses at most the parameters watch
+// and fieldSelector. The result shares the memory of u.
 func InfoOf(method string, u *url.URL) *Info {
 	info := &Info{URLPath: u.Path}
 	info.Path, info.OfResource = ParsePath(u.Path)
@@ -41,7 +41,7 @@ func InfoOf(method string, u *url.URL) *Info {
 		info.Verb = "deletecollection"
 	case method == http.MethodDelete:
 		info.Verb = "delete"
-	case method != http.MethodGet && method != http.MethodHead: // kube-apiserver knows no verb for it
+	case method != http.MethodGet && method != http.MethodHead: // kube-apiserver has no verb for this method
 	case info.Name != "":
 		info.Verb = "get"
 	default:
@@ -51,8 +51,8 @@ func InfoOf(method string, u *url.URL) *Info {
 	return info
 }
 
-// setList sets the verb of a LIST or WATCH, unless the path is a deprecated one, and the name that
-// its field selector requires.
+// setList sets the verb of a LIST or WATCH, and the name that its field selector requires. It does
+// nothing if the path is a deprecated one, which states its verb.
 func (i *Info) setList(watch bool, selected string) {
 	switch {
 	case i.Prefix != "":
@@ -63,10 +63,11 @@ func (i *Info) setList(watch bool, selected string) {
 	}
 }
 
-// ReviewName returns the name that authorizers see.
+// ReviewName returns the name that authorizers receive.
 func (i *Info) ReviewName() string { return cmp.Or(i.Name, i.Selected) }
 
-// ReviewNamespace returns the namespace that authorizers see. For them a namespace is in itself.
+// ReviewNamespace returns the namespace that authorizers receive. For a namespace object that is
+// the object's own name.
 func (i *Info) ReviewNamespace() string {
 	if i.Namespace == "" && i.Resource == "namespaces" {
 		return i.Name

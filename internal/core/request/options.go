@@ -22,7 +22,7 @@ import (
 	"github.com/weirproject/weir/internal/core/shard"
 )
 
-// Options holds the query parameters of a GET, a LIST or a WATCH. It is immutable and safe for
+// Options contains the query parameters of a GET, a LIST or a WATCH. It is immutable and safe for
 // concurrent use.
 type Options struct {
 	Watch           bool
@@ -30,28 +30,28 @@ type Options struct {
 	RV              uint64 // ResourceVersion as a number
 	Match           metav1.ResourceVersionMatch
 	Limit           int64
-	Continue        *ContinueToken // nil: a LIST from its first page
+	Continue        *ContinueToken // nil for the first page of a LIST
 	SendInitial     *bool
 	AllowBookmarks  bool
-	Timeout         time.Duration   // 0: none given
-	Labels          labels.Selector // nil: everything
-	Fields          fields.Selector // nil: everything
+	Timeout         time.Duration   // 0 means that the query has no timeout
+	Labels          labels.Selector // nil selects all objects
+	Fields          fields.Selector // nil selects all objects
 	LabelText       string          // Labels as sent
 	FieldText       string          // Fields as sent
-	Shard           *shard.Selector // nil: all objects
-	IncludeObject   string          // what rows of a Table include
+	Shard           *shard.Selector // nil selects all objects
+	IncludeObject   string          // which part of the object a Table's rows include
 }
 
-// strictGet and strictList are the parameters that Strict knows of a GET, and of a LIST or WATCH.
-// The timeout does not matter to an answer that is sent immediately.
+// strictGet and strictList are the parameters that Strict accepts for a GET, and for a LIST or
+// WATCH. Strict ignores the value of timeout, except that it must leave time to answer.
 var (
 	strictGet  = sets.New("resourceVersion", "timeout")
 	strictList = strictGet.Union(sets.New("watch", "resourceVersionMatch", "limit", "continue", "labelSelector", "fieldSelector",
 		"timeoutSeconds", "allowWatchBookmarks", "sendInitialEvents", "shardSelector"))
 )
 
-// isStrictQuery reports whether all parameters are known and none is repeated, and their values
-// need no interpretation by kube-apiserver.
+// isStrictQuery reports whether all parameters are known and none is repeated, and whether
+// kube-apiserver certainly reads their values as this package does.
 func isStrictQuery(q url.Values, known sets.Set[string]) bool {
 	for name, values := range q {
 		if !known.Has(name) || len(values) != 1 || strings.HasSuffix(name, "Selector") && len(values[0]) > MaxSelector {
@@ -62,31 +62,32 @@ func isStrictQuery(q url.Values, known sets.Set[string]) bool {
 		isStrictTimeout(q.Get("timeout"))
 }
 
-// isStrictVersion reports whether kube-apiserver accepts the resourceVersion. It compares the text
-// with "0" in some places, so other ways to write zero are not strict.
+// isStrictVersion reports whether kube-apiserver accepts a resourceVersion. Zero must be written as
+// "0", because kube-apiserver compares the text with "0" in some places.
 func isStrictVersion(text string) bool {
 	rv, err := resourceversion.Parse(text)
 	return text == "" || err == nil && (rv > 0 || text == "0")
 }
 
-// isStrictTimeout reports whether kube-apiserver accepts the timeout, and it leaves time to answer.
+// isStrictTimeout reports whether kube-apiserver accepts a timeout, and the timeout leaves at least
+// a second to answer.
 func isStrictTimeout(text string) bool {
 	d, err := time.ParseDuration(text)
 	return text == "" || err == nil && d >= time.Second
 }
 
-// isStrictWatchTimeout reports whether kube-apiserver does not end a WATCH with such a
-// timeoutSeconds immediately, because it is negative or overflows a duration.
+// isStrictWatchTimeout reports whether a WATCH with this timeoutSeconds can last. kube-apiserver
+// ends a WATCH immediately if the value is negative or overflows a duration.
 func isStrictWatchTimeout(text string) bool {
 	seconds, _ := strconv.ParseInt(text, 10, 64)
 	return seconds >= 0 && seconds <= math.MaxInt64/int64(time.Second)
 }
 
-// maxTimeoutSeconds is one year. It keeps the conversion to a duration from overflowing.
+// maxTimeoutSeconds is one year. This maximum prevents an overflow in the conversion to a duration.
 const maxTimeoutSeconds = 366 * 24 * 3600
 
-// ParseOptions parses the query of a LIST or a WATCH as kube-apiserver does. It ignores parameters
-// that kube-apiserver does not know. The error is the Status that kube-apiserver would return.
+// ParseOptions parses the query of a LIST or a WATCH as kube-apiserver does. It ignores unknown
+// parameters, as kube-apiserver does. The error is the Status that kube-apiserver would return.
 func ParseOptions(q url.Values) (*Options, error) {
 	var l metainternalversion.ListOptions
 	if err := scheme.ParameterCodec.DecodeParameters(q, metav1.SchemeGroupVersion, &l); err != nil {
@@ -140,23 +141,25 @@ func (o *Options) HasSelectors() bool {
 	return o.Labels != nil && !o.Labels.Empty() || o.Fields != nil && !o.Fields.Empty()
 }
 
-// WantsInitialEvents reports whether the query demands that a WATCH starts with the state.
+// WantsInitialEvents reports whether the query requires that a WATCH starts with the current state
+// (sendInitialEvents=true).
 func (o *Options) WantsInitialEvents() bool { return o.SendInitial != nil && *o.SendInitial }
 
-// StartsWithState reports whether a WATCH starts with the state, as ADDED events.
+// StartsWithState reports whether a WATCH starts with the current state, as ADDED events.
 func (o *Options) StartsWithState() bool {
 	return o.WantsInitialEvents() || o.SendInitial == nil && o.RV == 0
 }
 
-// AnyVersion reports whether any state may answer a LIST or a GET, however old.
+// AnyVersion reports whether any state may answer a LIST or a GET, even an old one.
 func (o *Options) AnyVersion() bool { return o.ResourceVersion != "" && o.RV == 0 }
 
-// Consistent reports whether the answer must be as new as kube-apiserver's storage. Since 1.34, a
-// WATCH without a resourceVersion is also consistent without sendInitialEvents.
+// Consistent reports whether the answer must be as new as kube-apiserver's storage. Since
+// Kubernetes 1.34, a WATCH without a resourceVersion is also consistent if it has no
+// sendInitialEvents.
 func (o *Options) Consistent() bool { return o.ResourceVersion == "" && o.Continue == nil }
 
-// ExactVersion returns the resourceVersion of the one state that may answer a LIST, or that a WATCH
-// resumes from. It returns 0 if there is no such state.
+// ExactVersion returns the resourceVersion of the only state that may answer a LIST, or from which
+// a WATCH resumes. It returns 0 if the request requires no single state.
 func (o *Options) ExactVersion() uint64 {
 	switch {
 	case o.Watch && !o.WantsInitialEvents(),
@@ -167,7 +170,7 @@ func (o *Options) ExactVersion() uint64 {
 	return 0
 }
 
-// MinVersion returns the oldest resourceVersion that may answer; 0: any.
+// MinVersion returns the minimum resourceVersion of the answer; 0 means any.
 func (o *Options) MinVersion() uint64 {
 	switch {
 	case o.Continue != nil:

@@ -9,22 +9,24 @@ import (
 
 // Path is the parsed path of a URL that names a resource.
 type Path struct {
-	// Prefix is "watch" or "proxy" for the deprecated paths such as /api/v1/watch/pods.
+	// Prefix is "watch" or "proxy" in deprecated paths, such as /api/v1/watch/pods. Otherwise it is
+	// empty.
 	Prefix                   string
 	Group, Version, Resource string
-	// Namespace is the segment before the resource. It is empty for a namespace itself.
+	// Namespace is the path segment after "namespaces". It is empty if the resource itself is
+	// namespaces.
 	Namespace   string
-	Name        string // empty: a collection
+	Name        string // empty for a collection
 	Subresource string
 	// More reports whether segments follow the subresource.
 	More bool
 }
 
-// maxSegments is the number of segments that a Path can tell apart.
+// maxSegments is the number of path segments that ParsePath separates.
 const maxSegments = 10
 
-// ParsePath parses a path as kube-apiserver does, which ignores slashes at both ends. It returns
-// false for a path that names no resource.
+// ParsePath parses a path as kube-apiserver does, which ignores slashes at both ends. ok is false
+// for a path that names no resource.
 func ParsePath(path string) (p Path, ok bool) {
 	parts := strings.SplitN(strings.Trim(path, "/"), "/", maxSegments)
 	switch {
@@ -56,8 +58,8 @@ func ParsePath(path string) (p Path, ok bool) {
 	return p, true
 }
 
-// CollectionOf parses the path of a collection on a server that may be reached below some other
-// path. It returns false for every other path.
+// CollectionOf parses the path of a collection. The server may be below another path, as behind a
+// gateway. ok is false for a path that is not a collection's.
 func CollectionOf(path string) (p Path, ok bool) {
 	for i := range len(path) {
 		if path[i] != '/' {
@@ -71,7 +73,7 @@ func CollectionOf(path string) (p Path, ok bool) {
 	return Path{}, false
 }
 
-// GVR returns the resource.
+// GVR returns the group, version and resource of p.
 func (p *Path) GVR() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: p.Group, Version: p.Version, Resource: p.Resource}
 }
@@ -92,8 +94,8 @@ func (p *Path) String() string {
 	return s
 }
 
-// isStrict reports whether a URL has the usual spelling of the path of a collection or an object,
-// and only bytes that every client writes unescaped. That excludes subresources, deprecated paths,
+// isStrict reports whether u is the usual spelling of p, a collection or an object, and contains
+// only bytes that every client writes unescaped. That excludes subresources, deprecated paths,
 // escapes and extra slashes.
 func (p *Path) isStrict(u *url.URL) bool {
 	return u.RawPath == "" && u.Path == p.String() && !p.isReserved() &&
@@ -101,9 +103,9 @@ func (p *Path) isStrict(u *url.URL) bool {
 		(p.Namespace == "" || isName(p.Namespace, labelByte)) && (p.Name == "" || isName(p.Name, nameByte))
 }
 
-// isReserved reports whether kube-apiserver reads the name of the resource as something else: the
-// verb of a deprecated path, a subresource of the namespace before it, or the core group's
-// namespaces in another group or in a namespace.
+// isReserved reports whether kube-apiserver does not read the resource's name as a resource: it may
+// be the verb of a deprecated path, a subresource of the namespace before it, or "namespaces" in a
+// group or in a namespace, where the core group's namespaces are not.
 func (p *Path) isReserved() bool {
 	switch p.Resource {
 	case "watch", "proxy", "status", "finalize":

@@ -7,7 +7,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestCollectionOf finds collections below other paths, as a server behind a gateway has them.
+// TestCollectionOf checks that CollectionOf finds collections below other paths, as on a server
+// behind a gateway.
 func TestCollectionOf(t *testing.T) {
 	for path, want := range map[string]Path{
 		"/api/v1/pods":               {Version: "v1", Resource: "pods"},
@@ -28,8 +29,8 @@ func TestCollectionOf(t *testing.T) {
 	}
 }
 
-// TestStrictPaths: paths that kube-apiserver reads in another way than they look, or that only some
-// servers read alike, are not strict.
+// TestStrictPaths checks that a path is not strict if kube-apiserver reads it in an unexpected way,
+// or if servers read it in different ways.
 func TestStrictPaths(t *testing.T) {
 	for path, strict := range map[string]bool{
 		"/api/v1/pods": true, "/api/v1/namespaces/n/pods/P_x:1": true, "/apis/apps/v1/namespaces/n/deployments": true, "/api/v1/namespaces/n": true,

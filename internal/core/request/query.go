@@ -9,15 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// Query is the query of a URL as sent. Each method looks up one parameter, as kube-apiserver reads
-// it, and parses no other. So a query of many parameters costs little before its request is
-// admitted.
+// Query is the raw query of a URL. Each method looks up one parameter as kube-apiserver reads it,
+// and does not parse the others. A server therefore spends little time on a query with many
+// parameters before it admits the request.
 type Query string
 
 // QueryOf returns the query of a URL.
 func QueryOf(u *url.URL) Query { return Query(u.RawQuery) }
 
-// All returns the values of a parameter, as url.Values has them. name has no byte to escape.
+// All yields the values of a parameter, in the order of url.Values. name must not contain a byte
+// that needs an escape.
 func (q Query) All(name string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for rest := string(q); rest != ""; {
@@ -34,7 +35,8 @@ func (q Query) All(name string) iter.Seq[string] {
 	}
 }
 
-// Lookup returns the first value of a parameter, as url.Values.Get does, and whether there is one.
+// Lookup returns the first value of a parameter, as url.Values.Get does. ok reports whether the
+// query has the parameter.
 func (q Query) Lookup(name string) (value string, ok bool) {
 	for value := range q.All(name) {
 		return value, true
@@ -49,13 +51,13 @@ func (q Query) Get(name string) string {
 }
 
 // Flag returns the value of a boolean parameter. As in kube-apiserver, it is true if the query has
-// it with another value than "false" and "0".
+// the parameter and the first value is neither "false" nor "0".
 func (q Query) Flag(name string) bool {
 	value, ok := q.Lookup(name)
 	return ok && value != "0" && !strings.EqualFold(value, "false")
 }
 
-// unescapesTo reports whether a key of a query is a name, which may have each byte escaped.
+// unescapesTo reports whether a query key equals name. Any bytes of the key may be escaped.
 func unescapesTo(key, name string) bool {
 	if len(key) <= len(name) || len(key) > len("%xx")*len(name) {
 		return key == name
@@ -64,8 +66,8 @@ func unescapesTo(key, name string) bool {
 	return err == nil && unescaped == name
 }
 
-// maxInfoSelector bounds the field selector, in bytes, that selectedName parses whole. Of a longer
-// one it parses only the term that names the object.
+// maxInfoSelector is the size up to which selectedName parses a field selector completely, in
+// bytes. Of a longer selector it parses only the term that names the object.
 const maxInfoSelector = 256
 
 // selectedName returns the name that the field selector requires, or "".
@@ -81,8 +83,8 @@ func (q Query) selectedName() string {
 	return nameOf(s)
 }
 
-// nameOf returns the name that a field selector requires, as kube-apiserver shows it to its
-// authorizers, or "". s may be nil.
+// nameOf returns the name that a field selector requires, or "". kube-apiserver passes that name to
+// its authorizers. s may be nil.
 func nameOf(s fields.Selector) string {
 	if s == nil {
 		return ""
@@ -94,8 +96,8 @@ func nameOf(s fields.Selector) string {
 	return name
 }
 
-// nameTerm returns the term of a field selector that starts with metadata.name=, or "". Terms end
-// at a comma that no backslash precedes.
+// nameTerm returns the term of a field selector that starts with metadata.name=, or "". A term ends
+// at a comma without a backslash before it.
 func nameTerm(selector string) string {
 	for selector != "" {
 		end := 0

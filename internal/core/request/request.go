@@ -8,34 +8,37 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// Request is what a client asks for. A server authorizes it and answers it, so what is answered is
-// what was authorized. It is immutable and safe for concurrent use: equal requests share it.
+// Request is a parsed request. A server authorizes and answers the same Request, so that it cannot
+// answer more than it authorized. A Request is immutable and safe for concurrent use: equal
+// requests share one.
 type Request struct {
 	Info
 	Options
 	Accept Accept
 }
 
-// ErrNotRead is returned for a URL that names no objects to read.
+// ErrNotRead is returned for a request that does not read objects, by its path.
 var ErrNotRead = errors.New("the path of the request names no objects to read")
 
-// reads caches parsed requests. Clients repeat them, and parsing a selector takes longer than
-// finding what it selects.
+// reads caches parsed requests, because clients repeat them, and because parsing a selector takes
+// longer than finding the objects that it selects.
 var reads = lru.New(maxCachedReads)
 
 const (
 	maxCachedReads = 4096
-	// MaxCachedBytes bounds the URL and Accept header of a cached request together, in bytes.
+	// MaxCachedBytes is the maximum size of a cached request's URL and Accept header together, in
+	// bytes.
 	MaxCachedBytes = 1 << 10
 )
 
-// readKey is all that a Request is parsed from, as sent. Different escapes make different keys.
+// readKey contains everything that a Request is parsed from, unparsed. URLs with different escapes
+// have different keys.
 type readKey struct {
 	path, rawPath, query, accept string
 	strict                       bool
 }
 
-// keyOf returns the key of a request. It returns false for one that is not cached.
+// keyOf returns the key of a request. ok is false if the request must not be cached.
 func keyOf(r *http.Request, strict bool) (key readKey, ok bool) {
 	key = readKey{r.URL.Path, r.URL.RawPath, r.URL.RawQuery, r.Header.Get("Accept"), strict}
 	return key, len(r.Header["Accept"]) < 2 && len(key.path)+len(key.rawPath)+len(key.query)+len(key.accept) <= MaxCachedBytes
@@ -93,8 +96,8 @@ func parse(r *http.Request, q url.Values) (*Request, error) {
 	return rq, nil
 }
 
-// CachedStrict returns what [Strict] returned for an equal request. It returns false if Strict has
-// to parse the request.
+// CachedStrict returns the result of [Strict] for an equal request, which may be nil. ok is false
+// if Strict has to parse the request. For a method other than GET it returns nil and true.
 func CachedStrict(r *http.Request) (rq *Request, ok bool) {
 	if r.Method != http.MethodGet {
 		return nil, true
@@ -104,7 +107,8 @@ func CachedStrict(r *http.Request) (rq *Request, ok bool) {
 
 // Strict parses a GET request. It returns nil unless the path, the query and the resourceVersion
 // have the one spelling that every server reads alike, every parameter is known and occurs once,
-// and kube-apiserver accepts them. It does not judge the Accept header, see [Accept.IsStrict].
+// and kube-apiserver accepts all of them. It does not check the Accept header, see
+// [Accept.IsStrict].
 func Strict(r *http.Request) *Request {
 	if rq, ok := CachedStrict(r); ok {
 		return rq
@@ -116,7 +120,8 @@ func Strict(r *http.Request) *Request {
 	return rq
 }
 
-// Requests with larger selectors are not strict, because each object costs time for them.
+// Requests with larger selectors are not strict, because matching each object would cost too much
+// time.
 const (
 	MaxSelector          = 8 << 10 // bytes of a selector's text
 	MaxLabelRequirements = 64

@@ -14,7 +14,7 @@ import (
 
 func get(at *url.URL) *http.Request { return &http.Request{Method: http.MethodGet, URL: at} }
 
-// TestCache sends equal and different requests, and looks which of them share a result.
+// TestCache parses equal and different requests, and checks which of them share a result.
 func TestCache(t *testing.T) {
 	reads.Clear()
 	const pods = "/api/v1/pods?resourceVersion=0&labelSelector=app%3Dweb"
@@ -44,14 +44,14 @@ func TestCache(t *testing.T) {
 	if rq, ok := CachedStrict(httptest.NewRequest(http.MethodPost, pods, nil)); rq != nil || !ok {
 		t.Errorf("a POST is a read: %+v", rq)
 	}
-	// A path may contain the bytes that separate it from the query, or segments.
+	// An escaped path may contain a question mark or a slash.
 	if strict("/api/v1/pods%3FresourceVersion=0&labelSelector=app%3Dweb") != nil {
 		t.Error("two URLs share a result")
 	}
 	if strict("/api/v1/namespaces/n/pods") == nil || strict("/api/v1/namespaces/n%2Fpods") != nil {
 		t.Error("a path shares the result of one with other escapes")
 	}
-	// What is not strict is remembered, too.
+	// A request that is not strict is also cached.
 	if rq, ok := CachedStrict(httptest.NewRequest(http.MethodGet, "/api/v1/namespaces/n%2Fpods", nil)); rq != nil || !ok {
 		t.Errorf("%+v, %v", rq, ok)
 	}
@@ -77,7 +77,7 @@ func TestCache(t *testing.T) {
 	check.Equal(t, reads.Len(), maxCachedReads, "requests are cached")
 }
 
-// TestParse reads requests that kube-apiserver accepts and that are not strict.
+// TestParse parses requests that kube-apiserver accepts and that are not strict.
 func TestParse(t *testing.T) {
 	for target, want := range map[string]struct {
 		verb, namespace, name, selected string
@@ -112,7 +112,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestVersions reads which states may answer.
+// TestVersions checks which states may answer a request.
 func TestVersions(t *testing.T) {
 	token := ContinueToken{ResourceVersion: 7, Start: "a"}.String()
 	gone := ContinueToken{ResourceVersion: Inconsistent, MinResourceVersion: 9, Start: "a"}.String()
@@ -155,7 +155,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestCostlySelectors: a request is not strict if its selector costs much time for each object.
+// TestCostlySelectors checks that a request is not strict if matching each object against its
+// selector would cost much time.
 func TestCostlySelectors(t *testing.T) {
 	terms := func(form string, n int) string {
 		var all []string

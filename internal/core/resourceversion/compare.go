@@ -3,8 +3,8 @@ package resourceversion
 // IsInteger reports whether a resourceVersion is a decimal integer, of any length.
 func IsInteger(rv string) bool { return digits(rv) != "" }
 
-// Older reports whether resourceVersion a is known to be older than b: both are integers, of any
-// length, and a is the lower one.
+// Older reports whether resourceVersion a is certainly older than b: both are integers, of any
+// length, and a is lower.
 func Older(a, b string) bool {
 	a, b = digits(a), digits(b)
 	if a == "" || b == "" {
@@ -25,8 +25,8 @@ func Newest(a, b string) string {
 	return b
 }
 
-// Incomparable reports whether two resourceVersions differ and their order is unknown: one of them
-// is not an integer, or missing.
+// Incomparable reports whether two resourceVersions differ and have no known order, because one of
+// them is empty or not an integer.
 func Incomparable(a, b string) bool {
 	return a != b && !(IsInteger(a) && IsInteger(b))
 }

@@ -2,16 +2,16 @@ package resourceversion
 
 import "strconv"
 
-// maxDigits is the number of digits of the largest integer of 64 bits.
+// maxDigits is the number of digits of the largest 64-bit integer.
 const maxDigits = 20
 
-// Parse returns a resourceVersion that is a decimal integer of 64 bits. Leading zeros are allowed,
-// as kube-apiserver allows them in a request. The error is a *strconv.NumError.
+// Parse parses a resourceVersion that is a decimal 64-bit integer. It accepts leading zeros, as
+// kube-apiserver does in a request. The error is a *strconv.NumError.
 func Parse[T ~string | ~[]byte](text T) (uint64, error) {
 	return strconv.ParseUint(string(text), 10, 64)
 }
 
-// Number returns the result of Parse, or 0 for an error. No object has resourceVersion 0.
+// Number is like Parse, but returns 0 for an error. No object has resourceVersion 0.
 func Number[T ~string | ~[]byte](text T) uint64 {
 	rv, err := Parse(text)
 	if err != nil {
@@ -20,8 +20,8 @@ func Number[T ~string | ~[]byte](text T) uint64 {
 	return rv
 }
 
-// ParseCanonical returns a resourceVersion that Format turns into the same text: a decimal 64-bit
-// integer without leading zeros. "0" is one. It never allocates.
+// ParseCanonical parses a resourceVersion that Format would write with the same text: a decimal
+// 64-bit integer without leading zeros. "0" is canonical. ParseCanonical never allocates.
 func ParseCanonical[T ~string | ~[]byte](text T) (rv uint64, ok bool) {
 	if len(text) == 0 || len(text) > maxDigits || len(text) > 1 && text[0] == '0' {
 		return 0, false

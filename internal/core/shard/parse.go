@@ -11,11 +11,12 @@ import (
 // ErrSelector is wrapped by Parse's errors.
 var ErrSelector = errors.New("invalid shard selector")
 
-// Parse reads a selector: calls of shardRange with a field and two texts of 16 hexadecimal digits,
-// the first hash of the range and the one after its last, joined by ||. Servers read it as CEL. Of
-// that, Parse knows parentheses, comments, and strings in single or double quotes. It refuses the
-// other spellings that CEL allows: escapes in strings, raw strings, and shardRange called as a
-// method. Servers accept every selector that Parse accepts, with the same meaning.
+// Parse parses a selector: one or more calls of shardRange, joined by ||. A call's arguments are a
+// field, the first hash of a range, and the hash after its last one, both as texts of 0x and 16
+// hexadecimal digits. Servers parse selectors as CEL. Parse accepts CEL's parentheses, comments,
+// and strings in single or double quotes. It refuses other spellings that CEL allows: escapes in
+// strings, raw strings, and shardRange called as a method. Servers accept every selector that Parse
+// accepts, with the same meaning.
 func Parse(text string) (*Selector, error) {
 	p := parser{lexer: lexer{text: strings.TrimSpace(text)}}
 	s, err := p.selector()
@@ -26,7 +27,7 @@ func Parse(text string) (*Selector, error) {
 }
 
 const (
-	maxText   = 100_000 // bytes; servers accept no more characters
+	maxText   = 100_000 // in bytes; servers accept no more characters
 	maxDepth  = 64      // of parentheses
 	maxRanges = 1024
 )
@@ -56,7 +57,7 @@ func (p *parser) selector() (*Selector, error) {
 	return newSelector(p.field, p.ranges), nil
 }
 
-// either reads terms joined by ||.
+// either parses terms joined by ||.
 func (p *parser) either() error {
 	for {
 		if err := p.term(); err != nil {
@@ -69,7 +70,7 @@ func (p *parser) either() error {
 	}
 }
 
-// term reads one call, or more in parentheses.
+// term parses one call, or terms in parentheses.
 func (p *parser) term() error {
 	if p.token.is('(') {
 		return p.enclosed(p.either)
@@ -77,7 +78,7 @@ func (p *parser) term() error {
 	return p.call()
 }
 
-// enclosed reads parentheses; inside reads the text between them.
+// enclosed parses parentheses. inside parses the text between them.
 func (p *parser) enclosed(inside func() error) error {
 	if p.depth++; p.depth > maxDepth {
 		return fmt.Errorf("more than %d parentheses", maxDepth)
@@ -105,7 +106,7 @@ func (p *parser) unexpected(wanted string) error {
 	return fmt.Errorf("at %d: %s expected", p.token.at, wanted)
 }
 
-// call reads shardRange(field, first, end).
+// call parses shardRange(field, first, end).
 func (p *parser) call() error {
 	if p.token.kind != word || p.token.text != "shardRange" {
 		return p.unexpected("shardRange(field, 'first', 'end')")
@@ -145,7 +146,7 @@ func unknown(path string) error {
 	return fmt.Errorf("field %.80q is neither %s nor %s", path, UID.path(), Namespace.path())
 }
 
-// path reads names joined by dots; any first part of it may be in parentheses.
+// path parses names joined by dots. The path, or its first names, may be in parentheses.
 func (p *parser) path() (path string, err error) {
 	switch {
 	case p.token.is('('):
@@ -166,7 +167,8 @@ func (p *parser) path() (path string, err error) {
 		if p.next(); p.token.kind != word {
 			return "", p.unexpected("a field's name")
 		}
-		// No field has a longer path, and a text may have thousands of names.
+		// No field has a longer path. Without this limit, path would join thousands of names of a
+		// long text.
 		if path += "." + p.token.text; len(path) > len(Namespace.path()) {
 			return "", unknown(path)
 		}
@@ -175,7 +177,7 @@ func (p *parser) path() (path string, err error) {
 	return path, nil
 }
 
-// quoted reads a string, which may be in parentheses.
+// quoted parses a string, which may be in parentheses.
 func (p *parser) quoted() (text string, err error) {
 	if p.token.is('(') {
 		err = p.enclosed(func() error {
@@ -192,7 +194,7 @@ func (p *parser) quoted() (text string, err error) {
 	return text, nil
 }
 
-// add adds one range.
+// add adds the range of one call.
 func (p *parser) add(f Field, first, end string) error {
 	if len(p.ranges) > 0 && p.field != f {
 		return errors.New("all ranges must be of the same field")
@@ -218,7 +220,7 @@ func (p *parser) add(f Field, first, end string) error {
 	return nil
 }
 
-// hexOf reads a hash: 0x and 16 digits in lower case.
+// hexOf parses a hash: 0x and 16 digits in lower case.
 func hexOf(text string) (uint64, error) {
 	digits, ok := strings.CutPrefix(text, "0x")
 	if !ok || len(digits) != 16 || strings.Trim(digits, "0123456789abcdef") != "" {
@@ -240,14 +242,14 @@ const (
 
 type token struct {
 	kind tokenKind
-	text string // of a word; of a string without its quotes; of a sign the byte
+	text string // a word's text, a string's text without the quotes, or a sign's byte
 	at   int
 }
 
 func (t token) is(c byte) bool { return t.kind == sign && t.text[0] == c }
 
-// lexer cuts a text into the tokens of CEL that a selector may have. After an error the text is at
-// its end.
+// lexer splits a text into the CEL tokens that a selector may contain. After an error it is at the
+// end of the text.
 type lexer struct {
 	text  string
 	pos   int
@@ -285,7 +287,7 @@ func (l *lexer) next() {
 
 func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' }
 
-// space skips spaces and comments. A comment ends with its line.
+// space skips spaces and comments. A comment ends at the end of its line.
 func (l *lexer) space() {
 	for l.pos < len(l.text) {
 		switch rest := l.text[l.pos:]; {
@@ -305,7 +307,8 @@ func (l *lexer) space() {
 
 var errString = errors.New("the string has no end, or an escape")
 
-// quoted reads a string in single or double quotes. It refuses escapes.
+// quoted reads a string in single or double quotes. It returns no token for a string with escapes,
+// but sets l.err.
 func (l *lexer) quoted(rest string) {
 	n := strings.IndexAny(rest[1:], rest[:1]+"\\\r\n")
 	if n < 0 || rest[1+n] != rest[0] {

@@ -1,7 +1,7 @@
-// Package shard splits the objects of a resource into shards by a hash of their uid or namespace,
-// as KEP-5866 defines it: the shards of one split are disjoint, and together they are everything.
-// It reads and writes the shardSelector of a LIST or WATCH. It is pure: no goroutine, no clock, no
-// I/O.
+// Package shard splits the objects of a resource into shards, by a hash of their uid or namespace
+// that KEP-5866 defines. The shards of one split are disjoint and together contain all objects. The
+// package also parses and writes the shardSelector of a LIST or WATCH. It uses no goroutine, clock
+// or I/O.
 package shard
 
 import (
@@ -19,15 +19,15 @@ import (
 // ErrShard is wrapped by Validate's errors.
 var ErrShard = errors.New("invalid shard")
 
-// Shard is one of Count equal parts of a resource's objects: number Index, counted from 0. The zero
-// value is all objects. Informers with the same Count and every Index below it have, together, each
-// object once. The hash is that of the uid. A split by namespace would be uneven: the hash,
-// which servers chose, puts names that differ only in their last letters into one shard.
+// Shard is one of Count equal parts of a resource's objects. Index is its number, from 0. The zero
+// value contains all objects. If informers with the same Count have every Index below Count, each
+// object is in exactly one of them. Shard hashes the uid. A split by namespace would be uneven,
+// because the KEP's hash puts names that differ only in their last letters into one shard.
 type Shard struct {
 	Index, Count int
 }
 
-// Validate returns an error that wraps ErrShard unless the shard is one of a split.
+// Validate returns an error that wraps ErrShard unless Index and Count are valid together.
 func (s Shard) Validate() error {
 	switch {
 	case s.Count < 0:
@@ -40,10 +40,11 @@ func (s Shard) Validate() error {
 	return nil
 }
 
-// All reports whether every object is in the shard.
+// All reports whether the shard contains every object.
 func (s Shard) All() bool { return s.Count <= 1 }
 
-// Selector returns the selector of the objects of a valid shard, or nil if all are chosen.
+// Selector returns the selector of the objects in a valid shard, or nil if the shard contains all
+// objects.
 func (s Shard) Selector() *Selector {
 	if s.All() {
 		return nil
@@ -61,16 +62,16 @@ func bound(index, count int) uint64 {
 	return quotient
 }
 
-// Field is the field of an object that is hashed. It never changes in an object's life, so an
-// object stays in its shard.
+// Field is the field of an object that is hashed. An object never changes its shard, because
+// neither field changes during the object's life.
 type Field uint8
 
 const (
 	UID       Field = iota // metadata.uid; the zero value
-	Namespace              // metadata.namespace, which is empty for objects of no namespace
+	Namespace              // metadata.namespace, which is empty for cluster-scoped objects
 )
 
-// path returns the field's name in a selector.
+// path returns the text for f in a selector.
 func (f Field) path() string {
 	if f == Namespace {
 		return "object.metadata.namespace"
@@ -78,15 +79,15 @@ func (f Field) path() string {
 	return "object.metadata.uid"
 }
 
-// Range is a range of hashes, both ends included. First <= Last.
+// Range is a range of hashes, including both ends. First <= Last.
 type Range struct{ First, Last uint64 }
 
-// Selector chooses objects by ranges of one field's hash. It has at least one range. It is
+// Selector selects objects by ranges of one field's hash. It has at least one range. It is
 // immutable and safe for concurrent use.
 type Selector struct {
 	field  Field
-	ranges []Range // as they were written
-	union  []Range // of ranges: in order, and apart from each other
+	ranges []Range // as in the selector's text
+	union  []Range // the same hashes as ranges, sorted and without overlaps
 }
 
 func newSelector(f Field, ranges []Range) *Selector {
@@ -105,13 +106,13 @@ func newSelector(f Field, ranges []Range) *Selector {
 // Field returns the field that is hashed.
 func (s *Selector) Field() Field { return s.field }
 
-// Has reports whether a hash is in one of the ranges.
+// Has reports whether one of the ranges contains hash.
 func (s *Selector) Has(hash uint64) bool {
 	i, _ := slices.BinarySearchFunc(s.union, hash, func(r Range, hash uint64) int { return cmp.Compare(r.Last, hash) })
 	return i < len(s.union) && s.union[i].First <= hash
 }
 
-// Chooses reports whether an object with this uid and namespace is chosen.
+// Chooses reports whether the selector selects an object with this uid and namespace.
 func (s *Selector) Chooses(uid, namespace []byte) bool {
 	if s.field == Namespace {
 		return s.Has(Hash(namespace))
@@ -119,8 +120,8 @@ func (s *Selector) Chooses(uid, namespace []byte) bool {
 	return s.Has(Hash(uid))
 }
 
-// Keep returns a reflector's Config.Keep, which accepts the objects that are chosen. That of a nil
-// Selector is nil, and accepts everything.
+// Keep returns a function for a reflector's Config.Keep that accepts the selected objects. If s is
+// nil, Keep returns nil, with which a reflector accepts all objects.
 func (s *Selector) Keep() func(*wire.Meta) bool {
 	if s == nil {
 		return nil
@@ -128,8 +129,8 @@ func (s *Selector) Keep() func(*wire.Meta) bool {
 	return func(m *wire.Meta) bool { return s.Chooses(m.UID, m.Namespace) }
 }
 
-// String returns the selector as kube-apiserver writes it. Parse reads it back. A nil Selector is
-// "", as in a query without a shardSelector.
+// String returns the selector as kube-apiserver writes it. Parse accepts the text. A nil Selector
+// returns "", as in a query without a shardSelector.
 func (s *Selector) String() string {
 	if s == nil {
 		return ""
@@ -144,7 +145,8 @@ func (s *Selector) String() string {
 	return b.String()
 }
 
-// end returns the first hash after the range, in hexadecimal. That of the last range has 65 bits.
+// end returns the first hash after the range, in hexadecimal. After the highest hash, that number
+// has 65 bits.
 func (r Range) end() string {
 	if r.Last == math.MaxUint64 {
 		return pastAll
@@ -152,10 +154,10 @@ func (r Range) end() string {
 	return fmt.Sprintf("0x%016x", r.Last+1)
 }
 
-// pastAll is 2^64, the end of the last range.
+// pastAll is 2^64, the number after the highest hash.
 const pastAll = "0x10000000000000000"
 
-// Hash returns the 64-bit FNV-1a hash of a text. Servers hash a field with it.
+// Hash returns the 64-bit FNV-1a hash of text. Servers use the same hash.
 func Hash[T string | []byte](text T) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)

@@ -19,7 +19,7 @@ func uid(r *rand.Rand) string {
 	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", r.Uint32(), r.Uint32()>>16, r.Uint32()>>16, r.Uint32()>>16, r.Uint64()>>16)
 }
 
-// TestHash compares with apimachinery's hash.
+// TestHash compares Hash with apimachinery's hash.
 func TestHash(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	texts := []string{"", "a", "kube-system", "\x00\xff"}
@@ -31,7 +31,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// upstream makes apimachinery's selector of the same ranges.
+// upstream returns apimachinery's selector for the same ranges.
 func (s *Selector) upstream() sharding.Selector {
 	var reqs []sharding.ShardRangeRequirement
 	for _, r := range s.ranges {
@@ -40,8 +40,8 @@ func (s *Selector) upstream() sharding.Selector {
 	return sharding.NewSelector(reqs...)
 }
 
-// TestSplit: of any split each object is in exactly one shard, apimachinery's selector agrees, and
-// the text comes back the same.
+// TestSplit checks that each object is in exactly one shard of any split, that apimachinery's
+// selector selects the same objects, and that Parse of a selector's text returns an equal selector.
 func TestSplit(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, count := range []int{1, 2, 3, 4, 5, 7, 10, 64, 1000} {
@@ -88,14 +88,14 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestRanges: many ranges, in any order and overlapping, choose what
-// apimachinery's selector does.
+// TestRanges checks that a selector of many unordered, overlapping ranges selects the same objects
+// as apimachinery's selector.
 func TestRanges(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
 		var ranges []Range
 		for range 1 + r.IntN(8) {
-			a, b := r.Uint64()>>56, r.Uint64()>>56 // of the first byte, so that they meet
+			a, b := r.Uint64()>>56, r.Uint64()>>56 // only the first byte, so that ranges overlap or touch
 			ranges = append(ranges, Range{min(a, b) << 56, max(a, b)<<56 | uint64(math.MaxUint64>>8)})
 		}
 		sel := newSelector(UID, ranges)
@@ -166,7 +166,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParseCost: what is not a selector is refused without much work, however long it is.
+// TestParseCost checks that Parse refuses a long invalid text without much work.
 func TestParseCost(t *testing.T) {
 	for _, text := range []string{
 		"shardRange(" + strings.Repeat("a.", 1<<14) + "a,", "shardRange(" + strings.Repeat("object . ", 1<<12), "shardRange(" + strings.Repeat("a", 1<<15) + ".a",
@@ -182,7 +182,8 @@ func TestParseCost(t *testing.T) {
 	}
 }
 
-// FuzzParse: what is accepted comes back from its own text, and is what apimachinery writes.
+// FuzzParse checks that the text of an accepted selector parses to an equal selector, and is the
+// text that apimachinery writes.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{low, high, "(" + low + "||" + high + ")", "//\n" + low, strings.ReplaceAll(low, "uid", "namespace"), "shardRange((object).metadata.uid,"} {
 		f.Add(text)

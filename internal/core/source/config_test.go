@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// fill sets every field that v reaches to a value that is not zero. Functions and interfaces stay
-// nil: their values are shared on purpose.
+// fill sets every field reachable from v to a value other than zero. Functions and interfaces stay
+// nil, because a copy shares their values on purpose.
 func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -45,7 +45,7 @@ func fill(v reflect.Value) {
 	}
 }
 
-// shared returns the path of a slice, map or pointer that both values have in common, or "".
+// shared returns the path of a slice, map or pointer that a and b share, or "".
 func shared(a, b reflect.Value, path string) string {
 	switch a.Kind() {
 	case reflect.Pointer, reflect.Map, reflect.Slice:
@@ -81,8 +81,8 @@ func shared(a, b reflect.Value, path string) string {
 	return ""
 }
 
-// TestCopyConfig: no slice, map or pointer of a config is also its copy's, whichever fields
-// client-go adds.
+// TestCopyConfig checks that a config and its copy share no slice, map or pointer, even in fields
+// that client-go may add.
 func TestCopyConfig(t *testing.T) {
 	cfg := &rest.Config{}
 	fill(reflect.ValueOf(cfg).Elem())

@@ -17,20 +17,20 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// discoveryTimeout limits a request if the rest.Config does not. It is client-go's.
+// discoveryTimeout limits a request if the rest.Config has no Timeout. It is client-go's value.
 const discoveryTimeout = 32 * time.Second
 
-// Discovery reads the resources of an API server. client-go's discovery client does so too, but it
-// links the types of every built-in API and OpenAPI's, a third of a program that lists and watches.
-// Its methods are safe for concurrent use.
+// Discovery requests the resources of an API server. Programs use it instead of client-go's
+// discovery client, which links the types of every built-in API and of OpenAPI: a third of a
+// program that lists and watches. Its methods are safe for concurrent use.
 type Discovery struct{ rest rest.Interface }
 
-// NewDiscovery returns a client for the server that cfg names. It copies cfg and sends no request.
-// It shares connections with the sources of equal configs.
+// NewDiscovery returns a client for cfg's server. It copies cfg and sends no request. The client
+// shares connections with the Sources of equal configs.
 func NewDiscovery(cfg *rest.Config) (*Discovery, error) {
 	cfg = CopyConfig(cfg)
 	cfg.APIPath, cfg.GroupVersion = "", nil
-	cfg.QPS = -1 // each answer is requested once, and few at a time
+	cfg.QPS = -1 // no limit: each path is requested once, and few at the same time
 	if cfg.Timeout == 0 {
 		cfg.Timeout = discoveryTimeout
 	}
@@ -49,7 +49,7 @@ func NewDiscovery(cfg *rest.Config) (*Discovery, error) {
 	return &Discovery{client}, nil
 }
 
-// statusCodecs decode the Status of an error.
+// statusCodecs decodes the Status in an error's body.
 var statusCodecs = func() runtime.NegotiatedSerializer {
 	s := runtime.NewScheme()
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
@@ -59,13 +59,13 @@ var statusCodecs = func() runtime.NegotiatedSerializer {
 // REST returns the client's REST client.
 func (c *Discovery) REST() rest.Interface { return c.rest }
 
-// discoveryRetries is how often client-go's REST client repeats a request of All, after the
-// server's Retry-After or a broken connection. It is client-go's own number.
+// discoveryRetries is how often client-go's REST client repeats a request of All after a broken
+// connection, or after the server's Retry-After. It is client-go's value.
 const discoveryRetries = 10
 
-// GroupVersion requests the resources of one version of a group. It sends one request: the caller
-// decides when to repeat it, by the error, which has the Retry-After of a refusal. If the answer
-// cannot be read, the error is a *wire.SyntaxError.
+// GroupVersion requests the resources of one version of a group. It sends only one request. The
+// caller decides when to repeat it: if the server refused, the error contains the server's
+// Retry-After. If the answer cannot be decoded, the error wraps a *wire.SyntaxError.
 func (c *Discovery) GroupVersion(ctx context.Context, gv schema.GroupVersion) (*metav1.APIResourceList, error) {
 	return c.request(ctx, gv, 0)
 }
@@ -80,8 +80,8 @@ func (c *Discovery) request(ctx context.Context, gv schema.GroupVersion, retries
 	return list, err
 }
 
-// get requests a path, with up to retries repetitions by client-go's REST client. into returns the
-// value to decode into, by the answer's content type.
+// get requests a path. client-go's REST client repeats the request up to retries times. into
+// receives the answer's content type and returns the value to decode the answer into.
 func (c *Discovery) get(ctx context.Context, path, accept string, retries int, into func(contentType string) any) (any, error) {
 	var contentType string
 	result := c.rest.Get().AbsPath(path).SetHeader("Accept", accept).MaxRetries(retries).Do(ctx).ContentType(&contentType)
@@ -96,8 +96,8 @@ func (c *Discovery) get(ctx context.Context, path, accept string, retries int, i
 	return answer, nil
 }
 
-// withRetryAfter returns err with the Retry-After header of the answer, which plain has. err comes
-// from the Status that the server sent, if any, and plain from the rest of the answer.
+// withRetryAfter returns err with the Retry-After header of the answer, which plain contains. err
+// was made from the Status that the server sent, if any, and plain from the rest of the answer.
 func withRetryAfter(err, plain error) error {
 	status, sent := errors.AsType[*apierrors.StatusError](err)
 	rest, refused := errors.AsType[*apierrors.StatusError](plain)
@@ -112,7 +112,7 @@ func withRetryAfter(err, plain error) error {
 	return err
 }
 
-// malformed returns the error of an answer that JSON's decoder rejected.
+// malformed returns the error for an answer that encoding/json rejected with err.
 func malformed(err error) error {
 	e := &wire.SyntaxError{What: err.Error(), Err: wire.ErrMalformed}
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {

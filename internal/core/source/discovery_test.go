@@ -25,8 +25,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestAgainstClientGo: both clients return the same for the embedded server, for either form of its
-// answers.
+// TestAgainstClientGo checks that Discovery and client-go's discovery client return the same
+// resources of the embedded server, for both forms of its answers.
 func TestAgainstClientGo(t *testing.T) {
 	server, err := apiserver.New(apiserver.Options{Resources: []apiserver.Resource{
 		{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, Kind: "Widget", Status: true},
@@ -60,7 +60,8 @@ func TestAgainstClientGo(t *testing.T) {
 	}
 }
 
-// plain hides from a server that the client accepts aggregated answers.
+// plain is a transport that removes aggregated media types from requests, so that the server
+// answers in the plain form.
 type plain struct{}
 
 func (plain) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -76,8 +77,8 @@ func client(t *testing.T, cfg *rest.Config) *Discovery {
 	return c
 }
 
-// serve serves answers by their paths: a value as JSON, an int as that status. An aggregated answer
-// states its media type itself.
+// serve returns a client of a server that answers each path with its value: an int as that status
+// code, a string as an aggregated answer, and anything else as JSON.
 func serve(t *testing.T, answers map[string]any) *Discovery {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, ok := answers[r.URL.Path]
@@ -102,7 +103,7 @@ func serve(t *testing.T, answers map[string]any) *Discovery {
 	return client(t, &rest.Config{Host: server.URL})
 }
 
-// names are the versions of groups, in their order.
+// names returns the group versions of the lists, in their order.
 func names(lists []*metav1.APIResourceList) (names []string) {
 	for _, l := range lists {
 		names = append(names, l.GroupVersion)
@@ -114,8 +115,8 @@ func list(groupVersion string) metav1.APIResourceList {
 	return metav1.APIResourceList{GroupVersion: groupVersion, APIResources: []metav1.APIResource{{Name: "things", Kind: "Thing"}}}
 }
 
-// TestPlain: the preferred version of each group is first. If some groups fail, All returns the
-// others and an error.
+// TestPlain checks that the preferred version of each group is first. If some groups fail, All must
+// return the lists of the other groups and an error.
 func TestPlain(t *testing.T) {
 	group := func(name, preferred string, versions ...string) metav1.APIGroup {
 		g := metav1.APIGroup{Name: name, PreferredVersion: metav1.GroupVersionForDiscovery{Version: preferred}}
@@ -163,8 +164,9 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// TestAggregated: resources without a kind, which exist only for subresources, are omitted. If a
-// version's server does not answer, All returns the others and an error.
+// TestAggregated checks that All omits resources without a kind, which the server lists only for
+// their subresources. If the server of a version does not answer, All must return the other lists
+// and an error.
 func TestAggregated(t *testing.T) {
 	c := serve(t, map[string]any{"/api": `{}`, "/apis": `{"items":[{"metadata":{"name":"g"},"versions":[
 		{"version":"v2","freshness":"Stale"},
@@ -188,7 +190,8 @@ func TestAggregated(t *testing.T) {
 	}
 }
 
-// TestAggregatedBeta: two requests are sufficient for a server that has only the form before v2.
+// TestAggregatedBeta checks that two requests suffice for a server that supports only v2beta1 of
+// the aggregated form.
 func TestAggregatedBeta(t *testing.T) {
 	const mediaType = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
 	var asked []string
@@ -209,7 +212,7 @@ func TestAggregatedBeta(t *testing.T) {
 	}
 }
 
-// TestGroupVersion: the error has its Status.
+// TestGroupVersion checks that the error is the Status that the server sent.
 func TestGroupVersion(t *testing.T) {
 	c := serve(t, map[string]any{"/apis/g/v1": list("g/v1"), "/api/v1": http.StatusForbidden})
 	if l, err := c.GroupVersion(t.Context(), schema.GroupVersion{Group: "g", Version: "v1"}); err != nil || len(l.APIResources) != 1 {
@@ -223,8 +226,8 @@ func TestGroupVersion(t *testing.T) {
 	}
 }
 
-// TestGroupVersionRefused: GroupVersion immediately returns a refusal, with the server's
-// Retry-After from the answer's header or from its Status.
+// TestGroupVersionRefused checks that GroupVersion does not repeat a refused request, and that the
+// error has the Retry-After of the answer's header or of its Status.
 func TestGroupVersionRefused(t *testing.T) {
 	status := func(seconds int32) string {
 		raw, err := json.Marshal(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,

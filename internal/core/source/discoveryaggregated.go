@@ -8,11 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ErrStale is returned for a version of a group whose server the API server cannot reach.
+// ErrStale is returned for a version of a group if the API server cannot reach the server of that
+// version.
 var ErrStale = errors.New("its server does not answer the API server")
 
-// appendAggregated appends the versions of a group, which are in the order of preference, with
-// their resources.
+// appendAggregated appends the versions of a group with their resources. The server lists the
+// versions in its order of preference.
 func appendAggregated(versions []groupVersion, g *apidiscovery.APIGroupDiscovery) []groupVersion {
 	for i := range g.Versions {
 		found := &g.Versions[i]
@@ -30,8 +31,8 @@ func appendAggregated(versions []groupVersion, g *apidiscovery.APIGroupDiscovery
 	return versions
 }
 
-// appendResource appends a resource and its subresources in the form of a list of resources. A
-// resource without a kind exists only for its subresources.
+// appendResource appends a resource and its subresources, in the form of an APIResourceList. A
+// resource without a kind is left out: the server lists it only for its subresources.
 func appendResource(to []metav1.APIResource, r *apidiscovery.APIResourceDiscovery) []metav1.APIResource {
 	of := metav1.APIResource{
 		Name:         r.Resource,
@@ -53,7 +54,7 @@ func appendResource(to []metav1.APIResource, r *apidiscovery.APIResourceDiscover
 	return to
 }
 
-// setKind sets the kind of a resource's objects, and reports whether it has one.
+// setKind sets r's kind and reports whether kind is set.
 func setKind(r *metav1.APIResource, kind *metav1.GroupVersionKind) bool {
 	if kind == nil || *kind == (metav1.GroupVersionKind{}) {
 		return false

@@ -16,30 +16,30 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// aggregated are the media types of answers with all resources of all groups: of servers since
-// 1.30, and since 1.27. Both forms have the same fields. Older servers answer with the names of
-// groups, as all servers do to requests for JSON.
+// aggregated contains the media types of answers with all resources of all groups: the first of
+// servers since 1.30, the second of servers since 1.27. Both forms have the same fields. Older
+// servers answer with only the names of the groups, as every server does for plain JSON.
 var aggregated = []string{
 	"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
 	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
 }
 
-// maxAsked is how many versions of groups are requested at the same time.
+// maxAsked is the number of group versions that are requested at the same time.
 const maxAsked = 16
 
 // groupVersion is a version of a group.
 type groupVersion struct {
 	schema.GroupVersion
-	resources *metav1.APIResourceList // nil: not received yet
-	err       error                   // why it is missing
+	resources *metav1.APIResourceList // nil until they are received
+	err       error                   // why resources is missing
 }
 
 // All requests all resources and subresources. It returns a list for each version of each group: in
 // the server's order of groups, the core group first, and in each group the preferred version
-// first. If some groups do not answer, it returns the lists of the others and an error.
+// first. If it cannot get some of the lists, it returns the other lists and an error.
 func (c *Discovery) All(ctx context.Context) ([]*metav1.APIResourceList, error) {
 	versions, err := c.versions(ctx, "/api", func() any { return &metav1.APIVersions{} })
-	if err != nil && !apierrors.IsNotFound(err) { // aggregated servers have no core group
+	if err != nil && !apierrors.IsNotFound(err) { // aggregated API servers have no core group
 		return nil, err
 	}
 	named, err := c.versions(ctx, "/apis", func() any { return &metav1.APIGroupList{} })
@@ -60,7 +60,7 @@ func (c *Discovery) All(ctx context.Context) ([]*metav1.APIResourceList, error) 
 	return lists, errors.Join(failed...)
 }
 
-// askForMissing requests the resources of each version that has none yet.
+// askForMissing requests the resources of each version that has no resources and no error.
 func (c *Discovery) askForMissing(ctx context.Context, versions []groupVersion) {
 	slots := make(chan struct{}, maxAsked)
 	var asked sync.WaitGroup
@@ -70,7 +70,7 @@ func (c *Discovery) askForMissing(ctx context.Context, versions []groupVersion) 
 			continue
 		}
 		slots <- struct{}{}
-		asked.Go(func() { // ends with its request
+		asked.Go(func() { // ends with the request
 			v.resources, v.err = c.request(ctx, v.GroupVersion, discoveryRetries)
 			<-slots
 		})
@@ -78,8 +78,8 @@ func (c *Discovery) askForMissing(ctx context.Context, versions []groupVersion) 
 	asked.Wait()
 }
 
-// versions requests the groups below a path. plain returns the value into which an answer that is
-// not aggregated is decoded.
+// versions requests the groups below a path. plain returns the value to decode an answer into that
+// is not aggregated.
 func (c *Discovery) versions(ctx context.Context, path string, plain func() any) ([]groupVersion, error) {
 	answer, err := c.get(ctx, path, strings.Join(aggregated, ",")+","+runtime.ContentTypeJSON, discoveryRetries, func(contentType string) any {
 		if isAggregated(contentType) {
@@ -108,8 +108,8 @@ func (c *Discovery) versions(ctx context.Context, path string, plain func() any)
 	return versions, nil
 }
 
-// isAggregated reports whether an answer has an aggregated media type, for any order of its
-// parameters and with additional ones.
+// isAggregated reports whether an answer has an aggregated media type. Its parameters may be in any
+// order, and others may be added.
 func isAggregated(contentType string) bool {
 	is, has, err := mime.ParseMediaType(contentType)
 	return err == nil && slices.ContainsFunc(aggregated, func(mediaType string) bool {

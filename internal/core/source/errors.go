@@ -19,20 +19,20 @@ import (
 )
 
 var (
-	// ErrStalled is returned when a LIST receives no byte for Options.IdleTimeout, when a WATCH lasts
-	// 30 s longer than its timeout, and when an answer does not start within Options.HeaderTimeout.
+	// ErrStalled is returned if a LIST receives no byte for Options.IdleTimeout, if a WATCH lasts
+	// 30 s longer than its timeout, or if an answer does not start within Options.HeaderTimeout.
 	ErrStalled = errors.New("the server stopped sending")
 	// ErrMediaType is returned for an answer with an unknown content type or content encoding.
 	ErrMediaType = errors.New("unreadable media type")
-	// ErrResource is returned for a Resource that no server can have, such as one with a malformed
+	// ErrResource is returned for a Resource that no server can serve, such as one with a malformed
 	// namespace or selector.
 	ErrResource = errors.New("invalid resource")
 )
 
-// RequestError is returned when a request failed without an answer, and when a stream broke off.
+// RequestError is returned if a request failed without an answer, or if a stream broke off.
 type RequestError struct {
 	Method string // "LIST", "WATCH" or "GET"
-	Path   string // of the URL, without host and query
+	Path   string // the path of the URL, without host and query
 	Err    error
 }
 
@@ -42,7 +42,7 @@ func (e *RequestError) Error() string { return e.Method + " " + e.Path + ": " + 
 // ErrStalled.
 func (e *RequestError) Unwrap() error { return e.Err }
 
-// maxErrorBody bounds how many bytes of an error's body are read.
+// maxErrorBody is the maximum number of bytes that are read of an error's body.
 const maxErrorBody = 64 << 10
 
 // statusError returns the error for an answer that is not 200. It reads at most maxErrorBody bytes
@@ -59,7 +59,7 @@ func statusError(method, path string, resp *http.Response, body io.Reader) error
 	return &apierrors.StatusError{ErrStatus: *status}
 }
 
-// readStatus reads the body as a Status. It returns nil if the body is anything else.
+// readStatus reads the body as a Status. It returns nil if the body is not a Status of a failure.
 func readStatus(h http.Header, r io.Reader) *metav1.Status {
 	contentType := h.Get("Content-Type")
 	enc, err := wire.EncodingOf(contentType)
@@ -86,8 +86,8 @@ func readStatus(h http.Header, r io.Reader) *metav1.Status {
 	return status
 }
 
-// plainStatus returns a Status for an answer without one in its body, such as a proxy's HTML page
-// or the mux's "404 page not found". It does not quote the body, which may be of any length.
+// plainStatus returns a Status for an answer whose body is no Status, such as a proxy's HTML page
+// or the mux's "404 page not found". It does not quote the body, which may be long.
 func plainStatus(method, path string, resp *http.Response) *metav1.Status {
 	mediaType := "no content type"
 	if ct := resp.Header.Get("Content-Type"); ct != "" {
@@ -109,16 +109,16 @@ func plainStatus(method, path string, resp *http.Response) *metav1.Status {
 	}
 }
 
-// reasonOf returns the reason that the predicates of apierrors look for, by HTTP status code.
+// reasonOf returns the reason for an HTTP status code that the predicates of apierrors test for.
 func reasonOf(code int) metav1.StatusReason {
 	if code == http.StatusGone {
-		return metav1.StatusReasonGone // NewGenericServerResponse does not know it
+		return metav1.StatusReasonGone // NewGenericServerResponse has no reason for it
 	}
 	return apierrors.NewGenericServerResponse(code, http.MethodGet, schema.GroupResource{}, "", "", 0, false).ErrStatus.Reason
 }
 
-// mergeRetryAfter sets the Status's RetryAfterSeconds from a Retry-After header, which is seconds
-// or a date. A larger value in the Status stays.
+// mergeRetryAfter sets the Status's RetryAfterSeconds from a Retry-After header, which contains
+// seconds or a date. It does not replace a larger value.
 func mergeRetryAfter(status *metav1.Status, header string) {
 	seconds := RetryAfter(header)
 	if seconds == 0 {
@@ -130,12 +130,13 @@ func mergeRetryAfter(status *metav1.Status, header string) {
 	status.Details.RetryAfterSeconds = max(status.Details.RetryAfterSeconds, seconds)
 }
 
-// RetryAfter returns the seconds of a Retry-After header, at most as many as a Status can have. It
-// returns 0 for a time in the past, and for a header that is neither seconds nor a date.
+// RetryAfter returns the seconds of a Retry-After header, at most the maximum that a Status can
+// contain. It returns 0 for a time in the past, and for a header that is neither seconds nor a
+// date.
 func RetryAfter(header string) int32 {
 	header = strings.TrimSpace(header)
 	seconds, err := strconv.ParseInt(header, 10, 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) { // of what is out of range it is the nearest
+	if err != nil && !errors.Is(err, strconv.ErrRange) { // if out of range, seconds is the nearest int64
 		at, err := http.ParseTime(header)
 		if err != nil {
 			return 0

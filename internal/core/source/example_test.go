@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// A list is read object by object, while it arrives.
+// The list is read object by object, while it arrives.
 func Example() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

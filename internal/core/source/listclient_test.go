@@ -22,14 +22,15 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestListsGoApart: a LIST goes by HTTP/1.1 and ends its connection, pages keep theirs, a WATCH
-// goes by HTTP/2. A server that speaks HTTP/2 alone gets it all that way, whether it refuses the
-// TLS handshake of other clients or ignores which protocols they name.
+// TestListsGoApart checks that a LIST uses HTTP/1.1 and closes its connection, that a page uses
+// HTTP/1.1 and does not close it, and that a WATCH uses HTTP/2. All requests must reach a server
+// that supports only HTTP/2, even if that server refuses other clients' TLS handshakes or ignores
+// the protocols that they offer.
 func TestListsGoApart(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		onlyHTTP2 bool
-		protocols []string // that such a server names to a client without HTTP/2
+		protocols []string // the protocols that such a server offers to a client without HTTP/2
 		want      []string
 	}{
 		{"both", false, nil, []string{"HTTP/1.1 close", "HTTP/1.1", "HTTP/2.0"}},
@@ -51,13 +52,14 @@ func TestListsGoApart(t *testing.T) {
 				answer(w, http.StatusOK, wire.ContentTypeJSON, podList)
 			}))
 			srv.EnableHTTP2 = true
-			srv.Config.ErrorLog = log.New(io.Discard, "", 0) // it logs refused handshakes
+			srv.Config.ErrorLog = log.New(io.Discard, "", 0) // the server would log refused handshakes
 			srv.Config.Protocols = &http.Protocols{}
 			srv.Config.Protocols.SetHTTP1(!tc.onlyHTTP2)
 			srv.Config.Protocols.SetHTTP2(true)
 			srv.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 				if tc.onlyHTTP2 && !slices.Contains(hello.SupportedProtos, "h2") {
-					// Go's own servers let such clients in; others refuse them, or see then.
+					// Go's server accepts a client that does not offer h2. Other servers refuse its
+					// handshake, or notice the missing protocol only afterwards.
 					return &tls.Config{Certificates: srv.TLS.Certificates, NextProtos: tc.protocols}, nil
 				}
 				return nil, nil
@@ -83,14 +85,14 @@ func TestListsGoApart(t *testing.T) {
 	}
 }
 
-// TestListsThatGetNoAnswer: LISTs by HTTP/1.1 that get no answer are tried by the WATCHes' client:
-// the first of all, the next one where that took as long as an answer may, and the third in a row
-// where some were answered before.
+// TestListsThatGetNoAnswer checks when LISTs change from HTTP/1.1 to the WATCHes' client. If the
+// first LIST of all gets no answer, it is sent again over HTTP/2, or the next LIST is if the first
+// waited for HeaderTimeout. After an answered LIST, three unanswered ones in a row are necessary.
 func TestListsThatGetNoAnswer(t *testing.T) {
 	const closes, hangs, refuses, answers = 'c', 'h', 'r', 'a'
 	for name, tc := range map[string]struct {
-		http1 string // how each LIST by HTTP/1.1 is answered, the last one for ever
-		want  string // by which protocol each LIST is answered, or - for not at all
+		http1 string // how the server answers each LIST over HTTP/1.1; the last one applies to all further LISTs
+		want  string // the HTTP version that answered each LIST, or - for no answer
 	}{
 		"never":             {"c", "222"},
 		"never, hanging":    {"h", "-22"},
@@ -145,7 +147,7 @@ func TestListsThatGetNoAnswer(t *testing.T) {
 	}
 }
 
-// TestListsWithoutAServer: where nothing listens no LIST is made twice.
+// TestListsWithoutAServer checks that no LIST is sent twice if there is no server at the address.
 func TestListsWithoutAServer(t *testing.T) {
 	dials := 0
 	src, err := source.New(&rest.Config{Host: "https://127.0.0.1:1", Dial: func(context.Context, string, string) (net.Conn, error) {

@@ -12,12 +12,12 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestNewestVersionKeepsItsConnection: the end of the answer is read although nothing in it is
-// needed, so that the next one takes no handshake; but not a megabyte of it.
+// TestNewestVersionKeepsItsConnection checks that NewestVersion reads the rest of a short answer,
+// so that the next request needs no TLS handshake, but does not read the rest of a long answer.
 func TestNewestVersionKeepsItsConnection(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		more int // objects than were asked for
+		more int // objects after the requested one
 		want int64
 	}{
 		{"one object", 0, 1},
@@ -44,8 +44,8 @@ func TestNewestVersionKeepsItsConnection(t *testing.T) {
 	}
 }
 
-// TestNewestVersionStalls: an answer that does not end is given up a second after what is needed of
-// it has come.
+// TestNewestVersionStalls checks that NewestVersion returns within a second of receiving the
+// resourceVersion, although the answer does not end.
 func TestNewestVersionStalls(t *testing.T) {
 	inMemory(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", wire.ContentTypeJSON)

@@ -6,33 +6,33 @@ import (
 	"sync"
 )
 
-// readAhead reads a body in a separate goroutine, so that the network and the reader work at the
-// same time. Received bytes that were not read yet are in a ring of at most maxReadAhead
-// bytes. While the ring is full the goroutine waits, and the server with it. The goroutine starts
-// with the first Read or Wait. It ends at the end of the body, with an error, or by stop.
+// readAhead reads a body in a separate goroutine, so that network and reader work at the same time.
+// It stores received bytes in a ring of at most maxReadAhead bytes until Read returns them. While
+// the ring is full, the goroutine does not read, and so the server waits. The goroutine starts with
+// the first Read or Wait. It ends at the end of the body, after an error, or after stop.
 type readAhead struct {
 	src    io.Reader         // used only by the goroutine
 	before func()            // called before a Read that has to wait; may be nil
-	ended  func(error) error // makes the error of a Read after stop
+	ended  func(error) error // returns the error of a Read after stop
 
 	mu      sync.Mutex
 	change  sync.Cond // signals a change of any field below
 	started bool
-	ring    *[maxReadAhead]byte // borrowed from rings; nil while it is empty
+	ring    *[maxReadAhead]byte // taken from rings; nil while no bytes are unread
 	from, n int                 // start and number of the unread bytes
-	err     error               // returned once the ring is empty
+	err     error               // returned when the ring is empty
 	stopped bool
 }
 
-// Sizes of a watch's buffers, in bytes. Most watches are idle most of the time, but events come in
-// bursts.
+// Sizes of a watch's buffers, in bytes. Most watches are idle most of the time, but events arrive
+// in bursts.
 const (
 	minReadBuffer   = 2 << 10   // the goroutine's own read buffer
-	burstReadBuffer = 16 << 10  // the one it reads into while bytes come fast
-	maxReadAhead    = 256 << 10 // the ring, held only while there are unread bytes
+	burstReadBuffer = 16 << 10  // the goroutine's buffer while bytes arrive fast
+	maxReadAhead    = 256 << 10 // the ring, used only while there are unread bytes
 )
 
-// bursts and rings keep read buffers and rings for reuse from one burst of events to the next.
+// bursts and rings store read buffers and rings between bursts of events.
 var (
 	bursts = sync.Pool{New: func() any { return new([burstReadBuffer]byte) }}
 	rings  = sync.Pool{New: func() any { return new([maxReadAhead]byte) }}
@@ -59,7 +59,7 @@ func (a *readAhead) Wait() {
 	a.wait()
 }
 
-// Read returns received bytes. It blocks only while there are none.
+// Read returns received bytes. It blocks only if there are none.
 func (a *readAhead) Read(p []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -73,7 +73,7 @@ func (a *readAhead) Read(p []byte) (int, error) {
 	}
 	n := copy(p, a.ring[a.from:min(a.from+a.n, maxReadAhead)])
 	if a.n == maxReadAhead {
-		a.change.Signal() // the goroutine may be waiting for room
+		a.change.Signal() // the goroutine may wait for room
 	}
 	a.from, a.n = (a.from+n)%maxReadAhead, a.n-n
 	if a.n == 0 {
@@ -83,7 +83,7 @@ func (a *readAhead) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// start starts the goroutine, once. The caller holds the lock.
+// start starts the goroutine if it was not started before. The caller holds the lock.
 func (a *readAhead) start() {
 	if !a.started && !a.stopped {
 		a.started = true
@@ -91,7 +91,7 @@ func (a *readAhead) start() {
 	}
 }
 
-// wait blocks until there are bytes to read, an error, or stop. The caller holds the lock.
+// wait blocks until there are bytes to read, an error, or a stop. The caller holds the lock.
 func (a *readAhead) wait() {
 	if a.before != nil && a.n == 0 && a.err == nil && !a.stopped {
 		a.callBefore()
@@ -101,8 +101,8 @@ func (a *readAhead) wait() {
 	}
 }
 
-// callBefore calls before without the lock. The lock is held again afterwards, also when before
-// panics or ends the goroutine: callers unlock it then.
+// callBefore calls a.before without the lock. It locks again afterwards even if a.before panics or
+// calls runtime.Goexit, because the callers then unlock.
 func (a *readAhead) callBefore() {
 	a.mu.Unlock()
 	defer a.mu.Lock()
@@ -120,7 +120,8 @@ func (a *readAhead) run() {
 	}
 }
 
-// burst reads the body while each Read fills a larger buffer. It returns what take does.
+// burst reads the body into a larger buffer while each Read fills that buffer. It returns take's
+// result.
 func (a *readAhead) burst() bool {
 	buf := bursts.Get().(*[burstReadBuffer]byte)
 	defer bursts.Put(buf)
@@ -132,8 +133,8 @@ func (a *readAhead) burst() bool {
 	}
 }
 
-// take puts the result of one Read into the ring, and blocks while the ring is full. It returns
-// false when there is nothing more to read.
+// take writes the result of one Read into the ring, and blocks while the ring is full. It returns
+// false if the goroutine must end.
 func (a *readAhead) take(p []byte, err error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -158,8 +159,8 @@ func (a *readAhead) take(p []byte, err error) bool {
 	return err == nil && !a.stopped
 }
 
-// stop makes the goroutine end after its current Read. The caller closes the body, so that this
-// Read returns.
+// stop makes the goroutine end after its current Read. The caller must then close the body, so that
+// the Read returns.
 func (a *readAhead) stop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

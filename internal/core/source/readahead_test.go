@@ -10,7 +10,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// pieces is a body that comes in pieces. It notes how much room each Read had.
+// pieces is a body that arrives in pieces. It records how much room each Read had.
 type pieces struct {
 	left []int // lengths
 	next byte
@@ -32,8 +32,8 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// TestReadAheadRoom: the goroutine uses little memory while few bytes arrive, and reads many at a
-// time while much does.
+// TestReadAheadRoom checks that the goroutine uses a small buffer while few bytes arrive, and a
+// large buffer while many arrive.
 func TestReadAheadRoom(t *testing.T) {
 	src := &pieces{left: []int{100, minReadBuffer + 2*burstReadBuffer + 50, 200, minReadBuffer, 3}}
 	total := 0
@@ -62,8 +62,8 @@ func TestReadAheadRoom(t *testing.T) {
 	}
 }
 
-// TestReadAheadPanic: a panic of what is called before a wait reaches the reader's caller, and the
-// stream can be ended after it.
+// TestReadAheadPanic checks that a panic in the function before reaches the caller of Read, and
+// that the stream can be stopped afterwards.
 func TestReadAheadPanic(t *testing.T) {
 	broken := errors.New("broken")
 	a := newReadAhead(&pieces{}, func(err error) error { return err })

@@ -47,7 +47,7 @@ func TestResource(t *testing.T) {
 	}
 	for _, c := range []struct {
 		resource source.Resource
-		path     string // "": invalid
+		path     string // "" means that the resource is invalid
 	}{
 		{pods, "/api/v1/pods"},
 		{with(func(r *source.Resource) { r.Namespace = "a" }), "/api/v1/namespaces/a/pods"},

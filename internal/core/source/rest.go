@@ -22,17 +22,19 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// Options configure a source. The zero value suits most callers.
+// Options configure a Source. The zero value suits most callers.
 type Options struct {
-	// IdleTimeout is how long a LIST may go without a byte before it fails with ErrStalled. Only
-	// time spent waiting in Next counts. 0 means 60 s; a negative value means no limit.
+	// IdleTimeout is how long a LIST may receive no byte before it fails with ErrStalled. Only time
+	// that Next spends waiting for the server counts. 0 means 60 s; a negative value means no
+	// limit.
 	IdleTimeout time.Duration
-	// HeaderTimeout is how long an answer may take to start. 0 means the rest.Config's Timeout, or
-	// 75 s if that is not set. kube-apiserver itself gives up after 60 s, with a better message.
+	// HeaderTimeout is how long the server may take to start an answer. 0 means the rest.Config's
+	// Timeout, or 75 s if that is not set. The default is longer than kube-apiserver's own limit of
+	// 60 s, whose error message is better.
 	HeaderTimeout time.Duration
 	// Stats counts requests and bytes. It may be nil.
 	Stats *Stats
-	// Limits bound one object. The zero value means wire's defaults.
+	// Limits bounds the size of an object. The zero value means wire's defaults.
 	Limits wire.Limits
 }
 
@@ -43,7 +45,7 @@ func (o Options) idleTimeout() time.Duration {
 	return max(o.IdleTimeout, 0)
 }
 
-// stats returns where to count, never nil.
+// stats returns o.Stats, or new Stats if o.Stats is nil.
 func (o Options) stats() *Stats {
 	if o.Stats == nil {
 		return &Stats{}
@@ -51,15 +53,14 @@ func (o Options) stats() *Stats {
 	return o.Stats
 }
 
-// REST is the Source made from a rest.Config. It is safe for concurrent use.
+// REST is the Source for a rest.Config. It is safe for concurrent use.
 type REST struct {
 	client   *http.Client
-	lists    *listTransport // shared with those that Of returns
+	lists    *listTransport // shared with the Sources that Of returns
 	base     *url.URL
 	resource Resource
 	opts     Options
-	// uncompressed says that the rest.Config has DisableCompression, so that gzip is never asked
-	// for.
+	// uncompressed is the rest.Config's DisableCompression: no request asks for gzip.
 	uncompressed bool
 	warnings     warningHandler
 
@@ -70,14 +71,13 @@ type REST struct {
 
 var _ Source = (*REST)(nil)
 
-// New returns the source of one resource on the server that cfg names. It copies cfg and uses its
-// credentials, TLS, proxy, UserAgent, Wrap, Dial and warning handlers. It does not use QPS and
-// RateLimiter: a source makes few requests, and its caller paces them. cfg.Timeout bounds how long
-// an answer may take to start, not the stream that follows. Sources of equal configs share
-// connections, see HTTPClient. LISTs over TLS use HTTP/1.1, on separate connections, unless the
-// server does not answer them.
+// New returns the Source of one resource on cfg's server. It copies cfg and uses its credentials,
+// TLS, proxy, UserAgent, Wrap, Dial and warning handlers. It does not use QPS and RateLimiter: a
+// Source sends few requests, and its caller paces them. cfg.Timeout limits the time until an answer
+// starts, not the stream that follows. Sources of equal configs share connections, see HTTPClient.
+// LISTs over TLS use HTTP/1.1, on separate connections, unless the server does not answer them.
 //
-// New makes no request. The error wraps ErrResource, or describes a mistake in cfg.
+// New sends no request. The error wraps ErrResource, or describes a mistake in cfg.
 func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
@@ -89,11 +89,11 @@ func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
 		}
 	}
 	opts.Stats = opts.stats()
-	cfg.Timeout = 0 // it would also bound the stream
+	cfg.Timeout = 0 // it would also limit the stream
 	if cfg.UserAgent == "" {
 		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
-	cfg.GroupVersion = &schema.GroupVersion{} // New uses only the host of the URL
+	cfg.GroupVersion = &schema.GroupVersion{} // any value: New uses only the host of the URL
 	base, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("server address %q: %w", cfg.Host, err)
@@ -113,7 +113,8 @@ func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
 	return s, nil
 }
 
-// Of returns the source of another resource on the same server, over the same connections.
+// Of returns the Source of another resource on the same server. Both Sources use the same
+// connections.
 func (s *REST) Of(r Resource) (*REST, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
@@ -121,7 +122,8 @@ func (s *REST) Of(r Resource) (*REST, error) {
 	return &REST{client: s.client, lists: s.lists, base: s.base, resource: r, opts: s.opts, uncompressed: s.uncompressed, warnings: s.warnings}, nil
 }
 
-// Type returns the apiVersion of the objects, whose kind it does not know, and their resource.
+// Type returns the apiVersion of the objects and the name of their resource. The kind is empty,
+// because a REST does not know it.
 func (s *REST) Type() (t wire.TypeMeta, resource string) {
 	gvr := s.resource.GVR
 	return wire.TypeMeta{APIVersion: gvr.GroupVersion().String()}, gvr.Resource
@@ -146,7 +148,7 @@ func (s *REST) list(ctx context.Context, o ListOptions) (*listBody, error) {
 		q.Set("limit", strconv.FormatInt(o.Limit, 10))
 	}
 	c := call{method: "LIST", path: s.resource.Path(), query: q, accept: s.resource.Accept(false), long: true}
-	c.last = o.Limit == 0 // pages have a next one
+	c.last = o.Limit == 0 // after a page, a request for the next page follows
 	resp, stream, err := s.doList(ctx, c)
 	if err != nil {
 		return nil, err
@@ -180,8 +182,8 @@ func (s *REST) Watch(ctx context.Context, o WatchOptions) (Watch, error) {
 	return newWatch(stream, resp, timeout, s.opts)
 }
 
-// ServerVersion returns the server's version. It asks /version once and caches the answer, but not
-// an error.
+// ServerVersion returns the server's version. It requests /version, and caches the answer but no
+// error.
 func (s *REST) ServerVersion(ctx context.Context) (major, minor int, err error) {
 	s.mu.Lock()
 	major, minor, known := s.major, s.minor, s.versionKnown
@@ -210,7 +212,7 @@ func (s *REST) ServerVersion(ctx context.Context) (major, minor int, err error) 
 	return major, minor, nil
 }
 
-// parseVersion parses a version such as "1" and "33+". Some vendors add the plus.
+// parseVersion parses a version with fields such as "1" and "33+". Some vendors add the plus.
 func parseVersion(body []byte) (major, minor int, err error) {
 	var v struct{ Major, Minor string }
 	if err := json.Unmarshal(body, &v); err != nil {
@@ -246,15 +248,15 @@ func set(q url.Values, key, value string) {
 // call is one request.
 type call struct {
 	client *http.Client
-	method string // for errors; the request's own is GET
+	method string // for errors; the HTTP method is GET
 	path   string
 	query  url.Values
 	accept string
-	long   bool // the body is long, so gzip is asked for
+	long   bool // the body is long, so the request asks for gzip
 	last   bool // no other request follows on the connection
 }
 
-// do makes a request and blocks until its answer starts. The stream is the body of the answer;
+// do sends a request and blocks until the answer starts. The stream is the body of the answer;
 // closing it ends the request.
 func (s *REST) do(ctx context.Context, c call) (*http.Response, *stream, error) {
 	s.opts.Stats.Requests.Add(1)
@@ -280,7 +282,7 @@ func (s *REST) do(ctx context.Context, c call) (*http.Response, *stream, error) 
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		} else if e, ok := err.(*url.Error); ok {
-			err = e.Err // e repeats the URL with its query
+			err = e.Err // e would repeat the URL with its query
 		}
 		cancel(err)
 		return nil, nil, &RequestError{c.method, u.Path, err}
@@ -289,8 +291,8 @@ func (s *REST) do(ctx context.Context, c call) (*http.Response, *stream, error) 
 	return resp, newStream(c.method, resp, cancel, s.opts), nil
 }
 
-// CloseIdleConnections closes the connections that no request uses. Sources of equal configs share
-// connections; the other sources open new ones when they need them.
+// CloseIdleConnections closes the connections that no request uses. Other Sources may share these
+// connections; they open new ones when they need them.
 func (s *REST) CloseIdleConnections() {
 	utilnet.CloseIdleConnectionsFor(s.client.Transport)
 	if s.lists.own != nil {
@@ -298,7 +300,7 @@ func (s *REST) CloseIdleConnections() {
 	}
 }
 
-// NewestOptions returns the parameters of the LIST that NewestVersion makes. atLeast may be "".
+// NewestOptions returns the parameters of the LIST that NewestVersion sends. atLeast may be "".
 func NewestOptions(atLeast string) ListOptions {
 	o := ListOptions{Limit: 1, ResourceVersion: atLeast}
 	if atLeast != "" {
@@ -307,7 +309,7 @@ func NewestOptions(atLeast string) ListOptions {
 	return o
 }
 
-// readVersion returns the resourceVersion of a list and closes the list. It skips the items before
+// readVersion returns the resourceVersion of a list and closes the list. It skips any items before
 // the resourceVersion.
 func readVersion(l *listBody) (string, error) {
 	defer l.Close()
@@ -332,12 +334,12 @@ func (s *REST) NewestVersion(ctx context.Context, atLeast string) (string, error
 	return readVersion(l)
 }
 
-// Stats counts the requests and bytes of a source. Several sources may share one Stats. The zero
+// Stats counts the requests and bytes of a Source. Several Sources may share one Stats. The zero
 // value is ready for use. All fields may be read at any time.
 type Stats struct {
-	Requests  atomic.Int64 // HTTP requests made, those for the server's version included
-	Lists     atomic.Int64 // of these, LISTs (each page is one)
-	Watches   atomic.Int64 // of these, WATCHes
+	Requests  atomic.Int64 // HTTP requests, including those for the server's version
+	Lists     atomic.Int64 // of these requests, LISTs (each page is one)
+	Watches   atomic.Int64 // of these requests, WATCHes
 	WireBytes atomic.Int64 // bytes of bodies as received, before decompression
 	BodyBytes atomic.Int64 // bytes of bodies after decompression
 }

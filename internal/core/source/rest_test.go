@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const podList = `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7","continue":"more","remainingItemCount":3},"items":[` +
 	`{"metadata":{"name":"a","namespace":"n","resourceVersion":"5"}},{"metadata":{"name":"b","namespace":"n","resourceVersion":"6"}}]}`
 
-// serve starts a server and gives the source of pods on it.
+// serve starts a server with handler h and returns a Source of its pods.
 func serve(t *testing.T, h http.HandlerFunc, opts source.Options, change ...func(*rest.Config, *source.Resource)) *source.REST {
 	t.Helper()
 	srv := httptest.NewServer(h)
@@ -140,8 +140,8 @@ func TestWatchRequest(t *testing.T) {
 	}
 }
 
-// TestDisableCompression: a rest.Config with DisableCompression has gzip never asked for, by
-// sources of other resources neither.
+// TestDisableCompression checks that no request asks for gzip if the rest.Config has
+// DisableCompression, including the requests of Sources that Of returns.
 func TestDisableCompression(t *testing.T) {
 	for disable, want := range map[bool]string{false: "gzip", true: "identity"} {
 		var got string
@@ -240,7 +240,8 @@ func TestUnreadableAnswers(t *testing.T) {
 	}
 }
 
-// TestNoContentType: a body without a content type is read as what it is, a watch as JSON.
+// TestNoContentType checks that a body without a content type is read in its own encoding, and a
+// watch as JSON.
 func TestNoContentType(t *testing.T) {
 	var list bytes.Buffer
 	check.NoError(t, wire.NewListWriter(&list, wire.Protobuf, wire.TypeMeta{APIVersion: "v1", Kind: "PodList"}, wire.ListMeta{ResourceVersion: "7"}, 0).Close())

@@ -15,8 +15,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestSourcesShareConnections: the WATCHes of equal configs go over one connection, with a Proxy or
-// a Dial in them too; those of others do not.
+// TestSourcesShareConnections checks that the WATCHes of equal configs share one connection, also
+// if the configs have the same Proxy or Dial, and that WATCHes of different configs do not.
 func TestSourcesShareConnections(t *testing.T) {
 	var dialer net.Dialer
 	dial := dialer.DialContext
@@ -67,7 +67,7 @@ func TestSourcesShareConnections(t *testing.T) {
 	}
 }
 
-// TestOf: another resource of the same server is read over the same connection.
+// TestOf checks that the Source returned by Of uses the same connection.
 func TestOf(t *testing.T) {
 	var paths []string
 	cfg, connections := serveTLS(t, func(w http.ResponseWriter, r *http.Request) {

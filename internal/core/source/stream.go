@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// listBody is the List of a body.
+// listBody is a List that reads a body.
 type listBody struct {
 	*wire.ListReader
 	enc    wire.Encoding
@@ -30,7 +30,7 @@ func (l *listBody) Encoding() wire.Encoding { return l.enc }
 
 func (l *listBody) Close() error { return l.stream.Close() }
 
-// watchBody is the Watch of a body.
+// watchBody is a Watch that reads a body.
 type watchBody struct {
 	*wire.WatchReader
 	enc    wire.Encoding
@@ -50,9 +50,9 @@ func (w *watchBody) BeforeRead(f func()) {
 
 func (w *watchBody) Close() error { return w.stream.Close() }
 
-// NewList returns a List of the answer to a LIST request. It takes over the body: List.Close closes
-// it, or NewList does if it returns an error. An answer other than 200 is an error. Of opts,
-// HeaderTimeout is not used.
+// NewList returns a List that reads resp, the answer to a LIST request. It owns the body:
+// List.Close closes it, or NewList itself if it returns an error. An answer other than 200 is an
+// error. opts.HeaderTimeout is not used.
 func NewList(resp *http.Response, opts Options) (List, error) {
 	l, err := newList(newStream("LIST", resp, nil, opts), resp, opts)
 	if err != nil {
@@ -70,9 +70,9 @@ func newList(s *stream, resp *http.Response, opts Options) (*listBody, error) {
 	return &listBody{wire.NewListReader(r, enc, opts.Limits), enc, s}, nil
 }
 
-// NewWatch returns a Watch of the answer to a WATCH request. It takes over the body as NewList
-// does. A watch that lasts 30 s longer than timeout fails with ErrStalled. Timeout 0 means no
-// limit.
+// NewWatch returns a Watch that reads resp, the answer to a WATCH request. It owns the body, as
+// NewList does. A watch that lasts 30 s longer than timeout fails with ErrStalled. Timeout 0 means
+// no limit.
 func NewWatch(resp *http.Response, timeout time.Duration, opts Options) (Watch, error) {
 	return newWatch(newStream("WATCH", resp, nil, opts), resp, timeout, opts)
 }
@@ -83,8 +83,8 @@ func newWatch(s *stream, resp *http.Response, timeout time.Duration, opts Option
 		s.Close()
 		return nil, err
 	}
-	s.idle = 0 // a watch may be silent for long; deadline ends a dead connection
-	// A LIST is not read ahead: its reader waits for the server, and passing bytes from one
+	s.idle = 0 // a watch may be idle for long; deadline ends a dead connection
+	// A LIST is not read ahead: its reader waits for the server anyway, and passing bytes from one
 	// goroutine to another would only cost CPU.
 	s.readAhead = newReadAhead(r, s.fail)
 	if timeout > 0 {
@@ -93,24 +93,25 @@ func newWatch(s *stream, resp *http.Response, timeout time.Duration, opts Option
 	return &watchBody{wire.NewWatchReader(s.readAhead, enc, opts.Limits), enc, s}, nil
 }
 
-// watchGrace is how much longer a watch may last than the timeout in its request.
+// watchGrace is how much longer than its request's timeout a watch may last.
 const watchGrace = 30 * time.Second
 
-// stream is a body that Close, a timer or its context can end. Read counts the bytes received.
+// stream is the body of an answer. Close, a timer or the context can end it. Read counts the
+// received bytes.
 type stream struct {
 	body         io.ReadCloser
 	method, path string
-	stats        *Stats // counts bytes received and decompressed
+	stats        *Stats // counts received and decompressed bytes
 	ctx          context.Context
-	cancel       context.CancelCauseFunc // nil if the source did not make the request
+	cancel       context.CancelCauseFunc // nil if another client sent the request
 
-	readAhead *readAhead    // nil if nothing is read ahead
-	idle      time.Duration // how long one Read may wait; 0: no limit
+	readAhead *readAhead    // nil if the body is not read ahead
+	idle      time.Duration // the maximum time of one Read; 0 means no limit
 	waiting   *time.Timer   // runs during Read
 
 	mu       sync.Mutex
 	deadline *time.Timer // runs from endAfter to Close
-	cause    error       // why this side ended the stream
+	cause    error       // why Close or a timer ended the stream
 	closed   bool
 }
 
@@ -145,8 +146,9 @@ func (s *stream) open(resp *http.Response) (io.Reader, wire.Encoding, error) {
 	return r, enc, nil
 }
 
-// openUntyped returns a body without content type and its encoding. It recognizes that of a
-// list by its first bytes. A watch may have no bytes for long, and is JSON, as in client-go.
+// openUntyped returns a body without content type, and its encoding. It guesses the encoding of a
+// list from the first bytes. A watch may send no bytes for long; it is read as JSON, as in
+// client-go.
 func (s *stream) openUntyped(r io.Reader) (io.Reader, wire.Encoding, error) {
 	if s.method == "WATCH" {
 		return r, wire.JSON, nil
@@ -163,7 +165,7 @@ func (s *stream) openUntyped(r io.Reader) (io.Reader, wire.Encoding, error) {
 	return io.MultiReader(bytes.NewReader(start[:n]), r), enc, nil
 }
 
-// Read reads the body as received. An error other than io.EOF is a *RequestError.
+// Read reads the body as the server sent it. An error other than io.EOF is a *RequestError.
 func (s *stream) Read(p []byte) (int, error) {
 	if s.idle > 0 {
 		if s.waiting == nil {
@@ -183,21 +185,21 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Bounds of what readRest reads.
+// Limits of readRest.
 const (
-	maxRest  = 16 << 10 // bytes: more cost more than a TLS handshake
+	maxRest  = 16 << 10 // in bytes; reading more would cost more than a TLS handshake
 	restIdle = time.Second
 )
 
-// readRest reads the rest of a body that is about to end. Over HTTP/1.1 another request can have
-// the connection only of a body that was read to its end.
+// readRest reads the rest of a body that is about to end, because HTTP/1.1 can reuse a connection
+// only after a body was read to its end.
 func (s *stream) readRest() {
 	s.idle = restIdle
 	_, _ = io.CopyN(io.Discard, s, maxRest)
 }
 
-// fail returns a *RequestError that names the request. If this side ended the stream, the reason
-// for that replaces the transport's error.
+// fail returns a *RequestError that names the request. If Close, a timer or the context ended the
+// stream, that cause replaces the transport's error.
 func (s *stream) fail(err error) error {
 	s.mu.Lock()
 	cause := s.cause
@@ -214,7 +216,7 @@ func (s *stream) fail(err error) error {
 	return &RequestError{s.method, s.path, err}
 }
 
-// endAfter makes the stream fail with ErrStalled after d, unless it is closed before.
+// endAfter makes the stream fail with ErrStalled after d, unless the stream is closed first.
 func (s *stream) endAfter(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,7 +240,7 @@ func (s *stream) abort(cause error) error {
 		s.deadline.Stop()
 	}
 	s.mu.Unlock()
-	// The context ends first, so that closing the body need not wait.
+	// The context ends first, so that closing the body does not block.
 	if s.cancel != nil {
 		s.cancel(cause)
 	}

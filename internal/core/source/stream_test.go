@@ -22,7 +22,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// inMemory runs f in a bubble with a source whose server is h.
+// inMemory runs f in a synctest bubble, with a Source whose server has handler h.
 func inMemory(t *testing.T, h http.HandlerFunc, opts source.Options, f func(t *testing.T, src *source.REST)) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testenv.Listen()
@@ -60,7 +60,8 @@ func TestListStalls(t *testing.T) {
 	})
 }
 
-// TestSlowReaderIsNoStall: a reader may take its time, however long the server has to wait for it.
+// TestSlowReaderIsNoStall checks that a LIST does not fail if its reader is slow, however long the
+// server has to wait.
 func TestSlowReaderIsNoStall(t *testing.T) {
 	const items = 300
 	inMemory(t, func(w http.ResponseWriter, r *http.Request) {
@@ -88,8 +89,7 @@ func TestSlowReaderIsNoStall(t *testing.T) {
 	})
 }
 
-// TestClosedWhileFull closes a watch that has sent more than is read ahead: no goroutine is left
-// waiting.
+// TestClosedWhileFull closes a watch while its ring is full, and checks that no goroutine remains.
 func TestClosedWhileFull(t *testing.T) {
 	inMemory(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -154,8 +154,8 @@ func TestWatchOutlivesItsTimeout(t *testing.T) {
 	})
 }
 
-// TestEndOfStream ends a stream that waits, by Close and by the context: Next fails immediately,
-// and says why.
+// TestEndOfStream ends a waiting stream, by Close and by the context. It checks that Next fails
+// immediately, with the cause.
 func TestEndOfStream(t *testing.T) {
 	reason := errors.New("the owner has had enough")
 	for _, byContext := range []bool{false, true} {
@@ -188,7 +188,7 @@ func TestEndOfStream(t *testing.T) {
 	}
 }
 
-// TestCloseDrainsNothing closes a list that the server sends without end.
+// TestCloseDrainsNothing checks that Close ends a list that the server sends without end.
 func TestCloseDrainsNothing(t *testing.T) {
 	ended := make(chan struct{})
 	src := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -212,8 +212,8 @@ func TestCloseDrainsNothing(t *testing.T) {
 	<-ended
 }
 
-// TestBeforeRead holds the promise that what comes in one read is not waited on: f is called before
-// the wait for the second half of an event.
+// TestBeforeRead checks that Next calls f before it waits for the second half of an event, so that
+// the caller can apply the first event meanwhile.
 func TestBeforeRead(t *testing.T) {
 	const event = `{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}}`
 	r, w := io.Pipe()
@@ -225,7 +225,7 @@ func TestBeforeRead(t *testing.T) {
 	watch.BeforeRead(func() { calls <- seen })
 	go func() {
 		io.WriteString(w, event+"\n"+event[:20])
-		for <-calls != 1 { // the reader waits, and has reported that
+		for <-calls != 1 { // until the reader waits after one event
 		}
 		io.WriteString(w, event[20:])
 		w.Close()
@@ -241,7 +241,7 @@ func TestBeforeRead(t *testing.T) {
 	check.Equal(t, seen, 2, "events")
 }
 
-// TestForeignAnswer reads an answer that another client got.
+// TestForeignAnswer reads an answer that another client received.
 func TestForeignAnswer(t *testing.T) {
 	body := io.NopCloser(bytes.NewBufferString(podList))
 	resp := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}
@@ -280,14 +280,14 @@ func TestCloseIdleConnections(t *testing.T) {
 	<-closed
 }
 
-// TestConnectionIsUsedAgain reads pages over one connection.
+// TestConnectionIsUsedAgain checks that pages are read over one connection.
 func TestConnectionIsUsedAgain(t *testing.T) {
 	conns := map[string]bool{}
 	src := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		conns[r.RemoteAddr] = true
 		w.Header().Set("Content-Type", "application/json")
 		io.WriteString(w, podList)
-		w.(http.Flusher).Flush() // chunks: the end comes after the list
+		w.(http.Flusher).Flush() // sends chunks: the end of the body arrives after the list
 	}, source.Options{})
 	for range 5 {
 		l, err := src.List(context.Background(), source.ListOptions{})

@@ -22,28 +22,28 @@ import (
 	"github.com/weirproject/weir/internal/core/private"
 )
 
-// listTransport chooses the HTTP client of LISTs. Its own client uses HTTP/1.1, on connections
-// separate from those of WATCHes. HTTP/2 cuts a body into frames of 16 KB, passes each from one
-// goroutine to another, and answers it with a window update. For a LIST of 50,000 pods that costs
-// an eighth of the client's CPU and a quarter of the time. WATCHes are many, long and mostly
-// silent, so they share one HTTP/2 connection.
+// listTransport chooses the HTTP client of LISTs. Its own client uses HTTP/1.1, on connections that
+// WATCHes do not use. HTTP/2 splits a body into frames of 16 KB, passes each frame from one
+// goroutine to another, and answers each with a window update. For a LIST of 50,000 pods that costs
+// an eighth of the client's CPU and a quarter of the time. WATCHes are many, long and mostly idle,
+// so they share one HTTP/2 connection.
 //
-// A server, or a front end, may speak HTTP/2 alone. Servers treat other clients differently: they
-// end the TLS handshake or the connection, refuse (426, 505), or never answer. So LISTs use the
-// WATCHes' client after maxUnanswered LISTs in a row got no answer, and continue to use it if it
-// gets an answer.
+// A server, or a proxy in front of it, may support only HTTP/2. For an HTTP/1.1 client, some of
+// these servers end the TLS handshake or the connection, some refuse (426, 505), and some never
+// answer. Therefore LISTs use the WATCHes' client after maxUnanswered LISTs in a row got no answer,
+// and continue to use it if it gets an answer.
 type listTransport struct {
-	own *http.Client // nil: LISTs use the WATCHes' client
-	// unanswered counts the LISTs in a row to which own got no answer. From maxUnanswered on, LISTs
-	// use the WATCHes' client.
+	own *http.Client // nil means that LISTs use the WATCHes' client
+	// unanswered counts the LISTs in a row to which own got no answer. At maxUnanswered, LISTs
+	// change to the WATCHes' client.
 	unanswered atomic.Int32
 }
 
-// maxUnanswered is how many LISTs in a row over HTTP/1.1 may get no answer. Before the first answer
-// one is enough.
+// maxUnanswered is how many LISTs in a row over HTTP/1.1 must get no answer before LISTs change to
+// the WATCHes' client. Before the first answer over HTTP/1.1, one unanswered LIST suffices.
 const maxUnanswered = 3
 
-// newListTransport returns a listTransport. It has a separate client only over TLS, and only if the
+// newListTransport returns a listTransport. It has its own client only over TLS, and only if the
 // caller set neither a transport nor protocols.
 func newListTransport(cfg *rest.Config, base *url.URL) (*listTransport, error) {
 	if base.Scheme != "https" || cfg.Transport != nil || len(cfg.NextProtos) > 0 {
@@ -60,8 +60,7 @@ func newListTransport(cfg *rest.Config, base *url.URL) (*listTransport, error) {
 	return l, nil
 }
 
-// doList makes the request of a LIST, and blocks until its answer starts. c.last applies only to
-// HTTP/1.1.
+// doList sends a LIST, and blocks until its answer starts. It ignores c.last over HTTP/2.
 func (s *REST) doList(ctx context.Context, c call) (*http.Response, *stream, error) {
 	l := s.lists
 	if l.own != nil && l.unanswered.Load() < maxUnanswered {
@@ -77,7 +76,7 @@ func (s *REST) doList(ctx context.Context, c call) (*http.Response, *stream, err
 		case ctx.Err() != nil || notConnected(err):
 			return nil, nil, err
 		case l.unanswered.Add(1) < maxUnanswered || errors.Is(err, ErrStalled):
-			return nil, nil, err // the other client may take as long: the next LIST tries it
+			return nil, nil, err // the other client may wait as long; the next LIST uses it
 		}
 	}
 	c.client, c.last = s.client, false
@@ -88,21 +87,22 @@ func (s *REST) doList(ctx context.Context, c call) (*http.Response, *stream, err
 	return resp, stream, err
 }
 
-// refusesProtocol reports whether a status code refuses the request's version of HTTP.
+// refusesProtocol reports whether a status code says that the server refuses the request's HTTP
+// version.
 func refusesProtocol(code int) bool {
 	return code == http.StatusUpgradeRequired || code == http.StatusHTTPVersionNotSupported
 }
 
-// notConnected reports whether err says that there was no connection in any protocol.
+// notConnected reports whether err says that no connection was made, whatever the HTTP version.
 func notConnected(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"
 }
 
-// HTTPClient returns the client that rest.HTTPClientFor returns. In client-go, clients of equal
-// configs share a transport and its connections, unless a config has a Proxy or a Dial, which
-// client-go cannot compare. Here they share it also if these are the same function values, as in
-// copies of a config.
+// HTTPClient returns a client like rest.HTTPClientFor's. In client-go, clients of equal configs
+// share a transport and its connections, unless a config has a Proxy or a Dial, because client-go
+// cannot compare functions. HTTPClient compares them: clients also share a transport if their
+// configs have the same function values, as copies of a config do.
 func HTTPClient(cfg *rest.Config) (*http.Client, error) {
 	if cfg.Transport != nil || cfg.Proxy == nil && cfg.Dial == nil {
 		return rest.HTTPClientFor(cfg)
@@ -111,7 +111,7 @@ func HTTPClient(cfg *rest.Config) (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := transport.TLSConfigFor(conf); err != nil { // it reads the files that conf names
+	if _, err := transport.TLSConfigFor(conf); err != nil { // reads the files that conf names
 		return nil, err
 	}
 	cached, err := transports.get(transportKeyOf(cfg, conf), conf)
@@ -125,22 +125,23 @@ func HTTPClient(cfg *rest.Config) (*http.Client, error) {
 	return &http.Client{Transport: rt, Timeout: cfg.Timeout}, nil
 }
 
-// transportKey identifies a transport: configs with equal keys share one. The data is that of files
-// that are not read again.
+// transportKey identifies a transport: configs with equal keys share one. caData, certData and
+// keyData include the content of files, except files that the transport reloads.
 type transportKey struct {
 	insecure, uncompressed                               bool
 	serverName, protocols                                string
 	caFile, certFile, keyFile, caData, certData, keyData string
-	// getCert is a credential plugin's.
+	// getCert identifies a credential plugin's certificates.
 	getCert *transport.GetCertHolder
-	// proxy and dial are the numbers of functions. A transport refers to its functions, so no others
-	// have these numbers. A collected transport is not found any more.
+	// proxy and dial are the numbers of the functions, or 0. While a transport exists it refers to
+	// its functions, so no other functions have these numbers. A collected transport is not in the
+	// cache.
 	proxy, dial uintptr
 }
 
 func transportKeyOf(cfg *rest.Config, conf *transport.Config) transportKey {
 	tls := conf.TLS
-	if tls.ReloadTLSFiles { // by the transport
+	if tls.ReloadTLSFiles { // the transport reloads these files
 		tls.CertData, tls.KeyData = nil, nil
 	}
 	return transportKey{
@@ -153,14 +154,15 @@ func transportKeyOf(cfg *rest.Config, conf *transport.Config) transportKey {
 	}
 }
 
-// sharedTransport is a transport of transportCache.
+// sharedTransport is a transport that transportCache returns to several clients.
 type sharedTransport struct{ http.RoundTripper }
 
-// WrappedRoundTripper returns the transport below. client-go walks chains of transports by it.
+// WrappedRoundTripper returns the wrapped transport. client-go calls it to walk through a chain of
+// transports.
 func (t *sharedTransport) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
 
-// transportCache finds the transports that clients use. Each is collected with the last of its
-// clients, and so is client-go's goroutine that looks for new certificates.
+// transportCache finds the transports that clients use. A transport is garbage-collected after the
+// last of its clients, and with it client-go's goroutine that looks for new certificates.
 type transportCache struct {
 	mu   sync.Mutex
 	used map[transportKey]weak.Pointer[sharedTransport]
@@ -178,7 +180,7 @@ func (c *transportCache) get(key transportKey, conf *transport.Config) (*sharedT
 	_, err := transport.New(&transport.Config{
 		TLS: conf.TLS, DisableCompression: conf.DisableCompression, Proxy: conf.Proxy, DialHolder: conf.DialHolder,
 		WrapTransport: func(rt http.RoundTripper) http.RoundTripper {
-			t.RoundTripper = rt // without the wrapper that logs requests, which each client adds
+			t.RoundTripper = rt // without client-go's wrapper that logs requests, which each client adds
 			return rt
 		},
 	})
@@ -190,16 +192,16 @@ func (c *transportCache) get(key transportKey, conf *transport.Config) (*sharedT
 	runtime.AddCleanup(t, func(key transportKey) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.used[key] == of { // otherwise there is a new one
+		if c.used[key] == of { // otherwise a newer transport has the key
 			delete(c.used, key)
 		}
 	}, key)
 	return t, nil
 }
 
-// CopyConfig returns a copy of cfg that shares nothing with it that a caller would change, so that
-// later changes of cfg do not affect requests. rest.CopyConfig shares slices, maps and
-// the credential plugin's configuration. Values behind interfaces and functions are shared.
+// CopyConfig returns a copy of cfg, so that later changes of cfg do not affect requests. Unlike
+// rest.CopyConfig, it also copies slices, maps and the credential plugin's configuration. The copy
+// shares only functions and values behind interfaces.
 func CopyConfig(cfg *rest.Config) *rest.Config {
 	c := *cfg
 	if c.GroupVersion != nil {
@@ -218,8 +220,8 @@ func CopyConfig(cfg *rest.Config) *rest.Config {
 	return &c
 }
 
-// warningHandler hands the warnings of answers to the handler that a rest.Config names, or else to
-// client-go's default one.
+// warningHandler passes the warnings of answers to the rest.Config's handler, or to client-go's
+// default handler if the config has none.
 type warningHandler struct {
 	handler     rest.WarningHandler
 	withContext rest.WarningHandlerWithContext // preferred, as in client-go
@@ -246,9 +248,10 @@ func (w warningHandler) handle(ctx context.Context, server *url.URL, header http
 	}
 }
 
-// handleByDefault hands warnings to the handler that rest.SetDefaultWarningHandler has set, which
-// only requests of client-go's know. So one of these gets an answer that has the warnings and
-// nothing else. client-go counts it in its metrics, as it would have counted the source's request.
+// handleByDefault passes warnings to the handler that rest.SetDefaultWarningHandler has set. Only
+// client-go's requests can access that handler, so handleByDefault sends a request through
+// client-go whose transport returns an answer with the warnings and nothing else. client-go counts
+// that request in its metrics, as it would have counted the Source's request.
 func handleByDefault(ctx context.Context, server *url.URL, values []string) {
 	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Warning": values}, Body: http.NoBody}
 	client := &http.Client{Transport: roundTripperFunc(func(r *http.Request) (*http.Response, error) {
@@ -256,7 +259,7 @@ func handleByDefault(ctx context.Context, server *url.URL, values []string) {
 		return answer, nil
 	})}
 	body, err := rest.NewRequestWithClient(server, "", rest.ClientContentConfig{}, client).Verb(http.MethodGet).Stream(ctx)
-	if err == nil { // it is not nil if ctx has ended
+	if err == nil { // Stream fails if ctx has ended
 		_ = body.Close()
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// serveTLS starts a server for HTTP/1.1 and HTTP/2, and counts its connections.
+// serveTLS starts a server for HTTP/1.1 and HTTP/2. connections counts its connections.
 func serveTLS(t *testing.T, h http.HandlerFunc) (cfg *rest.Config, connections *atomic.Int64) {
 	t.Helper()
 	connections = &atomic.Int64{}

@@ -13,7 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestTransportGoes: a transport is kept by its clients alone.
+// TestTransportGoes checks that a transport is collected when no client refers to it, although it
+// is in the cache.
 func TestTransportGoes(t *testing.T) {
 	cfg := &rest.Config{Host: "https://none.invalid", Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }}
 	transportOf := func() (*http.Client, transportKey) {

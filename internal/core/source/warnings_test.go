@@ -17,7 +17,7 @@ import (
 	"github.com/weirproject/weir/internal/core/source"
 )
 
-// recordedWarnings is a handler of both kinds.
+// recordedWarnings implements both kinds of warning handlers.
 type recordedWarnings struct {
 	mu   sync.Mutex
 	seen []string
@@ -41,8 +41,8 @@ func (w *recordedWarnings) take() []string {
 	return seen
 }
 
-// TestWarnings: the warnings of LISTs and WATCHes, granted and refused, reach the handler that
-// those of client-go's requests reach.
+// TestWarnings checks that the warnings of LISTs and WATCHes, successful or refused, reach the same
+// handler as warnings of client-go's requests.
 func TestWarnings(t *testing.T) {
 	refused := false
 	h := func(w http.ResponseWriter, r *http.Request) {

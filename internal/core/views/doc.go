@@ -1,8 +1,8 @@
-// Package views reads strings as bytes and bytes as strings without copying them, tells whether two
-// strings have the same memory, and points weakly to strings and decoded values. It saves a copy of
-// each object that is unpacked, and memory for values that callers still use.
+// Package views converts between strings and bytes without copying, reports whether two strings
+// share their memory, and provides weak pointers to strings and decoded values. It avoids a copy of
+// each unpacked object, and lets callers share values that are still in use.
 //
-// It is one of the three packages that import unsafe; the others are codec and private. With the
-// build tag weir_safe it imports none: strings and bytes are copied, weak pointers to strings are
-// strong, and decoded values have no weak pointer.
+// Three packages import unsafe: views, codec and private. With the build tag weir_safe, views does
+// not: it copies strings and bytes, pointers to strings are strong, and there are no weak pointers
+// to decoded values.
 package views

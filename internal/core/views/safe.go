@@ -2,25 +2,25 @@
 
 package views
 
-// Bytes returns a copy of the bytes of a string.
+// Bytes returns a copy of s as bytes.
 func Bytes(s string) []byte { return []byte(s) }
 
-// String returns a copy of bytes as a string.
+// String returns a copy of b as a string.
 func String(b []byte) string { return string(b) }
 
 // Same reports whether two strings are equal.
 func Same(a, b string) bool { return a == b }
 
-// WeakString has the string itself. The zero value has none.
+// WeakString contains the string itself. The zero value contains none.
 type WeakString struct{ s string }
 
-// MakeWeakString returns a WeakString with a string.
+// MakeWeakString returns a WeakString that contains s.
 func MakeWeakString(s string) WeakString { return WeakString{s} }
 
-// Value returns the string. It reports false for the zero value.
+// Value returns the string. ok is false for the zero value.
 func (w WeakString) Value() (string, bool) { return w.s, w.s != "" }
 
-// WeakValue points to nothing: weak.Make needs a variable's type when the program is compiled.
+// WeakValue is empty: weak.Make needs a type that is known at compile time.
 type WeakValue struct{}
 
 // MakeWeakValue reports false.

@@ -8,28 +8,29 @@ import (
 	"weak"
 )
 
-// Bytes returns the bytes of a string. The caller must not change them.
+// Bytes returns the bytes of s without copying them. The caller must not change the bytes.
 func Bytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
-// String returns bytes as a string. They must not change while the string is in use.
+// String returns b as a string without copying it. The bytes must not change while the string is in
+// use.
 func String(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// Same reports whether two strings have the same memory.
+// Same reports whether two strings share their memory.
 func Same(a, b string) bool { return len(a) == len(b) && unsafe.StringData(a) == unsafe.StringData(b) }
 
-// WeakString is a weak pointer to a string. The zero value points to none.
+// WeakString is a weak pointer to a string. The zero value points to no string.
 type WeakString struct {
 	data   weak.Pointer[byte]
 	length int
 }
 
-// MakeWeakString returns a weak pointer to a string of at least two bytes: the runtime's strings of
-// one byte are no allocations, which a weak pointer needs.
+// MakeWeakString returns a weak pointer to s, which must have at least two bytes: the runtime does
+// not allocate one-byte strings, and a weak pointer needs an allocation.
 func MakeWeakString(s string) WeakString {
 	return WeakString{weak.Make(unsafe.StringData(s)), len(s)}
 }
 
-// Value returns the string. It reports false if the string was collected.
+// Value returns the string. ok is false if the string was collected.
 func (w WeakString) Value() (string, bool) {
 	data := w.data.Value()
 	if data == nil {
@@ -38,15 +39,15 @@ func (w WeakString) Value() (string, bool) {
 	return unsafe.String(data, w.length), true
 }
 
-// WeakValue is a weak pointer to the variable that a value points to. The zero value points to
-// none.
+// WeakValue is a weak pointer to the variable that a pointer points to. The zero value points to no
+// variable.
 type WeakValue struct {
 	target weak.Pointer[byte]
 	goType reflect.Type // of the value
 }
 
-// MakeWeakValue returns a weak pointer to the variable that value points to. It reports false if
-// value is no pointer, or points to nothing or to a variable without a size.
+// MakeWeakValue returns a weak pointer to the variable that value points to. ok is false if value
+// is not a pointer, or is nil, or points to a variable of size 0.
 func MakeWeakValue(value any) (WeakValue, bool) {
 	v := reflect.ValueOf(value)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Type().Elem().Size() == 0 {
@@ -55,7 +56,7 @@ func MakeWeakValue(value any) (WeakValue, bool) {
 	return WeakValue{weak.Make((*byte)(v.UnsafePointer())), v.Type()}, true
 }
 
-// Value returns a value equal to the argument of MakeWeakValue, or nil if its variable was
+// Value returns a pointer equal to the argument of MakeWeakValue, or nil if the variable was
 // collected.
 func (w WeakValue) Value() any {
 	p := w.target.Value()
@@ -65,5 +66,5 @@ func (w WeakValue) Value() any {
 	return reflect.NewAt(w.goType.Elem(), unsafe.Pointer(p)).Interface()
 }
 
-// Alive reports whether the variable was not collected.
+// Alive reports whether the variable has not been collected.
 func (w WeakValue) Alive() bool { return w.target.Value() != nil }

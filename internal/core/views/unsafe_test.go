@@ -25,7 +25,8 @@ func TestSharedMemory(t *testing.T) {
 	check.Equal(t, view, "nods", "bytes were copied")
 }
 
-// TestCollected: weak pointers find what is in memory, and nothing else.
+// TestCollected checks that a weak pointer returns its string or value until that is collected, and
+// nothing afterwards.
 func TestCollected(t *testing.T) {
 	s, value := strings.Clone("a string that is collected"), &struct{ name string }{"a value"}
 	text := views.MakeWeakString(s)

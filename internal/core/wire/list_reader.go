@@ -104,8 +104,8 @@ func (l *ListReader) ItemTypeMeta() TypeMeta {
 	return TypeMeta{APIVersion: l.typeMeta.APIVersion, Kind: kind}
 }
 
-// Meta returns the list's metadata. It is complete after io.EOF, although kube-apiserver mostly
-// sends it before the items.
+// Meta returns the list's metadata. It is complete after io.EOF. kube-apiserver sends it after the
+// items if they are custom resources, and before any other items.
 func (l *ListReader) Meta() ListMeta { return l.meta }
 
 // Offset returns the number of consumed bytes of the body, up to the end of the last returned item.
