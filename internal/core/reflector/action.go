@@ -11,32 +11,33 @@ import (
 	"github.com/weirproject/weir/internal/core/source"
 )
 
-// action is one thing that a step tells the driver to do. At most one action of a step is a request
-// or a wait, and it is the last. Without one, the driver reads on in the open stream.
+// action is one thing that step makes the driver do. A step returns at most one request or wait,
+// and it is the last of its actions. If there is none, the driver continues to read the open
+// stream.
 type action interface{ String() string }
 
 type (
 	askVersion struct{}
 	openList   struct{ source.ListOptions }
-	// askNewest is a LIST of which only the resourceVersion is wanted. It must not be older than
-	// reaches.
+	// askNewest is a LIST that is sent only for its resourceVersion. That version must not be older
+	// than reaches.
 	askNewest struct{ reaches string }
 	openWatch struct {
 		source.WatchOptions
-		// deadline bounds the time without an initial event, until the final bookmark; ErrNoBookmark
-		// follows. 0: none.
+		// deadline bounds the time without an initial event, until the bookmark that ends the
+		// initial events. After that the watch fails with ErrNoBookmark. 0: none.
 		deadline time.Duration
-		// probe is the time without an event or a bookmark after which the newest resourceVersion is
-		// asked for. 0: never.
+		// probe is the time without an event or a bookmark after which a probe asks for the newest
+		// resourceVersion. 0: never.
 		probe time.Duration
-		// unheard is how long nothing was heard on the watches before.
+		// unheard is the total time in which the watches before this one sent nothing.
 		unheard time.Duration
 	}
 	wait         struct{ d time.Duration }
 	closeStream  struct{}
 	beginReplace struct {
 		rebase   bool
-		restored bool // the server went back: its other reflectors list as well
+		restored bool // the server went back: the other reflectors of this server must list as well
 	}
 	endReplace   struct{ rv string }
 	abortReplace struct{}

@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// maxRetryAfter bounds how long a Retry-After can put the reflector off.
+	// maxRetryAfter bounds how long a Retry-After can delay the next request.
 	maxRetryAfter = 2 * time.Minute
-	// serverBehindDelay is the wait after ErrServerBehind when the server names none. kube-apiserver
-	// asks for this long.
+	// serverBehindDelay is the wait after ErrServerBehind when the answer has no Retry-After. It is
+	// the Retry-After that kube-apiserver sends.
 	serverBehindDelay = time.Second
 )
 
@@ -45,7 +45,7 @@ func jittered(d time.Duration, jitter float64) time.Duration {
 	return time.Duration(float64(d) * (0.5 + 0.5*jitter))
 }
 
-// putOff returns how long a Retry-After puts the reflector off.
+// putOff returns how long a Retry-After delays the next request.
 func putOff(retryAfter time.Duration, jitter float64) time.Duration {
 	retryAfter = min(retryAfter, maxRetryAfter)
 	return retryAfter + time.Duration(float64(retryAfter)*0.1*jitter)

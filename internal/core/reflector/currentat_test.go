@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// after gives an answer later.
+// after delays an answer by d.
 func after(d time.Duration, answer http.HandlerFunc) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		time.Sleep(d)
@@ -22,7 +22,7 @@ func after(d time.Duration, answer http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// slowList is a list whose last tenths come later.
+// slowList returns a list whose last tenths arrive later than the rest.
 func (h *harness) slowList(d time.Duration, rv string, pods ...string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", contentType(h.enc))
@@ -35,7 +35,7 @@ func (h *harness) slowList(d time.Duration, rv string, pods ...string) http.Hand
 	}
 }
 
-// paced are events with a second between them.
+// paced returns events that are sent one second apart.
 func (h *harness) paced(events ...string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", watchContentType(h.enc))
@@ -49,8 +49,8 @@ func (h *harness) paced(events ...string) http.HandlerFunc {
 	}
 }
 
-// TestCurrentAt: Status.CurrentAt is never newer than the store. A part of a list does not make the
-// store newer, nor does an answer that shows that something is missing.
+// TestCurrentAt checks that Status.CurrentAt is never newer than the store. Neither a part of a
+// list nor an answer which shows that the store misses a change makes the store current.
 func TestCurrentAt(t *testing.T) {
 	const never = -1
 	type moment struct{ at, current time.Duration }
@@ -115,7 +115,8 @@ func TestCurrentAt(t *testing.T) {
 	}
 }
 
-// TestCoalesced: the store is not reported as current to a version among coalesced changes.
+// TestCoalesced checks that the reflector does not report the store as current to a version among
+// coalesced changes.
 func TestCoalesced(t *testing.T) {
 	for name, tt := range map[string]struct {
 		events []string
@@ -137,8 +138,8 @@ func TestCoalesced(t *testing.T) {
 	}
 }
 
-// TestBrokenOffAmongCoalesced: what came before a watch broke off among coalesced changes is the
-// state of no version, so a list follows.
+// TestBrokenOffAmongCoalesced checks that a list follows when a watch breaks off among coalesced
+// changes: the store then has the state of no single version.
 func TestBrokenOffAmongCoalesced(t *testing.T) {
 	withHarness(t, Config{Mode: List}, func(h *harness) {
 		h.run(h.list("100", "a@91", "b@92"), h.events("~a@101", "coalesced@101>105", "-b@101", "~c@104", "broken"),
@@ -150,8 +151,9 @@ func TestBrokenOffAmongCoalesced(t *testing.T) {
 	})
 }
 
-// TestListAmongCoalesced: the list after such a watch may be older than what that promised, where
-// another replica answers. It ends what was coalesced all the same.
+// TestListAmongCoalesced checks the list after a watch that broke off among coalesced changes. If
+// another replica answers, the list may be older than the version that the watch announced. It
+// still ends the coalescing.
 func TestListAmongCoalesced(t *testing.T) {
 	withHarness(t, Config{Mode: WatchList}, func(h *harness) {
 		h.run(h.events("+a@91", "+b@92", "end@100", "~a@101", "coalesced@101>105", "-b@101", "~c@104", "broken"),
@@ -161,7 +163,7 @@ func TestListAmongCoalesced(t *testing.T) {
 	})
 }
 
-// TestRunAmongCoalesced: who runs a reflector again does not go on from the middle either.
+// TestRunAmongCoalesced checks that a second Run does not resume among coalesced changes either.
 func TestRunAmongCoalesced(t *testing.T) {
 	withHarness(t, Config{Mode: List}, func(h *harness) {
 		h.run(h.list("100", "a@91", "b@92"), h.events("~a@101", "coalesced@101>105", "-b@101", "~c@104"))
@@ -175,10 +177,10 @@ func TestRunAmongCoalesced(t *testing.T) {
 	})
 }
 
-// TestLaggingReplicaOfAQuietResource: lists tell their resourceVersion behind the items, as
-// kube-apiserver's of custom resources do, and the last one was of exactly its version, since
-// nothing has changed. The next ones come from a replica that lags. They must not be older all the
-// same.
+// TestLaggingReplicaOfAQuietResource checks lists that state their resourceVersion after the items,
+// as kube-apiserver does for custom resources. The last list had exactly the requested version,
+// since nothing has changed. Later lists come from a replica that lags. The reflector must still
+// not accept a list that is older than the store.
 func TestLaggingReplicaOfAQuietResource(t *testing.T) {
 	withHarness(t, Config{Mode: Pages}, func(h *harness) {
 		if h.enc != wire.JSON {
@@ -216,7 +218,7 @@ func TestLaggingReplicaOfAQuietResource(t *testing.T) {
 			case n == 0:
 				answer = before
 			case q.Get("limit") == "1" || n == 1:
-				// A probe, or a list before the balancer hands lists to the other replica.
+				// A probe, or a list before the load balancer switches to the other replica.
 			case q.Get("resourceVersion") == "1001":
 				answer = deny(504, "1", metav1.StatusCause{Type: metav1.CauseTypeResourceVersionTooLarge})
 			default:

@@ -16,20 +16,20 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// node is what stands under way in the diagram of docs/reflector.md.
+// node is a request of the diagram in docs/reflector.md.
 type node string
 
 const (
 	start         node = "run"
-	due           node = "due" // a list is due: list decides on its form
+	due           node = "due" // a list is due: list decides its form
 	askingVersion node = "version"
-	asking        node = "newest" // the newest resourceVersion, for whatever reason
+	asking        node = "newest" // asks for the newest resourceVersion, for any reason
 	listing       node = "list"
 	initial       node = "initial"
 	watched       node = "watch"
 )
 
-// nodes has the shape and text of each node, in the order of the diagram.
+// nodes are the texts of all nodes, in the order of the diagram.
 var nodes = []struct {
 	id   node
 	text string
@@ -49,8 +49,9 @@ type edge struct {
 	waits    bool
 }
 
-// TestDiagram draws the transitions of step, found by walking at random, and compares the diagram
-// with that of docs/reflector.md. -rewrite writes it there. 4,000 walks find every transition.
+// TestDiagram finds the transitions of step by random walks, draws them, and compares the diagram
+// with that of docs/reflector.md. With -rewrite it writes the diagram there. 4,000 walks find every
+// transition.
 func TestDiagram(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	const (
@@ -75,7 +76,7 @@ func TestDiagram(t *testing.T) {
 	t.Errorf("the transitions are\n%sand not those of %s; see them there with -rewrite", drawn, file)
 }
 
-// transitions returns what leads from node to node in a number of walks.
+// transitions returns the transitions between nodes that a number of walks find.
 func transitions(walks uint64) map[edge]map[string]bool {
 	found := map[edge]map[string]bool{}
 	add := func(e edge, label string) {
@@ -101,7 +102,7 @@ func transitions(walks uint64) map[edge]map[string]bool {
 				asked := nodeOf(s)
 				next := asked
 				if asked == askingVersion || asked == initial || asked == listing && s.page == "" || asked == asking && s.askingListFloor {
-					next = due // in whatever form
+					next = due // in any form
 				}
 				if in.typ != inWoke {
 					add(edge{at, next, s.phase == Waiting}, labelOf(before, in, next))
@@ -122,8 +123,8 @@ func transitions(walks uint64) map[edge]map[string]bool {
 	return found
 }
 
-// likely draws what happens next. A server that is behind stays so in many a walk, so that what
-// comes only of many answers of that kind is found too.
+// likely draws the next input at random. A server that is behind often stays so, so that the walks
+// also find what happens only after many answers of that kind.
 func likely(rng *rand.Rand, s state, under action, answered, behind bool) input {
 	in := happen(rng, s, under, answered)
 	if _, waits := under.(wait); waits {
@@ -145,7 +146,7 @@ func likely(rng *rand.Rand, s state, under action, answered, behind bool) input 
 	return in
 }
 
-// nodeOf returns what is under way, or comes next.
+// nodeOf returns the request under way, or the next one.
 func nodeOf(s state) node {
 	switch s.request {
 	case reqVersion:
@@ -163,7 +164,7 @@ func nodeOf(s state) node {
 	return start
 }
 
-// labelOf names an input, by what it is or by what is wrong with it, as far as that decides.
+// labelOf names an input by its type or by its error, as far as that decides the next request.
 func labelOf(before state, in input, next node) string {
 	m := machine{state: before, in: in}
 	switch {
@@ -195,7 +196,7 @@ func labelOf(before state, in input, next node) string {
 	}[in.typ]
 }
 
-// summary joins labels. A failure of any kind stands for those of some kinds.
+// summary joins labels. The label "failed" replaces the labels of single errors.
 func summary(labels map[string]bool) string {
 	of := slices.Sorted(maps.Keys(labels))
 	if labels["failed"] {

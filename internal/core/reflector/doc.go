@@ -1,199 +1,206 @@
-// Package reflector keeps a store equal to what a server has. A [Reflector] lists, watches, resumes
-// where a watch ended, and lists again when it cannot resume.
+// Package reflector keeps a store equal to the objects of a server. A [Reflector] lists, watches,
+// resumes where a watch ended, and lists again when it cannot resume.
 //
-// A pure function decides what to do next (step.go). It takes what is known and what has happened.
-// It returns what is known then, what to ask for, and what to do with the sink. [Reflector.Run]
-// drives it: Run makes the requests of a source.Source and writes the results to a Sink.
-// testdata has a story for each thing that happens to informers, with every decision in it.
-// docs/reflector.md has a diagram of its requests and of what leads from one to the next.
+// A pure function, step, decides what to do next (step.go). Its arguments are the state and the
+// last input. It returns the next state and the actions: a request, a wait, and calls of the sink.
+// [Reflector.Run] drives it: Run makes the requests to a source.Source and writes the results to a
+// Sink. For each kind of failure, testdata has a story with every decision of the reflector.
+// docs/reflector.md has a diagram of the requests and their order.
 //
 // # Which request is made when
 //
 //	when                                    mode, server        request
-//	nothing is known of the server          Auto                GET /version, once
-//	the first list, and each next one       List; Auto, ≥ 1.33  LIST resourceVersion="", no limit
-//	                                        Pages; Auto, older  LIST resourceVersion="" limit=PageSize, then its tokens
-//	                                        Auto, version       the same
-//	                                        unknown
+//	the server's version is unknown         Auto                GET /version, once
+//	the first list, and each later one      List; Auto, ≥ 1.33  LIST resourceVersion="", no limit
+//	                                        Pages; Auto, older  LIST resourceVersion="" limit=PageSize, then its continue tokens
+//	                                        Auto, GET /version  the same
+//	                                        failed
 //	                                        WatchList           WATCH resourceVersion="" sendInitialEvents
 //	                                                            match=NotOlderThan allowWatchBookmarks
-//	the same, Consistency Any               all                 with resourceVersion="0", or the store's with
+//	a list with Consistency Any             all                 as above with resourceVersion="0", or the store's version with
 //	                                                            match=NotOlderThan
-//	a list whose resourceVersion stands     all                 LIST match=NotOlderThan resourceVersion=the store's, or the
-//	behind the items, where the store has                       server's newest, which is asked for before, if the list must be
-//	objects                                                     consistent
+//	a list that may state its version       all                 LIST match=NotOlderThan resourceVersion=the store's version. If the list must
+//	after its items, and the store has                          be consistent: the server's newest version, after a probe for it
+//	objects
 //	a list is complete                      all                 WATCH from the list's resourceVersion, allowWatchBookmarks,
 //	                                                            timeoutSeconds random in [WatchTimeout, 2·WatchTimeout)
-//	initial events are complete             WatchList           none: the same watch goes on
-//	a watch ends, or breaks off idle        all                 WATCH from the last event or bookmark: immediately. One that brought
-//	                                                            nothing within a second has failed: after a wait
-//	... before its time                     all                 the same, and a probe if it brings nothing within a second
-//	... again and again, and nothing is     all                 the same with timeoutSeconds=3, so that the server sends a bookmark soon. If
-//	heard for 90 s                                              none is received, and a probe finds a newer version, this counts like the next line
-//	a watch brings nothing for 90 s         all                 a probe while it is open. If the server goes on the watch is begun again;
-//	                                                            if it does not answer, a consistent list follows after a wait
-//	another reflector of the same store,    all                 the watch is broken off, and a consistent list follows after a wait
-//	or server, finds that it went back
-//	three watches in a row without answer,  all                 a probe, and then the watch again. After twelve of them (four) a
-//	or one that is waited for in vain                           list, and if that fails the watch. Those after the first that stand
-//	                                                            for 30 s with nothing and break off count threefold
-//	410 on a watch, as answer or event      all                 a consistent list: immediately, if again after a wait
-//	504 ResourceVersionTooLarge, or a       all                 the server is asked whether it has reached the store's version; see below
+//	initial events are complete             WatchList           none: the same watch continues
+//	a watch ends, or breaks off idle        all                 WATCH from the last event or bookmark, immediately. A watch that ended within
+//	                                                            a second and sent nothing has failed: WATCH after a wait
+//	... before its timeout                  all                 the same, and a probe if the new watch sends nothing within a second
+//	... repeatedly, and watches sent        all                 the same with timeoutSeconds=3, so that the server sends a bookmark soon. If
+//	nothing for 90 s                                            none arrives, and a probe finds a newer version, this counts like the next line
+//	a watch sends nothing for 90 s          all                 a probe beside the open watch. If the server has a newer version: WATCH again;
+//	                                                            if the server does not answer: a consistent list after a wait
+//	another reflector of the same store     all                 the watch is broken off; a consistent list after a wait
+//	or server finds that it went back
+//	three watches in a row without an       all                 a probe, then WATCH again. After twelve such watches (four that hung): a list,
+//	answer, or one that hung for 10 s                           and if it fails WATCH. After the first one, a watch that was open for 30 s, sent
+//	                                                            nothing and broke off counts as three
+//	410 on a watch, as answer or event      all                 a consistent list: immediately, but after a wait if repeated
+//	504 ResourceVersionTooLarge, or a       all                 a probe for whether the server has reached the store's version; see below
 //	server older than the store
 //	initial events without their bookmark   WatchList           as Auto from then on
-//	... that end or break off               WatchList           the same again after a wait; after three tries a LIST this once
+//	... that end or break off               WatchList           the same after a wait; after three tries one LIST
 //	initial events refused (4xx, 5xx)       WatchList           as Auto from then on
-//	... with 410                            WatchList           a consistent list after a wait: a LIST this once, or initial events
-//	                                                            where "0" was asked for
-//	a page fails                            Pages               the same page after a wait: those before it are good. After three answers
-//	                                                            that brought nothing, or six failures, all of it in one answer
+//	... with 410                            WatchList           a consistent list after a wait: one LIST, or initial events if the request had
+//	                                                            resourceVersion="0"
+//	a page fails                            Pages               the same page after a wait: the pages before it remain valid. After three
+//	                                                            failed answers, or six failures: the whole list in one answer
 //	410 on a page                           Pages               one consistent list without a limit
-//	a list fails twice in a row             all                 in the other form, in pages or whole
-//	400, 401, 403, 422, 5xx                 all                 the same again after a wait; see below
-//	405 on a watch, and 404 where lists     all                 a list after a wait, at client-go's pace
-//	are answered, from the ninth on
-//	404                                     all                 a list after a wait, and a consistent one if a watch was refused more than
-//	                                                            once: what is there then may be another resource
-//	429                                     all                 the same again after a wait
+//	a list fails twice in a row             all                 a list in the other form, paged or whole
+//	400, 401, 403, 422, 5xx                 all                 the same request after a wait; see below
+//	405 on a watch, or a ninth 404 on a     all                 a list after a wait, at client-go's pace
+//	watch of a resource that still lists
+//	404                                     all                 a list after a wait. It is consistent if the server refused more than one watch:
+//	                                                            the resource may then be a different one
+//	429                                     all                 the same request after a wait
 //
-// A probe is a LIST with limit=1 of which only the resourceVersion is wanted ([source.Source]'s
+// A probe is a LIST with limit=1 that is sent only for its resourceVersion ([source.Source]'s
 // NewestVersion).
 //
 // A list without a limit costs little on a server that streams its encoding, and needs no second
-// round trip. An older server holds the whole answer in memory at once, so it is asked for pages.
-// Initial events cost the server more than a list does. They are for servers whose operators turned
-// them on for a reason.
+// round trip. An older server builds the whole answer in memory, so the reflector asks it for
+// pages. Initial events cost the server more than a list. They are for servers whose operators have
+// enabled them on purpose.
 //
-// A 410 in the middle of pages comes with a token for the rest of the objects as they are now. The
-// reflector does not use it: the first part would be at one revision and the rest at another. No
-// watch could begin at the first revision, since it is gone. One list without pages cannot expire
-// on the way. Its objects that are already held are skipped by their resourceVersion.
+// A 410 in the middle of pages contains a token for the rest of the objects at the current
+// revision. The reflector does not use it: the first part of the list would be at one revision and
+// the rest at another, and no watch could start at the first revision, since it is gone. One list
+// without pages cannot expire while it is read. The store recognizes the objects that it already
+// has by their resourceVersion, and skips them.
 //
 // # A request that keeps failing becomes a LIST
 //
-// A request that failed is repeated in the same form only a bounded number of times, for any
-// failure. The reflector lists the state after:
+// The reflector repeats a failed request in the same form only a bounded number of times, for any
+// failure. It lists the state after:
 //
-//   - three answers in a row that brought nothing, 429 aside;
+//   - three failed answers in a row, not counting 429;
 //   - three answered probes while the watch was not answered;
-//   - twelve failures of any kind together, 429 and requests without an answer aside;
-//   - three times 90 s in which watches brought nothing, while probes found a newer version;
-//   - the time of ten watches that brought nothing, not even a bookmark, see below;
-//   - three minutes in which such watches stood while no probe was answered.
+//   - twelve failures of any kind, not counting 429 and requests without an answer;
+//   - three periods of 90 s in which watches sent nothing, while probes found a newer version;
+//   - the time of ten watches that sent nothing, not even a bookmark, see below;
+//   - three minutes in which such watches were open while no probe was answered.
 //
-// A watch that was accepted and then ended, or broke off between two events, is no failure, whether
-// the server ends it at its time or a proxy ends idle streams sooner. The exception is one that
-// ends within a second, or within half of a shorter Config.WatchTimeout, and brings nothing.
+// A watch that was accepted and then ended, or broke off between two events, is no failure: the
+// server may end it at its timeout, or a proxy may end idle streams sooner. It is a failure if it
+// ends within a second, or within half of a shorter Config.WatchTimeout, and sends nothing.
 //
-// But a network may swallow the events of one watch after the other, and none of them is silent for
-// 90 s if each ends sooner. A probe does not tell that from a quiet resource of a busy server: both
-// have a newer version. So once nothing was heard on watches for 90 s together, the next watch asks
-// for timeoutSeconds=3. The server sends a bookmark two seconds before the end of a watch, which is
-// soon enough for most proxies. If it is received, the watches work, and the store is current. If
-// not, the 90 s begin again. The third time that a probe has found a newer version meanwhile the
-// state is listed, as after three silent watches. The probe beside any of these watches counts: a
-// short one may end before its probe is answered.
+// But a network may lose the events of several watches in a row, and none of these watches is
+// silent for 90 s if each ends sooner. A probe does not distinguish this from a quiet resource of a
+// busy server: in both cases the server has a newer version. So once watches were silent for 90 s
+// in total, the next watch asks for timeoutSeconds=3. The server sends a bookmark two seconds
+// before the end of a watch, which is early enough for most proxies. If the bookmark arrives,
+// watches work and the store is current. If it does not, the 90 s start again. When a probe has
+// found a newer version in three such periods, the reflector lists, as it does after three silent
+// watches. The probe beside any watch of a period counts, because the short watch may end before
+// its own probe is answered.
 //
-// Where probes find nothing newer, or are answered with 429, nothing was missed as far as the
-// reflector knows. Then ten times Config.WatchTimeout, 50 minutes at least, is the time of watches
-// that bring nothing before the state is listed.
+// If probes find nothing newer, or are answered with 429, the reflector assumes that it has missed
+// nothing. Then it lists when watches have sent nothing for ten times Config.WatchTimeout, and for
+// at least 50 minutes.
 //
-// After errors the first such list is one not older than the store, also where the Config asks for
-// a consistent first state: all clients of a server that is starting need one, and its watch cache
-// can answer them. Until a watch brings something newer the next ones are consistent, however long
-// watches stand in between, and so is each that replaces a silent watch.
+// After errors the first such list must only be not older than the store, even if the Config asks
+// for a consistent first state: all clients of a starting server need such a list, and its watch
+// cache can answer it. The next such lists are consistent until a watch sends something newer,
+// however long watches stay open in between. A list that replaces a silent watch is always
+// consistent.
 //
-// If a list that stands in for a watch fails as well, the watch comes next. Lists that fail are
-// asked for whole and in pages, and each of these "not older than" the store and consistent. So
-// no state stays stale for good where some request would mend it.
+// If a list that replaces a watch fails as well, the reflector watches next. It requests lists that
+// fail in all forms: whole and in pages, each with "not older than" the store and consistent. So no
+// state stays stale forever if any form of request would correct it.
 //
-// A server before 1.19 does not know the condition. In pages it answers with exactly the
-// resourceVersion, or with 410 when that is compacted. The list that follows the 410, or three of
-// exactly the store's version, is without the condition. A first state stays consistent where the
-// Config says so.
+// A server before 1.19 does not support the condition "not older than". In pages it answers with
+// exactly the requested resourceVersion, or with 410 if that version is compacted. After the 410,
+// or after three lists of exactly the store's version, the next list is without the condition. A
+// first state stays consistent if the Config requires it.
 //
 // # A server that is behind
 //
 // A resourceVersion lower than the store's comes from a replica that lags, or from a server that
-// was restored from a backup. Nothing that a lagging replica tells may be taken: objects that were
-// deleted since would come back. So the reflector asks, with a probe that must not be older than
-// the store, whether the server has come so far. There are two outcomes:
+// was restored from a backup. The reflector must not use the state of a replica that lags: objects
+// that were deleted since would come back. So it sends a probe that must not be older than the
+// store, to learn whether the server has reached the store's version. There are two outcomes:
 //
-//   - A replica can answer. Most likely one replica lagged. But a restored server may have come to
-//     that resourceVersion a second time meanwhile, so the state is listed after a wait. The wait
-//     is longer only where this has come before.
-//   - The server says twice that it lies in its future (504 ResourceVersionTooLarge), and its
-//     consistent answers in between do not go down. Then the server has gone back in time. The
-//     reflector reports [ErrWentBack] and takes the state as it is.
+//   - A replica answers. Most likely one replica lagged. But a restored server may have reached
+//     that resourceVersion a second time, so the reflector waits and then lists. The wait is longer
+//     only if this has happened before.
+//   - The server answers twice that the version lies in its future (504 ResourceVersionTooLarge),
+//     and its consistent answers in between do not go down. Then the server has gone back in time.
+//     The reflector reports [ErrWentBack] and replaces the store's state with the server's. It does
+//     the same if the server's answers never agree, or if it does not report its newest version.
 //
-// Both answers together take six seconds or more. So a cache that lags for longer, and answers
-// consistent lists with what it has, is taken for a restored server.
+// Both answers together take six seconds or more. So the reflector takes a cache that lags for
+// longer, and answers consistent lists from its own state, for a restored server.
 //
-// A server that has come so far, and refuses a state that must be no older than that all the same,
-// has a watch cache that stands still, or its etcd reports no progress. After twenty refusals
-// the list is without the condition.
+// A server that has reached the version, but refuses a state that must be no older than it, has a
+// watch cache that no longer advances, or its etcd reports no progress. After twenty refusals the
+// list is without the condition.
 //
 // A restored server may reach a reflector's version again before that reflector asks. Then nothing
-// shows the reflector what was lost. So when one reflector finds that a server went back, all
-// others of the same store, and all that have the same [Server], list again. Each lists once for
-// each restore, unless it has found the same itself. Their lists come after a wait and are spread,
-// at random, over 50 ms for each of them. A reflector that begins later finds nothing, and
-// reports nothing.
+// shows the reflector which changes were lost. So when one reflector finds that a server went back,
+// all other reflectors of the same store, or of the same [Server], list again. Each of them lists
+// once for each restore, unless it has found the restore itself. Their lists follow a wait and are
+// spread at random, over 50 ms per reflector. A reflector that starts later is not affected.
 //
 // ResourceVersions that are no integers cannot be compared. Such a version that differs from the
-// store's says nothing: a ListerWatcher may join the versions of several lists, and these change
-// with any other resource. So no probe follows a watch that ends. One follows once nothing was
-// heard for 90 s, over several watches if need be, and three answers that differ make a list, as
-// they do of a silent watch whose versions are integers. If the store's is an integer and the
-// answer is none, or the other way round, the server is another one. Lists of such versions are
-// taken as they are.
+// store's proves nothing: a ListerWatcher may join the versions of several lists, and these change
+// with any other resource. So no probe follows a watch that ends. A probe follows only when watches
+// have sent nothing for 90 s in total. After three answers that differ from the store's version the
+// reflector lists, as it does for a silent watch whose versions are integers. If exactly one of the
+// two versions is an integer, the server is a different one. The reflector always accepts lists
+// whose versions are no integers.
 //
 // # Errors
 //
-// Nothing that a server does ends a reflector; see [Reflector.Run]. What stops it from being
-// current is in [Status].Err at the first answer that says so. It is an [*Error] in which errors.Is
-// finds this package's sentinels. What stands in the way of watches that get no answer stays there
-// while lists come. Config.OnStatus tells of each transition.
+// No error or answer of a server ends a reflector; see [Reflector.Run]. [Status].Err says why the
+// reflector is not current, from the first answer that shows it. It is an [*Error] in which
+// errors.Is finds this package's sentinels. The error of watches that get no answer stays in
+// Status.Err while lists succeed. Config.OnStatus is called at each transition.
 //
-// Waits grow from 0.8 s to 30 s; see [Backoff]. They grow to 5 s only for what may be put
-// right at any moment (401, 403, 404). A resource that was there before may come back soon, as a
-// version of a custom resource does that is switched off and on. So 404 sets no slower pace at
-// first, neither for itself nor for what fails next. A hundred such answers, of which eight may be
-// to a watch, come 0.4 to 0.8 s after each other. The reflector asks 2.5 times a second at most,
-// for a minute or so, and then once in 2.5 s or less often. It is current within 2 s of the
-// resource's return in that time. Lists that take the place of a refused watch come more and more
-// slowly, as their size asks for, up to 30 s.
+// Waits grow from 0.8 s to 30 s; see [Backoff]. They grow only to 5 s for failures that an
+// administrator may correct soon (401, 403, 404). A resource that existed before may come back
+// soon, for example a version of a custom resource that is disabled and enabled again. So the first
+// 404 answers do not slow the pace, neither of the request that they answer nor of other requests
+// that fail next. This applies to a hundred 404 answers, of which eight may answer a watch. They
+// are 0.4 to 0.8 s apart. The reflector asks at most 2.5 times a second for about a minute, and
+// then once in 2.5 s or less often. During that minute it is current within 2 s of the resource's
+// return. Lists that replace a refused watch become slower, by their size, down to one in 30 s.
 //
-// The failures before are forgotten once watches have stood for [Backoff].Healthy since the last
-// one, and those that set the pace of watches once one watch has ended well.
+// The reflector clears its failure counts when watches have been open for [Backoff].Healthy since
+// the last failure. It clears the counts that set the pace of watches when one watch has ended
+// normally.
 //
-// An object that cannot be read does not stop the others. It is skipped, and Status.Skipped counts
-// it. Status.Err is its error as long as there is nothing worse. If it came by a watch, it makes
-// one list. If that list cannot read it either, no other list follows.
+// An object that cannot be read does not stop the others. The reflector skips it and counts it in
+// Status.Skipped. Status.Err is its error unless there is a more serious one. If a watch sent the
+// object, the reflector lists once. If that list cannot read the object either, no other list
+// follows.
 //
-// An object that Config.Keep does not want is read no further than its metadata. Its
-// resourceVersion counts like any other's, so that a watch resumes behind it.
+// The reflector reads only the metadata of an object that Config.Keep does not want. The object's
+// resourceVersion counts like any other's, so a watch resumes after it.
 //
-// Status.Heard is when the server was heard last, and Status.CurrentAt when the store was shown
-// to have its state. A server leaves no open watch without a bookmark for 90 s. If nothing is heard
-// on one for that long, and the server does not answer a probe, Status.Err is [ErrSilent].
+// Status.Heard is when the reflector last received something from the server, and Status.CurrentAt
+// is when the store was last shown to have the server's state. A server sends a bookmark on every
+// open watch at least every 90 s. If a watch is silent for that long, and the server does not
+// answer a probe, Status.Err is [ErrSilent].
 //
 // # Bounds
 //
 // A reflector has one goroutine, that of Run, and makes one request at a time. While a watch is
-// silent, there is also one probe at a time; it ends with the watch. A probe waits 10 s for its
-// answer. The wait doubles each time that it was not enough, or becomes twice the time that the
-// last list took to begin, up to a minute.
+// silent, there is also at most one probe, which ends with the watch. A probe waits 10 s for its
+// answer. That limit doubles each time it was too short. When an answer arrives, or a list starts,
+// the limit becomes twice the time that this took. It is at most a minute.
 //
-// Of the reflectors that share a [Server] no more than 8 list at a time ([Config.MaxLists]). A list
-// waits, in the order in which they were asked for, until another one has ended or has brought
-// nothing for 10 s, or for less while many bring nothing. A reflector whose last list brought
-// nothing waits behind the others. So a server that hangs for a hundred resources holds the others
-// up for half a minute at the start, and then for a second. A place is left when the list ends or
-// fails, between its pages it is kept.
+// Of the reflectors that share a [Server], at most 8 list at the same time ([Config.MaxLists]).
+// Lists start in the order in which they were requested. A list waits until another one has ended
+// or has received nothing for 10 s, or for less while many lists receive nothing. A reflector whose
+// last list received nothing waits behind the others. So a server that hangs for a hundred
+// resources delays the others by half a minute at the start, and then by a second. A list gives its
+// place away when it ends or fails, but not between its pages.
 //
-// Events are handed to the store as they come, and become visible before each wait for the network.
-// A timer ends a watch whose initial events stop coming; it is stopped when the request ends. There
-// is no queue, and no reader of the store can hold the reflector up. Only a handler that is at
-// work and has fallen behind slows it, to a little less than its own pace (throttle.go).
+// The reflector writes each event to the store when it arrives. Events become visible before each
+// wait for the network. A timer ends a watch whose initial events stop arriving; the reflector
+// stops the timer when the request ends. There is no queue, and no reader of the store can block
+// the reflector. Only a handler that is running and has fallen behind slows it, to a little less
+// than the handler's pace (throttle.go).
 package reflector

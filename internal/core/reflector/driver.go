@@ -17,51 +17,54 @@ type driver struct {
 	r   *Reflector
 	ctx context.Context // of Run
 
-	list   source.List             // open, or nil
-	watch  source.Watch            // open, or nil
+	list   source.List             // the open LIST, or nil
+	watch  source.Watch            // the open WATCH, or nil
 	cancel context.CancelCauseFunc // of the request under way; nil without one
-	began  time.Time               // when it was made, or answered if it is a watch
-	phase  Phase                   // for its errors
-	// place is that of the list under way, between its pages too. nil: nothing bounds it.
+	began  time.Time               // when the request was made, or when the watch was answered
+	phase  Phase                   // for the errors of the request
+	// place is the place of the list under way, also between its pages. nil: no queue bounds it.
 	place   *listPlace
-	stalled bool // the last list gave its place away, and then brought nothing
+	stalled bool // the last list lost its place, and received nothing after that
 
-	item     source.Object // of list: read ahead, to know the list's head
+	item     source.Object // the first item of list, read early because the list's head is complete only then
 	itemErr  error
 	objects  int64           // listed since the replace began
-	size     int64           // of those, see sizeOf
-	initial  *initialEvents  // of watch, until they are complete; else nil
+	size     int64           // the size of those objects, see sizeOf
+	initial  *initialEvents  // of watch, until they are complete; then nil
 	probe    *probe          // of watch, once it is open; nil without one
 	watchCtx context.Context // of watch
 	rv       []byte          // of the last event
-	// asked counts Config.Server's restores before the list under way, or the last one.
+	// asked is Config.Server's count of restores when the list under way, or the last one, was
+	// requested.
 	asked uint64
-	// newest is the server's newest resourceVersion, as it was last asked for, and newestAt when.
+	// newest is the server's newest resourceVersion, by its last answer. newestAt is when it was
+	// requested.
 	newest   string
 	newestAt time.Time
-	// stateOf is the time of which the list under way, or the last one, is at least. Zero: unknown.
+	// stateOf is a time: the list under way, or the last one, has the state of that time or a later
+	// one. Zero: unknown.
 	stateOf   time.Time
 	replacing bool     // the store is being replaced
-	sinkRV    string   // what the sink is current to
-	dirty     bool     // objects were put since the last flush
-	pending   *input   // what came after events that had to be told first
+	sinkRV    string   // the version that the sink is current to
+	dirty     bool     // objects were written to the sink since its last flush
+	pending   *input   // the input that followed events, which step must handle first
 	throttle  throttle // of watches
 
 	meta           wire.Meta
-	trimmedMeta    wire.Meta     // of trimmed, where labels may be dropped
-	trimmed        []byte        // what Config.Drop has left of an object
-	transcoded     []byte        // what Config.Transcode has made of one
-	typeMeta       wire.TypeMeta // of the objects, as told last
-	skips          int           // objects that could not be taken since the replace began,
-	damaged        int           // and those of them that a list may have as they are
+	trimmedMeta    wire.Meta     // of trimmed, if Drop drops labels
+	trimmed        []byte        // what Config.Drop has left of an object's bytes
+	transcoded     []byte        // what Config.Transcode has made of an object's bytes
+	typeMeta       wire.TypeMeta // the type of the objects, as last reported to the Status
+	skips          int           // objects that were skipped since the replace began,
+	damaged        int           // and those of them that a list may return intact
 	unwanted       int64         // objects that Config.Keep did not want since the replace began
 	newestObjectRV uint64        // the newest resourceVersion of the objects of a list
 	skipErr        error
-	fatal          error // of the sink: nothing can be written any more
+	fatal          error // from the sink: it accepts no more writes
 }
 
-// perform does the actions that are done at once. It returns the request or wait among them, which
-// is not done yet, or nil. When the sink fails it does no more, and sets fatal.
+// perform executes the actions that complete immediately. It returns the request or wait among the
+// actions, which next executes, or nil. When the sink fails, perform stops and sets fatal.
 func (d *driver) perform(actions []action) (ask action) {
 	for _, a := range actions {
 		if d.performAtOnce(a) {
@@ -74,8 +77,8 @@ func (d *driver) perform(actions []action) (ask action) {
 	return ask
 }
 
-// next performs ask, or reads on in the open stream if ask is nil. It blocks until something
-// happens, and returns it.
+// next executes ask, or reads from the open stream if ask is nil. It blocks until something
+// happens, and returns that as an input.
 func (d *driver) next(ask action) (in input) {
 	if ask != nil {
 		in = d.request(ask)
@@ -93,8 +96,8 @@ func (d *driver) next(ask action) (in input) {
 	return in
 }
 
-// performAtOnce does a if that is done at once. Otherwise it reports true: a is a request or a
-// wait.
+// performAtOnce executes a if a completes immediately. Otherwise it returns true: a is a request or
+// a wait.
 func (d *driver) performAtOnce(a action) (ask bool) {
 	sink := d.r.sink
 	switch a := a.(type) {
@@ -126,13 +129,13 @@ func (d *driver) performAtOnce(a action) (ask bool) {
 	return false
 }
 
-// endReplace makes the state that has come the one that is held.
+// endReplace completes the replace: the listed state becomes the store's state.
 func (d *driver) endReplace(rv string) {
 	sink, stateOf := d.r.sink, d.stateOf
-	if d.watch != nil && !stateOf.IsZero() { // it has brought all changes since it was opened
+	if d.watch != nil && !stateOf.IsZero() { // the watch has sent all changes since it was opened
 		stateOf = time.Now()
 	}
-	if d.sinkRV == "" { // no reader sees an older state meanwhile
+	if d.sinkRV == "" { // no reader can see an older state before EndReplace
 		d.r.current(stateOf)
 	}
 	if sink.EndReplace(rv); sink.Err() == nil {
@@ -146,7 +149,7 @@ func (d *driver) endReplace(rv string) {
 	d.probe.setResourceVersion(d.sinkRV)
 }
 
-// request makes a request, or waits, and returns what came of it.
+// request makes a request, or waits, and returns the outcome.
 func (d *driver) request(a action) input {
 	d.close()
 	d.pending = nil
@@ -175,8 +178,8 @@ func (d *driver) request(a action) input {
 	return input{typ: inWoke}
 }
 
-// versionTimeout bounds the question for the server's version. Its answer only chooses the form of
-// lists.
+// versionTimeout bounds the request for the server's version. The answer only determines the form
+// of lists, so it is not worth a longer wait.
 const versionTimeout = 5 * time.Second
 
 // askVersion asks for the server's version.
@@ -198,7 +201,7 @@ func (d *driver) askNewest(a askNewest) input {
 		return d.failed(err)
 	}
 	d.r.heard()
-	if a.reaches == "" { // or else a watch cache may answer it that stands still
+	if a.reaches == "" { // otherwise a watch cache that no longer advances may have answered
 		if d.newest, d.newestAt = rv, d.began; rv == d.sinkRV {
 			d.r.current(d.began)
 		}
@@ -206,7 +209,7 @@ func (d *driver) askNewest(a askNewest) input {
 	return input{typ: inNewest, rv: rv}
 }
 
-// read reads on in the open stream.
+// read reads from the open stream.
 func (d *driver) read() input {
 	switch {
 	case d.pending != nil:
@@ -218,11 +221,11 @@ func (d *driver) read() input {
 	case d.watch != nil:
 		return d.readWatch()
 	}
-	return d.failed(errors.New("nothing is under way")) // no step leaves this
+	return d.failed(errors.New("nothing is under way")) // no step leads here
 }
 
-// close ends the request under way, if there is one. It returns what a probe broke the request off
-// for, or nil, and what the probes have found.
+// close ends the request under way, if there is one. found is the input for which a probe broke the
+// request off, or nil. result is what the probes have found.
 func (d *driver) close() (found *input, result probeResult) {
 	if d.initial != nil {
 		d.initial.timer.Stop()
@@ -248,8 +251,8 @@ func (d *driver) close() (found *input, result probeResult) {
 	return found, result
 }
 
-// failed ends the request under way, and returns its failure as an input, or what a probe broke it
-// off for.
+// failed ends the request under way. It returns the failure as an input, or the input for which a
+// probe broke the request off.
 func (d *driver) failed(err error) input {
 	streaming := d.watch != nil
 	torn := streaming && d.watch.Buffered() > 0
@@ -272,7 +275,7 @@ func (d *driver) encoding(enc wire.Encoding) error {
 	return nil
 }
 
-// itemType tells the Status and Config.OnItemType of t if it is known and has changed.
+// itemType reports t to the Status and to Config.OnItemType, if t is known and has changed.
 func (d *driver) itemType(t wire.TypeMeta) {
 	if t.Kind == "" || t == d.typeMeta {
 		return
@@ -288,7 +291,7 @@ func (d *driver) itemType(t wire.TypeMeta) {
 var errUnwanted = errors.New("the object is not wanted")
 
 // readMeta reads an object's metadata into d.meta, and returns the object in the sink's encoding.
-// With errUnwanted it has read only the metadata.
+// If it returns errUnwanted, it has read only the metadata.
 func (d *driver) readMeta(enc wire.Encoding, o source.Object) (source.Object, error) {
 	want, keep := d.r.cfg.Encoding, d.r.cfg.Keep
 	read := keep != nil || o.Value != nil
@@ -313,7 +316,7 @@ func (d *driver) readMeta(enc wire.Encoding, o source.Object) (source.Object, er
 	return o, wire.ReadMeta(enc, o.Raw, &d.meta)
 }
 
-// readMeta reads the metadata of bytes, or the identity of a value.
+// readMeta reads the metadata from an object's bytes, or the identity from its value.
 func readMeta(enc wire.Encoding, o source.Object, m *wire.Meta) error {
 	if o.Value == nil {
 		return wire.ReadMeta(enc, o.Raw, m)
@@ -321,9 +324,9 @@ func readMeta(enc wire.Encoding, o source.Object, m *wire.Meta) error {
 	return wire.ReadMetaOf(o.Value, m)
 }
 
-// write passes the object whose metadata is in d.meta to the sink, without what Config.Drop drops
-// from its bytes. The labels in d.meta are then those that are left: indexes by label compare them
-// with those of the bytes that are held. t is 0 for an item of a list.
+// write passes the object whose metadata is in d.meta to the sink. It removes the fields that
+// Config.Drop drops from the object's bytes. d.meta then has the remaining labels, because indexes
+// by label compare d.meta with the stored bytes. t is 0 for an item of a list.
 func (d *driver) write(t wire.EventType, o source.Object) error {
 	if drop := d.r.cfg.Drop; drop != nil && o.Value == nil {
 		trimmed, err := drop.Append(d.trimmed[:0], o.Raw)
@@ -341,8 +344,8 @@ func (d *driver) write(t wire.EventType, o source.Object) error {
 	return d.r.sink.Take(t, &d.meta, o.Raw, o.Value)
 }
 
-// taken notes what came of writing an object. If err is not nil, the object is counted as skipped,
-// and the others go on. offset is where the object ended in its body.
+// taken records the result of writing an object. If err is not nil, it counts the object as
+// skipped; the driver continues with the next object. offset is where the object ended in its body.
 func (d *driver) taken(err error, offset int64) {
 	d.dirty = true
 	if err == nil {

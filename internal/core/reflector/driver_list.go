@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// enterList blocks until a list may begin, see Config.MaxLists.
+// enterList blocks until the list may start, see Config.MaxLists.
 func (d *driver) enterList() (err error) {
 	if d.place == nil {
 		d.r.queued(true)
@@ -22,7 +22,7 @@ func (d *driver) enterList() (err error) {
 	return err
 }
 
-// leaveList lets another list begin.
+// leaveList gives the list's place to another list.
 func (d *driver) leaveList() {
 	if d.place != nil {
 		d.stalled = d.place.leave()
@@ -30,8 +30,7 @@ func (d *driver) leaveList() {
 	}
 }
 
-// openList opens a LIST and reads up to its first object, because the list's head comes before
-// that.
+// openList opens a LIST and reads its first object, because only then the list's head is complete.
 func (d *driver) openList(phase Phase, o source.ListOptions) input {
 	d.phase = phase
 	if err := d.enterList(); err != nil {
@@ -62,8 +61,9 @@ func (d *driver) openList(phase Phase, o source.ListOptions) input {
 	return input{typ: inOpened, rv: list.Meta().ResourceVersion, empty: d.itemErr == io.EOF}
 }
 
-// listRequested notes that the state is being asked for, not older than rv, and of what time it
-// will be at least. A restore that is found from now on is news to that state.
+// listRequested records that a state not older than rv is being requested, the time to which that
+// state is at least current, and the restores that were found before it. A restore that is found
+// later may be newer than the state.
 func (d *driver) listRequested(rv string) {
 	switch rv {
 	case "":
@@ -71,16 +71,16 @@ func (d *driver) listRequested(rv string) {
 	case d.newest:
 		d.stateOf = d.newestAt
 	default:
-		d.stateOf = time.Time{} // a watch cache may answer it that stands still
+		d.stateOf = time.Time{} // a watch cache that no longer advances may answer
 	}
 	d.asked = d.r.cfg.Server.found()
 	d.r.sink.ListRequested()
 }
 
-// listedEvery is the number of objects after which the Status tells again how far a list is.
+// listedEvery is the number of objects after which readList reports its progress to the Status.
 const listedEvery = 256
 
-// sizeOf returns what an object of a list counts for, in small objects.
+// sizeOf returns the size of a listed object as a number of small objects.
 func sizeOf(o source.Object) int64 { return 1 + int64(len(o.Raw))/smallObject }
 
 // readList reads the LIST, or page, to its end.
@@ -90,7 +90,7 @@ func (d *driver) readList() input {
 		d.size += sizeOf(item)
 		d.place.moves()
 		if err == nil {
-			if d.typeMeta.Kind == "" { // an item in front did not say it
+			if d.typeMeta.Kind == "" { // no earlier item stated it
 				d.itemType(d.list.ItemTypeMeta())
 			}
 			d.put(item)
@@ -114,7 +114,7 @@ func (d *driver) readList() input {
 	return input{typ: inPage, rv: head.ResourceVersion, cont: head.Continue, damaged: d.damaged}
 }
 
-// ofOneItem reports whether err is about one item or event, and the stream goes on.
+// ofOneItem reports whether err concerns only one item or event, so that the stream continues.
 func ofOneItem(err error) bool {
 	_, ok := errors.AsType[*wire.ItemError](err)
 	return ok
@@ -135,8 +135,8 @@ func (d *driver) put(item source.Object) {
 	d.taken(err, d.list.Offset())
 }
 
-// noteVersion raises newestObjectRV to the resourceVersion in d.meta, that of an object of a list
-// or of initial events.
+// noteVersion raises newestObjectRV to the resourceVersion in d.meta, which belongs to an object of
+// a list or of initial events.
 func (d *driver) noteVersion() {
 	if rv, err := resourceversion.Parse(d.meta.ResourceVersion); err == nil {
 		d.newestObjectRV = max(d.newestObjectRV, rv)

@@ -11,11 +11,11 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// maxBatch bounds the number of events that are applied in one step.
+// maxBatch bounds the number of events that readWatch reads before the next step.
 const maxBatch = 128
 
-// openWatch opens a WATCH. The deadline of its initial events runs from the request on, since the
-// answer may be late as well.
+// openWatch opens a WATCH. The deadline of its initial events starts with the request, since the
+// answer may also be late.
 func (d *driver) openWatch(a openWatch) input {
 	d.phase = Watching
 	switch {
@@ -47,14 +47,15 @@ func (d *driver) openWatch(a openWatch) input {
 		d.probe = startProbe(d.r, ctx, cancel, d.sinkRV, a, d.r.seen)
 	}
 	watch.BeforeRead(d.wait)
-	// How long the watch stands does not begin with the request, which may be answered late.
+	// The time of the watch starts with the answer, not with the request, which may be answered
+	// late.
 	d.began = time.Now()
 	return input{typ: inOpened}
 }
 
 // wait is called before each wait for the network. It flushes, so that no event waits for the next
-// one, not even for one that has arrived in part. It releases the buffer that the last object was
-// in, so that watches that wait hold none.
+// one, not even for one that has arrived in part. It also releases the buffers of the last object,
+// so that waiting watches hold no large buffer.
 func (d *driver) wait() {
 	d.flush()
 	d.meta.Forget()
@@ -66,24 +67,24 @@ func (d *driver) wait() {
 	}
 }
 
-// maxIdleBuffer bounds each buffer that is kept while a watch waits, in bytes.
+// maxIdleBuffer bounds, in bytes, each buffer that a waiting watch keeps.
 const maxIdleBuffer = 64 << 10
 
-// flush makes visible what was put, and tells the sink how current it is.
+// flush makes the written objects visible, and tells the sink the version that they are current to.
 func (d *driver) flush() {
 	if !d.dirty {
 		return
 	}
 	d.dirty = false
 	moved := false
-	// Initial events are in no order.
+	// Initial events are not ordered by version.
 	if d.watch != nil && d.initial == nil && len(d.rv) > 0 {
 		moved = d.progress(d.settled(string(d.rv)))
 	}
 	d.r.sink.Flush()
 	if d.fatal = d.r.sink.Err(); d.fatal != nil {
 		if d.cancel != nil {
-			d.cancel(d.fatal) // Next may be about to wait for the rest of an event
+			d.cancel(d.fatal) // Next may otherwise wait for the rest of an event
 		}
 		return
 	}
@@ -95,9 +96,9 @@ func (d *driver) flush() {
 	d.hear(true)
 }
 
-// progress calls the sink's Progress with rv, unless rv is older than that of the last call. It
-// also calls it with the same rv again: another writer may have released an object since, of which
-// this one has an unconfirmed version. progress reports whether rv is newer than that of the last
+// progress calls the sink's Progress with rv, unless rv is older than in the last call. It also
+// does so if rv is the same: another writer may have released an object in the meantime, of which
+// this writer has an unconfirmed version. progress reports whether rv is newer than in the last
 // call.
 func (d *driver) progress(rv string) bool {
 	if rv == "" || resourceversion.Older(rv, d.sinkRV) {
@@ -109,11 +110,11 @@ func (d *driver) progress(rv string) bool {
 	return moved
 }
 
-// readWatch reads events until none is buffered, maxBatch have come, one could not be read, or
-// something other than an object's event comes.
+// readWatch reads events until no more are buffered, maxBatch were read, one could not be read, or
+// the next one is not an object's event.
 func (d *driver) readWatch() input {
 	events, damaged, other, initial := 0, d.damaged, input{}, d.initial != nil
-	encoding := d.watch.Encoding() // a watch that ends is closed below
+	encoding := d.watch.Encoding() // now, because d.watch is nil after its end
 	for other.typ == inNone {
 		event, err := d.watch.Next()
 		switch {
@@ -140,7 +141,7 @@ func (d *driver) readWatch() input {
 			break
 		}
 	}
-	if initial { // the last of them come together with the bookmark that ends them
+	if initial { // the last of them arrive together with the bookmark that ends them
 		d.objects += int64(events)
 		d.r.listed(d.objects, -1)
 	}
@@ -154,11 +155,12 @@ func (d *driver) readWatch() input {
 	return input{typ: inEvents, rv: d.settled(string(d.rv)), damaged: d.damaged - damaged}
 }
 
-// errBrokeOff is why the store has the state of no version, so that no watch can resume from it.
+// errBrokeOff says that the store has the state of no single version, so that no watch can resume
+// from it.
 var errBrokeOff = &Error{Phase: Watching, Sentinel: ErrExpired, Err: errors.New("the watch before broke off among coalesced changes")}
 
-// settled returns rv if what the server told says how current that is, or "" where the server
-// coalesces changes up to a later version.
+// settled returns rv, the version of an event or bookmark, if the store is then current to rv.
+// While the server coalesces changes up to a later version, it returns "".
 func (d *driver) settled(rv string) string {
 	switch {
 	case d.r.coalesced == "" || rv == "" || d.initial != nil:
@@ -171,8 +173,8 @@ func (d *driver) settled(rv string) string {
 	return rv
 }
 
-// hear notes that the watch has brought something. The store is as new as that if it is current,
-// unless it is being replaced, or the server coalesces changes.
+// hear records that the watch has sent something. If current is true, the store is current now,
+// unless it is being replaced or the server coalesces changes.
 func (d *driver) hear(current bool) {
 	if d.watch == nil {
 		return
@@ -186,8 +188,8 @@ func (d *driver) hear(current bool) {
 	}
 }
 
-// apply writes the event of an object to the sink. An object that cannot be read is skipped, and
-// d.rv stays.
+// apply writes the event of an object to the sink. It skips an object that cannot be read, and then
+// leaves d.rv unchanged.
 func (d *driver) apply(event source.Event) {
 	d.itemType(event.TypeMeta)
 	object, err := d.readMeta(d.watch.Encoding(), event.Object)
@@ -209,9 +211,9 @@ func (d *driver) apply(event source.Event) {
 	d.taken(err, d.watch.Offset())
 }
 
-// applyUnwanted handles the event of an object that Config.Keep does not want. If the object
-// exists, it deletes the object with its name from the store: that was another one, and its
-// deletion may not have been received.
+// applyUnwanted handles the event of an object that Config.Keep does not want. If that object
+// exists, applyUnwanted deletes the stored object with the same name: that is a different object,
+// whose deletion event may have been missed.
 func (d *driver) applyUnwanted(event source.Event) error {
 	d.unwanted++
 	if event.Type == wire.Deleted {
@@ -233,13 +235,13 @@ func (d *driver) bookmark(object source.Object) input {
 		d.initial, d.phase, d.rv = nil, Watching, d.rv[:0]
 		d.probe = startProbe(d.r, d.watchCtx, d.cancel, string(d.meta.ResourceVersion), openWatch{probe: bookmarkPeriod}, d.asked)
 	}
-	// A watch cache that stands still repeats what it has come to, minute by minute.
+	// A watch cache that no longer advances sends the same version again every minute.
 	repeated := string(d.meta.ResourceVersion) == d.sinkRV && !final
 	current := !repeated && !resourceversion.Older(string(d.meta.ResourceVersion), d.sinkRV)
 	defer func() { d.hear(current) }()
 	if upTo := d.meta.Coalesced(); upTo != "" && d.initial == nil && !final {
 		if d.r.coalesced == "" || !resourceversion.Older(upTo, d.r.coalesced) {
-			d.flush() // what came before is not coalesced
+			d.flush() // the events so far are not coalesced
 			d.r.coalesced = upTo
 			d.r.sink.Coalesced(upTo)
 		}
@@ -259,27 +261,27 @@ func readBookmark(enc wire.Encoding, o source.Object, m *wire.Meta) error {
 	return wire.ReadBookmarkOf(o.Value, m)
 }
 
-// initialStep is how much one event prolongs the wait for the end of the initial events when the
-// event may be a change. A server sends initial events faster than that.
+// initialStep is how much an event that may be a change extends the wait for the end of the initial
+// events. A server sends initial events faster than one per initialStep.
 const initialStep = time.Millisecond
 
 // initialEvents waits for the bookmark that ends the initial events of a watch. A server that does
-// not know of initial events sends the state and then its changes, and never the bookmark. The
+// not support initial events sends the state and then its changes, but never that bookmark. The
 // driver stops the timer when it closes the watch.
 type initialEvents struct {
 	deadline time.Duration
 	timer    *time.Timer
 	until    time.Time
-	newest   []byte // the newest resourceVersion that came
+	newest   []byte // the newest resourceVersion received
 }
 
 func awaitInitial(deadline time.Duration, late func()) *initialEvents {
 	return &initialEvents{deadline: deadline, timer: time.AfterFunc(deadline, late), until: time.Now().Add(deadline)}
 }
 
-// extend moves the deadline on an event. The state comes as ADDED events in the order of keys,
-// so most of them are older than one before. An event that is newer than all before it may be a
-// change.
+// extend moves the deadline on an event. The initial state arrives as ADDED events in the order of
+// keys, so most of them are older than an earlier one. An event that is newer than all earlier ones
+// may be a change.
 func (i *initialEvents) extend(t wire.EventType, rv []byte) {
 	switch {
 	case t == wire.Added && (len(i.newest) == 0 || resourceversion.Older(string(rv), string(i.newest))):

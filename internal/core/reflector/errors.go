@@ -12,9 +12,9 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// These errors say what stops a reflector from being current. Every Status.Err is an *Error in
-// which errors.Is finds exactly one of them, and errors.As finds the cause. None of them ends a
-// reflector: it tries on.
+// These errors say why a reflector is not current. Every Status.Err is an *Error in which errors.Is
+// finds exactly one of them, and errors.As finds the cause. None of them ends a reflector: it
+// retries.
 var (
 	// ErrUnauthorized is set when the server does not accept the credentials (401).
 	ErrUnauthorized = errors.New("unauthorized")
@@ -22,21 +22,21 @@ var (
 	ErrForbidden = errors.New("forbidden")
 	// ErrUnknownResource is set when the server does not have the resource, or not yet (404).
 	ErrUnknownResource = errors.New("the server has no such resource")
-	// ErrMethodNotAllowed is set when the server has the resource and does not allow the verb (405):
-	// it cannot be listed, or not watched.
+	// ErrMethodNotAllowed is set when the server has the resource, but does not allow to list it,
+	// or to watch it (405).
 	ErrMethodNotAllowed = errors.New("the server does not allow the verb")
-	// ErrRejected is set when the server refuses the request as it stands (400, 406, 422), mostly
-	// for a field selector.
+	// ErrRejected is set when the server refuses the request because of its content (400, 406,
+	// 422), mostly because of a field selector.
 	ErrRejected = errors.New("the server refuses the request")
-	// ErrTooManyRequests is set when the server asks to try later (429).
+	// ErrTooManyRequests is set when the server asks the client to try later (429).
 	ErrTooManyRequests = errors.New("the server asks to try later")
-	// ErrExpired is set when the server no longer has the changes since the resourceVersion, or the
-	// revision of a list (410).
+	// ErrExpired is set when the server no longer has the changes since the requested
+	// resourceVersion, or the revision of a paged list (410).
 	ErrExpired = errors.New("the resource version is too old")
-	// ErrServerBehind is set when the server has not reached the resourceVersion that was asked for
-	// (504 ResourceVersionTooLarge).
+	// ErrServerBehind is set when the server has not reached the requested resourceVersion (504
+	// ResourceVersionTooLarge).
 	ErrServerBehind = errors.New("the server is behind the resource version")
-	// ErrServer is set when the server, or a proxy before it, failed (any other 5xx).
+	// ErrServer is set when the server, or a proxy in front of it, failed (any other 5xx).
 	ErrServer = errors.New("the server failed")
 	// ErrUnreachable is set when there was no answer, or a stream broke off.
 	ErrUnreachable = errors.New("the server cannot be reached")
@@ -51,24 +51,24 @@ var (
 	ErrNoBookmark = errors.New("the server sent no bookmark after the initial events")
 	// ErrEnded is set when the server ends watches as soon as they begin.
 	ErrEnded = errors.New("the server ends watches at once")
-	// ErrSilent is set when an open watch was silent for longer than a server leaves it without a
-	// bookmark, and the server did not answer a probe. Status.Heard tells how old the state may be.
+	// ErrSilent is set when an open watch sent nothing for longer than a server waits between two
+	// bookmarks, and the server did not answer a probe. Status.Heard says how old the state may be.
 	ErrSilent = errors.New("nothing is heard from the server")
-	// ErrWentBack is set when the server is at an older resourceVersion than it once told. It was
-	// restored from a backup, or it is another server.
+	// ErrWentBack is set when the server is at an older resourceVersion than one that it reported
+	// before. The server was restored from a backup, or it is a different server.
 	ErrWentBack = errors.New("the server went back in time")
 )
 
-// ErrRunning is returned by a Run while another Run is under way.
+// ErrRunning is returned by Run while another Run is under way.
 var ErrRunning = errors.New("the reflector is running")
 
 // Error says why a request of the reflector failed.
 type Error struct {
-	Phase    Phase // what was being done: Asking, Listing or Watching
+	Phase    Phase // the phase in which it failed: Asking, Listing or Watching
 	Sentinel error // one of this package's sentinels
-	Err      error // the cause; nil when Sentinel says it all
-	// Request says that a request failed, or a LIST in its body. Else the stream of a WATCH did, or
-	// what was told cannot be right.
+	Err      error // the cause; nil when Sentinel says everything
+	// Request says that a request failed, or the body of a LIST. If it is false, the stream of a
+	// WATCH failed, or the server reported something that cannot be correct.
 	Request bool
 }
 
@@ -92,7 +92,7 @@ func classify(phase Phase, err error) *Error {
 	if own, ok := errors.AsType[*Error](err); ok {
 		return own
 	}
-	if errors.Is(err, ErrNoBookmark) { // the deadline, by way of the request's context
+	if errors.Is(err, ErrNoBookmark) { // the deadline, through the request's context
 		return &Error{Phase: phase, Sentinel: ErrNoBookmark}
 	}
 	return &Error{Phase: phase, Sentinel: sentinelOf(err), Err: err}
@@ -103,8 +103,8 @@ func sentinelOf(err error) error {
 		return sentinelOfStatus(status)
 	}
 	if _, ok := errors.AsType[*source.RequestError](err); ok {
-		// Also where wire saw the stream break inside an object: the offset is not what matters
-		// then.
+		// This also covers a stream that broke inside an object: the offset at which wire noticed
+		// it does not matter.
 		if errors.Is(err, source.ErrMediaType) {
 			return ErrMalformed
 		}

@@ -96,7 +96,7 @@ func TestStatusString(t *testing.T) {
 	}
 }
 
-// contentType is the Content-Type of a LIST's answer.
+// contentType returns the Content-Type of a LIST's answer.
 func contentType(enc wire.Encoding) string {
 	if enc == wire.JSON {
 		return wire.ContentTypeJSON
@@ -104,7 +104,7 @@ func contentType(enc wire.Encoding) string {
 	return wire.ContentTypeProtobuf
 }
 
-// watchContentType is the Content-Type of a WATCH's answer.
+// watchContentType returns the Content-Type of a WATCH's answer.
 func watchContentType(enc wire.Encoding) string {
 	if enc == wire.JSON {
 		return wire.ContentTypeJSON
@@ -112,12 +112,12 @@ func watchContentType(enc wire.Encoding) string {
 	return wire.ContentTypeProtobufWatch
 }
 
-// listOf is the List of a body.
+// listOf returns a source.List that reads body.
 func listOf(body io.ReadCloser, enc wire.Encoding) (source.List, error) {
 	return source.NewList(answerOf(body, contentType(enc)), source.Options{})
 }
 
-// watchOf is the Watch of a body.
+// watchOf returns a source.Watch that reads body.
 func watchOf(body io.ReadCloser, enc wire.Encoding) (source.Watch, error) {
 	return source.NewWatch(answerOf(body, watchContentType(enc)), 0, source.Options{})
 }

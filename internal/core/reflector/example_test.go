@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// A store is kept level with a server, and what stops it from being current is an error that can be
-// tested for.
+// A reflector keeps a store equal to a server. What stops it from being current is an error that
+// the caller can test for.
 func Example() {
 	denied := true
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -11,28 +11,28 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// answers is a server whose faults stay: what it answers to each kind of request, for ever. The
-// oracle of the tests below is not what step does but what must follow from it: whatever keeps
-// failing ends in a LIST, 429 aside.
+// answers is a server whose faults are permanent: it says what the server answers to each kind of
+// request, every time. The tests below do not compare single steps. They check what must follow:
+// every request that keeps failing ends in a LIST, except after 429.
 type answers struct {
 	version, list, page, newest, reaches, watch, initial string
 
-	lists map[string]string // in place of list: by its form and condition
-	late  bool              // lists tell their resourceVersion behind their items
+	lists map[string]string // replaces list: by the form and condition of the list
+	late  bool              // lists state their resourceVersion after their items
 }
 
-// watchAnswers are the ways in which a WATCH can go on failing to bring anything.
+// watchAnswers are the ways in which a WATCH can permanently fail to send anything.
 var watchAnswers = []string{
 	"http-400", "http-401", "http-403", "http-404", "http-405", "http-406", "http-410", "http-422", "http-500", "http-502", "http-503", "http-504",
 	"too-large", "malformed", "truncated", "broken-off", "event-410", "open event-410", "open http-500", "open malformed",
 	"refused", "open broken-off", "open truncated", "ended at once", "ended later", "broken off later", "silent", "bookmark before",
 }
 
-// newestAnswers are the answers to a question for the newest resourceVersion.
+// newestAnswers are the answers to a request for the newest resourceVersion.
 var newestAnswers = []string{"same", "newer", "older", "none", "opaque", "http-400", "http-403", "http-404", "http-500", "refused", "too-large", "http-429"}
 
-// TestWatchThatKeepsFailingBecomesAList explores every server whose WATCH and whose probe have a
-// fault that stays.
+// TestWatchThatKeepsFailingBecomesAList checks, for every server whose WATCH and probe have a
+// permanent fault, that the reflector lists.
 func TestWatchThatKeepsFailingBecomesAList(t *testing.T) {
 	for _, mode := range []Mode{Auto, List, Pages, WatchList} {
 		for _, watch := range watchAnswers {
@@ -42,7 +42,7 @@ func TestWatchThatKeepsFailingBecomesAList(t *testing.T) {
 					t.Run(fmt.Sprint(mode, "/", watch, "/", newest, "/", reaches), func(t *testing.T) {
 						listed := func(n int, asked []string) bool { return slices.Contains(asked, "LIST") }
 						a.explore(t, mode, "1000", listed)
-						if watch != "bookmark before" { // which none is of what cannot be compared
+						if watch != "bookmark before" { // versions that cannot be compared are never older
 							a.explore(t, mode, "cd34", listed)
 						}
 					})
@@ -52,8 +52,9 @@ func TestWatchThatKeepsFailingBecomesAList(t *testing.T) {
 	}
 }
 
-// TestListComesInEachForm explores every server whose LISTs have a fault that stays: each form is
-// tried, for there may be one that works, and the watch is tried again where it may have recovered.
+// TestListComesInEachForm checks every server whose LISTs have a permanent fault. The reflector
+// must try each form of a list, since one of them may work, and must try the watch again, since the
+// watch may have recovered.
 func TestListComesInEachForm(t *testing.T) {
 	faults := []string{"http-400", "http-422", "http-500", "http-503", "http-504", "malformed", "open malformed", "open truncated", "open broken-off"}
 	for _, mode := range []Mode{Auto, List, Pages, WatchList} {
@@ -72,10 +73,10 @@ func TestListComesInEachForm(t *testing.T) {
 	}
 }
 
-// TestListThatAloneWorks explores every server that answers one kind of LIST and fails the others
-// for ever, each in its own way: whole or in pages, "not older than" the store or consistent.
-// Some break off, and tell early or late how old they are. Its watches and probes fail as well. The
-// one that works is come to.
+// TestListThatAloneWorks checks every server that answers only one kind of LIST: whole or in pages,
+// "not older than" the store or consistent. All others fail permanently, with different faults.
+// Some break off, and some state their version after the items. Watches and probes fail as well.
+// The reflector must find the LIST that works.
 func TestListThatAloneWorks(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	lists := []string{"LIST ", "LIST NotOlderThan", "LIST limit ", "LIST limit NotOlderThan"}
@@ -91,7 +92,7 @@ func TestListThatAloneWorks(t *testing.T) {
 					for _, newest := range []string{"newer", "http-403", "refused"} {
 						for _, watch := range []string{"http-500", "event-410", "ended later", "silent", "refused"} {
 							if newest == "refused" && watch == "refused" {
-								continue // there is no server: most of what is tried are watches
+								continue // there is no server: most of the requests are watches
 							}
 							a := answers{version: "1.37", lists: failing, newest: newest, reaches: newest, watch: watch, initial: "http-500"}
 							a.explore(t, mode, "1000", func(_ int, asked []string) bool { return slices.Contains(asked, one) })
@@ -103,9 +104,10 @@ func TestListThatAloneWorks(t *testing.T) {
 	}
 }
 
-// TestTooLargeForGood explores every server that answers how new it is, and whose watch cache never
-// reaches that: it stands still, or etcd reports no progress to it. It refuses each request that
-// must not be older than that, also for initial events. The reflector must send a list to etcd.
+// TestTooLargeForGood checks every server that reports its newest version while its watch cache
+// never reaches it: the cache does not advance, or etcd reports no progress to it. The server
+// refuses each request that must not be older than that version, initial events too. The reflector
+// must send a list that etcd answers.
 func TestTooLargeForGood(t *testing.T) {
 	refused := map[string]string{"LIST NotOlderThan": "too-large", "LIST limit NotOlderThan": "too-large"}
 	for _, mode := range []Mode{Auto, List, Pages, WatchList} {
@@ -129,7 +131,8 @@ func TestTooLargeForGood(t *testing.T) {
 	}
 }
 
-// TestPageThatNeverComes asks for all in one answer in the end.
+// TestPageThatNeverComes checks that the reflector requests all in one answer if a page keeps
+// failing.
 func TestPageThatNeverComes(t *testing.T) {
 	for _, page := range []string{"http-400", "http-403", "http-404", "http-410", "http-500", "malformed", "broken-off", "open malformed", "open broken-off"} {
 		a := answers{version: "1.20", list: "pages", page: page}
@@ -150,11 +153,11 @@ func count(list []string, what string) (n int) {
 	return n
 }
 
-// maxRequests is in how many requests it must have come.
+// maxRequests is the number of requests within which the expected request must be sent.
 const maxRequests = 60
 
-// explore runs the reflector from a state that is current to rv, until done is content with what
-// was asked for.
+// explore runs the reflector from a state that is current to rv, until done accepts the requests so
+// far.
 func (a answers) explore(t *testing.T, mode Mode, rv string, done func(n int, asked []string) bool) {
 	t.Helper()
 	cfg := Config{Mode: mode}.withDefaults()
@@ -217,7 +220,7 @@ func (a answers) explore(t *testing.T, mode Mode, rv string, done func(n int, as
 	t.Errorf("not within %d requests and %v: %v", maxRequests, waited, log[max(0, len(log)-30):])
 }
 
-// answer is what follows a request but a WATCH.
+// answer returns the inputs that follow a request other than a WATCH.
 func (a answers) answer(phase Phase, what string) []input {
 	versions := map[string]string{"same": "1000", "newer": "1500", "older": "600", "none": "", "opaque": "ab12"}
 	if rv, ok := versions[what]; ok {
@@ -230,13 +233,13 @@ func (a answers) answer(phase Phase, what string) []input {
 	if rest, ok := strings.CutPrefix(what, "open "); ok {
 		open, what = append(open, input{typ: inOpened, rv: "1500"}), rest
 	} else if rest, ok := strings.CutPrefix(what, "late "); ok {
-		// The resourceVersion is behind the items.
+		// The resourceVersion is stated after the items.
 		open, what = append(open, input{typ: inOpened}), rest
 	}
 	return append(open, input{typ: inFailed, err: classify(phase, failure(what)), after: time.Second})
 }
 
-// watched is what follows a WATCH. One that is open is probed.
+// watched returns the inputs that follow a WATCH. A probe follows an open one.
 func (a answers) watched(w openWatch) []input {
 	what := a.watch
 	if w.SendInitialEvents {
@@ -246,7 +249,7 @@ func (a answers) watched(w openWatch) []input {
 	switch what {
 	case "ended at once":
 		return []input{opened, {typ: inEnded, after: time.Millisecond}}
-	case "ended later": // at its time
+	case "ended later": // at its timeout
 		return []input{opened, {typ: inEnded, after: defaultWatchTimeout * 3 / 2}}
 	case "broken off later":
 		return []input{opened, {typ: inFailed, err: classify(Watching, failure("broken-off")), after: defaultWatchTimeout}}

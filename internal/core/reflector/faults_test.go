@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestServerRestarted loses the server for a while: the store keeps its state, and Status says that
-// it is old.
+// TestServerRestarted checks that the store keeps its state while the server is gone, and that
+// Status shows how old the state is.
 func TestServerRestarted(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		restarted := make(chan struct{})
@@ -51,13 +51,14 @@ func TestServerRestarted(t *testing.T) {
 	})
 }
 
-// tooLarge is the answer of a server that has not reached the resourceVersion that was asked for.
+// tooLarge is the answer of a server that has not reached the requested resourceVersion.
 func tooLarge() http.HandlerFunc {
 	return deny(504, "1", metav1.StatusCause{Type: metav1.CauseTypeResourceVersionTooLarge})
 }
 
-// TestWentBack restores the server from a backup: its older versions are the truth. A watch of a
-// version in its future is silent, so a probe finds out.
+// TestWentBack checks a server that was restored from a backup: the reflector must replace newer
+// stored versions with the server's older ones. A watch from a version in the server's future is
+// silent, so a probe must find the restore.
 func TestWentBack(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		h.run(h.list("100", "a@91=new", "b@92", "c@50"), h.events("broken"), h.events(),
@@ -74,8 +75,8 @@ func TestWentBack(t *testing.T) {
 	})
 }
 
-// TestLagging refuses a list of a replica that lags behind: an object deleted since would come
-// back.
+// TestLagging checks that the reflector refuses a list of a replica that lags: an object that was
+// deleted since would come back.
 func TestLagging(t *testing.T) {
 	withHarness(t, Config{Mode: List, Consistency: Any}, func(h *harness) {
 		cursor := h.store.Cursor()
@@ -102,7 +103,8 @@ func TestTooLarge(t *testing.T) {
 	})
 }
 
-// TestBrokenHalfWay keeps what came, removes nothing, and tells each object once.
+// TestBrokenHalfWay checks that a list that breaks off keeps the objects that were received,
+// deletes none, and reports each object once.
 func TestBrokenHalfWay(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		cursor := h.store.Cursor()
@@ -152,7 +154,7 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// rootOf is the StatusError within err.
+// rootOf returns the StatusError within err.
 func rootOf(err error) error {
 	var status *apierrors.StatusError
 	errors.As(err, &status)
@@ -170,8 +172,8 @@ func TestTooManyRequests(t *testing.T) {
 	})
 }
 
-// TestProbeIsPutOff: a probe heeds a Retry-After, beside a watch that has been silent for long and
-// beside one that proves a server which was gone.
+// TestProbeIsPutOff checks that a probe respects a Retry-After, both beside a watch that has been
+// silent for long and beside the first watch after the server was gone.
 func TestProbeIsPutOff(t *testing.T) {
 	gone := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	for name, tt := range map[string]struct {
@@ -214,7 +216,8 @@ func TestMalformed(t *testing.T) {
 	})
 }
 
-// TestUnreadableObject skips one object, without a name, and takes the others.
+// TestUnreadableObject checks that the reflector skips an object without a name, and stores the
+// others.
 func TestUnreadableObject(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		h.run(h.list("10", "a@1", "@2", "c@3"), h.events("~@11", "~a@12"))
@@ -236,8 +239,8 @@ func TestOtherEncoding(t *testing.T) {
 	})
 }
 
-// TestDamagedOnTheWay lists for an object of a watch that cannot be read. Then nothing is wrong any
-// more.
+// TestDamagedOnTheWay checks that the reflector lists after a watch has sent an object that cannot
+// be read, and is current after that list.
 func TestDamagedOnTheWay(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		h.run(h.list("10", "a@1"), h.events("~@11", "~a@12"), h.list("13", "a@12", "b@11"), h.events())
@@ -250,7 +253,7 @@ func TestDamagedOnTheWay(t *testing.T) {
 	})
 }
 
-// TestTranscode takes what a server has that knows but one encoding.
+// TestTranscode checks objects of a server that supports only one encoding.
 func TestTranscode(t *testing.T) {
 	other := wire.Protobuf
 	cfg := Config{Mode: List, Encoding: other, Transcode: func(dst, object []byte) ([]byte, error) {
@@ -278,8 +281,8 @@ func TestTranscode(t *testing.T) {
 	})
 }
 
-// TestSilentWatch asks the server of a watch that brings nothing for longer than a server leaves
-// one without a bookmark.
+// TestSilentWatch checks that the reflector probes the server if a watch sends nothing for longer
+// than a server waits between two bookmarks.
 func TestSilentWatch(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		h.run(h.list("10", "a@1"), h.events("~a@11"), h.list("11/more", "a@11"), h.list("15/more", "a@11"), h.events(), deny(503, ""), h.list("16", "a@16"), h.events())
@@ -301,8 +304,9 @@ func TestSilentWatch(t *testing.T) {
 	})
 }
 
-// TestSilentAfterBookmark: a probe compares with the last bookmark. A server that is there is left
-// alone, and one that went back to an event before it is found out.
+// TestSilentAfterBookmark checks that a probe compares its answer with the last bookmark. It must
+// not disturb a server that is current, and must find one that went back to a version before the
+// bookmark.
 func TestSilentAfterBookmark(t *testing.T) {
 	for name, tt := range map[string]struct {
 		mode   Mode
@@ -326,7 +330,7 @@ func TestSilentAfterBookmark(t *testing.T) {
 				h.mu.Lock()
 				h.requests = nil
 				h.mu.Unlock()
-				h.advance(100 * time.Second) // there is one probe
+				h.advance(100 * time.Second) // there was one probe
 				h.mu.Lock()
 				if n := len(h.requests); n != 1 {
 					t.Errorf("a server that is there was asked %d times: %v", n, h.requests)
@@ -339,13 +343,14 @@ func TestSilentAfterBookmark(t *testing.T) {
 	}
 }
 
-// TestAnsweredLate: a watch that is answered after half a minute and ends at once has not stood for
-// half a minute: it is followed by a wait.
+// TestAnsweredLate checks that the time of a watch starts with its answer: a watch that is answered
+// after half a minute and ends immediately is too short, so the reflector waits before the next
+// one.
 func TestAnsweredLate(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		late := func(rw http.ResponseWriter, r *http.Request) {
 			select {
-			case <-time.After(30 * time.Second): // of the clock of the test
+			case <-time.After(30 * time.Second): // of the test's clock
 			case <-r.Context().Done():
 			}
 			rw.Header().Set("Content-Type", watchContentType(h.enc))
@@ -357,8 +362,8 @@ func TestAnsweredLate(t *testing.T) {
 	})
 }
 
-// TestVersionNeverAnswered: /version is asked for only to choose the form of a list. A server that
-// does not answer it holds the list up for some seconds.
+// TestVersionNeverAnswered checks that a server that does not answer /version delays the list by
+// only some seconds: the answer only determines the form of the list.
 func TestVersionNeverAnswered(t *testing.T) {
 	withHarness(t, Config{}, func(h *harness) {
 		h.run(hold, h.list("10", "a@1"), h.events())
@@ -368,12 +373,12 @@ func TestVersionNeverAnswered(t *testing.T) {
 	})
 }
 
-// TestExpiredWithoutKind: an ERROR event whose Status has a code and no kind says what the code
-// says.
+// TestExpiredWithoutKind checks that the code of an ERROR event's Status counts even if the Status
+// has no kind.
 func TestExpiredWithoutKind(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		if h.enc != wire.JSON {
-			return // an envelope has the kind, and a message without one needs none
+			return // the protobuf envelope always has the kind, and the message needs none
 		}
 		h.run(h.list("10", "a@1"), func(rw http.ResponseWriter, r *http.Request) {
 			rw.Header().Set("Content-Type", watchContentType(h.enc))

@@ -35,32 +35,32 @@ import (
 func TestMain(m *testing.M) {
 	testenv.RelaxGC()
 	if flag.Lookup("test.bench").Value.String() == "" { // benchmarks measure without the checks
-		checking = checking || !testenv.Race // which makes minutes of them
+		checking = checking || !testenv.Race // under the race detector the checks take minutes
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// harness is a scripted API server of pods, a store, and a reflector between them, in a bubble:
-// time passes only when everybody waits, so what is waited for is exact.
+// harness is a scripted API server of pods, a store, and a reflector that connects them, in a
+// synctest bubble: time advances only when all goroutines wait, so waits are exact.
 type harness struct {
 	t     *testing.T
 	enc   wire.Encoding
 	store *store.Store
 	scope store.Scope
 	r     *Reflector
-	stop  func() error // ends Run and gives its error
+	stop  func() error // ends Run and returns its error
 
 	mu       sync.Mutex
 	began    time.Time
 	script   []http.HandlerFunc
-	server   http.HandlerFunc // answers when the script is at its end
-	requests []string         // each with the time since Run began
+	server   http.HandlerFunc // answers the requests after the script's end
+	requests []string         // each with its time since the start of Run
 	statuses []Status
-	refused  bool // no server listens
+	refused  bool // the server refuses connections
 }
 
-// withHarness runs f with each encoding. The answers are given in the order of script, then the
-// server only waits.
+// withHarness runs f with each encoding. The server gives the answers in the order of script. After
+// the last one it leaves requests unanswered.
 func withHarness(t *testing.T, cfg Config, f func(h *harness)) {
 	t.Helper()
 	for _, enc := range []wire.Encoding{wire.JSON, wire.Protobuf} {
@@ -78,7 +78,7 @@ func withHarness(t *testing.T, cfg Config, f func(h *harness)) {
 	}
 }
 
-// serve starts the server and makes the reflector.
+// serve starts the server and creates the reflector.
 func (h *harness) serve(cfg Config) {
 	l := testenv.Listen()
 	srv := &http.Server{Handler: h, ErrorLog: nil}
@@ -118,8 +118,8 @@ func (h *harness) serve(cfg Config) {
 	h.r.cfg.Backoff.Random = func() float64 { return 0.5 }
 }
 
-// run starts the reflector with these answers, and waits until nothing happens any more but by
-// time.
+// run starts the reflector with these answers, and waits until only the passing of time could
+// change anything.
 func (h *harness) run(script ...http.HandlerFunc) {
 	h.script, h.began = script, time.Now()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -132,7 +132,7 @@ func (h *harness) run(script ...http.HandlerFunc) {
 	synctest.Wait()
 }
 
-// advance lets time pass.
+// advance advances the clock by d.
 func (h *harness) advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -166,7 +166,7 @@ func (h *harness) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	answer(rw, r)
 }
 
-// wantRequests compares the requests so far and forgets them.
+// wantRequests compares the requests since its last call.
 func (h *harness) wantRequests(want ...string) {
 	h.t.Helper()
 	h.mu.Lock()
@@ -177,7 +177,7 @@ func (h *harness) wantRequests(want ...string) {
 	h.requests = nil
 }
 
-// wantObjects compares what the store holds, as name@resourceVersion.
+// wantObjects compares the objects in the store, each as name@resourceVersion.
 func (h *harness) wantObjects(want string) {
 	h.t.Helper()
 	var got []string
@@ -187,7 +187,7 @@ func (h *harness) wantObjects(want string) {
 	check.Equal(h.t, strings.Join(got, " "), want, "the store holds")
 }
 
-// wantReported checks that a Status had this error since the last call, and forgets them.
+// wantReported checks that one Status since its last call had this error.
 func (h *harness) wantReported(err error) {
 	h.t.Helper()
 	h.mu.Lock()
@@ -207,14 +207,15 @@ func (h *harness) wantCurrent(rv string) {
 	}
 }
 
-// refuseConnections makes the server stop listening, or listen again.
+// refuseConnections makes the server refuse connections, or accept them again.
 func (h *harness) refuseConnections(refused bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.refused = refused
 }
 
-// pod is an object, from "name@resourceVersion", perhaps followed by "=text" of an annotation.
+// pod returns the bytes of a pod, from "name@resourceVersion". An optional "=text" sets an
+// annotation.
 func (h *harness) pod(s string) []byte {
 	s, text, _ := strings.Cut(s, "=")
 	name, rv, _ := strings.Cut(s, "@")
@@ -234,7 +235,7 @@ func (h *harness) encode(object any, marshal func() ([]byte, error)) []byte {
 	return b
 }
 
-// listBody is a LIST's answer: rv, or rv/continue, and its pods.
+// listBody returns a LIST's body. rv is the resourceVersion, or "rv/continue".
 func (h *harness) listBody(rv string, pods ...string) []byte {
 	rv, cont, _ := strings.Cut(rv, "/")
 	var items [][]byte
@@ -262,7 +263,7 @@ func (h *harness) list(rv string, pods ...string) http.HandlerFunc {
 	}
 }
 
-// brokenList is a list that breaks off after n tenths of its body.
+// brokenList returns a list that breaks off after n tenths of its body.
 func (h *harness) brokenList(n int, rv string, pods ...string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", contentType(h.enc))
@@ -273,8 +274,9 @@ func (h *harness) brokenList(n int, rv string, pods ...string) http.HandlerFunc 
 	}
 }
 
-// event is "+name@rv" (added), "~name@rv", "-name@rv", "bookmark@rv", "end@rv" (of the initial
-// events), "coalesced@rv>to" or "error@410".
+// event returns the bytes of an event: "+name@rv" (added), "~name@rv" (modified), "-name@rv"
+// (deleted), "bookmark@rv", "end@rv" (the bookmark that ends initial events), "coalesced@rv>to" or
+// "error@410".
 func (h *harness) event(s string) []byte {
 	tm := wire.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	what, rv, _ := strings.Cut(s, "@")
@@ -298,8 +300,8 @@ func (h *harness) event(s string) []byte {
 	return wire.AppendEvent(nil, h.enc, types[s[0]], tm, h.pod(s[1:]))
 }
 
-// events are sent at once; then the watch is held, or ended when the last is "EOF", or broken
-// off when it is "broken".
+// events sends all events immediately. If the last one is "EOF" it then ends the watch, if it is
+// "broken" it breaks the stream off, and otherwise the watch stays open.
 func (h *harness) events(events ...string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", watchContentType(h.enc))
@@ -319,7 +321,7 @@ func (h *harness) events(events ...string) http.HandlerFunc {
 	}
 }
 
-// hold answers nothing.
+// hold never answers.
 func hold(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 func version(v string) http.HandlerFunc {
@@ -329,7 +331,7 @@ func version(v string) http.HandlerFunc {
 	}
 }
 
-// deny answers with a Status.
+// deny answers with a Status of this code.
 func deny(code int, retryAfter string, causes ...metav1.StatusCause) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "application/json")

@@ -16,14 +16,14 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// idleFor answers a WATCH, sends nothing, and ends the stream after d: cleanly, or by closing the
+// idleFor answers a WATCH, sends nothing, and ends the stream after d: normally, or by closing the
 // connection.
 func (h *harness) idleFor(d time.Duration, clean bool) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", watchContentType(h.enc))
 		rw.(http.Flusher).Flush()
 		select {
-		case <-time.After(d): // of the clock of the test
+		case <-time.After(d): // of the test's clock
 		case <-r.Context().Done():
 		}
 		if !clean {
@@ -32,8 +32,8 @@ func (h *harness) idleFor(d time.Duration, clean bool) http.HandlerFunc {
 	}
 }
 
-// TestIdleStreamsAreEnded: a proxy ends idle streams after 5 s. Watches follow each other without a
-// wait, the state is not listed again, and Err stays nil. Only each probe costs a request.
+// TestIdleStreamsAreEnded checks a proxy that ends idle streams after 5 s. Watches must follow each
+// other without a wait or a relist, and Err must stay nil. The only additional requests are probes.
 func TestIdleStreamsAreEnded(t *testing.T) {
 	for name, clean := range map[string]bool{"ended": true, "cut": false} {
 		t.Run(name, func(t *testing.T) {
@@ -63,11 +63,11 @@ func TestIdleStreamsAreEnded(t *testing.T) {
 	}
 }
 
-// TestSilentStreamsAreEnded: a proxy ends idle streams, and the cluster is busy, so that each probe
-// finds a newer version. Watches of a quiet resource are shown to work by the bookmark of a short
-// one: no list follows, and the store is never shown to be current longer ago than a watch would
-// leave it. Where a network swallows what the server sends, a list shows the change within six
-// minutes, time after time.
+// TestSilentStreamsAreEnded checks a proxy that ends idle streams in a busy cluster, where each
+// probe finds a newer version. For a quiet resource, the bookmark of a short watch must show that
+// watches work: no list follows, and CurrentAt is never older than with an undisturbed watch. Where
+// the network loses what the server sends, a list must show the change within six minutes, every
+// time.
 func TestSilentStreamsAreEnded(t *testing.T) {
 	for name, tt := range map[string]struct {
 		after     time.Duration
@@ -113,9 +113,10 @@ func TestSilentStreamsAreEnded(t *testing.T) {
 	}
 }
 
-// TestSlowProbes: a proxy ends idle streams, the server sends no bookmarks, and a probe takes
-// longer than the short watch that is to bring one. Such watches do not follow each other. What the
-// probes beside the watches before have found leads to the same lists.
+// TestSlowProbes checks a proxy that ends idle streams, a server without bookmarks, and probes that
+// take longer than the short watch that should receive a bookmark. Such short watches must not
+// follow each other, and the answers of the probes of the earlier watches must lead to the same
+// lists.
 func TestSlowProbes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		code    int
@@ -158,8 +159,9 @@ func TestSlowProbes(t *testing.T) {
 	}
 }
 
-// TestJoinedVersions: a ListerWatcher joins the resourceVersions of several lists, which change
-// with any other resource. A watch that ends is resumed, without a probe and without a list.
+// TestJoinedVersions checks a ListerWatcher that joins the resourceVersions of several lists, which
+// change with any other resource. The reflector must resume after a watch ends, without a probe or
+// a list.
 func TestJoinedVersions(t *testing.T) {
 	withHarness(t, Config{Mode: List}, func(h *harness) {
 		watch := h.idleFor(5*time.Second, true)
@@ -178,7 +180,7 @@ func TestJoinedVersions(t *testing.T) {
 		h.advance(6 * time.Hour)
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		// Four soon, since a silent watch may be one of a server that was restored, then ever fewer.
+		// Four soon, since a silent watch may be one of a restored server, then fewer and fewer
 		if n := len(h.requests); h.r.Status().Relists > 4+3+6*60/50 || n > 6*3600/5*5/4 {
 			t.Errorf("%d requests and %d lists in six hours", n, h.r.Status().Relists)
 		}
@@ -186,8 +188,8 @@ func TestJoinedVersions(t *testing.T) {
 }
 
 // TestEmptyWatchesForLong counts the lists of a quiet resource behind proxies that end idle streams
-// after different times. Those lists follow from how long watches have brought nothing, not from
-// their number, and from Config.WatchTimeout where that is longer than by default.
+// after different times. The lists must depend on how long watches have sent nothing, not on the
+// number of watches, and on Config.WatchTimeout where it is longer than the default.
 func TestEmptyWatchesForLong(t *testing.T) {
 	const lasted = 24 * time.Hour
 	for _, tt := range []struct {
@@ -206,11 +208,11 @@ func TestEmptyWatchesForLong(t *testing.T) {
 	}
 }
 
-// TestIdleWatchPinsNoBuffer: while a watch waits, nothing refers to the buffer that its last object
-// was in. A buffer has 64 KiB, or what one object takes.
+// TestIdleWatchPinsNoBuffer checks that a waiting watch does not refer to the buffer of its last
+// object. A buffer has 64 KiB, or the size of one object if that is larger.
 func TestIdleWatchPinsNoBuffer(t *testing.T) {
 	const size = int64(2 << 20)
-	// The store holds nothing of what is not wanted.
+	// The store keeps no bytes of an unwanted object.
 	configs := []Config{{Mode: List, Keep: func(m *wire.Meta) bool { return string(m.Name) != "large" }}}
 	for _, enc := range []wire.Encoding{wire.JSON, wire.Protobuf} {
 		drop, err := wire.CompileDrop(enc, reflect.TypeFor[corev1.Pod](), "metadata.labels")
@@ -222,7 +224,7 @@ func TestIdleWatchPinsNoBuffer(t *testing.T) {
 	}
 }
 
-// idle watches for an object of a size, and expects that no buffer of that is held.
+// idle watches for an object of a size, and checks that no buffer of that size remains in use.
 func idle(t *testing.T, cfg Config, size int64) {
 	withHarness(t, cfg, func(h *harness) {
 		if cfg.Drop != nil && cfg.Drop.Encoding() != h.enc {
@@ -248,8 +250,9 @@ func idle(t *testing.T, cfg Config, size int64) {
 	})
 }
 
-// TestWatchTimeout: the server is asked to end a watch after whole seconds, and no fewer than the
-// WatchTimeout, however short that is. 0 would leave it to the server.
+// TestWatchTimeout checks that the reflector states the timeout of a watch in whole seconds, and
+// not below WatchTimeout, even if that is less than a second. 0 would leave the timeout to the
+// server.
 func TestWatchTimeout(t *testing.T) {
 	for timeout, want := range map[time.Duration]string{500 * time.Millisecond: "1", 1300 * time.Millisecond: "2", time.Minute: "90"} {
 		withHarness(t, Config{Mode: List, WatchTimeout: timeout}, func(h *harness) {

@@ -8,14 +8,14 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// notOthers wants all objects but those whose annotation says so.
+// notOthers reports true for all objects except those with the annotation "other".
 func notOthers(m *wire.Meta) bool {
 	text, _ := m.Annotation("text")
 	return string(text) != "other"
 }
 
-// TestKeep holds what is wanted, by lists, events and initial events, and goes on behind what is
-// not.
+// TestKeep checks that the store contains only wanted objects, from lists, events and initial
+// events, and that watches resume after the version of unwanted ones.
 func TestKeep(t *testing.T) {
 	withHarness(t, Config{Mode: List, Keep: notOthers}, func(h *harness) {
 		h.run(h.list("10", "a@1", "b@2=other", "c@3"),
@@ -39,9 +39,9 @@ func TestKeep(t *testing.T) {
 	})
 }
 
-// TestKeepNamesakes: an object that is not wanted takes the name of one that is held, by an event,
-// a list or a list that follows 410, and the reverse. Late events of the object that was there
-// before do no harm.
+// TestKeepNamesakes checks an unwanted object that gets the name of a stored one, and the reverse.
+// An event, a list, or a list after 410 shows the new object. Late events of the old object must
+// have no effect.
 func TestKeepNamesakes(t *testing.T) {
 	withHarness(t, Config{Mode: List, Keep: notOthers}, func(h *harness) {
 		h.run(h.list("10", "a@1", "b@2", "c@3", "d@4=other", "e@5"),
@@ -56,8 +56,9 @@ func TestKeepNamesakes(t *testing.T) {
 	})
 }
 
-// TestKeepMissed: the deletion of an object whose name an unwanted object has now counts as missed,
-// whether a list, initial events or an event show it. Another one's DELETED event was received.
+// TestKeepMissed checks that the deletion of a stored object counts as missed if an unwanted object
+// now has its name, whether a list, initial events or an event shows that. A deletion whose DELETED
+// event was received does not count.
 func TestKeepMissed(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {
 		withHarness(t, Config{Mode: mode, Keep: notOthers}, func(h *harness) {
@@ -66,7 +67,7 @@ func TestKeepMissed(t *testing.T) {
 			if mode == List {
 				h.run(h.list("10", "a@1", "b@2", "c@3"), h.events("-b@11", "error@410"), h.list("20", "a@12=other", "c@3"), h.events("~c@21=other"))
 			} else {
-				// The list that follows tells the newest resourceVersion.
+				// The list that follows has the newest resourceVersion.
 				h.run(h.events("+a@1", "+b@2", "+c@3", "end@10", "-b@11", "error@410"), h.list("20", "c@3"),
 					h.events("+a@12=other", "+c@3", "end@20", "~c@21=other"))
 			}

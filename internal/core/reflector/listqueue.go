@@ -9,45 +9,47 @@ import (
 	"time"
 )
 
-// A list that has brought nothing for listStall gives its place away: a server that hangs for some
-// resources must not keep the lists of others waiting. With each that does so the next ones may
-// stall for half as long, down to minListStall. One that brings something after all was slow: the
-// next ones may stall for twice as long as it might. A list whose reflector has had one that hung
-// waits behind all others, and may stall for minListStall. So at the start a hundred lists that
-// hang keep others waiting for half a minute, and from then on for a second.
+// A list that has received nothing for listStall loses its place in the queue: a server that hangs
+// for some resources must not delay the lists of others. Each list that loses its place halves the
+// time for which the next ones may stall, down to minListStall. If a list receives something after
+// it lost its place, it was only slow: the next ones may then stall for twice as long as that list
+// might. After a list hung, the next list of the same reflector waits behind all others, and may
+// stall for minListStall. So a hundred lists that hang at the start delay others by half a minute,
+// and later ones by a second.
 const (
 	listStall    = 10 * time.Second
 	minListStall = time.Second
 )
 
-// listQueue bounds how many lists of one server are under way, initial events included: each takes
-// a connection, and memory for what is on its way. They begin in the order in which they were asked
-// for, those that are expected to hang after all others. The zero value is ready to use. It is safe
-// for concurrent use.
+// listQueue bounds how many lists of one server are under way, initial events included: each uses a
+// connection, and memory for data in transit. They start in the order of the calls of enter, but
+// lists that are expected to hang start after all others. The zero value is ready to use. It is
+// safe for concurrent use.
 type listQueue struct {
 	mu      sync.Mutex
 	held    int
-	waiting []*listPlace  // one for each reflector of the server at most; each leaves by itself
-	stall   time.Duration // that the next list may take; 0: listStall
+	waiting []*listPlace  // at most one for each reflector of the server; each removes itself
+	stall   time.Duration // how long the next list may stall; 0: listStall
 }
 
-// listPlace is what a list holds while it is under way. A nil listPlace is that of a list that
-// nothing bounds.
+// listPlace is the place of a list that waits or is under way. A nil listPlace is the place of a
+// list that no queue bounds.
 type listPlace struct {
 	queue    *listQueue
-	maxLists int           // at a time, this one included
-	stalled  bool          // the reflector's list before brought nothing until it gave its place away
+	maxLists int           // at the same time, this one included
+	stalled  bool          // the reflector's previous list lost its place and received nothing
 	free     chan struct{} // closed when the list may begin
-	moved    atomic.Bool   // something came since the last look
+	moved    atomic.Bool   // something was received since the last check
 
-	// The queue's lock guards the rest.
-	look  *time.Timer // looks whether the list has stalled, until it leaves; nil: it waits
+	// The queue's lock guards the fields below.
+	look  *time.Timer // checks whether the list has stalled, until it leaves; nil: it waits
 	stall time.Duration
 	left  bool
 }
 
-// enter blocks until fewer than maxLists lists are under way. stalled is what the caller's leave
-// has returned last. The error is the cause of ctx. The caller must leave.
+// enter blocks until fewer than maxLists lists are under way. stalled is the result of the caller's
+// last leave. The error is the cause of ctx. After enter has returned a place, the caller must call
+// leave.
 func (q *listQueue) enter(ctx context.Context, maxLists int, stalled bool) (*listPlace, error) {
 	p := &listPlace{queue: q, maxLists: maxLists, stalled: stalled, free: make(chan struct{})}
 	q.mu.Lock()
@@ -67,7 +69,7 @@ func (q *listQueue) enter(ctx context.Context, maxLists int, stalled bool) (*lis
 	}
 }
 
-// admit lets lists begin as long as there is room for the next one. The caller holds the lock.
+// admit starts waiting lists while there is room for the next one. The caller holds the lock.
 func (q *listQueue) admit() {
 	for len(q.waiting) > 0 && q.held < q.waiting[0].maxLists {
 		p := q.waiting[0]
@@ -81,15 +83,15 @@ func (q *listQueue) admit() {
 	}
 }
 
-// moves notes that the list has brought something.
+// moves records that the list has received something.
 func (p *listPlace) moves() {
 	if p != nil && !p.moved.Load() {
 		p.moved.Store(true)
 	}
 }
 
-// leaveIfStalled hands the place to the next list if nothing has come since it was called last. If
-// something has come, it is called again later.
+// leaveIfStalled gives the place to the next list if this list has received nothing since the last
+// call. Otherwise it schedules the next check.
 func (p *listPlace) leaveIfStalled() {
 	p.queue.mu.Lock()
 	defer p.queue.mu.Unlock()
@@ -105,8 +107,8 @@ func (p *listPlace) leaveIfStalled() {
 	}
 }
 
-// leave hands the place to the next list, or ends the wait for a place. It reports whether the list
-// gave its place away and has brought nothing since. Further calls do nothing.
+// leave gives the place to the next list, or ends the wait for a place. It reports whether the list
+// lost its place and has received nothing since. Further calls do nothing.
 func (p *listPlace) leave() (stalled bool) {
 	if p == nil {
 		return false
@@ -124,7 +126,7 @@ func (p *listPlace) leave() (stalled bool) {
 	return true
 }
 
-// patience is how long the next list may stall.
+// patience returns how long the next list may stall.
 func (q *listQueue) patience() time.Duration { return cmp.Or(q.stall, listStall) }
 
 func (p *listPlace) leaveLocked() {

@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// late is an answer that takes d.
+// late delays an answer by d.
 func late(d time.Duration, answer http.HandlerFunc) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		time.Sleep(d)
@@ -21,8 +21,8 @@ func late(d time.Duration, answer http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// TestListsInTurn: no more lists are under way than may be, in each form of a list, and pages of
-// one list are not parted by another list.
+// TestListsInTurn checks that at most MaxLists lists are under way, for each form of a list, and
+// that no other list starts between the pages of one list.
 func TestListsInTurn(t *testing.T) {
 	for mode, script := range map[Mode]func(h *harness) []http.HandlerFunc{
 		List: func(h *harness) []http.HandlerFunc {
@@ -65,7 +65,8 @@ func TestListsInTurn(t *testing.T) {
 	}
 }
 
-// TestStalledListsLeaveTheirPlace: a server that hangs does not keep others from listing.
+// TestStalledListsLeaveTheirPlace checks that a server that hangs does not stop others from
+// listing.
 func TestStalledListsLeaveTheirPlace(t *testing.T) {
 	withHarness(t, Config{}, func(h *harness) {
 		server := &Server{}
@@ -89,7 +90,7 @@ func TestStalledListsLeaveTheirPlace(t *testing.T) {
 	})
 }
 
-// TestManyStalledLists: however many hang, another list begins within half a minute.
+// TestManyStalledLists checks that another list starts within half a minute, however many hang.
 func TestManyStalledLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q listQueue
@@ -114,8 +115,8 @@ func TestManyStalledLists(t *testing.T) {
 	})
 }
 
-// TestListQueue: places of lists that bring something stay theirs, a place is given away once, and
-// who gives up waiting leaves none behind.
+// TestListQueue checks that lists that receive something keep their places, that a place is given
+// away only once, and that a caller that stops waiting occupies none.
 func TestListQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q listQueue
@@ -158,8 +159,8 @@ func TestListQueue(t *testing.T) {
 	})
 }
 
-// TestListsBeginInOrder: a list that may begin beside few others is not overtaken for ever by those
-// that may begin beside many.
+// TestListsBeginInOrder checks that a list with a low MaxLists is not overtaken forever by lists
+// with a higher one.
 func TestListsBeginInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q listQueue
@@ -187,8 +188,8 @@ func TestListsBeginInOrder(t *testing.T) {
 	})
 }
 
-// TestListsThatHang: lists that hang, mixed with others at the start and coming back whenever they
-// have failed, keep those others waiting for a few seconds only.
+// TestListsThatHang checks that lists that hang, at the start and at every retry, delay other lists
+// by only a few seconds.
 func TestListsThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q listQueue
@@ -223,8 +224,8 @@ func TestListsThatHang(t *testing.T) {
 	})
 }
 
-// TestSlowLists: lists that are slow, and do not hang, have as long as ever again after many have
-// hung.
+// TestSlowLists checks that slow lists that do not hang regain the full listStall after many lists
+// have hung.
 func TestSlowLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := listQueue{stall: minListStall}
@@ -239,8 +240,8 @@ func TestSlowLists(t *testing.T) {
 	})
 }
 
-// waitAndList waits for a place, has a list bring something after a while, and returns how long it
-// has waited for the place.
+// waitAndList waits for a place, lets its list receive something after the duration brings, and
+// returns how long it waited for the place.
 func (q *listQueue) waitAndList(t *testing.T, brings time.Duration) time.Duration {
 	entered := time.Now()
 	p, err := q.enter(t.Context(), 8, false)

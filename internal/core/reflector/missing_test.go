@@ -13,13 +13,13 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// TestServedAgain has a server that does not serve the resource for a while, as a version of a
-// custom resource that is switched off and on. The reflector is current soon after it is served
-// again, whatever else goes wrong then.
+// TestServedAgain checks a server that does not serve the resource for a while, as for a version of
+// a custom resource that is disabled and enabled again. The reflector must be current soon after
+// the resource is served again, whatever else fails then.
 func TestServedAgain(t *testing.T) {
 	const soon = 2 * time.Second
-	// Each returns what is answered instead, to the nth request since the resource is served again;
-	// nil: nothing.
+	// Each function returns the answer that replaces the nth one since the resource is served
+	// again; nil: the usual answer.
 	after := map[string]func(h *harness, n int) http.HandlerFunc{
 		"well": func(*harness, int) http.HandlerFunc { return nil },
 		"storage initializing": func(_ *harness, n int) http.HandlerFunc {
@@ -60,7 +60,7 @@ func TestServedAgain(t *testing.T) {
 	}
 }
 
-// servedAgain runs the reflector through an outage, and checks when it is current again.
+// servedAgain runs the reflector through an outage, and checks how soon it is current again.
 func (h *harness) servedAgain(outage time.Duration, jitter float64, instead func(h *harness, n int) http.HandlerFunc, soon time.Duration) {
 	h.r.cfg.Backoff.Random = func() float64 { return jitter }
 	begins, n, cut := time.Minute, 0, make(chan struct{})
@@ -101,7 +101,7 @@ func (h *harness) servedAgain(outage time.Duration, jitter float64, instead func
 	}
 }
 
-// asked returns the requests so far, and forgets them.
+// asked returns the requests since its last call.
 func (h *harness) asked() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -110,7 +110,7 @@ func (h *harness) asked() []string {
 	return requests
 }
 
-// held sends events, and breaks off at cut.
+// held sends events, and breaks off when cut is closed.
 func (h *harness) held(cut chan struct{}, events ...string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", watchContentType(h.enc))
@@ -127,7 +127,7 @@ func (h *harness) held(cut chan struct{}, events ...string) http.HandlerFunc {
 }
 
 // TestMissingForLong counts the requests for a resource that does not come back: two a second at
-// first, one in 2.5 s at most after a minute or so.
+// first, and at most one in 2.5 s after about a minute.
 func TestMissingForLong(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {
 		for _, jitter := range []float64{0, 0.999} {
@@ -157,8 +157,8 @@ func TestMissingForLong(t *testing.T) {
 	}
 }
 
-// TestNeverWatched counts the requests for a resource that can be listed, and never watched. Err
-// says so all the time, lists or no lists.
+// TestNeverWatched counts the requests for a resource that can be listed but never watched. Err
+// must say so all the time, although lists succeed.
 func TestNeverWatched(t *testing.T) {
 	withHarness(t, Config{Mode: List}, func(h *harness) {
 		h.server = func(rw http.ResponseWriter, r *http.Request) {
@@ -186,9 +186,9 @@ func TestNeverWatched(t *testing.T) {
 	})
 }
 
-// TestExpiredAfterFailures has a server that failed for a while, and then tells that it no longer
-// has the changes: what failed before does not put the list off. It is put off where a list was no
-// help.
+// TestExpiredAfterFailures checks a server that failed for a while, and then no longer has the
+// changes. The earlier failures must not delay the list. A list that did not help delays the next
+// one.
 func TestExpiredAfterFailures(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		h.run(h.list("100", "a@91"), deny(500, ""), deny(500, ""), h.events("error@410"), h.list("200", "a@191"),
@@ -199,8 +199,8 @@ func TestExpiredAfterFailures(t *testing.T) {
 	})
 }
 
-// TestCaughtUpAfterFailures has a server that failed for a while, and then was found behind and has
-// caught up: it is listed soon.
+// TestCaughtUpAfterFailures checks that the reflector lists soon if a server failed for a while,
+// then was behind, and then caught up.
 func TestCaughtUpAfterFailures(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		h.run(h.list("100", "a@91"), deny(500, ""), deny(500, ""), tooLarge(), h.list("120/more", "a@91"), h.list("120", "a@111"), h.events())
@@ -211,16 +211,17 @@ func TestCaughtUpAfterFailures(t *testing.T) {
 	})
 }
 
-// beside makes another reflector of the same store, with a server of its own view.
+// beside creates another reflector of the same store, with a separate server.
 func (h *harness) beside(owner uint8, cfg Config) *harness {
 	other := &harness{t: h.t, enc: h.enc, server: hold, store: h.store, scope: store.Scope{Owner: owner}}
 	other.serve(cfg)
 	return other
 }
 
-// TestOutdated has the server restored to 60 and go on. One of two reflectors of a store finds out,
-// since its connection breaks. The other has a watch that stays open and silent, of a version that
-// the server has come to again: nothing tells it that b is gone.
+// TestOutdated restores the server to version 60 and lets it continue. Two reflectors share a
+// store. One finds the restore, since its connection breaks. The other has a silent watch that
+// stays open, from a version that the server has reached again, so nothing but the first reflector
+// can show that b is gone.
 func TestOutdated(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -249,8 +250,8 @@ func TestOutdated(t *testing.T) {
 	}
 }
 
-// TestOutdatedWhileWaiting has the server's way back found by another reflector while the next
-// watch waits: a list comes in its place.
+// TestOutdatedWhileWaiting checks that a list replaces the next watch if another reflector finds
+// the restore while the next watch waits.
 func TestOutdatedWhileWaiting(t *testing.T) {
 	withHarness(t, Config{Mode: List}, func(h *harness) {
 		h.run(h.list("100", "b@92", "c@50"), deny(500, ""), h.list("110", "c@50"), h.events())

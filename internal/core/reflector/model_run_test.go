@@ -14,9 +14,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestAgainstModel lives through hours of faults with a server that changes all the time: whatever
-// happened, the store is level with the server a little after the faults have ended, and what a
-// cursor was told adds up to it.
+// TestAgainstModel runs for hours against a server with faults whose objects change all the time.
+// The store must be equal to the server's state a little after the faults have ended, and the
+// changes that a cursor received must add up to the same state.
 func TestAgainstModel(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	for seed := range uint64(16) {
@@ -40,7 +40,7 @@ func TestAgainstModel(t *testing.T) {
 	}
 }
 
-// live lets things happen for some hours, and then be good for a while.
+// live causes changes and faults for some hours, and then lets the server recover.
 func live(h *harness, m *model, rng *rand.Rand) {
 	for range 30 {
 		m.change()
@@ -64,7 +64,7 @@ func live(h *harness, m *model, rng *rand.Rand) {
 			if _, now := m.backup(); now > rv && rng.IntN(4) == 0 {
 				m.setFaults(0)
 				m.restore(objects, rv)
-				h.advance(2 * time.Minute) // or else it has overtaken us unseen, which no client can know
+				h.advance(2 * time.Minute) // otherwise the server overtakes the reflector unseen, which no client can notice
 			}
 		case 5:
 			m.setFaults(rng.IntN(3) * 20)
@@ -76,11 +76,11 @@ func live(h *harness, m *model, rng *rand.Rand) {
 	}
 	m.setFaults(0)
 	h.advance(2 * time.Minute)
-	m.change() // the last one comes by the watch
+	m.change() // the watch sends the last change
 	h.advance(time.Second)
 }
 
-// follower is what a cursor was told, added up.
+// follower is the sum of the changes that a cursor has received.
 type follower struct {
 	cursor *store.Cursor
 	held   map[string]string // key to resourceVersion
@@ -90,8 +90,8 @@ func follow(s *store.Store) *follower { return &follower{s.Cursor(), map[string]
 
 func (f *follower) close() { f.cursor.Close() }
 
-// equal reads all there is, checks that each change begins with what was seen last, and compares
-// the end.
+// equal reads all changes, checks that each old state is the one that was seen last, and compares
+// the result with want.
 func (f *follower) equal(t *testing.T, want string) {
 	t.Helper()
 	buf := make([]store.Change, 64)

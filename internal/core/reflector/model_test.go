@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// model is an API server that keeps its promises, in between faults: a revisioned map with a log,
-// pages of one revision, compaction, bookmarks once a minute, and a way back in time.
+// model is an API server that behaves correctly between faults: a revisioned map with a log, pages
+// of one revision, compaction, bookmarks once a minute, and restores of older states.
 type model struct {
 	h *harness
 
@@ -29,8 +29,8 @@ type model struct {
 	pages     map[string]page // by token
 	changed   chan struct{}   // closed and replaced at each change
 	cut       chan struct{}   // closed and replaced when all connections break
-	faults    int             // how many of a hundred requests fail
-	streaming bool            // initial events are known
+	faults    int             // the percentage of requests that fail
+	streaming bool            // initial events are supported
 }
 
 type entry struct {
@@ -82,7 +82,7 @@ func (m *model) breakAll() {
 	m.wake(&m.cut)
 }
 
-// compact forgets the log and the pages.
+// compact deletes the log and the pages.
 func (m *model) compact() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,8 +90,8 @@ func (m *model) compact() {
 	clear(m.pages)
 }
 
-// restore goes back to what objects and rv were; with all connections broken, as a server that is
-// stopped for it.
+// restore resets the model to an earlier objects and rv. It breaks all connections, like a server
+// that is stopped for a restore.
 func (m *model) restore(objects map[string]int, rv int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,7 +112,7 @@ func (m *model) setFaults(percent int) {
 	m.faults = percent
 }
 
-// want is what the store must hold.
+// want returns the objects and the version that the store must have.
 func (m *model) want() (string, string) {
 	objects, rv := m.backup()
 	return strings.Join(podsOf(objects), " "), strconv.Itoa(rv)
@@ -134,7 +134,7 @@ func (m *model) serve(rw http.ResponseWriter, r *http.Request) {
 	limit := 50 + m.rng.IntN(3000)
 	m.mu.Unlock()
 	switch fault {
-	case 1, 2, 3: // breaks off, wherever it is
+	case 1, 2, 3: // breaks off at any byte
 		rw = &brittle{ResponseWriter: rw, left: limit}
 	case 4:
 		deny([]int{500, 503, 403, 404, 401, 400, 410}[limit%7], "")(rw, r)
@@ -225,7 +225,7 @@ func (m *model) watch(rw http.ResponseWriter, r *http.Request, q url.Values, cut
 	}
 }
 
-// initial is what a watch begins with.
+// initial returns the events that a watch starts with.
 func (m *model) initial(q url.Values, at *int) (send []string, _ chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -244,12 +244,13 @@ func (m *model) initial(q url.Values, at *int) (send []string, _ chan struct{}) 
 	return send, nil
 }
 
-// since is what comes after at, which it moves, and what to wait for then.
+// since returns the events after at, moves at, and returns the channel that is closed at the next
+// change.
 func (m *model) since(at *int, bookmark bool) (send []string, changed chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if *at < m.compacted && m.rv > *at {
-		return []string{"error@410"}, nil // it was too slow
+		return []string{"error@410"}, nil // the watch was too slow
 	}
 	for _, e := range m.log {
 		if e.rv > *at {
@@ -263,7 +264,7 @@ func (m *model) since(at *int, bookmark bool) (send []string, changed chan struc
 	return send, m.changed
 }
 
-// brittle breaks off after some bytes.
+// brittle is a ResponseWriter that breaks off after some bytes.
 type brittle struct {
 	http.ResponseWriter
 	left int

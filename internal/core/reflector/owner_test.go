@@ -18,7 +18,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestDrop removes a field before it is held, from lists and events alike.
+// TestDrop checks that a dropped field is not stored, from lists and from events.
 func TestDrop(t *testing.T) {
 	for _, enc := range []wire.Encoding{wire.JSON, wire.Protobuf} {
 		drop, err := wire.CompileDrop(enc, reflect.TypeFor[corev1.Pod](), "metadata.annotations")
@@ -39,7 +39,7 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// TestOnItemType tells what the objects are, once.
+// TestOnItemType checks that OnItemType is called once with the type of the objects.
 func TestOnItemType(t *testing.T) {
 	var types []wire.TypeMeta
 	held := 0
@@ -58,10 +58,11 @@ func TestOnItemType(t *testing.T) {
 	})
 }
 
-// sinkOf wraps a harness's writer in a sink of its own.
+// sinkOf wraps a harness's writer in another sink.
 func sinkOf(h *harness, wrap func(Sink) Sink) { h.r.sink = wrap(h.r.sink) }
 
-// choosy refuses an object, and notes the types of what comes and the steps of relists.
+// choosy is a sink that refuses one object, and records the types that it receives and the steps of
+// relists.
 type choosy struct {
 	Sink
 	types []wire.EventType
@@ -88,7 +89,8 @@ func (c *choosy) EndReplace(rv string) {
 	c.Sink.EndReplace(rv)
 }
 
-// TestSink lets the sink take what it likes, and counts what it refuses, without another list.
+// TestSink checks that the reflector counts the objects that a sink refuses, and does not list
+// again for them.
 func TestSink(t *testing.T) {
 	withHarness(t, Config{Mode: List}, func(h *harness) {
 		var c *choosy
@@ -113,7 +115,7 @@ func TestSink(t *testing.T) {
 	})
 }
 
-// full is a sink to which nothing can be written any more after one of its steps.
+// full is a sink that accepts no more writes after one of its methods was called.
 type full struct {
 	Sink
 	after string
@@ -146,8 +148,8 @@ func (f *full) Err() error               { return f.err }
 
 func (f *full) AbortReplace() { f.Sink.AbortReplace(); f.step("abort") }
 
-// TestSinkEnds ends Run at once with the sink's error, at whichever step it came, and tells nothing
-// that the sink has refused.
+// TestSinkEnds checks that Run ends immediately with the sink's error, whichever method failed, and
+// that the Status reports nothing that the sink has refused.
 func TestSinkEnds(t *testing.T) {
 	for after, test := range map[string]struct {
 		script func(h *harness) []http.HandlerFunc
@@ -188,7 +190,7 @@ func TestSinkEnds(t *testing.T) {
 	}
 }
 
-// bodies is a source of JSON whose answers stay open, and notes how many are.
+// bodies is a source of JSON whose answers stay open. It counts the open ones.
 type bodies struct {
 	tape
 	open atomic.Int32
@@ -214,7 +216,7 @@ type body struct {
 
 func (b *body) Close() error { b.open.Add(-1); return nil }
 
-// broken is a sink that panics when an object comes by a list, or by an event.
+// broken is a sink that panics when it receives an object of a list, or of an event.
 type broken struct {
 	Sink
 	listed bool
@@ -227,7 +229,8 @@ func (b *broken) Take(t wire.EventType, m *wire.Meta, object []byte, value any) 
 	return b.Sink.Take(t, m, object, value)
 }
 
-// TestSinkPanics: the request under way ends, a watch's probe with it, and another list may begin.
+// TestSinkPanics checks that after a panic the request under way has ended, with a watch's probe,
+// and another list may start.
 func TestSinkPanics(t *testing.T) {
 	for _, listed := range []bool{true, false} {
 		s := store.New(store.Config{Encoding: wire.JSON})

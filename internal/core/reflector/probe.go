@@ -9,46 +9,47 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
-// errProbed is the cause with which a probe breaks its watch off.
+// errProbed is the cause with which a probe ends its watch.
 var errProbed = errors.New("a probe broke the watch off")
 
 // probe asks a server for its newest resourceVersion while a watch is open and silent. An open
-// watch alone does not tell a server that has nothing to say from one that is gone, hangs, or is
-// behind what it answered before. The probe also breaks the watch off when another reflector of the
-// store, or of the server, finds that the server went back. Beside a watch whose bookmarks repeat
-// the store's version it asks as well, but leaves the watch alone where the server is ahead:
-// changes may be on their way, or none of its resource.
+// watch alone does not distinguish a server that has no changes from a server that is gone, hangs,
+// or is older than a version it reported before. The probe also breaks off the watch when another
+// reflector of the store, or of the server, finds that the server went back. If bookmarks only
+// repeat the store's version, the probe asks as well, but does not break off the watch when the
+// server is ahead: changes may be in transit, or may concern other resources.
 //
-// It has one timer, whose function makes at most one request at a time. stop ends both.
+// It has one timer, whose function makes at most one request at a time. stop ends the timer and the
+// request.
 type probe struct {
 	r     *Reflector
 	ctx   context.Context         // of the watch
-	broke context.CancelCauseFunc // ends the watch
+	broke context.CancelCauseFunc // breaks off the watch
 
-	running sync.WaitGroup // the timer's function
+	running sync.WaitGroup // counts the running calls of the timer's function
 
 	mu      sync.Mutex
 	timer   *time.Timer
-	delay   time.Duration // before the next question
-	rv      string        // the store is current to here
-	heard   time.Time     // when the watch brought something last, or was opened
-	found   *input        // what the watch was broken off for
+	delay   time.Duration // the wait before the next request
+	rv      string        // the version that the store is current to
+	heard   time.Time     // when the watch last sent something, or was opened
+	found   *input        // why the watch was broken off, or nil
 	result  probeResult
 	stopped bool
 }
 
-// probeResult is what the probes beside a watch have found.
+// probeResult is what the probes beside one watch have found.
 type probeResult uint8
 
 const (
 	notProbed       probeResult = iota
-	probeUnanswered             // none was answered
+	probeUnanswered             // no probe was answered
 	probeAnswered               // the last answer was 429, or the version that the store is current to
-	probeFoundNewer             // the last answer was another version
+	probeFoundNewer             // the last answer was a different version
 )
 
-// startProbe begins to probe beside a watch that was just opened. seen is the number of
-// Config.Server's restores before the state that the watch goes on from.
+// startProbe starts to probe beside a watch that was just opened. seen is Config.Server's count of
+// restores before the state from which the watch continues.
 func startProbe(r *Reflector, ctx context.Context, broke context.CancelCauseFunc, rv string, a openWatch, seen uint64) *probe {
 	p := &probe{r: r, ctx: ctx, broke: broke, delay: a.probe, rv: rv, heard: time.Now().Add(-a.unheard)}
 	p.mu.Lock()
@@ -59,8 +60,8 @@ func startProbe(r *Reflector, ctx context.Context, broke context.CancelCauseFunc
 	return p
 }
 
-// outdated breaks the watch off because another reflector has found that the server went back. The
-// lists of all reflectors that learn of it now are spread over spread.
+// outdated breaks the watch off because another reflector has found that the server went back.
+// spread bounds the random delay of the list that follows.
 func (p *probe) outdated(spread time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,8 +76,9 @@ func (p *probe) breakOff(in input) {
 	p.broke(errProbed)
 }
 
-// hear notes that the watch has brought something, and is current to rv. What shows that no newer
-// state is held puts no question off.
+// hear records that the watch has sent something, and is current to rv. It delays the next probe
+// only if current is true: other events and bookmarks do not show that the store has the newest
+// state.
 func (p *probe) hear(rv string, current bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,8 +91,8 @@ func (p *probe) hear(rv string, current bool) {
 	}
 }
 
-// setResourceVersion notes that the store is current to rv, by what the watch has brought. A nil
-// probe notes nothing.
+// setResourceVersion records that the store is current to rv, because of what the watch has sent.
+// It does nothing for a nil probe.
 func (p *probe) setResourceVersion(rv string) {
 	if p != nil && rv != "" {
 		p.mu.Lock()
@@ -99,9 +101,9 @@ func (p *probe) setResourceVersion(rv string) {
 	}
 }
 
-// stop ends the probe and blocks until a request under way has ended. The watch's context must have
-// ended before. It returns what the watch was broken off for, or nil, and what the probes have
-// found.
+// stop ends the probe and blocks until a request under way has ended. The caller must end the
+// watch's context before. found is the input for which the watch was broken off, or nil. result is
+// what the probes have found.
 func (p *probe) stop() (found *input, result probeResult) {
 	p.r.sink.WhenOutdated(nil)
 	p.r.cfg.Server.leave(p)
@@ -114,7 +116,7 @@ func (p *probe) stop() (found *input, result probeResult) {
 	return found, result
 }
 
-// ask makes one request and judges the answer.
+// ask makes one request and evaluates the answer.
 func (p *probe) ask() {
 	p.mu.Lock()
 	if p.stopped {
@@ -150,8 +152,8 @@ func (p *probe) ask() {
 	p.timer.Reset(p.delay)
 }
 
-// judge reports whether the watch is to be broken off, and for what. If it is not, judge sets delay
-// to the wait before the next question. The caller holds the lock.
+// judge reports whether the watch must be broken off, and with which input. If not, judge sets
+// delay to the wait before the next probe. The caller holds the lock.
 func (p *probe) judge(began time.Time, rv, newest string, err error) (in input, broken bool) {
 	silent := began.Sub(p.heard) >= bookmarkPeriod
 	switch {

@@ -2,35 +2,37 @@ package reflector
 
 import "iter"
 
-// Reason says why the whole state of the server was got again.
+// Reason says why a reflector lists the whole state of the server again.
 type Reason uint8
 
 const (
-	// NoReason is the reason of the first state, and of all that is no list. It is the zero value.
+	// NoReason is the reason of the first list, and of every request that is no list. It is the
+	// zero value.
 	NoReason Reason = iota
 	// Expired: the server no longer had the changes (ErrExpired).
 	Expired
-	// Unreachable: watches got no answer, or broke off (ErrUnreachable).
+	// Unreachable: watches got no answer, or their streams broke off (ErrUnreachable).
 	Unreachable
-	// Silent: a watch brought nothing for too long, or ended at once (ErrSilent, ErrEnded).
+	// Silent: a watch sent nothing for too long, or ended at once (ErrSilent, ErrEnded).
 	Silent
-	// Failed: the server failed, or asked to try later (ErrServer, ErrTooManyRequests).
+	// Failed: the server failed, or asked the client to try later (ErrServer, ErrTooManyRequests).
 	Failed
 	// Refused: the request was refused (ErrUnauthorized, ErrForbidden, ErrMethodNotAllowed,
 	// ErrRejected).
 	Refused
 	// Missing: the resource was not served for a while (ErrUnknownResource).
 	Missing
-	// Behind: the server had not reached the store's version, and then had (ErrServerBehind).
+	// Behind: the server had not reached the store's version at first, and then had
+	// (ErrServerBehind).
 	Behind
-	// WentBack: the server was restored from a backup, or is another one (ErrWentBack).
+	// WentBack: the server was restored from a backup, or is a different server (ErrWentBack).
 	WentBack
 	// Unreadable: an object, or the whole answer, could not be read (ErrMalformed, ErrEncoding).
 	Unreadable
-	// Unversioned: the server has no resourceVersions, so no watch can go on where another ended.
+	// Unversioned: the server has no resourceVersions, so no watch can resume where another ended.
 	Unversioned
 
-	reasons // how many there are
+	reasons // the number of reasons
 )
 
 var reasonNames = [...]string{
@@ -44,7 +46,7 @@ func (r Reason) String() string { return name(reasonNames[:], int(r)) }
 // Relists counts the complete states after the first, by Reason.
 type Relists [reasons]int
 
-// All yields every reason with its count, in a fixed order. NoReason is not among them.
+// All yields every reason except NoReason with its count, in a fixed order.
 func (n Relists) All() iter.Seq2[Reason, int] {
 	return func(yield func(Reason, int) bool) {
 		for r := NoReason + 1; r < reasons; r++ {
@@ -55,13 +57,13 @@ func (n Relists) All() iter.Seq2[Reason, int] {
 	}
 }
 
-// lists reports whether the whole state is being got, or comes next.
+// lists reports whether the reflector is requesting the whole state, or will do so next.
 func (s *state) lists() bool {
 	return s.request == reqList || s.request == reqVersion || s.askingListFloor || s.initial
 }
 
-// noteReason notes the reason when a step has made a list necessary, and forgets it when there is
-// none any more. What fails on the way to the list does not change it.
+// noteReason sets the reason when a step has made a list necessary, and clears it when no list is
+// due. A failure on the way to the list does not change the reason.
 func (m *machine) noteReason(before *state) {
 	switch {
 	case !m.lists():
@@ -71,7 +73,7 @@ func (m *machine) noteReason(before *state) {
 	}
 }
 
-// why returns the reason for a list that the step at hand has made necessary.
+// why returns the reason for a list that the current step made necessary.
 func (m *machine) why() Reason {
 	switch {
 	case !m.synced:
@@ -86,8 +88,8 @@ func (m *machine) why() Reason {
 	return reasonOf(m.sentinel())
 }
 
-// reasonOf returns the reason for a list after a failure. Without a failure it follows watches that
-// brought nothing.
+// reasonOf returns the reason for a list after a failure, by its sentinel. Silent is the reason of
+// a list without a failure: watches sent nothing.
 func reasonOf(sentinel error) Reason {
 	switch sentinel {
 	case ErrExpired:

@@ -10,14 +10,14 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// Reflector keeps a sink equal to what one source has. All its methods are safe for
+// Reflector keeps a sink equal to the objects of one source. All its methods are safe for
 // concurrent use.
 type Reflector struct {
 	src       source.Source
 	sink      Sink
 	cfg       Config
-	coalesced string // up to here the server coalesces changes; "": it does not. Of Run's goroutine
-	seen      uint64 // of Config.Server's restores: those before the last list. Of Run's goroutine
+	coalesced string // the server coalesces changes up to this version; "": it does not. Run's goroutine only
+	seen      uint64 // Config.Server's count of restores before the last list. Run's goroutine only
 
 	probeLimit probeLimit
 
@@ -28,8 +28,8 @@ type Reflector struct {
 	running     bool
 }
 
-// New returns a reflector. It makes no request before Run. The sink belongs to the reflector until
-// Run has returned. A sink that was used before is resumed at its resourceVersion.
+// New returns a reflector. It makes no request before Run. Until Run has returned, no other code
+// may use the sink. If the sink was used before, Run resumes at the sink's resourceVersion.
 func New(src source.Source, sink Sink, cfg Config) *Reflector {
 	return &Reflector{
 		src: src, sink: sink, cfg: cfg.withDefaults(),
@@ -44,7 +44,7 @@ func (r *Reflector) Status() Status {
 	return r.status
 }
 
-// Relists returns how many complete states came after the first, by reason.
+// Relists returns the number of complete states after the first one, by reason.
 func (r *Reflector) Relists() Relists {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,9 +60,9 @@ func (r *Reflector) Transitions() []Transition {
 
 // Run lists and watches until ctx ends, and then returns the cause of ctx. It blocks.
 //
-// Nothing that a server does ends Run. It also returns the sink's Err when there is one, and
-// ErrRunning at once while another Run is under way. When Run returns, its request has ended and
-// its timers are stopped. Run may be called again after it has returned.
+// No error or answer of a server ends Run. Run also returns the sink's Err when the sink fails, and
+// ErrRunning immediately while another Run is under way. When Run returns, its request has ended
+// and its timers are stopped. Run may be called again after it has returned.
 func (r *Reflector) Run(ctx context.Context) error {
 	r.mu.Lock()
 	if r.running {
@@ -77,7 +77,7 @@ func (r *Reflector) Run(ctx context.Context) error {
 		r.mu.Unlock()
 	}()
 	d := &driver{r: r, ctx: ctx, sinkRV: r.sink.ResourceVersion()}
-	defer func() { // where the sink panics
+	defer func() { // if the sink panics
 		d.close()
 		d.leaveList()
 	}()
@@ -87,9 +87,9 @@ func (r *Reflector) Run(ctx context.Context) error {
 		before := s
 		var actions []action
 		s, actions = step(before, in)
-		ask := d.perform(actions) // first: OnStatus finds in the sink what has ended
+		ask := d.perform(actions) // before publish: OnStatus must find in the sink what publish reports
 		if d.fatal != nil {
-			published = before // the sink has refused the rest
+			published = before // the sink has refused some of the actions
 			break
 		}
 		published = s
@@ -111,14 +111,14 @@ func (r *Reflector) Run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// newestVersion asks for the server's newest resourceVersion. It waits as long as probeLimit
-// allows.
+// newestVersion asks the source for the server's newest resourceVersion. It waits for the answer as
+// long as probeLimit allows.
 func (r *Reflector) newestVersion(ctx context.Context, reaches string) (string, error) {
 	return r.probeLimit.within(ctx, func(ctx context.Context) (string, error) { return r.src.NewestVersion(ctx, reaches) })
 }
 
-// publish copies the state to the Status. It tells of the Status if more than its resourceVersion
-// has changed.
+// publish copies the state to the Status. It calls OnStatus if more than the resourceVersion has
+// changed.
 func (r *Reflector) publish(in input, before, s state, ask action) {
 	r.mu.Lock()
 	if t, ok := newTransition(in, &before, &s, ask); ok {
@@ -161,7 +161,7 @@ func (r *Reflector) unlock(notify bool) {
 	}
 }
 
-// skipped notes how many objects could not be read, and the first error.
+// skipped records how many objects could not be read, and the first error.
 func (r *Reflector) skipped(n int, first error) {
 	r.mu.Lock()
 	notify := n != r.status.Skipped
@@ -170,28 +170,28 @@ func (r *Reflector) skipped(n int, first error) {
 	r.unlock(notify)
 }
 
-// unwanted notes how many objects came that Config.Keep does not want.
+// unwanted records how many received objects Config.Keep does not want.
 func (r *Reflector) unwanted(n int64) {
 	r.mu.Lock()
 	r.status.Unwanted = n
 	r.mu.Unlock()
 }
 
-// queued notes whether the list waits for those of other reflectors.
+// queued records whether the list waits for the lists of other reflectors.
 func (r *Reflector) queued(is bool) {
 	r.mu.Lock()
 	r.status.Queued = is
 	r.mu.Unlock()
 }
 
-// heard notes that the server has answered, or a watch has brought something.
+// heard records that the server has answered, or a watch has sent something.
 func (r *Reflector) heard() {
 	r.mu.Lock()
 	r.status.Heard = time.Now()
 	r.mu.Unlock()
 }
 
-// current notes that the store has the server's state at a time, or a newer one.
+// current records that the store has the server's state of time at, or a newer one.
 func (r *Reflector) current(at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -200,9 +200,9 @@ func (r *Reflector) current(at time.Time) {
 	}
 }
 
-// answered notes that the server has answered while a watch stands. That ends ErrEnded in the
-// Status, and ErrTooManyRequests if the answer shows that nothing is missing. OnStatus is only
-// called at the next transition.
+// answered records that the server answered a probe while a watch is open. It clears ErrEnded in
+// the Status, and also ErrTooManyRequests if the answer shows that the store is current. OnStatus
+// is only called at the next transition.
 func (r *Reflector) answered(current bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -214,21 +214,22 @@ func (r *Reflector) answered(current bool) {
 	}
 }
 
-// listed notes how far the list under way is. remaining is -1 when the server does not say.
+// listed records the progress of the list under way. remaining is -1 if the server does not report
+// it.
 func (r *Reflector) listed(objects, remaining int64) {
 	r.mu.Lock()
 	r.status.Listed, r.status.Remaining = objects, remaining
 	r.mu.Unlock()
 }
 
-// itemType notes the apiVersion and kind of the objects.
+// itemType records the apiVersion and kind of the objects.
 func (r *Reflector) itemType(t wire.TypeMeta) {
 	r.mu.Lock()
 	r.status.ItemType = t
 	r.mu.Unlock()
 }
 
-// setResourceVersion notes the resourceVersion that the writer is current to.
+// setResourceVersion records the resourceVersion that the sink is current to.
 func (r *Reflector) setResourceVersion(rv string) {
 	r.mu.Lock()
 	r.status.ResourceVersion = rv

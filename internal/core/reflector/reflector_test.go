@@ -46,7 +46,8 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// TestPageFails asks for the same page again, and loses nothing of those before it.
+// TestPageFails checks that the reflector requests a failed page again, and loses nothing of the
+// pages before it.
 func TestPageFails(t *testing.T) {
 	withHarness(t, Config{Mode: Pages, PageSize: 2}, func(h *harness) {
 		h.run(h.list("10/one", "a@1", "b@2"), h.brokenList(6, "10", "c@3"), h.list("10", "c@3"), h.events())
@@ -74,15 +75,15 @@ func TestWatchList(t *testing.T) {
 		h.wantRequests("0s WATCH resourceVersionMatch=NotOlderThan sendInitialEvents=true")
 		h.wantObjects("a@11 b@2")
 		h.wantCurrent("11")
-		// Long after the deadline of the initial events the watch still stands.
+		// Long after the deadline of the initial events the watch must still be open.
 		h.advance(time.Minute)
 		h.wantCurrent("11")
 		h.wantRequests()
 	})
 }
 
-// TestSlowInitialEvents gives them all the time they need, as long as they come. They come in the
-// order of keys, changes in that of resourceVersions.
+// TestSlowInitialEvents checks that initial events may take any time while they keep arriving. They
+// arrive in the order of keys, and changes in the order of resourceVersions.
 func TestSlowInitialEvents(t *testing.T) {
 	withHarness(t, Config{Mode: WatchList}, func(h *harness) {
 		h.run(func(rw http.ResponseWriter, r *http.Request) {
@@ -100,8 +101,8 @@ func TestSlowInitialEvents(t *testing.T) {
 	})
 }
 
-// TestChangesAreNoInitialEvents notices a server that does not know of initial events, however much
-// it has to tell.
+// TestChangesAreNoInitialEvents checks that the reflector notices a server that does not support
+// initial events, however many changes it sends.
 func TestChangesAreNoInitialEvents(t *testing.T) {
 	withHarness(t, Config{Mode: WatchList}, func(h *harness) {
 		h.run(func(rw http.ResponseWriter, r *http.Request) {
@@ -135,7 +136,7 @@ func TestBookmarkNeverComes(t *testing.T) {
 	})
 }
 
-// TestAnswerNeverComes is the same with a server that does not even answer.
+// TestAnswerNeverComes checks the same with a server that does not even answer.
 func TestAnswerNeverComes(t *testing.T) {
 	withHarness(t, Config{Mode: WatchList}, func(h *harness) {
 		h.run(hold, version("1.37"), h.list("10", "a@1"), h.events())
@@ -145,7 +146,7 @@ func TestAnswerNeverComes(t *testing.T) {
 	})
 }
 
-// changes counts what a cursor sees.
+// changesOf counts the changes that a cursor returns.
 func changesOf(c *store.Cursor) (n int) {
 	buf := make([]store.Change, 100)
 	for {
@@ -157,8 +158,8 @@ func changesOf(c *store.Cursor) (n int) {
 	}
 }
 
-// TestRelist lists again after 410, as an ERROR event and as an answer: what is unchanged is no
-// event.
+// TestRelist checks lists after a 410, as an ERROR event and as an answer: an unchanged object must
+// cause no event.
 func TestRelist(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {
 		withHarness(t, Config{Mode: mode}, func(h *harness) {
@@ -177,7 +178,7 @@ func TestRelist(t *testing.T) {
 				script = append(script, h.events("~a@11", "error@410"))
 			} else {
 				script[0] = h.events("+a@1", "+b@2", "+c@3", "end@10", "~a@11", "error@410")
-				// Initial events tell their resourceVersion last.
+				// Initial events state their resourceVersion last.
 				script = append(script, h.list("85/more", "a@11"))
 			}
 			cursor := h.store.Cursor()
@@ -195,7 +196,7 @@ func TestRelist(t *testing.T) {
 	}
 }
 
-// TestRelistUnchanged relists again and again, at a pace, and no reader sees a change.
+// TestRelistUnchanged checks that repeated relists keep a pace, and that no reader sees a change.
 func TestRelistUnchanged(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		script := []http.HandlerFunc{}
@@ -227,7 +228,7 @@ func TestEOFAtOnce(t *testing.T) {
 	})
 }
 
-// TestResume resumes a watch that ended in its time where it was.
+// TestResume checks that a watch that ended at its timeout is resumed at its last version.
 func TestResume(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		ends := func(rw http.ResponseWriter, r *http.Request) {
@@ -247,8 +248,8 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// TestReplayedEvents takes nothing from a server that sends again what was before the watch, and is
-// not less current for it.
+// TestReplayedEvents checks a server that sends events again from before the start of the watch.
+// The reflector must ignore them and stay current.
 func TestReplayedEvents(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		h.run(h.list("10", "a@7"), h.events("~a@5", "bookmark@12", "~a@6"))
@@ -257,7 +258,7 @@ func TestReplayedEvents(t *testing.T) {
 	})
 }
 
-// TestHalfAnEvent makes an event visible while the next one is half here.
+// TestHalfAnEvent checks that an event becomes visible while only half of the next one has arrived.
 func TestHalfAnEvent(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		h.run(h.list("10", "a@1"), func(rw http.ResponseWriter, r *http.Request) {
@@ -271,8 +272,8 @@ func TestHalfAnEvent(t *testing.T) {
 	})
 }
 
-// TestBlockedCursor updates one object much more often than the log holds, while a cursor is never
-// read.
+// TestBlockedCursor updates one object more often than the log has entries, while no caller reads
+// the cursor.
 func TestBlockedCursor(t *testing.T) {
 	const updates = 2000
 	withHarness(t, listed, func(h *harness) {
@@ -326,7 +327,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestRunAgain resumes where the first Run was.
+// TestRunAgain checks that a second Run resumes where the first one ended.
 func TestRunAgain(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		h.run(h.list("10", "a@1"), h.events("~a@11"))
@@ -347,7 +348,7 @@ func TestStoreClosed(t *testing.T) {
 	})
 }
 
-// TestAnswered is what the answer to a probe ends of what the Status says.
+// TestAnswered checks which errors the answer to a probe clears from the Status.
 func TestAnswered(t *testing.T) {
 	for _, test := range []struct {
 		sentinel error

@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// Server holds what the reflectors of one server share.
+// Server contains what the reflectors of one server share.
 //
-//   - How many times it went back in time. When one of them finds that out, all others list again,
-//     each once. Their own watches may show nothing of it, where the server has reached their
+//   - How many times the server went back in time. When one reflector finds that out, all others
+//     list again, each once. Their watches may not show it, if the server has reached their
 //     versions again.
 //   - The places for their lists, see Config.MaxLists.
 //
-// The zero value is ready to use. A nil Server is valid; its reflector knows only what it finds out
-// itself. A Server is safe for concurrent use.
+// The zero value is ready to use. A nil Server is valid; a reflector without a Server finds only
+// the restores that its own requests show. A Server is safe for concurrent use.
 type Server struct {
 	lists listQueue
 
 	mu       sync.Mutex
-	restores uint64 // found so far
-	// watching are those to tell of the next restore, as many as watches are open. Each leaves when
-	// its watch ends.
+	restores uint64 // the number of restores found
+	// watching are the probes to notify of the next restore, one for each open watch. Each probe
+	// leaves when its watch ends.
 	watching map[*probe]struct{}
 }
 
@@ -31,8 +31,8 @@ type Server struct {
 // time, they spread their lists at random over n times as long, after the usual wait.
 const listSpacing = 50 * time.Millisecond
 
-// enterList blocks until the list of a reflector may begin. stalled says that its list before gave
-// its place away, see listQueue.
+// enterList blocks until the list of a reflector may start. stalled says that the reflector's
+// previous list lost its place, see listQueue.
 func (s *Server) enterList(ctx context.Context, maxLists int, stalled bool) (*listPlace, error) {
 	if s == nil {
 		return nil, nil
@@ -40,7 +40,7 @@ func (s *Server) enterList(ctx context.Context, maxLists int, stalled bool) (*li
 	return s.lists.enter(ctx, maxLists, stalled)
 }
 
-// found returns how many times the server is known to have gone back.
+// found returns how many times the server went back, as found by its reflectors.
 func (s *Server) found() uint64 {
 	if s == nil {
 		return 0
@@ -50,8 +50,9 @@ func (s *Server) found() uint64 {
 	return s.restores
 }
 
-// wentBack counts that the server went back, and tells all probes that have joined. It does neither
-// if a restore was found after seen. It returns how many times the server went back.
+// wentBack counts one restore of the server, and notifies all probes that have joined. If a
+// reflector has found a restore after seen, wentBack does neither. It returns how many times the
+// server went back.
 func (s *Server) wentBack(seen uint64) uint64 {
 	if s == nil {
 		return 0
@@ -70,8 +71,8 @@ func (s *Server) wentBack(seen uint64) uint64 {
 	return restores
 }
 
-// join registers p, until it leaves: outdated is called when the server goes back, and immediately
-// if that was found after seen.
+// join registers p until it leaves. Server calls p.outdated when the server goes back. If a restore
+// was found after seen, join calls it immediately.
 func (s *Server) join(p *probe, seen uint64) {
 	if s == nil {
 		return
@@ -88,7 +89,7 @@ func (s *Server) join(p *probe, seen uint64) {
 	}
 }
 
-// leave removes p. p may still be told once, shortly after.
+// leave removes p. A call of p.outdated may still be on its way and arrive shortly after.
 func (s *Server) leave(p *probe) {
 	if s == nil {
 		return

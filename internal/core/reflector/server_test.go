@@ -10,7 +10,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// apart makes another reflector of the same server, with a store of its own.
+// apart creates another reflector of the same server, with a separate store.
 func (h *harness) apart(cfg Config) *harness {
 	other := &harness{t: h.t, enc: h.enc, server: hold, store: store.New(store.Config{Encoding: h.enc})}
 	h.t.Cleanup(other.store.Close)
@@ -18,17 +18,17 @@ func (h *harness) apart(cfg Config) *harness {
 	return other
 }
 
-// restored is the answers to a reflector that is current to 100, from a server that was restored to
-// 60, until it watches again.
+// restored returns the answers of a server that was restored to version 60, to a reflector that is
+// current to 100, until it watches again.
 func (h *harness) restored() []http.HandlerFunc {
 	return []http.HandlerFunc{
 		h.list("60/more", "a@40"), tooLarge(), h.list("60/more", "a@40"), tooLarge(), h.list("60/more", "a@40"), h.list("60", "a@40"),
 	}
 }
 
-// TestServerWentBack has one of several reflectors find out that their server was restored. The
-// others' watches stay open and silent, of versions that the server has come to again: each lists
-// once.
+// TestServerWentBack checks that all reflectors of a server list once when one of them finds that
+// the server was restored. The watches of the others stay open and silent, from versions that the
+// server has reached again.
 func TestServerWentBack(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -52,8 +52,8 @@ func TestServerWentBack(t *testing.T) {
 				for _, other := range others {
 					other.wantObjects("c@50 d@111")
 					if mode == List {
-						// 0.6 s as after any failure, and half of the 0.2 s that four lists are
-						// spread over.
+						// 0.6 s as after any failure, and half of the 0.2 s over which four lists
+						// are spread.
 						other.wantRequests("0s LIST", "0s WATCH resourceVersion=100", "2.9s LIST", "2.9s WATCH resourceVersion=110")
 					}
 					other.wantReported(ErrWentBack)
@@ -69,8 +69,8 @@ func TestServerWentBack(t *testing.T) {
 	}
 }
 
-// TestServerWentBackForAll has every reflector find out alone, some later than others: none lists
-// twice.
+// TestServerWentBackForAll checks that no reflector lists twice if every reflector finds the
+// restore itself, some later than others.
 func TestServerWentBackForAll(t *testing.T) {
 	server := &Server{}
 	withHarness(t, Config{Mode: List, Server: server}, func(h *harness) {
@@ -81,7 +81,7 @@ func TestServerWentBackForAll(t *testing.T) {
 		}
 		for i, other := range all {
 			script := []http.HandlerFunc{other.list("100", "a@91"), other.events("broken"), other.events()}
-			if i == 3 { // this one learns of it while it waits, and its server is still behind
+			if i == 3 { // it is notified while it waits, and its server is still behind
 				script = []http.HandlerFunc{other.list("100", "a@91"), other.events()}
 				script = append(script, other.list("60", "a@40"), tooLarge(), other.list("61/more", "a@40"), tooLarge(), other.list("61/more", "a@40"), other.list("61", "a@40"))
 			} else {
@@ -102,8 +102,9 @@ func TestServerWentBackForAll(t *testing.T) {
 	})
 }
 
-// TestServerWentBackBefore has a reflector begin after the restore, and another list while it is
-// found: the first reports nothing, and the second lists once more, since its list may be older.
+// TestServerWentBackBefore checks a reflector that starts after the restore, and one that lists
+// while another finds the restore. The first must report nothing. The second must list once more,
+// since its list may be older than the restore.
 func TestServerWentBackBefore(t *testing.T) {
 	server := &Server{}
 	withHarness(t, Config{Mode: List, Server: server}, func(h *harness) {
@@ -127,7 +128,7 @@ func TestServerWentBackBefore(t *testing.T) {
 	})
 }
 
-// TestServerWentBackAtOnce has reflectors start, stop and find a restore at the same time, for the
+// TestServerWentBackAtOnce lets reflectors start, stop and find a restore at the same time, for the
 // race detector.
 func TestServerWentBackAtOnce(t *testing.T) {
 	server := &Server{}
@@ -177,7 +178,7 @@ func TestServerWentBackAtOnce(t *testing.T) {
 	})
 }
 
-// TestServerOfOtherScheme has versions that are no integers: no reflector can notice that such a
+// TestServerOfOtherScheme checks versions that are no integers: no reflector can notice that such a
 // server went back, so none notifies the others.
 func TestServerOfOtherScheme(t *testing.T) {
 	server := &Server{}
@@ -191,7 +192,7 @@ func TestServerOfOtherScheme(t *testing.T) {
 	})
 }
 
-// TestNoServer: reflectors without a Server know of no other.
+// TestNoServer checks that a reflector without a Server is not notified by others.
 func TestNoServer(t *testing.T) {
 	var server *Server
 	server.join(nil, 0)

@@ -8,10 +8,11 @@ import (
 	"github.com/weirproject/weir/internal/core/checks"
 )
 
-// state is everything that step knows. It is a value; cfg points to what never changes.
+// state is everything that step uses to decide. It is a value; cfg points to data that never
+// changes.
 //
-// phase and request belong together. Each row tells which of the flags about requests may be set: -
-// means that the flag is false, + that it may be either.
+// phase and request belong together. Each row of the table says which flags may be set with them: -
+// means that the flag is false, + that the flag may be true or false.
 //
 //	phase      request               initial  replacing  page  insteadOfWatch
 //	Waiting    list                  -        +          +     +
@@ -35,138 +36,140 @@ import (
 //	restored               never with Watching: a list comes first
 //	noMatch                never with noConsistent
 //
-// check enforces these rules. All other combinations of flags are legal. What is cleared together
-// is one struct, so that nothing survives its cause.
+// check enforces these rules. All other combinations of flags are legal. Fields that one event
+// clears together are in one struct, so that no field outlives its cause.
 type state struct {
 	cfg *Config
 
 	phase   Phase
-	request request // what is under way, or, while waiting, what comes next
+	request request // the request under way; in phase Waiting, the next request
 	mode    Mode    // Auto until the server's version is known
 
-	rv     string // the store is current to here; "" before the first list
+	rv     string // the resourceVersion that the store is current to; "" before the first list
 	synced bool
-	// relists counts the states that were complete after the first.
+	// relists counts the complete states after the first one.
 	relists int
-	// versioned says that a list had a resourceVersion. One without is no list of that server then: a
-	// body that was cut behind its kind, say, is an empty one to the generated decoders.
+	// versioned says that a list had a resourceVersion. After that, a list without one is
+	// malformed: the generated decoders read a body that was cut off after its kind, for example,
+	// as an empty list.
 	versioned bool
-	size      int64 // of the last list that came through, in small objects
-	// The last list had objects that cannot be read: another one is no reason for a list.
+	size      int64 // of the last complete list, in small objects
+	// The last list had objects that cannot be read. Another unreadable object then causes no list.
 	unreadable bool
-	// unconfirmed says that the server of the next watch has yet to show that it is as new as rv.
+	// unconfirmed says that the server of the next watch has not yet shown that it is as new as rv.
 	unconfirmed bool
-	bookmarked  bool   // any watch has brought a bookmark, but for those of initial events
-	behind      behind // about a server that may have gone back in time
+	bookmarked  bool   // a watch has sent a bookmark, not counting those up to the end of initial events
+	behind      behind // a server that may have gone back in time
 
 	nextList
 	listHistory
-	initial bool // a watch, in its initial events
+	initial bool // the request is a watch, and its initial events are not complete
 	stream
 	pace
 	inVain
 
 	err            *Error
-	failedInStream bool   // err came with a watch that was open
+	failedInStream bool   // err belongs to a watch that was open
 	reason         Reason // why the list under way, or the next one, is necessary; decides nothing
 }
 
-// nextList is about the list under way, or the next one. A complete list clears it. Its flags up to
-// noConsistent are demands on the list; they add up, also with unpaged and noMatch.
+// nextList describes the list under way, or the next one. A complete list clears it. Its flags up
+// to noConsistent are conditions on that list. Several can be set together, also with unpaged and
+// noMatch.
 type nextList struct {
-	consistent     bool // it must be consistent, also where the Config asks for less
-	atLeast        bool // it must not be older than rv: a server was found that is behind
-	whole          bool // it must not be in pages
-	withoutInitial bool // it must be a LIST, also in mode WatchList
-	rebase         bool // it is the truth, also where it is older than rv
-	restored       bool // it is the truth because the server was restored from a backup
-	insteadOfWatch bool // it stands in for a watch that keeps failing; rv may still be good
-	noConsistent   bool // consistent lists keep failing: "not older than" is asked for
+	consistent     bool // it must be consistent, even where the Config does not ask for that
+	atLeast        bool // it must not be older than rv: a server that was behind was found
+	whole          bool // it must not be paged
+	withoutInitial bool // it must be a LIST, even in mode WatchList
+	rebase         bool // it replaces the store's state even if it is older than rv
+	restored       bool // as rebase, because the server was restored from a backup
+	insteadOfWatch bool // it replaces a watch that keeps failing; rv may still be good
+	noConsistent   bool // consistent lists keep failing: request "not older than" instead
 
-	page         string // the token of the page under way; "" on the first
+	page         string // the continue token of the page under way; "" on the first
 	pageRV       string // the list's resourceVersion
-	replacing    bool   // between replace and its end
+	replacing    bool   // between beginReplace and endReplace or abortReplace
 	brokenListRV string // the newest resourceVersion of the objects of a list that broke off
-	listFloor    string // it must not be older: the server has told that it has this
-	// The newest resourceVersion is asked for because the list must not be older.
+	listFloor    string // it must not be older than this version, which the server has reached
+	// The reflector is asking for the newest resourceVersion, to set listFloor from it.
 	askingListFloor bool
 
-	brokenLists  int // lists in a row that failed in the form they were asked for
-	unmatched    int // lists that failed with "not older than" since the form was changed last
-	inconsistent int // the same of consistent lists
-	tooLarge     int // states, in a row, that were refused because the server is behind
+	brokenLists  int // lists in a row that failed in the same form: paged, whole, or initial events
+	unmatched    int // lists that failed with "not older than" since the condition last changed
+	inconsistent int // consistent lists that failed since the condition last changed
+	tooLarge     int // states in a row that the server refused because it is behind
 }
 
-// listHistory is what the lists before say of the next one.
+// listHistory is what the next list must take into account of earlier lists.
 type listHistory struct {
-	askedConsistent bool  // the request under way, or the last one, is for a consistent one
-	limit           int64 // of its pages
-	unpaged         bool  // a next page did not come the last time: all in one answer is tried first
-	rvAtEnd         bool  // lists tell their resourceVersion behind the items, or may do so
-	// stoodIn says that a list has stood in for a watch, and no watch has brought something newer.
+	askedConsistent bool  // the request under way, or the last one, is for a consistent list
+	limit           int64 // the page size of the request under way, or of the last one
+	unpaged         bool  // a next page failed repeatedly the last time: request the whole list first
+	rvAtEnd         bool  // lists state their resourceVersion after their items, or may do so
+	// stoodIn says that a list has replaced a watch, and no watch has sent a newer version since.
 	stoodIn bool
-	// The server refuses "not older than", or does not know it: a consistent list is asked for.
+	// The server refuses "not older than", or ignores it: request consistent lists.
 	noMatch bool
-	// exactLists counts the lists in pages, since something newer came, that were of exactly the
-	// store's version, or failed since that is too old.
+	// exactLists counts the paged lists in a row, without a newer version between them, that had
+	// exactly the store's version or failed because the server has compacted that version.
 	exactLists int
 }
 
-// stream is about the watch under way, or the last one. The request of the next one clears it.
+// stream describes the watch under way, or the last one. The request of the next watch clears it.
 type stream struct {
 	open    bool // it was answered with 200
-	brought bool // it brought an event or a bookmark
-	moved   bool // it brought a newer resourceVersion
+	brought bool // it sent an event or a bookmark
+	moved   bool // it sent a newer resourceVersion
 }
 
-// pace is what sets the pace of requests. Counts are of failures in a row, and 0 or more. A newer
+// pace is what sets the pace of requests. All counts are of failures in a row. A newer
 // resourceVersion clears all but forcedLists, shortWatches and stood.
 type pace struct {
-	// attempt counts failures of any kind. It ends with a watch that stood as well. cheapFailures
-	// counts the first of these that cost the server little, see backoffAttempt.
+	// attempt counts failures of any kind. A watch that ends well also clears it. cheapFailures
+	// counts those among the first of these failures that cost the server little, see
+	// backoffAttempt.
 	attempt       int
 	cheapFailures int
-	// forcedLists counts the lists that failing watches, or a server that was behind, made necessary.
-	// It sets the pace of lists, see listBackoffAttempt. It ends with a watch that stood, see
-	// forgiveLists.
+	// forcedLists counts the lists that failing watches, or a server that was behind, made
+	// necessary. It sets the pace of lists, see listBackoffAttempt. A watch that stays open for
+	// long enough clears it, see forgive and forgiveLists.
 	forcedLists  int
-	shortWatches int // watches that brought something and ended within shortWatch
-	standIns     int // lists that stood in for a watch. Ends with what a watch brings
-	// stood is how long watches have stood, one after the other, that ended well. Ends with a failure
-	// and with a list.
+	shortWatches int // watches that sent something and ended within shortWatch
+	standIns     int // lists that replaced a watch. A watch that sends something clears it
+	// stood is the total time of watches in a row that ended well. A failure or a list clears it.
 	stood time.Duration
-	// missing counts the answers in a row that there is no such resource, where there was one a
-	// moment ago, while they set no slower pace. It ends with a list. refused counts those of them to
-	// a watch. It ends with a watch that stood, or brought something.
+	// missing counts the 404 answers in a row that do not slow the pace: the resource existed
+	// shortly before. A list clears it. refused counts those of them that answered a watch. A watch
+	// that stays open for Backoff.Healthy, or sends something, clears refused.
 	missing int // <= maxMissing
 	refused int // <= maxRefused
 }
 
-// inVain counts what was of no use since the state was newer last. A newer resourceVersion and a
-// complete list clear it.
+// inVain counts the failed and useless requests since the reflector last received a newer version.
+// A newer resourceVersion and a complete list clear it.
 type inVain struct {
-	failedAnswers     int // answers of any kind but 429 and 504 ResourceVersionTooLarge
-	unansweredWatches int // watches that got no answer, or broke off and had brought nothing
-	answeredProbes    int // answers to a probe meanwhile
-	failures          int // of any kind, but for 429 and requests that got no answer
+	failedAnswers     int // failed answers of any kind except 429 and 504 ResourceVersionTooLarge
+	unansweredWatches int // watches that got no answer, or broke off and had sent nothing
+	answeredProbes    int // answers to probes in that time
+	failures          int // of any kind, except 429 and requests without an answer
 	unansweredLists   int
-	// empty is how long watches have stood that brought nothing, see emptyFor.
+	// empty is the total time of watches that sent nothing, see emptyFor.
 	empty time.Duration
-	// unheard is how long watches in a row before this one have stood that brought nothing, about
-	// since a probe was answered last that did not find something newer. What a watch brings ends it,
-	// and a watch that proves, see there.
+	// unheard is the total time of watches in a row, before this one, that sent nothing. It
+	// restarts about where a probe last answered that the store is current. A watch that sends
+	// something clears it, and so does a proving watch, see proves.
 	unheard time.Duration
-	// newer says that a probe has found something newer within unheard.
+	// newer says that a probe has found a newer version within the time that unheard measures.
 	newer bool
-	// silence is how long watches in a row have stood that brought nothing while no probe was
-	// answered. What a watch brings ends it, and an answered probe.
+	// silence is the total time of watches in a row that sent nothing while no probe was answered.
+	// A watch that sends something clears it, and so does an answered probe.
 	silence time.Duration
 }
 
-// checking makes step check its result. Tests set it.
+// checking makes step check its result. It is set in tests.
 var checking = checks.Invariants
 
-// check returns an error that names the rules of state that are broken, or nil.
+// check returns an error that names the rules that the state breaks, or nil.
 func (s *state) check() error {
 	rule := func(ok bool, text string) error {
 		if ok {
@@ -237,31 +240,31 @@ const (
 	reqVersion         // the server's version
 	reqList            // the first page, or the next
 	reqNewest          // the newest resourceVersion
-	reqReaches         // the newest resourceVersion, if the server has reached rv
-	reqWatch           // changes; initial events when state.initial
+	reqReaches         // the newest resourceVersion, on the condition that the server has reached rv
+	reqWatch           // changes; with state.initial the initial events first
 )
 
 // inputType says what happened.
 type inputType uint8
 
 const (
-	inNone     inputType = iota // nothing to tell
-	inBegin                     // Run
-	inWoke                      // a wait is over
-	inVersion                   // major, minor
+	inNone     inputType = iota // no input: continue
+	inBegin                     // Run has started
+	inWoke                      // a wait has ended
+	inVersion                   // the server's version: major, minor
 	inNewest                    // rv is the server's newest; "" when it does not say
-	inOpened                    // answered with 200; rv of a LIST that tells it before its items
+	inOpened                    // answered with 200; rv if a LIST states it before its items
 	inPage                      // a LIST's body ended well: rv, cont, damaged
 	inEvents                    // events were put into the store: rv of the last; damaged
-	inBookmark                  // rv; final when it ends the initial events
-	inProbed                    // a silent watch was broken off: rv, the newest, or err, retryAfter
+	inBookmark                  // the bookmark's rv; final when it ends the initial events
+	inProbed                    // a probe broke off a silent watch: rv is the newest, or err, retryAfter
 	inOutdated                  // another reflector found that the server went back: spread
 	inEnded                     // a WATCH's body ended well
 	inFailed                    // the request, or the stream, failed: err, retryAfter
 )
 
-// input is one thing that happened. The driver closes the stream before inNewest, inPage, inProbed,
-// inOutdated, inEnded and inFailed.
+// input is one event that step handles. The driver closes the stream before inNewest, inPage,
+// inProbed, inOutdated, inEnded and inFailed.
 type input struct {
 	typ          inputType
 	major, minor int
@@ -269,23 +272,24 @@ type input struct {
 	final        bool
 	damaged      int // objects that could not be read
 	err          *Error
-	answered     bool // what failed was answered with 200
+	answered     bool // the request that failed was answered with 200 first
 	torn         bool // a WATCH's stream broke off within an event
 	empty        bool // a LIST that was answered has no items
 	retryAfter   time.Duration
 	after        time.Duration // since the request under way was made, or the watch was answered
 	jitter       float64       // random in [0, 1)
-	spread       time.Duration // what a list that others make as well is put off by, at random
+	spread       time.Duration // bounds the random delay of a list that other reflectors request too
 
-	// Of a list that ends here: the newest resourceVersion of its objects, and its size with all its
-	// pages, in small objects.
+	// Set when a list ends with this input: the newest resourceVersion of its objects, and its size
+	// with all its pages, in small objects.
 	newestObjectRV string
 	size           int64
 
-	probe probeResult // of a watch that ended, or broke off
+	probe probeResult // of the probes beside a watch that ended, or broke off
 }
 
-// newState returns the state before the first step. rv is what the writer is current to, or "".
+// newState returns the state before the first step. rv is the version that the sink is current to,
+// or "".
 func newState(cfg *Config, rv string) state {
 	s := state{cfg: cfg, mode: cfg.Mode, rv: rv, synced: rv != ""}
 	s.rvAtEnd = rv != ""
@@ -295,7 +299,7 @@ func newState(cfg *Config, rv string) state {
 // tries returns how many tries have failed in a row.
 func (s *state) tries() int { return s.attempt + s.missing }
 
-// sentinel returns that of the error that stands, or nil.
+// sentinel returns the sentinel of the current error, or nil.
 func (s *state) sentinel() error {
 	if s.err == nil {
 		return nil

@@ -12,9 +12,10 @@ import (
 type Phase uint8
 
 const (
-	// Starting lasts until Run begins. It is the zero value.
+	// Starting lasts until Run is called. It is the zero value.
 	Starting Phase = iota
-	// Asking lasts while the server is asked for its version, or for its newest resourceVersion.
+	// Asking lasts while the reflector asks the server for its version, or for its newest
+	// resourceVersion.
 	Asking
 	// Listing lasts during a LIST, its pages, or the initial events of a WATCH.
 	Listing
@@ -22,7 +23,7 @@ const (
 	Watching
 	// Waiting lasts until Status.NextRetry.
 	Waiting
-	// Stopped begins when Run ends.
+	// Stopped starts when Run ends.
 	Stopped
 )
 
@@ -32,69 +33,71 @@ var phaseNames = [...]string{
 
 func (p Phase) String() string { return name(phaseNames[:], int(p)) }
 
-// Status says what a reflector is doing, and how well. It is a value: nothing in it changes.
+// Status says what a reflector is doing, and whether it is current. It is a value that never
+// changes.
 type Status struct {
 	Name string // Config.Name
 
-	// What the reflector lists and watches. An engine sets it for its reflectors.
-	Resource  string // such as pods; "": not known
+	// What the reflector lists and watches. An engine sets these fields for its reflectors.
+	Resource  string // such as pods; "": unknown
 	Namespace string // "": all
 	Selector  string // "": everything
-	// ScopeUnknown says that Namespace and Selector are not known: the source does not know them.
+	// ScopeUnknown says that the source does not report Namespace and Selector, so they are
+	// unknown.
 	ScopeUnknown bool
 
 	Phase Phase
-	Since time.Time // when Phase, or Err, began
+	Since time.Time // when Phase or Err last changed
 	// Mode is the mode in use. It is Auto until one is chosen.
 	Mode Mode
-	// Synced reports whether the store holds one complete state of the server.
+	// Synced reports whether the store has contained one complete state of the server.
 	Synced bool
-	// ResourceVersion is what the writer is current to, or "" before the first list.
+	// ResourceVersion is the version that the sink is current to, or "" before the first list.
 	ResourceVersion string
-	// Heard is when the server was heard from last: by an event, a bookmark, a part of a list, or an
-	// answer to a probe. Zero: never.
+	// Heard is when the reflector last received something from the server: an event, a bookmark, a
+	// part of a list, or an answer to a probe. Zero: never.
 	Heard time.Time
-	// CurrentAt is when the store was last shown to have the server's state: by an event or a
-	// bookmark of a newer version, by a complete list that had to be consistent, at the time of its
-	// request, or by a probe that found nothing newer. Changes that the server made before CurrentAt
-	// are held, unless they are still on their way. Zero: never. It goes on only with changes where a
-	// watch brings no such bookmarks.
+	// CurrentAt is when the store was last shown to have the server's state. That is shown by an
+	// event or a bookmark of a newer version, by a complete list that had to be consistent (at the
+	// time of its request), or by a probe that found nothing newer. The store contains all changes
+	// that the server made before CurrentAt, except those still in transit. Zero: never. Where a
+	// watch receives no such bookmarks, only changes advance CurrentAt.
 	CurrentAt time.Time
-	// ItemType is the apiVersion and kind of the objects. It is empty until they are known: a list
-	// without objects may not tell.
+	// ItemType is the apiVersion and kind of the objects. It is empty until the server has stated
+	// them: a list without objects may not.
 	ItemType wire.TypeMeta
-	// Err is the *Error that stops the reflector from being current, or nil. If only objects that
-	// cannot be read do, it is SkippedErr.
+	// Err is the *Error that says why the reflector is not current, or nil. If the only problem is
+	// objects that cannot be read, it is SkippedErr.
 	Err error
-	// LastErr is the last Err of a request that was not nil. LastErrAt is when it came.
+	// LastErr is the last Err of a request that was not nil. LastErrAt is when it occurred.
 	LastErr   error
 	LastErrAt time.Time
 	// Attempts counts the tries that have failed in a row.
 	Attempts int
 	// NextRetry is when Waiting ends. It is zero in other phases.
 	NextRetry time.Time
-	// Queued says that the list waits for those of other reflectors, see Config.MaxLists.
+	// Queued says that the list waits for lists of other reflectors, see Config.MaxLists.
 	Queued bool
-	// Relists counts the complete states after the first.
+	// Relists counts the complete states after the first one.
 	Relists int
 	// Listed counts the objects of the list under way, or of the last one.
 	Listed int64
 	// Remaining is how many objects the server says will come after this page. It is -1 when the
 	// server does not say.
 	Remaining int64
-	// Skipped counts the objects that could not be read since the last list began. The store misses
-	// them, or has an older version. SkippedErr is the first of their errors; errors.Is finds
-	// ErrMalformed in it.
+	// Skipped counts the objects that could not be read since the last list started. The store does
+	// not contain them, or contains older versions. SkippedErr is the first of their errors;
+	// errors.Is finds ErrMalformed in it.
 	Skipped    int
 	SkippedErr error
-	// Unwanted counts the objects and events since the last list began that Config.Keep does not
-	// want.
+	// Unwanted counts the objects and events that Config.Keep did not want since the last list
+	// started.
 	Unwanted int64
 
-	failure error // what stops us from being current but for objects that cannot be read
+	failure error // why the reflector is not current, apart from objects that cannot be read
 }
 
-// judge sets Err from failure and SkippedErr.
+// judge sets Err to failure, or to SkippedErr if there is no failure.
 func (s *Status) judge() {
 	if s.Err = s.failure; s.Err == nil && s.Skipped > 0 {
 		s.Err = s.SkippedErr

@@ -3,42 +3,44 @@ package reflector
 import "time"
 
 const (
-	// relistAfter is the number of failed answers in a row, 429 aside, after which the state is
-	// listed again. It is also the number of answered probes after which that happens while the
-	// watch does not come through. Then it is the request, or its resourceVersion, that the server
-	// cannot serve. A failure that is not known to pass counts as one that does not.
+	// relistAfter is the number of failed answers in a row, not counting 429, after which the
+	// reflector lists again. It also lists after this number of answered probes while its watches
+	// get no answer. By then most likely the server cannot serve the request or its
+	// resourceVersion. The reflector treats a failure as permanent unless it knows that the failure
+	// is temporary.
 	relistAfter = 3
 	// askAfter is the number of watches in a row without an answer after which a probe asks whether
 	// there is a server at all.
 	askAfter = 3
-	// listAfter is the number of watches in a row without an answer after which the state is
-	// listed, whether probes were answered or not. While there is no server at all, one request in
-	// listAfter is a LIST, so few LISTs come when the server returns.
+	// listAfter is the number of watches in a row without an answer after which the reflector
+	// lists, whether or not the server answered probes. While there is no server at all, one
+	// request in listAfter is a LIST, so the server receives few LISTs when it returns.
 	listAfter = 12
-	// maxFailures is the number of failures, but for 429 and requests without an answer, after which
-	// the state is listed again. It is more than the examination of a server that is behind takes.
+	// maxFailures is the number of failures, not counting 429 and requests without an answer, after
+	// which the reflector lists again. It is more than the examination of a server that is behind
+	// needs.
 	maxFailures = 12
-	// A resource that was there may be back at any moment. So the first answers that it is missing
-	// set no slower pace, neither for themselves nor for what fails next. maxMissing bounds them;
-	// they take a minute. maxRefused bounds those of them to a watch, since a refused watch
-	// costs a list as well.
+	// A resource that existed before may be back soon. So the first 404 answers do not slow the
+	// pace, neither of the request that they answer nor of other requests that fail next.
+	// maxMissing bounds the number of these answers; they take a minute. maxRefused bounds those of
+	// them that answer a watch, since each of these costs a list as well.
 	maxMissing = 100
 	maxRefused = 8
-	// maxCheapFailures is the number of failures after which the waits grow for a server that cannot
-	// be reached, or that refuses within quickRefusal. They take half a minute, and do not make
-	// the waits after other failures longer.
+	// maxCheapFailures is the number of failures after which waits start to grow for a server that
+	// cannot be reached, or that refuses within quickRefusal. That many failures take half a
+	// minute, and do not lengthen the waits after other failures.
 	maxCheapFailures = 22
 	quickRefusal     = time.Second
-	// cheapObjects is the number of small objects that lists may bring in a second, and maxCheapLists
-	// that of lists in a row that keep to it, while no watch stands. See listBackoffAttempt. A larger
-	// object counts as several of smallObject bytes.
+	// cheapObjects is the number of small objects per second that lists may transfer. maxCheapLists
+	// is the number of lists in a row that keep to that rate while no watch stays open. See
+	// listBackoffAttempt. A larger object counts as several small ones, each of smallObject bytes.
 	cheapObjects  = 1000
 	smallObject   = 8 << 10
 	maxCheapLists = 12
 )
 
-// step returns the state that follows from s and in, and the actions to perform. It is the whole
-// logic of the reflector. It has no clock, makes no request, and draws no random number.
+// step returns the state that follows from s and in, and the actions to perform. It contains all
+// decisions of the reflector. It reads no clock, makes no request, and draws no random number.
 func step(s state, in input) (state, []action) {
 	m := machine{state: s, in: in}
 	switch in.typ {
@@ -85,7 +87,7 @@ func streams(major, minor int) bool {
 	return major > 1 || major == 1 && minor >= 33
 }
 
-// machine is one call of step under way.
+// machine is the working state of one call of step.
 type machine struct {
 	state
 	in      input
@@ -94,12 +96,12 @@ type machine struct {
 
 func (m *machine) do(a action) { m.actions = append(m.actions, a) }
 
-// report sets err, which stops the reflector from being current.
+// report sets err, the reason why the reflector is not current.
 func (m *machine) report(sentinel, cause error) {
 	m.err = &Error{Phase: m.phase, Sentinel: sentinel, Err: cause}
 }
 
-// sleep waits before request q, as long as the failure wants.
+// sleep waits before request q, for the time that Backoff sets for the failure.
 func (m *machine) sleep(q request, sentinel error) {
 	d := m.cfg.Backoff.delay(sentinel, m.backoffAttempt(sentinel), m.in.retryAfter, m.in.jitter)
 	// Initial events that are refused cost nothing.
@@ -110,10 +112,10 @@ func (m *machine) sleep(q request, sentinel error) {
 	m.do(wait{d})
 }
 
-// backoffAttempt returns for which attempt the wait before the next request is. A server that
-// cannot be reached, or refuses at once, does not make the wait longer than the second one for a
-// while. It may recover at any moment, and a try costs little. Nor do such failures make the wait
-// longer after one of another kind.
+// backoffAttempt returns the attempt number that sets the wait before the next request. The first
+// failures to reach a server, or immediate refusals, do not make the wait longer than the second
+// one: the server may recover soon, and a try costs little. Nor do such failures lengthen the wait
+// after a failure of another kind.
 func (m *machine) backoffAttempt(sentinel error) int {
 	if !m.cheap(sentinel) {
 		return max(m.attempt-m.cheapFailures, 1)
@@ -121,17 +123,18 @@ func (m *machine) backoffAttempt(sentinel error) int {
 	return max(1, min(m.attempt, 2), m.attempt-maxCheapFailures)
 }
 
-// raiseAttempt sets a pace that is no faster than the n-th attempt's.
+// raiseAttempt slows the pace to at least that of the n-th attempt.
 func (m *machine) raiseAttempt(n int) {
 	if n > m.attempt-m.cheapFailures {
 		m.attempt, m.cheapFailures = max(n, m.attempt), max(0, m.attempt-n)
 	}
 }
 
-// listBackoffAttempt returns for which attempt the wait before a list is that failures of watches
-// have made necessary. A small list costs the server little. So the waits of the first few grow no
-// longer than cheapObjects asks for, and no store is behind for half a minute for want of a small
-// list. They are few because a list that a selector makes small may cost the server a large one.
+// listBackoffAttempt returns the attempt number that sets the wait before a list that failing
+// watches made necessary. A small list costs the server little. So the first few waits grow no
+// longer than cheapObjects requires, and a store is not half a minute behind because a small list
+// must wait. These lists are few, since a list that a selector makes small may be large for the
+// server.
 func (m *machine) listBackoffAttempt() int {
 	b := m.cfg.Backoff
 	wait := min(time.Duration(m.size)*time.Second/cheapObjects, b.Max)
@@ -142,15 +145,15 @@ func (m *machine) listBackoffAttempt() int {
 	return max(enough, m.forcedLists-maxCheapLists)
 }
 
-// listPace returns the least wait before a list that a failing watch has made necessary, by the
-// size of the list and how many there were. Backoff.Denied is no bound of it: who may list and not
-// watch would list a large resource every few seconds.
+// listPace returns the least wait before a list that a failing watch made necessary. It depends on
+// the size of the list and on the number of such lists. Backoff.Denied does not bound it: otherwise
+// a client that may list but not watch would list a large resource every few seconds.
 func (m *machine) listPace() time.Duration {
 	return m.cfg.Backoff.base(max(m.forcedLists, m.refused), min(time.Duration(m.size)*time.Second/cheapObjects, m.cfg.Backoff.Max))
 }
 
-// cheap reports whether a failure has cost the server little. A failure of a watch has cost
-// something if such failures have made lists necessary, many or large ones.
+// cheap reports whether a failure has cost the server little. The failure of a watch is not cheap
+// if such failures have forced many or large lists.
 func (m *machine) cheap(sentinel error) bool {
 	watching := m.request == reqWatch && !m.initial
 	switch {
@@ -162,8 +165,8 @@ func (m *machine) cheap(sentinel error) bool {
 	return sentinel == ErrUnreachable
 }
 
-// retryNow makes request q at once on the first failure in a row, and waits before it from the
-// second on.
+// retryNow makes request q immediately after the first failure in a row, and waits before it from
+// the second on.
 func (m *machine) retryNow(q request, sentinel error) {
 	m.request = q
 	if m.raiseAttempt(m.listBackoffAttempt()); m.attempt > 1 || m.forcedLists > 1 || m.in.retryAfter > 0 {
@@ -173,7 +176,7 @@ func (m *machine) retryNow(q request, sentinel error) {
 	m.goOn()
 }
 
-// begin lists, or resumes from the store's version, which may be of any age.
+// begin starts with a list, or with a watch from the store's version, which may be of any age.
 func (m *machine) begin() {
 	m.request = reqList
 	if m.rv != "" {
@@ -182,7 +185,7 @@ func (m *machine) begin() {
 	m.goOn()
 }
 
-// goOn makes the request that stands in the state.
+// goOn makes the request that the state names.
 func (m *machine) goOn() {
 	switch m.request {
 	case reqList:
@@ -207,7 +210,7 @@ func (m *machine) goOn() {
 // failed handles a request or a stream that failed.
 func (m *machine) failed() {
 	if m.brokeOffIdle() {
-		m.endedWell(true) // whichever server answers next may have been restored from a backup
+		m.endedWell(true) // the server that answers next may have been restored from a backup
 		return
 	}
 	err, inStream := m.err, m.failedInStream
@@ -230,9 +233,10 @@ func (m *machine) failed() {
 	}
 }
 
-// failedOnce counts a failure. A watch that stood for longer than the wait before it sets no slower
-// pace: its requests do not come faster than they fail. One that got no answer for long does not
-// either, but one that was refused after long does: what follows is a list.
+// failedOnce counts a failure. A watch that was open for longer than the wait before it does not
+// slow the pace: its requests are no more frequent than the waits. Neither does a watch that waited
+// long for an answer and got none. A watch that was refused after a long time does slow the pace,
+// because a list follows.
 func (m *machine) failedOnce(sentinel error) {
 	watching := m.request == reqWatch && !m.initial
 	if watching && (m.open && m.stood+m.in.after >= m.cfg.Backoff.Healthy || sentinel == ErrUnreachable && m.in.after >= hungAfter) {
@@ -253,14 +257,14 @@ func (m *machine) failedOnce(sentinel error) {
 	case sentinel == ErrTooManyRequests, sentinel == ErrUnreachable && !(watching && m.open):
 		return
 	case sentinel != ErrUnreachable && sentinel != ErrServerBehind:
-		// Each of the two has a bound of its own.
+		// ErrUnreachable and ErrServerBehind each have a separate bound.
 		m.failedAnswers++
 	}
 	m.failures++
 }
 
 // missed counts an answer that the resource does not exist. It reports whether the answer is one of
-// the first since the resource was there.
+// the first since the resource last existed, which do not slow the pace.
 func (m *machine) missed(sentinel error, watching bool) bool {
 	if sentinel != ErrUnknownResource || !m.synced || m.missing >= maxMissing || watching && m.refused >= maxRefused {
 		return false
@@ -271,28 +275,27 @@ func (m *machine) missed(sentinel error, watching bool) bool {
 	return true
 }
 
-// vanished reports whether missed has counted the failure at hand.
+// vanished reports whether missed counted the current failure.
 func (m *machine) vanished(sentinel error) bool {
 	return sentinel == ErrUnknownResource && m.attempt == 0
 }
 
-// succeeded forgets the failures of all requests but the watch.
+// succeeded clears the failure counts of all requests except watches.
 func (m *machine) succeeded() { m.attempt, m.cheapFailures, m.missing = m.listBackoffAttempt(), 0, 0 }
 
-// forgive forgets all failures that set the pace.
+// forgive clears all failure counts that set the pace.
 func (m *machine) forgive() { m.attempt, m.forcedLists, m.missing, m.refused = 0, 0, 0, 0 }
 
-// forgiveLists leaves one of the failures that made lists necessary, when a watch has brought
-// something newer and stood for longer than its list was put off: that list was of use, and the
-// next one is put off no longer. Watches that end sooner make the waits grow, which bounds the rate
-// of lists.
+// forgiveLists reduces forcedLists to one when a watch has sent something newer and was open for
+// longer than the list before it had to wait. That list was useful, so the next one need not wait
+// longer. Watches that end sooner make the waits grow, which bounds the rate of lists.
 func (m *machine) forgiveLists() {
 	if m.in.after >= m.cfg.Backoff.base(m.listBackoffAttempt(), m.cfg.Backoff.Max) {
 		m.forcedLists = min(m.forcedLists, 1)
 	}
 }
 
-// hopeless reports whether it has failed as often as it may: a LIST comes next.
+// hopeless reports whether the request has failed as often as it may. The caller lists next.
 func (m *machine) hopeless() bool {
 	return m.failedAnswers >= relistAfter || m.answeredProbes >= relistAfter || m.failures >= maxFailures
 }

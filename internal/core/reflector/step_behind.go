@@ -12,40 +12,48 @@ import (
 var errElsewhere = errors.New("found by another reflector of the server")
 
 const (
-	// agreeing is how many times a server must say that rv lies in its future before it counts as
-	// one that went back in time. Its consistent answers in between must agree.
+	// agreeing is how often a server must answer that rv lies in its future before the reflector
+	// concludes that the server went back in time. The server's consistent answers in between must
+	// agree.
 	agreeing = 2
-	// maxRounds bounds the examination of servers whose answers never agree.
+	// maxRounds bounds the examination of a server whose answers never agree. After that the
+	// reflector concludes that the server went back.
 	maxRounds = 8
-	// maxTooLarge is how often a state is refused as newer than the server's, which says otherwise in
-	// between, before it is asked for without that condition. The refusals take two minutes or more. A
-	// replica that lags has caught up by then, or another one answers.
+	// maxTooLarge is how often a server may refuse a state that must be not older than the store,
+	// although it reports in between that it has reached that version. After that the reflector
+	// requests the state without this condition. The refusals take two minutes or more. A replica
+	// that lags has caught up by then, or another replica answers.
 	maxTooLarge = 20
 )
 
-// behind is what is known of a server whose newest resourceVersion is older than rv. There are two
+// behind describes a server whose newest resourceVersion is older than rv. There are two
 // explanations:
 //
-//   - The server is a replica that lags. Then it, or another replica, reaches rv soon, and nothing
-//     that it told may be taken.
-//   - The server was restored from a backup. Then its state is the truth. Only a server that keeps
-//     saying that rv lies in its future, and whose consistent answers agree, has gone back.
+//   - The server is a replica that lags. Then it, or another replica, reaches rv soon, and the
+//     reflector must not use any state that the server sent.
+//   - The server was restored from a backup. Then the reflector must list the server's state.
 //
-// A LIST follows in both cases. The zero value means that no such server is known.
+// The reflector concludes that the server went back (wentBack) in three cases: the server answers
+// twice (agreeing) that rv lies in its future, and its consistent answers in between do not go
+// down; or it reports a version older than rv more than maxRounds times; or it answers twice that
+// rv lies in its future, and leaves three questions (relistAfter) for its newest version
+// unanswered.
+//
+// A LIST follows in every case. The zero value means that no such server is known.
 type behind struct {
-	at                  string // its newest resourceVersion, as it told last
-	denied              int    // times it said that rv lies in its future, since its answers agree
-	rounds              int    // times it told an older resourceVersion than rv
-	unansweredQuestions int    // times it did not tell its own
+	at                  string // the newest resourceVersion that the server last reported
+	denied              int    // answers that rv lies in the server's future, since its versions last went down
+	rounds              int    // answers with a resourceVersion older than rv
+	unansweredQuestions int    // questions for its newest resourceVersion that it did not answer
 }
 
 // fallsBehind handles a server whose newest resourceVersion is at, which is older than rv.
 func (m *machine) fallsBehind(at string) {
 	b := &m.behind
 	if b.rounds > 0 && resourceversion.Older(at, b.at) {
-		b.denied = 0 // not the server that answered before
+		b.denied = 0 // a different server than the one that answered before
 	}
-	// Without "not older than" the next list may be behind as well.
+	// Without "not older than" the next list may also be too old.
 	m.insteadOfWatch, m.noMatch = false, false
 	b.at = at
 	b.rounds++
@@ -62,7 +70,8 @@ func (m *machine) fallsBehind(at string) {
 	m.goOn()
 }
 
-// wentBack lists a server that was restored from a backup, and takes its state.
+// wentBack lists a server that was restored from a backup, and replaces the store's state with the
+// server's.
 func (m *machine) wentBack(at string) {
 	m.restored = true
 	m.behind = behind{}
@@ -71,24 +80,24 @@ func (m *machine) wentBack(at string) {
 	m.list()
 }
 
-// refusedAsTooLarge handles a state that was refused because it must not be older than the store,
-// or than the server's answer to a probe. A watch cache that stands still refuses that for good,
-// and so does one whose etcd reports no progress while its resource is quiet. The answer to a probe
-// comes from etcd, and shows no fault. So does a consistent list.
+// refusedAsTooLarge handles a state that the server refused because it must not be older than the
+// store, or than the server's answer to a probe. A watch cache that no longer advances refuses it
+// forever. So does a watch cache whose etcd reports no progress while its resource does not change.
+// Probes and consistent lists do not show that fault: etcd answers them.
 func (m *machine) refusedAsTooLarge() {
 	m.tooLarge++
 	m.withoutInitial = m.withoutInitial || m.tooLarge >= relistAfter
 	if m.tooLarge >= maxTooLarge {
 		m.noMatch, m.noConsistent = true, false
 	}
-	m.listFloor = "" // it may have been restored since it told that
+	m.listFloor = "" // the server may have been restored since it reported that version
 	m.behind.denied++
 	m.sleep(reqNewest, ErrServerBehind)
 }
 
-// outdated lists because another reflector has found that the server went back. The server need not
-// be the one of this watch, and it may have reached rv again. So the list is a usual one, and the
-// server is examined if the list is older.
+// outdated lists because another reflector has found that the server went back. A different server
+// may answer this reflector, and that server may have reached rv again. So the list is a usual one.
+// If the list is older than rv, the reflector examines the server.
 func (m *machine) outdated() {
 	m.report(ErrWentBack, errElsewhere)
 	m.consistent, m.unconfirmed = true, true
@@ -97,14 +106,14 @@ func (m *machine) outdated() {
 	m.do(wait{m.cfg.Backoff.delay(nil, m.backoffAttempt(nil), 0, m.in.jitter) + time.Duration(float64(m.in.spread)*m.in.jitter)})
 }
 
-// incomparableVersions takes the state of a server whose resourceVersions cannot be compared with
-// rv. Nothing is known about what came before.
+// incomparableVersions lists a server whose resourceVersions cannot be compared with rv, and
+// replaces the store's state, since the order of the two states is unknown.
 func (m *machine) incomparableVersions() {
 	m.rebase, m.consistent = true, true
 	m.list()
 }
 
-// newest handles the answer to a question for the newest resourceVersion.
+// newest handles the answer to a request for the newest resourceVersion.
 func (m *machine) newest() {
 	examined := m.examined()
 	if !examined {
@@ -116,7 +125,7 @@ func (m *machine) newest() {
 		m.askingListFloor = false
 		m.fallsBehind(m.in.rv)
 	case m.request == reqReaches && m.behindRV():
-		m.deny() // it does not know what was asked, and told its newest
+		m.deny() // the server ignored the condition, and reported its newest version
 	case m.behindRV():
 		m.fallsBehind(m.in.rv)
 	case examined:
@@ -133,31 +142,33 @@ func (m *machine) newest() {
 	}
 }
 
-// behindRV reports whether the answer is older than the store.
+// behindRV reports whether the version in the answer is older than the store.
 func (m *machine) behindRV() bool { return resourceversion.Older(m.in.rv, m.least()) }
 
-// otherScheme reports whether a is an integer and b is not, or the other way round: then they are
-// versions of two servers. Two that are no integers say nothing if they differ: one server may have
+// otherScheme reports whether exactly one of a and b is an integer: then they are versions of two
+// servers. Two versions that are both no integers prove nothing if they differ: one server may have
 // both, in either order.
 func otherScheme(a, b string) bool {
 	return resourceversion.IsInteger(a) != resourceversion.IsInteger(b)
 }
 
-// least returns the oldest resourceVersion that a state of the server may have. It counts the
-// objects of a list that broke off, since they are held too.
+// least returns the oldest resourceVersion that a state of the server may have. It includes the
+// objects of a list that broke off, since the store contains them too.
 func (m *machine) least() string { return resourceversion.Newest(m.brokenListRV, m.rv) }
 
-// deny counts an answer that the server has not reached rv, and asks how far it is.
+// deny counts an answer that the server has not reached rv, and asks for the server's newest
+// version.
 func (m *machine) deny() {
 	m.behind.denied++
 	m.request = reqNewest
 	m.goOn()
 }
 
-// caughtUp lists a server that was found behind and is so no longer. Most likely it lagged. But a
+// caughtUp lists after a server that was behind has reached rv. Most likely it lagged. But a
 // restored server may have reached the store's resourceVersions a second time, with other content,
-// and a watch would never show it. The next request may find it behind again. So there is a wait,
-// which grows each time that this comes, also where other requests have failed before.
+// and a watch would never show that. The server of the next request may be behind again. So
+// caughtUp waits before the list. The wait grows each time, even if other requests have failed in
+// between.
 func (m *machine) caughtUp() {
 	m.forcedLists++
 	m.attempt, m.cheapFailures = m.listBackoffAttempt(), 0
@@ -167,7 +178,7 @@ func (m *machine) caughtUp() {
 	m.sleep(reqList, nil)
 }
 
-// newestFailed handles a question for the newest resourceVersion that failed.
+// newestFailed handles a failed request for the newest resourceVersion.
 func (m *machine) newestFailed(sentinel error) {
 	examined := m.examined()
 	if !examined && sentinel != ErrUnreachable && sentinel != ErrTooManyRequests {
@@ -175,14 +186,14 @@ func (m *machine) newestFailed(sentinel error) {
 	}
 	switch {
 	case m.request == reqReaches && (sentinel == ErrServerBehind || m.hopeless()):
-		m.deny() // or it cannot be asked this way
+		m.deny() // ErrServerBehind, or the server cannot answer this kind of request
 		return
 	case examined && !m.hopeless() && sentinel != ErrUnreachable && sentinel != ErrTooManyRequests:
 		m.sleep(m.request, sentinel)
 		return
 	case examined:
-		// It tells nothing but that rv lies in its future. The list itself is then its consistent
-		// answer.
+		// The server reports only that rv lies in its future. The list itself then serves as the
+		// server's consistent answer.
 		if m.askingListFloor {
 			m.askingListFloor, m.listFloor = false, m.least()
 		}
@@ -196,21 +207,21 @@ func (m *machine) newestFailed(sentinel error) {
 	m.behind, m.unconfirmed = behind{}, true
 	switch {
 	case m.askingListFloor:
-		m.askingListFloor, m.listFloor = false, m.least() // as new as can be had
-		// But the first state must not be older than the start, and lists that are necessary again
-		// and again, for want of a watch, must bring what is newer.
+		m.askingListFloor, m.listFloor = false, m.least() // the newest version that is known
+		// But the first state must not be older than the start. And lists that are needed
+		// repeatedly, because no watch works, must return newer state.
 		repeated := m.insteadOfWatch || m.forcedLists > 1 || m.refused > 1 || m.unansweredWatches > 0
 		m.noMatch = m.noMatch || (repeated || !m.synced) && !m.noConsistent
 		m.sleep(reqList, sentinel)
 	case sentinel == ErrUnknownResource:
-		m.sleep(reqList, sentinel) // when it appears again it may be another one
+		m.sleep(reqList, sentinel) // when the resource appears again it may be a different one
 	case m.hopeless():
 		m.listInstead(sentinel)
 	default:
-		// A watch that could go on without an answer must not wait for one.
+		// A watch that can resume without the answer must not wait for it.
 		m.sleep(reqWatch, sentinel)
 	}
 }
 
-// examined reports whether a server that is behind is being examined.
+// examined reports whether the reflector is examining a server that is behind.
 func (m *machine) examined() bool { return m.behind.rounds > 0 || m.behind.denied > 0 }

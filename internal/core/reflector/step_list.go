@@ -14,16 +14,16 @@ func options(limit int64, rv string, match metav1.ResourceVersionMatch, cont str
 	return source.ListOptions{ResourceVersion: rv, Match: match, Limit: limit, Continue: cont}
 }
 
-// maxBrokenLists is the number of failed lists in a row after which the state is asked for in the
-// other form, in pages or whole. kube-apiserver gives each answer a minute, and the network may be
-// too slow for the whole state.
+// maxBrokenLists is the number of failed lists in a row after which the reflector requests the
+// state in the other form, paged or whole. kube-apiserver gives each answer a minute, and the
+// network may be too slow for the whole state.
 const maxBrokenLists = 2
 
-// unansweredAsBroken is how many lists without an answer count as one that failed in its form. Most
-// likely there is no server, unless a probe was answered.
+// unansweredAsBroken is how many lists without an answer count as one list that failed in its form.
+// Without any answer there is most likely no server, unless it answered a probe.
 const unansweredAsBroken = 3
 
-// list requests the whole state, in the form that the mode and the failures so far call for.
+// list requests the whole state, in the form that the mode and the earlier failures require.
 func (m *machine) list() {
 	m.request, m.phase = reqList, Listing
 	if m.mode != Auto && m.unknownListFloor() {
@@ -43,17 +43,18 @@ func (m *machine) list() {
 	}
 }
 
-// askListFloor asks for the server's newest resourceVersion. The list follows.
+// askListFloor asks for the server's newest resourceVersion. The answer, or its failure, leads to
+// the list.
 func (m *machine) askListFloor() {
 	m.askingListFloor, m.request = true, reqNewest
 	m.goOn()
 }
 
 // listInstead lists because the watch, or a probe, keeps failing. If the list fails as well, the
-// watch is tried again. After errors the first list may be as old as the store: all the clients of
-// a server that is starting get here at once, and its watch cache can answer them. A watch that
-// is silent, or brings nothing newer after such a list, may be that of a watch cache that stands
-// still, which cannot.
+// reflector tries the watch again. After errors the first list may be as old as the store: all the
+// clients of a starting server list at the same time, and the server's watch cache can answer such
+// lists. But a watch that is silent, or sends nothing newer after such a list, may be served by a
+// watch cache that no longer advances. So the next list is consistent.
 func (m *machine) listInstead(sentinel error) {
 	m.insteadOfWatch, m.withoutInitial = true, true
 	m.consistent = m.consistent || m.stoodIn || sentinel == ErrSilent || sentinel == ErrEnded
@@ -70,9 +71,10 @@ func (m *machine) firstPage(limit int64) {
 	m.do(openList{options(limit, rv, match, "")})
 }
 
-// from returns how current the state must be, as request parameters. A list that tells its
-// resourceVersion behind its items must not be older than the store. That would show only after
-// the items have been taken, and those that were deleted since would be back.
+// from returns the resourceVersion and match parameters of the next list, which say how current its
+// state must be. A list that states its resourceVersion after its items must not be older than the
+// store. Otherwise the reflector would notice an older list only after it has stored the items, and
+// items that were deleted since would be back.
 func (m *machine) from() (rv string, match metav1.ResourceVersionMatch) {
 	m.askedConsistent = m.rebase || m.noMatch || m.opaque() || !m.unproven() && m.mustBeConsistent() && !m.noConsistent
 	switch {
@@ -84,39 +86,39 @@ func (m *machine) from() (rv string, match metav1.ResourceVersionMatch) {
 	return resourceversion.Newest(m.listFloor, m.least()), metav1.ResourceVersionMatchNotOlderThan
 }
 
-// mustBeConsistent reports whether the Config or the state asks for a consistent list. What the
-// Config asks of a first state has been met when a list stands in for a watch.
+// mustBeConsistent reports whether the Config or the state requires a consistent list. The Config's
+// requirement concerns the first state, and is met already when a list replaces a watch.
 func (m *machine) mustBeConsistent() bool {
 	return m.consistent || m.cfg.Consistency == MostRecent && !(m.insteadOfWatch && m.least() != "")
 }
 
-// opaque reports whether rv is no integer. Then it can only be compared for equality.
+// opaque reports whether rv is no integer. Such versions can only be compared for equality.
 func (m *machine) opaque() bool { return m.rv != "" && !resourceversion.IsInteger(m.rv) }
 
-// unproven reports whether a list may be older than the store without showing it in time.
+// unproven reports whether a list may be older than the store and show that only after its items.
 func (m *machine) unproven() bool {
 	return m.least() != "" && !m.opaque() && (m.rvAtEnd || m.atLeast || m.mode == WatchList && !m.withoutInitial)
 }
 
-// unknownListFloor reports whether the server's newest resourceVersion must be asked for first. A
-// list that is not older than that is consistent.
+// unknownListFloor reports whether the reflector must first ask for the server's newest
+// resourceVersion. A list that is not older than that version is consistent.
 func (m *machine) unknownListFloor() bool {
 	return m.listFloor == "" && m.unproven() && m.mustBeConsistent() && !m.rebase && !m.noMatch
 }
 
-// nextPage requests the page of the token at hand. After a failure it requests the same page again.
+// nextPage requests the page of the current token. After a failure that is the same page again.
 func (m *machine) nextPage() {
 	m.request, m.phase = reqList, Listing
 	m.do(openList{options(m.limit, "", "", m.page)})
 }
 
-// versionFailed goes on without the server's version. A server that answers other requests gets
-// those that every server knows. The next list asks for the version again. What stood in the way
-// before, err and inStream, still does.
+// versionFailed continues without the server's version. A server that answers other requests
+// receives requests that every server supports. The next list asks for the version again. err and
+// inStream are the error before this failure; they remain in force.
 func (m *machine) versionFailed(sentinel error, err *Error, inStream bool) {
 	switch sentinel {
 	case ErrUnreachable: // where there is no server at all, a LIST gets no answer either
-		// One that was silent for as long as a request may be has been asked slowly enough.
+		// A request that was silent until its time limit has already waited long enough.
 		if m.attempt%relistAfter != 0 && !errors.Is(m.in.err, source.ErrStalled) {
 			m.sleep(reqVersion, sentinel)
 			return
@@ -136,8 +138,8 @@ func (m *machine) versionFailed(sentinel error, err *Error, inStream bool) {
 	m.pages()
 }
 
-// pages requests the list in pages. It requests the whole list if it must be whole, or if the last
-// one came only so.
+// pages requests the list in pages. It requests the whole list if the list must be whole, or if the
+// last list succeeded only as a whole.
 func (m *machine) pages() {
 	if m.whole || m.unpaged {
 		m.firstPage(0)
@@ -158,8 +160,8 @@ func (m *machine) opened() {
 	}
 }
 
-// listOpened decides, before the first object is taken, whether the list may be taken at all: an
-// object of an old list may have been deleted since, and would come back.
+// listOpened decides, before the first object is stored, whether the reflector may use the list at
+// all: an object of an old list may have been deleted since, and would come back.
 func (m *machine) listOpened() {
 	if m.behindRV() && !m.rebase {
 		m.do(closeStream{})
@@ -168,25 +170,26 @@ func (m *machine) listOpened() {
 		return
 	}
 	if m.restored && m.in.rv != "" && !m.behindRV() && !m.opaque() && !resourceversion.Incomparable(m.in.rv, m.rv) {
-		// It lagged, or has come to rv again: then the list heals what the store has of another past.
+		// The server lagged, or has reached rv again. Then an ordinary list also replaces what the
+		// store has of another past.
 		m.rebase = false
 	}
 	if !m.rebase && !m.awaitsWatch() {
 		m.err = nil
 	}
-	if m.rvAtEnd = m.in.rv == "" || m.in.empty; m.rv != "" { // before no items is behind them as well
+	if m.rvAtEnd = m.in.rv == "" || m.in.empty; m.rv != "" { // a version before an empty list counts as stated after the items
 		m.rebase = m.rebase || m.opaque() || m.in.rv != "" && resourceversion.Incomparable(m.in.rv, m.rv)
 	}
 	m.do(beginReplace{m.rebase, m.restored})
 	m.replacing = true
 }
 
-// awaitsWatch reports whether what stands in the way is over only when a watch is open. That is so
-// if the last watches got no answer, or the server does not allow them: lists that come do not
-// change that.
+// awaitsWatch reports whether the current error ends only when a watch is open. That is so if the
+// last watches got no answer, or the server does not allow them: lists that succeed do not change
+// that.
 func (m *machine) awaitsWatch() bool {
 	switch m.sentinel() {
-	case nil, ErrServerBehind, ErrWentBack, ErrEnded, ErrSilent: // a list that comes shows otherwise
+	case nil, ErrServerBehind, ErrWentBack, ErrEnded, ErrSilent: // a successful list ends these errors
 		return false
 	case ErrMethodNotAllowed:
 		return m.err.Phase == Watching
@@ -196,7 +199,7 @@ func (m *machine) awaitsWatch() bool {
 
 // pageRead handles a page that ended well.
 func (m *machine) pageRead() {
-	if m.in.rv == "" && (m.versioned || m.pageRV != "") { // every page has that of the first
+	if m.in.rv == "" && (m.versioned || m.pageRV != "") { // every page has the version of the first
 		m.malformedPage("the list has no resourceVersion, and what came before had")
 		return
 	}
@@ -227,7 +230,7 @@ func (m *machine) pageRead() {
 	}
 }
 
-// malformedPage handles a page that ended well, and cannot be what the server wrote.
+// malformedPage handles a page that ended normally, but cannot be what the server wrote.
 func (m *machine) malformedPage(what string) {
 	m.report(ErrMalformed, errors.New(what))
 	m.failedOnce(ErrMalformed)
@@ -236,7 +239,7 @@ func (m *machine) malformedPage(what string) {
 	m.sleep(reqList, ErrMalformed)
 }
 
-// complete ends the replace: the store is now what the server was at rv.
+// complete ends the replace: the store now has the server's state at rv.
 func (m *machine) complete(rv string) {
 	if resourceversion.Older(rv, m.rv) && m.sentinel() != ErrWentBack {
 		m.report(ErrWentBack, fmt.Errorf("resourceVersion %s after %s", rv, m.rv))
@@ -256,11 +259,11 @@ func (m *machine) complete(rv string) {
 	m.unconfirmed, m.behind, m.nextList = false, behind{}, nextList{}
 }
 
-// countExactList counts lists that were not to be older than the store, and were of exactly its
-// version, though nothing newer had come before. So a server before 1.19 answers in pages, which
-// does not know "not older than". But so does any server whose resource is quiet, and without the
-// condition its list may come from a replica that lags. So a few are taken before the condition is
-// given up.
+// countExactList counts paged lists that had exactly the store's version, although the condition
+// was "not older than" it and nothing newer had been received. A server before 1.19 answers so,
+// because it does not support "not older than" in pages. But any server does so while its resource
+// does not change, and a list without the condition may come from a replica that lags. So the
+// reflector accepts a few such lists before it gives the condition up.
 func (m *machine) countExactList(rv string) {
 	if m.limit > 0 && !m.askedConsistent && m.rv != "" && rv == m.rv {
 		m.exactLists++
@@ -270,14 +273,14 @@ func (m *machine) countExactList(rv string) {
 	m.noMatch = m.exactLists >= relistAfter
 }
 
-// tooOld reports whether a list failed because such a server has compacted exactly the
-// resourceVersion that the list was not to be older than.
+// tooOld reports whether a list failed because a server before 1.19 has compacted exactly the
+// resourceVersion that the list must not be older than.
 func (m *machine) tooOld(sentinel error) bool {
 	return sentinel == ErrExpired && m.limit > 0 && !m.askedConsistent
 }
 
-// abandon ends the list before it is complete. The objects that it brought stay in the store, and
-// cost nothing when they come again.
+// abandon ends the list before it is complete. The objects that it returned stay in the store, and
+// cost little if they are received again.
 func (m *machine) abandon() {
 	m.page, m.pageRV = "", ""
 	if m.replacing {
@@ -287,10 +290,9 @@ func (m *machine) abandon() {
 	}
 }
 
-// switchMatch counts a list that failed with the condition "not older than", or consistent. If that
-// was too often, the next one is the other. Each form is tried up to relistAfter times. A first
-// state stays consistent where the Config says so. A resource that is missing for a while says
-// nothing of the condition.
+// switchMatch counts a failed list against its condition: "not older than", or consistent. After
+// relistAfter failures the next list uses the other condition. A first state stays consistent if
+// the Config requires it. A 404 of a resource that existed shortly before does not count.
 func (m *machine) switchMatch(sentinel error) {
 	if m.vanished(sentinel) {
 		return
@@ -305,20 +307,21 @@ func (m *machine) switchMatch(sentinel error) {
 	}
 }
 
-// forgetLists forgets what lists have failed with: the next ones are wanted for another reason. It
-// forgets listFloor too. How far the server had come then does not make the next lists consistent.
+// forgetLists clears what lists have failed with, because the next lists have another reason. It
+// also clears listFloor: a version that the server had reached earlier does not make the next lists
+// consistent.
 func (m *machine) forgetLists() {
 	m.noMatch, m.noConsistent, m.unmatched, m.inconsistent, m.exactLists, m.listFloor = false, false, 0, 0, 0, ""
 }
 
-// switchPaging counts a list that failed in the form it was asked for. If that was too often, the
-// next list has another form: pages, whole, or initial events in mode WatchList.
+// switchPaging counts a list that failed in its form. After maxBrokenLists failures the next list
+// has another form: paged, whole, or initial events in mode WatchList.
 func (m *machine) switchPaging() {
 	if m.brokenLists++; m.brokenLists < maxBrokenLists {
 		return
 	}
 	switch {
-	case m.limit > 0: // pages: all of it in one answer
+	case m.limit > 0: // pages: request all in one answer
 		m.whole, m.brokenLists = true, 0
 		m.withoutInitial = false
 	default:
@@ -338,7 +341,7 @@ func (m *machine) listFailed(sentinel error) {
 		m.switchMatch(sentinel)
 	case m.tooOld(sentinel):
 		m.noMatch, m.noConsistent, m.unmatched, m.inconsistent = true, false, 0, 0
-		if m.exactLists++; m.exactLists%relistAfter == 0 { // a whole one is not exact
+		if m.exactLists++; m.exactLists%relistAfter == 0 { // a whole list is not answered at exactly that version
 			m.whole, m.brokenLists = true, 0
 		}
 	}
@@ -351,7 +354,8 @@ func (m *machine) listFailed(sentinel error) {
 	case sentinel == ErrExpired || sentinel == ErrServerBehind:
 		m.consistent = true
 	case m.insteadOfWatch && m.rv != "" && sentinel != ErrUnknownResource && !(inPages && m.whole):
-		// But not where all in one answer was just chosen, which has not been tried yet.
+		// Unless the reflector has just switched to a list in one answer, which it has not tried
+		// yet.
 		m.insteadOfWatch, m.unconfirmed, m.listFloor = false, true, ""
 		m.sleep(reqWatch, sentinel)
 		return
@@ -359,8 +363,8 @@ func (m *machine) listFailed(sentinel error) {
 	m.sleep(reqList, sentinel)
 }
 
-// fallsShort reports whether a LIST that failed counts against the form and the condition that it
-// was asked for with. One that failed for how new or old it had to be does not.
+// fallsShort reports whether a failed LIST counts against its form and its condition. A failure
+// because of how new or old the state had to be does not count.
 func (m *machine) fallsShort(sentinel error) bool {
 	switch {
 	case sentinel == ErrTooManyRequests || sentinel == ErrServerBehind || m.tooOld(sentinel):
@@ -372,21 +376,22 @@ func (m *machine) fallsShort(sentinel error) bool {
 	return m.unansweredLists%unansweredAsBroken == 0
 }
 
-// pageFailed handles a page that failed, and reports whether nothing else is to be done about it.
+// pageFailed handles a page that failed. It reports whether it has done everything; if not, the
+// caller handles the failure.
 func (m *machine) pageFailed(sentinel error) bool {
 	switch sentinel {
 	case ErrUnreachable, ErrServer, ErrTooManyRequests, ErrMalformed:
 		if m.failedAnswers >= relistAfter || m.attempt >= 2*relistAfter && sentinel != ErrTooManyRequests {
-			// This page will not come: all of it in one answer.
+			// This page keeps failing: request all in one answer.
 			m.brokenLists, m.unpaged = maxBrokenLists, true
 			return false
 		}
-		m.sleep(reqList, sentinel) // the same page again: those before it are good
+		m.sleep(reqList, sentinel) // the same page again: the pages before it remain valid
 		return true
 	case ErrExpired:
-		// The rest can be had as it is now, by the token in the answer, but not together with the
-		// first part as it was: no watch could begin there, since the revision of the first part is
-		// gone. So all of it, in one answer, which cannot expire on the way.
+		// The token in the answer returns the rest of the list, but at a newer revision than the
+		// first part. No watch could start from there, since the revision of the first part is
+		// gone. So request all in one answer, which cannot expire on the way.
 		m.abandon()
 		m.whole, m.consistent, m.brokenLists = true, true, 0
 		m.retryNow(reqList, sentinel)

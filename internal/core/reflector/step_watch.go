@@ -10,20 +10,23 @@ import (
 )
 
 const (
-	// bookmarkPeriod is longer than kube-apiserver leaves a watch without a bookmark, where etcd tells
-	// it of its progress each few seconds.
+	// bookmarkPeriod is longer than kube-apiserver leaves a watch without a bookmark if etcd
+	// reports its progress every few seconds.
 	bookmarkPeriod = 90 * time.Second
-	// hungAfter is how long a watch without an answer takes to count as askAfter of them.
+	// hungAfter is the time after which one watch without an answer counts as askAfter such
+	// watches.
 	hungAfter = 10 * time.Second
-	// maxSilence is how long such watches may stand while no probe is answered. A server that was
-	// restored from a backup accepts a watch from beyond its end, and sends nothing.
+	// maxSilence is how long watches may send nothing while no probe is answered. A server that was
+	// restored from a backup accepts a watch from a version that it has not reached, and sends
+	// nothing.
 	maxSilence = 2 * bookmarkPeriod
-	// provingTimeout is the time of a watch that is to bring a bookmark soon, see proves. It is the
-	// shortest for which kube-apiserver sends one: two seconds before the end.
+	// provingTimeout is the timeout of a watch that must soon receive a bookmark, see proves. It is
+	// the shortest timeout for which kube-apiserver sends a bookmark: two seconds before the end.
 	provingTimeout = 3 * time.Second
-	// A watch without bookmarks is silent whenever its resource is. So where none ever came, after
-	// patientLists lists that stood in for such watches each next one takes twice as many of them, up
-	// to 1 << maxPatience times as many: two and a half hours.
+	// A watch without bookmarks is silent whenever its resource does not change. So if no bookmark
+	// was ever received, the number of silent watches before a list grows: after patientLists lists
+	// that replaced such watches, it doubles with each list, up to 1 << maxPatience times
+	// relistAfter: two and a half hours.
 	patientLists = 4
 	maxPatience  = 5
 )
@@ -39,8 +42,8 @@ func (m *machine) watch() {
 		a.Timeout = provingTimeout
 	}
 	switch {
-	case m.rv == "": // there is nothing to compare with
-	case m.opaque(): // an answer sooner would say nothing, see otherScheme
+	case m.rv == "": // no version to compare an answer with
+	case m.opaque(): // an earlier answer would prove nothing, see otherScheme
 		a.probe, a.unheard = max(bookmarkPeriod-m.unheard, m.cfg.Backoff.Min), m.unheard
 	case m.unconfirmed:
 		a.probe = m.cfg.Backoff.delay(nil, 1, 0, m.in.jitter)
@@ -61,8 +64,8 @@ func (m *machine) watchInitial() {
 	}, deadline: m.cfg.BookmarkDeadline})
 }
 
-// watchTimeout returns a random time between Config.WatchTimeout and twice that. It is whole
-// seconds or Config.WatchTimeout, which a source rounds up to such.
+// watchTimeout returns a random time between Config.WatchTimeout and twice that, in whole seconds.
+// It may also return Config.WatchTimeout itself, which a source rounds up to whole seconds.
 func (m *machine) watchTimeout() time.Duration {
 	d := m.cfg.WatchTimeout
 	return max(d, (d + time.Duration(float64(d)*m.in.jitter)).Truncate(time.Second))
@@ -76,14 +79,14 @@ func (m *machine) watchOpened() {
 	}
 	switch sentinel := m.sentinel(); {
 	case sentinel == ErrEnded, sentinel == ErrSilent, sentinel == ErrTooManyRequests && m.failedInStream:
-		// These are over only when something comes.
+		// These errors end only when the watch sends something.
 	default:
 		m.err = nil
 	}
 }
 
-// watchDelivered notes that the watch works. Initial events make up for no failure before all of
-// them have come.
+// watchDelivered records that the watch works. Initial events clear the failure counts only when
+// they are complete.
 func (m *machine) watchDelivered() {
 	m.brought, m.unconfirmed, m.silence, m.unheard, m.newer, m.standIns, m.err = true, false, 0, 0, false, 0, nil
 	if !m.initial && m.stood+m.in.after >= m.cfg.Backoff.Healthy {
@@ -98,8 +101,8 @@ func (m *machine) events() {
 	}
 	m.advance()
 	if m.in.damaged > 0 && !m.unreadable {
-		// Perhaps it was damaged on the way: a list has it as it is. A list that cannot read it
-		// either is enough.
+		// The object may have been damaged in transit, and a list would return it intact. If the
+		// list cannot read it either, no further list follows.
 		m.unreadable, m.consistent = true, true
 		m.do(closeStream{})
 		m.attempt++
@@ -109,7 +112,7 @@ func (m *machine) events() {
 	}
 }
 
-// advance makes the input's resourceVersion the one to resume from.
+// advance makes the input's resourceVersion the version to resume from.
 func (m *machine) advance() {
 	if m.in.rv == "" || resourceversion.Older(m.in.rv, m.rv) {
 		return
@@ -127,7 +130,7 @@ func (m *machine) advance() {
 func (m *machine) bookmark() {
 	switch {
 	case m.initial && !m.in.final:
-		m.brought = true // a server that is alive; where it is counts once it is through
+		m.brought = true // the server is alive; its version counts once the initial events are complete
 	case m.behindRV() && !(m.initial && m.rebase):
 		m.watchBehind()
 	case m.initial:
@@ -143,8 +146,8 @@ func (m *machine) bookmark() {
 	}
 }
 
-// watchBehind handles a bookmark older than the store. The server sends none of its changes until
-// it has passed the store's version.
+// watchBehind handles a bookmark older than the store. Such a server sends no changes until it has
+// passed the store's version.
 func (m *machine) watchBehind() {
 	m.abandon()
 	m.failedOnce(ErrServerBehind)
@@ -153,8 +156,8 @@ func (m *machine) watchBehind() {
 	m.fallsBehind(m.in.rv)
 }
 
-// probed handles a watch that was broken off by a probe: the server told its newest
-// resourceVersion, or did not answer.
+// probed handles a watch that a probe broke off: the server reported its newest resourceVersion, or
+// did not answer.
 func (m *machine) probed() {
 	switch {
 	case m.in.err != nil:
@@ -176,8 +179,9 @@ func (m *machine) probed() {
 	m.silentWatch()
 }
 
-// silentWatch handles a watch that brought nothing although the server has something newer. Either
-// nothing of ours has changed and there are no bookmarks, or what the server sends is lost.
+// silentWatch handles a watch that sent nothing although the server has a newer version. Either no
+// object of this watch has changed and the server sends no bookmarks, or the network loses what the
+// server sends.
 func (m *machine) silentWatch() {
 	m.unheard, m.newer = 0, false
 	m.failedAnswers++
@@ -188,7 +192,7 @@ func (m *machine) silentWatch() {
 	m.watch()
 }
 
-// silentWatches returns after how many silent watches in a row the state is listed again.
+// silentWatches returns the number of silent watches in a row after which the reflector lists.
 func (m *machine) silentWatches() int {
 	if m.bookmarked {
 		return relistAfter
@@ -197,7 +201,8 @@ func (m *machine) silentWatches() int {
 }
 
 // initialEnded handles a watch that ended before its initial events were complete. Most likely the
-// server goes: one that knows no initial events meets the deadline.
+// server is shutting down: a server that does not support initial events runs into the deadline
+// instead.
 func (m *machine) initialEnded() {
 	m.failedOnce(ErrEnded)
 	if m.failedAnswers > 1 {
@@ -214,26 +219,26 @@ func (m *machine) watchFailed(sentinel error) {
 		m.consistent = m.consistent || m.refused > 1
 		m.sleep(reqList, sentinel)
 	case sentinel == ErrExpired:
-		m.attempt = 0 // it answers: only lists that were no help put the next one off
+		m.attempt = 0 // the server answers: only lists that did not help delay the next one
 		m.consistent = true
 		m.forcedLists++
 		m.retryNow(reqList, sentinel)
 	case sentinel == ErrMethodNotAllowed:
 		m.verbRefused()
 	case sentinel == ErrUnknownResource && m.refused >= maxRefused:
-		m.verbRefused() // lists are answered
+		m.verbRefused() // the server answers lists
 	case sentinel == ErrUnknownResource || m.rv == "":
 		m.forcedLists++
 		m.consistent = m.consistent || m.forcedLists > 1
 		m.raiseAttempt(m.listBackoffAttempt())
-		m.sleep(reqList, sentinel) // when it appears again it may be another one
+		m.sleep(reqList, sentinel) // when the resource appears again it may be a different one
 	case m.hopeless() && sentinel != ErrTooManyRequests:
 		m.listInstead(sentinel)
 	case sentinel == ErrServerBehind:
 		m.behind.denied++
 		m.sleep(reqNewest, sentinel)
 	case sentinel == ErrUnreachable && m.moved:
-		m.attempt, m.err = 0, nil // a stream that brought something is no failure
+		m.attempt, m.err = 0, nil // a stream that sent something is no failure
 		m.resume()
 	case sentinel == ErrUnreachable:
 		m.watchUnanswered(sentinel)
@@ -243,7 +248,7 @@ func (m *machine) watchFailed(sentinel error) {
 }
 
 // verbRefused lists in place of watches that the server does not serve, while it serves lists. No
-// watch will take the place of these lists, so they come slowly however small they are.
+// watch will end this series of lists, so they are slow even if they are small.
 func (m *machine) verbRefused() {
 	m.forcedLists++
 	m.consistent = m.consistent || m.forcedLists > 1
@@ -251,9 +256,9 @@ func (m *machine) verbRefused() {
 	m.sleep(reqList, ErrMethodNotAllowed)
 }
 
-// watchUnanswered counts a watch that got no answer, or broke off and had brought nothing. Now and
-// then it asks whether there is a server at all, or lists: the server may answer neither a watch
-// nor a probe, and a LIST all the same.
+// watchUnanswered counts a watch that got no answer, or broke off and had sent nothing. At every
+// askAfter-th it probes whether there is a server at all. At every listAfter-th it lists: the
+// server may answer a LIST although it answers neither a watch nor a probe.
 func (m *machine) watchUnanswered(sentinel error) {
 	before := m.unansweredWatches
 	if m.unansweredWatches++; m.countsAsHung() {
@@ -269,9 +274,9 @@ func (m *machine) watchUnanswered(sentinel error) {
 	}
 }
 
-// countsAsHung reports whether a watch that failed took so long for nothing that it counts as
-// askAfter watches. One that was open is given longer, and the first of them may just have been
-// cut.
+// countsAsHung reports whether a failed watch waited so long in vain that it counts as askAfter
+// watches. A watch that was open must have waited longer, and must not be the first: that one may
+// just have been cut off.
 func (m *machine) countsAsHung() bool {
 	if m.open {
 		return !m.brought && m.unansweredWatches > 1 && m.in.after >= askAfter*hungAfter
@@ -290,12 +295,12 @@ func (m *machine) initialFailed(sentinel error) {
 	case ErrServerBehind:
 		m.refusedAsTooLarge()
 	case ErrExpired:
-		// No state can be too old to be sent, so the server fails at initial events.
+		// A state cannot be too old to be sent, so the server fails at initial events.
 		m.withoutInitial = m.askedConsistent || m.least() != ""
 		m.consistent = true
 		m.sleep(reqList, sentinel)
 	default:
-		m.mode = Auto // for good: a LIST as the server's version wants it
+		m.mode = Auto // permanently: a LIST in the form for the server's version
 		m.retryNow(reqList, sentinel)
 	}
 }

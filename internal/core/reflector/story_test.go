@@ -18,23 +18,23 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// TestStories runs each file of testdata through step. A command is something that happens:
+// TestStories runs each file of testdata through step. A command is an input:
 //
 //	config mode=WatchList consistency=Any watch-timeout=3s    before begin; the rest has its default
 //	begin [rv=N]                             Run, with a store that is current to N
-//	woke                                     a wait is over
+//	woke                                     a wait has ended
 //	version 1.37
-//	newest [rv=N]                            the server told its newest resourceVersion
+//	newest [rv=N]                            the server reported its newest resourceVersion
 //	opened [rv=N] [empty]                    a LIST or WATCH is answered with 200
-//	page rv=N [continue=TOKEN] [damaged=N] [size=N]   a LIST's body ended well
+//	page rv=N [continue=TOKEN] [damaged=N] [size=N]   a LIST's body ended normally
 //	events [rv=N] [after=D] [damaged=N]
-//	probed rv=N | failed=WHAT                a silent watch was broken off by its probe
+//	probed rv=N | failed=WHAT                a probe broke off its silent watch
 //	outdated [after=D] [spread=D]            another reflector has found that the server went back
 //	bookmark rv=N [final] [after=D]
-//	ended after=D [probe=RESULT]             a WATCH's body ended well; its probes were unanswered, answered or found newer
+//	ended after=D [probe=RESULT]             a WATCH's body ended normally; its probes were unanswered, answered or found newer
 //	failed WHAT [retry-after=D] [after=D] [torn]    see failure; torn: within an event
 //
-// The answer is what is done about it (->), and what changed in the state.
+// The expected output is the actions of the step (->), and the changes of the state.
 func TestStories(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		if filepath.Ext(path) != ".txt" {
@@ -156,7 +156,7 @@ func duration(t *testing.T, d *datadriven.TestData, s string) time.Duration {
 	return v
 }
 
-// failure is the error that source or wire gives.
+// failure returns the error that source or wire returns for this name.
 func failure(what string) error {
 	switch what {
 	case "refused":
@@ -192,7 +192,7 @@ func status(code int32, reason metav1.StatusReason, causes ...metav1.StatusCause
 	}}
 }
 
-// changes tells what a step changed in the state, a line for each.
+// changes returns the fields of the state that a step changed, one per line.
 func changes(a, b state) string {
 	var out strings.Builder
 	change := func(name string, a, b any) {
@@ -247,7 +247,7 @@ func quoteEmpty(s string) string {
 	return s
 }
 
-// checkStep holds for every step: see TestStepsFromAnywhere.
+// checkStep checks the rules that hold for every step, see TestStepsFromAnywhere.
 func checkStep(before, after state, in input, actions []action) error {
 	requests := 0
 	for i, a := range actions {

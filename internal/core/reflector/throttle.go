@@ -7,32 +7,34 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// throttle leaves CPU to a handler that is at work and has fallen behind. If events come in faster
-// than the handler can follow, they wait or are coalesced: to take them in so soon gained nothing,
-// and cost the handler CPU. So they are taken in a little slower than the handler takes them, until
-// it has caught up. A blocked handler never slows the reflector.
+// throttle leaves CPU to a handler that is running and has fallen behind. If events arrive faster
+// than the handler can process them, they wait or are coalesced. To read them that early gains
+// nothing, and takes CPU from the handler. So throttle makes the reflector read events a little
+// slower than the handler processes them, until the handler has caught up. A blocked handler never
+// slows the reflector.
 type throttle struct {
-	ready  time.Time // since when nothing waits
+	ready  time.Time // when the last wait ended
 	behind bool      // whether a handler was behind then
-	// When the handler was last seen to go on, how many changes it had read, and what it took for
-	// one, in the mean.
+	// When the handler was last seen to advance, how many changes it had read then, and its mean
+	// time for one change.
 	went time.Time
 	read uint64
 	per  time.Duration
 }
 
 const (
-	// maxThrottle bounds the wait for one event. A handler that takes longer has most of the CPU
-	// anyhow. At 150 µs a reflector still takes 5,900 events a second, more than a kube-apiserver
-	// sends one watch for long. JSON takes about four times as long to take in and to decode.
+	// maxThrottle bounds the wait for one event. A handler that needs longer for an event has most
+	// of the CPU anyway. With 150 µs a reflector still reads 5,900 events a second, which is more
+	// than a kube-apiserver sends on one watch for long. To read and decode JSON takes about four
+	// times as long.
 	maxThrottle     = 150 * time.Microsecond
 	maxThrottleJSON = 4 * maxThrottle
-	// stuckFor is after how long without a read a handler counts as waiting for something other
-	// than CPU.
+	// stuckFor is the time without a read after which a handler counts as waiting for something
+	// other than CPU.
 	stuckFor = 50 * time.Millisecond
 )
 
-// longestWait returns how long an event of an encoding waits at most.
+// longestWait returns the longest wait for one event of an encoding.
 func longestWait(encoding wire.Encoding) time.Duration {
 	if encoding == wire.JSON {
 		return maxThrottleJSON
@@ -40,12 +42,12 @@ func longestWait(encoding wire.Encoding) time.Duration {
 	return maxThrottle
 }
 
-// wait blocks after a number of events, of which each waits for longest at most, until it is time
-// for more or ctx ends.
+// wait blocks after the driver has read a number of events, until it is time to read more or ctx
+// ends. It waits at most longest for each event.
 func (t *throttle) wait(ctx context.Context, sink Sink, events int, longest time.Duration) {
 	now := time.Now()
 	took := now.Sub(t.ready)
-	if took >= time.Duration(events)*longest { // nearly always: then the sink need not be asked
+	if took >= time.Duration(events)*longest { // nearly always: then it need not ask the sink
 		t.ready, t.behind = now, false
 		return
 	}
@@ -62,7 +64,7 @@ func (t *throttle) wait(ctx context.Context, sink Sink, events int, longest time
 		}
 		t.per = (3*t.per + per) / 4
 		t.went, t.read = now, read
-	case now.Sub(t.went) > stuckFor || read < t.read: // or another handler is the one behind
+	case now.Sub(t.went) > stuckFor || read < t.read: // or a different handler is behind now
 		t.per, t.went, t.read = 0, now, read
 	}
 	t.behind = behind

@@ -15,7 +15,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// pacing is a store whose handlers are behind, and the throttle of its writer.
+// pacing is a store whose handlers have fallen behind, and the throttle of its writer.
 type pacing struct {
 	*testing.T
 	s        *store.Store
@@ -39,7 +39,8 @@ func (p *pacing) change(n int) {
 	p.w.Flush()
 }
 
-// handle reads a cursor as a handler does that takes so long for an event, until stop is called.
+// handle reads a cursor like a handler that needs the duration per for each event, until stop is
+// called.
 func (p *pacing) handle(c *store.Cursor, per time.Duration, batch int) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
@@ -57,20 +58,20 @@ func (p *pacing) handle(c *store.Cursor, per time.Duration, batch int) (stop fun
 	return func() { close(ended) }
 }
 
-// took is how long maxBatch events take that are there at once.
+// took returns how long maxBatch events take that arrive at the same time.
 func (p *pacing) took() time.Duration {
 	begin := time.Now()
 	p.throttle.wait(p.ctx, p.w, maxBatch, longestWait(p.encoding))
 	return time.Since(begin)
 }
 
-// TestThrottle: events take a little longer than a handler that is behind takes for them, whatever
-// of its batches is seen between two looks, up to a bound; with a handler that keeps up, or does
-// not go on, nothing waits.
+// TestThrottle checks that the reflector reads events a little slower than a handler that is behind
+// processes them, up to a bound. The sizes of the handler's batches must not matter. Nothing may
+// wait for a handler that keeps up, or for one that does not advance.
 func TestThrottle(t *testing.T) {
 	for name, test := range map[string]struct {
-		per    time.Duration // that each handler takes
-		batch  int           // that it reads at once
+		per    time.Duration // that the handler needs for an event
+		batch  int           // that it reads at a time
 		behind bool
 		json   bool
 		want   time.Duration // for an event
@@ -99,12 +100,14 @@ func TestThrottle(t *testing.T) {
 					p.change(1 << 14) // more than any of them handles here
 				}
 				defer p.handle(c, test.per, test.batch)()
-				// By twenty looks the mean of what the handler takes has come near, whatever the first gave.
+				// After twenty calls the mean is close to the handler's time, whatever the first
+				// sample was.
 				for begin, n := time.Now(), 0; n < 20 || time.Since(begin) < 60*time.Millisecond; n++ {
-					time.Sleep(time.Millisecond) // to take a batch in
+					time.Sleep(time.Millisecond) // to read a batch
 					p.took()
 				}
-				// Over ten of the largest batches, as two that fall due in one moment come in any order.
+				// Measure over ten of the largest batches, since two that are due at the same
+				// moment come in any order.
 				begin, n := time.Now(), 0
 				for ; n < 10 || time.Since(begin) < 180*time.Millisecond; n++ {
 					time.Sleep(time.Millisecond)
@@ -122,7 +125,7 @@ func TestThrottle(t *testing.T) {
 	}
 }
 
-// TestThrottleOfTwo: with two handlers behind, what they take in the mean counts.
+// TestThrottleOfTwo checks that with two handlers behind, their mean time for an event counts.
 func TestThrottleOfTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacing(t, t.Context())
@@ -146,8 +149,8 @@ func TestThrottleOfTwo(t *testing.T) {
 }
 
 // TestPaceOfLargeLists counts the lists of a large resource in a quarter of an hour, while each
-// watch fails in a way that makes a list necessary. They come no faster than half of the longest
-// wait, but for the first few.
+// watch fails in a way that makes a list necessary. After the first few, the time between two lists
+// must be at least half of the longest wait.
 func TestPaceOfLargeLists(t *testing.T) {
 	const lasted = 15 * time.Minute
 	failed := func(what string) []input {
@@ -173,18 +176,21 @@ func TestPaceOfLargeLists(t *testing.T) {
 	}
 }
 
-// neverWatched reports whether a server that refuses a WATCH so refuses one with initial events.
+// neverWatched reports whether a server that refuses a WATCH with err also refuses one with initial
+// events.
 func neverWatched(err *Error) bool {
 	return err.Sentinel == ErrUnknownResource || err.Sentinel == ErrForbidden
 }
 
-// countLists runs the reflector for so long. Each watch is answered so, and each list brings much.
+// countLists runs the reflector for the duration lasted. Each watch gets the inputs watch, and each
+// list is large.
 func countLists(t *testing.T, s state, watch []input, lasted time.Duration) (lists int) {
 	t.Helper()
 	return countListsOf(t, s, watch, lasted, 100_000)
 }
 
-// countListsOf is countLists with lists of a size. One of more than one object takes a second.
+// countListsOf is countLists with lists of a given size. A list of more than one object takes a
+// second.
 func countListsOf(t *testing.T, s state, watch []input, lasted time.Duration, size int64) (lists int) {
 	t.Helper()
 	took := min(time.Duration(size-1)*time.Second, time.Second)
@@ -222,9 +228,9 @@ func countListsOf(t *testing.T, s state, watch []input, lasted time.Duration, si
 }
 
 // TestPaceOfRefusedVerb counts the lists of a small resource whose WATCHes are refused because the
-// server does not allow the verb, next to the 6 in the first minute and 80 in an hour that
-// client-go's backoff leads to. A 404 may be over soon, but not after eight of them between lists
-// that are answered.
+// server does not allow the verb. client-go's backoff leads to 6 lists in the first minute and 80
+// in an hour. A 404 may end soon, but the reflector assumes that it does not after eight of them
+// between successful lists.
 func TestPaceOfRefusedVerb(t *testing.T) {
 	for what, most := range map[string][2]int{"http-405": {6, 90}, "http-404": {6 + maxRefused, 90 + maxRefused}} {
 		watch := []input{{typ: inFailed, err: classify(Watching, failure(what))}}
@@ -237,7 +243,8 @@ func TestPaceOfRefusedVerb(t *testing.T) {
 	}
 }
 
-// TestBackoffAttempt is how long a reflector waits, by what failed, how often, and at what.
+// TestBackoffAttempt checks how long a reflector waits, by the error, the number of failures, and
+// the request.
 func TestBackoffAttempt(t *testing.T) {
 	for name, test := range map[string]struct {
 		sentinel    error
@@ -276,14 +283,14 @@ func TestBackoffAttempt(t *testing.T) {
 	}
 }
 
-// TestSizeOf is what objects count for in a list's size.
+// TestSizeOf checks the size of objects in small objects.
 func TestSizeOf(t *testing.T) {
 	for bytes, want := range map[int]int64{0: 1, 2 << 10: 1, 8 << 10: 2, 1 << 20: 129} {
 		check.Equal(t, sizeOf(source.Object{Raw: make([]byte, bytes)}), want, "%d bytes count for objects", bytes)
 	}
 }
 
-// slow is a source of which an answer takes that long.
+// slow is a source whose answers take the duration takes.
 type slow struct {
 	tape
 	takes time.Duration
@@ -298,8 +305,8 @@ func (s *slow) NewestVersion(ctx context.Context, _ string) (string, error) {
 	}
 }
 
-// TestProbeLimit asks a server whose answers take longer than an answer should: the questions must
-// come to one in the end.
+// TestProbeLimit checks a server whose answers take longer than the limit at first: in the end a
+// probe must be answered.
 func TestProbeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &slow{takes: 29 * time.Second}
@@ -317,7 +324,7 @@ func TestProbeLimit(t *testing.T) {
 				t.Errorf("waited %v: %v, want %v: %v", waited, err, want.waits, want.err)
 			}
 		}
-		// A caller that gives up has learned nothing of the server.
+		// A caller that gives up has learned nothing about the server.
 		ended, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if waited, err := ask(ended); waited != time.Second || err == nil {
@@ -329,8 +336,8 @@ func TestProbeLimit(t *testing.T) {
 				t.Errorf("waited %v: %v, want %d s", waited, err, want)
 			}
 		}
-		// A list that came at once says that it is the question that is not answered; one that did
-		// not, how slow all is.
+		// A list that starts fast shows that only the probe is slow. A list that starts slowly
+		// shows how slow all requests are.
 		for _, listed := range []struct{ took, limit time.Duration }{{time.Second, 10 * time.Second}, {25 * time.Second, 50 * time.Second}, {time.Hour, time.Minute}} {
 			r.probeLimit.listed(listed.took)
 			if waited, _ := ask(t.Context()); waited != listed.limit {

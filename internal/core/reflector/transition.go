@@ -2,20 +2,18 @@ package reflector
 
 import "time"
 
-// Transition is one step of a reflector: something happened, and a request, a wait or another phase
-// followed.
+// Transition is one step of a reflector: an event, and the request, wait or phase that followed it.
 type Transition struct {
 	At    time.Time
 	After string // what happened, in a few words
-	Err   error  // what failed then, or nil
-	Phase Phase  // what follows
-	// Reason says why the list comes that follows. It is NoReason for the first list, and where none
-	// does.
+	Err   error  // the error of that step, or nil
+	Phase Phase  // the phase after the step
+	// Reason says why a list follows. It is NoReason for the first list, and if no list follows.
 	Reason Reason
-	next   action // the request or wait that follows; nil: the stream at hand goes on
+	next   action // the request or wait that follows; nil: the open stream continues
 }
 
-// Next returns the request or the wait that follows, or "" if the request under way goes on.
+// Next returns the request or the wait that follows, or "" if the request under way continues.
 func (t Transition) Next() string {
 	if t.next == nil {
 		return ""
@@ -23,13 +21,13 @@ func (t Transition) Next() string {
 	return t.next.String()
 }
 
-// maxTransitions bounds how many transitions are kept: some 4 KB.
+// maxTransitions bounds the number of stored transitions, which take about 4 KB.
 const maxTransitions = 32
 
-// transitionRing holds the last transitions of a reflector. The zero value is empty.
+// transitionRing stores the last transitions of a reflector. The zero value is empty.
 type transitionRing struct {
 	ring  []Transition // grows to maxTransitions
-	first int          // the least recent, once the ring is full
+	first int          // index of the least recent, once the ring is full
 }
 
 func (l *transitionRing) add(t Transition) {
@@ -41,14 +39,14 @@ func (l *transitionRing) add(t Transition) {
 	l.first = (l.first + 1) % maxTransitions
 }
 
-// copied returns the transitions, the least recent first.
+// copied returns a copy of the transitions, the least recent first.
 func (l *transitionRing) copied() []Transition {
 	all := make([]Transition, 0, len(l.ring))
 	return append(append(all, l.ring[l.first:]...), l.ring[:l.first]...)
 }
 
-// newTransition returns what the step from before to after was, and whether it is worth telling.
-// Pages after the first, events and bookmarks are not.
+// newTransition returns the transition from before to after. ok is false if the step is not worth
+// recording: pages after the first, events and bookmarks.
 func newTransition(in input, before, after *state, ask action) (t Transition, ok bool) {
 	if list, paged := ask.(openList); paged && list.Continue != "" && before.err == after.err {
 		return t, false
@@ -73,5 +71,5 @@ var inputNames = [...]string{
 	inEnded: "the server ended the watch", inFailed: "failed",
 }
 
-// what returns what happened in a few words.
+// what describes the input in a few words.
 func (in input) what() string { return name(inputNames[:], int(in.typ)) }
