@@ -14,36 +14,38 @@ import (
 type Level int
 
 const (
-	// SystemLeases is for coordination.k8s.io by callers that run the cluster: a late renewal costs
-	// a leader its office, and a node its pods. Others cannot take these seats, however many leases
-	// they ask for.
+	// SystemLeases is for requests to coordination.k8s.io from callers that run the cluster. If a
+	// renewal is late, a leader loses its lease, or a node its pods. Requests of other levels cannot
+	// take the seats that are reserved for SystemLeases, however many leases they request.
 	SystemLeases Level = iota
-	// Leases is for coordination.k8s.io by all others.
+	// Leases is for requests to coordination.k8s.io from all other callers.
 	Leases
-	// System is for everything else by callers that run the cluster.
+	// System is for all other requests from callers that run the cluster.
 	System
-	// Everyone is for all other callers that are known.
+	// Everyone is for all other requests from known callers.
 	Everyone
-	// NewTokens is for tokens that the proxy does not know yet: those of all callers after a start,
-	// and made-up ones. Its flows are sources, since any client can make up a token.
+	// NewTokens is for requests with a token that the proxy has not authenticated yet: after a start
+	// the tokens of all callers, and made-up tokens. Its flows are source addresses, since any client
+	// can make up a token.
 	NewTokens
-	// Anonymous is for requests without a credential. It has no seats of its own, and few of the
-	// shared ones. kube-apiserver does not let these requests wait with others either: it knows the
-	// caller before it controls the flow. Its flows are sources.
+	// Anonymous is for requests without a credential. No seats are reserved for it, and it may take
+	// few of the shared ones. kube-apiserver does not queue these requests with the requests of other
+	// callers either: it authenticates the caller before it applies flow control. The flows of
+	// Anonymous are source addresses.
 	Anonymous
 	// Levels is the number of levels.
 	Levels
 )
 
-// rules has what each level may have of a Pool, in percent of its seats.
+// rules has the bounds of each level in a Pool, in percent of the Pool's seats.
 var rules = [Levels]struct {
 	name string
-	// reserved is what only this level may take. Everyone has some too, because any caller may
-	// request leases, which come first; and so have new tokens, since known callers come before
-	// them.
+	// reserved is the part that only this level may take. Everyone needs reserved seats because any
+	// caller may request leases, which have a higher priority. NewTokens needs them because known
+	// callers have a higher priority.
 	reserved int
-	// most bounds the seats of the level, and its places to wait, to one at the least. 0: it may
-	// have all that others have not reserved.
+	// most bounds the seats of the level and the number of its waiting requests; the bound is at least
+	// one. 0: the level may take all seats that are not reserved for other levels.
 	most int
 }{
 	SystemLeases: {name: "system-leases", reserved: 5},
@@ -56,15 +58,15 @@ var rules = [Levels]struct {
 
 func (l Level) String() string { return rules[l].name }
 
-// BySource reports whether the flows of a level are sources.
+// BySource reports whether the flows of the level are source addresses.
 func (l Level) BySource() bool { return l >= NewTokens }
 
 // isSystem reports whether the level is for callers that run the cluster.
 func (l Level) isSystem() bool { return l == SystemLeases || l == System }
 
-// levelsOf returns the levels of a Pool. A flow of known callers has at most half of the seats that
-// its level may take, so that others need not wait for its requests to end. A source leaves others
-// as many seats as it has.
+// levelsOf returns the budget levels of a Pool. A flow of a known caller may take at most half of
+// the seats of its level, so that other flows need not wait for its requests to end. A source
+// address leaves as many seats free for other sources as it takes.
 func levelsOf(seats int) []budget.Level {
 	unreserved := seats
 	for _, r := range rules {
@@ -85,18 +87,18 @@ func levelsOf(seats int) []budget.Level {
 	return all
 }
 
-// Flow identifies the requests of one caller in one level, which take turns with other flows. The
-// Caller of NewTokens and Anonymous is a source address.
+// Flow identifies the requests of one caller in one level. Flows take turns for seats. In NewTokens
+// and Anonymous, Caller is a source address.
 type Flow struct {
 	Level  Level
-	Caller string // a key by UserKey or TokenKey, or a source
-	Token  string // in NewTokens: the tokens of one source take turns, too
+	Caller string // a key from UserKey or TokenKey, or a source address
+	Token  string // set in NewTokens: the tokens of one source take turns, too
 }
 
-// withoutToken returns the flow that the tokens of a source share.
+// withoutToken returns f without its token: the flow of all tokens of the source.
 func (f Flow) withoutToken() Flow { return Flow{Level: f.Level, Caller: f.Caller} }
 
-// ReviewFlow returns the flow of the reviews and the beginning watches of a caller.
+// ReviewFlow returns the flow of a known caller's reviews and of its watches while they start.
 func ReviewFlow(who user.Info) Flow {
 	f := Flow{Level: Everyone, Caller: UserKey(who)}
 	if IsSystem(who) {
@@ -105,15 +107,17 @@ func ReviewFlow(who user.Info) Flow {
 	return f
 }
 
-// UserKey returns the key of a known user.
+// UserKey returns the key of an authenticated user.
 func UserKey(who user.Info) string { return "user " + who.GetName() }
 
-// TokenKey returns the key of a caller of whom only the token is known, by its digest.
+// TokenKey returns the key of a caller that is not authenticated yet. id is the digest of its
+// token.
 func TokenKey(id [sha256.Size]byte) string { return tokenPrefix + string(id[:]) }
 
 const tokenPrefix = "token "
 
-// IsSystem reports whether a user runs the cluster: administrators, nodes and the control plane.
+// IsSystem reports whether a user runs the cluster, which administrators, nodes and the control
+// plane do.
 func IsSystem(who user.Info) bool {
 	name := who.GetName()
 	return name == "system:kube-scheduler" || name == "system:kube-controller-manager" ||

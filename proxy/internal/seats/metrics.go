@@ -2,7 +2,8 @@ package seats
 
 import "time"
 
-// Metrics calls gauge and counter with the metrics of Seats. Labels are names and values by turns.
+// Metrics reports the metrics of Seats by calls of gauge and counter. In labels, names and values
+// alternate.
 func (s *Seats) Metrics(gauge, counter func(name, help string, value float64, labels ...string)) {
 	now := time.Now()
 	for requestKind, p := range map[string]*Pool{"readOnly": s.Reads, "mutating": s.Writes} {

@@ -9,36 +9,38 @@ import (
 	"github.com/weirproject/weir/internal/serve/budget"
 )
 
-// Pool bounds how many requests run at once, and shares seats fairly. Its budget has the seats by
-// level and flow. A request without a seat waits in the queue of its flow. A free seat goes to the
-// highest level, and in it to the flow with the fewest seats. In the levels whose flows are
-// sources, the source for which most requests wait loses its place to one for which fewer do. It is
-// safe for concurrent use and has no goroutine.
+// Pool bounds how many requests run at the same time, and shares its seats fairly. Its budget
+// counts the seats by level and flow. A request without a seat waits in the queue of its flow. A
+// free seat goes to the highest level with waiting requests, and there to the flow with the fewest
+// seats. In levels whose flows are source addresses, a full queue refuses a request of the source
+// with the most waiting requests to make place for a source with fewer. Pool is safe for concurrent
+// use and has no goroutine.
 type Pool struct {
 	budget    *budget.Budget
 	places    int           // bounds the waiting requests of a level
-	maxQueued int           // bounds those of a flow
+	maxQueued int           // bounds the waiting requests of a flow
 	maxWait   time.Duration // bounds the wait of a request
 
 	mu      sync.Mutex
 	peak    peakGauge
 	waiting [Levels]int
-	flows   map[Flow]*flowQueue // those that have a seat or wait for one
+	flows   map[Flow]*flowQueue // the flows that have a seat or wait for one
 	queued  map[*flowQueue]struct{}
 	seq     uint64
 }
 
 const (
-	// One flow may have queuedPercent of the places waiting, but at least minQueued. Once half of
-	// the level's places are taken, it may have minQueued: the other half is for flows with few
-	// requests. With the default of places for reads 300 of a flow wait, as in kube-apiserver,
-	// where a flow has six queues of 50: the agents of all nodes are one user.
+	// A flow may fill queuedPercent of its level's places for waiting requests, but at least minQueued
+	// places. Once half of the level's places are taken, a flow may have only minQueued waiting
+	// requests: the other half is for flows with few requests. With the default number of places for
+	// reads, 300 requests of a flow may wait. kube-apiserver allows as many, six queues of 50 for a
+	// flow, because the agents of all nodes are one user.
 	minQueued     = 50
 	queuedPercent = 30
 )
 
-// NewPool returns a Pool of a number of seats. In each level as many requests as places may wait,
-// each for a bounded time.
+// NewPool returns a Pool with the given number of seats. In each level up to places requests may
+// wait, each for at most the given time.
 func NewPool(seats, places int, wait time.Duration) *Pool {
 	return &Pool{
 		budget: budget.New(int64(seats), levelsOf(seats)...), places: places, maxQueued: max(minQueued, places*queuedPercent/100), maxWait: wait,
@@ -46,8 +48,9 @@ func NewPool(seats, places int, wait time.Duration) *Pool {
 	}
 }
 
-// Acquire takes a seat, and reports whether it has one. It blocks for maxWait at most, or until ctx
-// ends, and not at all if too many requests wait. The caller must release the seat.
+// Acquire takes a seat for a request of flow f and reports whether it got one. It blocks until a
+// seat is free, for at most maxWait or until ctx ends. If too many requests wait already, it does
+// not block. If Acquire returns true, the caller must call Release.
 func (s *Pool) Acquire(ctx context.Context, f Flow) bool {
 	t := s.request(f)
 	if t == nil {
@@ -69,20 +72,21 @@ func (s *Pool) Acquire(ctx context.Context, f Flow) bool {
 	return s.cancel(f, t)
 }
 
-// request takes a seat or a place in the queue. It returns nil if there is neither.
+// request takes a seat, or else a place in the queue of flow f. It returns nil if both are full.
 func (s *Pool) request(f Flow) *seatRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.flows[f.withoutToken()]
 	if l == nil {
-		// The share "" would have no bound.
+		// The budget does not bound a share with an empty name, so the name has a prefix.
 		l = &flowQueue{Flow: f.withoutToken(), seats: s.budget.NewCharge(int(f.Level), "flow "+f.Caller)}
 	}
 	t := l.turn(f.Token)
 	s.seq++
 	r := &seatRequest{seq: s.seq, granted: make(chan struct{})}
-	// What waits could not take a seat when it came or one was released, so none of it is overtaken
-	// but by another token of its source, which may have one more.
+	// No waiting request is overtaken. Each of them was refused a seat when it arrived and at each
+	// later release. One exception: another token of its source may be allowed a seat when its own
+	// token is not.
 	if len(t.queue) == 0 && s.mayTake(l, t) {
 		s.flows[l.Flow] = l
 		l.keep(t)
@@ -99,7 +103,7 @@ func (s *Pool) request(f Flow) *seatRequest {
 	return r
 }
 
-// mayWait reports whether one more request of a turn may wait. The caller holds the lock.
+// mayWait reports whether turn t may have one more waiting request. The caller holds the lock.
 func (s *Pool) mayWait(l *flowQueue, t *turn) bool {
 	places, waiting := s.places, s.waiting[l.Level]
 	if most := rules[l.Level].most; most > 0 {
@@ -115,9 +119,9 @@ func (s *Pool) mayWait(l *flowQueue, t *turn) bool {
 	return l.queued < most && waiting < places
 }
 
-// displace refuses the newest request of the source for which most wait, and in that of the token
-// for which most wait, to make place for a turn of which fewer do. It reports whether it did. The
-// caller holds the lock.
+// displace makes place for a request of turn t. It refuses the newest request of the source with
+// the most waiting requests, and there of the token with the most, if t's source or token has
+// fewer. It reports whether it refused one. The caller holds the lock.
 func (s *Pool) displace(l *flowQueue, t *turn) bool {
 	most := l
 	for other := range s.queued {
@@ -143,8 +147,8 @@ func (s *Pool) displace(l *flowQueue, t *turn) bool {
 	return true
 }
 
-// mayTake reports whether a turn of a flow may have one more seat. Each token of a source leaves
-// its other tokens as many seats as it has. The caller holds the lock.
+// mayTake reports whether turn t of flow l may take one more seat. A token leaves as many seats
+// free for the other tokens of its source as it takes. The caller holds the lock.
 func (s *Pool) mayTake(l *flowQueue, t *turn) bool {
 	if l.seats.Room() <= 0 {
 		return false
@@ -166,7 +170,8 @@ func (s *Pool) grant(l *flowQueue, t *turn, r *seatRequest) {
 	close(r.granted)
 }
 
-// cancel removes a request from its queue. It returns true if the request got a seat meanwhile.
+// cancel removes a request from its queue. It returns true if the request has got a seat in the
+// meantime.
 func (s *Pool) cancel(f Flow, r *seatRequest) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +187,7 @@ func (s *Pool) cancel(f Flow, r *seatRequest) bool {
 	return false
 }
 
-// Release returns a seat, and grants free seats to waiting requests.
+// Release returns a seat of flow f, and grants free seats to waiting requests.
 func (s *Pool) Release(f Flow) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,14 +210,15 @@ func (s *Pool) Release(f Flow) {
 	}
 }
 
-// next returns the flow that gets the next free seat, and its turn; nil: none does. The caller
-// holds the lock.
+// next returns the flow and the turn that get the next free seat, or nil if no waiting request may
+// have one. The caller holds the lock.
 func (s *Pool) next() (first *flowQueue, its *turn) {
 	for l := range s.queued {
 		if first != nil && !l.before(first) {
 			continue
 		}
-		// All turns but those with seats may take one where one may, so this looks at few.
+		// If any turn of a flow may take a seat, so may each turn that has no seat yet. So this loop
+		// examines few turns.
 		if i := slices.IndexFunc(l.ready, func(t *turn) bool { return s.mayTake(l, t) }); i >= 0 {
 			first, its = l, l.ready[i]
 		}
@@ -220,7 +226,7 @@ func (s *Pool) next() (first *flowQueue, its *turn) {
 	return first, its
 }
 
-// forgetIdle removes a flow without seats and requests. The caller holds the lock.
+// forgetIdle removes a flow that has neither seats nor waiting requests. The caller holds the lock.
 func (s *Pool) forgetIdle(l *flowQueue) {
 	if len(l.ready) == 0 {
 		delete(s.queued, l)
@@ -230,13 +236,13 @@ func (s *Pool) forgetIdle(l *flowQueue) {
 	}
 }
 
-// Seat is the seat of one request. The zero value is none. Only the request's goroutine uses it.
+// Seat is the seat of one request. The zero value is no seat. Only the request's goroutine uses it.
 type Seat struct {
 	Pool *Pool
 	Flow Flow
 }
 
-// Release returns the seat, once.
+// Release returns the seat. A second call does nothing.
 func (s *Seat) Release() {
 	if s.Pool != nil {
 		s.Pool.Release(s.Flow)
@@ -244,7 +250,7 @@ func (s *Seat) Release() {
 	}
 }
 
-// Counts returns how many requests of each level have a seat, and how many wait.
+// Counts returns how many requests of each level have a seat, and how many wait for one.
 func (s *Pool) Counts() (taken, waiting [Levels]int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,15 +260,16 @@ func (s *Pool) Counts() (taken, waiting [Levels]int) {
 	return taken, s.waiting
 }
 
-// PeakInUse returns the largest number of seats in use in the last second.
+// PeakInUse returns the largest number of seats that were in use at the same time in the second of
+// at or the second before.
 func (s *Pool) PeakInUse(at time.Time) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.peak.max(at)
 }
 
-// peakGauge tracks the largest value of a number in this second and in the last. The owner's lock
-// guards it.
+// peakGauge tracks the largest value of a number in the current and the previous second. The lock
+// of its owner guards it.
 type peakGauge struct {
 	now       int
 	second    int64 // Unix
@@ -280,7 +287,7 @@ func (p *peakGauge) max(at time.Time) int {
 	return max(p.perSecond[0], p.perSecond[1])
 }
 
-// advance moves to the second of at.
+// advance starts a new second if at is after p.second.
 func (p *peakGauge) advance(at time.Time) {
 	switch second := at.Unix(); {
 	case second == p.second:

@@ -12,7 +12,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// sit enters in a goroutine of its own; the channel tells whether there was a seat.
+// sit calls Acquire in a separate goroutine. It sends the result to the channel that it returns.
 func sit(s *Pool, ctx context.Context, f Flow) <-chan bool {
 	got := make(chan bool, 1)
 	go func() { got <- s.Acquire(ctx, f) }()
@@ -20,7 +20,7 @@ func sit(s *Pool, ctx context.Context, f Flow) <-chan bool {
 	return got
 }
 
-// take takes a seat, which must be free.
+// take takes a seat, and fails the test if none is free.
 func take(t *testing.T, s *Pool, f Flow) {
 	t.Helper()
 	if !s.Acquire(t.Context(), f) {
@@ -28,7 +28,7 @@ func take(t *testing.T, s *Pool, f Flow) {
 	}
 }
 
-// has reports whether a request has a seat by now; it must not have been refused.
+// has reports whether the request has a seat by now. It fails the test if the request was refused.
 func has(t *testing.T, got <-chan bool) bool {
 	t.Helper()
 	synctest.Wait()
@@ -43,11 +43,11 @@ func has(t *testing.T, got <-chan bool) bool {
 	}
 }
 
-// TestSeatsFair: a flow gets half of the seats at most, and a free seat goes to the waiting flow
-// with the fewest.
+// TestSeatsFair checks that a flow gets at most half of the seats, and that a free seat goes to the
+// waiting flow with the fewest seats.
 func TestSeatsFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := NewPool(8, 8, time.Minute) // 8*20/100 is one for the system
+		s := NewPool(8, 8, time.Minute) // 8*15/100 seats, one, are for the system
 		greedy, modest, third := Flow{Level: Everyone, Caller: "greedy"}, Flow{Level: Everyone, Caller: "modest"}, Flow{Level: Everyone, Caller: "third"}
 		for range 3 {
 			take(t, s, greedy)
@@ -63,7 +63,7 @@ func TestSeatsFair(t *testing.T) {
 			take(t, s, modest)
 		}
 		take(t, s, third)
-		// All are taken; modest waits behind greedy, and third behind both.
+		// All seats are taken. modest waits behind greedy, and third waits behind both.
 		m, th := sit(s, t.Context(), modest), sit(s, t.Context(), third)
 		s.Release(modest)
 		if !has(t, th) || has(t, m) || has(t, waits[0]) {
@@ -76,7 +76,7 @@ func TestSeatsFair(t *testing.T) {
 		if taken, waiting := s.Counts(); taken != [Levels]int{Everyone: 7} || waiting[Everyone] != 2 {
 			t.Errorf("%v taken, %v waiting", taken, waiting)
 		}
-		// A request that gets no seat in time is refused.
+		// A request that gets no seat within maxWait is refused.
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if ok := <-waits[1]; ok {
@@ -85,8 +85,9 @@ func TestSeatsFair(t *testing.T) {
 	})
 }
 
-// TestSeatsLevels: when other callers use all their seats, system callers and leases still have
-// reserved seats. When these are used too, free seats go to leases first.
+// TestSeatsLevels checks that system callers and leases still have reserved seats when other
+// callers use all their seats. When the reserved seats are in use too, free seats go to leases
+// first.
 func TestSeatsLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewPool(100, 100, time.Minute)
@@ -122,8 +123,9 @@ func TestSeatsLevels(t *testing.T) {
 	})
 }
 
-// TestSeatsOfSystemLeases: when others fill all seats that they may with leases, and so do the
-// other requests of the system, a renewal of the system's has a seat, and is first for the next.
+// TestSeatsOfSystemLeases lets other callers fill all seats that they may use for leases, and
+// system callers all seats for their other requests. It checks that the renewal of a system lease
+// still gets a seat, and that the next free seat goes to such a renewal.
 func TestSeatsOfSystemLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewPool(200, 200, time.Minute)
@@ -150,8 +152,8 @@ func TestSeatsOfSystemLeases(t *testing.T) {
 	})
 }
 
-// TestSeatsForEveryone: anybody may have leases, so that those who ask for nothing else leave
-// others some seats.
+// TestSeatsForEveryone checks that callers that request only leases leave some seats to other
+// callers, since any caller may request leases.
 func TestSeatsForEveryone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewPool(100, 100, time.Minute)
@@ -168,8 +170,8 @@ func TestSeatsForEveryone(t *testing.T) {
 	})
 }
 
-// TestSeatsBounds: lines are bounded for a flow and for a level; who has gone waits no longer and
-// leaves nothing behind.
+// TestSeatsBounds checks that the queues of a flow and of a level are bounded, and that a canceled
+// request leaves its queue and leaves no state behind.
 func TestSeatsBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewPool(2*minQueued, 2*minQueued, time.Hour)
@@ -209,8 +211,9 @@ func TestSeatsBounds(t *testing.T) {
 	})
 }
 
-// TestSeatsOfAFlood: of one caller that floods the default seats as many requests wait as in
-// kube-apiserver, whose flows have six queues of 50, and others find a seat.
+// TestSeatsOfAFlood floods a Pool of the default size from one caller. It checks that as many of
+// the caller's requests wait as in kube-apiserver, whose flows have six queues of 50, and that
+// another caller gets a seat.
 func TestSeatsOfAFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewPool(1000, 1000, time.Hour)
@@ -245,7 +248,8 @@ func TestSeatsOfAFlood(t *testing.T) {
 	})
 }
 
-// TestSeatsOfSeveralFloods: four callers that flood leave places to others that have to wait.
+// TestSeatsOfSeveralFloods checks that four callers that flood the Pool leave places in the queue
+// to a caller that has to wait.
 func TestSeatsOfSeveralFloods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewPool(1000, 1000, time.Hour)
@@ -260,7 +264,7 @@ func TestSeatsOfSeveralFloods(t *testing.T) {
 			t.Errorf("%v wait", waiting)
 		}
 		modest := sit(s, ctx, Flow{Level: Everyone, Caller: "modest"})
-		for range 3 { // two of the others have none either, and came before
+		for range 3 { // two of the flooding callers have no seat either, and came before modest
 			s.Release(Flow{Level: Everyone, Caller: "0"})
 		}
 		if !has(t, modest) {

@@ -8,19 +8,19 @@ import (
 
 // flowQueue is the state of one flow. The lock of its Pool guards it.
 type flowQueue struct {
-	Flow                  // without token
-	seats  *budget.Charge // those that it has
-	queued int            // requests that wait
-	served uint64         // the seq of the request that got a seat last; of levels by source
-	ready  []*turn        // those with requests that wait, the next one first
-	own    turn           // without a token
+	Flow                  // without a token
+	seats  *budget.Charge // the seats of the flow
+	queued int            // number of waiting requests
+	served uint64         // sequence number of the last grant; only in levels by source
+	ready  []*turn        // the turns with waiting requests, the next one first
+	own    turn           // of requests without a token
 	turns  map[string]*turn
 }
 
-// taken returns the seats of the flow.
+// taken returns the number of the flow's seats.
 func (l *flowQueue) taken() int { return int(l.seats.Bytes()) }
 
-// turn has what a flow has of one token.
+// turn is the part of a flow with one token: its seats and waiting requests.
 type turn struct {
 	token string
 	taken int
@@ -30,11 +30,11 @@ type turn struct {
 // seatRequest is a request for a seat.
 type seatRequest struct {
 	seq     uint64
-	granted chan struct{} // closed when the seat is granted, or refused
-	refused bool          // another request has its place; written before granted is closed
+	granted chan struct{} // closed when the seat is granted or refused
+	refused bool          // another request took its place; written before granted is closed
 }
 
-// turn returns the turn of a token. It is kept by the first request for it.
+// turn returns the turn of a token. A new turn is not in l.turns until keep adds it.
 func (l *flowQueue) turn(token string) *turn {
 	if token == "" {
 		return &l.own
@@ -45,7 +45,7 @@ func (l *flowQueue) turn(token string) *turn {
 	return &turn{token: token}
 }
 
-// keep keeps a turn with a seat or a request.
+// keep adds a turn to l.turns, because it has a seat or a waiting request.
 func (l *flowQueue) keep(t *turn) {
 	if t.token == "" {
 		return
@@ -56,7 +56,7 @@ func (l *flowQueue) keep(t *turn) {
 	l.turns[t.token] = t
 }
 
-// push adds a request to a turn.
+// push appends a request to the queue of a turn.
 func (l *flowQueue) push(t *turn, r *seatRequest) {
 	l.keep(t)
 	if len(t.queue) == 0 {
@@ -66,7 +66,7 @@ func (l *flowQueue) push(t *turn, r *seatRequest) {
 	l.queued++
 }
 
-// pop removes the first request of a turn, which goes behind the others.
+// pop removes and returns the first request of a turn. The turn then goes behind the other turns.
 func (l *flowQueue) pop(t *turn) *seatRequest {
 	r := t.queue[0]
 	t.queue = t.queue[1:]
@@ -78,7 +78,7 @@ func (l *flowQueue) pop(t *turn) *seatRequest {
 	return r
 }
 
-// drop removes a request of a turn.
+// drop removes a request from the queue of a turn.
 func (l *flowQueue) drop(t *turn, r *seatRequest) {
 	i := slices.Index(t.queue, r)
 	t.queue = slices.Delete(t.queue, i, i+1)
@@ -94,7 +94,7 @@ func (l *flowQueue) leaveReady(t *turn) {
 	l.ready = slices.Delete(l.ready, i, i+1)
 }
 
-// forgetIdle forgets a turn without seats and requests.
+// forgetIdle removes a turn that has neither seats nor waiting requests.
 func (l *flowQueue) forgetIdle(t *turn) {
 	if t.taken == 0 && len(t.queue) == 0 {
 		t.queue = nil
@@ -102,8 +102,9 @@ func (l *flowQueue) forgetIdle(t *turn) {
 	}
 }
 
-// before reports whether a flow gets a seat before another: by level, by seats, by source the one
-// that was served longest ago, and by waiting time.
+// before reports whether flow l gets a seat before another flow. In this order it compares the
+// levels, the numbers of seats, the last grants (in levels by source, oldest first), and the ages
+// of the first requests.
 func (l *flowQueue) before(other *flowQueue) bool {
 	switch {
 	case l.Level != other.Level:

@@ -10,7 +10,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestMetrics: each bound has metrics, by level.
+// TestMetrics checks that each bound has metrics, by level.
 func TestMetrics(t *testing.T) {
 	s := New(&Config{
 		Reads: 10, Writes: 10, Wait: time.Minute, Watches: 2, WatchesPerUser: 1, WatchMemory: 10 * WatchBytes, ResponseMemory: 800,
@@ -55,8 +55,9 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestUnread: a user has half of the memory of unread responses, one that runs the cluster all, and
-// a source with new tokens or without a credential an eighth.
+// TestUnread checks that the unread responses of a user may use half of their memory, those of a
+// user that runs the cluster all, and those of a source with new tokens or without a credential an
+// eighth.
 func TestUnread(t *testing.T) {
 	u := newUnread(800)
 	for name, c := range map[string]struct {

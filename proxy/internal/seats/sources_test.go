@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// flood has flows take and wait for all that they may.
+// flood takes all the seats and places that the given flows may have.
 func flood(s *Pool, ctx context.Context, flows func(i int) Flow) {
 	for i := range 2 * (int(s.budget.Limit()) + s.places) {
 		sit(s, ctx, flows(i))
 	}
 }
 
-// TestSeatsOfASource: a token that may take a seat does not wait because another token of its
-// source, which has all that it may have, waits.
+// TestSeatsOfASource checks that a token does not wait for a free seat only because another token
+// of the same source waits, which has all the seats that it may have.
 func TestSeatsOfASource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewPool(100, 100, time.Minute)
@@ -34,8 +34,9 @@ func TestSeatsOfASource(t *testing.T) {
 	})
 }
 
-// TestSeatsOfSources: sources that make up tokens, and callers without a credential, leave seats to
-// a token of another source, and once they have all, a place and the next seat.
+// TestSeatsOfSources checks that sources with made-up tokens, and callers without a credential,
+// leave seats to a token of another source. Once all seats are taken, that token gets a place in
+// the queue and the next free seat.
 func TestSeatsOfSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewPool(100, 100, time.Minute)
@@ -74,8 +75,8 @@ func TestSeatsOfSources(t *testing.T) {
 	})
 }
 
-// TestPlacesOfTokens: a token of a source for which many others wait takes the place of one that
-// has several.
+// TestPlacesOfTokens checks that the request of a token with no waiting request replaces a waiting
+// request of a token that has several, when the queue is full.
 func TestPlacesOfTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewPool(1, 10, time.Minute)
@@ -100,9 +101,9 @@ func TestPlacesOfTokens(t *testing.T) {
 	})
 }
 
-// TestTurnsOfSources: a free seat goes to the source that has fewest, and of those to the one that
-// was served longest ago, however many tokens of another wait; and within one source tokens take
-// turns.
+// TestTurnsOfSources checks that a free seat goes to the source with the fewest seats. Among
+// several it goes to the source that was served longest ago, however many tokens of another source
+// wait. Within one source, tokens take turns.
 func TestTurnsOfSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewPool(2, 100, time.Minute)

@@ -7,9 +7,10 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
-// Unread bounds the memory of responses that wait for their clients to read them: those of LISTs
-// and GETs, what compresses the beginning of a WATCH, and what is read ahead of a forwarded
-// response. The rest of a WATCH is in Watches.Memory. It is safe for concurrent use.
+// Unread bounds the memory of responses that wait for their clients to read them: responses to
+// LISTs and GETs, the compressor of the initial state of a WATCH, and the part of a forwarded
+// response that the proxy has read ahead. Watches.Memory has the rest of a WATCH. Unread is safe
+// for concurrent use.
 type Unread struct{ *budget.Budget }
 
 // The levels of Unread.
@@ -18,8 +19,9 @@ const (
 	unreadUnknown
 )
 
-// A user may have a part (one in n) of Unread. The sources of unknown tokens have newTokensPart
-// together, and sourcePart each.
+// These are divisors of the limit of Unread. The responses of one user may use 1/userPart. Those of
+// all callers that are not authenticated may use 1/newTokensPart together, and those of each source
+// address 1/sourcePart.
 const (
 	userPart      = 2
 	newTokensPart = 4
@@ -33,8 +35,9 @@ func newUnread(limit int64) Unread {
 	)}
 }
 
-// Payer returns who pays for the responses to a user that the proxy has authenticated. A user that
-// runs the cluster has no share, and so all of the memory. nil: there is no bound.
+// Payer returns the share of the budget that is charged for responses to a user whom the proxy has
+// authenticated. A user that runs the cluster has no share, so it may use all of the memory. Payer
+// returns nil if the memory is not bounded.
 func (u Unread) Payer(who user.Info) *watchcache.Payer {
 	if u.Limit() <= 0 {
 		return nil
@@ -46,8 +49,8 @@ func (u Unread) Payer(who user.Info) *watchcache.Payer {
 	return p
 }
 
-// Charge returns a charge of no bytes for a forwarded response to a request of a flow. Most is what
-// such responses may have together.
+// Charge returns an empty charge for a forwarded response to a request of flow f. most is how many
+// bytes all forwarded responses of the caller may use together.
 func (u Unread) Charge(f Flow) (c *budget.Charge, most int64) {
 	switch {
 	case f.Level.BySource():

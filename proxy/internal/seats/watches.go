@@ -11,30 +11,33 @@ import (
 	"github.com/weirproject/weir/internal/serve/budget"
 )
 
-// Watches bounds long-running requests: their number, the number of each user, and their memory, of
-// which a user has half at most who does not run the cluster. All tokens together that are not
-// known yet have half as well, and all requests without a credential an eighth; of these each
-// source leaves others as much as it has. It never blocks. It is safe for concurrent use.
+// Watches bounds long-running requests: their number, their number per user, and their memory. A
+// user may use at most half of the memory, unless it runs the cluster. All tokens that are not
+// authenticated yet may together use half, too, and all requests without a credential an eighth. In
+// these two levels each source address leaves as much memory free for other sources as it uses.
+// Watches never blocks. It is safe for concurrent use.
 type Watches struct {
-	// Number counts the requests. Its shares are the users, the tokens and the sources.
+	// Number counts the requests. Its shares are users, tokens and source addresses.
 	Number *budget.Budget
-	// Memory has their bytes, by the levels below.
+	// Memory counts the bytes of the requests. Its levels are watchKnown, watchNewToken and
+	// watchAnonymous.
 	Memory *budget.Budget
 
 	kept    func() int64 // bytes kept for slow clients
 	refused [limits]atomic.Uint64
 }
 
-// These are the levels of Watches.Memory. Its shares are users, accepted tokens and sources.
+// These are the levels of Watches.Memory. Its shares are users, accepted tokens and source
+// addresses.
 const (
 	watchKnown = iota
 	watchNewToken
 	watchAnonymous
 )
 
-// memoryOf returns the level and the share of a flow. A token that is not known is part of its
-// source, since any client can make up one. Callers that run the cluster have no share, and so all
-// of the memory.
+// memoryOf returns the level and the share of a flow in Watches.Memory. A token that is not
+// authenticated yet counts for its source address, since any client can make up a token. Callers
+// that run the cluster have no share, so they may use all of the memory.
 func memoryOf(f Flow) (level int, share string) {
 	switch {
 	case f.Level == Anonymous:
@@ -47,7 +50,7 @@ func memoryOf(f Flow) (level int, share string) {
 	return watchKnown, f.Caller
 }
 
-// These are the limits that refuse a request.
+// These are the limits for which Watches refuses requests.
 const (
 	limitTotal = iota
 	limitUser
@@ -55,12 +58,12 @@ const (
 	limits
 )
 
-// WatchBytes estimates the memory of a watch without its connection. Both together were measured at
-// 73 KB.
+// WatchBytes is an estimate of the memory of a watch without its connection. A watch and its
+// connection together were measured at 73 KB.
 const WatchBytes = 32 << 10
 
-// longRetrySeconds is the Retry-After of a refused watch. Watches end late, so their clients are
-// asked to wait longer.
+// longRetrySeconds is the Retry-After of a refused watch. It is long because watches last long, and
+// one must end before another is accepted.
 const longRetrySeconds = 5
 
 var (
@@ -68,7 +71,7 @@ var (
 	errTooManyOfUser  = apierrors.NewTooManyRequests("Too many watches of this user, please try again later.", longRetrySeconds)
 	errWatchMemory    = apierrors.NewTooManyRequests("The watches take all the memory that they may, please try again later.", longRetrySeconds)
 
-	// ErrTooManyStarts is the 429 of a WATCH that found no seat to begin.
+	// ErrTooManyStarts is the 429 for a WATCH that got no seat in Seats.Starts.
 	ErrTooManyStarts = apierrors.NewTooManyRequests("Too many watches begin at the same time, please try again later.", longRetrySeconds)
 )
 
@@ -85,21 +88,21 @@ func newWatches(c *Config) *Watches {
 	return w
 }
 
-// Slot is the slot of one request. Only the request's goroutine uses it.
+// Slot represents one request in Watches. Only the request's goroutine uses it.
 type Slot struct {
 	watches        *Watches
 	number, memory *budget.Charge
-	key            string // of the user, the token or the source that the request counts as
+	key            string // the share of Number: a user, a token or a source address
 	newToken       bool   // the upstream has not accepted the token
 	asked          bool   // the upstream was asked about the caller
 }
 
-// Acquire returns a slot for a request of a flow, which uses extra bytes in addition to WatchBytes.
-// The error is the Status to reject it with.
+// Acquire returns a slot for a request of flow f that uses WatchBytes+extra bytes. The error is the
+// Status with which the caller must reject the request.
 func (w *Watches) Acquire(f Flow, extra int64) (*Slot, error) {
 	key := f.Caller
 	if f.Token != "" {
-		key = f.Token // one that is not known yet, as all are after a start
+		key = f.Token // a token that is not authenticated yet; after a start no token is
 	}
 	number, err := w.Number.Take(0, key, 1)
 	if exceeded, ok := errors.AsType[*budget.ExceededError](err); ok {
@@ -122,24 +125,25 @@ func (w *Watches) refuse(limit int, why error) error {
 	return why
 }
 
-// Count returns the number of requests.
+// Count returns the number of requests that have a slot.
 func (w *Watches) Count() int { return int(w.Number.Used()) }
 
-// MemoryExcess returns by how many bytes the requests exceed their memory. 0 or less: they do not.
+// MemoryExcess returns by how many bytes the requests exceed their memory. If it is 0 or less, they
+// do not.
 func (w *Watches) MemoryExcess() int64 { return w.Memory.Excess(watchKnown) }
 
-// Release returns the slot. A second call does nothing.
+// Release releases the slot. A second call does nothing.
 func (p *Slot) Release() {
 	p.number.Release()
 	p.memory.Release()
 }
 
-// Grow counts n more bytes of the request.
+// Grow adds n bytes to the memory of the request.
 func (p *Slot) Grow(n int64) { p.memory.Add(n) }
 
-// Identify counts the request under its caller, about whom the upstream was asked; nil: it did not
-// say. It fails if that user has reached a limit. The error is the Status to reject the request
-// with.
+// Identify counts the request for the user that the upstream named when it was asked about the
+// caller. who is nil if the upstream did not name one. Identify fails if the user has reached a
+// limit. The error is the Status with which the caller must reject the request.
 func (p *Slot) Identify(who user.Info) error {
 	p.asked = true
 	if who == nil || UserKey(who) == p.key {
@@ -159,8 +163,7 @@ func (p *Slot) Identify(who user.Info) error {
 	return nil
 }
 
-// Accept counts the request, whose token the upstream has accepted, no longer among those of
-// unknown callers.
+// Accept counts the request as one of a known caller, because the upstream has accepted its token.
 func (p *Slot) Accept() {
 	if p.newToken {
 		p.memory.Move(watchKnown, p.key)
@@ -171,5 +174,5 @@ func (p *Slot) Accept() {
 // Asked reports whether the upstream was asked about the caller.
 func (p *Slot) Asked() bool { return p.asked }
 
-// ByToken reports whether the request counts as a token's, because the user is not known.
+// ByToken reports whether the request counts for its token, because its user is not known.
 func (p *Slot) ByToken() bool { return strings.HasPrefix(p.key, tokenPrefix) }

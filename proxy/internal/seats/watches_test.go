@@ -9,9 +9,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestSharesOfMemory: one user has at most half of the memory, and so have all unknown tokens
-// together, of which each source leaves others as much as it has. Callers without a credential have
-// an eighth, and those that run the cluster all.
+// TestSharesOfMemory checks that one user may use at most half of the memory, and that all unknown
+// tokens together may use half, of which each source leaves as much free as it uses. Callers
+// without a credential may use an eighth, and callers that run the cluster all.
 func TestSharesOfMemory(t *testing.T) {
 	const room = 96
 	w := newWatches(&Config{
@@ -62,7 +62,7 @@ func TestSharesOfMemory(t *testing.T) {
 	check.Equal(t, w.Memory.ShareBytes(watchNewToken, "a"), (room/4-2)*WatchBytes, "its source has bytes")
 	for _, p := range slots[1:] {
 		p.Release()
-		p.Release() // which does nothing
+		p.Release() // does nothing
 	}
 	slots = slots[:1]
 	check.Equal(t, acquire(Flow{Level: Everyone, Caller: UserKey(jane)}, room/4)+acquire(Flow{Level: Leases, Caller: UserKey(jane)}, room), room/2-1, "of jane")
@@ -71,7 +71,7 @@ func TestSharesOfMemory(t *testing.T) {
 	if err := last.Identify(jane); err == nil || !last.ByToken() || w.Number.ShareBytes(0, UserKey(jane)) != room/2 {
 		t.Error("jane has more than half")
 	}
-	// All that there is.
+	// The system may use all the memory that is left.
 	check.Equal(t, acquire(Flow{Level: System, Caller: "user admin"}, room), room/2-1, "of the system")
 	last.Release()
 	for _, p := range slots {
@@ -82,8 +82,8 @@ func TestSharesOfMemory(t *testing.T) {
 	}
 }
 
-// TestNumbersOfWatches: a user has no more watches than it may, with any of its tokens, and all
-// users together have no more than there may be.
+// TestNumbersOfWatches checks that a user, with all its tokens together, cannot exceed its number
+// of watches, and that all users together cannot exceed the total number.
 func TestNumbersOfWatches(t *testing.T) {
 	connections := int64(0)
 	w := newWatches(&Config{
