@@ -16,13 +16,13 @@ import (
 	"github.com/weirproject/weir/internal/serve/secure"
 )
 
-// Certificate is the certificate of the server. It is reloaded when its files change, and
-// renewed in time if the proxy has made it, by the handshake that finds that: unlike
-// k8s.io/apiserver's dynamiccertificates it has no goroutine, which a Server that is made and never
-// started would leave behind. It is safe for concurrent use.
+// Certificate is the serving certificate. A TLS handshake reloads it after its files have changed,
+// and renews it before it expires if the proxy has made it. Unlike dynamiccertificates of
+// k8s.io/apiserver, Certificate has no goroutine, which a Server that is created but never started
+// would leak. It is safe for concurrent use.
 type Certificate struct {
-	certFile, keyFile string   // empty: kept in memory only
-	hosts             []string // of a certificate that the proxy makes; nil: the proxy did not make it
+	certFile, keyFile string   // empty: the certificate is only in memory
+	hosts             []string // of a certificate that the proxy makes; nil: the user gave the certificate
 	log               *slog.Logger
 
 	mu         sync.Mutex
@@ -33,25 +33,26 @@ type Certificate struct {
 }
 
 const (
-	// A certificate that the proxy makes is signed by a CA that it makes, too. Clients trust the
-	// CA, and so need nothing new when the certificate is renewed.
+	// The proxy also makes the CA that signs its certificates. Clients trust the CA, so they need no
+	// new CA when the certificate is renewed.
 	selfSignedValidity = 365 * 24 * time.Hour
 	authorityValidity  = 10 * selfSignedValidity
 	selfSignedName     = "weir-proxy"
 	authorityName      = "weir-proxy-ca"
-	// certificateCheckInterval is the least time between two checks of the files.
+	// certificateCheckInterval is the minimum time between two checks of the files.
 	certificateCheckInterval = 10 * time.Second
 
 	certName, keyName = "weir-proxy.crt", "weir-proxy.key"
 )
 
-// ReadCertificate returns the certificate in two files.
+// ReadCertificate returns the certificate in the given files.
 func ReadCertificate(certFile, keyFile string) (*Certificate, error) {
 	return (&Certificate{certFile: certFile, keyFile: keyFile}).load()
 }
 
-// SelfSigned returns a certificate that the proxy makes, for the loopback addresses, the address
-// that it listens on, and other hosts. It is kept in a directory, or in memory if dir is empty.
+// SelfSigned returns a certificate that the proxy makes for the loopback addresses, the listen
+// address and the given hosts. It stores the certificate in the directory dir, or only in memory if
+// dir is empty.
 func SelfSigned(dir, address string, hosts []string, log *slog.Logger) (*Certificate, error) {
 	c := &Certificate{hosts: certificateHosts(address, hosts), log: log}
 	if dir != "" {
@@ -60,7 +61,7 @@ func SelfSigned(dir, address string, hosts []string, log *slog.Logger) (*Certifi
 	return c.load()
 }
 
-// load reads the certificate, or makes one.
+// load reads the certificate from its files, or makes one.
 func (c *Certificate) load() (*Certificate, error) {
 	if c.certFile != "" {
 		if err := c.read(); err != nil && (c.hosts == nil || !errors.Is(err, fs.ErrNotExist)) {
@@ -75,7 +76,7 @@ func (c *Certificate) load() (*Certificate, error) {
 	return c, nil
 }
 
-// read reads the files. The caller holds the lock, or has the only reference.
+// read reads the files. The caller holds the lock, or has the only reference to c.
 func (c *Certificate) read() error {
 	info, err := os.Stat(c.certFile)
 	if err != nil {
@@ -98,9 +99,9 @@ func (c *Certificate) read() error {
 	return nil
 }
 
-// renew makes another certificate, by the same CA if that is valid for long enough, and writes it
-// to the files. If that fails it is served all the same. The caller holds the lock, or has the only
-// reference.
+// renew makes another certificate and writes it to the files. The same CA signs it, unless that CA
+// expires too soon. If writing fails, renew returns the error, but c already serves the new
+// certificate. The caller holds the lock, or has the only reference to c.
 func (c *Certificate) renew() (err error) {
 	var by *secure.Authority
 	if c.pair != nil {
@@ -136,8 +137,8 @@ func (c *Certificate) write() error {
 	return err
 }
 
-// get implements tls.Config.GetCertificate. If changed files cannot be read, the old certificate
-// stays.
+// get implements tls.Config.GetCertificate. If the changed files cannot be read, it returns the old
+// certificate.
 func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,20 +156,21 @@ func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.pair, nil
 }
 
-// CAData returns the PEM certificates by which clients trust the certificate.
+// CAData returns the CA certificates, in PEM, with which clients verify the server.
 func (c *Certificate) CAData() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ca
 }
 
-// due reports whether two thirds of the certificate's life are over.
+// due reports whether two thirds of the certificate's validity are over.
 func (c *Certificate) due() bool {
 	leaf := c.pair.Leaf
 	return time.Until(leaf.NotAfter) < leaf.NotAfter.Sub(leaf.NotBefore)/3
 }
 
-// usable reports whether there is a certificate, for all hosts, that is not to be renewed yet.
+// usable reports whether there is a certificate that is valid for all hosts and not due for
+// renewal.
 func (c *Certificate) usable() bool {
 	if c.pair == nil || c.due() {
 		return false
@@ -181,7 +183,7 @@ func (c *Certificate) usable() bool {
 	return true
 }
 
-// certificateHosts returns the hosts of a self-signed certificate.
+// certificateHosts returns the names and addresses for a self-signed certificate.
 func certificateHosts(address string, more []string) []string {
 	out := []string{"localhost", "127.0.0.1", "::1"}
 	if name, err := os.Hostname(); err == nil {

@@ -22,8 +22,8 @@ func leaf(t *testing.T, c *Certificate) *x509.Certificate {
 	return pair.Leaf
 }
 
-// TestCertDir: a certificate that was made stays, until it is not good for what it is to be good
-// for.
+// TestCertDir checks that a certificate in a directory is used again, until it lacks a host that it
+// must be valid for.
 func TestCertDir(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
 	first, err := SelfSigned(dir, "127.0.0.1:0", nil, nil)
@@ -45,7 +45,7 @@ func TestCertDir(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	// Files that change are read again.
+	// Changed files are read again.
 	given, err := ReadCertificate(filepath.Join(dir, certName), filepath.Join(dir, keyName))
 	check.NoError(t, err)
 	before := leaf(t, given)
@@ -57,8 +57,8 @@ func TestCertDir(t *testing.T) {
 	}
 }
 
-// TestRenewal: a certificate that was made is renewed while the process runs, once for all
-// handshakes, and clients need to trust nothing new.
+// TestRenewal checks that a certificate of the proxy is renewed while the process runs, that
+// concurrent handshakes get the same new certificate, and that clients need no new CA.
 func TestRenewal(t *testing.T) {
 	for name, dir := range map[string]string{"in memory": "", "in a directory": filepath.Join(t.TempDir(), "certs")} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testRenewal(t, dir) }) })
@@ -101,7 +101,7 @@ func testRenewal(t *testing.T, dir string) {
 	if err != nil || !leaf(t, again).Equal(leaf(t, c)) || !bytes.Equal(again.CAData(), c.CAData()) {
 		t.Errorf("a start makes another: %v", err)
 	}
-	// What cannot be written is served all the same.
+	// A renewed certificate is served even if it cannot be written to its files.
 	check.NoError(t, os.RemoveAll(dir))
 	check.NoError(t, os.WriteFile(dir, nil, 0o600))
 	time.Sleep(selfSignedValidity)

@@ -9,69 +9,72 @@ import (
 	"github.com/weirproject/weir/internal/serve/budget"
 )
 
-// Conn is an accepted connection. It starts as unknown, and stays so until a request has a
-// credential that was accepted. The listener's lock guards the fields below it.
+// Conn is an accepted connection. It is unknown until the credential of one of its requests is
+// accepted. The listener's lock guards the fields from memory on.
 type Conn struct {
 	net.Conn
 	listener *Listener
 	source   string
 	buffer   writeBuffer
-	// memory has the bytes of the connection itself while it is unknown, responses those of its
-	// requests, see count, and heads those of the heads that it receives.
+	// memory is charged for the connection itself while it is unknown, responses for its requests (see
+	// count), and heads for the request heads that it receives.
 	memory, responses, heads *budget.Charge
 
 	opened    time.Time
 	place     *list.Element
-	in        *list.List // unknown, over or idle; nil: none
+	in        *list.List // the list that the connection is in: unknown, over or idle; nil: none
 	unread    *list.Element
 	accepted  bool
 	overLimit bool
-	quiet     bool // no request, as the server says
+	quiet     bool // the HTTP server has reported that the connection has no request
 	closed    bool
-	since     time.Time // since when reviews is not 0
-	reviews   int       // requests with a token that is not known yet
-	handlers  int       // requests that the proxy works on
-	streams   int       // open streams of HTTP/2
-	counted   int       // requests whose bytes responses has
+	since     time.Time // when reviews became larger than 0
+	reviews   int       // requests whose token is not authenticated yet
+	handlers  int       // requests that the proxy is handling
+	streams   int       // open HTTP/2 streams
+	counted   int       // requests that are charged to responses
 	resets    int       // streams that the client has reset
-	requests  uint64    // requests that began
-	// unbegun has the large heads that are received, or whose requests have not begun, by stream;
-	// no more than open streams. HTTP/1.1 has stream 0.
+	requests  uint64    // requests that have begun
+	// unbegun has, by stream, the large heads that are being received or whose requests have not
+	// begun. It has no more entries than there are open streams. HTTP/1.1 uses stream 0.
 	unbegun map[uint32]unbegunHead
-	// queued is the bytes of those whose streams were reset. The server may keep a request for which
-	// it has no handler yet until the next handler ends.
+	// queued is the bytes of the large heads whose streams were reset. The server may keep such a
+	// request without a handler until the next handler returns.
 	queued    int64
-	head      int64     // bytes of unbegun, and queued
-	headSince time.Time // since when there are some
+	head      int64     // bytes of unbegun and queued together
+	headSince time.Time // when head became larger than 0
 }
 
 const (
-	// maxUnknownStreams bounds the requests at the same time on an unknown connection. The next one
-	// gets 429, and the connection is closed. kube-apiserver lets any client have 100.
+	// maxUnknownStreams bounds the concurrent requests on an unknown connection. The next request gets
+	// 429, and the connection is closed. kube-apiserver allows any client 100.
 	maxUnknownStreams = 100
-	// maxUnknownResets bounds the streams that the client of an unknown connection resets before
-	// their responses have ended. Each of them may cost a connection to the upstream.
+	// maxUnknownResets bounds how many streams the client of an unknown connection may reset before
+	// their responses have ended. Each reset may cost a connection to the upstream.
 	maxUnknownResets = 20
-	// maxUnknownOwed bounds the pings and settings of such a client that are not acknowledged yet.
+	// maxUnknownOwed bounds the PING and SETTINGS frames of an unknown client that the server has not
+	// acknowledged yet.
 	maxUnknownOwed = 100
-	// streamBytes is the measured memory of a request of which the proxy has only the response, of
-	// up to httpBufferSize: a goroutine, its stack, and the stream of HTTP/2.
+	// streamBytes is the measured memory of a request whose handler has returned and whose response,
+	// of up to httpBufferSize, is not written yet: a goroutine, its stack and the HTTP/2 stream.
 	streamBytes = 20 << 10
-	// certificateFactor is the memory of a certificate by its size, parsed and as it came.
-	// ConnectionBytes includes usualCertificates.
+	// certificateFactor times the size of a client certificate is its memory: the parsed form and the
+	// received bytes. ConnectionBytes includes usualCertificates bytes of certificates.
 	certificateFactor = 4
 	usualCertificates = 4 << 10
-	// streamMemory bounds them for all connections, unknownStreamMemory for the unknown ones.
+	// streamMemory bounds the memory of the requests (streamBytes each) of all connections.
+	// unknownStreamMemory bounds that of unknown connections.
 	streamMemory        = 96 << 20
 	unknownStreamMemory = 32 << 20
-	// UnreadTime bounds how long a client may take for a response that fits into one buffer, or for
-	// a part of any response that comes by an unknown connection.
+	// UnreadTime bounds how long a client may take to read a response that fits into one buffer. On an
+	// unknown connection it bounds the time for each part of any response.
 	UnreadTime = 10 * time.Second
-	// headTime is how long a large head may take before its connection is closed for another one.
+	// headTime is how long the client may take to send a large head before its connection may be
+	// closed to make room for another head.
 	headTime = time.Second
 )
 
-// join moves the connection to a list. The caller holds the lock.
+// join moves the connection to list l. The caller holds the lock.
 func (c *Conn) join(l *list.List) {
 	c.leave()
 	if c.opened.IsZero() {
@@ -101,8 +104,8 @@ func (c *Conn) underReview(now time.Time) bool {
 	return c.reviews > 0 && now.Sub(c.since) < reviewTime
 }
 
-// BeginReview notes that a request with a token that is not known yet has a seat or a slot, which
-// bound the number of such requests.
+// BeginReview records that a request whose token is not authenticated yet has got a seat or a slot.
+// Seats and slots bound the number of such requests.
 func (c *Conn) BeginReview() {
 	if c == nil {
 		return
@@ -114,15 +117,15 @@ func (c *Conn) BeginReview() {
 	})
 }
 
-// EndReview notes that such a request has left its seat or slot.
+// EndReview records that such a request has released its seat or slot.
 func (c *Conn) EndReview() {
 	if c != nil {
 		c.listener.do(func() { c.reviews-- })
 	}
 }
 
-// Accept notes that a request of the connection has an accepted credential. Its bytes are not those
-// of unknown connections any more.
+// Accept records that the credential of a request on the connection was accepted. The bytes of the
+// connection no longer count for unknown connections.
 func (c *Conn) Accept() {
 	if c == nil {
 		return
@@ -143,12 +146,13 @@ func (c *Conn) Accept() {
 	})
 }
 
-// OverLimit reports whether the connection is above the limit. Its requests get 429, and it is
-// closed.
+// OverLimit reports whether the connection was accepted above the limit. Its requests get 429, and
+// then it is closed.
 func (c *Conn) OverLimit() bool { return c != nil && c.overLimit }
 
-// Begin notes that a request begins, whose head counts from now on elsewhere. It returns false if
-// the connection is unknown and has too many requests.
+// Begin records that request r begins. From now on Heads.Charge, and not the connection, counts the
+// request's head. Begin returns false if the connection is closed, or unknown and has too many
+// requests.
 func (c *Conn) Begin(r *http.Request) (ok bool) {
 	if c == nil {
 		return true
@@ -163,7 +167,8 @@ func (c *Conn) Begin(r *http.Request) (ok bool) {
 	return ok
 }
 
-// End notes that the proxy has done its part for a request. net/http may still write the response.
+// End records that the proxy has finished handling a request. net/http may still be writing the
+// response.
 func (c *Conn) End() {
 	if c == nil {
 		return
@@ -176,10 +181,10 @@ func (c *Conn) End() {
 	})
 }
 
-// openStream notes that the client opens a stream of HTTP/2, before its head is decoded, which must
-// not be if openStream returns false: then the connection is closed. It is if it is unknown and its
-// client ignores all bounds, or has another stream while closed connections still use the memory of
-// requests.
+// openStream records that the client opens an HTTP/2 stream. It is called before the stream's head
+// is decoded. It closes an unknown connection in two cases: its client ignores all bounds; or it
+// opens a further stream while the requests of unknown connections, also of closed ones, exceed
+// their memory. openStream then returns false, and the caller must not decode the head.
 func (c *Conn) openStream() (ok bool) {
 	c.listener.do(func() {
 		c.streams++
@@ -192,8 +197,8 @@ func (c *Conn) openStream() (ok bool) {
 	return ok
 }
 
-// flooded closes the connection if it is unknown: its client sends what the server must remember,
-// or ignores.
+// flooded closes the connection if it is unknown. Its client sends too many frames that the server
+// must remember or ignores.
 func (c *Conn) flooded() {
 	c.listener.do(func() {
 		if !c.accepted {
@@ -202,8 +207,9 @@ func (c *Conn) flooded() {
 	})
 }
 
-// holdCertificates counts the certificates that the client has sent: up to 256 KB of them, which it
-// need not own. crypto/tls keeps them as long as the connection.
+// holdCertificates charges for the certificates that the client has sent, raw bytes of them. A
+// client may send up to 256 KB of certificates, even without their keys. crypto/tls keeps them as
+// long as the connection.
 func (c *Conn) holdCertificates(raw int) {
 	c.listener.do(func() {
 		if c.closed || c.accepted || c.overLimit || raw <= usualCertificates {
@@ -216,7 +222,8 @@ func (c *Conn) holdCertificates(raw int) {
 	})
 }
 
-// endStreams notes that streams have ended, by the response or by a reset of the client.
+// endStreams records that streams have ended: the client has reset them, or their responses are
+// complete.
 func (c *Conn) endStreams(reset bool, streams ...uint32) {
 	c.listener.do(func() {
 		c.streams -= len(streams)
@@ -240,11 +247,11 @@ func (c *Conn) endStreams(reset bool, streams ...uint32) {
 	})
 }
 
-// count counts the bytes of the requests: if the connection is unknown, of all but one, which
-// ConnectionBytes includes, and otherwise of those whose handler has returned and whose response
-// was not read yet. Above the bound it closes the connection with the most requests of the unknown
-// ones, or of the others the one whose client has read nothing for longest. The caller holds the
-// lock.
+// count charges for the requests of the connection. For an unknown connection it counts all
+// requests but one, which ConnectionBytes includes. For an accepted one it counts the requests
+// whose handler has returned and whose response the client has not read yet. If the budget is
+// exceeded, count closes a connection: among unknown ones that with the most requests, among
+// accepted ones that whose client has read nothing for longest. The caller holds the lock.
 func (c *Conn) count() {
 	cs := c.listener
 	n, level := max(c.streams, c.handlers, 1)-1, unknown
@@ -279,11 +286,12 @@ func (c *Conn) count() {
 	}
 }
 
-// growHead counts n more bytes of the head of a stream, and the number of its fields up to now,
-// before they are decoded. It returns false if there is no room for them: then the connection is
-// closed, and they must not be decoded. The connection takes the room of an unknown one that sends
-// its head slowly. An accepted connection is not closed for a head of up to ConnectionBytes, since
-// others may use the room: its request gets 429.
+// growHead charges n more bytes for the head that a stream is receiving. fields is the number of
+// its fields so far. growHead is called before these bytes are decoded. If there is no room, it
+// closes an unknown connection that sends its head slowly, or else this connection. It then returns
+// false, and the caller must not decode the bytes. It does not close an accepted connection whose
+// heads use up to ConnectionBytes, since other clients may have used the room: the request gets 429
+// later.
 func (c *Conn) growHead(stream uint32, n int64, fields int) (ok bool) {
 	c.listener.do(func() {
 		cs := c.listener
@@ -314,25 +322,25 @@ func (c *Conn) growHead(stream uint32, n int64, fields int) (ok bool) {
 	return ok
 }
 
-// requestsBegun returns the number of requests that began, and whether the proxy works on one.
+// requestsBegun returns how many requests have begun, and whether the proxy is handling one.
 func (c *Conn) requestsBegun() (n uint64, working bool) {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
 	return c.requests, c.handlers > 0
 }
 
-// isAccepted reports whether a request had an accepted credential.
+// isAccepted reports whether the credential of a request on the connection was accepted.
 func (c *Conn) isAccepted() bool {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
 	return c.accepted
 }
 
-// Write writes through the write buffer.
+// Write writes p through the write buffer.
 func (c *Conn) Write(p []byte) (int, error) { return c.buffer.Write(p) }
 
-// SetWriteDeadline sets the deadline of a write. The client of an unknown connection has seconds to
-// take something.
+// SetWriteDeadline sets the deadline for writes. For an unknown connection the deadline is at most
+// UnreadTime from now.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	if latest := time.Now().Add(UnreadTime); t.After(latest) && !c.isAccepted() {
 		t = latest
@@ -340,7 +348,7 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// Close closes the connection and removes it from the listener.
+// Close closes the connection and removes it from its listener.
 func (c *Conn) Close() error {
 	c.listener.mu.Lock()
 	c.listener.remove(c)

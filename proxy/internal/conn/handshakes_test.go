@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// handshakeServers are two servers behind one listener.
+// handshakeServers are two HTTP servers behind one listener.
 type handshakeServers struct {
 	first, second http.Server
 	client        *http.Client
@@ -56,7 +56,7 @@ func (sh *handshakeServers) close() {
 	<-sh.ended
 }
 
-// get asks whichever server serves.
+// get sends a request, and returns the body: the name of the server that has answered.
 func (sh *handshakeServers) get(t *testing.T) string {
 	t.Helper()
 	answer, err := sh.client.Get("https://" + sh.addr)
@@ -69,8 +69,8 @@ func (sh *handshakeServers) get(t *testing.T) string {
 	return string(body)
 }
 
-// TestSecondServerTakesOver: new connections go to the second server once the first is closed, also
-// those whose handshake has begun before.
+// TestSecondServerTakesOver checks that new connections go to the second server once the first is
+// closed, even if the client connected before and starts its TLS handshake only now.
 func TestSecondServerTakesOver(t *testing.T) {
 	sh := startHandshakeServers(t, time.Minute)
 	check.Equal(t, sh.get(t), "first", "answered by")
@@ -88,7 +88,8 @@ func TestSecondServerTakesOver(t *testing.T) {
 	}
 }
 
-// TestPlainHTTP: a client that sends HTTP to the HTTPS port receives the 400 of net/http.
+// TestPlainHTTP checks that a client that sends HTTP to the HTTPS port receives the 400 of
+// net/http.
 func TestPlainHTTP(t *testing.T) {
 	sh := startHandshakeServers(t, time.Minute)
 	answer, err := http.Get("http://" + sh.addr)
@@ -99,7 +100,8 @@ func TestPlainHTTP(t *testing.T) {
 	}
 }
 
-// TestHandshakeEnds: a connection without a handshake is closed after a while, and with the server.
+// TestHandshakeEnds checks that a connection whose client does not start the handshake is closed
+// after the timeout, and when the servers close.
 func TestHandshakeEnds(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -1,32 +1,34 @@
 package conn
 
-// headerBlock counts the fields of a header block of HTTP/2 while it comes, without decoding it: a
-// byte may represent a field, so the bytes say little about the memory of the head (RFC 7541). A
-// block that is not valid is counted as some number of fields; the server closes its connection.
+// headerBlock counts the fields of an HTTP/2 header block while it is received, without decoding
+// it. One byte may represent a whole field, so the number of bytes says little about the memory of
+// the decoded head (RFC 7541). In a block that is not valid it counts some number of fields, which
+// does not matter: the server closes the connection.
 type headerBlock struct {
 	fields int
 	bytes  int
 
 	state blockState
-	// left is the value of the integer that comes: the rest of a string, or an index.
+	// left is the value so far of the integer that is being read; or how many bytes of a string are
+	// still to be read.
 	left  uint64
 	shift uint
-	// strings is how many strings the field still has, after the integer.
+	// strings is how many strings of the field are still to be read, after the integer.
 	strings int
 }
 
-// blockState is what comes next in a header block.
+// blockState says what the next byte of a header block is.
 type blockState uint8
 
 const (
 	blockField  blockState = iota // the first byte of a field
-	blockIndex                    // the rest of an index, or of a size of the table
+	blockIndex                    // the rest of an index, or of a new size of the table
 	blockLength                   // the first byte of a string
 	blockLong                     // the rest of the length of a string
 	blockText                     // the text of a string
 )
 
-// write counts the next bytes of the block.
+// write counts the fields in p, the next bytes of the block.
 func (hb *headerBlock) write(p []byte) {
 	hb.bytes += len(p)
 	for len(p) > 0 {
@@ -43,7 +45,7 @@ func (hb *headerBlock) write(p []byte) {
 	}
 }
 
-// step takes one byte that is not text.
+// step processes one byte that is not text of a string.
 func (hb *headerBlock) step(b byte) {
 	switch hb.state {
 	case blockField:
@@ -59,17 +61,17 @@ func (hb *headerBlock) step(b byte) {
 	}
 }
 
-// begin takes the first byte of a field, or of an update of the table's size.
+// begin processes the first byte of a field, or of an update of the table's size.
 func (hb *headerBlock) begin(b byte) {
 	switch {
-	case b&0x80 != 0: // a field of the table
+	case b&0x80 != 0: // a field from the table
 		hb.fields++
 		hb.strings = 0
 		hb.integer(b, 7, blockIndex)
-	case b&0xe0 == 0x20: // a size
+	case b&0xe0 == 0x20: // a new size of the table
 		hb.strings = 0
 		hb.integer(b, 5, blockIndex)
-	default: // a value, and a name if the index is 0
+	default: // a value, after a name if the index is 0
 		prefix := uint(4)
 		if b&0x40 != 0 {
 			prefix = 6
@@ -82,7 +84,7 @@ func (hb *headerBlock) begin(b byte) {
 	}
 }
 
-// integer takes the first byte of an integer, of which prefix bits belong to it.
+// integer processes the first byte of an integer. The low prefix bits of b belong to the integer.
 func (hb *headerBlock) integer(b byte, prefix uint, more blockState) {
 	most := uint64(1)<<prefix - 1
 	hb.state, hb.shift = more, 0
@@ -91,7 +93,7 @@ func (hb *headerBlock) integer(b byte, prefix uint, more blockState) {
 	}
 }
 
-// done is called once an integer is complete.
+// done continues once an integer is complete.
 func (hb *headerBlock) done() {
 	if hb.state == blockLong && hb.left > 0 {
 		hb.state = blockText
@@ -104,7 +106,7 @@ func (hb *headerBlock) done() {
 	hb.next()
 }
 
-// next continues after a string or an index.
+// next continues after a complete string or index.
 func (hb *headerBlock) next() {
 	hb.left = 0
 	if hb.state = blockField; hb.strings > 0 {
@@ -112,7 +114,8 @@ func (hb *headerBlock) next() {
 	}
 }
 
-// memory estimates the memory of the fields. Text is compressed to 5 of 8 bits at best.
+// memory estimates the memory of the decoded fields, in bytes. Compressed text has at least 5 of
+// the 8 bits of each character.
 func (hb *headerBlock) memory() int64 {
 	return int64(hb.fields*fieldBytes + 2*hb.bytes)
 }

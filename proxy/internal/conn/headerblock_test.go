@@ -11,8 +11,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestHeaderBlock encodes random fields, and compares what is counted with what is decoded, for
-// blocks that come in pieces.
+// TestHeaderBlock encodes random fields, passes the block to headerBlock in pieces, and compares
+// the counted fields with the decoded ones.
 func TestHeaderBlock(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -48,7 +48,8 @@ func TestHeaderBlock(t *testing.T) {
 	}
 }
 
-// FuzzHeaderBlock checks that no block makes the counter fail.
+// FuzzHeaderBlock checks that headerBlock counts any bytes without a panic, with the same result
+// for a block in one piece and byte by byte.
 func FuzzHeaderBlock(f *testing.F) {
 	f.Add([]byte{0x82, 0x00, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
 	f.Fuzz(func(t *testing.T, p []byte) {

@@ -9,30 +9,30 @@ import (
 	"github.com/weirproject/weir/internal/serve/budget"
 )
 
-// The decoded head of a request is much larger than what was received: HTTP/2 compresses it, and
-// each field takes memory in addition to its text. So the heads of all requests share a budget, and
-// a head is released when its handler returns, although net/http keeps the request until the
-// response is read.
+// The decoded head of a request is much larger than the received bytes: HTTP/2 compresses it, and
+// each field uses memory in addition to its text. So the heads of all requests share a budget. A
+// head is released when its handler returns, although net/http keeps the request until the response
+// is read.
 const (
-	// fieldBytes is the measured overhead of a field: in the frame, in the map, and in the copy
-	// that is forwarded.
+	// fieldBytes is the measured overhead of a field: in the frame, in the header map and in the copy
+	// that the proxy forwards.
 	fieldBytes = 160
-	// smallHead is the memory of a usual head. Such heads are never refused: their number is
-	// bounded by seats, and half of the budget is reserved for them.
+	// smallHead is the memory of a usual head. A head of up to smallHead is never refused: seats bound
+	// the number of such heads, and half of the budget is reserved for them.
 	smallHead  = 16 << 10
 	headMemory = 64 << 20
 	// unknownHeadMemory bounds the larger heads of callers without an accepted credential, and all
-	// that come by connections without one.
+	// larger heads that unknown connections are receiving.
 	unknownHeadMemory = 16 << 20
-	// maxFields bounds the fields of a head. HTTP/2 has fewer in maxHeader, in which each field
-	// counts as 32 bytes more.
+	// maxFields bounds the fields of an HTTP/1.1 head. An HTTP/2 head has fewer: it is limited to
+	// maxHeader bytes, in which each field counts as 32 bytes more than its text.
 	maxFields = 10_000
 )
 
 // Heads bounds the memory of the heads of all requests. It is safe for concurrent use.
 type Heads struct{ *budget.Budget }
 
-// small is the level of heads after unknown and known.
+// small is the level of small heads, next to the levels unknown and known.
 const small = known + 1
 
 // NewHeads returns the budget of the heads of one listener.
@@ -41,7 +41,7 @@ func NewHeads() Heads {
 		budget.Level{Name: "unknown", Most: unknownHeadMemory}, budget.Level{Name: "known"}, budget.Level{Name: "small", Reserved: headMemory / 2})}
 }
 
-// HeadBytes estimates the memory of the head of a request.
+// HeadBytes estimates the memory of the head of a request, in bytes.
 func HeadBytes(r *http.Request) int64 {
 	n := len(r.RequestURI)
 	for name, values := range r.Header {
@@ -52,8 +52,9 @@ func HeadBytes(r *http.Request) int64 {
 	return int64(n)
 }
 
-// Charge charges the head of a request, and returns the charge, or nil if there is no room. It
-// calls isKnown, which reports whether the caller's credential was accepted, only for a large head.
+// Charge charges the budget for the head of a request. It returns the charge, or nil if there is no
+// room. It calls isKnown only for a large head. isKnown reports whether the caller's credential was
+// accepted.
 func (h Heads) Charge(r *http.Request, isKnown func() bool) *budget.Charge {
 	n, level := HeadBytes(r), small
 	if n > smallHead {
@@ -72,22 +73,22 @@ func (h Heads) Charge(r *http.Request, isKnown func() bool) *budget.Charge {
 	return c
 }
 
-// ReleaseHead drops the head of a request that was answered.
+// ReleaseHead clears the head of an answered request, so that its memory can be freed.
 func ReleaseHead(r *http.Request) {
 	r.Header, r.Trailer, r.Form, r.PostForm = nil, nil, nil, nil
 	r.URL, r.RequestURI, r.Host, r.Pattern = &url.URL{}, "", "", ""
 }
 
-// http1Conn is a connection of HTTP/1.1 that counts the bytes of a head that is not complete.
+// http1Conn is an HTTP/1.1 connection that counts the bytes of a head that is still incomplete.
 type http1Conn struct {
 	*tls.Conn
 	client   *Conn
-	requests uint64 // that had begun when the head began
-	head     int64  // bytes of the head
+	requests uint64 // requests that had begun when this head began
+	head     int64  // memory of the head so far
 	lines    int
 }
 
-// Read reads, and counts what comes before a request begins.
+// Read reads from the connection, and counts the bytes received before a request begins.
 func (hc *http1Conn) Read(p []byte) (int, error) {
 	n, err := hc.Conn.Read(p)
 	begun, working := hc.client.requestsBegun()

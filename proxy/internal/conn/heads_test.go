@@ -10,7 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestUnfinishedHeads has clients begin heads and not end them.
+// TestUnfinishedHeads checks which connections are closed when unknown clients start large heads
+// and do not finish them: the slowest ones, and only to make room for another head.
 func TestUnfinishedHeads(t *testing.T) {
 	const large = 1 << 20
 	synctest.Test(t, func(t *testing.T) {
@@ -36,8 +37,8 @@ func TestUnfinishedHeads(t *testing.T) {
 	})
 }
 
-// TestUnfinishedHeadsOfKnown has known clients begin heads and not end them. They take no room of
-// each other, and none that is reserved for usual heads.
+// TestUnfinishedHeadsOfKnown checks that a known client with an unfinished head closes no
+// connection of another client and uses no memory that is reserved for small heads.
 func TestUnfinishedHeadsOfKnown(t *testing.T) {
 	tc := newTestListener(t, 100_000)
 	first := tc.known()
@@ -52,8 +53,8 @@ func TestUnfinishedHeadsOfKnown(t *testing.T) {
 	}
 }
 
-// TestHeadsOfRequests begins large heads while those of requests take all the room. Their
-// connections are closed, for which no other ones are.
+// TestHeadsOfRequests starts large heads while the heads of running requests use the whole budget.
+// It checks that the connections with the new heads are closed, and no other connection.
 func TestHeadsOfRequests(t *testing.T) {
 	tc := newTestListener(t, 100_000)
 	tc.heads.NewCharge(small, "").Add(headMemory + 1)
@@ -68,8 +69,8 @@ func TestHeadsOfRequests(t *testing.T) {
 	}
 }
 
-// TestHeadsWithoutRequests has streams with large heads of which no request begins. They count
-// until their streams end, also if other requests begin.
+// TestHeadsWithoutRequests opens streams with large heads for which no request begins. It checks
+// that these heads count until their streams end, even if other requests begin.
 func TestHeadsWithoutRequests(t *testing.T) {
 	const fields = 1000
 	r := &http.Request{ProtoMajor: 2, Header: http.Header{}}

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// followHTTP2 has a server follow the frames of its HTTP/2 connections. net/http's own HTTP/2 gets
-// connections only as *tls.Conn, of which the frames cannot be seen. This is the same, and takes
-// any.
+// followHTTP2 makes a server pass all HTTP/2 connections through followStreams. The HTTP/2 server
+// inside net/http accepts only a *tls.Conn, so its frames cannot be observed.
+// golang.org/x/net/http2 is the same server and accepts any net.Conn.
 func followHTTP2(server *http.Server) error {
 	by := &http2.Server{} // server.HTTP2 configures it
 	if err := http2.ConfigureServer(server, by); err != nil {
@@ -22,7 +22,7 @@ func followHTTP2(server *http.Server) error {
 	}
 	server.TLSNextProto["h2"] = func(hs *http.Server, conn *tls.Conn, h http.Handler) {
 		opts := &http2.ServeConnOpts{BaseConfig: hs, Handler: h}
-		// net/http passes the context of the connection by this method.
+		// net/http passes the context of the connection with this method.
 		if b, ok := h.(interface{ BaseContext() context.Context }); ok {
 			opts.Context = b.BaseContext()
 		}
@@ -32,32 +32,32 @@ func followHTTP2(server *http.Server) error {
 	return nil
 }
 
-// http2Conn follows the frames of a connection, and has the *connection below it count its
-// streams, and the bytes of a head that is not complete. It changes nothing of what it reads and
-// writes.
+// http2Conn observes the frames of an HTTP/2 connection. It reports its streams, and the bytes of
+// an incomplete head, to the Conn below it. It does not change the bytes that it reads and writes.
 type http2Conn struct {
 	*tls.Conn
 	client *Conn
 	server *http2.Server // of this connection alone
 
-	in, out frameScan   // of the goroutine that reads, or writes
-	block   headerBlock // of the goroutine that reads
-	charged int64       // bytes of the block that the connection counts
-	of      uint32      // the stream of the block
-	prefix  int         // bytes before the fragment of the block in this frame
-	text    int         // bytes of the fragment that are still to come
+	in, out frameScan   // in is used by the reading goroutine, out by the writing one
+	block   headerBlock // used by the reading goroutine
+	charged int64       // bytes of block that growHead has charged
+	of      uint32      // the stream of block
+	prefix  int         // bytes before block's fragment in this frame
+	text    int         // bytes of the fragment that are still to be read
 	refused bool        // there is no room for the stream, or for its head
 
 	mu     sync.Mutex
-	open   []uint32 // streams without an end; maxStreams at most, and those that the server refuses
-	newest uint32   // largest stream of the client
-	gone   bool     // the server has sent GOAWAY, and ignores later streams
-	broken bool     // nothing more can be read, or written
-	// ignored counts these, and owed the pings and settings that the server has not acknowledged.
+	open   []uint32 // streams that have not ended: up to maxStreams, and those that the server will refuse
+	newest uint32   // the largest stream number that the client has used
+	gone   bool     // the server has sent GOAWAY and ignores later streams
+	broken bool     // a read or a write has failed
+	// ignored counts the streams after GOAWAY. owed counts the PING and SETTINGS frames that the
+	// server has not acknowledged yet.
 	ignored, owed int
 }
 
-// followStreams returns the connection for its HTTP/2 server.
+// followStreams returns the connection that its HTTP/2 server must use instead of conn.
 func followStreams(conn *tls.Conn, server *http2.Server) net.Conn {
 	c := connOf(conn)
 	if c == nil {
@@ -70,7 +70,7 @@ func followStreams(conn *tls.Conn, server *http2.Server) net.Conn {
 	return hc
 }
 
-// Read reads, and follows the client's frames.
+// Read reads from the connection, and observes the client's frames.
 func (hc *http2Conn) Read(p []byte) (int, error) {
 	n, err := hc.Conn.Read(p)
 	if hc.in.scan(p[:n]); hc.refused {
@@ -80,7 +80,7 @@ func (hc *http2Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write writes, and follows the server's frames.
+// Write writes to the connection, and observes the server's frames.
 func (hc *http2Conn) Write(p []byte) (int, error) {
 	n, err := hc.Conn.Write(p)
 	hc.out.scan(p[:n])
@@ -88,7 +88,7 @@ func (hc *http2Conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// breaks notes an error that ends the connection.
+// breaks records that err, if it is not nil, ends the connection.
 func (hc *http2Conn) breaks(err error) {
 	if err == nil {
 		return
@@ -98,9 +98,9 @@ func (hc *http2Conn) breaks(err error) {
 	hc.broken = true
 }
 
-// onIdle is called in the goroutine of the server when the last stream has ended. When a connection
-// ends with open streams, the server ends these after it has stopped the timer of IdleTimeout, and
-// starts that again, which would keep the memory of the connection for two minutes.
+// onIdle is called in the server's goroutine when the last stream has ended. When a connection ends
+// with open streams, the server first stops the IdleTimeout timer and then ends the streams, which
+// would start the timer again. The timer would keep the connection's memory for two minutes.
 func (hc *http2Conn) onIdle() {
 	hc.mu.Lock()
 	defer hc.mu.Unlock()
@@ -109,7 +109,7 @@ func (hc *http2Conn) onIdle() {
 	}
 }
 
-// received follows a frame of the client.
+// received observes a frame header of the client.
 func (hc *http2Conn) received(f frameHeader) {
 	hc.mu.Lock()
 	defer hc.mu.Unlock()
@@ -140,8 +140,8 @@ func (hc *http2Conn) received(f frameHeader) {
 	}
 }
 
-// begin adds a stream, unless it is one already or the server ignores it. The caller holds the
-// lock.
+// begin adds a stream, unless the stream is open already or the server ignores it. The caller holds
+// the lock.
 func (hc *http2Conn) begin(stream uint32) {
 	switch {
 	case stream <= hc.newest:
@@ -155,15 +155,15 @@ func (hc *http2Conn) begin(stream uint32) {
 	}
 }
 
-// readBlock counts what the head of a request takes that is being received, or has been and is not
-// worked on yet. It is decoded as it comes.
+// readBlock counts the memory of a request's head, from its first byte until its request begins.
+// The server decodes the head while it is received.
 func (hc *http2Conn) readBlock(f frameHeader, p []byte) {
 	if f.kind != http2.FrameHeaders && f.kind != http2.FrameContinuation {
 		return
 	}
 	if hc.prefix > 0 {
 		if hc.text == f.length && f.kind == http2.FrameHeaders && f.flags.Has(http2.FlagHeadersPadded) {
-			hc.text -= int(p[0]) // which are at the end
+			hc.text -= int(p[0]) // the padding is at the end
 		}
 		n := min(hc.prefix, len(p))
 		hc.prefix -= n
@@ -179,7 +179,7 @@ func (hc *http2Conn) readBlock(f frameHeader, p []byte) {
 	}
 }
 
-// sent follows a frame of the server.
+// sent observes a frame header of the server.
 func (hc *http2Conn) sent(f frameHeader) {
 	ends := (f.kind == http2.FrameData || f.kind == http2.FrameHeaders) && f.flags.Has(http2.FlagDataEndStream)
 	hc.mu.Lock()
@@ -204,7 +204,7 @@ func (hc *http2Conn) sent(f frameHeader) {
 	}
 }
 
-// end removes a stream. The caller holds the lock.
+// end removes a stream that has ended. The caller holds the lock.
 func (hc *http2Conn) end(stream uint32, reset bool) {
 	if i := slices.Index(hc.open, stream); i >= 0 {
 		hc.open = slices.Delete(hc.open, i, i+1)
@@ -223,13 +223,14 @@ type frameHeader struct {
 
 const (
 	frameHeaderBytes = 9
-	goAwayBytes      = frameHeaderBytes + 4 // up to the last stream
+	goAwayBytes      = frameHeaderBytes + 4 // including the last stream
 )
 
-// frameScan finds the frames in one direction of a connection, in pieces of any size.
+// frameScan finds the frames in one direction of a connection. It accepts the bytes in pieces of
+// any size.
 type frameScan struct {
 	onHeader  func(frameHeader)
-	onPayload func(frameHeader, []byte) // a part of it; never empty
+	onPayload func(frameHeader, []byte) // gets a part of a payload, never empty
 
 	head  [goAwayBytes]byte
 	have  int
@@ -237,7 +238,7 @@ type frameScan struct {
 	left  int // bytes of the payload of frame
 }
 
-// scan takes the next bytes.
+// scan processes the next bytes of the connection.
 func (fs *frameScan) scan(p []byte) {
 	for len(p) > 0 {
 		if fs.left > 0 {
@@ -260,7 +261,7 @@ func (fs *frameScan) scan(p []byte) {
 	}
 }
 
-// want returns how many bytes scan collects of a frame.
+// want returns how many bytes of a frame's start scan collects before it calls parse.
 func (fs *frameScan) want() int {
 	if fs.have >= frameHeaderBytes && http2.FrameType(fs.head[3]) == http2.FrameGoAway && fs.head[2] >= 8 {
 		return goAwayBytes

@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestFrameScan: frames are found in pieces of any size.
+// TestFrameScan checks that frameScan finds all frames in pieces of any size.
 func TestFrameScan(t *testing.T) {
 	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -64,8 +64,8 @@ func TestFrameScan(t *testing.T) {
 	}
 }
 
-// TestFloods: an unknown client that opens streams after GOAWAY, or sends pings and reads no
-// answer, loses its connection, and a known one does not.
+// TestFloods checks that an unknown client loses its connection if it opens streams after GOAWAY,
+// or sends PING or SETTINGS frames and does not read the answers. A known client does not.
 func TestFloods(t *testing.T) {
 	for name, c := range map[string]struct {
 		accepted bool
@@ -109,8 +109,8 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// TestHeldCertificates: large certificates, which the client need not own, count until a credential
-// is accepted.
+// TestHeldCertificates checks that large client certificates count for unknown connections, and
+// that the oldest connections are closed to make room for them.
 func TestHeldCertificates(t *testing.T) {
 	const raw = 256 << 10
 	tc := newTestListener(t, 100_000)

@@ -15,38 +15,38 @@ import (
 	"github.com/weirproject/weir/internal/serve/budget"
 )
 
-// Listener is a listener that bounds its open connections: their number, that of each source,
-// and the memory of those whose client has no accepted credential, which are unknown. For a new
-// connection it closes another one, see makeRoom. If it finds none, it accepts maxOverLimit more,
-// whose requests get 429 (see OverLimit), so that probes still work, and closes the oldest of
-// these for further ones. It is safe for concurrent use.
+// Listener is a net.Listener that bounds its open connections: their number, their number per
+// source address, and the memory of unknown connections, whose clients have no accepted credential.
+// For a new connection above a bound it closes another one (see makeRoom). If it finds none to
+// close, it accepts up to maxOverLimit more connections, so that health checks still work. Their
+// requests get 429 (see OverLimit). For a further connection it closes the oldest of these. It is
+// safe for concurrent use.
 type Listener struct {
 	net.Listener
 	limit     int
 	perSource int // 0: no bound
-	// memory has the bytes of unknown connections, and streams those of requests, see
-	// connection.count.
+	// memory counts the bytes of unknown connections, and streams those of requests (see Conn.count).
 	memory, streams *budget.Budget
-	heads           Heads // also those that are being received
+	heads           Heads // also counts heads that are being received
 
 	mu      sync.Mutex
 	open    int
 	unknown list.List      // of *Conn, oldest first
-	over    list.List      // those above the limit, oldest first
-	idle    list.List      // those with an accepted credential and no request, longest idle first
-	unread  list.List      // those with an accepted credential and unread responses, by last progress
-	sources map[string]int // by address; no more entries than connections
-	victims []*Conn        // to be closed once the lock is released
+	over    list.List      // connections above the limit, oldest first
+	idle    list.List      // accepted connections without a request, longest idle first
+	unread  list.List      // accepted connections with unread responses, longest without progress first
+	sources map[string]int // number of connections by source address; no more entries than connections
+	victims []*Conn        // do closes them after it has released the lock
 
-	closed [closeReasons]atomic.Uint64 // connections closed for others, or immediately
+	closed [closeReasons]atomic.Uint64 // connections that were closed for other ones, or immediately
 }
 
-// closeReason is why a connection was closed for others.
+// closeReason is the reason why the Listener has closed a connection.
 type closeReason int
 
 const (
 	closeForNew    closeReason = iota // too many connections
-	closeForSource                    // too many of its source
+	closeForSource                    // too many of its source address
 	closeForMemory                    // too many bytes of unknown connections
 	closeForStreams
 	closeForResets
@@ -59,25 +59,27 @@ func (r closeReason) String() string {
 }
 
 const (
-	// ConnectionBytes estimates the memory of a connection, without the kernel's.
+	// ConnectionBytes is an estimate of the memory of a connection, without the kernel's buffers.
 	ConnectionBytes = 64 << 10
-	// maxOverLimit is how many connections above the limit are accepted, to answer 429.
+	// maxOverLimit is how many connections above the limit the proxy accepts to answer them with 429.
 	maxOverLimit = 64
-	// unknownConnectionBytes bounds the memory of all unknown connections, by ConnectionBytes each:
-	// 1,536 of them.
+	// unknownConnectionBytes bounds the memory of all unknown connections. At ConnectionBytes each,
+	// there may be 1,536.
 	unknownConnectionBytes = 96 << 20
-	// reviewTime is how long an unknown connection is not closed for others while a token of its
-	// caller may be under review.
+	// reviewTime is how long a token review protects an unknown connection: for this time it is not
+	// closed for another connection.
 	reviewTime = 5 * time.Second
 )
 
-// Levels of the budgets, for a client without an accepted credential and for all others.
+// These are the levels of the budgets: clients without an accepted credential, and all other
+// clients.
 const (
 	unknown = iota
 	known
 )
 
-// NewListener returns the listener. Each source may have PerSource connections; 0: any number.
+// NewListener returns a Listener for up to limit connections. Each source address may have
+// perSource connections; 0: any number.
 func NewListener(l net.Listener, limit, perSource int, heads Heads) *Listener {
 	return &Listener{
 		Listener: l, limit: limit, perSource: perSource, sources: map[string]int{}, heads: heads,
@@ -86,7 +88,8 @@ func NewListener(l net.Listener, limit, perSource int, heads Heads) *Listener {
 	}
 }
 
-// Accept blocks until a connection is admitted.
+// Accept blocks until it can return an admitted connection. It closes connections that are not
+// admitted.
 func (cs *Listener) Accept() (net.Conn, error) {
 	for {
 		conn, err := cs.Listener.Accept()
@@ -100,7 +103,7 @@ func (cs *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit returns the admitted connection, or nil if its source has too many.
+// admit returns the admitted connection, or nil if its source address has too many connections.
 func (cs *Listener) admit(conn net.Conn) *Conn {
 	c := &Conn{
 		Conn: conn, listener: cs, source: Source(conn.RemoteAddr().String()), buffer: writeBuffer{conn: conn},
@@ -121,7 +124,7 @@ func (cs *Listener) admit(conn net.Conn) *Conn {
 			if cs.over.Len() >= maxOverLimit {
 				cs.evict(cs.over.Front().Value.(*Conn), closeForNew)
 			}
-			c.memory.Release() // maxOverLimit bounds them
+			c.memory.Release() // maxOverLimit bounds the memory of these connections
 			c.join(&cs.over)
 			return
 		}
@@ -133,8 +136,8 @@ func (cs *Listener) admit(conn net.Conn) *Conn {
 	return c
 }
 
-// makeRoom closes a connection if there are too many, or if the unknown ones have too many bytes.
-// It reports whether there is room. The caller holds the lock.
+// makeRoom closes connections if there are too many, or if the unknown ones use too much memory. It
+// reports whether there is room now. The caller holds the lock.
 func (cs *Listener) makeRoom(now time.Time) bool {
 	for cs.memory.Excess(unknown) > 0 {
 		victim := cs.oldestUnknown(now)
@@ -146,8 +149,8 @@ func (cs *Listener) makeRoom(now time.Time) bool {
 	if cs.open-cs.over.Len() <= cs.limit {
 		return true
 	}
-	// An unknown connection gets some time for its first request. Then it goes before those whose
-	// callers are known.
+	// An unknown connection has reviewTime to send its first request. After that it is closed before
+	// an idle connection of a known caller.
 	oldest := cs.oldestUnknown(now)
 	switch {
 	case oldest != nil && (now.Sub(oldest.opened) > reviewTime || cs.idle.Len() == 0):
@@ -160,8 +163,8 @@ func (cs *Listener) makeRoom(now time.Time) bool {
 	return true
 }
 
-// oldestUnknown returns the oldest unknown connection that may be closed for others, or nil. The
-// caller holds the lock.
+// oldestUnknown returns the oldest unknown connection that may be closed for another one, or nil.
+// The caller holds the lock.
 func (cs *Listener) oldestUnknown(now time.Time) *Conn {
 	for e := cs.unknown.Front(); e != nil; e = e.Next() {
 		if c := e.Value.(*Conn); !c.underReview(now) {
@@ -171,8 +174,8 @@ func (cs *Listener) oldestUnknown(now time.Time) *Conn {
 	return nil
 }
 
-// slowestHead returns the oldest unknown connection with a head that has been coming for some time,
-// or nil. The caller holds the lock.
+// slowestHead returns the oldest unknown connection that has been receiving a large head for longer
+// than headTime, or nil. Connections above the limit are examined first. The caller holds the lock.
 func (cs *Listener) slowestHead(now time.Time) *Conn {
 	for _, l := range []*list.List{&cs.over, &cs.unknown} {
 		for e := l.Front(); e != nil; e = e.Next() {
@@ -184,8 +187,8 @@ func (cs *Listener) slowestHead(now time.Time) *Conn {
 	return nil
 }
 
-// busiestUnknown returns the unknown connection with the most requests, of several the oldest. The
-// caller holds the lock.
+// busiestUnknown returns the unknown connection with the most requests, or nil if there is no
+// unknown connection. The caller holds the lock.
 func (cs *Listener) busiestUnknown() (busiest *Conn) {
 	for _, l := range []*list.List{&cs.over, &cs.unknown} {
 		for e := l.Front(); e != nil; e = e.Next() {
@@ -197,7 +200,7 @@ func (cs *Listener) busiestUnknown() (busiest *Conn) {
 	return busiest
 }
 
-// evict removes a connection, which do closes. The caller holds the lock.
+// evict removes connection c and adds it to cs.victims, which do closes. The caller holds the lock.
 func (cs *Listener) evict(c *Conn, why closeReason) {
 	if c.closed {
 		return
@@ -207,7 +210,7 @@ func (cs *Listener) evict(c *Conn, why closeReason) {
 	cs.victims = append(cs.victims, c)
 }
 
-// remove removes a connection from the counts. The caller holds the lock.
+// remove removes connection c from all lists and counts. The caller holds the lock.
 func (cs *Listener) remove(c *Conn) {
 	if c.closed {
 		return
@@ -221,12 +224,12 @@ func (cs *Listener) remove(c *Conn) {
 	c.leaveUnread()
 	c.memory.Release()
 	c.heads.Release()
-	// Its requests remain until their handlers have noticed.
+	// Its running requests still count until their handlers have returned.
 	c.responses.Add(int64(c.handlers-c.counted) * streamBytes)
 	c.counted = c.handlers
 }
 
-// do calls f with the lock, and then closes the connections that f has evicted.
+// do calls f with the lock held, and then closes the connections that f has evicted.
 func (cs *Listener) do(f func()) {
 	cs.mu.Lock()
 	f()
@@ -238,8 +241,8 @@ func (cs *Listener) do(f func()) {
 	}
 }
 
-// Bind has an HTTP server report the states of the listener's connections, and add each to the
-// contexts of its requests.
+// Bind configures an HTTP server to report its connections' states to cs, and to put each
+// connection into the contexts of its requests.
 func (cs *Listener) Bind(server *http.Server) {
 	server.ConnState, server.ConnContext = cs.onStateChange, cs.connContext
 }
@@ -270,7 +273,7 @@ func (cs *Listener) onStateChange(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// connOf returns the *Conn below a server's connection, or nil.
+// connOf returns the *Conn below a connection of an HTTP server, or nil if there is none.
 func connOf(conn net.Conn) *Conn {
 	if secure, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = secure.NetConn()
@@ -286,16 +289,17 @@ func (cs *Listener) Count() int {
 	return cs.open
 }
 
-// unknownCount returns the number of open connections without an accepted credential.
+// unknownCount returns the number of open connections without an accepted credential, including
+// those above the limit.
 func (cs *Listener) unknownCount() int {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	return cs.unknown.Len() + cs.over.Len()
 }
 
-// Source returns the source of a client with an address: the address without its port, or,
-// since one host may have all of them, the first 64 bits of an address of IPv6. Clients behind one
-// address are one source.
+// Source returns the source of a client from its address and port: its IPv4 address, or the first
+// 64 bits of its IPv6 address, since one host may have all addresses with these bits. Clients
+// behind one address are one source.
 func Source(address string) string {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -309,7 +313,7 @@ func Source(address string) string {
 	return addr.String()
 }
 
-// connKey is the context key of a request's *connection.
+// connKey is the context key of a request's *Conn.
 type connKey struct{}
 
 // connContext implements http.Server.ConnContext.
@@ -321,19 +325,19 @@ func (cs *Listener) connContext(ctx context.Context, conn net.Conn) context.Cont
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// Of returns the connection of a request, or nil if no Listener has accepted it. A nil Conn does
-// nothing.
+// Of returns the connection of a request, or nil if no Listener has accepted it. The methods of a
+// nil Conn that handlers call do nothing.
 func Of(r *http.Request) *Conn {
 	c, _ := r.Context().Value(connKey{}).(*Conn)
 	return c
 }
 
-// errHeadTooLarge is returned for a read of a connection on which a head comes for which there is
-// no room.
+// errHeadTooLarge is the error of a read from a connection that is receiving a head for which there
+// is no room.
 var errHeadTooLarge = errors.New("proxy: no memory for the head of a request")
 
-// wrapSecure returns what the HTTP server gets in place of a connection whose handshake is done. It
-// is the connection itself for HTTP/2, which net/http serves by its type; see followHTTP2.
+// wrapSecure returns the connection that the HTTP server gets after a handshake. For HTTP/2 it
+// returns conn itself, because net/http selects HTTP/2 by the type *tls.Conn (see followHTTP2).
 func wrapSecure(conn *tls.Conn) net.Conn {
 	c := connOf(conn)
 	if c == nil {

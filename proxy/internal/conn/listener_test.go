@@ -11,10 +11,10 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// plain is a request of HTTP/1.1.
+// plain is an HTTP/1.1 request.
 var plain = &http.Request{ProtoMajor: 1}
 
-// endpoint is a connection that notes that it was closed.
+// endpoint is a connection that records whether it was closed.
 type endpoint struct {
 	net.Conn
 	host   string
@@ -29,7 +29,7 @@ type address string
 func (address) Network() string  { return "tcp" }
 func (a address) String() string { return net.JoinHostPort(string(a), "1") }
 
-// testListener admits connections that are not there.
+// testListener admits fake connections.
 type testListener struct {
 	*Listener
 	t *testing.T
@@ -44,7 +44,7 @@ func (tc testListener) open(host string) *Conn {
 	return c
 }
 
-// opened returns a known connection with a request.
+// known returns an accepted connection with a running request.
 func (tc testListener) known() *Conn {
 	tc.t.Helper()
 	c := tc.open("10.0.0.1")
@@ -67,8 +67,8 @@ func newTestListener(t *testing.T, limit int) testListener {
 
 func isClosed(c *Conn) bool { return c.Conn.(*endpoint).closed }
 
-// TestConnections opens more connections than the limit while all are in use. There is always room
-// for a new one, which may make a health check.
+// TestConnections opens more connections than the limit while all admitted ones are in use. It
+// checks that a new connection, which a health check may need, is always accepted.
 func TestConnections(t *testing.T) {
 	tc := newTestListener(t, 2)
 	busy := []*Conn{tc.known(), tc.known()}
@@ -105,8 +105,9 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// TestUnknownBeforeKnown has no room for a connection. One of an unknown client is closed, before
-// an idle one of a known client, once it had time for a request.
+// TestUnknownBeforeKnown opens a connection above the limit. It checks that an unknown connection
+// is closed before an idle one of a known client, once it had reviewTime for a request and unless
+// it is under review.
 func TestUnknownBeforeKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestListener(t, 3)
@@ -128,8 +129,8 @@ func TestUnknownBeforeKnown(t *testing.T) {
 	})
 }
 
-// TestUnknownMemory opens as many unknown connections as their memory allows, and more. The oldest
-// is closed without a request, or whose request is not under review any more.
+// TestUnknownMemory opens more unknown connections than their memory allows. It checks that the
+// oldest one is closed whose caller is not under review, or has been for too long.
 func TestUnknownMemory(t *testing.T) {
 	const most = unknownConnectionBytes / ConnectionBytes
 	synctest.Test(t, func(t *testing.T) {
@@ -157,7 +158,7 @@ func TestUnknownMemory(t *testing.T) {
 		for _, c := range all {
 			c.BeginReview()
 		}
-		// Of those under review none is closed, and a health check is possible still.
+		// No connection under review is closed, and a health check can still connect.
 		if c := tc.open("c"); !c.overLimit {
 			t.Error("a connection under review was closed")
 		}
@@ -165,7 +166,7 @@ func TestUnknownMemory(t *testing.T) {
 	})
 }
 
-// TestUnderReview: a connection is under review as long as one of its requests has a seat.
+// TestUnderReview checks that a connection is under review while one of its requests has a seat.
 func TestUnderReview(t *testing.T) {
 	c := newTestListener(t, 10).open("a")
 	c.BeginReview()
@@ -177,7 +178,8 @@ func TestUnderReview(t *testing.T) {
 	}
 }
 
-// TestConnectionsPerSource opens more connections from one address than one may have.
+// TestConnectionsPerSource checks that one source address cannot have more connections than
+// perSource.
 func TestConnectionsPerSource(t *testing.T) {
 	tc := testListener{NewListener(nil, 10, 2, NewHeads()), t}
 	first := tc.open("a")
@@ -192,8 +194,8 @@ func TestConnectionsPerSource(t *testing.T) {
 	tc.check("in the end", 3, 3)
 }
 
-// TestUnknownRequests has unknown clients make requests and read no response. The connection with
-// the most of them is closed, and never one that has only one.
+// TestUnknownRequests has unknown clients send requests and read no response. It checks that the
+// connection with the most requests is closed, and never one with a single request.
 func TestUnknownRequests(t *testing.T) {
 	tc := newTestListener(t, 100_000)
 	one := tc.open("a")
@@ -219,8 +221,9 @@ func TestUnknownRequests(t *testing.T) {
 	}
 }
 
-// TestSingleRequests has as many unknown clients as there may be, with one request each, and known
-// ones that read nothing. An unknown client with several requests keeps its connection.
+// TestSingleRequests opens almost as many unknown connections as are allowed, each with one
+// request, and accepted ones whose clients read nothing. It checks that an unknown client with
+// several requests keeps its connection.
 func TestSingleRequests(t *testing.T) {
 	tc := newTestListener(t, 100_000)
 	for range unknownConnectionBytes/ConnectionBytes - 10 {
@@ -247,8 +250,8 @@ func TestSingleRequests(t *testing.T) {
 	}
 }
 
-// TestRequestsOfClosed closes connections whose requests are still being worked on. These count
-// until they end, and meanwhile no unknown connection may have another.
+// TestRequestsOfClosed checks that the requests of closed connections count until their handlers
+// return, and that until then an unknown connection can open only one stream.
 func TestRequestsOfClosed(t *testing.T) {
 	const each = 50
 	tc := newTestListener(t, 100_000)
@@ -285,8 +288,8 @@ func TestRequestsOfClosed(t *testing.T) {
 	}
 }
 
-// TestUnreadResponses has known clients read nothing. The one that has read nothing for longest
-// goes first.
+// TestUnreadResponses has known clients read nothing. It checks that the connection whose client
+// has read nothing for longest is closed first.
 func TestUnreadResponses(t *testing.T) {
 	tc := newTestListener(t, 100_000)
 	unread := func() *Conn {
@@ -303,7 +306,7 @@ func TestUnreadResponses(t *testing.T) {
 	for range (streamMemory-unknownStreamMemory)/streamBytes/maxStreams - 1 {
 		all = append(all, unread())
 	}
-	all[0].endStreams(false, 1) // it reads
+	all[0].endStreams(false, 1) // the client of all[0] reads a response
 	all = append(all, unread(), unread())
 	for n, c := range all {
 		check.Equal(t, isClosed(c), (n == 1), "%d: closed", n)
@@ -316,8 +319,8 @@ func TestUnreadResponses(t *testing.T) {
 	}
 }
 
-// TestTooManyRequestsOfUnknown counts the requests on a connection before and after a credential
-// was accepted.
+// TestTooManyRequestsOfUnknown checks that the number of requests on a connection is bounded until
+// a credential is accepted.
 func TestTooManyRequestsOfUnknown(t *testing.T) {
 	tc := newTestListener(t, 10)
 	c := tc.open("a")
@@ -338,7 +341,8 @@ func TestTooManyRequestsOfUnknown(t *testing.T) {
 	}
 }
 
-// TestUnknownResets resets streams of connections.
+// TestUnknownResets checks that an unknown client that resets too many streams loses its
+// connection.
 func TestUnknownResets(t *testing.T) {
 	tc := newTestListener(t, 10)
 	for name, c := range map[string]struct {
@@ -370,7 +374,7 @@ func TestConnectionCloseReasons(t *testing.T) {
 	}
 }
 
-// TestSource: one host is one source, whichever address of its network it uses.
+// TestSource checks that all addresses that one host may use are one source.
 func TestSource(t *testing.T) {
 	for from, want := range map[string]string{
 		"192.0.2.1:80": "192.0.2.1", "[::ffff:192.0.2.1]:80": "192.0.2.1", "[2001:db8:1:2:3::4]:80": "2001:db8:1:2::", "[fe80::1%eth0]:80": "fe80::", "pipe": "pipe",

@@ -2,8 +2,8 @@ package conn
 
 import "github.com/weirproject/weir/internal/serve/budget"
 
-// Metrics calls gauge and counter with the metrics of the listener. Labels are names and values by
-// turns.
+// Metrics reports the metrics of the listener by calls of gauge and counter. In labels, names and
+// values alternate.
 func (cs *Listener) Metrics(gauge, counter func(name, help string, value float64, labels ...string)) {
 	gauge("weir_proxy_connections", "Open connections of clients.", float64(cs.Count()))
 	gauge("weir_proxy_connections_unknown", "Open connections without an accepted credential.", float64(cs.unknownCount()))

@@ -1,7 +1,7 @@
 // Package conn accepts the connections of the proxy's clients, and bounds what each of them costs
-// before a caller is known: connections, TLS handshakes, heads of requests, streams of HTTP/2 and
-// responses that are not read. It knows neither callers nor Kubernetes: the proxy reports for each
-// request that its credential was accepted, or is under review.
+// before its caller is authenticated: connections, TLS handshakes, request heads, HTTP/2 streams
+// and unread responses. The package has no code for callers or Kubernetes: the proxy reports to it
+// that the credential of a request was accepted, or is under review.
 package conn
 
 import (
@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// Server serves HTTP over TLS on a bounded listener. It has two HTTP servers: the second one serves
-// the connections that are accepted while the first one shuts down. It does the TLS handshake of
-// each connection before an HTTP server gets it. Otherwise net/http does it in the goroutine that
-// serves the connection, which then keeps twice the stack as long as it lives. There
-// is one goroutine that accepts, and one for each handshake in progress, which are bounded as
-// connections are; Serve ends them.
+// Server serves HTTP over TLS on a bounded Listener. It has two HTTP servers: the second serves the
+// connections that are accepted while the first shuts down. Server does the TLS handshake of each
+// connection before it passes the connection to an HTTP server. Otherwise net/http would do the
+// handshake in the goroutine that serves the connection, whose stack would then stay twice as
+// large. One goroutine accepts, and each handshake in progress has one goroutine; the bound on
+// connections bounds their number. Serve returns after they have ended.
 type Server struct {
 	*Listener
 	first, second *http.Server
 	config        *tls.Config
 	timeout       time.Duration // of one handshake
-	done          chan net.Conn // connections after the handshake, whether it failed or not
+	done          chan net.Conn // connections after their handshake, even if it has failed
 }
 
 // Config configures a Server.
@@ -34,32 +34,34 @@ type Config struct {
 	Handler     http.Handler
 	Certificate *Certificate
 	Heads       Heads
-	// Limit bounds the open connections, and PerSource those of one address; 0: no bound.
+	// Limit bounds the open connections, and PerSource those of one source address; PerSource 0: no
+	// bound.
 	Limit, PerSource int
-	// Header bounds the time for a TLS handshake and for the head of a request, and Idle that until
-	// the next request.
+	// Header bounds the time for a TLS handshake, and the time to receive the head of a request. Idle
+	// bounds the time until the next request.
 	Header, Idle time.Duration
-	// Ping is the silence after which an HTTP/2 client is pinged, and Pong how long it may take to
-	// answer.
+	// Ping is how long an HTTP/2 client may be silent before it gets a PING, and Pong how long it may
+	// take to answer.
 	Ping, Pong time.Duration
 	Log        *slog.Logger
 }
 
 const (
-	// maxHeader bounds the head of a request, in bytes: a query of the largest size, a token, and the
-	// groups of a front proxy's user. Each of many connections may have sent one before its caller is
-	// known.
+	// maxHeader bounds the head of a request, in bytes. It leaves room for a query of the largest
+	// size, a token, and the groups of a front proxy's user. It is not larger because many connections
+	// may send such a head before their callers are known.
 	maxHeader = 256 << 10
 	// maxStreams bounds the concurrent streams of an HTTP/2 connection.
 	maxStreams = 250
-	// frameSize and the two windows bound what an HTTP/2 connection buffers of its client's data.
-	// They are much smaller than the defaults, because bodies are small and connections many.
+	// frameSize and the two windows bound how much client data an HTTP/2 connection buffers. They are
+	// much smaller than the defaults, because bodies are small and there are many connections.
 	frameSize        = 16 << 10
 	streamWindow     = 64 << 10
 	connectionWindow = 256 << 10
-	// WriteStall is how long a write to a client may block before its connection or stream is closed.
+	// WriteStall is how long a write to a client may block before the connection or the stream is
+	// closed.
 	WriteStall = 5 * time.Minute
-	// acceptRetry is the time between two attempts to accept while the system has no more files.
+	// acceptRetry is the time between two attempts to accept while too many files are open.
 	acceptRetry = 100 * time.Millisecond
 )
 
@@ -72,14 +74,14 @@ func Listen(address string, c *Config) (*Server, error) {
 	s := newServer(NewListener(l, c.Limit, c.PerSource, c.Heads), &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		GetCertificate: c.Certificate.get,
-		ClientAuth:     tls.RequestClientCert, // verified by the authenticators, which follow their CAs
+		ClientAuth:     tls.RequestClientCert, // the authenticators verify it and reload their CAs
 		NextProtos:     []string{"h2", "http/1.1"},
 	}, c.Header)
 	for _, server := range []*http.Server{s.first, s.second} {
 		server.Handler = c.Handler
 		s.Bind(server)
 		server.ReadHeaderTimeout = c.Header
-		server.WriteTimeout = UnreadTime // of what the server answers itself, such as 400
+		server.WriteTimeout = UnreadTime // for answers of the HTTP server itself, such as 400
 		server.IdleTimeout = c.Idle
 		server.MaxHeaderBytes = maxHeader
 		server.HTTP2 = &http.HTTP2Config{
@@ -98,8 +100,8 @@ func newServer(cs *Listener, config *tls.Config, timeout time.Duration) *Server 
 	return &Server{Listener: cs, first: &http.Server{}, second: &http.Server{}, config: config, timeout: timeout, done: make(chan net.Conn)}
 }
 
-// Serve serves connections by the first server, and by the second once the first is shut down or
-// closed. It returns when the second is, too.
+// Serve serves connections with the first server, and with the second once the first is shut down
+// or closed. It returns when the second is shut down or closed, too.
 func (s *Server) Serve() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -114,14 +116,14 @@ func (s *Server) Serve() {
 	running.Wait()
 }
 
-// Retire shuts the first server down: its clients are asked to use another connection. New
-// connections go to the second one.
+// Retire shuts the first server down, which asks its clients to use another connection. New
+// connections go to the second server.
 func (s *Server) Retire(ctx context.Context) error { return s.first.Shutdown(ctx) }
 
 // Shutdown shuts the second server down too, so that Serve returns.
 func (s *Server) Shutdown(ctx context.Context) error { return s.second.Shutdown(ctx) }
 
-// End shuts both servers down, and closes the connections with requests that last beyond ctx.
+// End shuts both servers down. When ctx ends, it closes the connections that still have requests.
 func (s *Server) End(ctx context.Context) (err error) {
 	for _, server := range []*http.Server{s.second, s.first} {
 		if server.Shutdown(ctx) != nil {
@@ -135,7 +137,7 @@ func (s *Server) End(ctx context.Context) (err error) {
 func (s *Server) accept(ctx context.Context, running *sync.WaitGroup) {
 	for ctx.Err() == nil {
 		conn, err := s.Accept()
-		// As net/http does: there are too many open files.
+		// There are too many open files: retry, as net/http does.
 		if ne, ok := err.(interface{ Temporary() bool }); ok && ne.Temporary() {
 			select {
 			case <-time.After(acceptRetry):
@@ -150,8 +152,9 @@ func (s *Server) accept(ctx context.Context, running *sync.WaitGroup) {
 	}
 }
 
-// handshake does one handshake, and hands the connection to the current server. net/http gets the
-// same result as soon as it asks for it, and so answers errors as it always does.
+// handshake does the handshake of one connection, and passes the connection to the current HTTP
+// server even if the handshake fails. net/http calls Handshake again, gets the same error, and
+// answers it as usual.
 func (s *Server) handshake(ctx context.Context, conn *tls.Conn) {
 	_ = conn.SetDeadline(time.Now().Add(s.timeout))
 	var done net.Conn = conn
@@ -166,15 +169,15 @@ func (s *Server) handshake(ctx context.Context, conn *tls.Conn) {
 	}
 }
 
-// handshakeListener is the listener of one HTTP server. Its Close ends Accept and leaves the
-// connections to the next server.
+// handshakeListener is the listener of one of the HTTP servers. Its Close makes Accept return and
+// leaves further connections to the next server.
 type handshakeListener struct {
 	*Server
 	ctx  context.Context
 	stop context.CancelFunc
 }
 
-// Accept returns a connection whose handshake is over.
+// Accept returns a connection after its handshake.
 func (l *handshakeListener) Accept() (net.Conn, error) {
 	select {
 	case conn := <-l.done:

@@ -19,7 +19,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// startListening starts a server that bounds nothing else than a proxy does by default.
+// startListening starts a server with the bounds that a proxy has by default.
 func startListening(t *testing.T, h http.HandlerFunc) *Server {
 	t.Helper()
 	certificate, err := SelfSigned("", "127.0.0.1:0", nil, slog.New(slog.DiscardHandler))
@@ -35,7 +35,7 @@ func startListening(t *testing.T, h http.HandlerFunc) *Server {
 		s.Serve()
 	}()
 	t.Cleanup(func() {
-		if err := s.End(t.Context()); err != nil { // which has ended, so that it does not wait
+		if err := s.End(t.Context()); err != nil { // t.Context has ended, so End does not wait
 			t.Error(err)
 		}
 		<-ended
@@ -43,8 +43,8 @@ func startListening(t *testing.T, h http.HandlerFunc) *Server {
 	return s
 }
 
-// TestBrokenConnectionIsReleased: what a connection has in memory is released when it ends, also if
-// a response was not read by then.
+// TestBrokenConnectionIsReleased checks that the memory of a connection is released when the
+// connection ends, even with an unread response.
 func TestBrokenConnectionIsReleased(t *testing.T) {
 	accepted := make(chan weak.Pointer[Conn], 1)
 	s := startListening(t, func(w http.ResponseWriter, r *http.Request) {
@@ -77,7 +77,7 @@ func TestBrokenConnectionIsReleased(t *testing.T) {
 	})
 }
 
-// TestServerBounds: a connection does not stay for ever.
+// TestServerBounds checks that the HTTP servers have timeouts and a bound for heads.
 func TestServerBounds(t *testing.T) {
 	s := startListening(t, func(http.ResponseWriter, *http.Request) {})
 	for _, server := range []*http.Server{s.first, s.second} {

@@ -5,26 +5,27 @@ import (
 	"time"
 )
 
-// unbegunHead is a large head of which no request has begun. None begins if the HTTP server answers
-// it itself, with 400 or 431: then the head counts until its stream ends.
+// unbegunHead is a large head for which no request has begun. If the HTTP server answers the
+// request itself, with 400 or 431, none ever begins: the head then counts until its stream ends.
 type unbegunHead struct {
 	bytes  int64 // beyond smallHead
 	fields int
 }
 
-// unmappedFields bounds the fields of HTTP/2 that are not in Request.Header: those with a colon,
-// and those that the server takes out.
+// unmappedFields is the maximum number of HTTP/2 fields that are not in Request.Header:
+// pseudo-header fields, whose names start with a colon, and fields that the server removes.
 const unmappedFields = 8
 
-// mayBe reports whether this may be the head of a request with the given numbers of fields and
-// bytes. Its own estimate may be up to three times that of the request.
+// mayBe reports whether u may be the head of a request with the given numbers of fields and bytes.
+// u.bytes is an estimate, which may be up to three times the number of bytes of the request.
 func (u unbegunHead) mayBe(fields int, bytes int64) bool {
 	more := u.fields - fields
 	return more >= 0 && more <= unmappedFields && u.bytes <= 3*bytes
 }
 
-// beginHead releases the head of a request that begins. The server does not say of which stream it
-// is, so one of its size is. A usual head releases none. The caller holds the lock.
+// beginHead releases the head of request r, which begins. The server does not say on which stream r
+// was received, so beginHead releases a head of the same size. A request with a usual head releases
+// none. The caller holds the lock.
 func (c *Conn) beginHead(r *http.Request) {
 	if c.head == 0 {
 		return
@@ -34,7 +35,7 @@ func (c *Conn) beginHead(r *http.Request) {
 		return
 	}
 	n := HeadBytes(r)
-	if n <= smallHead/2 { // the estimate before was up to twice as high
+	if n <= smallHead/2 { // headerBlock's estimate may be twice as high as n
 		return
 	}
 	fields := 0
@@ -49,7 +50,7 @@ func (c *Conn) beginHead(r *http.Request) {
 	}
 }
 
-// dropHead releases the head of a stream, if that has one. The caller holds the lock.
+// dropHead releases the head of a stream, if the stream has one. The caller holds the lock.
 func (c *Conn) dropHead(stream uint32) {
 	u, ok := c.unbegun[stream]
 	if !ok {
@@ -61,12 +62,12 @@ func (c *Conn) dropHead(stream uint32) {
 	c.setHead(c.head - u.bytes)
 }
 
-// ignoreHead releases the head of a stream that the server ignores, once it was decoded.
+// ignoreHead releases the head of a stream that the server ignores. The head is decoded by then.
 func (c *Conn) ignoreHead(stream uint32) {
 	c.listener.do(func() { c.dropHead(stream) })
 }
 
-// setHead sets the bytes of the heads. The caller holds the lock.
+// setHead sets c.head to n bytes and charges for the difference. The caller holds the lock.
 func (c *Conn) setHead(n int64) {
 	if !c.closed && n != c.head {
 		if c.head == 0 {

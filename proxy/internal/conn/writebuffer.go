@@ -8,24 +8,25 @@ import (
 	"time"
 )
 
-// writeBuffer buffers a connection's writes while responses are being made. HTTP/2 writes each
-// frame on its own, and for a response of 100 KB the system calls and the client's wake-ups cost
-// more than everything else. Buffered bytes are written with the frame after the response, when
-// there are writeBufferBytes, or after writeBufferDelay. It is safe for concurrent use.
+// writeBuffer buffers a connection's writes while handlers write responses. HTTP/2 writes each
+// frame separately. For a response of 100 KB these system calls and the wake-ups of the client cost
+// more than everything else. The buffer is written together with the first frame after the
+// response, when it has writeBufferBytes, or after writeBufferDelay. writeBuffer is safe for
+// concurrent use.
 type writeBuffer struct {
 	conn net.Conn
 
-	// answers counts the responses being made. It needs no lock, so beginning and ending one never
-	// waits for a slow write.
+	// answers is the number of responses that handlers are writing. It is atomic, so that the start
+	// and end of a response never wait for a slow write.
 	answers atomic.Int32
 
 	mu  sync.Mutex
 	buf *[]byte // nil: nothing is buffered
-	// timer flushes the buffer. It is not stopped early, since to start it for each response would
-	// cost more.
+	// timer flushes the buffer. It is not stopped when the buffer is flushed earlier, since starting
+	// it again for each response would cost more.
 	timer        *time.Timer
 	timerRunning bool  // the timer runs
-	err          error // of the timer's flush
+	err          error // of the last flush
 }
 
 const (
@@ -33,11 +34,11 @@ const (
 	writeBufferDelay = 5 * time.Millisecond
 )
 
-// writeBuffers pools buffers of writeBufferBytes. A connection has one only while bytes are
-// buffered.
+// writeBuffers is a pool of buffers of writeBufferBytes. A connection has a buffer only while bytes
+// are buffered.
 var writeBuffers = sync.Pool{New: func() any { b := make([]byte, 0, writeBufferBytes); return &b }}
 
-// Write writes or buffers p. It returns the error of an earlier flush by the timer.
+// Write writes or buffers p. If an earlier flush has failed, Write returns that error.
 func (wb *writeBuffer) Write(p []byte) (int, error) {
 	wb.mu.Lock()
 	defer wb.mu.Unlock()
@@ -64,7 +65,7 @@ func (wb *writeBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// append appends bytes to the buffer, which must have room.
+// append adds p to the buffer, which must have room.
 func (wb *writeBuffer) append(p []byte) {
 	if wb.buf == nil {
 		wb.buf = writeBuffers.Get().(*[]byte)
@@ -73,7 +74,7 @@ func (wb *writeBuffer) append(p []byte) {
 	*wb.buf = append(*wb.buf, p...)
 }
 
-// startTimer starts the timer, unless it runs.
+// startTimer starts the timer, unless it is running.
 func (wb *writeBuffer) startTimer() {
 	switch {
 	case wb.timer == nil:
@@ -84,7 +85,7 @@ func (wb *writeBuffer) startTimer() {
 	wb.timerRunning = true
 }
 
-// flush writes the buffer.
+// flush writes the buffer to the connection.
 func (wb *writeBuffer) flush() error {
 	buf := wb.buf
 	wb.buf = nil
@@ -94,7 +95,7 @@ func (wb *writeBuffer) flush() error {
 	return wb.err
 }
 
-// flushLater flushes the buffer when the timer fires, however old the buffer is.
+// flushLater flushes the buffer when the timer fires, even if the buffer is newer than the timer.
 func (wb *writeBuffer) flushLater() {
 	wb.mu.Lock()
 	defer wb.mu.Unlock()
@@ -104,7 +105,8 @@ func (wb *writeBuffer) flushLater() {
 	}
 }
 
-// BufferWrites buffers the writes of a request's connection until release is called.
+// BufferWrites buffers the writes to the connection of an HTTP/2 request until the caller calls
+// release.
 func BufferWrites(r *http.Request) (release func()) {
 	c := Of(r)
 	if c == nil || r.ProtoMajor != 2 {

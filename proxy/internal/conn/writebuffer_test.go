@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// recorder is a connection that notes what is written to it at once.
+// recorder is a connection that records each write.
 type recorder struct {
 	net.Conn
 	writes []string
@@ -29,18 +29,19 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// requestOf returns a request of a connection, of a version of HTTP.
+// requestOf returns a request on connection c with the given major version of HTTP.
 func requestOf(c *Conn, major int) *http.Request {
 	return (&http.Request{ProtoMajor: major}).WithContext(context.WithValue(context.Background(), connKey{}, c))
 }
 
-// TestWriteBuffer writes to a connection while answers are being made, and looks at what goes out.
+// TestWriteBuffer writes to a connection while handlers write answers, and checks which writes
+// reach the connection.
 func TestWriteBuffer(t *testing.T) {
 	large := string(bytes.Repeat([]byte("l"), writeBufferBytes+1))
 	half := string(bytes.Repeat([]byte("h"), writeBufferBytes/2))
 	for name, tc := range map[string]struct {
-		// steps say what is written. "+" and "-": an answer begins and ends. "wait": longer than anything
-		// waits.
+		// steps are the texts to write. "+": an answer begins. "-": the oldest answer ends. "wait": sleep
+		// for longer than the buffer may wait.
 		steps []string
 		want  []string
 	}{
@@ -91,7 +92,7 @@ func TestWriteBuffer(t *testing.T) {
 	}
 }
 
-// TestWriteBufferFails: the error of a write that comes late is that of the next.
+// TestWriteBufferFails checks that the next Write returns the error of a delayed flush.
 func TestWriteBufferFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := &recorder{err: net.ErrClosed}
@@ -108,7 +109,7 @@ func TestWriteBufferFails(t *testing.T) {
 	})
 }
 
-// TestWriteBufferOnlyHTTP2: nothing comes behind an answer of HTTP/1.
+// TestWriteBufferOnlyHTTP2 checks that BufferWrites does not buffer the writes of HTTP/1.
 func TestWriteBufferOnlyHTTP2(t *testing.T) {
 	c := &Conn{}
 	BufferWrites(requestOf(c, 1))
