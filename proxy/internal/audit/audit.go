@@ -1,4 +1,5 @@
-// Package audit records requests in kube-apiserver's format, by a policy of its kind.
+// Package audit records requests in kube-apiserver's format, with an audit policy as in
+// kube-apiserver.
 package audit
 
 import (
@@ -30,7 +31,7 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
-// Config configures a Recorder. It is proxy.Audit, which documents the fields.
+// Config configures a Recorder. proxy.Audit is the same type and documents the fields.
 type Config struct {
 	PolicyFile                  string
 	LogPath                     string
@@ -38,7 +39,8 @@ type Config struct {
 	WebhookConfigFile           string
 }
 
-// Validate returns an error for a policy without a destination, or the reverse. It reads no file.
+// Validate returns an error for a policy without a destination, or a destination without a policy.
+// It reads no file.
 func (c *Config) Validate() error {
 	if *c != (Config{}) && (c.PolicyFile == "" || c.LogPath == "" && c.WebhookConfigFile == "") {
 		return errors.New("an audit needs a policy, and a log or a webhook")
@@ -57,7 +59,7 @@ type Recorder struct {
 
 const (
 	defaultSize = 100 // MB
-	// The limits of events for a webhook, as in kube-apiserver.
+	// These limits of events for a webhook are those of kube-apiserver.
 	bufferedEvents   = 10_000
 	batchSize        = 400
 	batchWait        = 30 * time.Second
@@ -65,8 +67,8 @@ const (
 	batchBurst       = 15
 )
 
-// New returns a Recorder, or nil if the configuration is empty. It reads the policy, and fails if
-// the log cannot be written.
+// New returns a Recorder, or nil if the configuration is empty. It reads the policy, and returns an
+// error if the log file cannot be opened for writing.
 func New(c Config) (*Recorder, error) {
 	if c == (Config{}) {
 		return nil, nil
@@ -101,7 +103,8 @@ func New(c Config) (*Recorder, error) {
 	return a, nil
 }
 
-// open opens the log. It fails now, not at the first read, if the file cannot be written.
+// open opens the log. If the file cannot be written, open fails now and not when the first event is
+// recorded.
 func (a *Recorder) open(c *Config) (io.Writer, error) {
 	if c.LogPath == "-" {
 		return os.Stdout, nil
@@ -120,13 +123,13 @@ func (a *Recorder) open(c *Config) (io.Writer, error) {
 	if size <= 0 {
 		size = defaultSize
 	}
-	// The library never ends its goroutine that removes old files: one for each server with a log.
+	// lumberjack never ends its goroutine that removes old files. Each server with a log leaks one.
 	file := &lumberjack.Logger{Filename: c.LogPath, MaxSize: size, MaxBackups: c.MaxBackups, MaxAge: c.MaxAge}
 	a.file = file
 	return file, nil
 }
 
-// Start starts the backends. Close stops them.
+// Start starts the backends, which run until Close.
 func (a *Recorder) Start() error {
 	if a == nil {
 		return nil
@@ -135,7 +138,7 @@ func (a *Recorder) Start() error {
 	return a.Sink.Run(a.stopped)
 }
 
-// Close flushes the backends and waits for them.
+// Close stops the backends after they have written all events, and closes the log file.
 func (a *Recorder) Close() error {
 	if a == nil {
 		return nil
@@ -150,13 +153,13 @@ func (a *Recorder) Close() error {
 	return a.file.Close()
 }
 
-// errNotRecorded is returned for a request that must be recorded and cannot be recorded here.
+// errNotRecorded is returned when the policy requires a record that the proxy cannot write.
 var errNotRecorded = errors.New("the request cannot be recorded")
 
-// Begin records that an authorized caller sends a read, or a request for /metrics. byGrace reports
-// whether the permission is an earlier answer, because the upstream does not answer. Begin returns
-// nil if the policy wants no record, and an error for a read that must be forwarded, because the
-// policy wants its response or the log cannot be written.
+// Begin records that an authorized caller sends a read, or a request for /metrics. byGrace says
+// that the upstream does not answer, and that its last answer allowed the request. Begin returns a
+// nil Record if the policy requires no record. It returns an error if the request must be forwarded
+// because the policy requires a record of the response, or because the log cannot be written.
 func (a *Recorder) Begin(r *http.Request, attrs authorizer.Attributes, byGrace bool, received time.Time) (*Record, error) {
 	if a == nil {
 		return nil, nil
@@ -172,8 +175,8 @@ func (a *Recorder) Begin(r *http.Request, attrs authorizer.Attributes, byGrace b
 	return a.record(r, attrs, rule, received, "authorization.k8s.io/decision", "allow", "authorization.k8s.io/reason", why)
 }
 
-// Refused records a request that is answered with an error. It returns nil if the request has a
-// record already, or cannot be recorded: the answer is the error in any case.
+// Refused records a request that is answered with the error why. It returns nil if the request
+// already has a record, or cannot be recorded: the proxy answers with why in any case.
 func (a *Recorder) Refused(r *http.Request, attrs authorizer.Attributes, why error, received time.Time) *Record {
 	if audit.AuditContextFrom(r.Context()) != nil {
 		return nil
@@ -186,8 +189,9 @@ func (a *Recorder) Refused(r *http.Request, attrs authorizer.Attributes, why err
 	return rec
 }
 
-// Impersonated records a forwarded request by which a caller impersonates another. The upstream's
-// event names the proxy in place of the caller, and has what is not metadata.
+// Impersonated records a forwarded request in which a caller impersonates another user. The
+// upstream's event names the proxy instead of the caller. That event has all other parts, so
+// Impersonated records metadata only.
 func (a *Recorder) Impersonated(r *http.Request, attrs authorizer.Attributes, to *transport.ImpersonationConfig, received time.Time) (*Record, error) {
 	if a == nil {
 		return nil, nil
@@ -204,7 +208,7 @@ func (a *Recorder) Impersonated(r *http.Request, attrs authorizer.Attributes, to
 	return rec, nil
 }
 
-// record starts the event of a request. It returns nil if the rule wants none.
+// record starts the event of a request. It returns nil if the rule requires no event.
 func (a *Recorder) record(r *http.Request, attrs authorizer.Attributes, rule audit.RequestAuditConfig, received time.Time, annotations ...string) (*Record, error) {
 	ctx := audit.WithAuditContext(r.Context())
 	id := types.UID(r.Header.Get(auditinternal.HeaderAuditID))
@@ -230,16 +234,17 @@ func (a *Recorder) record(r *http.Request, attrs authorizer.Attributes, rule aud
 }
 
 // retryAfter is the time between two requests that are answered although the last event could not
-// be recorded. They show whether the log can be written again.
+// be recorded. These requests show whether the log can be written again.
 const retryAfter = time.Second
 
-// Sink knows whether the last event was recorded. A policy may omit the stage RequestReceived, as
-// Kubernetes' own example does. Then nothing else shows that the log cannot be written before a
-// request has been answered. It is safe for concurrent use.
+// Sink remembers whether the last event was recorded. A policy may omit the stage RequestReceived,
+// as the example policy of Kubernetes does. Then the proxy writes no event before it answers, and
+// only Sink shows that the log cannot be written. Sink is safe for concurrent use.
 type Sink struct {
 	audit.Backend
-	// failed is when the last event could not be recorded, or when mayAnswer last let a request
-	// through after that, in nanoseconds since 1970. 0: the last event was recorded.
+	// failed is the time of the failure if the last event could not be recorded, or the time when
+	// mayAnswer last returned true after the failure, in nanoseconds since 1970. 0: the last event was
+	// recorded.
 	failed atomic.Int64
 }
 
@@ -254,8 +259,8 @@ func (s *Sink) ProcessEvents(events ...*auditinternal.Event) bool {
 	return ok
 }
 
-// mayAnswer reports whether a request may be answered although its first event is recorded only
-// after the answer. After a failure it lets one request through per retryAfter.
+// mayAnswer reports whether the proxy may answer a request whose first event is recorded only after
+// the answer. After a failure it returns true once per retryAfter.
 func (s *Sink) mayAnswer() bool {
 	last, now := s.failed.Load(), time.Now().UnixNano()
 	return last == 0 || now-last >= int64(retryAfter) && s.failed.CompareAndSwap(last, now)

@@ -25,7 +25,7 @@ import (
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
-		// One for each audit log, which its library never ends.
+		// The lumberjack library starts one for each audit log and never ends it.
 		goleak.IgnoreTopFunction("gopkg.in/natefinch/lumberjack%2ev2.(*Logger).millRun"))
 }
 
@@ -65,7 +65,8 @@ func list(who string) *authorizer.AttributesRecord {
 	return &authorizer.AttributesRecord{User: &user.DefaultInfo{Name: who}, Verb: "list", Resource: "pods", ResourceRequest: true}
 }
 
-// TestConfig: a configuration that cannot be meant is an error before anything is recorded.
+// TestConfig checks that New rejects a policy or a destination that is missing or cannot be used,
+// and that a nil Recorder records nothing.
 func TestConfig(t *testing.T) {
 	dir := t.TempDir()
 	good := write(t, everything)
@@ -90,7 +91,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestEnds: the last event of a request says how its response ended.
+// TestEnds checks that the last event of a request says how its response ended.
 func TestEnds(t *testing.T) {
 	for name, test := range map[string]struct {
 		long, gone bool
@@ -135,8 +136,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestBegin: the policy decides what is recorded, and a request whose response it wants is not
-// answered by the proxy.
+// TestBegin checks that the policy decides what is recorded, and that Begin returns an error for a
+// read whose response the policy wants to record.
 func TestBegin(t *testing.T) {
 	a, end := start(t)
 	r := httptest.NewRequest(http.MethodGet, "/api/v1/pods", nil)

@@ -16,18 +16,19 @@ import (
 // Record is the audit event of one request.
 type Record struct {
 	ac  *audit.AuditContext
-	ctx context.Context // with ac
+	ctx context.Context // carries ac
 }
 
-// Writer returns a ResponseWriter that records the response, whose header has the id of the event.
-// long says that the start of the response is recorded too. The caller must call End, or Ended.
+// Writer returns a ResponseWriter that records the response, and adds the event's id to the
+// response header. long says that the start of the response is recorded, too. The caller must call
+// End or Ended.
 func (rec *Record) Writer(w http.ResponseWriter, long bool) *Writer {
 	w.Header().Set(auditinternal.HeaderAuditID, string(rec.ac.AuditID()))
 	return &Writer{ResponseWriter: w, record: rec, long: long}
 }
 
-// Forward returns Writer and the request for a request that is forwarded: the upstream's event and
-// the header of its response have the id of this event.
+// Forward returns a Writer, and a request to forward. The request has the id of this event, so the
+// upstream uses the same id in its event and its response header.
 func (rec *Record) Forward(w http.ResponseWriter, r *http.Request, long bool) (*Writer, *http.Request) {
 	r = r.WithContext(rec.ctx)
 	r.Header = r.Header.Clone()
@@ -39,7 +40,7 @@ func (rec *Record) Forward(w http.ResponseWriter, r *http.Request, long bool) (*
 type Writer struct {
 	http.ResponseWriter
 	record *Record
-	long   bool // the start of the response is recorded too
+	long   bool // the start of the response is recorded, too
 	begun  bool
 	failed bool // a write has failed
 }
@@ -72,7 +73,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Hijack takes over the connection, for an upgrade.
+// Hijack takes over the connection of a request that is upgraded.
 func (w *Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
@@ -81,8 +82,8 @@ func (w *Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, rw, err
 }
 
-// End records the end of the response, complete or not. It must be deferred: it records a panic,
-// too, and continues it.
+// End records the end of the response, complete or not. The caller must defer it: if the caller
+// panics, End records the panic and panics again.
 func (w *Writer) End() {
 	why := recover()
 	if why != nil {
@@ -91,9 +92,10 @@ func (w *Writer) End() {
 	w.Ended(why)
 }
 
-// Ended records the end of the response, or that a panic with why broke it off, as kube-apiserver
-// does: in the stage Panic, with code 500. A long-running request usually ends because its caller
-// has gone.
+// Ended records the end of the response. why is the value of the panic that ended it, or nil. As
+// kube-apiserver does, Ended records a panic in the stage Panic with code 500. One panic is no
+// failure: http.ErrAbortHandler in a long-running request whose client has gone away, which is how
+// such requests usually end.
 func (w *Writer) Ended(why any) {
 	gone := w.record.ctx.Err() != nil
 	if why != nil && !(why == http.ErrAbortHandler && w.long && w.begun && gone) {
@@ -111,8 +113,8 @@ func (w *Writer) Ended(why any) {
 	w.record.ac.ProcessEventStage(w.record.ctx, auditinternal.StageResponseComplete)
 }
 
-// panicMessage returns why an answer was broken off. The value of a worker's panic ends with a
-// stack, which belongs in the log.
+// panicMessage returns a message for a panic with the value why. It cuts the stack that ends the
+// value of a worker's panic, since a stack belongs in the log.
 func panicMessage(why any) string {
 	if why == http.ErrAbortHandler {
 		return "The answer was broken off."
