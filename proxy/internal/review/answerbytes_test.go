@@ -10,8 +10,9 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// TestAnswerBytes: the groups and extras of users are bounded together. The caller whose answers
-// take most loses them. An answer that is larger than all may be together is not kept.
+// TestAnswerBytes checks that the cache bounds the total size of users' groups and extras. The
+// caller whose answers use the most memory loses answers. An answer that is larger than the bound
+// is not cached.
 func TestAnswerBytes(t *testing.T) {
 	c := newAnswerCache(MaxCachedTokens, time.Hour)
 	id := func(who string, n int) [sha256.Size]byte { return sha256.Sum256(fmt.Append(nil, who, n)) }

@@ -10,15 +10,15 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// cachedAnswer is an answer of the upstream, and its time.
+// cachedAnswer is an answer of the upstream and the time when it was received.
 type cachedAnswer struct {
 	user user.Info // of a token; nil for a permission
 	at   time.Time
 }
 
-// These bound the number and the memory of the answers that are kept for an outage. An
-// answer uses answerBytes and the caller's name. That of a token also uses its user's UID, groups
-// and extra.
+// These bound the number and the memory of the answers that the proxy caches for an outage. An
+// answer uses answerBytes and the length of the caller's name. An answer about a token also uses
+// its user's UID, groups and extra.
 const (
 	maxCachedPermissions = 65_536
 	maxCachedDenials     = 8_192
@@ -48,51 +48,52 @@ func (a cachedAnswer) size() int64 {
 	return int64(n)
 }
 
-// minAnswerAge is how long answers are kept at the least. Who is known by one has seats as a user.
+// minAnswerAge is the minimum time for which answers are cached. A caller with a cached answer gets
+// seats as a known user.
 const minAnswerAge = 10 * time.Minute
 
-// answerAge returns how long answers with a TTL are kept.
+// answerAge returns for how long answers with the given TTL are cached.
 func (o *Config) answerAge(ttl time.Duration) time.Duration {
 	return max(o.OutageGrace, ttl, minAnswerAge)
 }
 
-// answerCache keeps the upstream's last answers about callers, until they are older than maxAge and
-// a little more. When it is full, the caller whose answers take most loses the one that was used
-// longest ago. So a caller can only take places that others do not need. It is safe for concurrent
-// use.
+// answerCache caches the upstream's last answers about callers. It removes answers soon after they
+// are older than maxAge. When it is full, it removes the least recently used answer of the caller
+// whose answers use the most memory, so a caller cannot displace the answers about callers with
+// fewer. It is safe for concurrent use.
 type answerCache struct {
 	limit  int
 	maxAge time.Duration // of an answer
 
 	mu      sync.Mutex
-	answers map[[sha256.Size]byte]*list.Element // of answerEntry, in the list of its caller
+	answers map[[sha256.Size]byte]*list.Element // the value is an *answerEntry in the list of its caller
 	callers map[string]*callerAnswers
 	bytes   int64
 	most    answerHeap
-	swept   time.Time // when old answers were last looked for
+	swept   time.Time // the time of the last sweep
 }
 
-// answerEntry is an answer in the cache.
+// answerEntry is an answer in answerCache.
 type answerEntry struct {
-	id     [sha256.Size]byte // digest of a token, or of an action with its caller
+	id     [sha256.Size]byte // digest of a token, or of an action and its caller
 	caller *callerAnswers
 	bytes  int64
 	cachedAnswer
 }
 
-// callerAnswers has the answers about one caller, those that were used last first.
+// callerAnswers has the answers about one caller, the most recently used first.
 type callerAnswers struct {
 	name    string
 	entries list.List
 	bytes   int64
-	index   int // in the heap
+	index   int // in answerHeap
 }
 
 func newAnswerCache(limit int, maxAge time.Duration) *answerCache {
 	return &answerCache{limit: limit, maxAge: maxAge, swept: time.Now(), answers: map[[sha256.Size]byte]*list.Element{}, callers: map[string]*callerAnswers{}}
 }
 
-// get returns the last answer.
+// get returns the last answer with the given id.
 func (c *answerCache) get(id [sha256.Size]byte) (cachedAnswer, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,7 +106,7 @@ func (c *answerCache) get(id [sha256.Size]byte) (cachedAnswer, bool) {
 	return entry.cachedAnswer, true
 }
 
-// add keeps an answer about a caller in the place of the last one.
+// add caches an answer about a caller. It replaces the previous answer with the same id.
 func (c *answerCache) add(who user.Info, id [sha256.Size]byte, a cachedAnswer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,15 +128,15 @@ func (c *answerCache) add(who user.Info, id [sha256.Size]byte, a cachedAnswer) {
 	}
 }
 
-// remove forgets an answer.
+// remove removes the answer with the given id.
 func (c *answerCache) remove(id [sha256.Size]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.removeLocked(c.answers[id])
 }
 
-// sweep removes answers that are older than maxAge. It looks at all of them, and so no more often
-// than each eighth of maxAge. The caller holds the lock.
+// sweep removes answers that are older than maxAge. It examines all answers, so it does this at
+// most once in an eighth of maxAge. The caller holds the lock.
 func (c *answerCache) sweep(now time.Time) {
 	if now.Sub(c.swept) < c.maxAge/8 {
 		return
@@ -148,7 +149,7 @@ func (c *answerCache) sweep(now time.Time) {
 	}
 }
 
-// removeLocked removes an answer, unless it is nil. The caller holds the lock.
+// removeLocked removes an answer, unless e is nil. The caller holds the lock.
 func (c *answerCache) removeLocked(e *list.Element) {
 	if e == nil {
 		return
@@ -166,7 +167,7 @@ func (c *answerCache) removeLocked(e *list.Element) {
 	delete(c.callers, entry.caller.name)
 }
 
-// answerHeap is a heap of callers, the one whose answers take most first.
+// answerHeap is a heap of callers. The caller whose answers use the most memory is first.
 type answerHeap []*callerAnswers
 
 func (h answerHeap) Len() int           { return len(h) }

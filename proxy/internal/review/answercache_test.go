@@ -15,8 +15,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestAnswersOfOthers: a caller who asks for many names takes no answer about others away, by which
-// they are served in an outage.
+// TestAnswersOfOthers checks that a caller that reads many different names displaces no answer
+// about another caller, who needs the answer in an outage.
 func TestAnswersOfOthers(t *testing.T) {
 	a := &Authorizer{breaker: &Breaker{}, timeout: time.Minute, allowTTL: time.Hour, allowed: newAnswerCache(maxCachedPermissions, time.Hour), denied: newAnswerCache(maxCachedDenials, time.Hour), seats: newReviewSeats(time.Minute)}
 	a.reviews = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -52,11 +52,11 @@ func TestAnswerCache(t *testing.T) {
 	add := func(who string, n int) { c.add(&user.DefaultInfo{Name: who}, id(who, n), cachedAnswer{at: now}) }
 	for i := range 10 {
 		add("few", i)
-		add("few", i) // again
+		add("few", i) // replaces the answer
 	}
 	for i := range 10 * limit {
 		add("many", i)
-		if i >= limit { // used, so the last to go
+		if i >= limit { // the answer is used, so the cache removes it last
 			if _, ok := c.get(id("many", 0)); !ok {
 				t.Fatalf("%d: what is used is lost", i)
 			}
@@ -83,7 +83,7 @@ func TestAnswerCache(t *testing.T) {
 	}
 }
 
-// TestOldAnswersGo: an answer that is too old to count for anything is not kept.
+// TestOldAnswersGo checks that answers older than maxAge are removed.
 func TestOldAnswersGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newAnswerCache(MaxCachedTokens, time.Hour)

@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 )
 
-// Attributes returns what a SubjectAccessReview and an audit record say of a request. who may be
-// nil.
+// Attributes returns the attributes of a request for a SubjectAccessReview and an audit record. who
+// may be nil.
 func Attributes(rq *request.Request, who user.Info) *authorizer.AttributesRecord {
 	a := &authorizer.AttributesRecord{
 		User: who, Verb: rq.Verb, Path: rq.URLPath, ResourceRequest: rq.OfResource,
@@ -29,22 +29,22 @@ func Attributes(rq *request.Request, who user.Info) *authorizer.AttributesRecord
 	return a
 }
 
-// hasSelectors reports whether a review of the request has selectors.
+// hasSelectors reports whether the request has selectors, which are then part of its review.
 func hasSelectors(rq *request.Request) bool { return rq.FieldText != "" || rq.LabelText != "" }
 
-// withoutSelectors returns a LIST or WATCH without its selectors, and without the name that comes
-// from one of them.
+// withoutSelectors returns a LIST or WATCH without its selectors, and without the name that a field
+// selector gives.
 func withoutSelectors(rq *request.Request) *request.Request {
 	w := *rq
 	w.Fields, w.Labels, w.FieldText, w.LabelText, w.Selected = nil, nil, "", "", ""
 	return &w
 }
 
-// digestOf identifies what a review of the request says, with its caller. Different reviews have
-// different digests.
+// digestOf returns a digest of the contents of a review: the request and its caller. Different
+// reviews have different digests.
 func digestOf(rq *request.Request, who user.Info) [sha256.Size]byte {
 	raw := make([]byte, 0, 512)
-	texts := func(list ...string) { // the length before each text keeps different lists apart
+	texts := func(list ...string) { // the length before each text makes different lists differ
 		raw = binary.AppendUvarint(raw, uint64(len(list)))
 		for _, text := range list {
 			raw = append(binary.AppendUvarint(raw, uint64(len(text))), text...)

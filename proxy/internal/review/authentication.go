@@ -20,34 +20,34 @@ import (
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// Authenticator identifies callers. It is safe for concurrent use.
+// Authenticator authenticates callers. It is safe for concurrent use.
 type Authenticator struct {
 	tokens         authenticator.Request
-	uncachedTokens authenticator.Request // tokens without the library's cache
+	uncachedTokens authenticator.Request // like tokens, without the library's cache
 	cas            atomic.Pointer[callerCAs]
 	created        time.Time
 	breaker        *Breaker
-	localTTL       time.Duration // an answer counts as long without the library's cache
-	tokenAnswers   *answerCache  // about tokens; for outages of the upstream
+	localTTL       time.Duration // for how long an answer in tokenAnswers is used without a review
+	tokenAnswers   *answerCache  // answers about tokens; also for outages of the upstream
 	timeout        time.Duration // of a review
 	seats          *seats.Pool
-	ownerReviews   chan struct{}           // one element for each review of LearnOwner
-	ownersAsked    *lru.Cache              // times of these reviews, by TokenID
-	controllers    []func(context.Context) // run while the server does
+	ownerReviews   chan struct{}           // has one element for each LearnOwner review in progress
+	ownersAsked    *lru.Cache              // times of the LearnOwner reviews, by TokenID
+	controllers    []func(context.Context) // Run runs them
 }
 
-// localTTLPart is the part (one in 10) of a TTL for which an answer about a token is kept here. The
-// library's cache, where a lookup costs as much as serving the request, keeps it for the rest. So
-// no answer is older than its TTL.
+// localTTLPart: tokenAnswers is used for 1/localTTLPart of the TTL of an answer about a token. The
+// library's cache, where a lookup costs as much as serving the request, is used for the rest. So no
+// answer is used for longer than its TTL.
 const localTTLPart = 10
 
-// reviewBackoff returns the retries of a failed review in the delegating libraries.
+// reviewBackoff returns how the delegating libraries retry a failed review.
 func reviewBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 3}
 }
 
-// NewAuthenticator returns an Authenticator. It reads the CAs, bounded by ctx. It returns a
-// *FileError for a CA file that cannot be read.
+// NewAuthenticator returns an Authenticator. It reads the CAs until ctx ends. If a CA file cannot
+// be read, it returns a *FileError.
 func NewAuthenticator(ctx context.Context, o *Config) (*Authenticator, error) {
 	ttl := o.Trust.TokenTTL
 	a := &Authenticator{
@@ -67,7 +67,7 @@ func NewAuthenticator(ctx context.Context, o *Config) (*Authenticator, error) {
 		*to = tokens
 	}
 	for _, file := range []string{o.Trust.ClientCAFile, o.Trust.RequestHeaderCAFile} {
-		// Check this before starting anything that only Close ends.
+		// Check this before starting a goroutine that only Close ends.
 		if _, err := os.Stat(file); file != "" && err != nil {
 			return nil, &FileError{err}
 		}
@@ -79,17 +79,18 @@ func NewAuthenticator(ctx context.Context, o *Config) (*Authenticator, error) {
 }
 
 var (
-	// errUntrustedCertificate is returned for a certificate of an unknown CA or one that has expired.
-	// kube-apiserver still accepts a token of such a caller.
+	// errUntrustedCertificate is returned for a certificate that has expired or that no trusted CA has
+	// signed. kube-apiserver, and the proxy, still accept a token of such a caller.
 	errUntrustedCertificate = errors.New("the certificate is not believed")
-	// ErrIdentityRefused is returned for an identity that is proven, and would be another one
-	// upstream. kube-apiserver takes it whatever token comes with it, so no token makes up for it.
+	// ErrIdentityRefused is returned for an authenticated identity that the upstream would receive
+	// changed. No token is accepted instead, because kube-apiserver prefers the identity of the
+	// certificate to a token.
 	ErrIdentityRefused = errors.New("the identity cannot be forwarded as it is")
 )
 
-// ByCertificate returns the caller by client certificate or by a front proxy's headers. It returns
-// nil without a certificate, and if no CA is known. The error is errUntrustedCertificate or
-// ErrIdentityRefused.
+// ByCertificate returns the caller that a client certificate or the headers of a front proxy
+// identify. It returns nil if the request has no certificate or the proxy has no CA. The error is
+// errUntrustedCertificate or ErrIdentityRefused.
 func (a *Authenticator) ByCertificate(r *http.Request) (user.Info, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return nil, nil
@@ -104,7 +105,8 @@ func (a *Authenticator) ByCertificate(r *http.Request) (user.Info, error) {
 			continue
 		}
 		resp, ok, err := c.AuthenticateRequest(cloneHeaders(r))
-		// A refused identity is final: the next authenticator might take a front proxy for the caller.
+		// A refused identity is final: the next authenticator might authenticate the front proxy as the
+		// caller.
 		switch {
 		case err != nil:
 			refused = fmt.Errorf("%w: %w", errUntrustedCertificate, err)
@@ -117,8 +119,9 @@ func (a *Authenticator) ByCertificate(r *http.Request) (user.Info, error) {
 	return nil, refused
 }
 
-// isAnonymousName reports whether an identity cannot be forwarded: the upstream would put
-// system:anonymous into system:unauthenticated, which may grant more.
+// isAnonymousName reports whether an identity is system:anonymous and not in
+// system:unauthenticated. It cannot be forwarded: the upstream would add it to that group, which
+// may have more permissions.
 func isAnonymousName(who user.Info) bool {
 	return who.GetName() == user.Anonymous && !slices.Contains(who.GetGroups(), user.AllUnauthenticated)
 }
@@ -132,8 +135,8 @@ type identity struct {
 	err    error
 }
 
-// WithIdentity returns the request with its identity in the context, so that the costly
-// verification is done once.
+// WithIdentity returns the request with the result of ByCertificate in its context, so that the
+// costly verification is done only once.
 func (a *Authenticator) WithIdentity(r *http.Request) *http.Request {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return r
@@ -142,8 +145,8 @@ func (a *Authenticator) WithIdentity(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), identityKey{}, &identity{c, err}))
 }
 
-// Authenticate returns who makes the request. The caller is nil unless the decision is Allow or
-// Grace. Deny means that the upstream does not know the token, or that the identity is refused.
+// Authenticate returns the caller of a request. The caller is nil unless the decision is Allow or
+// Grace. Deny means that the upstream does not accept the token, or that the identity is refused.
 func (a *Authenticator) Authenticate(r *http.Request, opts Options) (user.Info, Decision) {
 	c, err := a.ByCertificate(r)
 	if c != nil {
@@ -167,39 +170,39 @@ func (a *Authenticator) Authenticate(r *http.Request, opts Options) (user.Info, 
 	return who, d
 }
 
-// Unauthenticated reports whether the request has an identity that is refused, or no token and a
-// certificate that is not trusted. kube-apiserver answers the latter 401, and does not treat it as
-// anonymous.
+// Unauthenticated reports whether the identity of the request is refused, or its certificate is not
+// trusted and it has no token. kube-apiserver answers such a request with 401, and does not treat
+// it as anonymous.
 func (a *Authenticator) Unauthenticated(r *http.Request) bool {
 	_, err := a.ByCertificate(r)
 	return errors.Is(err, ErrIdentityRefused) || err != nil && TokenID(r) == [sha256.Size]byte{}
 }
 
-// Known returns the user of a token that was reviewed before.
+// Known returns the user of a token that was reviewed before, from the cache.
 func (a *Authenticator) Known(id [sha256.Size]byte) (user.Info, bool) {
 	last, ok := a.tokenAnswers.get(id)
 	return last.user, ok
 }
 
-// Remember keeps the answer to a review that was made just now: whose a token is.
+// Remember caches the answer to a review that has just ended: the user of a token.
 func (a *Authenticator) Remember(who user.Info, id [sha256.Size]byte) {
 	a.tokenAnswers.add(who, id, cachedAnswer{user: who, at: time.Now()})
 }
 
-// MissesCAs reports whether the published CAs could not be read yet.
+// MissesCAs reports whether the proxy has not been able to read the published CAs yet.
 func (a *Authenticator) MissesCAs() bool { return a.cas.Load().missing }
 
-// NamesCallerUpstream reports whether the upstream publishes that it believes a header of front
+// NamesCallerUpstream reports whether the upstream publishes that it accepts the header from front
 // proxies.
 func (a *Authenticator) NamesCallerUpstream(header string) bool {
 	p := a.cas.Load().published
 	return p != nil && NamesHeader(header, p.ExtraHeaderPrefixes(), p.UsernameHeaders(), p.UIDHeaders(), p.GroupHeaders())
 }
 
-// Run keeps the CAs current until ctx ends.
+// Run runs the controllers that keep the CAs current, until ctx ends.
 func (a *Authenticator) Run(ctx context.Context) { runAll(ctx, a.controllers) }
 
-// cloneHeaders returns a copy of the request with headers that an authenticator may change.
+// cloneHeaders returns a copy of the request. An authenticator may change the headers of the copy.
 func cloneHeaders(r *http.Request) *http.Request {
 	c := r.WithContext(r.Context())
 	c.Header = r.Header.Clone()

@@ -18,14 +18,15 @@ import (
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// Authorizer asks the upstream what callers may do. It is safe for concurrent use.
+// Authorizer asks the upstream what callers may do, and caches the answers. It is safe for
+// concurrent use.
 type Authorizer struct {
-	reviews           authorizer.Authorizer // asks the upstream each time
+	reviews           authorizer.Authorizer // asks the upstream on each call
 	breaker           *Breaker
 	timeout           time.Duration
-	allowTTL, denyTTL time.Duration // how long an answer counts without asking again
-	allowed           *answerCache  // the last answers that were yes, also for outages of the upstream
-	denied            *answerCache  // and those that were no
+	allowTTL, denyTTL time.Duration // for how long an answer is used without asking again
+	allowed           *answerCache  // the last positive answers, also for outages of the upstream
+	denied            *answerCache  // the last negative answers
 	seats             *seats.Pool
 }
 
@@ -43,17 +44,18 @@ func NewAuthorizer(o *Config) (*Authorizer, error) {
 	}, nil
 }
 
-// uncachedReviews keeps reviews out of the library's own cache, which has no bound in bytes: it has
-// 8,192 of them as JSON, each with up to 60 KB of its caller's selectors, also when they have
-// expired.
+// uncachedReviews keeps reviews out of the library's own cache, which bounds their number but not
+// their bytes. That cache stores up to 8,192 reviews as JSON, also expired ones, each with up to 60
+// KB of its caller's selectors.
 type uncachedReviews struct{ authorizer.Authorizer }
 
 func (u uncachedReviews) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	return u.Authorizer.Authorize(ctx, uncachedAttributes{attrs})
 }
 
-// uncachedAttributes have a field that is longer than what the library caches. It is one that is no
-// part of the review: that of a resource has no path, and that of a path no name.
+// uncachedAttributes sets a field to a text that is too long for the library to cache. The field is
+// not part of the review: the review of a resource has no path, and the review of a path has no
+// name.
 type uncachedAttributes struct{ authorizer.Attributes }
 
 var uncachedText = strings.Repeat("/", 10_001)
@@ -74,12 +76,13 @@ func (a uncachedAttributes) GetName() string {
 
 // Allows decides whether the caller may do the action.
 //
-// A caller who may read everything may read a part of it. So that is asked first, once for all
-// selectors of a caller. The selectors are reviewed only for callers who may not.
+// A caller that may read everything may read each part of it. So Allows first asks about the
+// request without its selectors. One such review serves all selectors of the caller. Allows asks
+// about the request with its selectors only if the first answer is no.
 func (a *Authorizer) Allows(ctx context.Context, who user.Info, q *request.Request, opts Options) Decision {
 	if hasSelectors(q) {
 		whole := withoutSelectors(q)
-		// In an outage, use a cached answer about the part rather than wait twice.
+		// In an outage, use a cached answer about the request with selectors, and do not wait twice.
 		if !a.breaker.open() || a.allowedWithin(digestOf(whole, who), opts.Grace) {
 			switch d := a.allowsExactly(ctx, who, whole, opts); {
 			case d == Unreachable && a.allowedWithin(digestOf(q, who), opts.Grace):
@@ -92,7 +95,7 @@ func (a *Authorizer) Allows(ctx context.Context, who user.Info, q *request.Reque
 	return a.allowsExactly(ctx, who, q, opts)
 }
 
-// allowsExactly decides about exactly this action.
+// allowsExactly decides whether the caller may do exactly this action, selectors included.
 func (a *Authorizer) allowsExactly(ctx context.Context, who user.Info, q *request.Request, opts Options) Decision {
 	id := digestOf(q, who)
 	if d, ok := a.lastAnswer(id); ok && !opts.uncached {
@@ -129,7 +132,7 @@ func (a *Authorizer) allowsExactly(ctx context.Context, who user.Info, q *reques
 	return d
 }
 
-// review asks the upstream. An error is never a denial, even if the answer could not be decoded.
+// review asks the upstream. An error, such as an answer that cannot be decoded, is never a denial.
 func (a *Authorizer) review(ctx context.Context, who user.Info, q *request.Request) Decision {
 	limited, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
@@ -143,7 +146,8 @@ func (a *Authorizer) review(ctx context.Context, who user.Info, q *request.Reque
 	return Deny
 }
 
-// lastAnswer returns the last answer about an action, if it counts without asking again.
+// lastAnswer returns the last answer about an action. The second result reports whether the answer
+// is recent enough to be used without asking again.
 func (a *Authorizer) lastAnswer(id [sha256.Size]byte) (Decision, bool) {
 	if last, ok := a.denied.get(id); ok {
 		return Deny, time.Since(last.at) < a.denyTTL
@@ -151,19 +155,19 @@ func (a *Authorizer) lastAnswer(id [sha256.Size]byte) (Decision, bool) {
 	return Allow, a.allowedWithin(id, a.allowTTL)
 }
 
-// allowedWithin reports whether the action was allowed by the last answer, and that is not older
-// than within.
+// allowedWithin reports whether the last answer about the action allowed it and is not older than
+// within.
 func (a *Authorizer) allowedWithin(id [sha256.Size]byte, within time.Duration) bool {
 	last, ok := a.allowed.get(id)
 	return ok && time.Since(last.at) < within
 }
 
-// wholePermissionAge is how recent the permission to read everything must be for a watch with
-// selectors to be rechecked by it.
+// wholePermissionAge is the maximum age of the permission to read everything. If the permission is
+// older, a watch with selectors is rechecked by the permission for its selectors.
 const wholePermissionAge = time.Minute
 
-// PermissionOf returns the action that allows a read. If that is the read without its selectors,
-// part is the read itself.
+// PermissionOf returns by, the action whose permission allows the read q. If by is q without its
+// selectors, part is q, and otherwise nil.
 func (a *Authorizer) PermissionOf(who user.Info, q *request.Request) (by, part *request.Request) {
 	if hasSelectors(q) {
 		if whole := withoutSelectors(q); a.allowedWithin(digestOf(whole, who), wholePermissionAge) {

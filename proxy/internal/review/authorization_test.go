@@ -15,7 +15,8 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 )
 
-// TestDigest: questions that read alike when their texts are strung together are different ones.
+// TestDigest checks that different reviews have different digests, even if the concatenation of
+// their texts is the same.
 func TestDigest(t *testing.T) {
 	seen := map[[sha256.Size]byte]int{}
 	for i, q := range []struct {
@@ -41,7 +42,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// TestFreshPermission: what was allowed or denied a moment ago is not asked again.
+// TestFreshPermission checks that the Authorizer does not ask again about a recent answer.
 func TestFreshPermission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, answer := 0, authorizer.DecisionAllow
@@ -74,7 +75,7 @@ func TestFreshPermission(t *testing.T) {
 	})
 }
 
-// TestFreshToken is TestFreshPermission for tokens.
+// TestFreshToken checks that the Authenticator does not ask again about a recent answer.
 func TestFreshToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, valid := 0, true

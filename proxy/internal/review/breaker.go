@@ -9,27 +9,28 @@ import (
 	"time"
 )
 
-// Breaker tracks whether the upstream can be reached, by the proxy's own requests. While it is
-// open, one request at a time probes the upstream; callers with a cached answer use that at once.
-// Otherwise an upstream that drops packets would delay each read by a full timeout. It is safe for
-// concurrent use.
+// Breaker observes the proxy's own requests to detect whether the upstream can be reached. While it
+// is open, only one request at a time tries to reach the upstream. Callers with a cached answer use
+// that answer immediately. Otherwise an upstream that drops packets would delay each read by a full
+// timeout. It is safe for concurrent use.
 type Breaker struct {
-	// probe requests the upstream's version, or uses the answer of a request that began after
+	// Probe requests the upstream's version, or uses the answer to such a request that began after
 	// begun. It reports whether there was any HTTP answer.
 	Probe    func(ctx context.Context, begun time.Time) bool
-	down     atomic.Bool // the last request for the version had no answer
+	down     atomic.Bool // the last request for the version got no answer
 	pending  atomic.Int32
-	answered atomic.Uint64 // HTTP answers of any kind
+	answered atomic.Uint64 // number of HTTP answers of any kind
 }
 
-// VersionPath is the suffix of the probe's path. Other requests do not open the breaker: a review
-// may hang in a webhook although the upstream answers.
+// VersionPath is the suffix of the path that Probe requests. A failure of other requests does not
+// open the breaker: a review may hang in a webhook although the upstream answers.
 const VersionPath = "/version"
 
-// open reports whether another request would only wait.
+// open reports whether the upstream does not answer and another request already waits for it.
 func (b *Breaker) open() bool { return b.down.Load() && b.pending.Load() > 0 }
 
-// begin returns the state that a failed review is compared with.
+// begin starts a review. It returns the state with which classify compares the state after a
+// failure.
 func (b *Breaker) begin() reviewAttempt { return reviewAttempt{b, time.Now(), b.answered.Load()} }
 
 // reviewAttempt is a review in progress.
@@ -39,10 +40,9 @@ type reviewAttempt struct {
 	answers uint64
 }
 
-// classify returns the decision for a review that failed with err: Unreachable or
-// Unanswered. A review that fails while the upstream answers others is unanswered, and so
-// is one that its caller has cancelled, and one whose answer cannot be read. No caller can open the
-// breaker for itself.
+// classify returns the decision for a review that failed with err: Unreachable or Unanswered. It is
+// Unanswered if the upstream answers other requests, if the caller has canceled the review, or if
+// the answer cannot be read. So a caller cannot open the breaker by its own requests.
 func (a reviewAttempt) classify(ctx context.Context, err error) Decision {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled) || HasStatus(err) || !isNetworkError(err):
@@ -53,7 +53,7 @@ func (a reviewAttempt) classify(ctx context.Context, err error) Decision {
 	return Unreachable
 }
 
-// Wrap adds the breaker to a transport.
+// Wrap returns a RoundTripper that reports the outcomes of requests to the breaker.
 func (b *Breaker) Wrap(rt http.RoundTripper) http.RoundTripper { return &breakerTransport{b, rt} }
 
 type breakerTransport struct {
@@ -61,9 +61,9 @@ type breakerTransport struct {
 	http.RoundTripper
 }
 
-// RoundTrip sends a request and records the outcome. It removes Retry-After from the answer:
-// client-go would heed it up to ten times within the review's timeout, and a server that rejects
-// would look unreachable.
+// RoundTrip sends a request and records its outcome. It removes Retry-After from the answer.
+// Otherwise client-go would retry up to ten times within the review's timeout, and a server that
+// rejects requests would look unreachable.
 func (q *breakerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	q.breaker.pending.Add(1)
 	defer q.breaker.pending.Add(-1)
@@ -74,11 +74,12 @@ func (q *breakerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		q.breaker.down.Store(false)
 		resp.Header.Del("Retry-After")
 	case strings.HasSuffix(r.URL.Path, VersionPath) && !errors.Is(err, context.Canceled):
-		// A cancelled request says nothing.
+		// A canceled request does not show whether the upstream answers.
 		q.breaker.down.Store(true)
 	}
 	return resp, err
 }
 
-// WrappedRoundTripper returns the wrapped transport, for closing idle connections.
+// WrappedRoundTripper returns the wrapped transport. Kubernetes libraries use it to close idle
+// connections.
 func (q *breakerTransport) WrappedRoundTripper() http.RoundTripper { return q.RoundTripper }

@@ -18,17 +18,17 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// callerCAs verify the certificates of callers. They do not change once they are in use.
+// callerCAs verifies the certificates of callers. It does not change once it is in use.
 type callerCAs struct {
-	frontProxies, clients authenticator.Request                     // nil: none is trusted
+	frontProxies, clients authenticator.Request                     // nil: no CA is trusted
 	headers               *authenticatorfactory.RequestHeaderConfig // of frontProxies
-	// published has the names of the headers that the upstream believes of front proxies. nil: they
-	// were not read.
+	// published has the names of the headers that the upstream accepts from front proxies. nil: the
+	// names were not read.
 	published *headerrequest.RequestHeaderAuthRequestController
-	// missing says that the published CAs could not be read.
+	// missing says that the proxy could not read the published CAs.
 	missing     bool
-	followed    []dynamiccertificates.CAContentProvider // published CAs
-	controllers []func(context.Context)                 // keep CAs current
+	followed    []dynamiccertificates.CAContentProvider // the published CAs that are used
+	controllers []func(context.Context)                 // keep the CAs current
 }
 
 const (
@@ -36,17 +36,16 @@ const (
 	configMapName      = "extension-apiserver-authentication"
 	clientCAKey        = "client-ca-file"
 	headerCAKey        = "requestheader-client-ca-file"
-	// lookupTimeout is how long the proxy is not ready because it cannot read the published CAs. An
-	// API server that has just started publishes them, and lets the proxy read them, within
-	// seconds.
+	// lookupTimeout is for how long the proxy is not ready when it cannot read the published CAs. An
+	// API server that has just started publishes them, and lets the proxy read them, within seconds.
 	lookupTimeout = 6 * time.Second
 )
 
 // errNotPublished is returned if the upstream publishes no CAs, or the proxy may not read them.
 var errNotPublished = errors.New("the upstream publishes no CAs that the proxy may read")
 
-// publishedConfig returns the ConfigMap in which the upstream publishes its CAs, or nil if it is to
-// be ignored.
+// publishedConfig returns the data of the ConfigMap in which the upstream publishes its CAs, or nil
+// if the configuration says to ignore it.
 func publishedConfig(ctx context.Context, o *Config) (map[string]string, error) {
 	if o.Trust.SkipLookup {
 		return nil, nil
@@ -61,8 +60,8 @@ func publishedConfig(ctx context.Context, o *Config) (map[string]string, error) 
 	return nil, fmt.Errorf("the upstream's CAs: %w", err)
 }
 
-// trustCallers sets the CAs of callers. If the upstream publishes none yet, it has them looked for
-// while the server runs.
+// trustCallers sets the CAs of callers. If the upstream publishes none yet, a controller looks for
+// them while the server runs.
 func (a *Authenticator) trustCallers(ctx context.Context, o *Config) error {
 	given, err := givenCAs(&o.Trust)
 	if err != nil {
@@ -85,8 +84,8 @@ func (a *Authenticator) trustCallers(ctx context.Context, o *Config) error {
 	return nil
 }
 
-// lookUp reads the published CAs repeatedly until they are there, and then follows them until
-// ctx ends.
+// lookUp tries to read the published CAs until it succeeds, and then keeps them current until ctx
+// ends.
 func (a *Authenticator) lookUp(ctx context.Context, o *Config) {
 	ticker := time.NewTicker(o.Lookup)
 	defer ticker.Stop()
@@ -107,8 +106,8 @@ func (a *Authenticator) lookUp(ctx context.Context, o *Config) {
 	}
 }
 
-// Ready reports whether callers with certificates are known: each published CA has been read, or
-// none could be read for lookupTimeout.
+// Ready reports whether the proxy can verify the certificates of callers: it has read each
+// published CA, or it could read none for lookupTimeout.
 func (a *Authenticator) Ready(now time.Time) bool {
 	cas := a.cas.Load()
 	if cas.missing {
@@ -117,7 +116,7 @@ func (a *Authenticator) Ready(now time.Time) bool {
 	return !slices.ContainsFunc(cas.followed, func(ca dynamiccertificates.CAContentProvider) bool { return len(ca.CurrentCABundleContent()) == 0 })
 }
 
-// givenCAs returns the CAs in files.
+// givenCAs returns the CAs from the files that the user gave.
 func givenCAs(c *Trust) (*callerCAs, error) {
 	cas := &callerCAs{}
 	if file := c.RequestHeaderCAFile; file != "" {
@@ -146,7 +145,7 @@ func givenCAs(c *Trust) (*callerCAs, error) {
 	return cas, nil
 }
 
-// read returns a CA in a file, which is read again when it changes.
+// read returns the CA in a file, and reloads it when the file changes.
 func (c *callerCAs) read(purpose, file string) (dynamiccertificates.CAContentProvider, error) {
 	ca, err := dynamiccertificates.NewDynamicCAContentFromFile(purpose, file)
 	if err != nil {
@@ -156,8 +155,8 @@ func (c *callerCAs) read(purpose, file string) (dynamiccertificates.CAContentPro
 	return ca, nil
 }
 
-// withPublished returns the CAs, together with those that the upstream publishes unless they are
-// given. Its controllers are those of the latter only.
+// withPublished returns the CAs of c, and a published CA in place of each CA that c lacks. The
+// controllers of the result are only those of the published CAs.
 func (c *callerCAs) withPublished(ctx context.Context, o *Config) (*callerCAs, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
@@ -168,15 +167,15 @@ func (c *callerCAs) withPublished(ctx context.Context, o *Config) (*callerCAs, e
 	all := &callerCAs{frontProxies: c.frontProxies, headers: c.headers, clients: c.clients}
 	if err := all.follow(ctx, o.Client, published); err != nil {
 		cancel()
-		all.run(ctx) // ends what the controllers have started
+		all.run(ctx) // releases what the controllers have started
 		return nil, err
 	}
 	return all, nil
 }
 
-// follow adds the names of the published headers, and the published CAs that are not given.
+// follow adds the published names of headers, and each published CA that c lacks.
 func (c *callerCAs) follow(ctx context.Context, client kubernetes.Interface, published map[string]string) error {
-	if published == nil { // it is to be ignored
+	if published == nil { // ignored by configuration
 		return nil
 	}
 	if err := c.followHeaders(ctx, client); err != nil {
@@ -197,7 +196,7 @@ func (c *callerCAs) follow(ctx context.Context, client kubernetes.Interface, pub
 	return nil
 }
 
-// followCA returns a published CA that is kept current while the server runs.
+// followCA returns a published CA. A controller keeps it current while the server runs.
 func (c *callerCAs) followCA(client kubernetes.Interface, key string) (dynamiccertificates.CAContentProvider, error) {
 	ca, err := dynamiccertificates.NewDynamicCAFromConfigMapController(key, configMapNamespace, configMapName, key, client)
 	if err != nil {
@@ -208,8 +207,8 @@ func (c *callerCAs) followCA(client kubernetes.Interface, key string) (dynamicce
 	return ca, nil
 }
 
-// followHeaders reads the names of the published headers, which are kept current while the server
-// runs.
+// followHeaders reads the published names of headers. A controller keeps them current while the
+// server runs.
 func (c *callerCAs) followHeaders(ctx context.Context, client kubernetes.Interface) error {
 	names := headerrequest.NewRequestHeaderAuthRequestController(configMapName, configMapNamespace, client, "requestheader-username-headers",
 		"requestheader-uid-headers", "requestheader-group-headers", "requestheader-extra-headers-prefix", "requestheader-allowed-names")
@@ -237,13 +236,14 @@ func (c *callerCAs) followFrontProxies(client kubernetes.Interface) error {
 	})
 }
 
-// namesCaller reports whether a header is one in which trusted front proxies name a caller.
+// namesCaller reports whether trusted front proxies use this header to name a caller.
 func (c *callerCAs) namesCaller(header string) bool {
 	h := c.headers
 	return h != nil && NamesHeader(header, h.ExtraHeaderPrefixes.Value(), h.UsernameHeaders.Value(), h.UIDHeaders.Value(), h.GroupHeaders.Value())
 }
 
-// NamesHeader reports whether a header has one of the prefixes, or one of several lists names it.
+// NamesHeader reports whether the header starts with one of the prefixes, or is in one of the
+// lists.
 func NamesHeader(header string, prefixes []string, lists ...[]string) bool {
 	for _, names := range lists {
 		if slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, header) }) {
@@ -269,7 +269,7 @@ func (c *callerCAs) trustClients(ca dynamiccertificates.CAContentProvider) (err 
 // run runs the controllers until ctx ends.
 func (c *callerCAs) run(ctx context.Context) { runAll(ctx, c.controllers) }
 
-// runAll runs functions until ctx ends.
+// runAll runs the functions concurrently, and returns when all have returned, after ctx ends.
 func runAll(ctx context.Context, all []func(context.Context)) {
 	var running sync.WaitGroup
 	for _, run := range all {

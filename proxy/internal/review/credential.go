@@ -7,19 +7,20 @@ import (
 	"slices"
 )
 
-// credential is what identifies a caller to the upstream.
+// credential is the part of a request that identifies its caller to the upstream.
 type credential struct {
 	id    [sha256.Size]byte // digest of the token or the certificate
 	token bool
-	r     *http.Request // with what says who the caller is; nil in tests
+	r     *http.Request // has only what identifies the caller; nil in tests
 }
 
 // tokenHeaders are the headers in which kube-apiserver looks for a token.
 var tokenHeaders = []string{"Authorization", "Sec-Websocket-Protocol", "Connection", "Upgrade"}
 
-// credentialOf returns the credential of a request. Its review may outlast the request, for other
-// watches of the caller. So it keeps nothing that belongs to the connection, such as the body and
-// the context, and of the head only what says who the caller is.
+// credentialOf returns the credential of a request. A review of the credential may outlast the
+// request, because other watches of the caller share it. So the credential has nothing that belongs
+// to the connection, such as the body and the context, and only the headers that identify the
+// caller.
 func (a *Authenticator) credentialOf(r *http.Request) credential {
 	b := credential{r: &http.Request{
 		Method: r.Method, URL: &url.URL{}, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor, Header: http.Header{}, RemoteAddr: r.RemoteAddr,

@@ -20,7 +20,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestCredentialOfToken: the credential of a token keeps nothing else of its request.
+// TestCredentialOfToken checks that the credential of a token contains nothing else of its request.
 func TestCredentialOfToken(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "/api/v1/pods?watch=true", nil)
 	r.Header = http.Header{"Authorization": {"Bearer token-jane"}, "X-Padding": {"x"}}
@@ -30,8 +30,8 @@ func TestCredentialOfToken(t *testing.T) {
 	}
 }
 
-// TestCredentialOfFrontProxy: whom a front proxy names is the same by the credential that is kept,
-// and by an ordinary certificate it is the owner of that.
+// TestCredentialOfFrontProxy checks that a credential identifies the same caller as its request:
+// the user whom a front proxy names, or the owner of an ordinary certificate.
 func TestCredentialOfFrontProxy(t *testing.T) {
 	front, clients := newCA(t), newCA(t)
 	client, err := kubernetes.NewForConfig(&rest.Config{})
@@ -46,7 +46,7 @@ func TestCredentialOfFrontProxy(t *testing.T) {
 	check.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	defer a.Run(ctx) // ends what it has started
+	defer a.Run(ctx) // ends what NewAuthenticator has started
 	for name, ca := range map[string]*testenv.Authority{"joe": front, "carol": clients} {
 		cert, err := x509.ParseCertificate(ca.Issue(t, "carol").Certificate[0])
 		check.NoError(t, err)
@@ -70,7 +70,7 @@ func TestCredentialOfFrontProxy(t *testing.T) {
 	}
 }
 
-// newCA returns a certificate authority in a file of the test.
+// newCA returns a certificate authority whose certificate is in a file of the test.
 func newCA(t *testing.T) *testenv.Authority {
 	t.Helper()
 	ca, err := testenv.NewAuthority(filepath.Join(t.TempDir(), "ca.crt"))

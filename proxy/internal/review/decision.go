@@ -16,8 +16,8 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-// Decision is the result of authenticating or authorizing a caller. Only Allow and
-// Grace permit anything.
+// Decision is the result of authenticating or authorizing a caller. Only Allow and Grace permit the
+// request.
 type Decision int
 
 const (
@@ -28,31 +28,31 @@ const (
 	// Grace means that the upstream cannot be reached, and its last answer was yes and is
 	// within the grace period.
 	Grace
-	// Unreachable means that the upstream cannot be reached, and no earlier answer counts.
+	// Unreachable means that the upstream cannot be reached, and no earlier answer may be used.
 	Unreachable
-	// Unanswered means that the upstream can be reached but did not answer the review. That
-	// says nothing about the caller.
+	// Unanswered means that the upstream can be reached but did not answer the review. That does not
+	// show whether the caller is allowed.
 	Unanswered
-	// Overloaded means that the upstream was not asked, because too many reviews of this
-	// caller, or of unknown ones, are in progress.
+	// Overloaded means that the proxy did not ask the upstream, because too many reviews of this
+	// caller, or of unknown callers, are in progress.
 	Overloaded
 )
 
-// Options control how a caller is reviewed. The zero value is for anything but reads and
+// Options control how a caller is reviewed. The zero value is for all requests but reads and
 // watches.
 type Options struct {
-	// grace is how old the last answer may be while the upstream cannot be reached. 0 or less: it
-	// does not count.
+	// Grace is the maximum age of the last answer that may be used while the upstream cannot be
+	// reached. 0 or less: no earlier answer is used.
 	Grace time.Duration
-	// uncached asks the upstream whatever is cached. It is for callers that were admitted before,
-	// so the limits of reviews do not apply.
+	// uncached asks the upstream even if an answer is cached. It is for callers that were admitted
+	// before, so the review needs no seat.
 	uncached bool
 }
 
-// retryAfterSeconds is the Retry-After of a caller who got no answer.
+// retryAfterSeconds is the Retry-After for a caller that got no decision.
 const retryAfterSeconds = 1
 
-// Err returns the error for a caller who got no answer; nil for Allow, Grace and
+// Err returns the error for a caller that got no decision. It returns nil for Allow, Grace and
 // Deny.
 func (d Decision) Err() error {
 	switch d {
@@ -74,7 +74,7 @@ func Unavailable(why string) error {
 	}}
 }
 
-// HasStatus reports whether err contains an answer of the upstream.
+// HasStatus reports whether err contains a Status that the upstream answered.
 func HasStatus(err error) bool {
 	return contains(err, func(err error) bool {
 		_, ok := errors.AsType[*apierrors.StatusError](err)
@@ -82,8 +82,8 @@ func HasStatus(err error) bool {
 	})
 }
 
-// isNetworkError reports whether err contains an error of the network, or of a request that timed
-// out or was cancelled.
+// isNetworkError reports whether err contains a network error, or the error of a request that timed
+// out or was canceled.
 func isNetworkError(err error) bool {
 	return contains(err, func(err error) bool {
 		_, ofURL := errors.AsType[*url.Error](err)
@@ -92,7 +92,7 @@ func isNetworkError(err error) bool {
 	})
 }
 
-// isCutOff reports whether err contains one of an answer that broke off.
+// isCutOff reports whether err contains the error of an answer that ended too early.
 func isCutOff(err error) bool {
 	return contains(err, func(err error) bool {
 		_, ofStream := errors.AsType[http2.StreamError](err)
@@ -101,8 +101,8 @@ func isCutOff(err error) bool {
 	})
 }
 
-// contains reports whether an error is one of a kind, or an aggregate with one, which errors.As
-// does not look into.
+// contains reports whether is returns true for err, or for an error in the aggregate err. errors.As
+// does not look into aggregates.
 func contains(err error, is func(error) bool) bool {
 	if all, ok := errors.AsType[utilerrors.Aggregate](err); ok {
 		return slices.ContainsFunc(all.Errors(), func(e error) bool { return contains(e, is) })

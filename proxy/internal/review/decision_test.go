@@ -21,18 +21,18 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// TestDecisions: what a failed review decides for the reads of a caller who was allowed before, and
-// for other requests.
+// TestDecisions checks which decision a failed review causes, for reads of a caller that was
+// allowed before and for other requests.
 func TestDecisions(t *testing.T) {
 	network := &url.Error{Op: "Post", URL: "https://upstream", Err: syscall.ECONNREFUSED}
 	refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "subjectaccessreviews"}, "", nil)
 	for name, tt := range map[string]struct {
 		err     error
-		late    bool // the caller has gone before the review ended
-		reached bool // the upstream answers something else
+		late    bool // the caller went away before the review ended
+		reached bool // the upstream answers other requests
 		read    Decision
 		more    Decision
-		isNo    bool // of a token, though not of a permission
+		isNo    bool // the error is a no about a token, but not about a permission
 	}{
 		"no network":                 {err: network, read: Grace, more: Unreachable},
 		"no answer in time":          {err: context.DeadlineExceeded, read: Grace, more: Unreachable},
@@ -102,7 +102,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// TestStillAllowed: how long a watch goes on by what its rechecks say.
+// TestStillAllowed checks for how long a watch continues after the given answers to its rechecks.
 func TestStillAllowed(t *testing.T) {
 	type step struct {
 		v     Decision
@@ -130,7 +130,7 @@ func TestStillAllowed(t *testing.T) {
 			}
 		}
 	}
-	begun := &answerHistory{} // by an earlier answer
+	begun := &answerHistory{} // started with a cached answer
 	if begun.stillAllowed(Unreachable, time.Now(), time.Hour, time.Hour) {
 		t.Error("a watch that was begun by an earlier answer outlives that")
 	}

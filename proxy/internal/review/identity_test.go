@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// TestSurvivesForwarding: an identity that headers would change is not forwarded.
+// TestSurvivesForwarding checks that an identity that HTTP headers would change is not forwarded.
 func TestSurvivesForwarding(t *testing.T) {
 	for _, tt := range []struct {
 		who  user.DefaultInfo
@@ -29,9 +29,9 @@ func TestSurvivesForwarding(t *testing.T) {
 	}
 }
 
-// TestRefusedOfFrontProxy: a caller whom a front proxy names, and who is refused, does not become
-// the front proxy, whose certificate the CA of callers may have signed too, and not the user of a
-// token: kube-apiserver would take the name.
+// TestRefusedOfFrontProxy checks that a refused caller whom a front proxy names is authenticated
+// neither as the front proxy, whose certificate the clients' CA may have signed too, nor by a
+// token. kube-apiserver would use the name that the front proxy sends.
 func TestRefusedOfFrontProxy(t *testing.T) {
 	of := func(name string) authenticator.Request {
 		return authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {

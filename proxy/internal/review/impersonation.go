@@ -20,7 +20,7 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 )
 
-// HasImpersonation reports whether the request has impersonation headers.
+// HasImpersonation reports whether the headers contain impersonation headers.
 func HasImpersonation(h http.Header) bool {
 	for name := range h {
 		if strings.HasPrefix(name, "Impersonate-") {
@@ -38,23 +38,23 @@ func DropImpersonation(h http.Header) {
 	}
 }
 
-// ErrUnnamed is returned instead of sending a request that impersonates without a name,
-// which the upstream would take for one of the proxy itself.
+// ErrUnnamed is returned instead of sending an impersonation without a user name. The upstream
+// would handle such a request as one of the proxy itself.
 var ErrUnnamed = errors.New("the identity to forward has no name")
 
-// survivesHeader reports whether the upstream gets a value as it is. HTTP/1.1 removes outer
-// whitespace, so that "system:masters " would become "system:masters".
+// survivesHeader reports whether the upstream receives a header value unchanged. HTTP/1.1 removes
+// outer whitespace, so "system:masters " would become "system:masters".
 func survivesHeader(value string) bool {
 	return textproto.TrimString(value) == value && httpguts.ValidHeaderFieldValue(value)
 }
 
-// survivesAsExtraKey reports whether the upstream gets the key of an extra as it is. kube-apiserver
-// reads its letters in lower case.
+// survivesAsExtraKey reports whether the upstream receives the key of an extra unchanged.
+// kube-apiserver converts the key to lower case.
 func survivesAsExtraKey(key string) bool {
 	return !strings.ContainsFunc(key, func(r rune) bool { return r >= 'A' && r <= 'Z' })
 }
 
-// survivesForwarding reports whether the upstream gets an identity as it is.
+// survivesForwarding reports whether the upstream receives an identity unchanged.
 func survivesForwarding(who user.Info) bool {
 	values := slices.Concat([]string{who.GetName(), who.GetUID()}, who.GetGroups())
 	for key, extra := range who.GetExtra() {
@@ -66,8 +66,8 @@ func survivesForwarding(who user.Info) bool {
 	return who.GetName() != "" && !slices.ContainsFunc(values, func(v string) bool { return !survivesHeader(v) })
 }
 
-// CheckImpersonation returns a 400 if the upstream might receive impersonation headers with other
-// values than the caller has sent, for any caller.
+// CheckImpersonation returns a 400 if the upstream might receive a value of an impersonation header
+// changed. It is for all callers, with a token or a certificate.
 func CheckImpersonation(h http.Header) error {
 	for name, values := range h {
 		if strings.HasPrefix(name, "Impersonate-") && slices.ContainsFunc(values, func(v string) bool { return !survivesHeader(v) }) {
@@ -77,9 +77,10 @@ func CheckImpersonation(h http.Header) error {
 	return nil
 }
 
-// ImpersonationOf returns the impersonation that forwards a caller with a certificate. The upstream
-// adds system:authenticated itself, but not to system:unauthenticated, which a front proxy may name
-// beside it.
+// ImpersonationOf returns the impersonation with which the proxy forwards a caller that has a
+// certificate. It leaves out system:authenticated, which the upstream adds. The upstream does not
+// add it to a user in system:unauthenticated, so ImpersonationOf keeps it there: a front proxy may
+// name both groups.
 func ImpersonationOf(who user.Info) *transport.ImpersonationConfig {
 	to := &transport.ImpersonationConfig{UserName: who.GetName(), UID: who.GetUID(), Groups: slices.Clone(who.GetGroups()), Extra: who.GetExtra()}
 	if !slices.Contains(to.Groups, user.AllUnauthenticated) {
@@ -91,21 +92,22 @@ func ImpersonationOf(who user.Info) *transport.ImpersonationConfig {
 	return to
 }
 
-// isNodeName reports whether kube-apiserver may take a user for a node by the name.
+// isNodeName reports whether kube-apiserver may treat a user with this name as a node.
 func isNodeName(name string) bool { return strings.HasPrefix(name, "system:node:") }
 
-// fixGroups keeps the upstream from adding groups to an identity without any. It adds those of
-// ServiceAccounts to a ServiceAccount, and system:nodes to a node, if the proxy itself may
-// impersonate nodes (KEP-5284). It adds system:authenticated in any case.
+// fixGroups adds system:authenticated to an identity without groups, so that the upstream adds no
+// other groups. It would add the groups of ServiceAccounts to a ServiceAccount, and system:nodes to
+// a node if the proxy itself may impersonate nodes (KEP-5284). It adds system:authenticated in any
+// case.
 func fixGroups(to *transport.ImpersonationConfig) {
 	if len(to.Groups) == 0 {
 		to.Groups = []string{user.AllAuthenticated}
 	}
 }
 
-// AllowImpersonation returns nil if a caller with a certificate may be forwarded as another. It
-// makes the reviews that kube-apiserver makes, for the verb impersonate on each part of the
-// identity. No grace applies.
+// AllowImpersonation returns nil if a caller with a certificate may impersonate another user. It
+// makes the same reviews as kube-apiserver, of the verb impersonate on each part of the identity.
+// It uses no earlier answer in an outage.
 func (a *Authorizer) AllowImpersonation(ctx context.Context, who user.Info, to *transport.ImpersonationConfig) error {
 	for _, q := range impersonationActions(to) {
 		switch d := a.Allows(ctx, who, q, Options{}); {
@@ -115,15 +117,15 @@ func (a *Authorizer) AllowImpersonation(ctx context.Context, who user.Info, to *
 			return d.Err()
 		}
 	}
-	// The upstream adds the groups of a ServiceAccount, for any impersonator. A node's groups are
-	// fixed here.
+	// The upstream adds the groups of a ServiceAccount for any impersonator. For a node, fixGroups
+	// prevents that it adds groups.
 	if isNodeName(to.UserName) {
 		fixGroups(to)
 	}
 	return nil
 }
 
-// impersonationActions returns the actions that an impersonation requires.
+// impersonationActions returns the actions that the caller must be allowed for an impersonation.
 func impersonationActions(to *transport.ImpersonationConfig) []*request.Request {
 	var out []*request.Request
 	ask := func(group, resource, subresource, namespace, name string) {
@@ -152,8 +154,8 @@ func impersonationActions(to *transport.ImpersonationConfig) []*request.Request 
 	return out
 }
 
-// ReadImpersonation returns the identity in the impersonation headers, or nil. Like kube-apiserver
-// it ignores empty names and unknown headers.
+// ReadImpersonation returns the identity in the impersonation headers, or nil if they name none.
+// Like kube-apiserver it ignores empty names and unknown headers.
 func ReadImpersonation(h http.Header) (*transport.ImpersonationConfig, error) {
 	to := &transport.ImpersonationConfig{
 		UserName: h.Get(authenticationv1.ImpersonateUserHeader),

@@ -12,12 +12,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newReviewSeats returns the seats of reviews.
+// newReviewSeats returns a Pool of seats for reviews.
 func newReviewSeats(wait time.Duration) *seats.Pool {
 	return seats.NewPool(seats.MaxReviews, seats.MaxReviews, wait)
 }
 
-// question returns a request to ask about.
+// question returns a request for the Authorizer to decide.
 func question(verb, resource, name string) *request.Request {
 	return &request.Request{Info: request.Info{OfResource: true, Verb: verb, Path: request.Path{Resource: resource, Name: name}}}
 }

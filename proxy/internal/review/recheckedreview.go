@@ -12,20 +12,20 @@ import (
 
 type reviewID [sha256.Size]byte
 
-// recheckedReview is a review that is repeated: whose a token is, or whether a caller has a
-// permission.
+// recheckedReview is a review that the Rechecker repeats: of the user of a token, or of a
+// permission of a caller.
 type recheckedReview struct {
 	id         reviewID
 	credential credential
-	action     *request.Request // nil: whose the token is
+	action     *request.Request // nil: the review is of a token
 
 	// The rechecker's lock guards the fields below.
 	who     user.Info
 	watches map[*Recheck]struct{}
-	list    *list.List // where it waits; nil in progress
+	list    *list.List // the list in which the review waits; nil: the review is in progress
 	element *list.Element
 	asked   time.Time
-	retryAt time.Time // of a review in rechecker.denied
+	retryAt time.Time // for a review in rechecker.denied
 	answerHistory
 }
 
@@ -37,22 +37,23 @@ func (q *recheckedReview) unlist() {
 	}
 }
 
-// maxRefusals is how many times in a row a reachable upstream may leave a review unanswered
-// before its watches end.
+// maxRefusals is how many times in a row a reachable upstream may fail to answer a review. At that
+// number the watches of the review end.
 const maxRefusals = 3
 
 // answerHistory summarizes the answers to one review.
 type answerHistory struct {
-	confirmed    time.Time // time of the last yes; zero: none
-	denied       bool      // denied since the last yes
-	refusals     int       // unanswered in a row, since the last yes
-	firstRefusal time.Time // time of the first of them
+	confirmed    time.Time // time of the last positive answer; zero: there was none
+	denied       bool      // denied since the last positive answer
+	refusals     int       // reviews without an answer from a reachable upstream, since the last positive answer
+	firstRefusal time.Time // time of the first of the refusals
 }
 
-// stillAllowed records a decision and reports whether the watches may go on. A denial counts if a
-// second one comes before a yes. While the upstream cannot be reached, watches go on for grace
-// after the last yes. If it can be reached and does not answer, they go on for maxRefusals answers,
-// and no longer than most after the first.
+// stillAllowed records a decision, and reports whether the watches may continue. After one denial
+// they continue; after a second one without a positive answer in between, they do not. While the
+// upstream cannot be reached, watches continue for grace after the last positive answer. If a
+// reachable upstream does not answer, watches end at the maxRefusals-th time, or most after the
+// first.
 func (c *answerHistory) stillAllowed(d Decision, now time.Time, grace, most time.Duration) bool {
 	switch d {
 	case Allow:

@@ -14,46 +14,48 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 )
 
-// Rechecker reviews the callers of open watches periodically. It reviews callers and permissions,
-// not watches: the watches of one caller under one permission share a review. Reviews are spread
-// evenly: each once in period, at recheckRate a second. If that does not suffice, the period grows
-// up to maxPeriod, and then the rate grows. It has one timer, and one goroutine for each review in
-// progress, maxConcurrentRechecks at most; Close ends them. It is safe for concurrent use.
+// Rechecker repeats reviews of the callers of open watches. It reviews tokens and permissions, not
+// single watches: all watches of one caller with the same permission share a review. Reviews are
+// spread evenly: each once per period, and together up to recheckRate per second. If that rate is
+// too low for the period, the period grows up to maxPeriod, and then the rate grows. Rechecker has
+// one timer, and one goroutine for each review in progress, maxConcurrentRechecks at most. Close
+// ends them. It is safe for concurrent use.
 type Rechecker struct {
 	period, maxPeriod, grace time.Duration
 	ask                      asker
 	authn                    *Authenticator // for askUpstream
 	authz                    *Authorizer
-	ctx                      context.Context // ends the reviews in progress
+	ctx                      context.Context // its end cancels the reviews in progress
 	cancel                   context.CancelFunc
 	running                  sync.WaitGroup
 
-	tokens, permissions atomic.Uint64 // reviews made
+	tokens, permissions atomic.Uint64 // number of reviews made
 
 	mu      sync.Mutex
 	reviews map[reviewID]*recheckedReview // at most two for each watch
-	due     list.List                     // of *recheckedReview, asked longest ago first
-	denied  list.List                     // of *recheckedReview that were denied once, by retryAt
+	due     list.List                     // of *recheckedReview, longest since the last review first
+	denied  list.List                     // of *recheckedReview with one denial, by retryAt
 	asking  map[*recheckedReview]struct{}
-	last    time.Time // when the last review was made
+	last    time.Time // when the last review started
 	timer   *time.Timer
 	closed  bool
 }
 
 const (
-	// recheckRate is how many reviews are made in a second, as long as that suffices.
+	// recheckRate is how many reviews start per second, if that is enough for maxPeriod.
 	recheckRate = 20
 	// maxConcurrentRechecks bounds the reviews in progress.
 	maxConcurrentRechecks = 64
-	// cycleEighths is the part of the period, in eighths, within which all reviews are made, so
-	// that none is late.
+	// cycleEighths is the part of the period, in eighths, in which each review is planned once, so
+	// that no review is later than a full period.
 	cycleEighths = 7
-	// confirmDelay is how soon a denial is confirmed, load permitting. An API server that has
-	// just started may not have loaded its rules.
+	// confirmDelay is the time between a denial and the review that confirms it, unless there are too
+	// many reviews. An API server that has just started may not have loaded its rules yet.
 	confirmDelay = 5 * time.Second
 )
 
-// asker makes a review. who is the caller as known so far; it returns the caller as known now.
+// asker makes a review. who is the caller according to earlier reviews. asker returns the caller
+// according to this review.
 type asker func(ctx context.Context, q *recheckedReview, who user.Info) (user.Info, Decision)
 
 func newRechecker(period, most, grace time.Duration, ask asker) *Rechecker {
@@ -62,8 +64,9 @@ func newRechecker(period, most, grace time.Duration, ask asker) *Rechecker {
 	return c
 }
 
-// NewRechecker returns a Rechecker that repeats each review once in period, or once in most if
-// there are many reviews. While the upstream cannot be reached, an answer counts for grace.
+// NewRechecker returns a Rechecker that repeats each review once per period, or less often, but at
+// least once in most, if there are many reviews. While the upstream cannot be reached, the last
+// positive answer is used for grace.
 func NewRechecker(period, most, grace time.Duration, authn *Authenticator, authz *Authorizer) *Rechecker {
 	c := newRechecker(period, most, grace, nil)
 	c.authn, c.authz = authn, authz
@@ -71,11 +74,11 @@ func NewRechecker(period, most, grace time.Duration, authn *Authenticator, authz
 	return c
 }
 
-// Recheck is one watch whose caller is rechecked.
+// Recheck is one watch whose caller is rechecked. Leave ends it.
 type Recheck struct {
 	rechecker *Rechecker
 	end       func()
-	fallback  *request.Request // the action to ask about if a wider one is denied; nil: none
+	fallback  *request.Request // the action to review if the permission for a wider one is denied; nil: none
 
 	reviews []*recheckedReview // at most two; guarded by the rechecker's lock
 
@@ -83,14 +86,15 @@ type Recheck struct {
 	ended bool
 }
 
-// Watch starts rechecking a watch of a request that is served under permission by. part is
-// the narrower permission that it needs, or nil if by is that. confirmed says that the upstream has
-// just allowed it. end is called once if the caller loses the permission, and never after leave.
+// Watch starts to recheck a watch, requested by r, that is served because of the permission for the
+// action by. part is the narrower action that the watch needs, or nil if that is by. confirmed says
+// that the upstream has just allowed it. Watch calls end once if the caller loses the permission,
+// but never after Leave.
 func (c *Rechecker) Watch(r *http.Request, who user.Info, by, part *request.Request, confirmed bool, end func()) *Recheck {
 	return c.watch(c.authn.credentialOf(r), who, by, part, confirmed, end)
 }
 
-// watch is Watch for a credential.
+// watch is like Watch, with a credential instead of a request.
 func (c *Rechecker) watch(b credential, who user.Info, by, part *request.Request, confirmed bool, end func()) *Recheck {
 	g := &Recheck{rechecker: c, end: end, fallback: part}
 	c.mu.Lock()
@@ -104,7 +108,7 @@ func (c *Rechecker) watch(b credential, who user.Info, by, part *request.Request
 	return g
 }
 
-// askUpstream has the upstream review the caller of watches.
+// askUpstream is the asker that asks the upstream.
 func (c *Rechecker) askUpstream(ctx context.Context, q *recheckedReview, who user.Info) (user.Info, Decision) {
 	opts := Options{Grace: c.grace, uncached: true}
 	r := q.credential.r.WithContext(ctx)
@@ -121,7 +125,8 @@ func (c *Rechecker) askUpstream(ctx context.Context, q *recheckedReview, who use
 	return who, c.authz.allowsExactly(ctx, who, q.action, opts)
 }
 
-// join adds a watch to a review. The caller holds the lock.
+// join adds a watch to the review of a permission, or of the token if about is nil. The caller
+// holds the lock.
 func (c *Rechecker) join(g *Recheck, b credential, who user.Info, about *request.Request, now time.Time, confirmed bool) *recheckedReview {
 	id := reviewID(b.id)
 	if about != nil {
@@ -131,7 +136,7 @@ func (c *Rechecker) join(g *Recheck, b credential, who user.Info, about *request
 	q := c.reviews[id]
 	if q == nil {
 		if len(c.reviews) == 0 {
-			c.last = now // the first review also waits its turn
+			c.last = now // even the first review waits for its turn
 		}
 		q = &recheckedReview{id: id, credential: b, action: about, who: who, watches: map[*Recheck]struct{}{}, asked: now}
 		c.reviews[id] = q
@@ -150,7 +155,8 @@ func (c *Rechecker) enqueue(q *recheckedReview, in *list.List) {
 	q.list, q.element = in, in.PushBack(q)
 }
 
-// Leave stops rechecking a watch. It blocks while end runs, and end is not called after it.
+// Leave stops rechecking a watch. It blocks while end runs. After Leave has returned, end is not
+// called.
 func (g *Recheck) Leave() {
 	g.mu.Lock()
 	g.ended = true
@@ -167,7 +173,7 @@ func (g *Recheck) Leave() {
 	c.resetTimer(time.Now())
 }
 
-// revoke ends the watch.
+// revoke calls the end function of the watch, unless the watch has ended.
 func (g *Recheck) revoke() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -185,13 +191,14 @@ func (c *Rechecker) forget(q *recheckedReview) {
 	}
 }
 
-// cycle returns the time in which each review is made once. The caller holds the lock.
+// cycle returns the time in which each review is planned once. The caller holds the lock.
 func (c *Rechecker) cycle() time.Duration {
 	enough := time.Duration(len(c.reviews)) * time.Second / recheckRate
 	return min(max(enough, c.period/8*cycleEighths), c.maxPeriod/8*cycleEighths)
 }
 
-// next returns the next review and its time, or nil. The caller holds the lock.
+// next returns the next review and its planned time, or nil if there are no reviews. The caller
+// holds the lock.
 func (c *Rechecker) next() (q *recheckedReview, at time.Time) {
 	n := len(c.reviews)
 	if n == 0 {
@@ -202,7 +209,7 @@ func (c *Rechecker) next() (q *recheckedReview, at time.Time) {
 	soonest := c.last.Add(min(step, time.Second/recheckRate))
 	if e := c.due.Front(); e != nil {
 		q = e.Value.(*recheckedReview)
-		// It comes in turn, or earlier if it would be late.
+		// Each review waits for its turn. It starts earlier if it would otherwise be late.
 		if at = q.asked.Add(cycle); c.last.Add(step).Before(at) {
 			at = c.last.Add(step)
 		}
@@ -218,7 +225,7 @@ func (c *Rechecker) next() (q *recheckedReview, at time.Time) {
 	return q, at
 }
 
-// resetTimer sets the timer to the next review. The caller holds the lock.
+// resetTimer sets the timer to the time of the next review. The caller holds the lock.
 func (c *Rechecker) resetTimer(now time.Time) {
 	q, at := c.next()
 	if q == nil || c.closed || len(c.asking) >= maxConcurrentRechecks {
@@ -234,7 +241,7 @@ func (c *Rechecker) resetTimer(now time.Time) {
 	c.timer.Reset(at.Sub(now))
 }
 
-// fire makes the next review. The timer runs it in a goroutine of its own.
+// fire makes the next review. The timer calls it in a new goroutine.
 func (c *Rechecker) fire() {
 	q, who := c.startNext()
 	if q == nil {
@@ -247,7 +254,7 @@ func (c *Rechecker) fire() {
 	}
 }
 
-// startNext returns the next review if it is due.
+// startNext starts the next review if it is due, and returns the review and its caller.
 func (c *Rechecker) startNext() (*recheckedReview, user.Info) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -270,13 +277,13 @@ func (c *Rechecker) startNext() (*recheckedReview, user.Info) {
 	return q, q.who
 }
 
-// finish records an answer, and returns the watches that end.
+// finish records the answer to a review, and returns the watches that must end.
 func (c *Rechecker) finish(q *recheckedReview, who user.Info, d Decision, now time.Time) (ended []*Recheck) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer func() { c.resetTimer(now) }()
 	delete(c.asking, q)
-	if c.reviews[q.id] != q { // the last watch has ended meanwhile
+	if c.reviews[q.id] != q { // the last watch of q has ended in the meantime
 		return nil
 	}
 	if q.action == nil && who != nil {
@@ -293,9 +300,9 @@ func (c *Rechecker) finish(q *recheckedReview, who user.Info, d Decision, now ti
 	return nil
 }
 
-// confirmLater schedules the confirmation of a denial: soon, also if the upstream could not be
-// reached, but after a whole period if the upstream answered with an error, since such answers are
-// counted. The caller holds the lock.
+// confirmLater schedules the review that confirms a denial. It is soon after a denial, and also if
+// the upstream could not be reached. It is a whole period later if the upstream answered with an
+// error, because maxRefusals bounds such answers. The caller holds the lock.
 func (c *Rechecker) confirmLater(q *recheckedReview, d Decision, now time.Time) {
 	delay := c.period
 	if d == Deny || d == Unreachable || d == Grace {
@@ -314,8 +321,8 @@ func (c *Rechecker) confirmLater(q *recheckedReview, d Decision, now time.Time) 
 	}
 }
 
-// updateUser records the user of a token for the reviews about permissions, since groups may have
-// changed. The caller holds the lock.
+// updateUser sets the user of a token in the reviews of permissions that share its watches, since
+// the groups of the user may have changed. The caller holds the lock.
 func (c *Rechecker) updateUser(token *recheckedReview, who user.Info) {
 	for g := range token.watches {
 		for _, q := range g.reviews {
@@ -324,8 +331,8 @@ func (c *Rechecker) updateUser(token *recheckedReview, who user.Info) {
 	}
 }
 
-// drop removes a denied review, and returns the watches that end. Watches with a fallback are
-// asked about that first. The caller holds the lock.
+// drop removes a denied review, and returns the watches that must end. A watch with a fallback
+// continues with a review of the fallback. The caller holds the lock.
 func (c *Rechecker) drop(q *recheckedReview, d Decision, now time.Time) (ended []*Recheck) {
 	c.forget(q)
 	for g := range q.watches {
@@ -355,7 +362,7 @@ func (c *Rechecker) drop(q *recheckedReview, d Decision, now time.Time) (ended [
 	return ended
 }
 
-// Close stops asking, and waits for the reviews in progress.
+// Close starts no more reviews, cancels those in progress and waits for them.
 func (c *Rechecker) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -365,7 +372,7 @@ func (c *Rechecker) Close() {
 	c.running.Wait()
 }
 
-// oldestAge returns the time since the least recent review was made.
+// oldestAge returns the time since the least recent review started.
 func (c *Rechecker) oldestAge(now time.Time) (age time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -373,7 +380,7 @@ func (c *Rechecker) oldestAge(now time.Time) (age time.Duration) {
 	if e := c.due.Front(); e != nil {
 		note(e.Value.(*recheckedReview))
 	}
-	for e := c.denied.Front(); e != nil; e = e.Next() { // which are in another order
+	for e := c.denied.Front(); e != nil; e = e.Next() { // they are sorted by another time
 		note(e.Value.(*recheckedReview))
 	}
 	for q := range c.asking {
@@ -382,15 +389,15 @@ func (c *Rechecker) oldestAge(now time.Time) (age time.Duration) {
 	return age
 }
 
-// count returns the number of reviews, and the time in which each is made once.
+// count returns the number of reviews, and the time in which each is planned once.
 func (c *Rechecker) count() (n int, cycle time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.reviews), c.cycle()
 }
 
-// Metrics calls gauge and counter with the metrics of the Rechecker. Labels are names and values by
-// turns.
+// Metrics reports the metrics of the Rechecker by calls of gauge and counter. In labels, names and
+// values alternate.
 func (c *Rechecker) Metrics(gauge, counter func(name, help string, value float64, labels ...string)) {
 	const rechecks = "Reviews of the callers of open watches: whose token it is, and whether they have a permission."
 	counter("weir_proxy_rechecks_total", rechecks, float64(c.tokens.Load()), "about", "token")

@@ -17,7 +17,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// reviewer answers rechecks in virtual time, and notes when it was asked what.
+// reviewer answers rechecks in virtual time, and records when each review was asked.
 type reviewer struct {
 	t     *testing.T
 	takes time.Duration
@@ -25,8 +25,8 @@ type reviewer struct {
 	mu    sync.Mutex
 	asked []time.Time
 	of    map[reviewID]time.Time
-	// late is the longest time between two answers to one review, or between its beginning and the
-	// first.
+	// late is the longest time between two answers to one review, or between the start of a watch and
+	// its first answer.
 	late   time.Duration
 	denies func(q *recheckedReview, who user.Info) Decision
 }
@@ -48,7 +48,7 @@ func (v *reviewer) ask(_ context.Context, q *recheckedReview, who user.Info) (us
 	return who, answer
 }
 
-// most returns how many were asked in one second at most.
+// most returns the largest number of reviews within one second.
 func (v *reviewer) most() (most int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -62,15 +62,16 @@ func (v *reviewer) most() (most int) {
 	return most
 }
 
-// seen returns how many reviews were made, how late the latest of them was, and of how many
-// callers watches have ended.
+// seen returns how many reviews were made, the longest delay (late), and the number of callers with
+// an ended watch.
 func (v *reviewer) seen(ended map[string]int) (asked int, late time.Duration, gone int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return len(v.asked), v.late, len(ended)
 }
 
-// watches begins watches of callers, each by as many permissions, and returns how many have ended.
+// watches starts watches of the given number of callers, each with the given number of permissions.
+// ended counts the ended watches by caller.
 func (v *reviewer) watches(c *Rechecker, watches, callers, permissions int, token bool) (ended map[string]int, guards []*Recheck) {
 	ended = map[string]int{}
 	for i := range watches {
@@ -95,15 +96,15 @@ func (v *reviewer) watches(c *Rechecker, watches, callers, permissions int, toke
 	return ended, guards
 }
 
-// TestRechecksOfMany: fifty thousand watches cost twenty reviews a second at most, and none is
-// asked about later than must be.
+// TestRechecksOfMany checks that fifty thousand watches cost at most twenty reviews per second, and
+// that no review is later than it may be.
 func TestRechecksOfMany(t *testing.T) {
 	const period, rate = time.Minute, recheckRate
 	for name, tt := range map[string]struct {
 		watches, callers, permissions int
 		token                         bool
 		max                           time.Duration
-		rate                          int           // a second, at most
+		rate                          int           // per second, at most
 		late                          time.Duration // at most
 	}{
 		"few callers":                          {watches: 50_000, callers: 100, permissions: 5, token: true, max: time.Hour, rate: rate, late: period},
@@ -126,7 +127,7 @@ func TestRechecksOfMany(t *testing.T) {
 				if n, _ := c.count(); n != reviews {
 					t.Fatalf("%d reviews, want %d", n, reviews)
 				}
-				slack := time.Second / 4 // of a review that waits for its step
+				slack := time.Second / 4 // for a review that waits for its turn
 				time.Sleep(2*tt.late + slack)
 				if n := v.most(); n > tt.rate {
 					t.Errorf("%d reviews in a second, at most %d", n, tt.rate)
@@ -152,8 +153,8 @@ func TestRechecksOfMany(t *testing.T) {
 	}
 }
 
-// TestRechecksRevoke: all watches of a revoked token or permission end, and no others. One denial
-// alone ends no watch.
+// TestRechecksRevoke checks that all watches of a revoked token or permission end, and no other
+// watches, and that a single denial ends no watch.
 func TestRechecksRevoke(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &reviewer{t: t, of: map[reviewID]time.Time{}}
@@ -171,7 +172,7 @@ func TestRechecksRevoke(t *testing.T) {
 			return maps.Clone(ended)
 		}
 		once := map[reviewID]bool{}
-		deny(func(q *recheckedReview, _ user.Info) Decision { // each once
+		deny(func(q *recheckedReview, _ user.Info) Decision { // deny each review once
 			if once[q.id] {
 				return Allow
 			}
@@ -205,8 +206,9 @@ func TestRechecksRevoke(t *testing.T) {
 	})
 }
 
-// TestRechecksConfirm: the rechecker confirms a denial soon, also if the upstream cannot be
-// reached. If the upstream answers with errors, the watch ends after three of them, a period apart.
+// TestRechecksConfirm checks that the Rechecker confirms a denial soon, even if the upstream cannot
+// be reached. If the upstream answers with errors, the watch ends after three of them, which are a
+// period apart.
 func TestRechecksConfirm(t *testing.T) {
 	const no, yes, refused, away, grace = Deny, Allow, Unanswered, Unreachable, Grace
 	const soon, later = confirmDelay, time.Minute
@@ -250,8 +252,8 @@ func TestRechecksConfirm(t *testing.T) {
 	}
 }
 
-// TestRechecksParts: watches of parts share the review about everything, and where that is denied
-// each goes on by its own.
+// TestRechecksParts checks that watches with different selectors share the review of the request
+// without selectors, and that each continues with a review of its own selectors if that is denied.
 func TestRechecksParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &reviewer{t: t, of: map[reviewID]time.Time{}}
@@ -300,8 +302,8 @@ func TestRechecksParts(t *testing.T) {
 	})
 }
 
-// TestRechecksHang: reviews that take long are bounded in number, and what their answers come too
-// late for is left alone.
+// TestRechecksHang checks that the number of concurrent reviews is bounded when each takes long,
+// and that an answer that arrives after its watch has ended has no effect.
 func TestRechecksHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &reviewer{t: t, takes: time.Hour, of: map[reviewID]time.Time{}}

@@ -1,6 +1,7 @@
-// Package review finds out who the proxy's callers are and what they may do: by certificates, whose
-// CAs the upstream publishes, and by asking the upstream about tokens and permissions. It keeps the
-// answers for a bounded time, also for outages, and asks again about the callers of open watches.
+// Package review determines who the proxy's callers are and what they may do. It verifies
+// certificates with CAs that the user gives or the upstream publishes, and asks the upstream about
+// tokens and permissions. It caches the answers for a bounded time, also for outages, and asks
+// again about the callers of open watches.
 package review
 
 import (
@@ -12,12 +13,12 @@ import (
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// Config configures who is trusted, and how the upstream is asked about callers.
+// Config configures which callers are trusted, and how the proxy asks the upstream about callers.
 type Config struct {
 	Trust Trust
-	// OutageGrace is how long answers are kept for outages of the upstream.
+	// OutageGrace is for how long answers are cached for outages of the upstream.
 	OutageGrace time.Duration
-	// Timeout bounds a review, and Lookup is the time between two attempts to read the published CAs.
+	// Timeout bounds a review. Lookup is the time between two attempts to read the published CAs.
 	Timeout, Lookup time.Duration
 	Client          kubernetes.Interface
 	Breaker         *Breaker
@@ -25,7 +26,7 @@ type Config struct {
 	Log             *slog.Logger
 }
 
-// Trust has the fields of the proxy's Authentication.
+// Trust has the fields of the proxy's Authentication, which documents them.
 type Trust struct {
 	ClientCAFile, RequestHeaderCAFile                    string
 	RequestHeaderNames                                   []string

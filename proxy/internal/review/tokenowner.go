@@ -8,22 +8,24 @@ import (
 )
 
 const (
-	// maxOwnerReviews bounds the concurrent reviews of LearnOwner.
+	// maxOwnerReviews bounds the concurrent LearnOwner reviews.
 	maxOwnerReviews = 8
-	// ownerRetry is the delay before such a review of a token is repeated if it returned no user.
+	// ownerRetry is the minimum time between two LearnOwner reviews of a token without a user.
 	ownerRetry = 10 * time.Minute
 )
 
-// ForgetOwner forgets a token that the upstream has rejected, so that LearnOwner reviews it again.
+// ForgetOwner removes what is cached about a token that the upstream has rejected, so that
+// LearnOwner reviews the token again.
 func (a *Authenticator) ForgetOwner(id [sha256.Size]byte) {
 	a.tokenAnswers.remove(id)
 	a.ownersAsked.Remove(id)
 }
 
-// LearnOwner reviews a token in the background that the upstream has perhaps accepted. Otherwise
-// the proxy would not review the token of a request that is only forwarded, and would count its
-// seats by token, of which a user may have any number. If too many reviews are in progress, the
-// next request of the token starts it. run runs the review, which ends with ctx.
+// LearnOwner reviews a token in the background, which the upstream may have accepted. Without
+// LearnOwner the proxy would not review the token of a request that it only forwards. It would then
+// count the seats by token, and a user may have any number of tokens. If too many reviews are in
+// progress, LearnOwner does nothing, and the next request with the token tries again. run is called
+// to run the review, which ends when ctx ends.
 func (a *Authenticator) LearnOwner(ctx context.Context, r *http.Request, id [sha256.Size]byte, run func(func())) {
 	if _, known := a.tokenAnswers.get(id); known {
 		return

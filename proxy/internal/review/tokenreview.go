@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// acquireReview reports whether the token of a request may be reviewed. It blocks while too many
-// are. The caller must release.
+// acquireReview takes a seat for the review of a request's token, and reports whether it got one.
+// It blocks while all seats are in use. If ok, the caller must call release.
 func (a *Authenticator) acquireReview(r *http.Request, id [sha256.Size]byte) (release func(), ok bool) {
 	f := seats.Flow{Level: seats.NewTokens, Caller: conn.Source(r.RemoteAddr), Token: seats.TokenKey(id)}
 	if last, met := a.tokenAnswers.get(id); met {
@@ -23,7 +23,7 @@ func (a *Authenticator) acquireReview(r *http.Request, id [sha256.Size]byte) (re
 	return func() { a.seats.Release(f) }, a.seats.Acquire(r.Context(), f)
 }
 
-// review asks the upstream whose a token is.
+// review asks the upstream for the user of a token.
 func (a *Authenticator) review(r *http.Request, id [sha256.Size]byte, opts Options) (user.Info, Decision) {
 	if !opts.uncached {
 		release, ok := a.acquireReview(r, id)
@@ -58,8 +58,8 @@ func (a *Authenticator) review(r *http.Request, id [sha256.Size]byte, opts Optio
 	return nil, d
 }
 
-// saysNo reports whether an error is that of an answer: the library returns why a token is not
-// known as an error.
+// saysNo reports whether err says that the upstream rejects the token. The library returns the
+// upstream's reason for the rejection as an error.
 func saysNo(err error) bool { return !HasStatus(err) && !isNetworkError(err) && !isCutOff(err) }
 
 // answerWithin returns the cached user of a token, if the answer is not older than within.
@@ -73,8 +73,9 @@ func (a *Authenticator) answerWithin(id [sha256.Size]byte, within time.Duration)
 
 const webSocketToken = "base64url.bearer.authorization.k8s.io."
 
-// TokenID returns a digest of the request's token. It is zero without a token. kube-apiserver looks
-// for one in two places: a bearer Authorization header, or a protocol of a web socket request.
+// TokenID returns a digest of the request's token, or zero if there is none. Like kube-apiserver,
+// it finds a token in two places: a bearer Authorization header, and a protocol of a WebSocket
+// request.
 func TokenID(r *http.Request) (id [sha256.Size]byte) {
 	auth, protocols := strings.TrimSpace(r.Header.Get("Authorization")), ""
 	if words := strings.SplitN(auth, " ", 3); len(words) < 2 || strings.ToLower(words[0]) != "bearer" || words[1] == "" {

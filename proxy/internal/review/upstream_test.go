@@ -28,7 +28,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// upstream answers reviews: a token "token-x" is x's, and a caller may do what allows says.
+// upstream answers reviews. The token "token-x" is x's, and allows decides what callers may do.
 type upstream struct {
 	mu     sync.Mutex
 	asked  int
@@ -64,7 +64,8 @@ func (u *upstream) count() int {
 	return u.asked
 }
 
-// startReviews starts an upstream, and returns what asks it.
+// startReviews starts an upstream. It returns the upstream, and an Authenticator and an Authorizer
+// that ask it.
 func startReviews(t *testing.T) (*upstream, *Config, *Authenticator, *Authorizer) {
 	t.Helper()
 	u := &upstream{allows: func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "jane" }}
@@ -99,7 +100,8 @@ func withToken(token string) *http.Request {
 	return r
 }
 
-// TestReviews: the upstream says whose a token is, and what callers may do, and is asked once.
+// TestReviews checks that the user of a token and the permissions of callers come from the
+// upstream, and that it is asked only once about each.
 func TestReviews(t *testing.T) {
 	u, _, authn, authz := startReviews(t)
 	before := u.count()
@@ -141,7 +143,8 @@ func TestReviews(t *testing.T) {
 	}
 }
 
-// TestOwner: it is learned once whose a token is, and again after the upstream has rejected it.
+// TestOwner checks that LearnOwner reviews a token once, and again after the upstream has rejected
+// the token.
 func TestOwner(t *testing.T) {
 	u, _, authn, _ := startReviews(t)
 	r := withToken("token-jane")
@@ -168,7 +171,7 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// TestAsksUpstream: a recheck asks the upstream in spite of cached answers.
+// TestAsksUpstream checks that a recheck asks the upstream even if an answer is cached.
 func TestAsksUpstream(t *testing.T) {
 	u, _, authn, authz := startReviews(t)
 	c := NewRechecker(time.Minute, time.Hour, time.Hour, authn, authz)
@@ -197,7 +200,8 @@ func TestAsksUpstream(t *testing.T) {
 	}
 }
 
-// TestMissingCAs: the proxy is not ready for some seconds if the upstream publishes no CAs.
+// TestMissingCAs checks that the proxy is not ready for lookupTimeout if the upstream publishes no
+// CAs, and that a CA file that does not exist causes a FileError.
 func TestMissingCAs(t *testing.T) {
 	_, c, authn, _ := startReviews(t)
 	if !authn.MissesCAs() || authn.Ready(time.Now()) || !authn.Ready(time.Now().Add(lookupTimeout)) || authn.NamesCallerUpstream("X-Remote-User") {
@@ -210,8 +214,8 @@ func TestMissingCAs(t *testing.T) {
 	}
 }
 
-// TestImpersonation: a caller impersonates another one by permissions for each part of the
-// identity.
+// TestImpersonation checks that a caller needs a permission for each part of the identity that it
+// impersonates.
 func TestImpersonation(t *testing.T) {
 	u, _, _, authz := startReviews(t)
 	var asked []string
@@ -258,8 +262,9 @@ func TestImpersonation(t *testing.T) {
 	}
 }
 
-// TestGroupsUpstream: a caller has the same groups upstream as at the proxy. kube-apiserver adds
-// system:authenticated to an impersonated user, unless the user is in system:unauthenticated.
+// TestGroupsUpstream checks that a caller has the same groups at the upstream as at the proxy.
+// kube-apiserver adds system:authenticated to an impersonated user, unless the user is in
+// system:unauthenticated.
 func TestGroupsUpstream(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -276,7 +281,7 @@ func TestGroupsUpstream(t *testing.T) {
 	}
 }
 
-// TestErrors: callers who get no answer see kube-apiserver's errors.
+// TestErrors checks that callers without a decision get kube-apiserver's errors.
 func TestErrors(t *testing.T) {
 	for d, want := range map[Decision]int32{Unreachable: 503, Unanswered: 503, Overloaded: 429} {
 		status, ok := errors.AsType[*apierrors.StatusError](d.Err())
@@ -304,7 +309,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestTokenID: a token comes in a header, or as a protocol of a web socket.
+// TestTokenID checks that a token in a header and a token in a WebSocket protocol have ids.
 func TestTokenID(t *testing.T) {
 	socket := httptest.NewRequest(http.MethodGet, "/", nil)
 	for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Protocol": webSocketToken + "dG9rZW4"} {
