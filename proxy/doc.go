@@ -1,52 +1,54 @@
-// Package proxy is a caching proxy in front of kube-apiserver. It caches resources, each by one
-// LIST and one WATCH upstream, and answers LIST, WATCH and GET of all clients out of them. It
-// forwards every other request with the caller's own identity.
+// Package proxy is a caching proxy in front of kube-apiserver. It caches resources, with one LIST
+// and one WATCH upstream for each. From this cache it answers the LIST, WATCH and GET requests of
+// all clients. It forwards every other request with the caller's own identity.
 //
 // # Who may read
 //
-// The proxy answers a read only for a caller whom the upstream knows and allows. A bearer token is
-// checked by TokenReview, a client certificate by the upstream's client CA, a front proxy's headers
-// by its request-header CA. SubjectAccessReview must allow exactly this read: verb, group, version,
-// resource, namespace, name, field and label selector. Both answers are cached for seconds. Reads
-// of other callers are forwarded, so the upstream refuses them with its own message. Requests
-// without credentials and requests that impersonate are forwarded too.
+// The proxy answers a read only if the upstream authenticates and authorizes the caller.
+// TokenReview checks a bearer token. The upstream's client CA verifies a client certificate, and
+// its request-header CA verifies the certificate of a front proxy, whose headers name the caller.
+// SubjectAccessReview must allow exactly this read: verb, group, version, resource, namespace,
+// name, field and label selector. The proxy caches the answers to both reviews for seconds. It
+// forwards the reads of other callers, so that the upstream refuses them with its own message. It
+// also forwards requests without credentials and requests that impersonate.
 //
-// The caller of a watch is reviewed again every Options.Recheck. The watch ends when the token,
-// certificate or permission is no longer valid. While the upstream cannot be reached, watches stay
-// open and reads are served by the last answer, for up to Options.OutageGrace; impersonation,
-// writes and metrics are not. An upstream that answers a review with an error allows nothing: reads
-// get 503, and watches end after three such answers.
+// The proxy repeats the reviews for the caller of a watch every Options.Recheck. The watch ends
+// when the token, certificate or permission is no longer valid. While the upstream cannot be
+// reached, watches stay open, and the proxy serves reads by the last review answers, for up to
+// Options.OutageGrace. It does not do so for impersonation, writes and metrics. If the upstream
+// answers a review with an error, the caller is not allowed: reads get 503, and watches end after
+// three such answers.
 //
 // # What the proxy answers
 //
-// It answers LIST and GET with a resourceVersion, and WATCH. Consistent reads (a LIST or WATCH
-// without resourceVersion) are answered once the copy is proven to be current. They are forwarded
-// if the resource has fewer than a hundred objects, or the proof takes more than three seconds.
+// The proxy answers LIST and GET with a resourceVersion, and WATCH. It answers consistent reads (a
+// LIST or WATCH without resourceVersion) once the cache is proven to be current. It forwards them
+// if the resource has fewer than a hundred objects, or if the proof takes more than three seconds.
 // Options.TrustCache names resources that need no proof. The proxy forwards a GET of the current
-// state, a WATCH or LIST of a resourceVersion older than the log, and what the cache cannot answer
-// as kube-apiserver would: tables, unknown selectors, unknown media types, and requests with an
-// Origin header.
+// state, and a WATCH or LIST of a resourceVersion older than the change log. It also forwards what
+// it cannot answer exactly as kube-apiserver would: tables, unknown selectors, unknown media types,
+// and requests with an Origin header.
 //
 // # How identities are forwarded
 //
-// A bearer token is forwarded unchanged. A client certificate or a front proxy's headers end at the
-// proxy, as TLS does. Such a caller is forwarded by impersonation headers with the proxy's own
-// credentials, which need the right to impersonate. A caller with a token that impersonates
-// (kubectl --as) is forwarded unchanged. For one with a certificate the proxy makes the same
-// SubjectAccessReviews for the verb impersonate as kube-apiserver, and then forwards the
-// impersonated identity.
+// The proxy forwards a bearer token unchanged. It cannot forward a client certificate or a front
+// proxy's certificate, since TLS ends at the proxy. It forwards the requests of such a caller with
+// its own credentials and impersonation headers; its credentials need the right to impersonate. A
+// request with a token that impersonates (kubectl --as) is forwarded unchanged. If a caller with a
+// certificate impersonates, the proxy sends the same SubjectAccessReviews for the verb impersonate
+// as kube-apiserver does, and then forwards the impersonated identity.
 //
 // # Bounds
 //
-// Options.MemoryBudget bounds the resources cached on demand, not Options.Resources. A relist
-// with more than 32 MiB of changed objects ends the resource's watches instead of ordering the
-// changes. Options bound the open connections and the requests in progress. Connections that do not
-// answer pings are closed. Connections without an accepted credential share 96 MB, request heads 64
-// MB, and unread responses 96 MB. Further bounds:
+// Options.MemoryBudget bounds the resources cached on demand, not Options.Resources. A relist with
+// more than 32 MiB of changed objects ends the resource's watches, because the proxy would have to
+// order the changes. Options bound the open connections and the requests in progress. The proxy
+// closes connections that do not answer pings. All connections without an accepted credential share
+// 96 MB, all request heads 64 MB, and all unread responses 96 MB. Further bounds:
 //   - headers: 256 KiB and 30 seconds
-//   - a write to a client that takes nothing: five minutes; of a connection without an accepted
-//     credential, and the end of a response: ten seconds
+//   - a write to a client that reads nothing: five minutes; ten seconds on a connection without an
+//     accepted credential, and for the end of a response
 //   - a LIST: a minute, and a second for each 256 KiB
-//   - the initial events of a WATCH, and a forwarded answer that has a seat: a minute, and a second
-//     for each 32 KiB
+//   - the initial events of a WATCH, and a forwarded response to a request that has a seat: a
+//     minute, and a second for each 32 KiB
 package proxy

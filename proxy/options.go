@@ -17,120 +17,126 @@ import (
 
 // Options configure a Server. Upstream is required; the zero value of every other field works.
 type Options struct {
-	// Upstream is the API server and the proxy's own credentials. They need list and watch of the
-	// cached resources, get of apiservices, create of tokenreviews and subjectaccessreviews, and,
-	// for callers with certificates, impersonate.
+	// Upstream is the configuration for the API server, with the proxy's own credentials. The
+	// credentials need list and watch of the cached resources, get of apiservices, and create of
+	// tokenreviews and subjectaccessreviews. To serve callers with certificates, they also need
+	// impersonate.
 	Upstream *rest.Config
-	// Listen is the TCP address to listen on. Empty: 127.0.0.1:0, a free port.
+	// Listen is the TCP address to listen on. Empty: 127.0.0.1:0, which selects a free port.
 	Listen string
-	// HealthListen is another TCP address, which answers /livez, /readyz and /healthz in plain
-	// HTTP, and nothing else. Empty: there is none.
+	// HealthListen is another TCP address, which answers only /livez, /readyz and /healthz, in plain
+	// HTTP. Empty: there is none.
 	HealthListen string
-	// CertFile and KeyFile are the serving certificate. Empty: the proxy makes one for a year, by a
-	// CA of its own for ten, and renews it after eight months. Both are kept in CertDir, or in
-	// memory if that is empty too.
+	// CertFile and KeyFile are the serving certificate and its key. If they are empty, the proxy
+	// generates a CA that is valid for ten years, and with it a certificate that is valid for one year
+	// and renewed after eight months. The proxy stores both in CertDir, or in memory if CertDir is
+	// empty.
 	CertFile, KeyFile, CertDir string
-	// Hosts are the names and addresses of a self-signed certificate, in addition to the loopback
-	// ones.
+	// Hosts are names and addresses for which the generated certificate is valid, in addition to the
+	// loopback ones.
 	Hosts []string
 
-	// Resources are cached from the start: "pods", "deployments.apps", "widgets.v1.example.com".
-	// Resources of aggregated API servers are never cached.
+	// Resources are the resources to cache from the start, for example "pods", "deployments.apps" or
+	// "widgets.v1.example.com". Resources of aggregated API servers are never cached.
 	Resources []string
-	// MemoryBudget bounds, in bytes, the resources that are cached on demand, because a client read
-	// them. 0: none are.
+	// MemoryBudget bounds, in bytes, the memory of resources that are cached on demand, because a
+	// client read them. 0: the proxy caches no resource on demand.
 	MemoryBudget int64
-	// ForwardConsistent forwards all consistent reads: LISTs and WATCHes without resourceVersion.
-	// false: the proxy answers them for resources with a hundred objects or more, once its copy is
-	// proven to be current.
+	// ForwardConsistent forwards all consistent reads: LISTs and WATCHes without resourceVersion. If
+	// it is false, the proxy answers consistent reads of resources with a hundred objects or more,
+	// once its cache is proven to be current.
 	ForwardConsistent bool
 	// TrustCache names resources ("pods", "deployments.apps") whose consistent reads are answered
-	// without proof, however old the copy is.
+	// without a proof, however old the cache is.
 	TrustCache []string
-	// MaxStaleness bounds the age of the copy that answers a LIST, a GET or the initial state of a
-	// WATCH. If for longer nothing has shown it to be the upstream's state, it must be proven to be
-	// current, or the read is forwarded. 0: no bound. Reads of an exact resourceVersion are not
-	// affected.
+	// MaxStaleness bounds the age of the cache that answers a LIST, a GET or the initial state of a
+	// WATCH. The age is the time since the upstream last confirmed the cached state. If the cache is
+	// older, the proxy proves that it is current, or forwards the read. 0: no bound. Reads of an exact
+	// resourceVersion are not affected.
 	MaxStaleness time.Duration
-	// LogBytes bounds the change log of each resource, and so how far back a watch can resume. 0: 8
-	// MiB.
+	// LogBytes bounds, in bytes, the change log of each resource, and thereby how far back a watch can
+	// resume. 0: 8 MiB.
 	LogBytes int64
 
-	// MaxConnections bounds the open connections. At the limit, an idle connection is closed for a
-	// new one. 0: 10,000.
+	// MaxConnections bounds the open connections. At the limit, the proxy closes an idle connection to
+	// accept a new one. 0: 10,000.
 	MaxConnections int
-	// MaxConnectionsPerSource bounds the open connections of one address. It is for clients that
-	// connect directly: those behind one load balancer or NAT have one address. 0: no bound.
+	// MaxConnectionsPerSource bounds the open connections of one client address. Set it only if
+	// clients connect directly: all clients behind one load balancer or NAT share an address. 0: no
+	// bound.
 	MaxConnectionsPerSource int
-	// MaxRequests and MaxMutating bound the reads and all other requests in progress;
-	// MaxLongRunning bounds the watches, logs and upgraded connections. Further requests get 429;
-	// reads and writes wait for a seat for five seconds first. 0: 1,000, 200 and 100,000.
+	// MaxRequests bounds the reads in progress, MaxLongRunning the watches, logs and upgraded
+	// connections, and MaxMutating all other requests. Further requests get 429; reads and writes
+	// first wait five seconds for a seat. 0: 1,000 reads, 100,000 long-running and 200 other requests.
 	MaxRequests, MaxMutating, MaxLongRunning int
 	// MaxWatchesPerUser bounds the watches, logs and upgraded connections of one user. 0: half of
 	// MaxLongRunning.
 	MaxWatchesPerUser int
-	// WatchMemory bounds, in bytes, the memory of all watches: their connections, themselves, what
-	// forwards them, and what is kept for slow ones. A new watch above it gets 429. 0: 2 GiB.
-	// Negative: no bound.
+	// WatchMemory bounds, in bytes, the memory of all watches: of their connections, of the watches
+	// themselves, of the buffers that forward them, and of the backlog of slow clients. Above the
+	// bound, a new watch gets 429. 0: 2 GiB. Negative: no bound.
 	WatchMemory int64
-	// ResponseMemory bounds, in bytes, the memory of responses that clients have not read yet, but
-	// for those of watches. A user who does not run the cluster may have half of it. A read above
-	// it gets 429. 0: 256 MiB. Negative: no bound.
+	// ResponseMemory bounds, in bytes, the memory of responses that clients have not read yet, except
+	// for watches. A user outside the control plane may use half of it. Above the bound, a read gets
+	// 429. 0: 256 MiB. Negative: no bound.
 	ResponseMemory int64
 
 	Authentication Authentication
 	Audit          Audit
-	// Recheck is how often the caller of each watch is reviewed, as long as twenty reviews a second
-	// suffice: one for each token, and one for each permission of a caller. 0: one minute.
+	// Recheck is the time between two reviews of each watch's caller. The proxy sends one review for
+	// each token, and one for each permission of a caller. If these need more than twenty reviews a
+	// second, the time grows, up to RecheckMax. 0: one minute.
 	Recheck time.Duration
-	// RecheckMax is the longest time between two such reviews, however many there are. 0: one hour,
-	// after which kube-apiserver has ended each watch.
+	// RecheckMax bounds the time between two such reviews, however many reviews that needs. 0: one
+	// hour, after which kube-apiserver would have ended every watch.
 	RecheckMax time.Duration
-	// OutageGrace is how long the last answer about a caller counts, for reads and watches, while
-	// the upstream gives no HTTP answer at all. 0: one hour. Negative: not at all.
+	// OutageGrace is how long the last review answer about a caller remains valid, for reads and
+	// watches, while the upstream sends no HTTP answer at all. 0: one hour. Negative: the answer is
+	// not used.
 	OutageGrace time.Duration
 
-	// FlushInterval bounds the time between two writes to a watcher while changes keep coming. The
-	// time grows with the number of watchers that are written to: it is a quarter of a millisecond
-	// for each, on two CPUs. 0: 25 ms. Negative: each change is written at once.
+	// FlushInterval bounds the time between two writes to a watcher while changes keep arriving. The
+	// actual time grows with the number of watchers that are written to: a quarter of a millisecond
+	// for each, on two CPUs. 0: 25 ms. Negative: each change is written immediately.
 	FlushInterval time.Duration
-	// ExpireSlowWatches ends with 410 Expired each watch that has fallen behind the change log, has
-	// more than 64 changes waiting (with a selector or a namespace), or would get what a relist
-	// found. false: they are caught up, with one change for each object.
+	// ExpireSlowWatches ends a watch with 410 Expired if it has fallen behind the change log, if more
+	// than 64 changes wait for it (with a selector or a namespace), or if it would receive changes
+	// that a relist found. If false, the proxy instead sends such a watch one change for each changed
+	// object.
 	ExpireSlowWatches bool
-	// ShutdownDelay is how long Run keeps serving after ctx has ended; see Server.Shutdown. 0: not
-	// at all.
+	// ShutdownDelay is how long Run continues to serve after ctx has ended; see Server.Shutdown. 0: no
+	// delay.
 	ShutdownDelay time.Duration
-	// GoawayChance is the probability that a response asks an HTTP/2 client to use another
-	// connection (GOAWAY), so that replicas behind a load balancer share the load. It lies between
-	// 0 (never) and MaxGoawayChance. Open streams, watches too, go on.
+	// GoawayChance is the probability that a response asks an HTTP/2 client to use another connection
+	// (GOAWAY), so that replicas behind a load balancer share the load. It must be between 0 (never)
+	// and MaxGoawayChance. Open streams, including watches, continue.
 	GoawayChance float64
-	// BookmarkInterval is the time between two bookmarks of a watcher; 0: one minute. MinWatch is
-	// the least duration of a WATCH without timeoutSeconds, which lasts up to twice that; 0: 30
-	// minutes.
+	// BookmarkInterval is the time between two bookmarks to a watcher. 0: one minute. MinWatch is the
+	// minimum duration of a WATCH without timeoutSeconds; the duration is random, up to twice
+	// MinWatch. 0: 30 minutes.
 	BookmarkInterval, MinWatch time.Duration
-	// Log gets what an operator should know. nil: it is discarded.
+	// Log receives messages for the operator. nil: they are discarded.
 	Log *slog.Logger
 
 	timeouts timeouts
 }
 
-// timeouts bounds how long the server waits.
+// timeouts contains the bounds of how long the server waits.
 type timeouts struct {
 	header time.Duration // for the head of a request, and for the TLS handshake
 	idle   time.Duration // for the next request
-	// ping is the silence after which an HTTP/2 client is pinged, pong how long it may take to
-	// answer. HTTP/1 connections have TCP keepalive.
+	// ping is how long an HTTP/2 client may be silent before the server pings it. pong is how long the
+	// client may take to answer. HTTP/1 connections use TCP keepalive.
 	ping, pong time.Duration
-	discard    time.Duration // for a request body that is discarded, or buffered
-	body       time.Duration // for another body of a request that has a seat, see waitBudget
+	discard    time.Duration // for a request body that is discarded or buffered
+	body       time.Duration // for any other body of a request that has a seat, see waitBudget
 	seat       time.Duration // for a seat
-	start      time.Duration // for the seat of a WATCH that begins
-	hold       time.Duration // how long such a WATCH has it; less than start, so that others get one
+	start      time.Duration // for a WATCH to get a seat to send the initial state
+	hold       time.Duration // how long that WATCH may occupy the seat; less than start, so that other WATCHes get a seat
 	review     time.Duration // for the upstream's answer to a review
-	lookup     time.Duration // time between two attempts to read the published CAs
-	// read is for the upstream's answer to a forwarded read that the proxy is too old for. The
-	// upstream waits three seconds itself.
+	lookup     time.Duration // between two attempts to read the published CAs
+	// read bounds the wait for the upstream's answer to a forwarded read of a resourceVersion that the
+	// cache has not reached. The upstream itself waits three seconds.
 	read time.Duration
 	mirror.Timeouts
 }
@@ -141,49 +147,50 @@ var defaultTimeouts = timeouts{
 	Timeouts: mirror.DefaultTimeouts,
 }
 
-// Authentication configures which callers are trusted. The zero value uses what the upstream
-// publishes in the ConfigMap kube-system/extension-apiserver-authentication. What the proxy cannot
-// read there is not trusted until it can.
+// Authentication configures which callers are trusted. The zero value uses the CAs that the
+// upstream publishes in the ConfigMap kube-system/extension-apiserver-authentication. Until the
+// proxy can read these CAs, it trusts no certificate.
 type Authentication struct {
-	// ClientCAFile is the CA of client certificates. It replaces the published one.
+	// ClientCAFile is a file with the CA of client certificates. It replaces the published CA.
 	ClientCAFile string
-	// RequestHeaderCAFile is the CA of front proxies' certificates. It replaces the published one,
-	// and then the fields below apply.
+	// RequestHeaderCAFile is a file with the CA of front proxies' certificates. It replaces the
+	// published CA, and the fields below then replace the published names and headers.
 	RequestHeaderCAFile string
-	// RequestHeaderNames are the common names that front proxies may have. Empty: any.
+	// RequestHeaderNames are the common names that the certificate of a front proxy may have. Empty:
+	// any name.
 	RequestHeaderNames []string
-	// UserHeaders, UIDHeaders, GroupHeaders and ExtraPrefixes are the headers of a front proxy.
-	// Empty: X-Remote-User, X-Remote-Uid, X-Remote-Group, X-Remote-Extra-.
+	// UserHeaders, UIDHeaders, GroupHeaders and ExtraPrefixes are the headers in which a front proxy
+	// names the caller. Empty: X-Remote-User, X-Remote-Uid, X-Remote-Group, X-Remote-Extra-.
 	UserHeaders, UIDHeaders, GroupHeaders, ExtraPrefixes []string
 	// SkipLookup ignores the published CAs.
 	SkipLookup bool
-	// TokenTTL, AllowTTL and DenyTTL are how long answers of TokenReview and SubjectAccessReview
-	// are cached. 0: 10 seconds.
+	// TokenTTL is how long the proxy caches answers of TokenReview. AllowTTL and DenyTTL are how long
+	// it caches answers of SubjectAccessReview that allow or deny. 0: 10 seconds.
 	TokenTTL, AllowTTL, DenyTTL time.Duration
 }
 
-// Audit configures the audit log, in kube-apiserver's format and by a policy of its kind, of
-// requests that the proxy answers itself, and of those that it forwards for a caller with a
-// certificate who impersonates. The upstream records other forwarded requests. The zero value
-// records nothing.
+// Audit configures the audit log, which has kube-apiserver's format and a policy of
+// kube-apiserver's kind. The log records the requests that the proxy answers itself, and the
+// requests that it forwards for a caller with a certificate who impersonates. The upstream records
+// all other forwarded requests. The zero value records nothing.
 type Audit struct {
-	// PolicyFile is a file with a Policy of audit.k8s.io/v1. Reads that are to be recorded with
-	// their response are forwarded.
+	// PolicyFile is a file with a Policy of audit.k8s.io/v1. The proxy forwards a read if the policy
+	// requires its response to be recorded.
 	PolicyFile string
 	// LogPath is the file to append to; "-" is standard output. The file is rotated at MaxSize
-	// megabytes (0: 100). MaxBackups old files are kept (0: all), for MaxAge days (0: for ever).
+	// megabytes (0: 100). MaxBackups old files are kept (0: all), for MaxAge days (0: forever).
 	LogPath                     string
 	MaxSize, MaxBackups, MaxAge int
-	// WebhookConfigFile is a kubeconfig for a webhook that receives the events too, in batches. At
-	// most 10,000 events are buffered.
+	// WebhookConfigFile is a kubeconfig for a webhook that also receives the events, in batches. Up to
+	// 10,000 events are buffered for it.
 	WebhookConfigFile string
 }
 
 // ErrInvalidOptions is returned for options that are invalid.
 var ErrInvalidOptions = errors.New("proxy: options")
 
-// MaxGoawayChance bounds Options.GoawayChance, as in kube-apiserver. A higher chance would cost
-// more for connections than for answers.
+// MaxGoawayChance bounds Options.GoawayChance, as in kube-apiserver. With a higher chance, new
+// connections would cost more than the answers.
 const MaxGoawayChance = 0.02
 
 const (
@@ -202,8 +209,8 @@ const (
 	defaultResponseMemory = 256 << 20
 )
 
-// Validate returns an error that wraps ErrInvalidOptions for options that New refuses in any case.
-// It reads no file, and does not need Upstream.
+// Validate returns an error that wraps ErrInvalidOptions if New would always refuse the options. It
+// reads no file, and does not need Upstream.
 func (o *Options) Validate() error {
 	if o.GoawayChance < 0 || o.GoawayChance > MaxGoawayChance {
 		return fmt.Errorf("%w: a chance of GOAWAY of %v: want 0 to %v", ErrInvalidOptions, o.GoawayChance, MaxGoawayChance)
@@ -227,7 +234,8 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// validSizes returns an error for a duration or a bound below zero that means nothing.
+// validSizes returns an error for a negative duration or bound, where negative values have no
+// meaning.
 func (o *Options) validSizes() error {
 	a := &o.Authentication
 	for name, d := range map[string]time.Duration{
@@ -250,8 +258,8 @@ func (o *Options) validSizes() error {
 	return nil
 }
 
-// validAddress returns an error for a TCP address without a port, or with one that does not exist.
-// The empty address is valid.
+// validAddress returns an error for a TCP address without a port, or with an unknown port name. The
+// empty address is valid.
 func validAddress(address string) error {
 	if address == "" {
 		return nil
@@ -313,7 +321,7 @@ func orDefault[T int | time.Duration](d *T, otherwise T) {
 	}
 }
 
-// parseResources parses resources in Options.
+// parseResources parses the resource names of an option.
 func parseResources(names []string) (all []schema.GroupVersionResource, err error) {
 	for _, name := range names {
 		gvr, err := parseResource(name)
@@ -325,7 +333,8 @@ func parseResources(names []string) (all []schema.GroupVersionResource, err erro
 	return all, nil
 }
 
-// parseResource parses a resource in Options. The version is empty if s has none.
+// parseResource parses one resource name of an option. The result's version is empty if s has a
+// group but no version.
 func parseResource(s string) (schema.GroupVersionResource, error) {
 	full, short := schema.ParseResourceArg(s)
 	switch {

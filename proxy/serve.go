@@ -31,13 +31,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.sendsGoaway(r) {
 		w.Header().Set("Connection", "close")
 	}
-	// Clear the deadline of http.Server.WriteTimeout. The writers of tests do not support it.
+	// Clear the deadline that http.Server.WriteTimeout set. The writers of tests do not support
+	// deadlines.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	a := &responseWriter{ResponseWriter: w, isAccepted: func() bool { return s.isAccepted(r) }, major: r.ProtoMajor}
 	defer a.limitFinalWrite(r)
 	a.head = s.heads.Charge(r, a.isAccepted)
 	defer a.head.Release()
-	if r.ProtoMajor == 2 { // net/http keeps it until the response was read
+	if r.ProtoMajor == 2 { // net/http keeps the head until the client has read the response
 		defer conn.ReleaseHead(r)
 	}
 	defer s.finish(a, r)
@@ -56,9 +57,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// finish ends what a request has, also if that panics. It must be deferred. A panic of the proxy
-// itself counts as 500 and is logged here, since net/http logs those of all clients that send
-// nonsense too; the client sees in any case that the answer was broken off.
+// finish calls the functions that onEnd registered, also if the request panics. It must be
+// deferred. It counts and logs a panic of the proxy as 500, since net/http would log panics among
+// the errors that every misbehaving client causes. The client sees that the response was broken
+// off.
 func (s *Server) finish(a *responseWriter, r *http.Request) {
 	if a.panicked = recover(); a.panicked != nil {
 		defer panic(http.ErrAbortHandler)
@@ -70,7 +72,8 @@ func (s *Server) finish(a *responseWriter, r *http.Request) {
 	a.end()
 }
 
-// refuseEarly answers a request of which nothing was looked at, and drops its head before that.
+// refuseEarly refuses a request with why, without examining it. It releases the head of the request
+// first.
 func (s *Server) refuseEarly(a *responseWriter, r *http.Request, why error) {
 	method := r.Method
 	conn.ReleaseHead(r)
@@ -80,8 +83,8 @@ func (s *Server) refuseEarly(a *responseWriter, r *http.Request, why error) {
 	a.countRejected()
 }
 
-// isAccepted reports whether the credential of a request was accepted, now or before, and notes
-// that for its connection.
+// isAccepted reports whether the upstream has accepted the credential of a request, now or earlier.
+// If so, it also marks the request's connection as accepted.
 func (s *Server) isAccepted(r *http.Request) bool {
 	if _, key := s.cachedCaller(r); key == "" {
 		return false
@@ -91,13 +94,14 @@ func (s *Server) isAccepted(r *http.Request) bool {
 }
 
 var (
-	// errHeads is the 429 of a request for whose head there is no room.
+	// errHeads is the 429 for a request whose head exceeds the memory for heads.
 	errHeads = apierrors.NewTooManyRequests("The heads of requests take all the memory that they may, please try again later.", retryAfterSeconds)
-	// errTooManyUnknown is the 429 of a request on an unknown connection with too many requests.
+	// errTooManyUnknown is the 429 for a request on a connection without an accepted credential that
+	// has too many requests in progress.
 	errTooManyUnknown = apierrors.NewTooManyRequests("Too many requests on a connection without an accepted credential.", retryAfterSeconds)
 )
 
-// dispatch does everything for a request but a.rest.
+// dispatch handles a request, except for the part that it leaves in a.rest.
 func (s *Server) dispatch(a *responseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/livez", "/healthz", "/readyz":
@@ -117,8 +121,8 @@ func (s *Server) dispatch(a *responseWriter, r *http.Request) {
 	}
 }
 
-// serve answers /metrics, and a read itself if it can, and forwards every other request. rq is nil
-// unless the request is strict.
+// serve answers /metrics, answers a read from the cache if possible, and forwards every other
+// request. rq is nil if the request could not be parsed strictly.
 func (s *Server) serve(a *responseWriter, r *http.Request, rq *request.Request) {
 	if rq != nil && !mayAnswer(r, rq) {
 		rq = nil
@@ -141,26 +145,25 @@ func (s *Server) serve(a *responseWriter, r *http.Request, rq *request.Request) 
 	}
 }
 
-// mayAnswer reports whether the headers of a request let the proxy answer it. A request with an
-// Origin comes from a page in a browser, which may read the answer if the CORS headers allow that,
-// and only the upstream knows those.
+// mayAnswer reports whether the headers of a request let the proxy answer it. An Origin header
+// means that a page in a browser sent the request. Such a page may read the answer only if CORS
+// headers allow it, and only the upstream can set these headers.
 func mayAnswer(r *http.Request, rq *request.Request) bool {
 	return !review.HasImpersonation(r.Header) && r.Header.Get("Upgrade") == "" && r.Header.Get("Origin") == "" &&
 		(rq.Watch || !ofTerminal(r) || strings.Contains(r.Header.Get("Accept"), "protobuf"))
 }
 
-// ofTerminal reports whether a request is of a program at a terminal, for which kube-apiserver
-// indents JSON, and nothing else. It does so for browsers as well, whose dashboards need no
-// indents. Where a request accepts protobuf too, session.canServe finds out whether the response is
-// JSON.
+// ofTerminal reports whether a request is from curl or Wget, for which kube-apiserver indents JSON.
+// kube-apiserver also indents JSON for browsers, but dashboards in browsers do not need that. If a
+// request accepts protobuf too, session.canServe determines whether the response is JSON.
 func ofTerminal(r *http.Request) bool {
 	agent := r.UserAgent()
 	return strings.HasPrefix(agent, "curl") || strings.HasPrefix(agent, "Wget")
 }
 
-// detachURL gives a request with a long target a URL whose parts do not share the memory of the
-// target, since some of them are kept after the request. The host of an absolute target may have
-// any length.
+// detachURL replaces the URL of a request whose target is long. The parts of the new URL do not
+// share the memory of the target, because some of them are kept after the request ends, and the
+// host of an absolute target may have any length.
 func detachURL(r *http.Request) {
 	if len(r.RequestURI) <= request.MaxCachedBytes {
 		return
@@ -170,9 +173,10 @@ func detachURL(r *http.Request) {
 	r.URL = &u
 }
 
-// expired answers 410 to a continue token of ours that can no longer be served. It returns false if
-// the caller may not read, or accepts only what the proxy does not have: the upstream says so. It
-// answers 406 before it looks at the token, and it understands the token.
+// expired answers 410 to a continue token of the proxy that the proxy can no longer serve. It
+// returns false, with nothing written, if the upstream should answer instead: the caller may not
+// read, or accepts only representations that the proxy does not have, for which the upstream
+// answers 406 before it reads the token.
 func (s *Server) expired(w http.ResponseWriter, r *http.Request, rq *request.Request) bool {
 	if s.mirror.RefusesToken(rq, ofTerminal(r)) {
 		return false
@@ -189,8 +193,8 @@ func (s *Server) expired(w http.ResponseWriter, r *http.Request, rq *request.Req
 	return true
 }
 
-// serveRead answers a read from a session, or begins to. It returns false, with nothing written, if
-// it cannot.
+// serveRead answers a read from the cache, or leaves the rest of the work in a.rest. It returns
+// false, with nothing written, if the proxy cannot answer the read.
 func (s *Server) serveRead(a *responseWriter, r *http.Request, rq *request.Request) bool {
 	begun := time.Now()
 	read := s.mirror.Read(rq, ofTerminal(r))
@@ -208,7 +212,7 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rq *request.Reque
 	case read.IsCached() && (d == review.Unanswered || d == review.Overloaded):
 		s.refuseUnread(a, r, d.Err())
 		return true
-	case d != review.Allow && d != review.Grace: // the upstream answers, with its own message
+	case d != review.Allow && d != review.Grace: // forward: the upstream refuses with its own message
 		return false
 	case !read.IsCached():
 		read.Add()
@@ -225,8 +229,9 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rq *request.Reque
 	return s.answer(a, r, &servedRead{read, got.Session, who, d}, begun, got.Err)
 }
 
-// answer answers a read from a session, or begins to, or, if lost is not nil, with that. It returns
-// false, with nothing written, if the read cannot be recorded.
+// answer answers a read from rq.session. If lost is not nil, it answers with that error instead. It
+// leaves the rest of a WATCH in a.rest. It returns false, with nothing written, if the read cannot
+// be recorded in the audit log.
 func (s *Server) answer(a *responseWriter, r *http.Request, rq *servedRead, begun time.Time, lost error) bool {
 	record, err := s.auditor.Begin(r, review.Attributes(rq.Request, rq.who), rq.decision == review.Grace, begun)
 	if err != nil {
@@ -249,15 +254,16 @@ func (s *Server) answer(a *responseWriter, r *http.Request, rq *servedRead, begu
 	return true
 }
 
-// servedRead is a read that is answered from a session.
+// servedRead is a read that the proxy answers from a session of its cache.
 type servedRead struct {
 	*mirror.Read
 	session  *mirror.Session
 	who      user.Info
-	decision review.Decision // that allowed it
+	decision review.Decision // the review decision that allowed the read
 }
 
-// serveFrom answers a read, or begins to. It writes to w, a or a writer above it.
+// serveFrom answers a read from its session's cache, and leaves the rest of a WATCH in a.rest. w is
+// a, or a writer that wraps a.
 func (s *Server) serveFrom(a *responseWriter, w http.ResponseWriter, r *http.Request, rq *servedRead) {
 	s.served.WithLabelValues(rq.Group, rq.Resource, rq.Verb).Inc()
 	rq.session.AddHeaders(w.Header())
@@ -270,7 +276,8 @@ func (s *Server) serveFrom(a *responseWriter, w http.ResponseWriter, r *http.Req
 	rq.session.Cache().Serve(w, r, rq.Request)
 }
 
-// authorize returns the caller, and whether they may do the read.
+// authorize returns the caller, and the decision whether the caller may do the read. The caller is
+// nil if the request is not authenticated.
 func (s *Server) authorize(r *http.Request, rq *request.Request) (user.Info, review.Decision) {
 	opts := review.Options{Grace: s.opts.OutageGrace}
 	who, d := s.authn.Authenticate(r, opts)

@@ -23,7 +23,7 @@ import (
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// Server is a caching proxy. It is an [http.Handler] too, but only its own listener receives client
+// Server is a caching proxy. It is also an [http.Handler], but only its own listener accepts client
 // certificates. Its methods are safe for concurrent use.
 type Server struct {
 	opts         Options
@@ -32,7 +32,7 @@ type Server struct {
 	upstream     *upstream
 	mirror       *mirror.Mirror
 	seats        *seats.Seats
-	writing      atomic.Int64 // writes to clients of forwarded watches that are under way
+	writing      atomic.Int64 // number of writes in progress to clients of forwarded watches
 	heads        conn.Heads
 	health       health
 	cert         *conn.Certificate
@@ -51,10 +51,10 @@ type Server struct {
 	running  sync.WaitGroup // goroutines of Start
 	mu       sync.Mutex
 	clients  *conn.Server // nil until Start
-	probes   *http.Server // of Options.HealthListen; nil: there is none
+	probes   *http.Server // serves Options.HealthListen; nil: it is not set
 	closed   bool
-	leave    func()         // the page of package debug; nil until Start
-	inFlight sync.WaitGroup // in ServeHTTP; not added to once closed is set
+	leave    func()         // removes the server from the page of package debug; nil until Start
+	inFlight sync.WaitGroup // calls of ServeHTTP; not incremented once closed is set
 
 	shutdownPhase    atomic.Int32 // a shutdownPhase
 	unfinished       atomic.Int64 // requests that a shutdown waits for
@@ -67,10 +67,10 @@ var ErrClosed = errors.New("proxy: closed")
 // closeTimeout is how long Close waits for requests before it closes their connections.
 const closeTimeout = 3 * time.Second
 
-// New returns a proxy. It reads the upstream's CAs, bounded by ctx. The proxy does not listen and
-// caches nothing until Start; the caller must Close it in any case. It returns ErrInvalidOptions
-// for invalid options, or an error that says which certificate cannot be read or written, or that
-// the upstream cannot be reached.
+// New returns a proxy that does not listen or cache anything until Start. New reads the upstream's
+// CAs, bounded by ctx. The caller must Close the proxy, even if Start is never called. New returns
+// ErrInvalidOptions for invalid options. Otherwise its error says which certificate cannot be read
+// or written, or that the upstream cannot be reached.
 func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Upstream == nil {
 		return nil, fmt.Errorf("%w: no upstream", ErrInvalidOptions)
@@ -80,7 +80,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	o = o.withDefaults()
 	cfg := source.CopyConfig(o.Upstream)
-	cfg.QPS = -1 // bounded by callers and caches
+	cfg.QPS = -1 // no limit: callers and caches bound the requests
 	br := &review.Breaker{}
 	ownConfig := rest.CopyConfig(cfg)
 	ownConfig.Wrap(br.Wrap)
@@ -139,7 +139,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// newMirror returns the resources that are cached. Nothing is cached before Start.
+// newMirror returns the mirror, which caches resources. It caches nothing before Start.
 func (s *Server) newMirror(upstream *rest.Config, client rest.Interface) (*mirror.Mirror, error) {
 	o := &s.opts
 	named, err := parseResources(o.Resources)
@@ -158,7 +158,7 @@ func (s *Server) newMirror(upstream *rest.Config, client rest.Interface) (*mirro
 	}), nil
 }
 
-// Start listens, starts caching resources, and returns. A second call does nothing. It returns
+// Start listens, starts to cache resources, and returns. A second call does nothing. Start returns
 // ErrClosed after Close.
 func (s *Server) Start() error {
 	s.mu.Lock()
@@ -191,8 +191,8 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// Run serves until ctx ends, then calls Shutdown with Options.ShutdownDelay. It returns nil if ctx
-// ended it.
+// Run starts the server, serves until ctx ends, and then calls Shutdown with Options.ShutdownDelay.
+// It returns the error of Start or Shutdown; the end of ctx alone is no error.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.Start(); err != nil {
 		return err
@@ -201,7 +201,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.Shutdown(context.WithoutCancel(ctx), s.opts.ShutdownDelay)
 }
 
-// URL returns the server's address, for example https://127.0.0.1:8443; empty before Start.
+// URL returns the server's address, for example https://127.0.0.1:8443, or the empty string before
+// Start.
 func (s *Server) URL() string {
 	if c := s.connections(); c != nil {
 		return "https://" + c.Addr().String()
@@ -209,14 +210,14 @@ func (s *Server) URL() string {
 	return ""
 }
 
-// connections returns the server of the clients' connections, or nil before Start.
+// connections returns the server of the client connections, or nil before Start.
 func (s *Server) connections() *conn.Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.clients
 }
 
-// connected returns the number of open connections.
+// connected returns the number of open client connections.
 func (s *Server) connected() int {
 	if c := s.connections(); c != nil {
 		return c.Count()
@@ -224,15 +225,16 @@ func (s *Server) connected() int {
 	return 0
 }
 
-// keptForWatches returns the bytes that are kept for slow clients of watches. The transport may
-// have read ahead for each to whom a write is under way.
+// keptForWatches returns the number of bytes that are buffered for slow clients of watches. For
+// each write in progress to a client of a forwarded watch, it includes the readAhead bytes that the
+// transport may have read ahead.
 func (s *Server) keptForWatches() int64 { return s.mirror.Kept.Load() + s.writing.Load()*readAhead }
 
-// CAData returns the PEM certificates by which clients trust the server: the CA of a certificate
-// that the proxy has made, or else what is in Options.CertFile.
+// CAData returns the PEM certificates that clients need to trust the server. They are the CA of the
+// certificate that the proxy generated, or the content of Options.CertFile if that is set.
 func (s *Server) CAData() []byte { return s.cert.CAData() }
 
-// begin admits a request, unless the server is closed.
+// begin counts a request as in progress and returns true. It returns false if the server is closed.
 func (s *Server) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,14 +246,14 @@ func (s *Server) begin() bool {
 	return true
 }
 
-// end ends a request that begin admitted.
+// end uncounts a request for which begin returned true.
 func (s *Server) end() {
 	s.unfinished.Add(-1)
 	s.inFlight.Done()
 }
 
-// Close ends every request, watches included, and waits for them. A second call does nothing.
-// Shutdown ends the server more gently.
+// Close ends every request, watches included, and waits for the handlers to return. A second call
+// does nothing. Shutdown ends the server more gently.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	already := s.closed
@@ -274,7 +276,7 @@ func (s *Server) Close() error {
 		defer cancel()
 		err = clients.End(ctx)
 	} else {
-		s.authn.Run(s.closing) // ends what New has started
+		s.authn.Run(s.closing) // Run stops what New has started
 	}
 	s.running.Wait()
 	s.inFlight.Wait()

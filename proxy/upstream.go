@@ -29,55 +29,58 @@ import (
 	"github.com/weirproject/weir/proxy/internal/review"
 )
 
-// upstream forwards requests. Bodies are streamed both ways, also after upgrades. Each way takes a
-// buffer of copyBuffer, and an answer whose client is slow up to readAhead.
+// upstream forwards requests. It streams bodies in both directions, also after upgrades. Each
+// direction uses a buffer of copyBuffer bytes. The transport also buffers up to readAhead bytes of
+// a response whose client is slow.
 type upstream struct {
 	proxy *httputil.ReverseProxy
-	// anonymous adds no credentials: requests have their own. impersonating has the proxy's. The
-	// transports for upgrades speak HTTP/1.1 only.
+	// anonymous adds no credentials, since the requests contain their own. impersonating adds the
+	// proxy's credentials. The transports for upgrades speak HTTP/1.1 only.
 	anonymous, anonymousUpgrade, impersonating, impersonatingUpgrade http.RoundTripper
-	// acceptedTokens holds digests of tokens that the upstream has accepted, review.MaxCachedTokens at
-	// most. kube-apiserver closes an HTTP/2 connection on which an unknown caller came, and other
-	// requests on it may be lost. So only accepted tokens share HTTP/2 connections; the others use
-	// HTTP/1.1.
+	// acceptedTokens contains digests of the last tokens that the upstream accepted, up to
+	// review.MaxCachedTokens. kube-apiserver closes an HTTP/2 connection after a request of an unknown
+	// caller, and other requests on the connection may be lost. Therefore only requests with accepted
+	// tokens share HTTP/2 connections; others use HTTP/1.1.
 	acceptedTokens *lru.Cache
-	// onAccepted is called with a token that the upstream accepts, and its request, onMissed with one
-	// that the upstream has perhaps accepted, and onDenied with one that it rejects.
+	// onAccepted is called with a token that the upstream accepted, and its request. onMissed is
+	// called with one that the upstream may have accepted, and onDenied with one that it rejected.
 	onAccepted, onMissed func(r *http.Request, token [sha256.Size]byte)
 	onDenied             func(token [sha256.Size]byte)
-	// refuse answers requests that the upstream does not.
+	// refuse answers requests that the upstream does not answer.
 	refuse func(w http.ResponseWriter, r *http.Request, why error)
-	// prefixes are those of headers that only a front proxy may send, by the options.
+	// prefixes are the prefixes, from the options, of headers that only a front proxy may send.
 	prefixes []string
-	// isFrontProxyHeader reports whether the upstream publishes a header as one of these.
+	// isFrontProxyHeader reports whether the upstream publishes name as a header that only a front
+	// proxy may send.
 	isFrontProxyHeader func(name string) bool
-	// hasCertificate says that the proxy's own credential may be a client certificate. Only then the
-	// upstream may take the proxy for a front proxy.
+	// hasCertificate means that the proxy's own credential may be a client certificate. Only then may
+	// the upstream treat the proxy as a front proxy.
 	hasCertificate bool
 	requests       atomic.Uint64
 	failures       atomic.Uint64
 
 	log      *slog.Logger
-	logLimit rate.Sometimes // of lines about requests that the upstream did not answer
+	logLimit rate.Sometimes // limits log lines about requests that the upstream did not answer
 }
 
 const (
-	// readAhead bounds what the transport reads of an HTTP/2 stream before the client takes it. Of
-	// one answer no more than that comes in one round trip to the upstream: 256 MB a second at a
-	// millisecond, 13 MB at twenty. The default is 4 MiB.
+	// readAhead bounds how many bytes the transport reads of an HTTP/2 stream before the client reads
+	// them. It also bounds the bytes of one response that arrive per round trip to the upstream: 256
+	// MB a second at one millisecond, 13 MB a second at twenty. The default of net/http is 4 MiB.
 	readAhead = 256 << 10
-	// idleUpstream is how long a connection to the upstream stays open without a request. Those of
-	// HTTP/1.1 are one for each request at the same time, so a burst leaves many.
+	// idleUpstream is how long a connection to the upstream stays open without a request. HTTP/1.1
+	// needs one connection for each concurrent request, so a burst leaves many idle connections.
 	idleUpstream = 15 * time.Second
-	// copyBuffer is the size of the buffers of ReverseProxy, and of an upgraded connection.
+	// copyBuffer is the size of the copy buffers of ReverseProxy, for responses and for upgraded
+	// connections.
 	copyBuffer = 32 << 10
 )
 
-// forwardedKey is the context key of a forwarded request as its client has sent it.
+// forwardedKey is the context key of a forwarded request, in the form in which the client sent it.
 type forwardedKey struct{}
 
-// impersonationKey is the context key of the *transport.ImpersonationConfig that a request is
-// forwarded with.
+// impersonationKey is the context key of the *transport.ImpersonationConfig with which a request is
+// forwarded.
 type impersonationKey struct{}
 
 func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
@@ -108,7 +111,7 @@ func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
 	u.proxy = &httputil.ReverseProxy{
 		Rewrite:        func(pr *httputil.ProxyRequest) { u.rewrite(pr, base) },
 		Transport:      u,
-		FlushInterval:  -1, // at once: most long responses are watches
+		FlushInterval:  -1, // immediately: most long responses are watches
 		ModifyResponse: modifyResponse,
 		ErrorHandler:   u.handleError,
 		ErrorLog:       slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
@@ -116,9 +119,10 @@ func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
 	return u, nil
 }
 
-// modifyResponse implements httputil.ReverseProxy.ModifyResponse. It returns the error with which
-// the request is to be answered in place of the response. The upstream may have answered the part
-// of a body that came, before the transport has given up. wrapWatchBody has the other reasons.
+// modifyResponse implements httputil.ReverseProxy.ModifyResponse. It returns an error if the
+// request must be answered with that error instead of the response. One reason is a request body
+// that the client did not send completely: the upstream may have answered the part that it received
+// before the transport gave up. wrapWatchBody returns the other errors.
 func modifyResponse(resp *http.Response) error {
 	if sent, ok := resp.Request.Context().Value(forwardedKey{}).(*http.Request); ok {
 		if body, ok := sent.Body.(*requestBody); ok && body.failed() != nil {
@@ -138,15 +142,16 @@ func http1Config(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// transportFor returns a transport for cfg without its timeout and user agent, which are for one
-// client.
+// transportFor returns a transport for cfg. It ignores the timeout and user agent of cfg, because
+// they apply to one client only.
 func transportFor(cfg *rest.Config) (http.RoundTripper, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Timeout = 0
-	cfg.UserAgent = "" // the caller's is kept
+	cfg.UserAgent = "" // the proxy forwards the caller's
 	if cfg.Transport == nil {
 		if cfg.Proxy == nil {
-			// This is the default. A config with a Proxy shares no transport with others.
+			// ProxyFromEnvironment is the default of client-go as well. But if Proxy is set, client-go
+			// shares the transport with no other config.
 			cfg.Proxy = http.ProxyFromEnvironment
 		}
 		cfg.WrapTransport = transport.Wrappers(limitReadAhead, cfg.WrapTransport)
@@ -154,8 +159,8 @@ func transportFor(cfg *rest.Config) (http.RoundTripper, error) {
 	return rest.TransportFor(cfg)
 }
 
-// limitReadAhead has the connections of a transport, which must not have any yet, keep to readAhead
-// and idleUpstream.
+// limitReadAhead sets readAhead and idleUpstream as limits for the connections of a transport. The
+// transport must not have any connection yet.
 func limitReadAhead(rt http.RoundTripper) http.RoundTripper {
 	for inner := rt; ; {
 		switch t := inner.(type) {
@@ -171,7 +176,8 @@ func limitReadAhead(rt http.RoundTripper) http.RoundTripper {
 	}
 }
 
-// serve forwards the request. With a nil as it keeps its own credentials.
+// serve forwards the request. If as is nil, the request keeps its own credentials; otherwise it is
+// sent with the proxy's credentials and impersonates as.
 func (u *upstream) serve(w http.ResponseWriter, r *http.Request, as *transport.ImpersonationConfig) {
 	u.requests.Add(1)
 	r = withConnection(r)
@@ -188,8 +194,8 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request, as *transport.I
 
 func (u *upstream) rewrite(pr *httputil.ProxyRequest, base *url.URL) {
 	pr.SetURL(base)
-	// kube-apiserver passes the query to what is behind it as it came. So does the proxy, although a
-	// ReverseProxy drops what Go's parser does not take: kube-apiserver's is the same.
+	// kube-apiserver passes the raw query unchanged to the servers behind it, and so does the proxy. A
+	// ReverseProxy would drop parameters that Go's parser rejects; kube-apiserver has the same parser.
 	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
 	pr.SetXForwarded()
 	for name := range pr.Out.Header {
@@ -202,13 +208,13 @@ func (u *upstream) rewrite(pr *httputil.ProxyRequest, base *url.URL) {
 		pr.Out.Header.Del("Authorization")
 	}
 	if _, ok := pr.Out.Header["User-Agent"]; !ok {
-		pr.Out.Header.Set("User-Agent", "") // do not add Go's
+		pr.Out.Header.Set("User-Agent", "") // prevents Go's default
 	}
 }
 
-// RoundTrip sends the request with the right credentials. A read whose connection breaks before the
-// answer is sent once more, as client-go's own clients do: the connections to an API server that
-// goes are shared by many callers.
+// RoundTrip sends the request with the right credentials. If the connection of a read breaks before
+// the answer arrives, RoundTrip sends the read once more, as client-go does: many callers share the
+// connections to an API server, and all of these connections break when it stops.
 func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := u.send(r)
 	if err != nil && canRepeat(r) && brokeOff(err) {
@@ -217,14 +223,15 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// canRepeat reports whether a request changes nothing, and has nothing to send but its head.
+// canRepeat reports whether a request is a read without a body or an upgrade, and its context has
+// not ended.
 func canRepeat(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && (r.Body == nil || r.Body == http.NoBody) &&
 		r.Header.Get("Upgrade") == "" && r.Context().Err() == nil
 }
 
-// brokeOff reports whether a request failed because its connection broke. One that was refused
-// would be refused again.
+// brokeOff reports whether a request failed because its connection broke. A refused connection is
+// not included: a second attempt would be refused too.
 func brokeOff(err error) bool {
 	return utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsHTTP2ConnectionLost(err)
 }
@@ -275,24 +282,25 @@ func (u *upstream) roundTripAnonymous(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// mayBeOfBackend reports whether a response may be that of a server behind the upstream: of an
-// aggregated API, or what a Node, Pod or Service is a proxy to. Its 401 does not say that the
-// upstream rejects the token, which may just have let the request through.
+// mayBeOfBackend reports whether a server behind the upstream may have answered a request for path:
+// an aggregated API server, or a Node, Pod or Service to which the upstream proxies. A 401 of such
+// a server does not mean that the upstream rejects the token.
 func mayBeOfBackend(path string) bool {
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	return slices.Contains(parts, "proxy") || parts[0] == "apis" && len(parts) > 1 && !scheme.Scheme.IsGroupRegistered(parts[1])
 }
 
-// showsAuthenticated reports whether a response proves that the upstream knows the caller.
-// kube-apiserver may refuse a request before it authenticates it, and answers a browser's preflight
-// to anybody.
+// showsAuthenticated reports whether a response proves that the upstream authenticated the caller.
+// kube-apiserver may refuse a request before it authenticates the caller, and it answers the
+// preflight requests of browsers (OPTIONS) without authentication.
 func showsAuthenticated(r *http.Request, resp *http.Response) bool {
 	done := resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusSwitchingProtocols
 	return done && r.Method != http.MethodOptions
 }
 
-// suggestsAuthenticated reports whether kube-apiserver answers so only callers that it knows. What
-// is in front of it may do so to anybody, so it is no proof.
+// suggestsAuthenticated reports whether kube-apiserver sends such a response only to authenticated
+// callers. It is no proof that the caller is authenticated, because a proxy in front of
+// kube-apiserver may send the same response to any caller.
 func suggestsAuthenticated(r *http.Request, resp *http.Response) bool {
 	switch resp.StatusCode {
 	case http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity:
@@ -301,9 +309,9 @@ func suggestsAuthenticated(r *http.Request, resp *http.Response) bool {
 	return false
 }
 
-// withConnection returns the request with a Connection header that names nothing but Upgrade. A
-// reverse proxy removes the headers named there, which might identify the caller; kube-apiserver
-// does not.
+// withConnection returns the request with a Connection header that names at most Upgrade. A reverse
+// proxy removes the headers that a Connection header names, and these might identify the caller.
+// kube-apiserver does not remove them.
 func withConnection(r *http.Request) *http.Request {
 	if len(r.Header["Connection"]) == 0 {
 		return r
@@ -318,13 +326,13 @@ func withConnection(r *http.Request) *http.Request {
 	return r
 }
 
-// handleError answers a request that the upstream did not answer, or in another way than is passed
-// on.
+// handleError answers a request that the upstream did not answer, or whose response modifyResponse
+// rejected.
 func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error) {
 	if sent, ok := r.Context().Value(forwardedKey{}).(*http.Request); ok {
 		r = sent.WithContext(r.Context())
 	}
-	// It is late, or wrapWatchBody has refused it.
+	// The request is late, or modifyResponse returned err.
 	for _, why := range []error{context.Cause(r.Context()), err} {
 		if own, ok := errors.AsType[*apierrors.StatusError](why); ok {
 			u.refuse(w, r, own)
@@ -335,7 +343,7 @@ func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error
 	if body, ok := r.Body.(*requestBody); ok {
 		ofClient = body.failed()
 	}
-	late := errors.Is(ofClient, os.ErrDeadlineExceeded) // which ends the context over HTTP/1 as well
+	late := errors.Is(ofClient, os.ErrDeadlineExceeded) // the deadline also ends the context over HTTP/1
 	if !late && errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the client has gone
 	}
@@ -347,7 +355,7 @@ func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error
 	u.logFailure(r, err)
 	const why = "the upstream API server does not answer"
 	if watch, ok := r.Context().Value(forwardedWatchKey{}).(*forwardedWatch); ok && (watch.resumable || watch.initial) {
-		// To a 503 client-go's informers list.
+		// client-go's informers would answer a 503 with a LIST.
 		u.refuse(w, r, apierrors.NewTooManyRequests(why, retryAfterSeconds))
 		return
 	}
@@ -355,11 +363,11 @@ func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error
 }
 
 // failureLogInterval is the minimum time between two log lines about requests that the upstream did
-// not answer. While it is down, it answers no forwarded request.
+// not answer. While the upstream is down, every forwarded request would cause a line.
 const failureLogInterval = time.Second
 
-// logFailure logs why the upstream did not answer. The caller does not receive the error: the
-// caller is not authenticated, and the error may contain addresses and a fault of the proxy's
+// logFailure logs why the upstream did not answer. The proxy does not send the error to the caller:
+// the caller is not authenticated, and the error may reveal addresses or a fault of the proxy's
 // credentials.
 func (u *upstream) logFailure(r *http.Request, err error) {
 	u.logLimit.Do(func() {

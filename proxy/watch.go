@@ -10,11 +10,11 @@ import (
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// lastWriteTimeout bounds the write in progress when a watch is revoked.
+// lastWriteTimeout bounds the write that is in progress when a watch is revoked.
 const lastWriteTimeout = time.Second
 
-// beginWatch begins to serve a WATCH. It leaves in a.rest what goes on until the WATCH ends or its
-// caller loses the permission.
+// beginWatch starts to serve a WATCH. It stores in a.rest the function that serves the WATCH until
+// the WATCH ends or its caller loses the permission.
 func (s *Server) beginWatch(a *responseWriter, w http.ResponseWriter, r *http.Request, rq *servedRead) {
 	a.onEnd(rq.Watch())
 	a.onEnd(s.servedWatches.add(r, rq.Request, rq.who))
@@ -24,7 +24,7 @@ func (s *Server) beginWatch(a *responseWriter, w http.ResponseWriter, r *http.Re
 	check := s.rechecker.Watch(r, rq.who, by, part, rq.decision == review.Allow, func() {
 		s.revoked.Add(1)
 		cancel()
-		// The client may be one that reads nothing.
+		// The write must not block forever: the client may read nothing.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(lastWriteTimeout))
 	})
 	a.onEnd(check.Leave)
