@@ -13,39 +13,41 @@ import (
 )
 
 // deadlineWriter sets a deadline for each write of a forwarded response, so that a client that
-// reads nothing does not block it forever. Package watchcache does so for its own responses.
+// reads nothing does not block the write forever. Package watchcache does the same for its own
+// responses.
 type deadlineWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
-	budget  *waitBudget     // nil: the client need not keep to one
+	budget  *waitBudget     // bounds the wait for the client; nil: only conn.WriteStall does
 	answer  *responseWriter // of the request; nil in tests
 	writing *atomic.Int64   // counts the writes in progress; nil: they are not counted
-	// request is done when the request ends. Then an upgraded connection is closed, whose client
-	// may read nothing. nil: it is not closed.
+	// request is done when the request ends. The writer then closes an upgraded connection, whose
+	// client may read nothing. nil: it does not close the connection.
 	request context.Context
 
-	pending atomic.Bool // a flush is to come
+	pending atomic.Bool // the timer will flush
 
-	mu       sync.Mutex // is held by a write or a flush
-	deadline time.Time  // that is set; zero: none
-	// timer is used by the goroutine of the handler, without the lock.
+	mu       sync.Mutex // held during a write or a flush
+	deadline time.Time  // the current write deadline; zero: none
+	// timer is used only by the goroutine of the handler, without the lock.
 	timer *time.Timer
-	// buffer has the writes of the connection buffered until release is called; nil: they are not, or
-	// are already.
+	// buffer starts to buffer the writes of the connection, until release is called. nil: buffering is
+	// not wanted, or has started already.
 	buffer  func() (release func())
-	release func() // ends that; nil: nothing is buffered
-	ended   bool   // the writer below must not be used any more
+	release func() // ends the buffering; nil: no writes are buffered
+	ended   bool   // the wrapped writer must not be used any more
 }
 
 const (
-	// flushDelay is how long a response to a request with a seat may wait to be flushed. To flush each
-	// 32 KiB, and to set and clear a deadline for that, cost half as much as to forward them.
+	// flushDelay is how long a written part of a response to a request with a seat may wait to be
+	// flushed. A flush for each 32 KiB, with a deadline set and cleared, would cost half as much as
+	// forwarding the bytes.
 	flushDelay = 20 * time.Millisecond
-	// deadlineSlack is how much later than it should a deadline may be. To set one takes a round to
-	// the goroutine of an HTTP/2 connection.
+	// deadlineSlack is how much later than intended a deadline may be, so that it need not be set for
+	// each write. Setting one requires a round trip to the goroutine of an HTTP/2 connection.
 	deadlineSlack = time.Second
-	// bufferAbove is the size of a write from which on the writes of its connection are buffered, see
-	// writeBuffer: the response is a large one.
+	// bufferAbove is the minimum size of a write that starts the buffering of the connection's writes,
+	// see writeBuffer. Such a write belongs to a large response.
 	bufferAbove = 8 << 10
 )
 
@@ -53,15 +55,16 @@ func newDeadlineWriter(w http.ResponseWriter) *deadlineWriter {
 	return &deadlineWriter{ResponseWriter: w, control: http.NewResponseController(w)}
 }
 
-// newPacedWriter returns a deadlineWriter for the answer to a request that has a seat.
+// newPacedWriter returns a deadlineWriter for the response to a request that has a seat.
 func newPacedWriter(w http.ResponseWriter) *deadlineWriter {
 	dw := newDeadlineWriter(w)
 	dw.budget = &waitBudget{grace: seatGrace}
 	return dw
 }
 
-// WriteHeader has the client of a long-running request that gets an error keep to the pace of one
-// that has a seat, and the client of any request that has left its seat to conn.UnreadTime.
+// WriteHeader bounds the wait for the client in two cases. If the request has left its seat, the
+// client has conn.UnreadTime to read the response. If a long-running request gets an error, its
+// client must keep the same pace as the client of a request with a seat.
 func (dw *deadlineWriter) WriteHeader(code int) {
 	dw.mu.Lock()
 	switch {
@@ -86,15 +89,16 @@ func (dw *deadlineWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Unwrap returns the wrapped writer, for http.ResponseController.
 func (dw *deadlineWriter) Unwrap() http.ResponseWriter { return dw.ResponseWriter }
 
-// begin sets the deadline of a write or flush, and returns the time. For a client that is too slow
-// the deadline has passed, so that the write breaks the connection or stream: an error alone would
-// let a handler end an answer as if it were whole. The caller holds the lock.
+// begin prepares a write or flush: it sets the deadline if necessary, and returns the time. If the
+// client is too slow, the deadline has already passed, so that the write breaks the connection or
+// stream; after a mere error, a handler might end the response as if it were complete. The caller
+// holds the lock.
 func (dw *deadlineWriter) begin() time.Time {
 	now, limit := time.Now(), conn.WriteStall
 	if dw.budget != nil {
 		limit = min(limit, dw.budget.left())
 	}
-	// One that was set leaves the client half of the time at the least, and no more than all of it.
+	// Keep a deadline that gives the client between half of the limit and all of it.
 	if left := dw.deadline.Sub(now); limit <= 0 || dw.deadline.IsZero() || left > limit+deadlineSlack || left < limit/2 {
 		dw.setDeadline(now.Add(limit))
 	}
@@ -104,13 +108,13 @@ func (dw *deadlineWriter) begin() time.Time {
 	return now
 }
 
-// setDeadline sets the deadline, or none. The caller holds the lock.
+// setDeadline sets the write deadline; zero clears it. The caller holds the lock.
 func (dw *deadlineWriter) setDeadline(at time.Time) {
 	dw.deadline = at
-	_ = dw.control.SetWriteDeadline(at) // unsupported by the writers of tests
+	_ = dw.control.SetWriteDeadline(at) // the writers of tests do not support it
 }
 
-// done notes that a write or flush has ended, and how many bytes the client has taken. The caller
+// done ends what begin started: it records that the client has read n bytes since begun. The caller
 // holds the lock.
 func (dw *deadlineWriter) done(n int, begun time.Time) {
 	if dw.budget != nil {
@@ -133,13 +137,14 @@ func (dw *deadlineWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// FlushError flushes, and clears the deadline: ReverseProxy calls it after each write. The response
-// to a request with a seat is flushed a moment later, with what is written until then.
+// FlushError flushes the response and clears the deadline. ReverseProxy calls it after each write.
+// For a request with a seat, FlushError only starts a timer, which flushes the response after
+// flushDelay.
 func (dw *deadlineWriter) FlushError() error {
 	if flushed, err := dw.flushNow(); flushed {
 		return err
 	}
-	// Without the lock: if a flush is to come still, flushLater does not find it locked by this.
+	// This does not take the lock, so that a concurrent flushLater finds it free and flushes.
 	if dw.pending.CompareAndSwap(false, true) {
 		if dw.timer == nil {
 			dw.timer = time.AfterFunc(flushDelay, dw.flushLater)
@@ -150,7 +155,8 @@ func (dw *deadlineWriter) FlushError() error {
 	return nil
 }
 
-// flushNow flushes the response to a request without a seat, and reports whether it did.
+// flushNow flushes the response and returns true, unless its client must keep to a pace (dw.budget
+// is set). It then does nothing and returns false; FlushError flushes later.
 func (dw *deadlineWriter) flushNow() (bool, error) {
 	dw.mu.Lock()
 	defer dw.mu.Unlock()
@@ -160,8 +166,8 @@ func (dw *deadlineWriter) flushNow() (bool, error) {
 	return true, dw.flush()
 }
 
-// flush flushes, and clears the deadline: until the next write the client is not waited for. The
-// caller holds the lock.
+// flush flushes the response, and clears the deadline because the proxy does not wait for the
+// client until the next write. The caller holds the lock.
 func (dw *deadlineWriter) flush() error {
 	begun := dw.begin()
 	err := dw.control.Flush()
@@ -170,8 +176,8 @@ func (dw *deadlineWriter) flush() error {
 	return err
 }
 
-// flushLater flushes when the timer fires. During a write it does nothing: after that FlushError is
-// called again.
+// flushLater flushes the response when the timer fires. During a write it does nothing: FlushError
+// is called again after the write.
 func (dw *deadlineWriter) flushLater() {
 	dw.pending.Store(false)
 	if !dw.mu.TryLock() {
@@ -179,11 +185,11 @@ func (dw *deadlineWriter) flushLater() {
 	}
 	defer dw.mu.Unlock()
 	if !dw.ended {
-		_ = dw.flush() // the next write returns the error
+		_ = dw.flush() // the next write returns the same error
 	}
 }
 
-// end ends the use of the writer below, before its handler returns.
+// end stops all use of the wrapped writer. It must be called before the handler returns.
 func (dw *deadlineWriter) end() {
 	dw.mu.Lock()
 	defer dw.mu.Unlock()

@@ -25,17 +25,18 @@ import (
 )
 
 const (
-	// maxQuery bounds the query of a request, in bytes. kube-apiserver bounds only the whole head,
-	// at 1 MiB, and takes a second to parse a selector of that size.
+	// maxQuery bounds the length of a request's query, in bytes. kube-apiserver bounds only the whole
+	// head, at 1 MiB, and needs a second to parse a selector of that size.
 	maxQuery = 64 << 10
-	// maxParams bounds its parameters. Of more, Go reads none, since 1.26, and an older
-	// kube-apiserver all: it would watch what the proxy takes for a LIST.
+	// maxParams bounds the number of a request's query parameters. If there are more, Go 1.26 and
+	// later parses none of them, but an older kube-apiserver parses all: it might serve a WATCH where
+	// the proxy sees a LIST.
 	maxParams = 10_000
 	// retryAfterSeconds is the Retry-After of a rejected request.
 	retryAfterSeconds = 1
 )
 
-// seatsFor returns the pool of a request that is not long-running.
+// seatsFor returns the pool of seats for a request that is not long-running.
 func (s *Server) seatsFor(info *request.Info) *seats.Pool {
 	if slices.Contains([]string{"get", "list", "head"}, info.Verb) {
 		return s.seats.Reads
@@ -43,38 +44,39 @@ func (s *Server) seatsFor(info *request.Info) *seats.Pool {
 	return s.seats.Writes
 }
 
-// isLongRunning reports whether kube-apiserver counts the request as long-running.
+// isLongRunning reports whether kube-apiserver treats the request as long-running.
 func isLongRunning(info *request.Info) bool {
 	return info.Verb == "watch" || info.Verb == "proxy" ||
 		info.OfResource && slices.Contains([]string{"attach", "exec", "proxy", "log", "portforward"}, info.Subresource)
 }
 
-// asksForUpgrade reports whether a request is forwarded with its Upgrade header, as ReverseProxy
-// does if the Connection header names that.
+// asksForUpgrade reports whether ReverseProxy forwards the request's Upgrade header. It does so if
+// the Connection header names Upgrade.
 func asksForUpgrade(r *http.Request) bool {
 	return r.Header.Get("Upgrade") != "" && httpguts.HeaderValuesContainsToken(r.Header["Connection"], "Upgrade")
 }
 
-// errTooMany is the 429 of a request that found no seat.
+// errTooMany is the 429 for a request that got no seat.
 var errTooMany = apierrors.NewTooManyRequests("Too many requests, please try again later.", retryAfterSeconds)
 
-// queryTooLong reports whether a query is longer than maxQuery, or has more than maxParams.
+// queryTooLong reports whether a query is longer than maxQuery bytes or has more than maxParams
+// parameters.
 func queryTooLong(at *url.URL) bool {
 	return len(at.RawQuery) > maxQuery || strings.Count(at.RawQuery, "&") >= maxParams
 }
 
-// errQueryTooLong returns the 414 for such a query.
+// errQueryTooLong returns the 414 for a query that exceeds maxQuery or maxParams.
 func errQueryTooLong() error {
 	return statusError(http.StatusRequestURITooLong, metav1.StatusReasonRequestEntityTooLarge,
 		fmt.Sprintf("The query of the request is longer than %d bytes, or has more than %d parameters.", maxQuery, maxParams))
 }
 
-// errOpaqueTarget is the 400 of a request target with a scheme and no slash after it, such as
-// x:https://host/api/v1/pods?watch=1. The proxy would see no path in it, and kube-apiserver, which
-// gets what follows the scheme, the path of a WATCH.
+// errOpaqueTarget is the 400 for a request target that has a scheme but no slash after the scheme,
+// such as x:https://host/api/v1/pods?watch=1. The proxy would find no path in the target.
+// kube-apiserver would receive the part after the scheme, and might find the path of a WATCH there.
 var errOpaqueTarget = apierrors.NewBadRequest("The target of the request is neither a path nor an absolute URL.")
 
-// reject answers a request that was not admitted.
+// reject answers a request that flow control does not admit, and counts it as rejected.
 func (s *Server) reject(w http.ResponseWriter, r *http.Request, why error) {
 	if conn.Of(r).OverLimit() {
 		w.Header().Set("Connection", "close")
@@ -85,9 +87,9 @@ func (s *Server) reject(w http.ResponseWriter, r *http.Request, why error) {
 	}
 }
 
-// flowOf returns the flow of a request without a review: a caller is known by a certificate, or by
-// a token that was accepted before. All others share by their source, those with a token that is
-// not known yet apart from those without a credential.
+// flowOf returns the flow of a request, without a review. A caller with a valid certificate, or
+// with a token that was accepted before, has a flow of their own. All other requests share flows by
+// client address, and those with an unknown token do not share with those without a credential.
 func (s *Server) flowOf(r *http.Request, info *request.Info) seats.Flow {
 	who, key := s.cachedCaller(r)
 	if key == "" {
@@ -107,8 +109,8 @@ func (s *Server) flowOf(r *http.Request, info *request.Info) seats.Flow {
 	return f
 }
 
-// unknownFlow returns the flow of a caller that is not known. An identity that is refused is none,
-// whatever token comes with it.
+// unknownFlow returns the flow of a caller that the proxy does not know. If the certificate's
+// identity is refused, the request counts as one without a credential, even if it has a token.
 func (s *Server) unknownFlow(r *http.Request) seats.Flow {
 	id := review.TokenID(r)
 	if _, err := s.authn.ByCertificate(r); id == ([sha256.Size]byte{}) || errors.Is(err, review.ErrIdentityRefused) {
@@ -117,11 +119,11 @@ func (s *Server) unknownFlow(r *http.Request) seats.Flow {
 	return seats.Flow{Level: seats.NewTokens, Caller: sourceOf(r), Token: seats.TokenKey(id)}
 }
 
-// sourceOf returns where a request comes from.
+// sourceOf returns the client address that a request counts under.
 func sourceOf(r *http.Request) string { return conn.Source(r.RemoteAddr) }
 
-// cachedCaller returns a key for the caller, which is empty if the caller is unknown, and the user
-// if that is known.
+// cachedCaller returns a key for the caller, and the user if it is known. It does not send a
+// review. The key is empty if the caller is unknown.
 func (s *Server) cachedCaller(r *http.Request) (who user.Info, key string) {
 	c, err := s.authn.ByCertificate(r)
 	switch {
@@ -140,7 +142,8 @@ func (s *Server) cachedCaller(r *http.Request) (who user.Info, key string) {
 	return nil, ""
 }
 
-// review notes that the token of a request may be under review from now on.
+// review marks the request's connection as under review if the token of the request is not known
+// yet.
 func (a *responseWriter) review(r *http.Request, f seats.Flow) {
 	if f.Level == seats.NewTokens {
 		a.reviewed = conn.Of(r)
@@ -148,8 +151,8 @@ func (a *responseWriter) review(r *http.Request, f seats.Flow) {
 	}
 }
 
-// admit answers a request once flow control admits it. Before that it parses nothing of the query
-// but whether it is a WATCH, and a small field selector, for the name in it.
+// admit waits until flow control admits a request, and then answers it. Before that, admit only
+// parses from the query whether the request is a WATCH, and the name in a small field selector.
 func (s *Server) admit(a *responseWriter, r *http.Request) {
 	if queryTooLong(r.URL) {
 		bare := *r.URL
@@ -184,7 +187,7 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 			return
 		}
 		a.slot = p
-		a.head.Release() // the slot counts it, see extraHead
+		a.head.Release() // the slot counts the head, see extraHead
 	}
 	a.onEnd(a.leave)
 	if long {
@@ -202,15 +205,16 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 	s.serve(a, r, request.Strict(r))
 }
 
-// usualHead is the part of seats.WatchBytes for the head of the request, which net/http keeps until
-// the request ends.
+// usualHead is the part of seats.WatchBytes that pays for the head of the request. net/http keeps
+// the head until the request ends.
 const usualHead = 4 << 10
 
-// extraHead estimates by how much the head of a request is larger than usualHead.
+// extraHead estimates how many bytes the head of a request has above usualHead.
 func extraHead(r *http.Request) int64 { return max(conn.HeadBytes(r)-usualHead, 0) }
 
-// bodyBytes estimates the memory of the body of a long-running request: of a buffer for a retry,
-// until the request ends, or of an HTTP/2 window of the same size, until the body is read.
+// bodyBytes estimates the memory for the body of a long-running request. That is either a retry
+// buffer, which lives until the request ends, or an HTTP/2 window of the same size, which lives
+// until the body is read.
 func bodyBytes(r *http.Request) int64 {
 	if r.ContentLength < 0 {
 		return maxBuffered
@@ -218,10 +222,11 @@ func bodyBytes(r *http.Request) int64 {
 	return min(r.ContentLength, maxBuffered)
 }
 
-// countUser counts a long-running request that is to be forwarded under its user. Before, the
-// request counts under its token, since the proxy has not reviewed the token, and a user may have
-// any number of tokens. If the review fails, it remains counted under the token. The error is the
-// Status to reject the request with.
+// countUser counts a long-running request, which is about to be forwarded, under its user. Until
+// then the request counts under its token, because the proxy has not reviewed the token, and a user
+// may have any number of tokens. If the review fails, the request remains counted under its token.
+// If the user has too many long-running requests, countUser returns the Status with which to reject
+// the request.
 func (s *Server) countUser(a *responseWriter, r *http.Request) error {
 	p := a.slot
 	if p == nil || p.Asked() || !p.ByToken() {
@@ -231,8 +236,8 @@ func (s *Server) countUser(a *responseWriter, r *http.Request) error {
 	return p.Identify(who)
 }
 
-// admitLongRunning answers a long-running request, which has its slot, once flow control lets it be
-// parsed.
+// admitLongRunning answers a long-running request, which has its slot already. If the query is not
+// in the cache of parsed requests, it waits for a seat to parse the query.
 func (s *Server) admitLongRunning(a *responseWriter, r *http.Request, f seats.Flow) {
 	rq, cached := request.CachedStrict(r)
 	if !cached {
@@ -247,9 +252,9 @@ func (s *Server) admitLongRunning(a *responseWriter, r *http.Request, f seats.Fl
 	s.serve(a, r, rq)
 }
 
-// acquireStart takes the seat of a WATCH that begins with the state, and reports whether it has
-// one. The caller must release it. It is released earlier if the client does not take the state in
-// time, so that slow clients do not hold up others.
+// acquireStart waits for the seat of a WATCH that begins with the initial state, and reports
+// whether the WATCH may begin. The caller must call release. A timer releases the seat earlier if
+// the client does not read the state in time, so that slow clients do not delay others.
 func (s *Server) acquireStart(ctx context.Context, rq *servedRead) (release func(), ok bool) {
 	if !mirror.SendsState(rq.Request) {
 		return func() {}, true
@@ -266,8 +271,8 @@ func (s *Server) acquireStart(ctx context.Context, rq *servedRead) (release func
 	}, true
 }
 
-// onAccepted has the owner of a token looked up that the upstream has just accepted. The caller is
-// a request that is in flight.
+// onAccepted starts a lookup of the owner of a token that the upstream has just accepted. The
+// request r must be in progress.
 func (s *Server) onAccepted(r *http.Request, id [sha256.Size]byte) {
 	if a, ok := r.Context().Value(answerKey{}).(*responseWriter); ok && a.slot != nil {
 		if a.slot.Accept(); a.slot.Asked() {
@@ -277,7 +282,7 @@ func (s *Server) onAccepted(r *http.Request, id [sha256.Size]byte) {
 	s.learnOwner(r, id)
 }
 
-// learnOwner has the owner of a token looked up that the upstream has perhaps accepted.
+// learnOwner starts a lookup of the owner of a token that the upstream may have accepted.
 func (s *Server) learnOwner(r *http.Request, id [sha256.Size]byte) {
 	s.authn.LearnOwner(s.closing, r, id, s.inFlight.Go)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/proxy/internal/review"
 )
 
-// forwardWithTimeout forwards a read, and answers it with late if the upstream has not begun to
-// answer in time.
+// forwardWithTimeout forwards a read. If the upstream does not start to answer within
+// timeouts.read, it answers with the error late.
 func (s *Server) forwardWithTimeout(a *responseWriter, r *http.Request, late error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
@@ -33,7 +33,7 @@ func (s *Server) forward(a *responseWriter, r *http.Request) {
 	info := request.InfoOf(r.Method, r.URL)
 	long, upgrade := isLongRunning(info), asksForUpgrade(r)
 	dw := newDeadlineWriter(a)
-	if !long { // it has a seat
+	if !long { // the request has a seat
 		dw = newPacedWriter(a)
 		dw.buffer = func() func() { return conn.BufferWrites(r) }
 	}
@@ -41,7 +41,7 @@ func (s *Server) forward(a *responseWriter, r *http.Request) {
 	dw.request, dw.answer = ctx, a
 	if a.slot != nil {
 		if a.slot.Grow(copyBuffer); upgrade {
-			a.slot.Grow(copyBuffer) // for the other way
+			a.slot.Grow(copyBuffer) // for the other direction
 		}
 	}
 	w := http.ResponseWriter(dw)
@@ -50,7 +50,7 @@ func (s *Server) forward(a *responseWriter, r *http.Request) {
 		s.refuseUnread(w, r, err)
 		return
 	}
-	readsAhead := as != nil || s.upstream.accepts(r) // by HTTP/2
+	readsAhead := as != nil || s.upstream.accepts(r) // the transport uses HTTP/2
 	switch {
 	case a.slot != nil && readsAhead:
 		dw.writing = &s.writing
@@ -65,12 +65,13 @@ func (s *Server) forward(a *responseWriter, r *http.Request) {
 	case info.Verb == "watch":
 		watch, p := s.forwardedWatches.begin(w, r, cancel)
 		defer s.forwardedWatches.forget(p)
-		// The upstream may have gone back while the request was judged, or nothing was judged. Who may
-		// not watch gets the refusal of the upstream.
+		// The upstream may have gone back in time after the proxy checked the WATCH, or the proxy did not
+		// check it. A caller without permission to watch gets the upstream's refusal instead of the error
+		// lost.
 		p.setStart(request.QueryOf(r.URL))
 		p.lost = s.mirror.LostFrom(info.GVR(), p.from)
 		r = watch
-	case long || upgrade: // a shutdown does not wait for it
+	case long || upgrade: // a shutdown does not wait for the request
 		s.unfinished.Add(-1)
 		defer s.unfinished.Add(1)
 	}
@@ -82,9 +83,10 @@ func (s *Server) forward(a *responseWriter, r *http.Request) {
 	s.upstream.serve(w, r, as)
 }
 
-// sender returns whom a request is forwarded as, and the audit record of an impersonation. nil: the
-// request says itself who sends it; nothing is recorded. The error is what a request is refused
-// with. The body has not been read then, and its reads are not bounded yet.
+// sender returns the identity with which a request is forwarded, and the audit record of an
+// impersonation. A nil identity means that the request is forwarded with its own credentials; a nil
+// record means that nothing is recorded. If sender returns an error, the request must be refused
+// with it. sender does not read the body.
 func (s *Server) sender(r *http.Request, info *request.Info) (*transport.ImpersonationConfig, *audit.Record, error) {
 	who, _ := s.authn.ByCertificate(r)
 	if who == nil && s.authn.Unauthenticated(r) {
@@ -113,6 +115,7 @@ func (s *Server) sender(r *http.Request, info *request.Info) (*transport.Imperso
 	return to, record, err
 }
 
-// errHeadersUnknown is the 503 of a request that would be forwarded with the proxy's own
-// certificate before the proxy could read which headers of it the upstream may believe.
+// errHeadersUnknown is the 503 for a request that the proxy would forward with its own certificate
+// before it could read which headers the upstream trusts from a front proxy. The upstream might
+// trust such a header of the caller.
 var errHeadersUnknown = review.Unavailable("the proxy cannot read by which headers front proxies name callers of the upstream API server")

@@ -18,47 +18,48 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
-// forwardedWatch is a forwarded WATCH that can be ended between two events, so that its client
-// resumes. A stream that ends within an event is an error to clients, which then list again. One
-// over a WebSocket is an upgraded connection, whose events are not looked at: it ends by being
-// closed.
+// forwardedWatch is a forwarded WATCH that the proxy can end between two events, so that its client
+// resumes. If a stream ended within an event, clients would report an error and list again. A WATCH
+// over a WebSocket is an upgraded connection, whose events the proxy does not parse: the proxy ends
+// it by closing the connection.
 type forwardedWatch struct {
 	cancel     context.CancelFunc // of the upstream request
 	from       uint64             // the resourceVersion to resume from
-	lost       error              // that is from before the upstream went back; nil: it is not
-	limitWrite func()             // limits the time of the current write
-	// resumable says that its client can go on after any event. initial is one that cannot yet: its
-	// initial events are not complete.
+	lost       error              // the error if from is older than a restore of the upstream; nil: it is not
+	limitWrite func()             // limits the time of the write in progress
+	// resumable means that the client can resume after any event. initial means that it cannot resume
+	// yet, because its initial events are not complete.
 	resumable, initial bool
 
 	mu       sync.Mutex
-	timer    *time.Timer // ends it; nil: not at a certain time
+	timer    *time.Timer // ends the watch; nil: no end is scheduled
 	ending   bool
 	upgraded bool // to a WebSocket
 	reading  bool
-	canceled bool // cancelled between two events
+	canceled bool // the request was cancelled between two events
 	scanner  frameScanner
-	last     []byte // of the body, while initial: what may be the beginning of initialEnd
+	last     []byte // the last bytes of the body while initial is set: they may be the start of initialEnd
 }
 
-// initialEnd is in the bookmark that ends initial events.
+// initialEnd is the annotation in the bookmark that ends the initial events.
 var initialEnd = []byte(metav1.InitialEventsAnnotationKey)
 
-// lastEventTimeout is how long the write in progress may take when a watch is to end.
+// lastEventTimeout bounds the write that is in progress when a watch is to end.
 const lastEventTimeout = 10 * time.Second
 
-// forwardedWatches is the set of forwarded watches, one for each such request. The zero value is
-// empty. It is safe for concurrent use.
+// forwardedWatches is the set of forwarded watches, with one entry for each request. The zero value
+// is empty. It is safe for concurrent use.
 type forwardedWatches struct {
 	mu    sync.Mutex
 	open  map[*forwardedWatch]struct{}
-	until time.Time // when all must have ended; zero: no drain
+	until time.Time // when all watches must have ended; zero: they need not end
 }
 
 // forwardedWatchKey is the context key of a request's *forwardedWatch.
 type forwardedWatchKey struct{}
 
-// begin adds a WATCH, and returns its request and its entry. cancel ends the upstream request.
+// begin adds a WATCH to the set, and returns its request and its entry. cancel must end the
+// upstream request.
 func (fs *forwardedWatches) begin(w http.ResponseWriter, r *http.Request, cancel context.CancelFunc) (*http.Request, *forwardedWatch) {
 	p := &forwardedWatch{cancel: cancel, limitWrite: func() {
 		// The writers of tests do not support it.
@@ -76,7 +77,7 @@ func (fs *forwardedWatches) begin(w http.ResponseWriter, r *http.Request, cancel
 	return r.WithContext(context.WithValue(r.Context(), forwardedWatchKey{}, p)), p
 }
 
-// setStart sets where the WATCH starts by its query.
+// setStart sets where the WATCH starts, according to its query.
 func (p *forwardedWatch) setStart(q request.Query) {
 	from := q.Get("resourceVersion")
 	if p.initial = q.Flag("sendInitialEvents"); p.initial || from == "" || from == "0" {
@@ -85,7 +86,7 @@ func (p *forwardedWatch) setStart(q request.Query) {
 	p.from, p.resumable = resourceversion.Number(from), true
 }
 
-// forget removes a watch that has ended.
+// forget removes a watch that has ended, and stops its timer.
 func (fs *forwardedWatches) forget(p *forwardedWatch) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -134,7 +135,8 @@ func (p *forwardedWatch) stop() {
 	p.limitWrite = func() {} // the writer must not be used any more
 }
 
-// upgrade notes that the watch goes on as an upgraded connection.
+// upgrade records that the watch continues as an upgraded connection. If the watch is to end,
+// upgrade ends it.
 func (p *forwardedWatch) upgrade() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,8 +145,8 @@ func (p *forwardedWatch) upgrade() {
 	}
 }
 
-// end ends the watch at once if it is between two events, or an upgraded connection, and else after
-// the current event.
+// end ends the watch immediately if it is between two events or is an upgraded connection.
+// Otherwise the watch ends after the current event.
 func (p *forwardedWatch) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,8 +158,9 @@ func (p *forwardedWatch) end() {
 	p.limitWrite()
 }
 
-// wrapWatchBody wraps the body of a watch, so that it can be ended. It returns an error, with which
-// the request is to be answered and recorded, in place of a watch that is lost.
+// wrapWatchBody wraps the response body of a watch, so that the proxy can end the watch. If the
+// watch must not resume (p.lost is set), it returns the error with which the request must be
+// answered and recorded.
 func wrapWatchBody(resp *http.Response) error {
 	p, ok := resp.Request.Context().Value(forwardedWatchKey{}).(*forwardedWatch)
 	upgraded := resp.StatusCode == http.StatusSwitchingProtocols
@@ -194,7 +197,7 @@ func (b *forwardedBody) Read(to []byte) (int, error) {
 	defer p.mu.Unlock()
 	p.reading = false
 	if p.canceled {
-		return 0, io.EOF // the client gets what came meanwhile when it resumes
+		return 0, io.EOF // when the client resumes, it gets what was read meanwhile
 	}
 	whole := p.scanner.scan(to[:n])
 	p.lookForInitialEnd(to[:n])
@@ -204,8 +207,9 @@ func (b *forwardedBody) Read(to []byte) (int, error) {
 	return n, err
 }
 
-// lookForInitialEnd notes whether the initial events are complete by what comes. The caller holds
-// the lock.
+// lookForInitialEnd looks for initialEnd in the received bytes b and the end of the previous ones.
+// If it finds initialEnd, it records that the initial events are complete. The caller holds the
+// lock.
 func (p *forwardedWatch) lookForInitialEnd(b []byte) {
 	if !p.initial {
 		return
@@ -221,20 +225,21 @@ func (p *forwardedWatch) lookForInitialEnd(b []byte) {
 	p.last = append(p.last[:0], edge[max(0, len(edge)-len(initialEnd)+1):]...)
 }
 
-// breaksOffWell reports whether a stream that broke off may end as one that is over. Where an API
-// server goes, its connection breaks, and a client of its own takes that for the end. The proxy's
-// would get an HTTP/2 stream that was reset, and client-go's would then list.
+// breaksOffWell reports whether a stream that broke with err may end for the client without an
+// error. When an API server stops, its connections break, and a direct client treats that as the
+// end of the watch. Without this rule, a client of the proxy would see a reset HTTP/2 stream, and
+// client-go would then list again.
 func (p *forwardedWatch) breaksOffWell(err error) bool {
 	return err != nil && brokeOff(err) && p.resumable && p.scanner.known() && p.scanner.betweenEvents()
 }
 
-// frameScanner finds the ends of events in a watch stream. In an unknown format it takes each read
-// for whole events.
+// frameScanner finds the ends of events in a watch stream. In an unknown format, it assumes that
+// each read returns whole events.
 type frameScanner struct {
 	json, protobuf bool
 	inLine         bool    // JSON: within a line
-	head           [4]byte // protobuf: the frame's length, as far as read
-	headLen, left  int     // bytes of head read; bytes of the frame missing
+	head           [4]byte // protobuf: the received part of the frame's length
+	headLen, left  int     // number of received bytes of head; number of missing bytes of the frame
 }
 
 func newFrameScanner(h http.Header) frameScanner {
@@ -245,13 +250,13 @@ func newFrameScanner(h http.Header) frameScanner {
 	return frameScanner{json: media == runtime.ContentTypeJSON, protobuf: media == runtime.ContentTypeProtobuf}
 }
 
-// known reports whether the format is known, so that the ends of events are.
+// known reports whether frameScanner can parse the format, and so finds the ends of events.
 func (f *frameScanner) known() bool { return f.json || f.protobuf }
 
-// betweenEvents reports whether the stream stands between two events.
+// betweenEvents reports whether the scanned bytes end between two events.
 func (f *frameScanner) betweenEvents() bool { return !f.inLine && f.headLen == 0 && f.left == 0 }
 
-// scan reads the next bytes, and returns how many of them belong to complete events.
+// scan scans the next bytes, and returns how many of them belong to complete events.
 func (f *frameScanner) scan(b []byte) (whole int) {
 	switch {
 	case f.json:

@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// probeTimeout bounds a probe of the upstream; probeEvery is the least time between two.
+	// probeTimeout bounds a probe of the upstream; probeEvery is the minimum time between two probes.
 	probeTimeout = 2 * time.Second
 	probeEvery   = time.Second
-	// slowTime is how long after an answer the upstream may take longer than probeTimeout before
-	// /readyz fails. All replicas share an upstream: if a busy one made them unready, clients would
-	// have no replica left.
+	// slowTime is the time since the last answer after which a timeout of a probe makes /readyz fail.
+	// All replicas share the upstream: if a busy upstream made them unready, clients would have no
+	// replica left.
 	slowTime = 10 * time.Second
 )
 
-// health caches whether the upstream answers. It is safe for concurrent use.
+// health checks whether the upstream answers, and caches the result. It is safe for concurrent use.
 type health struct {
 	client  rest.Interface
 	reviews authorizationclient.SubjectAccessReviewInterface
@@ -39,14 +39,14 @@ type health struct {
 	version, reviewed probe
 }
 
-// probe is the last request of one kind.
+// probe is the result of the last request of one kind.
 type probe struct {
 	begun, at time.Time // its start and end
 	err       error
-	answered  time.Time // end of the last one that succeeded
+	answered  time.Time // end of the last request that succeeded
 }
 
-// send sends another request.
+// send sends another request and records its result.
 func (p *probe) send(ctx context.Context, request func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 	defer cancel()
@@ -58,8 +58,8 @@ func (p *probe) send(ctx context.Context, request func(context.Context) error) {
 	}
 }
 
-// result returns the error of the request, or nil if it is a timeout and the last success is
-// recent.
+// result returns the error of the last request. It returns nil instead if the error is a timeout
+// and the last success is less than slowTime ago.
 func (p *probe) result() error {
 	if errors.Is(p.err, context.DeadlineExceeded) && time.Since(p.answered) < slowTime {
 		return nil
@@ -67,8 +67,9 @@ func (p *probe) result() error {
 	return p.err
 }
 
-// check returns whether the upstream answers, and whether it answers reviews; any answer will do.
-// Results are cached for probeEvery. A timeout is an error only slowTime after the last success.
+// check returns two errors: whether the upstream does not answer, and whether it does not answer
+// reviews. Any verdict of a review counts as an answer. Results are cached for probeEvery. A
+// timeout is an error only slowTime after the last success.
 func (p *health) check(ctx context.Context) (upstream, identity error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +86,7 @@ func (p *health) check(ctx context.Context) (upstream, identity error) {
 	return p.version.result(), p.reviewed.result()
 }
 
-// review makes a review.
+// review sends a SubjectAccessReview to the upstream.
 func (p *health) review(ctx context.Context) error {
 	_, err := p.reviews.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: user.Anonymous, NonResourceAttributes: &authorizationv1.NonResourceAttributes{Verb: "get", Path: "/readyz"},
@@ -99,7 +100,8 @@ func (p *health) query(ctx context.Context) error {
 	return err
 }
 
-// reachedSince reports whether the upstream answers, by a probe that began after begun.
+// reachedSince reports whether the upstream answered a probe that began after begun. If there was
+// no such probe, it sends one.
 func (p *health) reachedSince(ctx context.Context, begun time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,10 +111,11 @@ func (p *health) reachedSince(ctx context.Context, begun time.Time) bool {
 	return p.version.err == nil || review.HasStatus(p.version.err)
 }
 
-// serveHealth answers /livez and /readyz. /livez asks whether the process is well. /readyz asks
-// whether clients may be sent here: whether the server runs, and can authenticate and authorize
-// them. A proxy whose upstream is down still serves what it may, but is not ready, because another
-// replica may do better. Anybody may read the answer, so it has no details.
+// serveHealth answers /livez, /healthz and /readyz. /livez and /healthz report that the process
+// answers. /readyz reports whether clients should use this replica: whether the server is not
+// shutting down, and can authenticate and authorize clients. If the upstream is down, the proxy
+// still serves reads within the grace period but is not ready, because another replica may do
+// better. The answer needs no authentication, so it contains no details.
 func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	var report healthReport
 	report.check("ping", true, "")
@@ -138,13 +141,13 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(report.String()))
 }
 
-// healthReport is the text of a health check, with a line for each of its parts.
+// healthReport is the text of a health check, with one line for each check.
 type healthReport struct {
 	strings.Builder
 	failed bool
 }
 
-// check reports a part that is well, or that failed, and why.
+// check adds a line for a check that passed, or that failed because of why.
 func (h *healthReport) check(name string, well bool, why string) {
 	if well {
 		h.pass(name, "ok")
@@ -154,10 +157,10 @@ func (h *healthReport) check(name string, well bool, why string) {
 	fmt.Fprintf(h, "[-]%s failed: %s\n", name, why)
 }
 
-// pass reports the state of a part that does not fail the check.
+// pass adds a line for a check that passed, with its state.
 func (h *healthReport) pass(name, how string) { fmt.Fprintf(h, "[+]%s %s\n", name, how) }
 
-// reportReadiness reports the parts of /readyz that /livez does not have.
+// reportReadiness adds the checks that only /readyz has.
 func (s *Server) reportReadiness(ctx context.Context, report *healthReport) {
 	report.check("shutdown", shutdownPhase(s.shutdownPhase.Load()) == phaseRunning, "the proxy is shutting down")
 	upstream, identity := s.health.check(ctx)

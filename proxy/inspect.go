@@ -15,7 +15,7 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 )
 
-// inspected is a server as the page of package debug sees it.
+// inspected provides a server's state to the page of package debug.
 type inspected struct{ *Server }
 
 var _ registry.Proxy = inspected{}
@@ -39,14 +39,15 @@ func (s inspected) State() registry.ProxyState {
 // Objects implements registry.Proxy.
 func (s inspected) Objects(name string) (registry.ProxyObjects, bool) { return s.mirror.Objects(name) }
 
-// servedWatches is the list of the watches that are served from the cache, the newest first. It is
-// safe for concurrent use. A watch takes one entry, for as long as its request lasts.
+// servedWatches is the list of the watches that the proxy serves from the cache, the newest first.
+// It is safe for concurrent use. Each watch has one entry until its request ends.
 type servedWatches struct {
 	mu  sync.Mutex
 	all list.List // of *servedWatch
 }
 
-// servedWatch is one of them. Its texts belong to the request, which lives as long.
+// servedWatch is an entry of servedWatches. Its strings share memory with the request, which lives
+// as long.
 type servedWatch struct {
 	who   user.Info
 	agent string
@@ -54,7 +55,7 @@ type servedWatch struct {
 	since time.Time
 }
 
-// add adds a watch until leave is called.
+// add adds a watch. leave removes it.
 func (l *servedWatches) add(r *http.Request, rq *request.Request, who user.Info) (leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,14 +68,14 @@ func (l *servedWatches) add(r *http.Request, rq *request.Request, who user.Info)
 }
 
 const (
-	// maxVisited bounds how many watches are looked at, since the list is locked meanwhile.
+	// maxVisited bounds how many watches groups examines, because the list is locked meanwhile.
 	maxVisited = 10_000
 	// maxGroups bounds how many groups are returned.
 	maxGroups = 50
 )
 
-// groups returns the newest watches in groups of those that are alike, the largest first, and how
-// many groups are left out.
+// groups groups the newest watches by user, agent, resource, namespace and selector. It returns the
+// largest groups, in descending order of size, and the number of groups that it leaves out.
 func (l *servedWatches) groups() (all []registry.ProxyWatchers, more int) {
 	all = []registry.ProxyWatchers{}
 	for _, g := range l.count() {
@@ -87,7 +88,7 @@ func (l *servedWatches) groups() (all []registry.ProxyWatchers, more int) {
 	return all[:len(all)-more], more
 }
 
-// count counts watches that are alike.
+// count returns the groups of the newest watches, with the size of each.
 func (l *servedWatches) count() map[registry.ProxyWatchers]*registry.ProxyWatchers {
 	groups := map[registry.ProxyWatchers]*registry.ProxyWatchers{}
 	l.mu.Lock()
@@ -104,12 +105,12 @@ func (l *servedWatches) count() map[registry.ProxyWatchers]*registry.ProxyWatche
 			groups[key] = g
 		}
 		g.Count++
-		g.Since = w.since // they come from the newest on
+		g.Since = w.since // the list starts with the newest
 	}
 	return groups
 }
 
-// group returns what watches that are alike have in common.
+// group returns the group of the watch, without a count.
 func (w *servedWatch) group() registry.ProxyWatchers {
 	resource := w.read.Resource
 	if w.read.Group != "" {

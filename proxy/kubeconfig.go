@@ -8,15 +8,16 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// kubeconfigName is the name of the cluster, context and user in a written kubeconfig.
+// kubeconfigName is the name of the cluster, the context and the user in a kubeconfig from
+// Kubeconfig.
 const kubeconfigName = "weir-proxy"
 
-// ErrNotStarted is returned before the server has an address.
+// ErrNotStarted is returned while the server has no address, because Start was not called.
 var ErrNotStarted = errors.New("proxy: not started")
 
 // Kubeconfig returns a kubeconfig for the proxy, with the user and the namespace of the current
-// context of another one. It fails with ErrNotStarted before Start, and with ErrInvalidOptions if
-// that has no current context.
+// context of the kubeconfig of. It returns ErrNotStarted before Start, and ErrInvalidOptions if of
+// has no current context.
 func (s *Server) Kubeconfig(of *clientcmdapi.Config) (*clientcmdapi.Config, error) {
 	url := s.URL()
 	if url == "" {

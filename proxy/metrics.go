@@ -19,8 +19,8 @@ import (
 	"github.com/weirproject/weir/proxy/internal/review"
 )
 
-// registerMetrics registers the metrics. Names that begin with apiserver_ mean the same as in
-// kube-apiserver. docs/metrics.md lists all metrics.
+// registerMetrics registers the metrics. A metric whose name starts with apiserver_ means the same
+// as in kube-apiserver. docs/metrics.md lists all metrics.
 func (s *Server) registerMetrics() {
 	s.registry = prometheus.NewRegistry()
 	s.served = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -31,7 +31,7 @@ func (s *Server) registerMetrics() {
 }
 
 // libraryMetrics returns the metrics of k8s.io/apiserver about reviews, their caches and the audit
-// log, and drops its others.
+// log. It drops the other metrics of k8s.io/apiserver.
 func libraryMetrics() ([]*dto.MetricFamily, error) {
 	all, err := legacyregistry.DefaultGatherer.Gather()
 	return slices.DeleteFunc(all, func(f *dto.MetricFamily) bool {
@@ -41,11 +41,11 @@ func libraryMetrics() ([]*dto.MetricFamily, error) {
 
 var libraryPrefixes = []string{"apiserver_delegated_auth", "authentication_token_cache_", "apiserver_audit_"}
 
-// collector collects the metrics whose values exist already, elsewhere in the server.
+// collector collects the metrics whose values other parts of the server count.
 type collector struct{ *Server }
 
-// Describe implements prometheus.Collector. It describes nothing in advance: Collect states the
-// help and the labels of a metric where it reads the value.
+// Describe implements prometheus.Collector. It sends no descriptions: Collect sends the help and
+// the labels of each metric with its value.
 func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -72,7 +72,7 @@ func (s collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// emitter returns a function that sends a metric. Its labels are names and values by turns.
+// emitter returns a function that sends a metric. labels alternates label names and values.
 func emitter(ch chan<- prometheus.Metric, of prometheus.ValueType) func(name, help string, value float64, labels ...string) {
 	return func(name, help string, value float64, labels ...string) {
 		var names, values []string
@@ -85,15 +85,15 @@ func emitter(ch chan<- prometheus.Metric, of prometheus.ValueType) func(name, he
 
 const metricsPath = "/metrics"
 
-// refuseMethod answers a request for the metrics that does not read them. It does not review the
-// caller: any word is a method, and each would need another review.
+// refuseMethod refuses a request for the metrics whose method is neither GET nor HEAD. It does not
+// review the caller: a method may be any word, and each new word would need another review.
 func (s *Server) refuseMethod(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Allow", http.MethodGet+", "+http.MethodHead)
 	s.refuseUnread(w, r, statusError(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "the metrics are only read"))
 }
 
-// serveMetrics answers /metrics for callers whom the upstream lets make that request. Requests that
-// impersonate are refused.
+// serveMetrics answers /metrics for callers whom the upstream allows to make that request. It
+// refuses requests that impersonate.
 func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	begun := time.Now()
 	who, d := s.authn.Authenticate(r, review.Options{})

@@ -11,16 +11,16 @@ import (
 	"github.com/weirproject/weir/proxy/internal/conn"
 )
 
-// Bounds of the address for probes. Each of its connections has one request, in plain HTTP.
+// Bounds for Options.HealthListen. Each connection serves one request, in plain HTTP.
 const (
 	maxProbeConnections = 64
 	maxProbeHead        = 8 << 10
 	probeHeadTime       = 5 * time.Second
 )
 
-// startProbes serves Options.HealthListen, until Close ends it. Health checks on the main address
-// compete with all other clients for the processor at least, and those of the kubelet need not know
-// TLS here. The caller holds the lock of s.mu.
+// startProbes starts to serve Options.HealthListen, until Close. On the main address, health checks
+// would compete with all clients for CPU time and connections; and here the kubelet need not use
+// TLS. The caller holds s.mu.
 func (s *Server) startProbes() error {
 	if s.opts.HealthListen == "" {
 		return nil
@@ -45,7 +45,7 @@ func (s *Server) startProbes() error {
 	return nil
 }
 
-// serveProbe answers a health check on its own address.
+// serveProbe answers a request on Options.HealthListen.
 func (s *Server) serveProbe(w http.ResponseWriter, r *http.Request) {
 	if !isHealthCheck(r) {
 		http.NotFound(w, r)
@@ -59,8 +59,8 @@ func isHealthCheck(r *http.Request) bool {
 	return r.URL.Path == "/livez" || r.URL.Path == "/healthz" || r.URL.Path == "/readyz"
 }
 
-// HealthURL returns the address of health checks, for example http://127.0.0.1:8081; empty before
-// Start, and without Options.HealthListen.
+// HealthURL returns the address of health checks, for example http://127.0.0.1:8081. It returns the
+// empty string before Start, and if Options.HealthListen is not set.
 func (s *Server) HealthURL() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

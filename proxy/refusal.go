@@ -15,10 +15,10 @@ import (
 	"github.com/weirproject/weir/proxy/internal/review"
 )
 
-// refuse answers a request with an error of the proxy's own, and records that: the upstream knows
-// nothing of it.
+// refuse answers a request with an error of the proxy's own. It also records the refusal in the
+// audit log, because the upstream does not see the request.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, why error) {
-	if s.auditor != nil && !queryTooLong(r.URL) { // nothing is read of a longer query
+	if s.auditor != nil && !queryTooLong(r.URL) { // the proxy does not parse a longer query
 		attrs := s.unreviewedAttributes(r, request.InfoOf(r.Method, r.URL))
 		if rec := s.auditor.Refused(r, attrs, why, time.Now()); rec != nil {
 			noted := rec.Writer(w, false)
@@ -33,23 +33,23 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, why error) {
 	watchcache.WriteError(w, r, why)
 }
 
-// statusError returns an error with a code for which package apierrors has no function.
+// statusError returns an error with a status code for which package apierrors has no function.
 func statusError(code int32, reason metav1.StatusReason, message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
 }
 
-// maxBufferedError bounds the body of a forwarded error that is buffered, so that its request can
-// leave its seat.
+// maxBufferedError bounds the body of a forwarded error that is buffered. Once the body is
+// buffered, its request can leave its seat.
 const maxBufferedError = 16 << 10
 
-// bufferError reads the body of a forwarded error, if that is small, and has the request leave its
-// seat: the upstream is done with it. Otherwise the request keeps the seat until its client has
-// read the error.
+// bufferError reads the body of a forwarded error, if the body is small, and releases the seat of
+// the request, because the upstream has finished its work. With a larger body, the request occupies
+// the seat until its client has read the error.
 func (a *responseWriter) bufferError(resp *http.Response) {
 	if resp.StatusCode < http.StatusBadRequest || resp.ContentLength > maxBufferedError {
 		return
 	}
-	// What is behind the upstream may send an error without an end.
+	// A server behind the upstream may send an error body that never ends.
 	if resp.ContentLength < 0 && mayBeOfBackend(resp.Request.URL.Path) {
 		return
 	}
@@ -71,8 +71,8 @@ func (a *responseWriter) bufferError(resp *http.Response) {
 // answerKey is the context key of the *responseWriter of a forwarded request.
 type answerKey struct{}
 
-// refuseUnread refuses a request whose body has not been read, with why, or with an error if the
-// body is not received.
+// refuseUnread refuses a request whose body has not been read. It answers with why, or with the
+// error of discardBody if the body is not received.
 func (s *Server) refuseUnread(w http.ResponseWriter, r *http.Request, why error) {
 	if err := s.discardBody(w, r); err != nil {
 		why = err
@@ -80,8 +80,8 @@ func (s *Server) refuseUnread(w http.ResponseWriter, r *http.Request, why error)
 	s.refuse(w, r, why)
 }
 
-// unreviewedAttributes returns the attributes of a request that is not parsed for a review. The
-// user is that of a certificate, or of a token that was reviewed before, and else nil.
+// unreviewedAttributes returns the attributes of a request, without a review. The user is set only
+// if the request has a valid certificate or a token that was reviewed before.
 func (s *Server) unreviewedAttributes(r *http.Request, info *request.Info) *authorizer.AttributesRecord {
 	who, _ := s.cachedCaller(r)
 	return review.Attributes(&request.Request{Info: *info}, who)

@@ -13,39 +13,41 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// requestBody is the body of a forwarded request. A transport may read it after its request was
-// answered; then it must not touch the connection any more, see detach.
+// requestBody is the body of a forwarded request. A transport may read it after the request was
+// answered; after detach, such a read must not touch the connection.
 type requestBody struct {
 	io.ReadCloser
 	control      *http.ResponseController
 	closeTimeout time.Duration // how long Close may take
-	http2        bool          // a passed deadline ends the body, even without a Read
+	http2        bool          // once a deadline has passed, the body fails even without a Read
 
 	mu      sync.Mutex
-	budget  *waitBudget // nil: the client may go on for as long as it sends something
-	failure error       // why the client did not send it; nil: it did so far
-	closing bool        // Close has begun
+	budget  *waitBudget // nil: the client may continue as long as it sends something
+	failure error       // why the client did not send the whole body; nil: no read has failed
+	closing bool        // Close was called
 	closed  bool        // the connection must not be touched any more
 }
 
 const (
-	// bodyTimeout is how long a client may pause within a request body.
+	// bodyTimeout is how long a client may pause while it sends a request body.
 	bodyTimeout = time.Minute
-	// maxDiscarded bounds how much of an unwanted body is read so that the connection can be
-	// reused.
+	// maxDiscarded bounds how much of an unwanted body the proxy reads in order to reuse the
+	// connection.
 	maxDiscarded = 64 << 10
 )
 
-// maxBuffered bounds a request body that is buffered for a retry. Those of requests with seats take
-// maxBuffered times the seats at most; those of long-running requests count as bodyBytes.
+// maxBuffered bounds a request body that is buffered for a retry. The buffered bodies of requests
+// with seats use at most maxBuffered times the number of seats; those of long-running requests are
+// counted by bodyBytes.
 const maxBuffered = 64 << 10
 
 // isBuffered reports whether the body of a request is buffered for a retry.
 func isBuffered(r *http.Request) bool { return r.ContentLength > 0 && r.ContentLength <= maxBuffered }
 
-// limitBody bounds how long a request that is to be forwarded waits for its body. The client of a
-// request with a seat must keep a pace, and that of a buffered body a quicker one, since it is not
-// authenticated yet. The caller must detach it before the handler returns.
+// limitBody bounds how long a forwarded request waits for its body. The client of a request with a
+// seat must keep a minimum pace. The client of a buffered body must be quicker, since the proxy
+// reads that body before the upstream authenticates the request. The caller must call detach before
+// the handler returns.
 func (s *Server) limitBody(w http.ResponseWriter, r *http.Request, seated bool) (detach func()) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return func() {}
@@ -62,17 +64,18 @@ func (s *Server) limitBody(w http.ResponseWriter, r *http.Request, seated bool) 
 	return body.detach
 }
 
-// detach ends what the body does with the connection. A transport that still reads, since the
-// upstream has answered without reading all, would set deadlines of a response that is over, and
-// net/http's for HTTP/2 panics then. ReverseProxy closes a body of its own, and not this one.
+// detach stops the body from touching the connection. If the upstream answers before it has read
+// the whole body, a transport may still read, and would set deadlines on a response that is over;
+// for HTTP/2, net/http panics then. ReverseProxy closes only its own wrapper of the body, not this
+// body.
 func (b *requestBody) detach() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
 }
 
-// limit has reads end within a time, and no later than the budget allows. It returns false once the
-// body is closed.
+// limit sets a deadline for reads after within, or earlier if the budget requires it. It returns
+// false once the body is closed.
 func (b *requestBody) limit(within time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,7 +85,7 @@ func (b *requestBody) limit(within time.Duration) bool {
 	return b.setDeadline(time.Now().Add(within))
 }
 
-// unlimit clears the deadline. It must not apply to the next request.
+// unlimit clears the deadline, so that it does not apply to the next request.
 func (b *requestBody) unlimit() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,7 +96,7 @@ func (b *requestBody) unlimit() {
 // The caller holds the lock.
 func (b *requestBody) setDeadline(at time.Time) bool {
 	if !b.closed {
-		_ = b.control.SetReadDeadline(at) // unsupported by some servers
+		_ = b.control.SetReadDeadline(at) // some servers do not support it
 	}
 	return !b.closed
 }
@@ -108,8 +111,8 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// noteRead notes what a read that began at begun has brought. Over HTTP/1 the deadline stays until
-// the end of the body: net/http itself may be reading what is left, to answer the request.
+// noteRead records the result of a read that began at begun. Over HTTP/1, it leaves the deadline in
+// place until the end of the body: net/http itself may read the rest when the handler answers.
 func (b *requestBody) noteRead(n int, err error, begun time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -124,14 +127,14 @@ func (b *requestBody) noteRead(n int, err error, begun time.Time) {
 	}
 }
 
-// failed returns why the client did not send the body, or nil.
+// failed returns the error with which the client failed to send the body, or nil.
 func (b *requestBody) failed() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.failure
 }
 
-// Close reads the rest, as HTTP/1 requires, within closeTimeout.
+// Close reads the rest of the body, as HTTP/1 requires, within closeTimeout.
 func (b *requestBody) Close() error {
 	b.mu.Lock()
 	b.closing = true
@@ -147,9 +150,9 @@ func (b *requestBody) Close() error {
 	return err
 }
 
-// bufferBody buffers a small request body, so that a transport can send it again. That happens when
-// the upstream closes a connection before it has read the request, as kube-apiserver does now and
-// then to spread its clients.
+// bufferBody buffers a small request body, so that a transport can send it again. A transport does
+// so when the upstream closes a connection before it has read the request. kube-apiserver
+// occasionally closes connections to distribute its clients.
 func bufferBody(r *http.Request) error {
 	if r.Body == nil || !isBuffered(r) {
 		return nil
@@ -174,21 +177,21 @@ func bodyError(err error) error {
 	return errNoBody()
 }
 
-// errNoBody returns the 408 for a request whose body did not come.
+// errNoBody returns the 408 for a request whose body was not received in time.
 func errNoBody() error {
 	return statusError(http.StatusRequestTimeout, metav1.StatusReasonTimeout, "the body of the request did not come")
 }
 
-// discardBody reads the unexpected body of a request that the proxy answers. Over HTTP/1 net/http
-// reads it before the first byte of the response, and would wait for ever for a body that never
-// comes. A connection with too large a body is not reused. If the body does not come, discardBody
-// returns the error to answer with.
+// discardBody reads and drops the unexpected body of a request that the proxy answers. Over HTTP/1,
+// net/http reads the body before it sends the first byte of the response, and would wait forever
+// for a body that never arrives. If the body is too large, the connection is not reused. If the
+// body is not received in time, discardBody returns the error to answer with.
 func (s *Server) discardBody(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case r.ContentLength == 0 || r.Body == nil:
 		return nil
 	case r.ProtoMajor != 1:
-		_ = r.Body.Close() // drops what came: a WATCH would keep it
+		_ = r.Body.Close() // drops the received part, which would otherwise stay in memory as long as a WATCH
 		return nil
 	}
 	control := http.NewResponseController(w)
@@ -197,7 +200,7 @@ func (s *Server) discardBody(w http.ResponseWriter, r *http.Request) error {
 	case io.EOF:
 		_ = control.SetReadDeadline(time.Time{})
 		return nil
-	case nil: // keep the deadline: net/http reads on after the response
+	case nil: // keep the deadline: net/http continues to read after the response
 		w.Header().Set("Connection", "close")
 		return nil
 	}
@@ -206,30 +209,31 @@ func (s *Server) discardBody(w http.ResponseWriter, r *http.Request) error {
 }
 
 const (
-	// seatGrace and seatPace bound how long a client with a seat is waited for, see waitBudget.
-	// Package watchcache counts bytes before compression and has a pace of eight times as many; a
-	// forwarded answer may come compressed.
+	// seatGrace and seatPace bound how long the proxy waits for a client with a seat, see waitBudget.
+	// Package watchcache has an eight times higher pace, because it counts bytes before compression; a
+	// forwarded response may arrive compressed.
 	seatGrace = time.Minute
 	seatPace  = 32 << 10 // bytes a second
 )
 
-// waitBudget bounds how long one request keeps a seat because of its client, whose body comes a
-// little at a time, or who takes the answer so. At any time the client must have been waited for no
-// longer than grace, and a second for each seatPace bytes. The time in which the upstream does
-// nothing does not count.
+// waitBudget bounds how long a slow client, which sends its body or reads the response in small
+// pieces, can occupy a seat. At any time, the total wait for the client must not exceed grace plus
+// one second for each seatPace bytes. Time in which the proxy waits for the upstream does not
+// count.
 type waitBudget struct {
 	grace  time.Duration
 	bytes  int64
 	waited time.Duration
 }
 
-// left returns how long the client may be waited for now. It is not positive if the client is too
-// slow.
+// left returns how much longer the proxy may wait for the client. The result is zero or negative if
+// the client is too slow.
 func (b *waitBudget) left() time.Duration {
 	return b.grace + time.Duration(float64(b.bytes)/seatPace*float64(time.Second)) - b.waited
 }
 
-// moved notes that the client was waited for since begun, and has sent or taken n bytes.
+// moved records that the proxy has waited for the client since begun, and that the client has sent
+// or read n bytes.
 func (b *waitBudget) moved(n int, begun time.Time) {
 	b.bytes += int64(n)
 	b.waited += time.Since(begun)

@@ -14,10 +14,12 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 )
 
-// requestMetrics counts requests under kube-apiserver's names. It is safe for concurrent use.
+// requestMetrics counts requests under kube-apiserver's metric names. It is safe for concurrent
+// use.
 //
-// Anybody can write any path. So a resource is named only after a request for it has succeeded, and
-// only maxNamedResources are named; other requests are counted without names.
+// A client can send any path. Therefore a resource appears in labels only after a request for it
+// has succeeded, and at most maxNamedResources resources appear. Other requests have empty resource
+// labels.
 type requestMetrics struct {
 	total      *prometheus.CounterVec
 	duration   *prometheus.HistogramVec
@@ -63,11 +65,12 @@ func newRequestMetrics(r prometheus.Registerer) *requestMetrics {
 	return m
 }
 
-// maxNamed bounds the names of a resource, in bytes: no longer one can be installed.
+// maxNamed bounds each resource label, in bytes. No API has longer names.
 const maxNamed = 253
 
-// name returns the resource labels of a request that was answered with code. One by OPTIONS names
-// nothing: kube-apiserver answers a browser's preflight to anybody, for any path.
+// name returns the resource labels for a request that was answered with code. An OPTIONS request
+// adds no new labels: kube-apiserver answers a browser's preflight for any path, without
+// authentication.
 func (m *requestMetrics) name(method string, info *request.Info, code int) metricResource {
 	n := metricResource{info.Group, info.Version, info.Resource, info.Subresource}
 	if !info.OfResource {
@@ -85,7 +88,7 @@ func (m *requestMetrics) name(method string, info *request.Info, code int) metri
 		if len(*text) > maxNamed || !utf8.ValidString(*text) {
 			return metricResource{}
 		}
-		*text = strings.Clone(*text) // it is a part of the request's target
+		*text = strings.Clone(*text) // the text shares the memory of the request's target
 	}
 	m.resources[n] = struct{}{}
 	return n
@@ -103,7 +106,7 @@ func scopeOf(info *request.Info) string {
 	return ""
 }
 
-// verbOf returns the verb as kube-apiserver's metrics write it.
+// verbOf returns the verb as it appears in kube-apiserver's metrics.
 func verbOf(r *http.Request, info *request.Info, scope string) string {
 	verb := r.Method
 	switch {

@@ -17,33 +17,35 @@ import (
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// responseWriter records the response to one request, with what the server knows of the request.
-// Only one goroutine uses it at a time.
+// responseWriter records the response to one request, and the server's state for that request. Only
+// one goroutine uses it at a time.
 type responseWriter struct {
 	http.ResponseWriter
-	// rest is what is left to do once the request has been admitted and looked at, if that may take
-	// long. It is called with the smallest stack. nil: nothing.
+	// rest is the last part of the work, for an admitted request whose answer may take long. The
+	// server calls it with few stack frames above it, so that a long request uses a small stack. nil:
+	// there is no such part.
 	rest func()
 	ends []func() // called when the request ends, the last one first
-	// onCode is called when the response begins; nil: nothing is.
+	// onCode is called when the response begins; nil: no call.
 	onCode func()
-	// panicked is what the request has made the proxy panic with, set before that; nil: nothing.
+	// panicked is the value with which the request made the proxy panic; it is set before the
+	// functions in ends are called. nil: no panic.
 	panicked any
 	seat     seats.Seat // of a request that has one
-	left     bool       // it has left the seat and the slot
-	// unread is charged for a forwarded response, and readAhead is how much is read ahead of it.
-	// nil: nothing is.
+	left     bool       // the request has left the seat and the slot
+	// unread is the charge for a forwarded response that the client has not read. nil: there is no
+	// charge. readAhead is how many bytes of the response the transport may read ahead.
 	unread    *budget.Charge
 	readAhead int64
-	reviewed  *conn.Conn     // if the token of the request is not known yet, until it leaves
-	slot      *seats.Slot    // of a long-running request, or one that asks to be upgraded
-	head      *budget.Charge // of the head of the request, until slot counts it
-	// accepted means that the caller's credential was accepted; isAccepted asks whether it was
-	// meanwhile. nil: it does not matter.
+	reviewed  *conn.Conn     // set while the token of the request is under review, until the request leaves
+	slot      *seats.Slot    // of a request that is long-running or asks for an upgrade
+	head      *budget.Charge // charge for the head of the request, until slot counts the head
+	// accepted means that the caller's credential was accepted. isAccepted checks whether it has been
+	// accepted meanwhile; nil: the check is not needed.
 	accepted   bool
 	isAccepted func() bool
-	major      int // of the version of HTTP
-	// written counts the bytes of the body.
+	major      int // HTTP major version
+	// written is the number of body bytes written.
 	written int64
 	// buffered means that the last write may still be in net/http's buffer.
 	buffered bool
@@ -59,26 +61,27 @@ type responseWriter struct {
 // httpBufferSize is the size of net/http's response buffer for HTTP/2.
 const httpBufferSize = 4 << 10
 
-// smallResponse is what the buffers between the proxy and a client take in any case.
+// smallResponse is how many bytes of a response fit into the buffers between the proxy and a client
+// in any case.
 const smallResponse = 64 << 10
 
-// reservePart is the part (one in n) of a caller's memory for unread responses that is left for
-// what the proxy answers itself.
+// reservePart is the divisor for the share of a caller's memory for unread responses that is
+// reserved: one part in reservePart is only for responses from the proxy's cache.
 const reservePart = 4
 
-// onEnd registers f to be called when the request ends. The function that was registered last is
-// called first.
+// onEnd registers f to be called when the request ends. The functions are called in reverse order
+// of registration.
 func (a *responseWriter) onEnd(f func()) { a.ends = append(a.ends, f) }
 
-// end calls what onEnd was given.
+// end calls the functions that onEnd registered.
 func (a *responseWriter) end() {
 	for _, f := range a.ends {
 		defer f()
 	}
 }
 
-// leave gives up the seat and the slot of the request, so that a client that does not read an error
-// keeps neither from others.
+// leave releases the seat and the slot of the request, so that a client that does not read an error
+// does not occupy them.
 func (a *responseWriter) leave() {
 	a.left = true
 	if a.reviewed != nil {
@@ -91,7 +94,7 @@ func (a *responseWriter) leave() {
 	}
 }
 
-// responseWriterOf returns the responseWriter below a writer, or nil.
+// responseWriterOf returns the responseWriter that w is or wraps, or nil.
 func responseWriterOf(w http.ResponseWriter) *responseWriter {
 	for {
 		switch inner := w.(type) {
@@ -105,7 +108,7 @@ func responseWriterOf(w http.ResponseWriter) *responseWriter {
 	}
 }
 
-// startCounting counts the request until finish.
+// startCounting starts to measure the request; finish counts it.
 func (a *responseWriter) startCounting(m *requestMetrics, r *http.Request, info *request.Info) {
 	a.metrics, a.r, a.info, a.begun = m, r, info, time.Now()
 }
@@ -113,7 +116,8 @@ func (a *responseWriter) startCounting(m *requestMetrics, r *http.Request, info 
 // Unwrap returns the wrapped writer, for http.ResponseController.
 func (a *responseWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// recordCode records the first status code that is not informational.
+// recordCode records the first status code that is not informational, and sets the header that
+// depends on it.
 func (a *responseWriter) recordCode(code int) {
 	if a.code != 0 || code < 200 && code != http.StatusSwitchingProtocols {
 		return
@@ -140,34 +144,36 @@ func (a *responseWriter) Write(p []byte) (int, error) {
 	a.recordCode(http.StatusOK)
 	a.buffered = len(p) < httpBufferSize
 	if a.written += int64(len(p)); !a.buffered && a.code >= http.StatusBadRequest {
-		a.limitWrite(conn.UnreadTime) // an error that does not fit into the buffer
+		a.limitWrite(conn.UnreadTime) // a large error, which does not fit into the buffer
 	}
 	return a.ResponseWriter.Write(p)
 }
 
-// limitFinalWrite sets a deadline for what is written after the handler has returned. For HTTP/2
-// this takes a round to the connection's goroutine, so it is done only if something is buffered.
+// limitFinalWrite sets a deadline for bytes that net/http writes after the handler has returned.
+// For HTTP/2 this needs a round trip to the connection's goroutine, so it is done only if bytes are
+// buffered.
 func (a *responseWriter) limitFinalWrite(r *http.Request) {
 	switch {
 	case r.ProtoMajor != 1 && !a.buffered:
 	case a.written > smallResponse:
-		a.limitWrite(seatGrace) // what was sent before may still be under way
+		a.limitWrite(seatGrace) // earlier writes may still be on their way
 	default:
 		a.limitWrite(conn.UnreadTime)
 	}
 }
 
-// limitWrite sets the deadline of writes.
+// limitWrite sets the write deadline to d from now.
 func (a *responseWriter) limitWrite(d time.Duration) {
-	// The writers of tests do not support it.
+	// The writers of tests do not support deadlines.
 	_ = http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(d))
 }
 
-// endsConnection reports whether the HTTP/2 connection of a request is closed after its response,
-// and notes whether the caller's credential was accepted. As kube-apiserver does, the proxy does
-// not let a client without one keep such a connection, on which a request costs the client next to
-// nothing (CVE-2023-44487). With a 401 it may be accepted no longer. A client whose token is not
-// known yet keeps the connection if the request is to be repeated.
+// endsConnection reports whether the proxy must close the HTTP/2 connection of a request after its
+// response with this code. Like kube-apiserver, the proxy closes the connection of a client without
+// an accepted credential, because such a client could send requests on it at almost no cost
+// (CVE-2023-44487). It also updates a.accepted, since an accepted credential may be invalid again
+// after a 401. The connection stays open after a 429 or a server error, after which the client is
+// to repeat the request.
 func (a *responseWriter) endsConnection(code int) bool {
 	if a.isAccepted == nil || a.accepted && code != http.StatusUnauthorized {
 		return false
@@ -195,7 +201,7 @@ func (a *responseWriter) labels() []string {
 	return []string{verbOf(a.r, a.info, scope), n.group, n.version, n.resource, n.subresource, scope, component}
 }
 
-// finish counts the request.
+// finish counts the request and its duration.
 func (a *responseWriter) finish() {
 	if a.running != nil {
 		a.running.Dec()
@@ -205,15 +211,16 @@ func (a *responseWriter) finish() {
 	a.metrics.duration.WithLabelValues(append([]string{dry}, labels...)...).Observe(time.Since(a.begun).Seconds())
 }
 
-// countRejected counts a request that was rejected to protect the proxy.
+// countRejected counts a request that the proxy rejected to protect itself.
 func (a *responseWriter) countRejected() {
 	a.metrics.terminated.WithLabelValues(append([]string{strconv.Itoa(a.code)}, a.labels()...)...).Inc()
 }
 
-// chargeAnswer has the response to a request with a seat charged, which is about to be forwarded.
-// For a read that begins with all that may be read ahead. If the caller has too much already, the
-// request waits with its seat, so no more do than there are seats. A part (one in reservePart) of
-// the caller's memory is left for what the proxy answers itself. The error is watchcache.ErrUnread.
+// chargeAnswer charges a request with a seat for the response that is about to be forwarded. For a
+// GET it first charges all bytes that may be read ahead. If the caller's unread responses already
+// use too much memory, the request waits with its seat, so that the number of seats bounds the
+// number of waiting requests. One part in reservePart of the caller's memory is reserved for the
+// proxy's own answers. If the wait is too long, chargeAnswer returns watchcache.ErrUnread.
 func (s *Server) chargeAnswer(r *http.Request, a *responseWriter, readsAhead bool) error {
 	charge, most := s.seats.Unread.Charge(a.seat.Flow)
 	a.unread = charge
@@ -233,9 +240,9 @@ func (s *Server) chargeAnswer(r *http.Request, a *responseWriter, readsAhead boo
 	return nil
 }
 
-// chargeForwarded charges what may be read ahead of a forwarded response, now that its size may be
-// known, in place of what chargeAnswer did. The upstream has done its work, so the response is
-// passed on in any case.
+// chargeForwarded replaces the charge of chargeAnswer by the number of bytes that may be read ahead
+// of the response, whose size may be known now. It never refuses the response, because the upstream
+// has done its work already.
 func (a *responseWriter) chargeForwarded(resp *http.Response) {
 	if a.left {
 		return
@@ -249,7 +256,7 @@ func (a *responseWriter) chargeForwarded(resp *http.Response) {
 	a.chargeUnread(n)
 }
 
-// chargeUnread charges n bytes for a forwarded response in place of what was charged before.
+// chargeUnread sets the charge for a forwarded response to n bytes.
 func (a *responseWriter) chargeUnread(n int64) {
 	if a.unread != nil {
 		a.unread.Add(n - a.unread.Bytes())

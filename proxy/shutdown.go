@@ -15,28 +15,28 @@ type shutdownPhase int32
 
 const (
 	phaseRunning   shutdownPhase = iota
-	phaseUnready                 // /readyz fails; everything is served
+	phaseUnready                 // /readyz fails; all requests are served
 	phaseGoingAway               // each response asks its client to use another connection
 )
 
 const (
-	// finishTimeout is how long requests may take after the delay of a shutdown, as in
-	// kube-apiserver. finishPoll is the time between two looks at whether they have ended.
+	// finishTimeout is how long requests may continue after the delay of a shutdown, as in
+	// kube-apiserver. finishPoll is the time between two checks whether they have ended.
 	finishTimeout = time.Minute
 	finishPoll    = 10 * time.Millisecond
 )
 
-// Shutdown ends the server so that its clients lose nothing, and continue at another replica. At
-// the end it calls Close, and returns its error. Until the delay is over the server continues to
-// serve:
+// Shutdown ends the server gradually, so that its clients lose nothing and continue at another
+// replica. At the end it calls Close, and returns the error of Close. During the delay, the server
+// continues to serve:
 //
 //	from the start      /readyz fails, so that load balancers send no more requests; the proxy proves that watched resources are current
-//	a quarter           answers ask clients to use another connection (Connection: close, which HTTP/2 sends as GOAWAY)
+//	a quarter           responses ask clients to use another connection (Connection: close, which HTTP/2 sends as GOAWAY)
 //	a half              GOAWAY for all HTTP/2 connections; idle connections are closed
-//	from five eighths   watches end, each at a random moment, after a final bookmark, if the client asked for bookmarks
+//	from five eighths   watches end, each at a random time, after a final bookmark if the client requested bookmarks
 //
-// Then it accepts no more connections, and waits for the requests in progress, except logs and
-// upgraded connections, for a minute at most. The wait also ends with ctx, Close or a second
+// After the delay, the server accepts no more connections. It waits up to a minute for the requests
+// in progress, except logs and upgraded connections. The wait also ends with ctx, Close or a second
 // Shutdown.
 func (s *Server) Shutdown(ctx context.Context, delay time.Duration) error {
 	begun := time.Now()
@@ -48,8 +48,8 @@ func (s *Server) Shutdown(ctx context.Context, delay time.Duration) error {
 	})
 }
 
-// shutDown implements Shutdown. until blocks until that number of eighths of the delay has passed,
-// or ctx has ended.
+// shutDown implements Shutdown. until must block until the given number of eighths of the delay has
+// passed, or ctx has ended.
 func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(ctx context.Context, eighths time.Duration)) error {
 	s.mu.Lock()
 	clients := s.clients
@@ -60,7 +60,7 @@ func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(c
 	ctx, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(s.closing, cancel)()
 	var ending sync.WaitGroup
-	// On error ctx has ended, and Close does the rest.
+	// If shutdown fails, ctx has ended, and Close ends the rest.
 	end := func(shutdown func(context.Context) error) { ending.Go(func() { _ = shutdown(ctx) }) }
 	begun := time.Now()
 	s.opts.Log.Info("shutting down", "delay", delay)
@@ -76,7 +76,7 @@ func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(c
 	s.forwardedWatches.drain(left)
 	until(ctx, 8)
 	end(clients.Shutdown)
-	// On error ctx has ended, or requests last too long, and Close ends them.
+	// If the wait fails, ctx has ended or requests take too long; Close ends them.
 	_ = wait.PollUntilContextTimeout(ctx, finishPoll, finishTimeout, true, func(context.Context) (bool, error) {
 		return s.unfinished.Load() == 0, nil
 	})
@@ -85,8 +85,9 @@ func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(c
 	return s.Close()
 }
 
-// sendsGoaway reports whether the response asks the client to use another connection: the server
-// shuts down, or the HTTP/2 client is drawn by GoawayChance. Open streams go on.
+// sendsGoaway reports whether the response asks the client to use another connection: because the
+// server shuts down, or, for an HTTP/2 client, with probability GoawayChance. Open streams
+// continue.
 func (s *Server) sendsGoaway(r *http.Request) bool {
 	if r.Header.Get("Upgrade") != "" {
 		return false
