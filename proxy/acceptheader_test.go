@@ -12,7 +12,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// allowed lets through the transformations that kube-apiserver knows of lists.
+// allowed implements the restrictions for kube-apiserver's negotiation. It allows the
+// transformations that kube-apiserver supports for lists.
 type allowed struct{}
 
 func (allowed) AllowsMediaTypeTransform(_, _ string, to *schema.GroupVersionKind) bool {
@@ -24,8 +25,8 @@ func (allowed) AllowsMediaTypeTransform(_, _ string, to *schema.GroupVersionKind
 func (allowed) AllowsServerVersion(string) bool  { return false }
 func (allowed) AllowsStreamSchema(s string) bool { return s == "watch" }
 
-// TestAccept: what is answered here is answered in the media type, and as the kind, that
-// kube-apiserver's own negotiation chooses.
+// TestAccept checks that the proxy answers only with the media type and kind that kube-apiserver's
+// own negotiation selects.
 func TestAccept(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 1}, Options{Resources: []string{"pods"}})
 	const (

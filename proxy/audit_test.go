@@ -38,7 +38,7 @@ rules:
 - level: Metadata
 `
 
-// writePolicy writes a policy to a file of the test's.
+// writePolicy writes a policy to a temporary file, and returns its path.
 func writePolicy(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "policy.yaml")
@@ -46,7 +46,7 @@ func writePolicy(t *testing.T, text string) string {
 	return path
 }
 
-// auditOf reads a log.
+// auditOf reads the events of an audit log.
 func auditOf(t *testing.T, path string) (events []auditv1.Event) {
 	t.Helper()
 	raw, err := os.ReadFile(path)
@@ -61,7 +61,7 @@ func auditOf(t *testing.T, path string) (events []auditv1.Event) {
 	return events
 }
 
-// stages returns those of the events with an id.
+// stages returns the stages of the events with this audit ID.
 func stages(events []auditv1.Event, id string) (out []auditinternal.Stage) {
 	for _, e := range events {
 		if string(e.AuditID) == id {
@@ -71,7 +71,7 @@ func stages(events []auditv1.Event, id string) (out []auditinternal.Stage) {
 	return out
 }
 
-// completed returns the last event of a request, which must have two events.
+// completed returns the last event of a request, which must have exactly two events.
 func completed(t *testing.T, path, id string) auditv1.Event {
 	t.Helper()
 	all := auditOf(t, path)
@@ -82,8 +82,8 @@ func completed(t *testing.T, path, id string) auditv1.Event {
 	return all[i]
 }
 
-// TestAudit: what is answered from here is recorded as the policy says, who asked, for what, and
-// how it ended; what cannot be recorded from here goes upstream.
+// TestAudit checks that the proxy records the requests that it answers as the policy requires, with
+// the caller, the read and the outcome. Reads that it cannot record itself must be forwarded.
 func TestAudit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit", "log")
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{
@@ -133,15 +133,15 @@ func TestAudit(t *testing.T) {
 		e.ResponseStatus == nil || e.ResponseStatus.Code != 200 || e.Annotations["authorization.k8s.io/decision"] != "allow" {
 		t.Errorf("recorded %+v", e)
 	}
-	// A request without an id gets one.
+	// A request without an audit ID gets one.
 	resp := tp.open(tp.client, http.MethodGet, "/api/v1/pods?resourceVersion=0", "Authorization", "Bearer token-jane")
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil || completed(t, path, resp.Header.Get("Audit-ID")).RequestURI != "/api/v1/pods?resourceVersion=0" {
 		t.Errorf("%v, %v", resp.Header, err)
 	}
 }
 
-// TestAuditRefused: what the proxy refuses itself is recorded, with who has asked as far as that is
-// known.
+// TestAuditRefused checks that the proxy records the requests that it refuses itself, with the
+// caller if the caller is known.
 func TestAuditRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{
@@ -189,8 +189,8 @@ func TestAuditRefused(t *testing.T) {
 	}
 }
 
-// TestAuditNoBody: a request that is refused is recorded, also if the refusal is that its body does
-// not come.
+// TestAuditNoBody checks that the proxy records a request that it refuses because the body is not
+// received.
 func TestAuditNoBody(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	wait := timing(func(w *timeouts) { w.discard = 50 * time.Millisecond })
@@ -222,9 +222,9 @@ func TestAuditNoBody(t *testing.T) {
 	}
 }
 
-// TestAuditImpersonated: who impersonates by a certificate is recorded here, since the upstream's
-// log has the proxy in the caller's place, under the same id; and what cannot be recorded is not
-// forwarded.
+// TestAuditImpersonated checks that the proxy records the impersonation by a caller with a
+// certificate, because the upstream's log names the proxy as the caller. Both records must have the
+// same audit ID. An impersonation that cannot be recorded must not be forwarded.
 func TestAuditImpersonated(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	u, tp := start(t, apiserver.Options{Pods: 3}, Options{
@@ -265,7 +265,8 @@ func TestAuditImpersonated(t *testing.T) {
 	}
 }
 
-// TestAuditWebhook: a webhook is sent what is recorded, at the latest when the proxy ends.
+// TestAuditWebhook checks that the webhook receives all recorded events, at the latest when the
+// proxy closes.
 func TestAuditWebhook(t *testing.T) {
 	var mu sync.Mutex
 	var got []auditv1.Event
@@ -292,7 +293,7 @@ func TestAuditWebhook(t *testing.T) {
 	}
 }
 
-// TestAuditOptions: options that cannot be meant are an error before anything is served.
+// TestAuditOptions checks that New returns an error for audit options that make no sense.
 func TestAuditOptions(t *testing.T) {
 	for name, o := range map[string]Audit{"no policy": {LogPath: "-"}, "no such policy": {PolicyFile: filepath.Join(t.TempDir(), "none"), LogPath: "-"}} {
 		if _, err := New(t.Context(), Options{Upstream: &rest.Config{Host: "localhost"}, Audit: o, Authentication: Authentication{SkipLookup: true}}); !errors.Is(err, ErrInvalidOptions) {
@@ -301,7 +302,7 @@ func TestAuditOptions(t *testing.T) {
 	}
 }
 
-// TestWarnings: who is answered from here is warned of what the upstream warns of.
+// TestWarnings checks that responses from the cache contain the warnings that the upstream sends.
 func TestWarnings(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	const text = `299 - "v1 Pod is deprecated in v1.99+"`

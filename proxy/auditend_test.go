@@ -16,7 +16,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// brokenWriter calls onWrite for each write, with its number.
+// brokenWriter calls onWrite for each write, with the number of the write, which starts at 0.
 type brokenWriter struct {
 	*httptest.ResponseRecorder
 	writes  int
@@ -31,8 +31,10 @@ func (w *brokenWriter) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// TestAuditBrokenOff: an answer that was broken off is not recorded as a complete one, and a panic
-// of the proxy itself is logged as an error.
+// TestAuditBrokenOff checks how the audit log records answers that do not end normally. A panic, or
+// a LIST whose request ends early, is recorded as Panic with code 500. An answer whose connection
+// breaks is recorded as ResponseComplete with code 200 and the message "Connection closed early". A
+// panic of the proxy itself is also logged as an error.
 func TestAuditBrokenOff(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	var log logBuffer
@@ -43,14 +45,14 @@ func TestAuditBrokenOff(t *testing.T) {
 	})
 	const list, watch = "/api/v1/pods?resourceVersion=0", "/api/v1/pods?watch=true&resourceVersion=0"
 	for _, at := range []string{list, watch + "&timeoutSeconds=1"} {
-		tp.get("jane", at) // who jane is, and what she may do, is known then
+		tp.get("jane", at) // the proxy then caches jane's reviews
 	}
 	served := tp.server.served
 	nothing := func(int) error { return nil }
 	for _, test := range []struct {
 		id, path string
-		gone     bool // before it is answered
-		panics   bool // the proxy itself
+		gone     bool // the client leaves before the proxy answers
+		panics   bool // the proxy itself panics
 		onWrite  func(cancel func(), n int) error
 		stage    string
 		code     int32
@@ -108,15 +110,15 @@ func TestAuditBrokenOff(t *testing.T) {
 	}
 }
 
-// recovered returns what f panics with.
+// recovered returns the value with which f panics, or nil.
 func recovered(f func()) (why any) {
 	defer func() { why = recover() }()
 	f()
 	return nil
 }
 
-// TestAuditGrace: what is answered on an earlier answer about the caller, because the upstream does
-// not answer, is recorded as such.
+// TestAuditGrace checks that the audit log gives the reason when the proxy answers by an earlier
+// review, because the upstream does not answer.
 func TestAuditGrace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path}})

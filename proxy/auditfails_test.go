@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// failing is a log that cannot be written until works is set.
+// failing is an audit backend whose writes fail until works is set.
 type failing struct {
 	audit.Backend
 	works atomic.Bool
@@ -24,7 +24,8 @@ func (f *failing) ProcessEvents(events ...*auditinternal.Event) bool {
 	return f.works.Load() && f.Backend.ProcessEvents(events...)
 }
 
-// TestAuditFails: what cannot be recorded is not answered from here.
+// TestAuditFails checks that the proxy does not answer requests from the cache while it cannot
+// record them.
 func TestAuditFails(t *testing.T) {
 	for what, policy := range map[string]string{
 		"by all stages":      auditPolicy,
@@ -38,9 +39,9 @@ func TestAuditFails(t *testing.T) {
 			tp.server.auditor.Sink.Backend = log
 			tp.ready()
 			const path = "/api/v1/pods?resourceVersion=0"
-			tp.get("jane", path) // of which the end may be the first event
+			tp.get("jane", path) // its end may be the first event that is recorded
 			forwarded := 0
-			for range 3 { // one a second may try again
+			for range 3 { // once a second the proxy tries to record again
 				u.forwarded("")
 				tp.want(http.StatusOK, "jane", path)
 				forwarded += len(u.forwarded(path))

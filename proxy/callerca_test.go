@@ -17,7 +17,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// The names of what the upstream publishes.
+// Names of the ConfigMap in which the upstream publishes CAs, and of its keys.
 const (
 	publishedNamespace = "kube-system"
 	publishedName      = "extension-apiserver-authentication"
@@ -27,7 +27,7 @@ const (
 
 const publishedPath = "/api/v1/namespaces/" + publishedNamespace + "/configmaps/" + publishedName
 
-// publish has the upstream publish a CA of callers and one of front proxies.
+// publish makes the upstream publish a CA of client certificates and a CA of front proxies.
 func (u *fakeUpstream) publish(clients, frontProxies *testenv.Authority) {
 	u.t.Helper()
 	data := map[string]string{"requestheader-username-headers": `["X-Remote-User"]`, "requestheader-allowed-names": `["front-proxy"]`}
@@ -42,13 +42,14 @@ func (u *fakeUpstream) publish(clients, frontProxies *testenv.Authority) {
 	}
 }
 
-// forbid has the upstream refuse a path, or none.
+// forbid makes the upstream refuse requests of this path; empty: none.
 func (u *fakeUpstream) forbid(path string) {
 	u.set(func() { u.forbidden = path })
 }
 
-// TestPublishedLater: an upstream that has just started publishes its CAs late, or lets the proxy
-// read them late. The proxy is not ready so long, but not for ever, and trusts them from then on.
+// TestPublishedLater checks a proxy whose upstream publishes its CAs only later, or lets the proxy
+// read them only later. The proxy is not ready until then or until a few seconds have passed. Once
+// it can read the CAs, it trusts them.
 func TestPublishedLater(t *testing.T) {
 	for _, late := range []string{"published", "permitted"} {
 		t.Run(late, func(t *testing.T) {
@@ -85,9 +86,10 @@ func TestPublishedLater(t *testing.T) {
 	}
 }
 
-// TestPublishedHeaders: the headers that the upstream publishes as those of front proxies are not
-// forwarded, whatever they are called, also if the CA of front proxies is given by an option, and
-// after the upstream has published others. No caller gets in by them.
+// TestPublishedHeaders checks that the proxy does not forward the headers that the upstream
+// publishes as front proxies' headers, whatever their names are. That also holds if an option sets
+// the CA of front proxies, and after the upstream has published other headers. No caller gains
+// access through these headers.
 func TestPublishedHeaders(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	given, published := newAuthority(t), newAuthority(t)
@@ -130,9 +132,10 @@ func TestPublishedHeaders(t *testing.T) {
 	tp.until("a header that was published later is not forwarded", func() bool { return passed(tp.client, "X-Later", "root").Get("X-Later") == "" })
 }
 
-// TestUnknownHeaders: as long as the proxy cannot read which headers the upstream believes of a
-// front proxy, it forwards nothing with a certificate of its own, for which the upstream might take
-// a header of the caller.
+// TestUnknownHeaders checks that a proxy with a certificate of its own does not forward the
+// requests of callers with certificates until it can read which headers the upstream trusts from
+// front proxies. The upstream might trust such a header of the caller because of the proxy's
+// certificate.
 func TestUnknownHeaders(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	clients := newAuthority(t)

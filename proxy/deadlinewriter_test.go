@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/proxy/internal/conn"
 )
 
-// tricklingWriter is a client that takes each write after a pause. Like a connection it knows no
-// more of a deadline than that a write fails after it.
+// tricklingWriter simulates a client that reads each write after a pause. As with a connection, a
+// write fails if the deadline has passed.
 type tricklingWriter struct {
 	*httptest.ResponseRecorder
 	pause    time.Duration
@@ -35,13 +35,14 @@ func (w *tricklingWriter) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// TestTrickledAnswer: who takes a forwarded answer a little at a time keeps no seat for long; who
-// keeps to a modest pace gets all of it, however long the upstream takes; and a watch may be slow.
+// TestTrickledAnswer checks how long a slow client can occupy a seat while it reads a forwarded
+// answer. A client below the pace is cut off within ten minutes. A client that keeps the pace gets
+// the whole answer, however slow the upstream is. A watch, which has no seat, may be slow.
 func TestTrickledAnswer(t *testing.T) {
 	const size, writes = 32 << 10, 1000 // as ReverseProxy writes
 	for name, tt := range map[string]struct {
 		newWriter      func(http.ResponseWriter) *deadlineWriter
-		pause, between time.Duration // of the client, and of the upstream
+		pause, between time.Duration // pauses of the client, and of the upstream
 		whole          bool
 	}{
 		"a trickle":          {newPacedWriter, 4 * time.Minute, 0, false},
@@ -68,7 +69,8 @@ func TestTrickledAnswer(t *testing.T) {
 	}
 }
 
-// countingWriter counts what is costly for a connection of HTTP/2, and writes since the last flush.
+// countingWriter counts the operations that are costly on an HTTP/2 connection, and the writes
+// since the last flush.
 type countingWriter struct {
 	*httptest.ResponseRecorder
 	deadlines, flushes, unflushed atomic.Int32
@@ -86,9 +88,9 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestFewDeadlines: a large response to a request with a seat is not flushed after each write, nor
-// does each set a deadline. What was written is flushed soon, also if the upstream sends no more,
-// and then no deadline is left. A WATCH is flushed after each write.
+// TestFewDeadlines checks that a large response to a request with a seat is not flushed after each
+// write, and that not every write sets a deadline. The written bytes are flushed soon, even if the
+// upstream sends no more, and then the deadline is cleared. A WATCH is flushed after each write.
 func TestFewDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const writes = 1000
@@ -122,7 +124,8 @@ func TestFewDeadlines(t *testing.T) {
 	})
 }
 
-// TestNoFlushLost: what is written just as the timer of a flush fires is flushed, too.
+// TestNoFlushLost checks that bytes are flushed even if they are written just as the flush timer
+// fires.
 func TestNoFlushLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := &countingWriter{ResponseRecorder: httptest.NewRecorder()}
@@ -133,7 +136,7 @@ func TestNoFlushLost(t *testing.T) {
 			_, _ = w.Write([]byte("x"))
 			_ = w.FlushError()
 			w.timer.Stop()
-			go w.flushLater() // as the timer does, but meanwhile
+			go w.flushLater() // as the timer would, but during a write
 			for range i % 100 {
 				_, _ = w.Write([]byte("x"))
 				_ = w.FlushError()
@@ -149,11 +152,11 @@ func TestNoFlushLost(t *testing.T) {
 	})
 }
 
-// noteDeadline notes how long a write to a client may take.
+// noteDeadline records how long a write to a client may take.
 type noteDeadline struct {
 	http.ResponseWriter
 	deadline time.Time
-	longest  time.Duration // of the writes, what the deadline has left
+	longest  time.Duration // longest time left until the deadline at the start of a write
 }
 
 func (w *noteDeadline) SetWriteDeadline(t time.Time) error {
@@ -166,8 +169,9 @@ func (w *noteDeadline) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// TestPacedAnswers: what holds a seat is paced, also if it asks for an upgrade that it does not
-// get, and what is long-running is not. An error has left its seat.
+// TestPacedAnswers checks the write deadlines. A response to a request with a seat is paced, even
+// if the request asks for an upgrade and gets none. A long-running response is not paced. An error,
+// whose request has left its seat, has conn.UnreadTime.
 func TestPacedAnswers(t *testing.T) {
 	_, tp := start(t, apiserver.Options{Pods: 3}, Options{})
 	for path, want := range map[string]time.Duration{
@@ -185,7 +189,7 @@ func TestPacedAnswers(t *testing.T) {
 			r.Header.Set("Connection", "Upgrade")
 		}
 		tp.server.ServeHTTP(w, r)
-		// What was taken prolongs it.
+		// The bytes that the client has read extend the deadline.
 		if d := w.longest; d < want*5/6 || d > want*7/6 {
 			t.Errorf("%s: a write may take %v, not %v", path, d, want)
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/weirproject/weir/proxy/internal/mirror"
 )
 
-// TestRedefined: when the upstream redefines a resource, the proxy caches it again and ends its
-// watches. Resources of other groups are unaffected.
+// TestRedefined checks that, when the upstream redefines a resource, the proxy caches it again and
+// ends its watches. Resources of other groups are unaffected.
 func TestRedefined(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
@@ -28,9 +28,9 @@ func TestRedefined(t *testing.T) {
 	pods, before := tp.resource("pods").Serving(), tp.resource("widgets").Serving()
 	lines := tp.watch("jane", "/apis/example.com/v1/widgets?watch=true&resourceVersion=0")
 	tp.next(lines, "ADDED")
-	u.setSchema("api/v1", "one") // which tells nothing, since it was not known
+	u.setSchema("api/v1", "one") // this is no change, since no schema was known before
 	u.setSchema("apis/example.com/v1", "two")
-	for range lines { // they end
+	for range lines { // all watches end
 	}
 	tp.until("they are cached again", func() bool {
 		sess := tp.resource("widgets").Serving()
@@ -41,8 +41,8 @@ func TestRedefined(t *testing.T) {
 	}
 }
 
-// TestReadsWaitForReread: a list of a resource that is being reread waits until it is cached, and
-// is then answered from the cache.
+// TestReadsWaitForReread checks that a list of a resource that is being reread waits until the
+// resource is cached, and is then answered from the cache.
 func TestReadsWaitForReread(t *testing.T) {
 	t.Parallel()
 	wait := leisurely()
@@ -53,7 +53,7 @@ func TestReadsWaitForReread(t *testing.T) {
 	tp.until("the session has ended", func() bool { return pods.Serving() == nil })
 	u.forwarded("")
 	var all sync.WaitGroup
-	for _, query := range []string{"?resourceVersion=0", "", ""} { // two need a proof
+	for _, query := range []string{"?resourceVersion=0", "", ""} { // two of them need a proof
 		all.Go(func() {
 			tp.want(http.StatusOK, "jane", "/api/v1/pods"+query)
 		})
@@ -63,9 +63,10 @@ func TestReadsWaitForReread(t *testing.T) {
 	u.wantForwarded(0, "/api/v1/pods")
 }
 
-// TestSmallWhileReread: a list of a few objects is forwarded immediately while a redefined resource
-// is reread, and after a restore as soon as it has been reread. No list waits for a proof that
-// would cost the upstream as much.
+// TestSmallWhileReread checks lists of few objects while the proxy rereads a resource. If the
+// resource was redefined, such a list is forwarded immediately. After a restore, it is forwarded as
+// soon as the resource has been reread. No list waits for a proof, which would cost the upstream as
+// much as the list.
 func TestSmallWhileReread(t *testing.T) {
 	for name, tt := range map[string]struct {
 		why  error
@@ -93,15 +94,15 @@ func TestSmallWhileReread(t *testing.T) {
 	}
 }
 
-// TestReadsOfEndedSession: a read that was accepted before the session of its resource ended gets
-// 429, and not the 503 of a proxy that shuts down.
+// TestReadsOfEndedSession checks that a read gets 429 if its resource's session ends after the read
+// was accepted. 503 would mean that the proxy shuts down.
 func TestReadsOfEndedSession(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	var list corev1.PodList
 	if _, body := tp.get("jane", "/api/v1/pods?resourceVersion=0"); json.Unmarshal([]byte(body), &list) != nil || len(list.Items) == 0 {
 		t.Fatalf("%.300s", body)
 	}
-	// This is as at its end, before it is no longer the one that answers.
+	// This simulates the end of a session, just before the session is replaced.
 	tp.resource("pods").Serving().Cache().Close()
 	pod := list.Items[0]
 	for _, path := range []string{
@@ -115,7 +116,7 @@ func TestReadsOfEndedSession(t *testing.T) {
 	}
 }
 
-// setSchema sets what the upstream's OpenAPI tells of a group and version.
+// setSchema sets the hash that the upstream's OpenAPI returns for a group and version.
 func (u *fakeUpstream) setSchema(path, hash string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

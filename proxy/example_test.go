@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// A proxy in front of an embedded API server; in front of a cluster, Upstream comes from a
-// kubeconfig.
+// This example starts a proxy in front of an embedded API server. For a cluster, Upstream would be
+// loaded from a kubeconfig.
 func Example() {
 	upstream, err := apiserver.New(apiserver.Options{Pods: 10})
 	if err != nil {

@@ -27,14 +27,14 @@ import (
 	"github.com/weirproject/weir/proxy/internal/review"
 )
 
-// asked is a request that came to the upstream.
+// asked is a request that the upstream received.
 type asked struct {
 	method, uri string
 	header      http.Header
 }
 
-// fakeUpstream is an embedded API server that knows tokens and permissions: the token of a user is
-// "token-" and the name; more of them have a "~" and anything behind that.
+// fakeUpstream is an embedded API server with tokens and permissions. The token of a user is
+// "token-" and the name. A user can have further tokens, which append "~" and any text.
 type fakeUpstream struct {
 	*apiserver.Server
 	t      *testing.T
@@ -44,32 +44,33 @@ type fakeUpstream struct {
 
 	mu      sync.Mutex
 	down    bool
-	silent  bool          // callers' requests are answered 404
-	hangs   chan struct{} // not nil: it takes requests and answers none until this is closed
+	silent  bool          // answer callers' requests with 404
+	hangs   chan struct{} // not nil: requests get no answer until it is closed
 	expired map[string]bool
 	denied  func(authorizationv1.SubjectAccessReviewSpec) bool
-	// warns has what LISTs and WATCHes are answered with, by path.
+	// warns contains the warnings for LISTs and WATCHes, by path.
 	warns map[string]string
-	// schemas has what the upstream's OpenAPI tells, by group and version. nil: it has none.
+	// schemas contains the hashes in the upstream's OpenAPI, by group and version. nil: the upstream
+	// has no OpenAPI.
 	schemas map[string]string
-	// versions has what the upstream tells as its version, by turns; empty: its own.
+	// versions contains the versions that the upstream returns in turn. Empty: its own version.
 	versions     []string
 	toldVersions int
-	// services is what the aggregator answers. nil: there is none.
+	// services answers requests for the aggregation API. nil: there is no aggregator.
 	services http.HandlerFunc
-	// fault, when not nil, is what becomes of reviews instead of an answer.
+	// fault, if not nil, handles reviews in place of the usual answers.
 	fault func(w http.ResponseWriter, r *http.Request)
-	// forbidden is the path of a resource that the proxy may not read.
+	// forbidden is the path for which the upstream refuses requests.
 	forbidden string
-	// missing is the path of a resource that is not served any more.
+	// missing is the path of a resource that the upstream does not serve any more.
 	missing string
-	// failing is the path of what is answered 500.
+	// failing is the path that the upstream answers with 500.
 	failing string
-	// blockedPath is the path of a resource whose requests of the proxy are not answered until this is
-	// changed.
+	// blockedPath is the path of a resource. The upstream does not answer the proxy's own requests for
+	// it until the path is changed.
 	blockedPath string
-	unblocked   chan struct{} // closed then
-	kept        int           // requests that are not answered
+	unblocked   chan struct{} // closed when blockedPath changes
+	kept        int           // number of requests that blockedPath blocked
 	requests    []asked
 	reviews     []authorizationv1.SubjectAccessReviewSpec
 }
@@ -96,7 +97,7 @@ func startUpstream(t *testing.T, o apiserver.Options) *fakeUpstream {
 	return u
 }
 
-// ServeHTTP notes the request and answers reviews itself.
+// ServeHTTP records the request, answers reviews itself, and applies the configured faults.
 func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.mu.Lock()
 	down, hangs, silent, fault := u.down, u.hangs, u.silent && !ofProxy(r.Header), u.fault
@@ -168,7 +169,7 @@ func (u *fakeUpstream) warn(path, text string) {
 	u.set(func() { u.warns = map[string]string{path: text} })
 }
 
-// setDown makes the upstream break every connection, or come back.
+// setDown makes the upstream break every connection, or serve again.
 func (u *fakeUpstream) setDown(down bool) {
 	u.mu.Lock()
 	u.down = down
@@ -178,29 +179,29 @@ func (u *fakeUpstream) setDown(down bool) {
 	}
 }
 
-// setFault sets what becomes of reviews instead of an answer; nil: they are answered.
+// setFault sets the handler of reviews; nil restores the usual answers.
 func (u *fakeUpstream) setFault(fault func(w http.ResponseWriter, r *http.Request)) {
 	u.set(func() { u.fault = fault })
 }
 
-// refuseReviews answers every review with a Status of this code in place of an answer.
+// refuseReviews makes the upstream answer every review with an error Status with this code.
 func (u *fakeUpstream) refuseReviews(code int) {
 	u.setFault(func(w http.ResponseWriter, _ *http.Request) {
 		if code == http.StatusTooManyRequests {
-			w.Header().Set("Retry-After", "1") // for which client-go waits, and asks again
+			w.Header().Set("Retry-After", "1") // client-go waits for this time, and retries
 		}
 		writeStatus(w, code)
 	})
 }
 
-// upgradeUntil is upgrade with nothing on the connection until over is closed.
+// upgradeUntil is upgrade with a connection that stays silent until over is closed.
 func (u *fakeUpstream) upgradeUntil(over <-chan struct{}) {
 	u.upgrade(func(net.Conn) { <-over })
 }
 
-// upgrade makes the upstream upgrade whatever asks for that and has a path that ends in "reviews",
-// where it has its faults. The connection is closed when then returns. The upstream answers no
-// review.
+// upgrade makes the upstream upgrade every request that asks for it and whose path ends in
+// "reviews", because faults apply to these paths. It calls then with the connection, and closes the
+// connection when then returns. The upstream answers no review meanwhile.
 func (u *fakeUpstream) upgrade(then func(conn net.Conn)) {
 	u.setFault(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") == "" {
@@ -217,7 +218,7 @@ func (u *fakeUpstream) upgrade(then func(conn net.Conn)) {
 	})
 }
 
-// writeStatus answers with a Status.
+// writeStatus answers with an error Status.
 func writeStatus(w http.ResponseWriter, code int) {
 	status := metav1.Status{Status: metav1.StatusFailure, Code: int32(code), Message: "not now"}
 	status.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Status"})
@@ -226,8 +227,9 @@ func writeStatus(w http.ResponseWriter, code int) {
 	_ = json.NewEncoder(w).Encode(status)
 }
 
-// aggregate makes the upstream one with an aggregator: answer is what it has for the APIService of
-// a name, a code if that is not 200, or else the service behind it; empty: the API server itself.
+// aggregate gives the upstream an aggregator. answer returns the code for the APIService with a
+// name and, if the code is 200, the service that serves the group and version. An empty service
+// means the API server itself.
 func (u *fakeUpstream) aggregate(answer func(name string) (code int, service string)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -253,7 +255,8 @@ func (u *fakeUpstream) aggregate(answer func(name string) (code int, service str
 	}
 }
 
-// setHanging makes the upstream take requests and not answer, or answer those that wait.
+// setHanging makes the upstream receive requests without answering them, or answer the requests
+// that wait.
 func (u *fakeUpstream) setHanging(hanging bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -303,18 +306,18 @@ func (u *fakeUpstream) access(o runtime.Object) {
 	review.Status.Allowed = u.denied == nil || !u.denied(review.Spec)
 }
 
-// deny sets who may not do what.
+// deny sets the function that reports whether a review is denied.
 func (u *fakeUpstream) deny(f func(authorizationv1.SubjectAccessReviewSpec) bool) {
 	u.set(func() { u.denied = f })
 }
 
-// ofProxy reports whether a request is the proxy's own, and not a caller's.
+// ofProxy reports whether a request is the proxy's own, not one of a caller.
 func ofProxy(h http.Header) bool {
 	return h.Get("Authorization") == "Bearer "+ownToken && !review.HasImpersonation(h)
 }
 
-// passed returns the requests since the last call that have this prefix and are a caller's, not the
-// proxy's own.
+// forwarded returns the callers' requests with this path prefix since the last call. It does not
+// return the proxy's own requests.
 func (u *fakeUpstream) forwarded(prefix string) (out []asked) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -327,7 +330,8 @@ func (u *fakeUpstream) forwarded(prefix string) (out []asked) {
 	return out
 }
 
-// wantForwarded reports an error unless a number of requests were forwarded, see forwarded.
+// wantForwarded reports an error unless exactly n requests with this prefix were forwarded since
+// the last call, see forwarded.
 func (u *fakeUpstream) wantForwarded(n int, prefix string) {
 	u.t.Helper()
 	if got := u.forwarded(prefix); len(got) != n {
@@ -335,14 +339,14 @@ func (u *fakeUpstream) wantForwarded(n int, prefix string) {
 	}
 }
 
-// set changes the upstream.
+// set calls change with the upstream's lock held.
 func (u *fakeUpstream) set(change func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	change()
 }
 
-// writerPast returns a client of the upstream that is not bothered by its being down.
+// writerPast returns a client of the upstream that works while the upstream is down.
 func (u *fakeUpstream) writerPast() kubernetes.Interface {
 	u.t.Helper()
 	cfg := &rest.Config{Host: "http://past", QPS: -1, Transport: past{u.Server}}
@@ -351,7 +355,7 @@ func (u *fakeUpstream) writerPast() kubernetes.Interface {
 	return client
 }
 
-// past calls a handler without a network.
+// past is a transport that calls a handler directly, without a network.
 type past struct{ http.Handler }
 
 func (p past) RoundTrip(r *http.Request) (*http.Response, error) {

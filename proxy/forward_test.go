@@ -26,8 +26,8 @@ import (
 	"github.com/weirproject/weir/proxy/internal/review"
 )
 
-// TestIdentities: a token travels as it came; a certificate's identity by impersonation, with
-// nothing that the caller said of itself.
+// TestIdentities checks that the proxy forwards a token unchanged, and the identity of a
+// certificate by impersonation, without any identity header that the caller sent.
 func TestIdentities(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{})
 	last := func() asked {
@@ -72,23 +72,24 @@ func TestIdentities(t *testing.T) {
 	}
 }
 
-// TestCertificateRefused: a client with only an invalid certificate is not anonymous, and gets
-// kube-apiserver's 401. So does a client with a valid certificate of an identity that forwarding
-// would change, also if it sends a token: kube-apiserver would prefer the certificate.
+// TestCertificateRefused checks that a client with only an invalid certificate is not anonymous,
+// and gets kube-apiserver's 401. A client whose valid certificate has an identity that forwarding
+// would change also gets 401, even with a token, because kube-apiserver would prefer the
+// certificate.
 func TestCertificateRefused(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
 	page := tp.continueToken()
-	ours := "/api/v1/pods?limit=1&continue=" + page // which the upstream knows nothing of
+	ours := "/api/v1/pods?limit=1&continue=" + page // the upstream would reject this token of the proxy
 	expired := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
 	for name, tt := range map[string]struct {
 		cert  *tls.Certificate
-		token int // the answer with a token
+		token int // the code of the answer if the client also sends a token
 	}{
 		"expired": {tp.authCA.IssueWith(t, expired, "carol", "staff"), http.StatusOK},
 		"foreign": {newAuthority(t).Issue(t, "carol", "system:masters"), http.StatusOK},
 		// Impersonation would add a group.
 		"anonymous": {tp.authCA.Issue(t, "system:anonymous", "staff"), http.StatusUnauthorized},
-		// A header would change these values.
+		// A header would change these values, because it trims whitespace.
 		"a group with whitespace": {tp.authCA.Issue(t, "carol", "system:masters "), http.StatusUnauthorized},
 		"whitespace for a name":   {tp.authCA.Issue(t, " "), http.StatusUnauthorized},
 		"a name of two lines":     {tp.authCA.Issue(t, "carol\nsmith"), http.StatusUnauthorized},
@@ -100,7 +101,7 @@ func TestCertificateRefused(t *testing.T) {
 				if err := json.NewDecoder(resp.Body).Decode(&status); err != nil || resp.StatusCode != http.StatusUnauthorized || status.Reason != metav1.StatusReasonUnauthorized {
 					t.Errorf("%s: %s: %s, %+v, %v", name, path, resp.Status, status, err)
 				}
-				// None of these is a token.
+				// None of these values is a token.
 				for _, other := range []string{"Basic amFuZTpzZWNyZXQ=", "Bearer ", "bearer", "Bearer  token-jane"} {
 					tp.opens(http.StatusUnauthorized, client, http.MethodGet, path, "Authorization", other)
 				}
@@ -116,8 +117,8 @@ func TestCertificateRefused(t *testing.T) {
 	}
 }
 
-// TestImpersonation: a caller with a certificate is asked about here, for each part of whom it
-// impersonates.
+// TestImpersonation checks that the proxy reviews an impersonation by a caller with a certificate,
+// with a review for each part of the impersonated identity.
 func TestImpersonation(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{}, Options{Resources: []string{"pods"}})
 	client := tp.clientWith(tp.authCA.Issue(t, "carol"))
@@ -144,7 +145,8 @@ func TestImpersonation(t *testing.T) {
 	}
 }
 
-// TestUpgrade: a connection that is upgraded carries bytes both ways, also where it is recorded.
+// TestUpgrade checks that an upgraded connection carries bytes in both directions, also if the
+// request is recorded in the audit log.
 func TestUpgrade(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	u, tp := start(t, apiserver.Options{}, Options{Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path}})
@@ -163,7 +165,7 @@ func TestUpgrade(t *testing.T) {
 		fmt.Fprint(conn, "echo "+line)
 	}))
 	defer echo.Close()
-	// The same proxy, with the echo for its upstream.
+	// Send the proxy's forwarded requests to the echo server.
 	cfg := rest.CopyConfig(u.config)
 	cfg.Host, cfg.TLSClientConfig = echo.URL, rest.TLSClientConfig{Insecure: true}
 	up, err := newUpstream(cfg, &tp.server.opts)
@@ -191,8 +193,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestContinue: the proxy serves all pages of a list. A continue token of the proxy that it cannot
-// resume gets 410, never the upstream's 400.
+// TestContinue checks that the proxy serves all pages of a list. If the proxy cannot resume one of
+// its own continue tokens, the client gets 410, never the upstream's 400.
 func TestContinue(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 5}, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
 	seen, token := 0, ""
@@ -214,8 +216,9 @@ func TestContinue(t *testing.T) {
 	tp.says(http.StatusGone, `"reason":"Expired"`, "jane", "/api/v1/nodes?limit=2&continue="+token)
 }
 
-// TestContinueAtAnotherReplica: a continue token may name a state newer than the last change that
-// another replica received. That replica asks the upstream, and learns that it has the state.
+// TestContinueAtAnotherReplica checks that a replica serves a continue token whose state is newer
+// than the last change that the replica received. The replica asks the upstream for its version,
+// and learns from the answer that its cache has reached that state.
 func TestContinueAtAnotherReplica(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, provable)
@@ -237,7 +240,7 @@ func TestContinueAtAnotherReplica(t *testing.T) {
 	}
 }
 
-// tokenOf returns a continue token of a proxy's, of the state at rv.
+// tokenOf returns a continue token of a proxy for the state at rv.
 func tokenOf(t *testing.T, rv uint64) string {
 	t.Helper()
 	raw, err := json.Marshal(map[string]any{"v": "meta.k8s.io/v1", "rv": rv, "start": "a/b", "by": "weir.dev"})
@@ -245,16 +248,16 @@ func tokenOf(t *testing.T, rv uint64) string {
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// TestHostile: the server disconnects or refuses clients that send too much or too slowly, and
-// continues to serve others.
+// TestHostile checks that the server disconnects or refuses clients that send too much or too
+// slowly, and continues to serve others.
 func TestHostile(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	resp := tp.open(tp.http1(nil), http.MethodGet, "/api/v1/pods?resourceVersion=0", "Authorization", "Bearer token-jane", "X-Large", strings.Repeat("x", 1<<20+4096))
 	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("a large header: %s", resp.Status)
 	}
-	// As large as a selector can be; a flood of distinct ones leaves nothing behind but the
-	// libraries' bounded caches.
+	// These selectors have the maximum size. Many distinct ones fill only the bounded caches of
+	// libraries.
 	for i := range 15 {
 		selector := fmt.Sprintf("k%d+in+(%s)", i, strings.TrimSuffix(strings.Repeat("v,", 20_000), ","))
 		tp.want(http.StatusOK, "jane", "/api/v1/pods?resourceVersion=0&labelSelector="+selector)
@@ -271,14 +274,14 @@ func TestHostile(t *testing.T) {
 		}
 	}
 	addr := strings.TrimPrefix(tp.server.URL(), "https://")
-	// None of these is even TLS.
+	// None of these texts is TLS.
 	for _, text := range []string{"", "GET /api/v1/pods HTTP/1.1\r\n", "\x00\x00\x00\x00"} {
 		conn, err := net.Dial("tcp", addr)
 		check.NoError(t, err)
 		fmt.Fprint(conn, text)
 		conn.Close()
 	}
-	body := strings.NewReader(strings.Repeat("x", 1<<20)) // on a GET, which needs none
+	body := strings.NewReader(strings.Repeat("x", 1<<20)) // the body of a GET, which needs none
 	req, err := http.NewRequestWithContext(tp.ctx, http.MethodGet, tp.server.URL()+"/api/v1/pods?resourceVersion=0", body)
 	check.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer token-jane")
@@ -289,8 +292,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestIgnoredImpersonationHeaders: an empty Impersonate-User and an unknown header do not
-// impersonate: the request is forwarded as the caller.
+// TestIgnoredImpersonationHeaders checks that a request with an empty Impersonate-User, or with an
+// unknown impersonation header, does not impersonate: the proxy forwards it as the caller.
 func TestIgnoredImpersonationHeaders(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{})
 	carol := tp.clientWith(tp.authCA.Issue(t, "carol", "staff"))
@@ -303,8 +306,9 @@ func TestIgnoredImpersonationHeaders(t *testing.T) {
 	}
 }
 
-// TestRobotsGroups: kube-apiserver adds the groups of ServiceAccounts to a ServiceAccount that is
-// impersonated without groups. A caller with a certificate of that name does not get them.
+// TestRobotsGroups checks a caller whose certificate has the name of a ServiceAccount. When
+// kube-apiserver impersonates a ServiceAccount without groups, it adds the groups of
+// ServiceAccounts. The caller must not get these groups.
 func TestRobotsGroups(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{})
 	robot := tp.clientWith(tp.authCA.Issue(t, "system:serviceaccount:mine:robot"))
@@ -315,8 +319,9 @@ func TestRobotsGroups(t *testing.T) {
 	}
 }
 
-// TestPageInAnotherForm: a page with a token of the proxy's is forwarded if the caller accepts only
-// a form that the proxy does not have. kube-apiserver serves it, or answers 406.
+// TestPageInAnotherForm checks that the proxy forwards a request with one of its own continue
+// tokens if the caller accepts only a representation that the proxy does not have. kube-apiserver
+// serves the request, or answers 406.
 func TestPageInAnotherForm(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
 	page := tp.continueToken()
@@ -327,8 +332,8 @@ func TestPageInAnotherForm(t *testing.T) {
 	}
 }
 
-// TestForeignPage: a list with a continue token of another resource gets 410, or is forwarded if
-// the caller may not list.
+// TestForeignPage checks that a list with a continue token of another resource gets 410, or is
+// forwarded if the caller may not list.
 func TestForeignPage(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
 	page := tp.continueToken()

@@ -24,8 +24,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestForwardedWatchEndsBetweenEvents: whenever a watch that is forwarded is ended, and however its
-// body is cut into reads, its client gets whole events, the first ones, and then the end.
+// TestForwardedWatchEndsBetweenEvents checks that the client of a forwarded watch receives a prefix
+// of the events, all of them whole, and then the end. It ends the watch at every point, with every
+// division of the body into reads.
 func TestForwardedWatchEndsBetweenEvents(t *testing.T) {
 	formats := map[string]func(n int) []byte{
 		"application/json": func(n int) []byte { return append(bytes.Repeat([]byte("j"), n), '\n') },
@@ -77,8 +78,8 @@ func TestForwardedWatchEndsBetweenEvents(t *testing.T) {
 	}
 }
 
-// TestForwardedWebSocket: a watch over a WebSocket is one: from before a restore it gets 410, and
-// when watches end its connection is closed.
+// TestForwardedWebSocket checks that the proxy treats a watch over a WebSocket as a watch. If it
+// starts before a restore, it gets 410. When the proxy ends watches, its connection is closed.
 func TestForwardedWebSocket(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{})
 	over := make(chan struct{})
@@ -111,8 +112,8 @@ func TestForwardedWebSocket(t *testing.T) {
 	tp.until("nothing is left of it", func() bool { return tp.server.forwardedWatches.count() == 0 })
 }
 
-// TestForwardedWebSocketEndsEarly: a watch that is ended before the upstream has upgraded it ends
-// when that happens.
+// TestForwardedWebSocketEndsEarly checks that a watch that the proxy ends before the upstream has
+// upgraded it is closed upon the upgrade.
 func TestForwardedWebSocketEndsEarly(t *testing.T) {
 	var fs forwardedWatches
 	ctx, cancel := context.WithCancel(t.Context())
@@ -125,8 +126,8 @@ func TestForwardedWebSocketEndsEarly(t *testing.T) {
 	}
 }
 
-// TestForwardedWatchBreaks: what breaks off by itself is not taken for an end in good order, but
-// between two events where the client can go on from there.
+// TestForwardedWatchBreaks checks that a stream that breaks is an error for the client, unless it
+// breaks between two events and the client can resume there.
 func TestForwardedWatchBreaks(t *testing.T) {
 	const event, end = "an event\n", `{"metadata":{"annotations":{"` + metav1.InitialEventsAnnotationKey + `":"true"}}}` + "\n"
 	const initial = "resourceVersion=0&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
@@ -144,7 +145,7 @@ func TestForwardedWatchBreaks(t *testing.T) {
 		{"application/vnd.kubernetes.protobuf;stream=watch", "resourceVersion=7", "\x00\x00\x00\x01x", true},
 		{"application/json", "resourceVersion=7", event + "half an event", false},
 		{"application/vnd.kubernetes.protobuf;stream=watch", "resourceVersion=7", "\x00\x00\x00\x02x", false},
-		{"application/json", "", event, false}, // the state, or a part of it
+		{"application/json", "", event, false}, // the initial state, or a part of it
 		{"application/json", "resourceVersion=0", event, false},
 		{"application/cbor-seq", "resourceVersion=7", event, false},
 		{"application/cbor-seq", "resourceVersion=7", "half an event", false},
@@ -171,8 +172,8 @@ func TestForwardedWatchBreaks(t *testing.T) {
 	}
 }
 
-// TestForwardedWatchOfAServerThatGoes: the body of a watch ends well, over HTTP/2 too, when the
-// connection to the API server breaks between two events.
+// TestForwardedWatchOfAServerThatGoes checks that the body of a watch ends without an error, over
+// HTTP/2 too, when the connection to the API server breaks between two events.
 func TestForwardedWatchOfAServerThatGoes(t *testing.T) {
 	u, tp := start(t, apiserver.Options{Pods: 3}, Options{})
 	writer := u.writer().CoreV1().ConfigMaps("default")

@@ -24,7 +24,8 @@ const (
 	consistentWatch = "/api/v1/pods?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 )
 
-// label changes a pod at the upstream, and returns what a consistent read has from then on.
+// label changes a pod at the upstream, and returns a text that every later consistent read must
+// contain.
 func (u *fakeUpstream) label(n int) string {
 	u.t.Helper()
 	client, err := kubernetes.NewForConfig(u.config)
@@ -39,8 +40,8 @@ func (u *fakeUpstream) label(n int) string {
 	return mark
 }
 
-// namespace makes a namespace at the upstream: its newest resourceVersion is not the pods' own any
-// more.
+// namespace creates a namespace at the upstream, so that the upstream's newest resourceVersion is
+// not that of a change of pods.
 func (u *fakeUpstream) namespace(name string) {
 	u.t.Helper()
 	client, err := kubernetes.NewForConfig(u.config)
@@ -51,8 +52,9 @@ func (u *fakeUpstream) namespace(name string) {
 	}
 }
 
-// TestProven: reads of the current state are answered from here and have every write that was
-// through before them, where pods change and where only others do.
+// TestProven checks that the proxy answers consistent reads from the cache, and that the answers
+// contain every write that completed before the read. It changes pods, and also resources other
+// than pods.
 func TestProven(t *testing.T) {
 	t.Parallel()
 	u, tp := startReady(t, provable, Options{Resources: []string{"pods"}, timeouts: patient()})
@@ -75,7 +77,8 @@ func TestProven(t *testing.T) {
 	}
 }
 
-// TestProvenTogether: reads that arrive while a proof is pending share version queries and watches.
+// TestProvenTogether checks that reads that arrive during a proof share version queries and
+// watches.
 func TestProvenTogether(t *testing.T) {
 	t.Parallel()
 	u, tp := startReady(t, provable, Options{Resources: []string{"pods"}, timeouts: patient()})
@@ -88,7 +91,7 @@ func TestProvenTogether(t *testing.T) {
 	get := func() {
 		tp.want(http.StatusOK, "jane", consistentList)
 	}
-	all.Go(get) // whose question the others have missed
+	all.Go(get) // the version query of this read starts before the other reads arrive
 	tp.until("it is asked", func() bool { return pods.FeedStats.VersionQueries.Load() == 1 })
 	for range 20 {
 		all.Go(get)
@@ -96,8 +99,8 @@ func TestProvenTogether(t *testing.T) {
 	tp.until("all wait", func() bool { return tp.waiting() >= 21 })
 	close(release)
 	all.Wait()
-	// Some of the 20 may get to ask only after the second question was sent, and on a busy machine
-	// some a second later.
+	// Some of the 20 reads may arrive only after the second version query was sent, and on a busy
+	// machine some arrive a second later.
 	took := time.Since(began)
 	if asked := pods.FeedStats.VersionQueries.Load(); asked < 2 || asked > 3+uint64(took/time.Second) {
 		t.Errorf("%d questions upstream within %v", asked, took)
@@ -105,7 +108,8 @@ func TestProvenTogether(t *testing.T) {
 	u.wantForwarded(0, consistentList)
 }
 
-// TestNotProven: what cannot be proven, or is not worth it, goes upstream.
+// TestNotProven checks that the proxy forwards consistent reads if the proof fails, is not wanted,
+// or would cost as much as the read.
 func TestNotProven(t *testing.T) {
 	for name, tt := range map[string]struct {
 		pods    int
@@ -134,7 +138,7 @@ func TestNotProven(t *testing.T) {
 	}
 }
 
-// waiting returns how many reads are under way.
+// waiting returns the number of reads in progress.
 func (tp *testProxy) waiting() int { return inUse(tp.server.seats.Reads) }
 
 // resource returns a resource that the proxy caches.
@@ -149,8 +153,9 @@ func (tp *testProxy) resource(resource string) *mirror.Resource {
 	return nil
 }
 
-// TestAge: an answer tells how long ago the upstream was heard of, and one that would be too old is
-// proven to be current, or is the upstream's.
+// TestAge checks that an answer from the cache gives its age, the time since the upstream last
+// confirmed the cache. If the cache is older than allowed, the proxy proves that it is current, or
+// forwards the read.
 func TestAge(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

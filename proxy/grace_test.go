@@ -30,8 +30,8 @@ func (tp *testProxy) ends(what string, lines <-chan string) {
 	}
 }
 
-// TestRefusedReview: an upstream that answers a review with an error can be reached, so no earlier
-// answer counts: all reads get 503, and watches end.
+// TestRefusedReview checks an upstream that answers reviews with an error. It can be reached, so
+// earlier review answers are not used: all reads get 503, and watches end.
 func TestRefusedReview(t *testing.T) {
 	const list = "/api/v1/pods?resourceVersion=0"
 	for _, code := range []int{http.StatusForbidden, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable} {
@@ -63,8 +63,8 @@ func TestRefusedReview(t *testing.T) {
 	}
 }
 
-// TestNoGraceForMore: the last answer counts for reads only. Who was allowed to impersonate, or to
-// read /metrics, is asked about each time, whatever keeps the review from being answered.
+// TestNoGraceForMore checks that the last review answer is used only for reads. Impersonation and
+// reads of /metrics need a new review each time, whatever prevents an answer.
 func TestNoGraceForMore(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{})
 	certified := tp.clientWith(tp.authCA.Issue(t, "carol"))
@@ -98,8 +98,8 @@ func TestNoGraceForMore(t *testing.T) {
 	ask(http.StatusOK, "answered again")
 }
 
-// TestReviewsAloneFail: while the upstream answers anything, a review that it does not answer opens
-// no grace.
+// TestReviewsAloneFail checks that there is no grace period while the upstream answers any other
+// request, even if it does not answer reviews.
 func TestReviewsAloneFail(t *testing.T) {
 	const list = "/api/v1/pods?resourceVersion=0"
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
@@ -108,7 +108,8 @@ func TestReviewsAloneFail(t *testing.T) {
 	tp.want(http.StatusServiceUnavailable, "jane", list)
 }
 
-// TestGraceEnds: while the upstream cannot be reached, a watch ends when the grace has passed.
+// TestGraceEnds checks that a watch ends when the upstream cannot be reached for longer than the
+// grace period.
 func TestGraceEnds(t *testing.T) {
 	t.Parallel()
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond, OutageGrace: 200 * time.Millisecond})
@@ -118,11 +119,11 @@ func TestGraceEnds(t *testing.T) {
 	tp.ends("no grace is left", lines)
 }
 
-// TestReviewLimit: unknown tokens use no more than their share of the reviews. The proxy still
-// reviews known callers.
+// TestReviewLimit checks that unknown tokens use no more than their share of the reviews, and that
+// the proxy still reviews known callers.
 func TestReviewLimit(t *testing.T) {
 	const list = "/api/v1/pods?resourceVersion=0"
-	// Of all new tokens of one source ten have seats, and ten wait.
+	// Of all requests with new tokens from one source, ten have seats, and ten wait.
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxRequests: 40, timeouts: patient()})
 	tp.want(http.StatusOK, "jane", list)
 	lines := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
@@ -136,7 +137,7 @@ func TestReviewLimit(t *testing.T) {
 		if strings.Contains(string(raw), "junk") {
 			<-release
 		}
-		// As the one who answers does.
+		// This simulates the answer to a review.
 		review := map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
 			"status": authorizationv1.SubjectAccessReviewStatus{Allowed: true}}
 		if strings.HasSuffix(r.URL.Path, "/tokenreviews") {
@@ -155,7 +156,7 @@ func TestReviewLimit(t *testing.T) {
 		go tp.sendCode(codes, fmt.Sprintf("junk-%d", i), list)
 	}
 	counts := map[int]int{}
-	for range 50 { // that find no place even to wait
+	for range 50 { // these are too many to wait for a seat
 		counts[<-codes]++
 	}
 	if counts[http.StatusTooManyRequests] != 50 {

@@ -13,12 +13,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// upstreamState is how the upstream of TestSlowUpstream answers.
+// upstreamState selects how the upstream of TestSlowUpstream answers.
 type upstreamState int
 
 const (
 	answering upstreamState = iota
-	slow                    // later than probeTimeout
+	slow                    // it answers after more than probeTimeout
 	broken
 )
 
@@ -37,8 +37,9 @@ func (u *upstreamState) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// TestSlowUpstream: readiness survives an upstream that is slow for less than slowTime, but not an
-// upstream that is slow for longer, that was never reached, or that answers with an error.
+// TestSlowUpstream checks that the proxy stays ready if the upstream is slow for less than
+// slowTime. It is not ready if the upstream is slow for longer, was never reached, or answers with
+// an error.
 func TestSlowUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := slow

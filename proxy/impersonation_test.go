@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestImpersonationThatHeadersChange: the proxy refuses a request, from any caller, whose
-// impersonated name, group, UID or extra would change or vanish in a header.
+// TestImpersonationThatHeadersChange checks that the proxy refuses a request, from any caller,
+// whose impersonated name, group, UID or extra would change or disappear in a header.
 func TestImpersonationThatHeadersChange(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{})
 	carol := tp.clientWith(tp.authCA.Issue(t, "carol"))
@@ -35,8 +35,8 @@ func TestImpersonationThatHeadersChange(t *testing.T) {
 	}
 }
 
-// TestEmptyImpersonationRefused: a request that impersonates the empty name would have the proxy's
-// own permissions, so it is not sent.
+// TestEmptyImpersonationRefused checks that the proxy does not send a request that impersonates the
+// empty name, because it would have the proxy's own permissions.
 func TestEmptyImpersonationRefused(t *testing.T) {
 	u := passTo(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%v came", r.Header) })
 	for _, protocol := range []string{"", "echo/1"} {
@@ -52,9 +52,9 @@ func TestEmptyImpersonationRefused(t *testing.T) {
 	}
 }
 
-// TestNodesGroups: kube-apiserver may add system:nodes to a node that is impersonated without
-// groups, if the proxy's permissions allow that. No caller gets this group by the name of a node,
-// and no caller needs another permission.
+// TestNodesGroups checks a caller whose certificate has the name of a node. When kube-apiserver
+// impersonates a node without groups, it may add system:nodes, if the proxy's permissions allow
+// that. The caller must not get this group, and must not need another permission.
 func TestNodesGroups(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{})
 	const node = "system:node:worker"

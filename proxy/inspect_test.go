@@ -19,8 +19,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestInspect: the page of package debug has the proxy while it runs, with what it caches and whom
-// it serves.
+// TestInspect checks that the page of package debug shows the proxy while it runs, with its cached
+// resources and its watchers.
 func TestInspect(t *testing.T) {
 	_, tp := start(t, apiserver.Options{Pods: 30}, Options{Resources: []string{"pods", "nonsense.example.com"}})
 	tp.until("cached", func() bool { return tp.server.inspectedResource("pods").State == "current" })
@@ -65,7 +65,7 @@ func TestInspect(t *testing.T) {
 	check.Equal(t, tp.server.servedWatches.all.Len(), 0, "watches are listed after their end")
 }
 
-// inspectedResource returns how a resource is doing.
+// inspectedResource returns the state of a resource as the page of package debug shows it.
 func (s *Server) inspectedResource(name string) registry.ProxyResource {
 	for _, r := range (inspected{s}).State().Resources {
 		if r.Name == name {
@@ -75,7 +75,7 @@ func (s *Server) inspectedResource(name string) registry.ProxyResource {
 	return registry.ProxyResource{}
 }
 
-// TestInspectedHistory: the page shows the changes of an object that its log has, without the
+// TestInspectedHistory checks that the page shows the logged changes of an object, without the
 // values of Secrets.
 func TestInspectedHistory(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{Resources: []string{"pods", "secrets"}})
@@ -101,7 +101,7 @@ func TestInspectedHistory(t *testing.T) {
 	}
 }
 
-// history is what the page of package debug tells of an object's changes.
+// history returns the changes of an object as the page of package debug shows them.
 func (tp *testProxy) history(resource, key string) string {
 	tp.t.Helper()
 	w := httptest.NewRecorder()

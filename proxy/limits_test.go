@@ -19,14 +19,14 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// rawConn is a connection whose bytes a test writes by itself.
+// rawConn is a connection on which a test writes the bytes itself.
 type rawConn struct {
 	net.Conn
 	t  *testing.T
 	in *bufio.Reader
 }
 
-// dial connects; protocol is http/1.1 or h2. The client may have a certificate.
+// dial connects with TLS. protocol is http/1.1 or h2. The client may have a certificate.
 func (tp *testProxy) dial(protocol string, certificates ...tls.Certificate) *rawConn {
 	tp.t.Helper()
 	pool := x509.NewCertPool()
@@ -36,7 +36,7 @@ func (tp *testProxy) dial(protocol string, certificates ...tls.Certificate) *raw
 	return tp.raw(conn)
 }
 
-// dialPlain connects and says nothing.
+// dialPlain opens a TCP connection and sends nothing.
 func (tp *testProxy) dialPlain() *rawConn {
 	tp.t.Helper()
 	conn, err := net.Dial("tcp", tp.addr())
@@ -82,15 +82,15 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// impatient lets requests wait for no seat.
+// impatient returns timeouts with which requests do not wait for a seat.
 func impatient() timeouts {
 	p := defaultTimeouts
 	p.seat = time.Nanosecond
 	return p
 }
 
-// TestTooManyRequests: a request above the limit of requests in progress gets 429. Watches and
-// health checks are counted separately.
+// TestTooManyRequests checks that a request above the limit of requests in progress gets 429.
+// Watches and health checks are counted separately.
 func TestTooManyRequests(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxRequests: 1, MaxMutating: 1, MaxLongRunning: 1, timeouts: impatient()})
 	const list, watch = "/api/v1/pods?resourceVersion=0", "/api/v1/pods?watch=true&resourceVersion=0"
@@ -117,8 +117,8 @@ func TestTooManyRequests(t *testing.T) {
 	tp.want(http.StatusOK, "jane", list)
 }
 
-// TestUpgradesAreBounded: a request for an upgrade has a seat until it is upgraded, whatever it is
-// for, and counts among the watches from the start.
+// TestUpgradesAreBounded checks that a request for an upgrade occupies a seat until it is upgraded,
+// whatever its path is, and counts as a watch from the start.
 func TestUpgradesAreBounded(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{MaxRequests: 1, MaxLongRunning: 2, MaxWatchesPerUser: 2, timeouts: impatient()})
 	over := make(chan struct{})
@@ -146,7 +146,8 @@ func TestUpgradesAreBounded(t *testing.T) {
 	}
 }
 
-// TestAskingForUpgradeTakesSeat: no request bypasses the limits with an Upgrade header alone.
+// TestAskingForUpgradeTakesSeat checks that no request bypasses the limits by an Upgrade header
+// alone.
 func TestAskingForUpgradeTakesSeat(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{MaxRequests: 1, timeouts: impatient()})
 	u.setHanging(true)
@@ -163,8 +164,8 @@ func TestAskingForUpgradeTakesSeat(t *testing.T) {
 	})
 }
 
-// TestTooManyConnections: connections that wait make room; those in use stay, and on those above
-// the bound there is only a health check.
+// TestTooManyConnections checks that the proxy closes idle connections to accept new ones, but no
+// connection in use. A connection above the bound can only make a health check.
 func TestTooManyConnections(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxConnections: 2})
 	tp.client.CloseIdleConnections()
@@ -189,7 +190,8 @@ func TestTooManyConnections(t *testing.T) {
 	}
 }
 
-// TestSlowHead: the server closes a connection whose client does not finish its handshake or head.
+// TestSlowHead checks that the server closes a connection whose client does not finish its
+// handshake or head.
 func TestSlowHead(t *testing.T) {
 	wait := timing(func(w *timeouts) { w.header = 200 * time.Millisecond })
 	_, tp := start(t, apiserver.Options{}, Options{timeouts: wait})
@@ -197,7 +199,8 @@ func TestSlowHead(t *testing.T) {
 	for _, head := range []string{"", "GET /livez HTTP/1.1\r\nHo"} {
 		plain := tp.dialPlain()
 		conn := tls.Client(plain.Conn, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
-		// On a slow machine it is too late for the handshake already, which comes to the same.
+		// On a slow machine the timeout may pass before the handshake; the server closes the connection
+		// in this case too.
 		_, _ = fmt.Fprint(conn, head)
 		plain.in = bufio.NewReader(conn)
 		plain.ends(fmt.Sprintf("%q", head))
@@ -212,8 +215,8 @@ func (c *rawConn) request(path string) *http2.Framer {
 	return client.framer
 }
 
-// TestHalfOpen: the proxy disconnects an HTTP/2 client that answers no pings, and ends its watch.
-// The client receives the limit of concurrent streams.
+// TestHalfOpen checks that the proxy disconnects an HTTP/2 client that answers no pings, and ends
+// its watch. The client also receives the limit of concurrent streams.
 func TestHalfOpen(t *testing.T) {
 	wait := timing(func(w *timeouts) { w.ping, w.pong = 50*time.Millisecond, time.Second })
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, timeouts: wait})

@@ -16,15 +16,15 @@ import (
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// TestForwardedMemory: what forwards a watch counts, and what may have been read ahead while its
-// client takes nothing.
+// TestForwardedMemory checks that the memory of watches includes the buffers that forward a watch,
+// and the bytes that may have been read ahead while the client reads nothing.
 func TestForwardedMemory(t *testing.T) {
 	_, tp := start(t, apiserver.Options{Pods: 500}, Options{})
 	limiter := tp.server.seats.Watches
 	used := func() int64 { return limiter.Memory.Used() - int64(tp.server.connected())*conn.ConnectionBytes }
-	tp.get("jane", "/api") // by HTTP/2 from now on
+	tp.get("jane", "/api") // jane's token is accepted: now HTTP/2 is used
 	c := tp.dial("h2")
-	c.request("/api/v1/pods?watch=true&resourceVersion=0") // the state is more than it has room for
+	c.request("/api/v1/pods?watch=true&resourceVersion=0") // more than fits into the client's window
 	tp.until("what is kept for it counts", func() bool {
 		return used() == seats.WatchBytes+copyBuffer+readAhead && tp.server.keptForWatches() == readAhead
 	})
@@ -32,7 +32,8 @@ func TestForwardedMemory(t *testing.T) {
 	tp.until("it has ended", func() bool { return used() == 0 })
 }
 
-// TestNothingIsReadAheadForStrangers: nor does it count as that, whatever certificate they show.
+// TestNothingIsReadAheadForStrangers checks that no read-ahead bytes are counted for a caller that
+// the proxy does not know, whatever certificate the caller shows.
 func TestNothingIsReadAheadForStrangers(t *testing.T) {
 	_, tp := start(t, apiserver.Options{Pods: 500}, Options{})
 	writes, goOn := make(chan struct{}), make(chan struct{})
@@ -49,7 +50,7 @@ func TestNothingIsReadAheadForStrangers(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer func() { _ = recover() }() // the answer is broken off
+		defer func() { _ = recover() }() // the proxy breaks the answer off
 		tp.server.ServeHTTP(w, r)
 	}()
 	<-writes
@@ -58,7 +59,8 @@ func TestNothingIsReadAheadForStrangers(t *testing.T) {
 	<-done
 }
 
-// TestBodiesOfWatches: the body of a forwarded WATCH counts, which is kept for a retry.
+// TestBodiesOfWatches checks that the memory of watches includes the body of a forwarded WATCH,
+// which is buffered for a retry.
 func TestBodiesOfWatches(t *testing.T) {
 	_, tp := start(t, apiserver.Options{Pods: 3}, Options{})
 	limiter := tp.server.seats.Watches
@@ -78,7 +80,8 @@ func TestBodiesOfWatches(t *testing.T) {
 	tp.until("it has ended", func() bool { return used() == 0 })
 }
 
-// TestHeadsOfWatches: what the heads of watches take, which are kept as long as they last, counts.
+// TestHeadsOfWatches checks that the memory of watches includes their heads, which stay in memory
+// as long as the watches last.
 func TestHeadsOfWatches(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, WatchMemory: 1 << 20})
 	const watch = "/api/v1/pods?watch=true&resourceVersion=0"

@@ -9,14 +9,14 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// Those that are parallel wait for what comes after seconds.
+	// Parallel tests mostly wait for timers, so more of them than CPUs can run.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m,
-		// Libraries' own, started by their init or with their first certificate.
+		// Goroutines of libraries, started by an init function or with the first certificate.
 		goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
-		// One for each audit log, which its library never ends.
+		// One goroutine for each audit log; its library never ends it.
 		goleak.IgnoreTopFunction("gopkg.in/natefinch/lumberjack%2ev2.(*Logger).millRun"),
 	)
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/weirproject/weir/proxy/internal/mirror"
 )
 
-// TestDoesNotFit: a resource that is larger than the budget is not even read in: it is forwarded,
-// and nothing else has to make room for it.
+// TestDoesNotFit checks that the proxy does not load a resource that is larger than the budget. It
+// forwards the resource's reads, and evicts no other resource for it.
 func TestDoesNotFit(t *testing.T) {
 	const limit = 200 << 10
 	u, tp := start(t, apiserver.Options{Pods: 1000}, Options{MemoryBudget: limit})
@@ -26,8 +26,8 @@ func TestDoesNotFit(t *testing.T) {
 	tp.until("nodes are cached", func() bool { return tp.serves(nodes) })
 	tp.get("jane", "/api/v1/pods?resourceVersion=0&limit=1&labelSelector=none")
 	tp.until("pods are let go", func() bool { return tp.server.evictions() == 1 && tp.server.mirror.Find(podsResource) == nil })
-	// What comes in between two looks is 1 MiB as the upstream sends it, which is less once it is
-	// packed.
+	// Between two checks of the budget, up to 1 MiB of the upstream's response is read, which needs
+	// less memory once it is packed.
 	if _, used, _ := tp.server.mirror.Budget.Usage(); used > limit+mirror.EvictAfterBytes {
 		t.Errorf("%d bytes were cached", used)
 	}
@@ -40,8 +40,8 @@ func TestDoesNotFit(t *testing.T) {
 	}
 }
 
-// TestOutgrown: when a resource grows beyond the budget its watches end, and a client goes on
-// upstream from where it was, and misses nothing.
+// TestOutgrown checks that, when a resource grows beyond the budget, its watches end. A client then
+// resumes at the upstream and misses nothing.
 func TestOutgrown(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{MemoryBudget: 512 << 10})
 	tp.get("jane", "/api/v1/configmaps?resourceVersion=0")
@@ -51,7 +51,7 @@ func TestOutgrown(t *testing.T) {
 	tp.until("it watches", func() bool { return tp.server.mirror.Find(maps).Watching() == 1 })
 	const many = 60
 	client := u.writerPast().CoreV1().ConfigMaps("default")
-	random := rand.New(rand.NewPCG(1, 1)) // or it would be packed to nothing
+	random := rand.New(rand.NewPCG(1, 1)) // regular data would be compressed to almost nothing
 	for i := range many {
 		name, text := "m"+strings.Repeat("i", i+1), make([]byte, 32<<10)
 		for j := range text {
@@ -70,7 +70,7 @@ func TestOutgrown(t *testing.T) {
 		}
 		seen, last = seen+1, e.Object.Metadata.ResourceVersion
 	}
-	for line := range lines { // until it is ended
+	for line := range lines { // until the proxy ends the watch
 		take(line)
 	}
 	if seen == many {
@@ -86,7 +86,8 @@ func TestOutgrown(t *testing.T) {
 	}
 }
 
-// TestPagesAreInBudget: what is kept for later pages of a list is memory of the resource.
+// TestPagesAreInBudget checks that the old objects that later pages of a list need count as memory
+// of the resource.
 func TestPagesAreInBudget(t *testing.T) {
 	const many = 300
 	u, tp := startReady(t, apiserver.Options{Pods: many}, Options{Resources: []string{"pods"}, LogBytes: 10_000})

@@ -20,7 +20,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// documented reads the tables of docs/metrics.md: name to its type and labels.
+// documented reads the tables of docs/metrics.md. It maps the name of each metric to its type and
+// labels.
 func documented(t *testing.T) map[string]string {
 	t.Helper()
 	file, err := os.Open("../docs/metrics.md")
@@ -43,8 +44,8 @@ func documented(t *testing.T) map[string]string {
 	return out
 }
 
-// TestMetricsAreRead: who may read the metrics may not do what else HTTP has a method for, nor has
-// anybody the upstream asked about methods that they have made up.
+// TestMetricsAreRead checks that the proxy answers only GET and HEAD of the metrics. It sends no
+// review for other methods, whose names a caller can make up.
 func TestMetricsAreRead(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{})
 	asked := func() (verbs []string) {
@@ -78,8 +79,8 @@ func TestMetricsAreRead(t *testing.T) {
 	}
 }
 
-// TestMetricsTakeSeats: requests for the metrics, each of which the upstream is asked about, take
-// seats as reads do.
+// TestMetricsTakeSeats checks that requests for the metrics occupy seats as reads do, because each
+// of them needs a review.
 func TestMetricsTakeSeats(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxRequests: 1, timeouts: impatient()})
 	slow := tp.dial("http/1.1").send("GET", "/api/v1/pods?resourceVersion=0", 10, "")
@@ -92,8 +93,8 @@ func TestMetricsTakeSeats(t *testing.T) {
 	}
 }
 
-// TestMetrics: they are for whom the upstream lets get them, and docs/metrics.md lists exactly
-// these, with their types and labels.
+// TestMetrics checks that only callers whom the upstream allows can read the metrics, and that the
+// metrics are exactly those in docs/metrics.md, with their types and labels.
 func TestMetrics(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxRequests: 1, timeouts: impatient()})
 	tp.get("jane", "/api/v1/pods?resourceVersion=0")
@@ -103,12 +104,12 @@ func TestMetrics(t *testing.T) {
 	tp.until("it has the place", func() bool { return inUse(tp.server.seats.Reads) == 1 })
 	tp.want(http.StatusTooManyRequests, "jane", "/api/v1/pods?resourceVersion=0")
 	slow.Close()
-	// Only the caller names these.
+	// These resources do not exist, so their names must not appear in labels.
 	for _, path := range []string{"/apis/made.up/v1/things", "/api/v1/pods/made/up", "/made/up"} {
 		tp.until(path+" is answered", func() bool { code, _ := tp.get("jane", path); return code != http.StatusTooManyRequests })
 	}
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "denied" })
-	audit.HandlePluginError("log", errors.New("none")) // of no events: the metric is there
+	audit.HandlePluginError("log", errors.New("none")) // creates the metric of failed audit events
 	code, body := tp.get("jane", "/metrics")
 	for _, want := range []string{
 		`apiserver_watch_cache_initializations_total{group="",resource="pods"} 1`,
@@ -139,8 +140,8 @@ func TestMetrics(t *testing.T) {
 	tp.says(http.StatusOK, "[+]resource/pods ok", "jane", "/readyz?verbose")
 }
 
-// checkDocumented checks that a page has the metrics that docs/metrics.md lists, with their types
-// and labels, and no others.
+// checkDocumented checks that a page contains exactly the metrics that docs/metrics.md lists, with
+// their types and labels.
 func checkDocumented(t *testing.T, page string) {
 	t.Helper()
 	exported := map[string]string{}

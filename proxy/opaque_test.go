@@ -9,8 +9,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestOpaqueTarget: a request target in which the proxy sees no path, and the upstream might see
-// one, is refused, and that is recorded. The absolute form of a path is a path.
+// TestOpaqueTarget checks that the proxy refuses, and records, a request target in which the proxy
+// finds no path but the upstream might find one. A target in absolute form has a path and is not
+// refused.
 func TestOpaqueTarget(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path}})

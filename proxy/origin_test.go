@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestAggregated: the proxy never caches a resource unless it is proven that kube-apiserver itself
-// serves it, whether an option or a request names the resource.
+// TestAggregated checks that the proxy does not cache a resource that Options.Resources names
+// unless the upstream proves that kube-apiserver itself serves the resource.
 func TestAggregated(t *testing.T) {
 	const path = "/apis/example.com/v1/widgets?resourceVersion=0"
 	for name, tt := range map[string]struct {
@@ -47,8 +47,8 @@ func TestAggregated(t *testing.T) {
 	}
 }
 
-// TestListKind: the lists of a custom resource have the kind that the upstream's have, also if the
-// proxy may not read the definition.
+// TestListKind checks that lists of a custom resource have the same kind as the upstream's lists,
+// even if the proxy may not read the resource's definition.
 func TestListKind(t *testing.T) {
 	for _, forbidden := range []string{"", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com"} {
 		u := startUpstream(t, apiserver.Options{})
@@ -64,8 +64,8 @@ func TestListKind(t *testing.T) {
 	}
 }
 
-// TestAggregatedAsked: the proxy does not cache an aggregated resource on demand, and does not
-// retry immediately.
+// TestAggregatedAsked checks that the proxy does not cache an aggregated resource on demand, and
+// does not retry immediately.
 func TestAggregatedAsked(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	u.aggregate(func(string) (int, string) { return http.StatusOK, "widget-server" })
@@ -75,8 +75,8 @@ func TestAggregatedAsked(t *testing.T) {
 	tp.until("it is refused", func() bool { return !tp.server.mirror.CanAdd(widgets) && tp.server.mirror.Find(widgets) == nil })
 }
 
-// TestBecomesAggregated: the proxy stops caching a resource when an aggregated API server takes it
-// over.
+// TestBecomesAggregated checks that the proxy stops caching a resource when an aggregated API
+// server starts to serve it.
 func TestBecomesAggregated(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	u.aggregate(func(string) (int, string) { return http.StatusOK, "" })
@@ -94,8 +94,8 @@ func TestBecomesAggregated(t *testing.T) {
 	}
 }
 
-// TestOriginIsAskedAgain: the proxy still checks who serves a resource while the upstream does not
-// answer the request for its schema.
+// TestOriginIsAskedAgain checks that the proxy still checks which server serves a resource while
+// the upstream does not answer the request for the resource's schema.
 func TestOriginIsAskedAgain(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	u.aggregate(func(string) (int, string) { return http.StatusOK, "" })

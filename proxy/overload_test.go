@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// TestLargeHead: a head may have a long query, a long token and thousands of groups; what is larger
-// is refused before anything is asked about its caller.
+// TestLargeHead checks that a head may contain a long query, a long token and thousands of groups.
+// The proxy refuses a larger head before it sends any review of the caller.
 func TestLargeHead(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	const path = "/api/v1/pods?resourceVersion=0&labelSelector="
@@ -37,8 +37,8 @@ func TestLargeHead(t *testing.T) {
 	}
 }
 
-// TestLongQuery: the proxy refuses a query that is too long before parsing it, for any path, and
-// answers with a Status.
+// TestLongQuery checks that the proxy refuses a query that is too long before parsing it, for any
+// path, and answers with a Status.
 func TestLongQuery(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	query := func(n int) string {
@@ -64,7 +64,7 @@ func TestLongQuery(t *testing.T) {
 	}
 }
 
-// TestPriorityLevels: who may take which seats.
+// TestPriorityLevels checks the level of seats that each kind of request gets.
 func TestPriorityLevels(t *testing.T) {
 	_, tp := start(t, apiserver.Options{}, Options{})
 	lease := &url.URL{Path: "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node"}
@@ -105,7 +105,8 @@ func TestPriorityLevels(t *testing.T) {
 			t.Errorf("a lease of %s: %+v", name, got)
 		}
 	}
-	// Made-up tokens share by their source, leases included; and so do requests without a token.
+	// Requests with unknown tokens, leases included, share seats by their source; so do requests
+	// without a token.
 	for token, want := range map[string]seats.Level{"made-up": seats.NewTokens, "made-up-too": seats.NewTokens, "": seats.Anonymous} {
 		r := ask(http.MethodPut, lease, token)
 		r.RemoteAddr = "192.0.2.1:1234"
@@ -120,8 +121,8 @@ func TestPriorityLevels(t *testing.T) {
 	}
 }
 
-// TestSystemSeats: when one caller's requests take what there is, those of the control plane and
-// leases are answered.
+// TestSystemSeats checks that, when one caller's requests occupy all seats that they may, the proxy
+// still answers the control plane's requests and leases.
 func TestSystemSeats(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxRequests: 21, timeouts: impatient()})
 	const list = "/api/v1/pods?resourceVersion=0"
@@ -148,8 +149,8 @@ func TestSystemSeats(t *testing.T) {
 	}
 }
 
-// TestFloodOfLeases: when callers fill all seats that they may with leases that they send slowly,
-// the control plane renews its own.
+// TestFloodOfLeases checks that the control plane can renew its leases while other callers occupy
+// all seats that they may with leases that they send slowly.
 func TestFloodOfLeases(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxMutating: 20, timeouts: impatient()})
 	callers := []string{"jane", "john", "jack", "mine", scheduler}
@@ -159,7 +160,7 @@ func TestFloodOfLeases(t *testing.T) {
 	const leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases/"
 	in := tp.server.seats.Writes
 	most := in.Room(seats.Leases)
-	for _, name := range callers[:3] { // each has half at most
+	for _, name := range callers[:3] { // each caller may occupy at most half of the seats
 		for range most / 2 {
 			fmt.Fprintf(tp.dial("http/1.1"), "PUT %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer token-%s\r\nContent-Length: %d\r\n\r\n{", leases+"x", name, 4*maxBuffered)
 		}
@@ -177,8 +178,8 @@ func TestFloodOfLeases(t *testing.T) {
 	}
 }
 
-// TestWatchesOfUser: the proxy bounds the watches of each user, with any token, without refusing
-// other users. It also bounds the memory of all watches.
+// TestWatchesOfUser checks that the proxy bounds the watches of each user, with any token, without
+// refusing other users. It also bounds the memory of all watches.
 func TestWatchesOfUser(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxWatchesPerUser: 2})
 	const watch = "/api/v1/pods?watch=true&resourceVersion=0"
@@ -214,8 +215,8 @@ func TestWatchesOfUser(t *testing.T) {
 	}
 }
 
-// TestForwardedWatchesOfUser: the proxy also bounds the forwarded watches of each user, for any
-// number of tokens. If the review of a token fails, the watch is forwarded.
+// TestForwardedWatchesOfUser checks that the proxy also bounds the forwarded watches of each user,
+// over all of the user's tokens. If the review of a token fails, the watch is forwarded.
 func TestForwardedWatchesOfUser(t *testing.T) {
 	u, tp := start(t, apiserver.Options{Pods: 3}, Options{MaxWatchesPerUser: 2})
 	open := func(token string, want int) {
@@ -235,8 +236,9 @@ func TestForwardedWatchesOfUser(t *testing.T) {
 	}
 }
 
-// TestMadeUpTokens: kube-apiserver refuses some requests before it authenticates them, so such an
-// answer does not make a token known. A token that kube-apiserver rejects is no longer known.
+// TestMadeUpTokens checks which answers make a token known. kube-apiserver refuses some requests
+// before it authenticates them, so such a refusal does not. A token that kube-apiserver rejects is
+// no longer known.
 func TestMadeUpTokens(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	const lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/mine"
@@ -245,7 +247,7 @@ func TestMadeUpTokens(t *testing.T) {
 		t.Helper()
 		u.setFault(func(w http.ResponseWriter, _ *http.Request) { writeStatus(w, code) })
 		defer u.setFault(nil)
-		// The path of a review, of which the upstream of the tests has faults.
+		// This is a path of reviews, to which the faults of the tests' upstream apply.
 		if got := tp.open(tp.client, http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "Authorization", "Bearer token-"+who); got.StatusCode != code {
 			t.Fatal(got.Status)
 		}

@@ -19,8 +19,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// startPaths starts a proxy that caches resources of both scopes, and objects of two namespaces in
-// it.
+// startPaths starts a proxy that caches namespaced and cluster-scoped resources, and creates
+// objects in two namespaces.
 func startPaths(t *testing.T) (*fakeUpstream, *testProxy) {
 	t.Helper()
 	u := startUpstream(t, apiserver.Options{})
@@ -38,41 +38,42 @@ func startPaths(t *testing.T) (*fakeUpstream, *testProxy) {
 	return u, tp
 }
 
-// TestOtherPaths: a path that kube-apiserver has not, or reads in another way, is answered
-// upstream, also to who may do everything.
+// TestOtherPaths checks that the proxy forwards each path that kube-apiserver does not serve or
+// interprets differently, even if the caller may do everything.
 func TestOtherPaths(t *testing.T) {
 	u, tp := startPaths(t)
 	const watch = "&watch=1&timeoutSeconds=1"
 	for _, path := range []string{
-		// A resource without namespaces in one: reviewed there, and answered for the whole cluster.
+		// A cluster-scoped resource within a namespace: kube-apiserver reviews the namespace, but answers
+		// for the whole cluster.
 		"/api/v1/namespaces/mine/namespaces", "/api/v1/namespaces/mine/namespaces/yours", "/api/v1/namespaces/mine/namespaces/mine",
 		"/api/v1/namespaces/mine/nodes", "/api/v1/namespaces/mine/nodes/node", "/api/v1/namespaces/namespaces/namespaces",
-		// A namespaced one without, by name.
+		// A namespaced resource without a namespace, by name.
 		"/api/v1/pods/of-mine", "/api/v1/pods/mine/of-mine",
-		// Subresources, and what looks like one.
+		// Subresources, and paths that look like subresources.
 		"/api/v1/namespaces/mine/status", "/api/v1/namespaces/mine/finalize", "/api/v1/namespaces/mine/pods/of-mine/status",
 		"/api/v1/nodes/node/status", "/api/v1/namespaces/mine/pods/of-mine/log", "/api/v1/namespaces/mine/pods/of-mine/pods",
 		"/api/v1/namespaces/mine/status/pods",
-		// The old ways to watch and to proxy.
+		// The deprecated paths of WATCHes and proxies.
 		"/api/v1/watch/pods", "/api/v1/watch/namespaces", "/api/v1/watch/namespaces/mine/pods", "/api/v1/watch/namespaces/mine",
 		"/api/v1/proxy/nodes/node", "/api/v1/proxy/namespaces/mine/pods", "/api/v1/watch", "/api/v1/proxy",
 		"/api/v1/namespaces/mine/watch/pods",
-		// Slashes.
+		// Extra and missing slashes.
 		"//api/v1/pods", "/api//v1/pods", "/api/v1//pods", "/api/v1/pods/", "/api/v1/namespaces//pods", "/api/v1/namespaces/mine//pods",
 		"/api/v1/namespaces/mine/pods/", "/api/v1/namespaces/mine/pods//", "/api/v1/namespaces/mine/pods//of-mine", "/api/v1/namespaces/",
 		"/api/v1/namespaces/mine/", "///api/v1/pods",
-		// Encodings of what needs none, and of slashes.
+		// Encodings of slashes, and of characters that need no encoding.
 		"/api/v1/namespaces%2Fmine/pods", "/api/v1/namespaces/mine%2Fpods", "/api/v1/namespaces/mine/pods%2Fof-mine", "/api/v1%2Fpods",
 		"/api/v1/namespaces/mine%2fpods%2fof-mine", "/%61pi/v1/pods", "/api/v1/%70ods", "/api/v1/namespaces/min%65/pods",
 		"/api/v1/namespaces/mine%2F..%2Fyours/pods", "/api/v1/namespaces/mine%00/pods", "/api/v1/nodes/nod%65",
-		// Dots.
+		// Dot segments.
 		"/api/v1/namespaces/mine/../yours/pods", "/api/v1/./pods", "/api/v1/namespaces/./pods", "/api/v1/namespaces/../pods",
 		"/api/v1/namespaces/mine/pods/..", "/api/v1/namespaces/mine/pods/.", "/api/v1/namespaces/mine/pods/../../yours/pods",
 		// Other versions, groups and spellings.
 		"/api/v2/pods", "/api/V1/pods", "/apis/v1/pods", "/apis//v1/pods", "/apis/core/v1/pods", "/apis/apps/v1/pods", "/API/v1/pods",
 		"/api/v1/Pods", "/api/v1/pod", "/api/v1/po", "/api/v1/pods.v1", "/api/v1/namespaces/Mine/pods", "/api/v1/Namespaces/mine/pods",
 		"/apis/apps/v1/namespaces/mine", "/apis/apps/v1/namespaces",
-		// Names that no object can have, and those whose reading is anybody's guess.
+		// Names that no object can have, and names that parsers may read differently.
 		"/api/v1/nodes/a;b", "/api/v1/nodes/a,b", "/api/v1/nodes/a%25b", "/api/v1/nodes/%20", "/api/v1/namespaces/mine;x=y/pods",
 		"/api/v1/namespaces/mine/pods/of-mine;x",
 	} {
@@ -86,8 +87,8 @@ func TestOtherPaths(t *testing.T) {
 	}
 }
 
-// TestQueryIsForwarded: a query comes as it was sent, however strange it is, to kube-apiserver and
-// to what kube-apiserver passes it to.
+// TestQueryIsForwarded checks that the proxy forwards a query unchanged, however strange it is, to
+// kube-apiserver and to the servers to which kube-apiserver proxies.
 func TestQueryIsForwarded(t *testing.T) {
 	u, tp := startPaths(t)
 	for _, path := range []string{
@@ -104,8 +105,8 @@ func TestQueryIsForwarded(t *testing.T) {
 	}
 }
 
-// TestManyParameters: a query of which the proxy would read nothing, and an older kube-apiserver
-// all, is refused.
+// TestManyParameters checks that the proxy refuses a query with so many parameters that the proxy
+// would parse none of them, and an older kube-apiserver all.
 func TestManyParameters(t *testing.T) {
 	u, tp := startPaths(t)
 	for n, want := range map[int]int{9_999: http.StatusNotFound, 10_000: http.StatusRequestURITooLong} {
@@ -120,7 +121,7 @@ func TestManyParameters(t *testing.T) {
 	check.Equal(t, watch.Verb, "watch", "the last of as many as may be is not read")
 }
 
-// TestOtherQueries is TestOtherPaths for the parameters.
+// TestOtherQueries checks the same for query parameters as TestOtherPaths does for paths.
 func TestOtherQueries(t *testing.T) {
 	u, tp := startPaths(t)
 	for _, query := range []string{
@@ -158,8 +159,8 @@ func TestOtherQueries(t *testing.T) {
 	}
 }
 
-// TestReviewedIsAnswered: what the proxy answers lies in what it has asked about, and it asks as
-// kube-apiserver does.
+// TestReviewedIsAnswered checks that the objects in an answer are within the scope of the review,
+// and that the review has the same attributes as kube-apiserver's.
 func TestReviewedIsAnswered(t *testing.T) {
 	t.Parallel()
 	u, tp := startPaths(t)
@@ -167,14 +168,14 @@ func TestReviewedIsAnswered(t *testing.T) {
 	tests := []struct {
 		path   string
 		review attrs
-		shows  string // the names in the answer
+		shows  string // names of the objects in the answer
 	}{
 		{"/api/v1/pods?resourceVersion=0", attrs{Verb: "list", Resource: "pods"}, "of-mine of-yours"},
 		{"/api/v1/namespaces/mine/pods?resourceVersion=0", attrs{Verb: "list", Resource: "pods", Namespace: "mine"}, "of-mine"},
 		{"/api/v1/namespaces/mine/pods/of-mine?resourceVersion=0", attrs{Verb: "get", Resource: "pods", Namespace: "mine", Name: "of-mine"}, "of-mine"},
 		{"/api/v1/namespaces/mine/pods/of-yours?resourceVersion=0", attrs{Verb: "get", Resource: "pods", Namespace: "mine", Name: "of-yours"}, ""},
 		{"/api/v1/namespaces/none/pods?resourceVersion=0", attrs{Verb: "list", Resource: "pods", Namespace: "none"}, ""},
-		// kube-apiserver reviews a namespace in itself.
+		// kube-apiserver reviews a read of a namespace within that namespace.
 		{"/api/v1/namespaces/mine?resourceVersion=0", attrs{Verb: "get", Resource: "namespaces", Namespace: "mine", Name: "mine"}, "mine"},
 		{"/api/v1/nodes/node?resourceVersion=0", attrs{Verb: "get", Resource: "nodes", Name: "node"}, "node"},
 		{"/api/v1/nodes?resourceVersion=0&fieldSelector=metadata.name%3Dnode", attrs{Verb: "list", Resource: "nodes", Name: "node"}, "node"},
@@ -186,7 +187,7 @@ func TestReviewedIsAnswered(t *testing.T) {
 		{"/api/v1/pods?resourceVersion=0&fieldSelector=metadata.name%21%3Dof-mine", attrs{Verb: "list", Resource: "pods"}, "of-yours"},
 		{"/api/v1/pods?resourceVersion=0&fieldSelector=metadata.name%3D..", attrs{Verb: "list", Resource: "pods"}, ""},
 		{"/api/v1/pods?resourceVersion=0&fieldSelector=metadata.name%3Dmine/of-mine", attrs{Verb: "list", Resource: "pods"}, ""},
-		// Nor does it ask about a shard.
+		// A shard does not appear in the review either.
 		{"/api/v1/pods?resourceVersion=0&shardSelector=", attrs{Verb: "list", Resource: "pods"}, "of-mine of-yours"},
 		{"/api/v1/pods?resourceVersion=0&shardSelector=" + shardOf("0000000000000000"), attrs{Verb: "list", Resource: "pods"}, u.inHalf(t, 0)},
 		{"/api/v1/pods?resourceVersion=0&shardSelector=" + shardOf("8000000000000000"), attrs{Verb: "list", Resource: "pods"}, u.inHalf(t, 1)},
@@ -221,13 +222,14 @@ func TestReviewedIsAnswered(t *testing.T) {
 	}
 }
 
-// shardOf returns a selector of half of all uids, from a hash on.
+// shardOf returns a selector of half of all UIDs, from a hash on.
 func shardOf(first string) string {
 	end := map[string]string{"0000000000000000": "8000000000000000", "8000000000000000": "10000000000000000"}[first]
 	return url.QueryEscape("shardRange(object.metadata.uid, '0x" + first + "', '0x" + end + "')")
 }
 
-// inHalf returns the names of the pods whose uid's hash is in this half, by apimachinery's hash.
+// inHalf returns the names of the pods whose UIDs' hashes are in this half. It uses apimachinery's
+// hash.
 func (u *fakeUpstream) inHalf(t *testing.T, half int) string {
 	t.Helper()
 	list, err := u.writer().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
@@ -241,8 +243,8 @@ func (u *fakeUpstream) inHalf(t *testing.T, half int) string {
 	return strings.Join(names, " ")
 }
 
-// namesIn returns the names of the objects in an answer: an object, a list or a watch. A Status has
-// none.
+// namesIn returns the names of the objects in an answer: an object, a list or a watch. For a Status
+// it returns the empty string.
 func namesIn(t *testing.T, body string) string {
 	t.Helper()
 	var names []string
@@ -270,7 +272,7 @@ func namesIn(t *testing.T, body string) string {
 	return strings.Join(names, " ")
 }
 
-// getExactly makes a GET of exactly this path, which a client would tidy up otherwise.
+// getExactly sends a GET of exactly this target, which http.Client would normalize.
 func (tp *testProxy) getExactly(user, target string) (code int, body string) {
 	tp.t.Helper()
 	path, query, _ := strings.Cut(target, "?")
@@ -286,8 +288,8 @@ func (tp *testProxy) getExactly(user, target string) (code int, body string) {
 	return resp.StatusCode, string(all)
 }
 
-// TestNamespaceOfNone: custom resources without namespaces cannot be selected by one, nor can some
-// built-in kinds, and kube-apiserver says so.
+// TestNamespaceOfNone checks that the proxy forwards a field selector of metadata.namespace for
+// cluster-scoped resources, and for some built-in kinds, so that kube-apiserver refuses it.
 func TestNamespaceOfNone(t *testing.T) {
 	cached := []string{"pods", "nodes", "podcertificaterequests.certificates.k8s.io"}
 	u, tp := startReady(t, apiserver.Options{}, Options{Resources: cached, TrustCache: cached})
@@ -298,9 +300,9 @@ func TestNamespaceOfNone(t *testing.T) {
 	}
 }
 
-// TestRepresentations: a list cannot be requested as PartialObjectMetadata, nor an object as
-// PartialObjectMetadataList: kube-apiserver answers 406, with its own message. It also answers
-// requests that prefer a media type that the proxy does not support.
+// TestRepresentations checks requests for a list as PartialObjectMetadata, and for an object as
+// PartialObjectMetadataList: kube-apiserver answers 406, with its own message. kube-apiserver also
+// answers requests that prefer a media type that the proxy does not support.
 func TestRepresentations(t *testing.T) {
 	u, tp := startPaths(t)
 	const of = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -323,7 +325,8 @@ func TestRepresentations(t *testing.T) {
 	}
 }
 
-// TestOwnInformers: what weir's own informers ask for is answered here.
+// TestOwnInformers checks that the proxy answers all requests of Weir's own informers from the
+// cache.
 func TestOwnInformers(t *testing.T) {
 	u, tp := startPaths(t)
 	pods := source.Resource{GVR: corev1.SchemeGroupVersion.WithResource("pods")}

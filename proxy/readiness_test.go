@@ -16,8 +16,8 @@ import (
 	"github.com/weirproject/weir/proxy/internal/mirror"
 )
 
-// block makes the upstream not answer the proxy's own requests for a resource, and those that
-// have waited; empty: it answers all.
+// block makes the upstream block the proxy's own requests for this path, and releases the requests
+// that were blocked before. Empty: it blocks none.
 func (u *fakeUpstream) block(path string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -30,8 +30,9 @@ func (u *fakeUpstream) block(path string) {
 	}
 }
 
-// TestReadyWithout: a resource that is missing, forbidden, aggregated, or that the upstream fails
-// to list or to describe is forwarded, and the replica is ready all the same; it says which.
+// TestReadyWithout checks that the replica is ready although a resource cannot be cached: it is
+// missing, forbidden, aggregated, or the upstream fails to list or describe it. The proxy forwards
+// the resource's reads, and /readyz names the resource.
 func TestReadyWithout(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
@@ -82,7 +83,7 @@ func TestReadyWithout(t *testing.T) {
 	if code, _ := tp.get("jane", "/api/v1/configmaps?resourceVersion=0"); code != http.StatusForbidden || len(u.forwarded("/api/v1/configmaps")) != 1 {
 		t.Errorf("it is not forwarded: %d", code)
 	}
-	// One that comes to be is cached then, and one that can be listed again.
+	// A resource that is defined, or can be listed again, is cached then.
 	define(tp)
 	broken.Store(false)
 	tp.until("widgets and secrets are cached", func() bool {
@@ -91,8 +92,9 @@ func TestReadyWithout(t *testing.T) {
 	})
 }
 
-// TestNotReadyAfterAnOutage: what fails while the upstream is not well says nothing about a
-// resource: once the upstream is back, the replica is ready when it has been loaded.
+// TestNotReadyAfterAnOutage checks that a failure during an outage of the upstream does not count
+// against a resource: after the outage, the replica is ready only once the resource has been
+// loaded.
 func TestNotReadyAfterAnOutage(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	u.faults.Add(apiserver.Rule{Match: apiserver.Match("list", "secrets"), Err: apierrors.NewInternalError(errors.New("not well"))})
@@ -109,8 +111,8 @@ func TestNotReadyAfterAnOutage(t *testing.T) {
 	tp.until("secrets delay readiness again", says("[-]resource/secrets failed: being read\n"))
 }
 
-// TestNotReadyWhileRead: a replica is not ready during its first load, so that it receives no
-// requests that it could only forward.
+// TestNotReadyWhileRead checks that a replica is not ready during its first load, so that it
+// receives no requests that it could only forward.
 func TestNotReadyWhileRead(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	u.block("/api/v1/pods")
@@ -123,8 +125,8 @@ func TestNotReadyWhileRead(t *testing.T) {
 	}
 	u.block("")
 	tp.ready()
-	// Once cached, it does not delay readiness again: all replicas would be unready at the same
-	// time.
+	// A resource that has been cached once does not delay readiness again: otherwise all replicas
+	// would be unready at the same time.
 	res := tp.server.mirror.All()[0]
 	u.block("/api/v1/pods")
 	res.Refuse(feed.ErrRelistTooLarge)
@@ -133,7 +135,8 @@ func TestNotReadyWhileRead(t *testing.T) {
 	u.block("")
 }
 
-// TestNotReadyWithoutIdentity: a replica that cannot ask about callers is of no use to anybody.
+// TestNotReadyWithoutIdentity checks that a replica is not ready if it cannot get reviews of
+// callers.
 func TestNotReadyWithoutIdentity(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	u.refuseReviews(http.StatusForbidden)
@@ -145,9 +148,10 @@ func TestNotReadyWithoutIdentity(t *testing.T) {
 	tp.ready()
 }
 
-// TestDeletedDefinition: as soon as the upstream answers that it has no such resource, reads of it
-// are forwarded, though the session goes on for some attempts more: another API server may have
-// answered. Once the upstream has it again, the proxy answers.
+// TestDeletedDefinition checks that the proxy forwards reads of a resource as soon as the upstream
+// answers that the resource does not exist. The session continues for some more attempts, because
+// an API server that lags may have answered. Once the upstream serves the resource again, the proxy
+// answers.
 func TestDeletedDefinition(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	const path = "/api/v1/pods"

@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestUpgradeOneByOne: while API servers of two versions answer alternately, as in a rolling
-// upgrade, the proxy rereads a resource once, not after each change. A third version counts
+// TestUpgradeOneByOne checks that, while API servers of two versions answer alternately, as in a
+// rolling upgrade, the proxy rereads a resource once, not after each change. A third version counts
 // immediately.
 func TestUpgradeOneByOne(t *testing.T) {
 	t.Parallel()
@@ -34,9 +34,10 @@ func TestUpgradeOneByOne(t *testing.T) {
 	tp.until("it is cached", func() bool { return pods.Serving() != nil })
 }
 
-// TestGroupGrows: a custom resource whose own definition is known stays as it is when the schema of
-// its group changes, because another resource has come to it. Soon after the beginning that counts:
-// the API server may have been told of a change later than the proxy.
+// TestGroupGrows checks a custom resource whose definition the proxy knows. If the schema of the
+// group changes because another resource is added, the proxy does not reread the resource. Shortly
+// after the start it does, because the API server may have received a change of the definition
+// later than the proxy.
 func TestGroupGrows(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
@@ -64,12 +65,12 @@ func TestGroupGrows(t *testing.T) {
 	tp.until("it is reread for its own definition", func() bool { return widgets.State().Sessions > before })
 }
 
-// setVersions sets the versions that the upstream tells, by turns.
+// setVersions sets the versions that the upstream returns in turn.
 func (u *fakeUpstream) setVersions(all ...string) {
 	u.set(func() { u.versions = all })
 }
 
-// versionsAsked returns how often the upstream was asked for its version.
+// versionsAsked returns how often the proxy has asked the upstream for its version.
 func (u *fakeUpstream) versionsAsked() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -22,11 +22,11 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestSlowBody: the proxy does not wait for a body that a request does not need.
+// TestSlowBody checks that the proxy does not wait for a body that a request does not need.
 func TestSlowBody(t *testing.T) {
 	wait := timing(func(w *timeouts) { w.discard = 200 * time.Millisecond })
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, timeouts: wait})
-	// A body that never comes, of a request that needs none.
+	// A body that never arrives, of requests that need none.
 	for _, path := range []string{"/api/v1/pods?resourceVersion=0", "/livez", "/metrics", "/api/v1/pods?watch=true&resourceVersion=0"} {
 		c := tp.dial("http/1.1").send("GET", path, 100, "x")
 		if resp := c.answer(); resp.StatusCode != http.StatusRequestTimeout || !resp.Close {
@@ -34,12 +34,12 @@ func TestSlowBody(t *testing.T) {
 		}
 		c.ends(path)
 	}
-	// One that is too long.
+	// A body that is too long.
 	c := tp.dial("http/1.1").send("GET", "/api/v1/pods?resourceVersion=0", 1<<20, strings.Repeat("x", 1<<17))
 	if resp := c.answer(); resp.StatusCode != http.StatusOK {
 		t.Error(resp.Status)
 	}
-	// One that comes, after which the connection is good for the next request.
+	// A body that arrives; the next request can use the connection.
 	c = tp.dial("http/1.1").send("GET", "/api/v1/pods?resourceVersion=0", 4, "body")
 	resp := c.answer()
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
@@ -50,8 +50,8 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// TestRefusedBeforeItsBody: a request that the proxy refuses before reading the body occupies no
-// seat and no connection while its body is not received, with or without credentials.
+// TestRefusedBeforeItsBody checks that a request that the proxy refuses before reading the body
+// occupies no seat and no connection while its body is not received, with or without credentials.
 func TestRefusedBeforeItsBody(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
@@ -81,7 +81,7 @@ func TestRefusedBeforeItsBody(t *testing.T) {
 	tp.until("all seats are free", func() bool { return inUse(tp.server.seats.Writes) == 0 })
 }
 
-// drip is a request body of which a byte comes now and then.
+// drip is a request body that yields one byte per tick.
 type drip struct {
 	ticks <-chan time.Time
 	ended <-chan struct{}
@@ -97,8 +97,9 @@ func (d drip) Read(p []byte) (int, error) {
 	}
 }
 
-// TestDrippedBody: a body comes in time, or its request gives up its seat: a small one, which is
-// read before anybody knows whose it is, as a whole, and a larger one at a pace.
+// TestDrippedBody checks that a request whose body arrives too slowly gives up its seat. A small
+// body, which the proxy reads before authentication, must arrive within a fixed time. A larger one
+// must keep a pace.
 func TestDrippedBody(t *testing.T) {
 	wait := timing(func(w *timeouts) { w.discard, w.body = 200*time.Millisecond, 200*time.Millisecond })
 	u, tp := start(t, apiserver.Options{}, Options{timeouts: wait})
@@ -116,8 +117,9 @@ func TestDrippedBody(t *testing.T) {
 	}
 }
 
-// TestAnswerToPartOfBody: whose body does not come gets 408, also if the upstream has answered what
-// came of it. One that answers before it has read all is believed.
+// TestAnswerToPartOfBody checks that a client that does not send its whole body gets 408, even if
+// the upstream has answered the received part. If the client did not fail, the proxy forwards an
+// answer that the upstream sends before it has read the whole body.
 func TestAnswerToPartOfBody(t *testing.T) {
 	for _, failure := range []error{nil, os.ErrDeadlineExceeded} {
 		sent := httptest.NewRequest(http.MethodPost, "/api/v1/namespaces/default/pods", nil)
@@ -129,7 +131,8 @@ func TestAnswerToPartOfBody(t *testing.T) {
 	}
 }
 
-// dripHTTP1 sends a request whose body of some length, -1: unknown, drips. It must be refused.
+// dripHTTP1 sends a request over HTTP/1.1 whose body drips, and checks that the proxy refuses it.
+// length is the Content-Length of the body; -1: unknown.
 func (tp *testProxy) dripHTTP1(path string, length int64) {
 	tp.t.Helper()
 	c := tp.dial("http/1.1")
@@ -143,7 +146,7 @@ func (tp *testProxy) dripHTTP1(path string, length int64) {
 	dripping := make(chan struct{})
 	go func() {
 		defer close(dripping)
-		_, _ = io.Copy(c, drip{ticker.C, tp.ctx.Done()}) // until the connection is closed
+		_, _ = io.Copy(c, drip{ticker.C, tp.ctx.Done()}) // until the server closes the connection
 	}()
 	if resp := c.answer(); resp.StatusCode != http.StatusRequestTimeout || !resp.Close {
 		tp.t.Errorf("HTTP/1.1, %d bytes: %s %v", length, resp.Status, resp.Header)
@@ -152,7 +155,7 @@ func (tp *testProxy) dripHTTP1(path string, length int64) {
 	<-dripping
 }
 
-// dripHTTP2 does the same by HTTP/2.
+// dripHTTP2 is dripHTTP1 for HTTP/2.
 func (tp *testProxy) dripHTTP2(path string, length int64) {
 	tp.t.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)
@@ -169,14 +172,15 @@ func (tp *testProxy) dripHTTP2(path string, length int64) {
 	}
 }
 
-// tricklingBody is a request body of which a piece comes after each pause, and the connection that
-// it comes by. Over HTTP/2 it ends when a deadline passes, and over HTTP/1 only for who reads then.
+// tricklingBody is a request body that yields a piece after each pause, and the connection over
+// which it arrives. When a deadline passes, the body ends over HTTP/2; over HTTP/1, only a read at
+// that time fails.
 type tricklingBody struct {
 	*httptest.ResponseRecorder
 	http2    bool
 	pause    time.Duration
 	deadline time.Time
-	broken   *time.Timer // not nil: the deadline of HTTP/2
+	broken   *time.Timer // the deadline of HTTP/2; nil for HTTP/1
 	ended    atomic.Bool
 }
 
@@ -206,15 +210,15 @@ func (b *tricklingBody) Read(p []byte) (int, error) {
 
 func (b *tricklingBody) Close() error { return nil }
 
-// TestTrickledBody: who sends a body a little at a time keeps no seat for long; who keeps to a
-// modest pace may send all of it, however long the upstream takes to read; and one that holds no
-// seat may be slow.
+// TestTrickledBody checks how long a slow client can occupy a seat while it sends a body. A client
+// below the pace is cut off. A client that keeps the pace can send the whole body, however slowly
+// the upstream reads. The client of a request without a seat may be slow.
 func TestTrickledBody(t *testing.T) {
 	const size, reads = 32 << 10, 1000
 	for name, tt := range map[string]struct {
 		length         int64
 		seated         bool
-		pause, between time.Duration // of the client, and of the upstream
+		pause, between time.Duration // pauses of the client, and of the upstream
 		whole          bool
 	}{
 		"a trickle":               {reads * size, true, 50 * time.Second, 0, false},
@@ -251,7 +255,7 @@ func TestTrickledBody(t *testing.T) {
 	}
 }
 
-// blockingBody is a body of which nothing comes until it is closed.
+// blockingBody is a body whose reads block until it is closed.
 type blockingBody struct {
 	*httptest.ResponseRecorder
 	reading, closed chan struct{}
@@ -268,7 +272,7 @@ func (b blockingBody) Close() error {
 	return nil
 }
 
-// closeNoter notes that it was closed.
+// closeNoter records that it was closed.
 type closeNoter struct {
 	io.Reader
 	closed bool
@@ -279,8 +283,8 @@ func (c *closeNoter) Close() error {
 	return nil
 }
 
-// TestUnwantedBodyOverHTTP2: the body of what the proxy answers itself is closed, so that net/http
-// keeps nothing of it as long as a WATCH lasts.
+// TestUnwantedBodyOverHTTP2 checks that the proxy closes the body of a request that it answers
+// itself, so that net/http does not store the body as long as a WATCH lasts.
 func TestUnwantedBodyOverHTTP2(t *testing.T) {
 	body := &closeNoter{Reader: strings.NewReader("x")}
 	r := &http.Request{ProtoMajor: 2, ContentLength: 1, Body: body}
@@ -289,8 +293,8 @@ func TestUnwantedBodyOverHTTP2(t *testing.T) {
 	}
 }
 
-// TestClosedBody: that a transport gives up a body, as when the upstream goes away meanwhile, is no
-// failure of the client.
+// TestClosedBody checks that it does not count as a failure of the client when a transport closes a
+// body, as it does when the upstream disappears.
 func TestClosedBody(t *testing.T) {
 	client := blockingBody{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
 	r := &http.Request{ContentLength: 4 * maxBuffered, Body: client}
@@ -308,8 +312,8 @@ func TestClosedBody(t *testing.T) {
 	}
 }
 
-// TestSlowWriter: a client that stops in the middle of what it writes does not hold what it writes
-// to.
+// TestSlowWriter checks that a client that stops in the middle of a request body does not block
+// another client's write of the same resource.
 func TestSlowWriter(t *testing.T) {
 	wait := timing(func(w *timeouts) { w.discard = 50 * time.Millisecond })
 	u, tp := start(t, apiserver.Options{}, Options{timeouts: wait})
@@ -320,8 +324,9 @@ func TestSlowWriter(t *testing.T) {
 	tp.until("its place is free", func() bool { return inUse(tp.server.seats.Writes) == 0 })
 }
 
-// TestAnswerBeforeBody: the upstream may refuse a request before it has come whole. What still
-// reads the body then leaves the client's connection alone, which is in other hands.
+// TestAnswerBeforeBody checks an upstream that refuses a request before it has received the whole
+// body. The transport, which may still read the body, must not touch the client's connection any
+// more, which may serve the next request.
 func TestAnswerBeforeBody(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	const path = "/api/v1/reviews"
@@ -334,7 +339,7 @@ func TestAnswerBeforeBody(t *testing.T) {
 		upstream.ServeHTTP(w, r)
 	})
 	tp := startProxy(t, u, Options{})
-	tp.get("jane", "/api/v1/namespaces/default/pods/none") // keeps the connection after refusals
+	tp.get("jane", "/api/v1/namespaces/default/pods/none") // the connection survives refusals
 	for range 100 {
 		body, rest := io.Pipe()
 		r, err := http.NewRequestWithContext(tp.ctx, http.MethodPost, tp.server.URL()+path, body)

@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestLastWrite: what may still have to be written when the handler has returned has a deadline,
-// and what may not costs nothing.
+// TestLastWrite checks that there is a write deadline if bytes may still be buffered when the
+// handler returns, and that none is set otherwise, because it costs time.
 func TestLastWrite(t *testing.T) {
 	for name, tc := range map[string]struct {
 		major int
@@ -40,7 +40,8 @@ func TestLastWrite(t *testing.T) {
 	}
 }
 
-// TestNamesInMetrics: who may not even be known names nothing.
+// TestNamesInMetrics checks that requests that are not known to be authenticated add no names to
+// the labels.
 func TestNamesInMetrics(t *testing.T) {
 	m := newRequestMetrics(prometheus.NewRegistry())
 	long, pods := strings.Repeat("x", maxNamed+1), &request.Info{OfResource: true, Path: request.Path{Version: "v1", Resource: "pods"}}

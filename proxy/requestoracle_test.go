@@ -22,17 +22,18 @@ import (
 
 var requestInfoFactory = apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 
-// compareInfo compares an Info with kube-apiserver's. It returns that.
+// compareInfo compares an Info with kube-apiserver's RequestInfo, and returns the latter.
 func compareInfo(t *testing.T, method string, at *url.URL) *apirequest.RequestInfo {
 	t.Helper()
 	got := request.InfoOf(method, at)
 	want, err := requestInfoFactory.NewRequestInfo(&http.Request{Method: method, URL: at})
-	if err != nil { // a prefix and nothing below it
+	if err != nil { // a path that consists only of a prefix
 		want = &apirequest.RequestInfo{Path: at.Path, Verb: strings.ToLower(method)}
 	}
 	name := want.Name
 	if scheme.ParameterCodec.DecodeParameters(at.Query(), metav1.SchemeGroupVersion, &metainternalversion.ListOptions{}) != nil && want.Name == "" {
-		// kube-apiserver reads no name of a query that it cannot parse. Limits do not depend on it.
+		// kube-apiserver reads no name from a query that it cannot parse. Limits do not depend on the
+		// name.
 		name = got.ReviewName()
 	}
 	if got.OfResource != want.IsResourceRequest || got.URLPath != want.Path || got.Verb != want.Verb || got.Group != want.APIGroup || got.Version != want.APIVersion ||
@@ -42,7 +43,7 @@ func compareInfo(t *testing.T, method string, at *url.URL) *apirequest.RequestIn
 	return want
 }
 
-// compareStrict compares a strict request with what kube-apiserver reads.
+// compareStrict compares a strict request with kube-apiserver's interpretation.
 func compareStrict(t *testing.T, at *url.URL, info *apirequest.RequestInfo) {
 	t.Helper()
 	rq := strict(at)
@@ -74,7 +75,7 @@ func compareStrict(t *testing.T, at *url.URL, info *apirequest.RequestInfo) {
 	}
 }
 
-// TestRandomRequests builds URLs of random pieces.
+// TestRandomRequests compares requests whose URLs consist of random pieces.
 func TestRandomRequests(t *testing.T) {
 	segments := []string{
 		"api", "apis", "api", "apis", "v1", "v1", "apps", "pods", "pods", "namespaces", "namespaces", "nodes", "watch", "proxy", "status", "finalize", "log", "n", "x", "", ".", "..", "A", "a%2Fb", "%61", "a;b",
@@ -122,7 +123,7 @@ func TestRandomRequests(t *testing.T) {
 	}
 }
 
-// FuzzRequest compares any request.
+// FuzzRequest compares fuzzed requests.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"/api/v1/pods", "watch=1&fieldSelector=metadata.name%3Dx"}, {"/apis/apps/v1/namespaces/n/deployments/d", "resourceVersion=0"},
@@ -142,7 +143,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// TestLongSelectors: of a long field selector only the term with the name is parsed.
+// TestLongSelectors checks that only the term with the name is parsed in a long field selector.
 func TestLongSelectors(t *testing.T) {
 	long := strings.Repeat("x", 512)
 	for _, query := range []string{
@@ -156,8 +157,8 @@ func TestLongSelectors(t *testing.T) {
 	}
 }
 
-// TestQueriesAreReadAlike: the proxy decides by what kube-apiserver reads in the same query, and
-// answers no query that it does not understand as a whole.
+// TestQueriesAreReadAlike checks that the proxy reads the same parameters from a query as
+// kube-apiserver, and answers no query that it cannot parse completely.
 func TestQueriesAreReadAlike(t *testing.T) {
 	pairs := []string{"watch=1", "watch=0", "watch=%", "watch=1;", "w%61tch=true", "watch", "%=1", "a;b=2", "resourceVersion=0", "fieldSelector=metadata.name%3Dx", "limit=x", "&"}
 	for i, first := range pairs {
@@ -171,7 +172,8 @@ func TestQueriesAreReadAlike(t *testing.T) {
 	}
 }
 
-// TestRandomAccepts compares how strict Accept headers are read with kube-apiserver's negotiation.
+// TestRandomAccepts compares the parsing of strict Accept headers with kube-apiserver's
+// negotiation.
 func TestRandomAccepts(t *testing.T) {
 	pieces := []string{
 		"application/json", "application/json", "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf", "application/yaml", "text/html", "*/*", "application/*", "Application/JSON",

@@ -28,14 +28,14 @@ var (
 	widgets      = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 )
 
-// TestCachedOnDemand: a resource is cached once an authorized caller requests it, if there is a
-// budget for it.
+// TestCachedOnDemand checks that the proxy caches a resource once an authorized caller requests it,
+// if there is a budget for it.
 func TestCachedOnDemand(t *testing.T) {
 	u, tp := start(t, apiserver.Options{Pods: 50}, Options{MemoryBudget: 64 << 20})
 	define(tp)
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "denied" })
 	tp.get("denied", "/api/v1/pods?resourceVersion=0")
-	tp.get("jane", "/api/v1/namespaces/default/pods/x") // must be fresh: caching would not help
+	tp.get("jane", "/api/v1/namespaces/default/pods/x") // not answered from the cache
 	if res := tp.server.mirror.Find(podsResource); res != nil {
 		t.Error("cached for a caller who may not read it")
 	}
@@ -54,14 +54,15 @@ func TestCachedOnDemand(t *testing.T) {
 	tp.until("it watches", func() bool { return tp.server.mirror.Find(widgets).Watching() == 1 })
 	tp.server.mirror.Budget.SetLimit(1)
 	tp.until("pods are evicted", func() bool { return tp.server.mirror.Find(podsResource) == nil })
-	for range lines { // over the budget still: this one is ended
+	for range lines { // still over the budget: the proxy ends this watch
 	}
 	if tp.server.mirror.CanAdd(podsResource) {
 		t.Error("it would be taken in again")
 	}
 }
 
-// TestListsInTurn: a proxy that begins to cache many resources does not list them all at once.
+// TestListsInTurn checks that a proxy that starts to cache many resources does not list all of them
+// at the same time.
 func TestListsInTurn(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	const atOnce = 8
@@ -97,7 +98,7 @@ func TestListsInTurn(t *testing.T) {
 	}
 }
 
-// TestIdle: a resource that no client reads is evicted.
+// TestIdle checks that the proxy evicts a resource that no client reads.
 func TestIdle(t *testing.T) {
 	_, tp := start(t, apiserver.Options{Pods: 3}, Options{MemoryBudget: 64 << 20})
 	tp.get("jane", "/api/v1/pods?resourceVersion=0")
@@ -106,7 +107,8 @@ func TestIdle(t *testing.T) {
 	tp.until("pods are evicted", func() bool { return tp.server.mirror.Find(podsResource) == nil })
 }
 
-// TestCannotCache: what the upstream does not have, or does not let the proxy list, is forwarded.
+// TestCannotCache checks that the proxy forwards reads of a resource that the upstream does not
+// have, or that the proxy may not list.
 func TestCannotCache(t *testing.T) {
 	t.Parallel()
 	u, tp := start(t, apiserver.Options{}, Options{MemoryBudget: 64 << 20})
@@ -124,8 +126,8 @@ func TestCannotCache(t *testing.T) {
 	}
 }
 
-// TestNewlyDefined: a resource of which it will be known in a moment who serves it is tried again
-// in a moment; one that may not be cached is not.
+// TestNewlyDefined checks that the proxy soon retries to cache a resource while it cannot yet
+// determine which server serves it, but does not retry a resource that must not be cached.
 func TestNewlyDefined(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	for code, want := range map[int]time.Duration{http.StatusNotFound: mirror.UndefinedTTL, http.StatusForbidden: mirror.RejectedTTL} {
@@ -139,8 +141,9 @@ func TestNewlyDefined(t *testing.T) {
 	}
 }
 
-// TestVersionMovesOn: a resource that is configured without a version is cached in the one that the
-// upstream prefers, also when that changes, or is served no more.
+// TestVersionMovesOn checks that a resource that is configured without a version is cached in the
+// version that the upstream prefers, also when the preferred version changes or is no longer
+// served.
 func TestVersionMovesOn(t *testing.T) {
 	t.Parallel()
 	wait := timing(func(w *timeouts) { w.Origin, w.Restart = 20*time.Millisecond, time.Millisecond })
@@ -151,7 +154,7 @@ func TestVersionMovesOn(t *testing.T) {
 	}
 	tp.until("v1 is cached", isCached("v1"))
 	for _, step := range []struct {
-		versions map[string]bool // whether they are served; the last one is stored
+		versions map[string]bool // whether each version is served; the last one is the storage version
 		version  string
 	}{
 		{map[string]bool{"v1": true, "v2": true}, "v2"},
@@ -172,7 +175,8 @@ func TestVersionMovesOn(t *testing.T) {
 	}
 }
 
-// serveVersions has the widgets served in these versions, of which the last one is stored.
+// serveVersions sets which versions of the widgets are served. The last version is the storage
+// version.
 func serveVersions(tp *testProxy, versions map[string]bool) {
 	tp.t.Helper()
 	client := definitions(tp)
@@ -194,7 +198,7 @@ func definitions(tp *testProxy) dynamic.ResourceInterface {
 	return client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 }
 
-// define defines the widgets, and makes one.
+// define creates the definition of the widgets, and one widget.
 func define(tp *testProxy) {
 	tp.t.Helper()
 	client, err := dynamic.NewForConfig(&rest.Config{Host: "http://past", QPS: -1, Transport: past{tp.upstream.Server}})

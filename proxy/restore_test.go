@@ -19,15 +19,16 @@ import (
 	"github.com/weirproject/weir/proxy/internal/mirror"
 )
 
-// TestWatchAfterRestore: after a restore of the upstream, a watch that resumes from before gets 410
-// and is neither forwarded nor served. Lists get 429 while the resource is reread.
+// TestWatchAfterRestore checks that, after a restore of the upstream, a watch that resumes from an
+// earlier resourceVersion gets 410, and is neither forwarded nor served. Lists get 429 while the
+// resource is reread.
 func TestWatchAfterRestore(t *testing.T) {
 	t.Parallel()
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 	pods, configmaps := tp.resource("pods"), tp.resource("configmaps")
 	_, body := tp.get("jane", "/api/v1/configmaps")
 	before := resourceversion.Number(between(body, `"resourceVersion":"`, `"`))
-	var newest uint64 // configmaps have not come to it
+	var newest uint64 // the cache of configmaps has not reached it
 	for _, name := range []string{"one", "two"} {
 		made, err := u.writerPast().CoreV1().Pods("default").Create(tp.ctx, pod(name), metav1.CreateOptions{})
 		check.NoError(t, err)
@@ -51,7 +52,7 @@ func TestWatchAfterRestore(t *testing.T) {
 		if code, body := from("jane", what, newest+1); code == http.StatusGone {
 			t.Errorf("%s from %d, which is not known from before: %d %.200s", what, newest+1, code, body)
 		}
-		from("eve", what, newest) // who may not read it: the upstream refuses her
+		from("eve", what, newest) // eve may not read: the upstream refuses her
 		for _, query := range []string{"", "resourceVersion=0", "limit=500", fmt.Sprint("resourceVersion=", newest), "watch=true", "watch=true&resourceVersion=0"} {
 			tp.says(http.StatusTooManyRequests, `"retryAfterSeconds":1`, "jane", "/api/v1/"+what+"?"+query)
 		}
@@ -69,9 +70,10 @@ func TestWatchAfterRestore(t *testing.T) {
 	u.wantForwarded(0, "/api/v1/pods")
 }
 
-// TestRestoreWithoutSession: what is said of a resource that has no session when the upstream is
-// found to have gone back, because an upstream that has just started did not know it or has
-// redefined it. Watches of it that were forwarded meanwhile end, and cannot resume.
+// TestRestoreWithoutSession checks a resource that has no session when the proxy finds that the
+// upstream went back. The reason is that the upstream, which has just started, did not serve the
+// resource, or that it has redefined the resource. Watches of the resource that were forwarded
+// meanwhile end, and cannot resume.
 func TestRestoreWithoutSession(t *testing.T) {
 	for name, why := range map[string]error{"missing": reflector.ErrUnknownResource, "redefined": mirror.ErrRedefined} {
 		t.Run(name, func(t *testing.T) {
@@ -94,9 +96,9 @@ func TestRestoreWithoutSession(t *testing.T) {
 	}
 }
 
-// TestLostWatchThatIsForwarded: in place of what the upstream answers, a watch from before a
-// restore gets 410, which is recorded as all that the proxy refuses; but who may not watch gets the
-// upstream's answer.
+// TestLostWatchThatIsForwarded checks that a forwarded watch from before a restore gets 410 in
+// place of the upstream's success. If the upstream refuses the watch, the client gets the
+// upstream's refusal.
 func TestLostWatchThatIsForwarded(t *testing.T) {
 	for upstream, gone := range map[int]bool{http.StatusOK: true, http.StatusSwitchingProtocols: true, http.StatusForbidden: false} {
 		var fs forwardedWatches
@@ -110,7 +112,8 @@ func TestLostWatchThatIsForwarded(t *testing.T) {
 	}
 }
 
-// TestRestoreOnDemand: a resource on demand whose session has ended is not cached, but it was.
+// TestRestoreOnDemand checks that, after a restore, watches from before it get 410 also for a
+// resource on demand that is no longer cached because its session has ended.
 func TestRestoreOnDemand(t *testing.T) {
 	for _, first := range []string{"ended", "restored"} {
 		t.Run(first, func(t *testing.T) {
@@ -135,8 +138,8 @@ func TestRestoreOnDemand(t *testing.T) {
 	}
 }
 
-// TestOnDemandThroughRestart: a resource on demand is cached again although the upstream, which has
-// just been restored or upgraded, does not know it at first.
+// TestOnDemandThroughRestart checks that the proxy caches a resource on demand again although the
+// upstream does not serve it at first after a restore or an upgrade.
 func TestOnDemandThroughRestart(t *testing.T) {
 	t.Parallel()
 	for name, why := range map[string]error{"restored": feed.ErrWentBack, "upgraded": mirror.ErrRedefined} {
@@ -163,13 +166,14 @@ func TestOnDemandThroughRestart(t *testing.T) {
 	}
 }
 
-// TestListAfterRestore: who lists again can watch from there, though the list came from the
-// upstream, and the session of a resource that does not change has not come to its resourceVersion.
+// TestListAfterRestore checks that, after a restore, a client that lists can watch from the
+// resourceVersion of the list. That holds although the upstream answered the list, and although the
+// cache of a resource that does not change has not reached that resourceVersion.
 func TestListAfterRestore(t *testing.T) {
 	t.Parallel()
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 	pods, configmaps := tp.resource("pods"), tp.resource("configmaps")
-	// The upstream had come much further before it was restored.
+	// Before the restore, the upstream had reached a much higher resourceVersion.
 	tp.server.mirror.Restores.Observe(1 << 40)
 	configmaps.Refuse(feed.ErrWentBack)
 	tp.until("both have ended", func() bool { return pods.Serving() == nil && configmaps.Serving() == nil })
@@ -186,7 +190,8 @@ func TestListAfterRestore(t *testing.T) {
 	tp.want(http.StatusGone, "jane", fmt.Sprint(from, listed+1000))
 }
 
-// TestNeverCachedAfterRestore: of a resource that was never cached, reads are forwarded.
+// TestNeverCachedAfterRestore checks that the proxy forwards reads of a resource that was never
+// cached, also after a restore.
 func TestNeverCachedAfterRestore(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	u.aggregate(func(name string) (int, string) {
@@ -202,13 +207,13 @@ func TestNeverCachedAfterRestore(t *testing.T) {
 	tp.want(http.StatusOK, "jane", "/apis/apps/v1/deployments?watch=true&timeoutSeconds=1&resourceVersion=1")
 }
 
-// TestRestoreFoundLate: a restore that ended all sessions for another reason before they could find
-// it, as one to another version of kube-apiserver does, is found by the next list.
+// TestRestoreFoundLate checks that the next list finds a restore that ended all sessions before
+// they could find it, as a restore to another version of kube-apiserver does.
 func TestRestoreFoundLate(t *testing.T) {
 	t.Parallel()
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 	pods, configmaps := tp.resource("pods"), tp.resource("configmaps")
-	past := pods.Serving().Version() + 1000 // which the upstream had reached
+	past := pods.Serving().Version() + 1000 // the upstream had reached this resourceVersion
 	for _, res := range []*mirror.Resource{pods, configmaps} {
 		res.Serving().End(mirror.ErrRedefined)
 	}
@@ -224,7 +229,7 @@ func TestRestoreFoundLate(t *testing.T) {
 	}
 }
 
-// between returns what stands between two texts.
+// between returns the part of s between the texts before and after.
 func between(s, before, after string) string {
 	_, s, _ = strings.Cut(s, before)
 	s, _, _ = strings.Cut(s, after)

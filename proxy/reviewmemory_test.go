@@ -14,7 +14,8 @@ import (
 	"github.com/weirproject/weir/proxy/internal/review"
 )
 
-// TestReviewsKeepNothing: what a caller puts into a review is not kept, however many it has made.
+// TestReviewsKeepNothing checks that the cached answers of reviews do not keep the text of the
+// requests in memory, however many reviews a caller causes.
 func TestReviewsKeepNothing(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{Authentication: Authentication{AllowTTL: time.Hour, DenyTTL: time.Hour}})
 	u.deny(func(authorizationv1.SubjectAccessReviewSpec) bool { return true })

@@ -14,11 +14,12 @@ import (
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// TestReviewsOfOneCaller: one known caller who begins many watches at once, each of which needs a
-// review of its own, leaves the upstream's reviews to others, and is answered in the end.
+// TestReviewsOfOneCaller checks a known caller who starts many watches at the same time, each of
+// which needs its own review. Other callers still get reviews, and all watches are answered in the
+// end.
 func TestReviewsOfOneCaller(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, timeouts: patient()})
-	tp.get("jane", "/api/v1/pods?resourceVersion=0") // who is known then
+	tp.get("jane", "/api/v1/pods?resourceVersion=0") // jane is known then
 	var (
 		mu          sync.Mutex
 		asked, most int

@@ -17,7 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestWhoAnswers: reads that need not be fresh are answered from here, all others upstream.
+// TestWhoAnswers checks which reads the proxy answers from the cache, and that it forwards all
+// others.
 func TestWhoAnswers(t *testing.T) {
 	t.Parallel()
 	u, tp := startReady(t, apiserver.Options{Pods: 30}, Options{Resources: []string{"pods"}, TrustCache: []string{"nodes"}})
@@ -59,7 +60,7 @@ func TestWhoAnswers(t *testing.T) {
 		{path: "/api/v1/pods?watch=true&timeoutSeconds=1", upstream: true},
 		{path: "/api/v1/pods?watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", upstream: true},
 		{path: "/api/v1/pods?watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0"},
-		// This is older than the log.
+		// This resourceVersion is older than the change log.
 		{path: "/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=1", upstream: true},
 		{path: "/api/v1/watch/pods?timeoutSeconds=1&resourceVersion=0", upstream: true},
 		{path: "/api/v1/nodes?resourceVersion=0", upstream: true}, // not cached
@@ -79,8 +80,8 @@ func TestWhoAnswers(t *testing.T) {
 	}
 }
 
-// TestCachedConsistency: for resources that the operator names, reads without resourceVersion are
-// answered from here too.
+// TestCachedConsistency checks that the proxy also answers reads without resourceVersion from the
+// cache for resources in Options.TrustCache.
 func TestCachedConsistency(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
 	for _, path := range []string{
@@ -97,8 +98,8 @@ func TestCachedConsistency(t *testing.T) {
 	}
 }
 
-// TestAuthorized: a review has every part of a read. Reads of denied or unknown callers are
-// forwarded, so that the upstream answers them.
+// TestAuthorized checks that a review contains every part of a read. Reads of denied or unknown
+// callers are forwarded, so that the upstream answers them.
 func TestAuthorized(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
@@ -123,7 +124,7 @@ func TestAuthorized(t *testing.T) {
 	for i := range 10 {
 		tp.get("joan", fmt.Sprintf("/api/v1/namespaces/n/pods?resourceVersion=0&labelSelector=app%%3Dx%d", i))
 	}
-	// All are the same: one answer, which the tests alone do not keep.
+	// All of these reviews are the same. A cache would need one answer, but the tests disable it.
 	for _, review := range u.reviews {
 		if len(u.reviews) != 10 || review.ResourceAttributes.LabelSelector != nil {
 			t.Errorf("of who may read everything: %d reviews, %+v", len(u.reviews), review)
@@ -144,7 +145,7 @@ func TestAuthorized(t *testing.T) {
 	}
 }
 
-// watch opens a watch and gives its lines.
+// watch opens a watch and returns its lines.
 func (tp *testProxy) watch(user, path string, headers ...string) <-chan string {
 	tp.t.Helper()
 	resp := tp.open(tp.client, http.MethodGet, path, append(headers, "Authorization", "Bearer token-"+user)...)
@@ -163,7 +164,7 @@ func (tp *testProxy) watch(user, path string, headers ...string) <-chan string {
 	return lines
 }
 
-// next returns the next line that holds a text.
+// next returns the next line that contains text.
 func (tp *testProxy) next(lines <-chan string, text string) string {
 	tp.t.Helper()
 	for {
@@ -181,7 +182,7 @@ func (tp *testProxy) next(lines <-chan string, text string) string {
 	}
 }
 
-// writer returns a client of the upstream itself.
+// writer returns a client that connects to the upstream directly.
 func (u *fakeUpstream) writer() kubernetes.Interface {
 	u.t.Helper()
 	client, err := kubernetes.NewForConfig(u.config)
@@ -196,8 +197,8 @@ func pod(name string) *corev1.Pod {
 	}
 }
 
-// TestOneReviewOfRefused: the proxy reviews the token of a WATCH at most once if it forwards the
-// WATCH because the caller is denied or unknown.
+// TestOneReviewOfRefused checks that the proxy reviews the token of a WATCH at most once if it
+// forwards the WATCH because the caller is denied or unknown.
 func TestOneReviewOfRefused(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "denied" })
@@ -220,8 +221,9 @@ func TestOneReviewOfRefused(t *testing.T) {
 	}
 }
 
-// TestNewerUpstream: fields that an upstream knows and our Go types do not are not lost, since only
-// its own bytes are forwarded.
+// TestNewerUpstream checks that fields that the upstream knows but the proxy's Go types do not are
+// not lost. The proxy must forward reads that accept only JSON, which it would have to encode, and
+// can answer with the upstream's protobuf bytes.
 func TestNewerUpstream(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	tp.server.mirror.All()[0].Serving().Info.UnknownFields = true
@@ -229,7 +231,7 @@ func TestNewerUpstream(t *testing.T) {
 	for accept, upstream := range map[string]bool{
 		"application/json": true, "": true, protobuf: false, protobuf + ",application/json": false,
 		"application/json," + protobuf: true, protobuf + "," + protobuf + ";q=0.5": false,
-		// Those that begin with protobuf and mean JSON.
+		// These start with protobuf but select JSON.
 		protobuf + "x,application/json": true, protobuf + ";stream=x,application/json": true, protobuf + ";g=x,application/json": true,
 		protobuf + ";as=PartialObjectMetadataList,application/json":                    true,
 		protobuf + ";as=Table;g=meta.k8s.io;v=v1,application/json":                     true,
@@ -244,9 +246,10 @@ func TestNewerUpstream(t *testing.T) {
 	}
 }
 
-// TestQuietResource: a resource that does not change may not have reached a resourceVersion of
-// another resource's change. A read of that resourceVersion is forwarded. If the upstream does not
-// answer, the client gets kube-apiserver's error for a resourceVersion that is too large.
+// TestQuietResource checks a read of a resourceVersion that belongs to a change of another
+// resource, and that the cache of a resource that does not change has not reached. The proxy
+// forwards the read. If the upstream does not answer, the client gets kube-apiserver's error for a
+// resourceVersion that is too large.
 func TestQuietResource(t *testing.T) {
 	t.Parallel()
 	u, tp := startReady(t, apiserver.Options{}, Options{Resources: []string{"nodes"}, Authentication: Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline}})
@@ -270,7 +273,8 @@ func TestQuietResource(t *testing.T) {
 	}
 }
 
-// TestManyClients: however many list and watch, the upstream is listed and watched once.
+// TestManyClients checks that the proxy sends one LIST and one WATCH upstream, however many clients
+// list and watch.
 func TestManyClients(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 20}, Options{Resources: []string{"pods"}, Authentication: Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline}})
 	u.reviews = nil
@@ -286,7 +290,7 @@ func TestManyClients(t *testing.T) {
 	u.mu.Lock()
 	reviews := len(u.reviews)
 	u.mu.Unlock()
-	// One review is of list, one of watch.
+	// One review is for the verb list, the other for watch.
 	if passed := u.forwarded("/api/v1/pods"); len(passed) != 0 || reviews != 2 {
 		t.Errorf("%d requests upstream, %d reviews", len(passed), reviews)
 	}

@@ -54,7 +54,7 @@ func TestParseResource(t *testing.T) {
 	}
 }
 
-// TestKubeconfig: it is good for the proxy at once.
+// TestKubeconfig checks that a client can use the kubeconfig for the proxy immediately.
 func TestKubeconfig(t *testing.T) {
 	_, tp := start(t, apiserver.Options{Pods: 3}, Options{})
 	of := clientcmdapi.NewConfig()
@@ -87,7 +87,7 @@ func TestKubeconfig(t *testing.T) {
 	}
 }
 
-// TestClosed: a closed server answers 503 and does not start again.
+// TestClosed checks that a closed server answers 503 and does not start again.
 func TestClosed(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	served := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")

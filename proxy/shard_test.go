@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/core/shard"
 )
 
-// FuzzShardSelector: a selector that is read here kube-apiserver reads as well, and understands
-// alike. What is not read here goes upstream.
+// FuzzShardSelector checks that kube-apiserver accepts each shard selector that the proxy accepts,
+// with the same meaning. The proxy forwards all other selectors.
 func FuzzShardSelector(f *testing.F) {
 	const one = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')"
 	for _, text := range []string{

@@ -21,15 +21,15 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// shutDown begins to shut the proxy down. ended has its error.
+// shutDown starts a shutdown of the proxy. ended receives its error.
 func (tp *testProxy) shutDown(delay time.Duration) (ended <-chan error) {
 	done := make(chan error, 1)
 	go func() { done <- tp.server.Shutdown(tp.ctx, delay) }()
 	return done
 }
 
-// shutDownInSteps starts a shutdown whose delay the test controls: goOn lets that number of eighths
-// of it pass. ended receives the error of the shutdown.
+// shutDownInSteps starts a shutdown whose delay the test controls. goOn(n) makes n eighths of the
+// delay pass. ended receives the error of the shutdown.
 func (tp *testProxy) shutDownInSteps() (goOn func(eighths time.Duration), ended <-chan error) {
 	over, done := map[time.Duration]chan struct{}{2: make(chan struct{}), 4: make(chan struct{}), 5: make(chan struct{}), 8: make(chan struct{})}, make(chan error, 1)
 	go func() {
@@ -43,13 +43,13 @@ func (tp *testProxy) shutDownInSteps() (goOn func(eighths time.Duration), ended 
 	return func(eighths time.Duration) { close(over[eighths]) }, done
 }
 
-// comesTo waits until a shutdown has come so far.
+// comesTo waits until the shutdown reaches a phase.
 func (tp *testProxy) comesTo(s shutdownPhase) {
 	tp.t.Helper()
 	tp.until("the next stage", func() bool { return shutdownPhase(tp.server.shutdownPhase.Load()) >= s })
 }
 
-// rest returns the lines of a watch up to its end, which must be in good order.
+// rest returns the remaining lines of a watch, which must end without an error.
 func (tp *testProxy) rest(resp *http.Response) (lines []string) {
 	tp.t.Helper()
 	in := bufio.NewReader(resp.Body)
@@ -66,9 +66,9 @@ func (tp *testProxy) rest(resp *http.Response) (lines []string) {
 	}
 }
 
-// TestShutdown: while the proxy is about to end it is not ready, and serves; watches end in good
-// order, those from here with a bookmark of everything they have told, and answers say that their
-// connection ends.
+// TestShutdown checks that the proxy is not ready during a shutdown, but continues to serve.
+// Watches end without an error; those served from the cache end with a bookmark that covers exactly
+// the events that they sent. Responses ask clients to close their connections.
 func TestShutdown(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	const marked = "&allowWatchBookmarks=true"
@@ -114,8 +114,8 @@ func TestShutdown(t *testing.T) {
 	check.NoError(t, <-ended)
 }
 
-// TestShutdownOfLater: what comes to be cached while the proxy is about to end has its watches
-// ended like all others.
+// TestShutdownOfLater checks that the watches of a resource that is cached only during the shutdown
+// end as all others do.
 func TestShutdownOfLater(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	u.block("/api/v1/pods")
@@ -146,11 +146,11 @@ func TestShutdownOfLater(t *testing.T) {
 	check.NoError(t, <-ended)
 }
 
-// TestShutdownFinishes: after the delay, the shutdown waits for requests in progress, except those
-// that last until their client ends them.
+// TestShutdownFinishes checks that, after the delay, the shutdown waits for requests in progress,
+// except those that last until their client ends them.
 func TestShutdownFinishes(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
-	tp.until("no review is in progress", func() bool { // its answer would not come
+	tp.until("no review is in progress", func() bool { // the answer of a review would not arrive
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		return len(u.requests) == 0
@@ -218,7 +218,8 @@ func TestShutdownFinishes(t *testing.T) {
 	}
 }
 
-// TestShutdownUpgraded: the shutdown waits for no upgraded connection, since it may never end.
+// TestShutdownUpgraded checks that the shutdown does not wait for upgraded connections, because
+// they may never end.
 func TestShutdownUpgraded(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{})
 	over := make(chan struct{})
@@ -232,7 +233,8 @@ func TestShutdownUpgraded(t *testing.T) {
 	check.NoError(t, errors.Join(<-tp.shutDown(0), tp.ctx.Err())) // it does not wait for them
 }
 
-// TestShutdownStalledUpgrade: nor is one whose client takes nothing of what comes.
+// TestShutdownStalledUpgrade checks that the shutdown does not wait for an upgraded connection
+// whose client reads nothing.
 func TestShutdownStalledUpgrade(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{})
 	var written atomic.Int64
@@ -257,7 +259,7 @@ func TestShutdownStalledUpgrade(t *testing.T) {
 	check.NoError(t, errors.Join(<-tp.shutDown(0), tp.ctx.Err())) // it does not wait for them
 }
 
-// TestShutdownAgain: a second shutdown ends the first at once.
+// TestShutdownAgain checks that a second shutdown ends the first immediately.
 func TestShutdownAgain(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	first := tp.shutDown(time.Hour)
@@ -266,8 +268,8 @@ func TestShutdownAgain(t *testing.T) {
 	check.NoError(t, <-first)
 }
 
-// TestGoawayFirst: an HTTP/2 client receives GOAWAY before its watch ends, so that it sends its
-// next requests to another replica.
+// TestGoawayFirst checks that an HTTP/2 client receives GOAWAY before its watch ends, so that it
+// sends its next requests to another replica.
 func TestGoawayFirst(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	framer := tp.dial("h2").request("/api/v1/pods?watch=true&resourceVersion=0")
@@ -297,8 +299,8 @@ func TestGoawayFirst(t *testing.T) {
 	check.NoError(t, <-ended)
 }
 
-// TestGoawayChance: now and then an HTTP/2 client is asked to use another connection, and loses
-// nothing of what it has open.
+// TestGoawayChance checks that the proxy occasionally asks an HTTP/2 client to use another
+// connection, and that the client's open streams continue.
 func TestGoawayChance(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, GoawayChance: MaxGoawayChance})
 	watch := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")

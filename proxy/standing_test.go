@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestStandingIsLogged: when the upstream fails, the log says so once for each resource, without
-// any request of a client, and once that the resource is current again.
+// TestStandingIsLogged checks that, when the upstream fails, the proxy logs one line for each
+// resource, without any request of a client, and one line when the resource is current again.
 func TestStandingIsLogged(t *testing.T) {
 	log := &logBuffer{}
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods", "nodes"}, Log: slog.New(slog.NewTextHandler(log, nil))})

@@ -30,29 +30,30 @@ import (
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// deadline bounds every wait. It is generous: nothing is timed here.
+// deadline bounds every wait. It is generous, because no test measures time against it.
 const deadline = 2 * time.Minute
 
-// provable has enough pods for reads of the current state to be proven. A bookmark comes after a
-// second, as to a short WATCH, also where patience lets that WATCH last.
+// provable has enough pods for the proxy to prove consistent reads of them. Its watches send a
+// bookmark after a second, as a short WATCH does, even where patient lets the WATCH of a proof last
+// longer.
 var provable = apiserver.Options{Pods: 2 * mirror.MinProofObjects, BookmarkInterval: time.Second}
 
-// patient lets a proof take as long as a test may.
+// patient returns timeouts with which a proof may take as long as a test.
 func patient() timeouts {
 	p := defaultTimeouts
 	p.Proof = deadline
 	return p
 }
 
-// timing returns the default timeouts with some changed.
+// timing returns the default timeouts with the changes that change makes.
 func timing(change func(w *timeouts)) timeouts {
 	w := defaultTimeouts
 	change(&w)
 	return w
 }
 
-// leisurely keeps a resource without a session for long enough that a test can observe it, also on
-// a slow machine. Requests do not wait for the end of that time.
+// leisurely returns timeouts that keep a resource without a session long enough for a test to
+// observe it, even on a slow machine. Requests do not wait until that time ends.
 func leisurely() timeouts {
 	p := defaultTimeouts
 	p.Restart, p.Reread = 15*time.Second, time.Millisecond
@@ -69,7 +70,7 @@ type testProxy struct {
 	authCA   *testenv.Authority
 }
 
-// must returns a function that ends the test if a call has failed.
+// must returns a function that fails the test if err is not nil.
 func must(t *testing.T) func(result any, err error) {
 	t.Helper()
 	return func(_ any, err error) {
@@ -85,7 +86,7 @@ func start(t *testing.T, upstream apiserver.Options, o Options) (*fakeUpstream, 
 	return u, startProxy(t, u, o)
 }
 
-// startReady is start, and waits until the proxy is ready.
+// startReady is start, but returns only once the proxy is ready.
 func startReady(t *testing.T, upstream apiserver.Options, o Options) (*fakeUpstream, *testProxy) {
 	t.Helper()
 	u, tp := start(t, upstream, o)
@@ -93,8 +94,8 @@ func startReady(t *testing.T, upstream apiserver.Options, o Options) (*fakeUpstr
 	return u, tp
 }
 
-// startProxy starts a proxy that trusts certificates of the test's authority, and none that the
-// upstream publishes.
+// startProxy starts a proxy that trusts client certificates of the test's own CA, and none of the
+// CAs that the upstream publishes.
 func startProxy(t *testing.T, u *fakeUpstream, o Options) *testProxy {
 	t.Helper()
 	ca := newAuthority(t)
@@ -103,7 +104,7 @@ func startProxy(t *testing.T, u *fakeUpstream, o Options) *testProxy {
 	return startWith(t, u, o, ca)
 }
 
-// startWith starts a proxy that trusts certificates as the options say.
+// startWith starts a proxy that trusts client certificates according to the options.
 func startWith(t *testing.T, u *fakeUpstream, o Options, ca *testenv.Authority) *testProxy {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
@@ -127,7 +128,7 @@ func startWith(t *testing.T, u *fakeUpstream, o Options, ca *testenv.Authority) 
 	return tp
 }
 
-// newAuthority makes a CA for callers' certificates.
+// newAuthority creates a CA for callers' certificates.
 func newAuthority(t *testing.T) *testenv.Authority {
 	t.Helper()
 	ca, err := testenv.NewAuthority(filepath.Join(t.TempDir(), "ca.crt"))
@@ -135,7 +136,7 @@ func newAuthority(t *testing.T) *testenv.Authority {
 	return ca
 }
 
-// clientWith returns a client with a certificate, or without one.
+// clientWith returns a client with a certificate, or without one if cert is nil.
 func (tp *testProxy) clientWith(cert *tls.Certificate) *http.Client {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(tp.server.CAData())
@@ -146,7 +147,7 @@ func (tp *testProxy) clientWith(cert *tls.Certificate) *http.Client {
 	return tp.clientOf(&http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: true})
 }
 
-// http1 returns a client that speaks no HTTP/2.
+// http1 returns a client that speaks only HTTP/1.1.
 func (tp *testProxy) http1(cert *tls.Certificate) *http.Client {
 	tr := tp.clientWith(cert).Transport.(*http.Transport).Clone()
 	tr.ForceAttemptHTTP2, tr.TLSClientConfig.NextProtos = false, []string{"http/1.1"}
@@ -158,7 +159,8 @@ func (tp *testProxy) clientOf(tr *http.Transport) *http.Client {
 	return &http.Client{Transport: tr}
 }
 
-// open makes a request; headers come in pairs.
+// open sends a request, and returns the response with its body unread. headers alternates names and
+// values.
 func (tp *testProxy) open(c *http.Client, method, path string, headers ...string) *http.Response {
 	tp.t.Helper()
 	req, err := http.NewRequestWithContext(tp.ctx, method, tp.server.URL()+path, nil)
@@ -172,13 +174,13 @@ func (tp *testProxy) open(c *http.Client, method, path string, headers ...string
 	return resp
 }
 
-// openWebSocket asks as jane for a WebSocket.
+// openWebSocket requests a WebSocket as jane.
 func (tp *testProxy) openWebSocket(path string) *http.Response {
 	tp.t.Helper()
 	return tp.open(tp.http1(nil), http.MethodGet, path, "Authorization", "Bearer token-jane", "Connection", "Upgrade", "Upgrade", "websocket")
 }
 
-// get makes a GET as a user with a token, and gives the whole answer.
+// get sends a GET with the token of a user, and returns the status code and the whole body.
 func (tp *testProxy) get(user, path string, headers ...string) (code int, body string) {
 	tp.t.Helper()
 	resp := tp.open(tp.client, http.MethodGet, path, append(headers, "Authorization", "Bearer token-"+user)...)
@@ -187,7 +189,7 @@ func (tp *testProxy) get(user, path string, headers ...string) (code int, body s
 	return resp.StatusCode, string(raw)
 }
 
-// want reports an error if the code of a GET is another one.
+// want sends a GET and reports an error if its status code is not code.
 func (tp *testProxy) want(code int, user, path string, headers ...string) {
 	tp.t.Helper()
 	if got, body := tp.get(user, path, headers...); got != code {
@@ -195,7 +197,8 @@ func (tp *testProxy) want(code int, user, path string, headers ...string) {
 	}
 }
 
-// says reports an error if a GET has another code, or its answer lacks a text.
+// says sends a GET and reports an error if its status code is not code, or if its body does not
+// contain text.
 func (tp *testProxy) says(code int, text, user, path string, headers ...string) {
 	tp.t.Helper()
 	if got, body := tp.get(user, path, headers...); got != code || !strings.Contains(body, text) {
@@ -203,7 +206,8 @@ func (tp *testProxy) says(code int, text, user, path string, headers ...string) 
 	}
 }
 
-// opens reports an error if the code of a request is another one; headers come in pairs.
+// opens sends a request and reports an error if its status code is not code. headers alternates
+// names and values.
 func (tp *testProxy) opens(code int, c *http.Client, method, path string, headers ...string) {
 	tp.t.Helper()
 	if resp := tp.open(c, method, path, headers...); resp.StatusCode != code {
@@ -211,20 +215,21 @@ func (tp *testProxy) opens(code int, c *http.Client, method, path string, header
 	}
 }
 
-// serves reports whether a resource is cached and can be read.
+// serves reports whether the proxy has cached a resource and can answer reads of it.
 func (tp *testProxy) serves(gvr schema.GroupVersionResource) bool {
 	res := tp.server.mirror.Find(gvr)
 	return res != nil && res.Serving() != nil
 }
 
-// sendCode sends the code of a GET, or 0 if there is no answer, which fails the test.
+// sendCode sends a GET, and then its status code to codes. If there is no answer, it fails the test
+// and sends 0.
 func (tp *testProxy) sendCode(codes chan<- int, user, path string) {
 	var code int
 	defer func() { codes <- code }() // also when get ends the goroutine
 	code, _ = tp.get(user, path)
 }
 
-// initial returns what a watch sends up to the end of its initial events.
+// initial returns the events of a watch up to the end of its initial events.
 func (tp *testProxy) initial(user, path string, headers ...string) (code int, body string) {
 	tp.t.Helper()
 	resp := tp.open(tp.client, http.MethodGet, path, append(headers, "Authorization", "Bearer token-"+user)...)
@@ -240,7 +245,7 @@ func (tp *testProxy) initial(user, path string, headers ...string) (code int, bo
 	return resp.StatusCode, events.String()
 }
 
-// continueToken returns a continue token of the proxy, for the second page of pods. Pods must be
+// continueToken returns a continue token of the proxy for the second page of pods. Pods must be
 // cached.
 func (tp *testProxy) continueToken() string {
 	tp.t.Helper()
@@ -253,7 +258,7 @@ func (tp *testProxy) continueToken() string {
 	return token
 }
 
-// until waits until cond holds.
+// until waits until cond returns true. It fails the test after deadline.
 func (tp *testProxy) until(what string, cond func() bool) {
 	tp.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -267,7 +272,7 @@ func (tp *testProxy) until(what string, cond func() bool) {
 	}
 }
 
-// ready waits until every named resource is cached.
+// ready waits until the proxy has cached every configured resource.
 func (tp *testProxy) ready() {
 	tp.t.Helper()
 	tp.until("ready", func() bool {
@@ -277,8 +282,8 @@ func (tp *testProxy) ready() {
 	tp.upstream.forwarded("")
 }
 
-// metric returns the value of a metric of the proxy. Its labels have the given values, in the order
-// of their names.
+// metric returns the value of a metric of the proxy. labels are its label values, in the order of
+// the labels' names.
 func (tp *testProxy) metric(name string, labels ...string) float64 {
 	tp.t.Helper()
 	all, err := tp.server.registry.Gather()
@@ -301,7 +306,7 @@ const (
 	controllerManager = "system:kube-controller-manager"
 )
 
-// inUse returns how many requests have a seat.
+// inUse returns how many requests have a seat in the pool.
 func inUse(p *seats.Pool) (n int) {
 	taken, _ := p.Counts()
 	for _, of := range taken {
@@ -310,8 +315,8 @@ func inUse(p *seats.Pool) (n int) {
 	return n
 }
 
-// watching waits until resources are cached, and watched too: only then can the proxy prove how
-// current they are. They are served some moments earlier.
+// watching waits until the proxy watches resources. The proxy serves a resource slightly earlier,
+// but cannot prove before it watches that the cache is current.
 func (tp *testProxy) watching(of ...*mirror.Resource) {
 	tp.t.Helper()
 	for _, res := range of {
@@ -326,17 +331,17 @@ func (tp *testProxy) watching(of ...*mirror.Resource) {
 	}
 }
 
-// strict parses a GET of a URL.
+// strict returns the strictly parsed GET of a URL, or nil.
 func strict(at *url.URL) *request.Request {
 	return request.Strict(&http.Request{Method: http.MethodGet, URL: at})
 }
 
-// question returns a request to review.
+// question returns a request for a review.
 func question(verb, resource, name string) *request.Request {
 	return &request.Request{Info: request.Info{OfResource: true, Verb: verb, Path: request.Path{Resource: resource, Name: name}}}
 }
 
-// serveFrom answers a read from a cache.
+// serveFrom answers a read directly from a cache.
 func serveFrom(c *watchcache.Cache, w http.ResponseWriter, r *http.Request) {
 	rq, err := request.Parse(r)
 	if err != nil {
@@ -346,7 +351,8 @@ func serveFrom(c *watchcache.Cache, w http.ResponseWriter, r *http.Request) {
 	c.Serve(w, r, rq)
 }
 
-// logBuffer is a log that a test reads while others write. It is safe for concurrent use.
+// logBuffer is the output of a logger, which a test can read during writes. It is safe for
+// concurrent use.
 type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -360,7 +366,7 @@ func (b *logBuffer) Write(p []byte) (int, error) {
 
 func (b *logBuffer) String() string { return strings.Join(b.lines(""), "") }
 
-// lines returns the lines with a text.
+// lines returns the logged lines that contain a text.
 func (b *logBuffer) lines(with string) (out []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestTerminals: what kube-apiserver indents is the upstream's, but for browsers: JSON, and nothing
-// else. A WATCH is never indented.
+// TestTerminals checks that the proxy forwards a read if kube-apiserver would indent its answer,
+// except for browsers. kube-apiserver indents only JSON, and never a WATCH.
 func TestTerminals(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 1}, Options{Resources: []string{"pods"}})
 	const protobuf = "application/vnd.kubernetes.protobuf"
@@ -25,7 +25,7 @@ func TestTerminals(t *testing.T) {
 				"/api/v1/pods?resourceVersion=0": true, "/api/v1/pods?watch=true&resourceVersion=0&timeoutSeconds=1": false,
 			} {
 				if strings.Contains(accept, "as=") && !indentable {
-					continue // a WATCH is not of lists
+					continue // no WATCH returns a PartialObjectMetadataList
 				}
 				tp.get("jane", path, "User-Agent", agent, "Accept", accept)
 				check.Equal(t, len(u.forwarded("/api/v1/")) == 0, !(indents && json && indentable), "%s %s %q: answered here", agent, path, accept)
@@ -36,8 +36,8 @@ func TestTerminals(t *testing.T) {
 	}
 }
 
-// TestLongTargetsAreNotKept: the proxy does not keep the host of an absolute request target in
-// memory with its path.
+// TestLongTargetsAreNotKept checks that the proxy does not keep the host of an absolute request
+// target in memory together with its path.
 func TestLongTargetsAreNotKept(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{})
 	const requests, size = 50, 200 << 10

@@ -15,15 +15,15 @@ const (
 	someGet = "/api/v1/namespaces/default/pods/none"
 )
 
-// flowOf returns the flow of a request by a token.
+// flowOf returns the flow of a request with a token.
 func (tp *testProxy) flowOf(path, token string) seats.Flow {
 	r := &http.Request{Method: http.MethodPut, URL: &url.URL{Path: path}, Header: http.Header{"Authorization": {"Bearer token-" + token}}}
 	return tp.server.flowOf(r, request.InfoOf(r.Method, r.URL))
 }
 
-// TestSeatsByUser: the requests of a user are one flow, by whatever token they come, also if the
-// tokens are known only from forwarding, or from answers 404; and who runs the cluster is known by
-// that, too.
+// TestSeatsByUser checks that all requests of a user belong to one flow, whatever token they use.
+// That also holds for tokens that the proxy knows only from forwarded requests, even from answers
+// 404. The flow of a user of the control plane has the control plane's level.
 func TestSeatsByUser(t *testing.T) {
 	u, tp := start(t, apiserver.Options{Pods: 3}, Options{})
 	for token, want := range map[string]struct {
@@ -42,9 +42,9 @@ func TestSeatsByUser(t *testing.T) {
 	u.wantForwarded(4, "/api")
 }
 
-// TestOwnerOfRejectedToken: a 401 of a server behind the upstream takes nothing from a caller.
-// After one of the upstream itself, the next request that it lets in has it asked again whose the
-// token is.
+// TestOwnerOfRejectedToken checks that a token remains known after a 401 from a server behind the
+// upstream. After a 401 from the upstream itself, it is unknown until the upstream accepts it
+// again; then the proxy looks up the token's owner again.
 func TestOwnerOfRejectedToken(t *testing.T) {
 	u, tp := start(t, apiserver.Options{Pods: 3}, Options{})
 	known := func() bool {

@@ -16,16 +16,16 @@ import (
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// frameClient is a client of HTTP/2 that sends and receives frames.
+// frameClient is an HTTP/2 client that sends and receives single frames.
 type frameClient struct {
 	*rawConn
 	framer *http2.Framer
-	stream uint32 // of the last request
-	// invalid has send add a field that the HTTP server refuses.
+	stream uint32 // stream of the last request
+	// invalid makes send add a field that the HTTP server refuses.
 	invalid bool
 }
 
-// http2 starts HTTP/2 on a connection.
+// http2 starts HTTP/2 on the connection.
 func (c *rawConn) http2(settings ...http2.Setting) *frameClient {
 	c.t.Helper()
 	fmt.Fprint(c, http2.ClientPreface)
@@ -35,14 +35,14 @@ func (c *rawConn) http2(settings ...http2.Setting) *frameClient {
 	return u
 }
 
-// dialUnread connects a client that takes no byte of the bodies of responses.
+// dialUnread connects an HTTP/2 client that reads no byte of response bodies.
 func (tp *testProxy) dialUnread() *frameClient {
 	tp.t.Helper()
 	return tp.dial("h2").http2(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 }
 
-// request sends a GET of each path, with a token unless that is empty, and returns the codes of the
-// responses when it has the heads of all.
+// request sends a GET of each path, with a token if token is not empty. When it has received the
+// heads of all responses, it returns the number of responses with each code.
 func (u *frameClient) request(token string, paths ...string) (codes map[string]int) {
 	u.t.Helper()
 	if token != "" {
@@ -65,8 +65,9 @@ func (u *frameClient) request(token string, paths ...string) (codes map[string]i
 	return codes
 }
 
-// TestUnreadRefusals: requests without a credential, of which the client reads no refusal, keep no
-// seat, and no slot of a WATCH, from a token that the proxy does not know yet.
+// TestUnreadRefusals checks that requests without a credential occupy no seat and no slot of a
+// WATCH while their client does not read the refusals. A token that the proxy does not know yet
+// then still gets a seat.
 func TestUnreadRefusals(t *testing.T) {
 	const seats = 20
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxRequests: seats, MaxLongRunning: seats, MaxWatchesPerUser: seats, timeouts: impatient()})
@@ -80,7 +81,7 @@ func TestUnreadRefusals(t *testing.T) {
 			u.review(w, r, u.access)
 		}
 	})
-	for range 2 * seats { // each connection is closed after its first response
+	for range 2 * seats { // the proxy closes each connection after its first response
 		tp.dialUnread().request("", "/api/v1/reviews")
 		tp.dialUnread().request("", "/api/v1/reviews?watch=true")
 	}
@@ -90,8 +91,8 @@ func TestUnreadRefusals(t *testing.T) {
 	tp.next(tp.watch("john", "/api/v1/pods?watch=true&resourceVersion=0"), "ADDED")
 }
 
-// TestReviewedConnections: a connection is under review for a token that is not known yet, and as
-// long as the request has its seat.
+// TestReviewedConnections checks that a connection counts as under review if its request has a
+// token that the proxy does not know yet, as long as the request has its seat.
 func TestReviewedConnections(t *testing.T) {
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	check.NoError(t, err)

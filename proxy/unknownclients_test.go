@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// send sends the head of a GET on the next stream, in frames of 16 KB, with fields of one letter or
-// two. It leaves out the end of the head unless ends is true.
+// send sends the head of a GET on the next stream, in frames of 16 KB, with fields of one or two
+// letters. If ends is false, it leaves out the end of the head.
 func (u *frameClient) send(path, token string, fields int, ends bool) {
 	u.t.Helper()
 	var head bytes.Buffer
@@ -54,8 +54,8 @@ func (u *frameClient) send(path, token string, fields int, ends bool) {
 	}
 }
 
-// next returns the code of the next response, and whether the server sends GOAWAY with it: it
-// answers a ping after the response, and after GOAWAY.
+// next returns the code of the next response, and whether the server sends GOAWAY with it. To find
+// out, it sends a ping: the server answers it after the response and after a GOAWAY.
 func (u *frameClient) next() (code string, goesAway bool) {
 	u.t.Helper()
 	for {
@@ -64,7 +64,7 @@ func (u *frameClient) next() (code string, goesAway bool) {
 		switch frame := frame.(type) {
 		case *http2.MetaHeadersFrame:
 			if code != "" {
-				continue // the proxy closes a connection for many pings
+				continue // many pings would make the proxy close the connection
 			}
 			code = frame.PseudoValue("status")
 			check.NoError(u.t, u.framer.WritePing(false, [8]byte{1}))
@@ -78,8 +78,9 @@ func (u *frameClient) next() (code string, goesAway bool) {
 	}
 }
 
-// TestGoAwayWithoutCredential: an HTTP/2 connection is closed after a response to a request without
-// an accepted credential, as by kube-apiserver, and not if the request is to be repeated.
+// TestGoAwayWithoutCredential checks that the proxy closes an HTTP/2 connection after a response to
+// a request without an accepted credential, as kube-apiserver does, unless the client is to repeat
+// the request.
 func TestGoAwayWithoutCredential(t *testing.T) {
 	const path = "/api/v1/namespaces/default/pods/none"
 	u := startUpstream(t, apiserver.Options{})
@@ -97,7 +98,7 @@ func TestGoAwayWithoutCredential(t *testing.T) {
 	})
 	for name, c := range map[string]struct {
 		path, token string
-		code        int // of the upstream
+		code        int // status code of the upstream
 		want        string
 		goesAway    bool
 	}{
@@ -124,7 +125,7 @@ func TestGoAwayWithoutCredential(t *testing.T) {
 			if c.goesAway || c.token != "token-jane" {
 				return
 			}
-			client.send(path, "", 0, true) // also beside an accepted one
+			client.send(path, "", 0, true) // also on a connection that had an accepted one
 			if code, goesAway := client.next(); code != "403" || !goesAway {
 				t.Errorf("without the credential: %s, GOAWAY %v", code, goesAway)
 			}
@@ -132,7 +133,7 @@ func TestGoAwayWithoutCredential(t *testing.T) {
 	}
 }
 
-// budgetBytes returns the bytes of a level of a budget of connections.
+// budgetBytes returns the bytes in use at a level of a budget of connections.
 func (tp *testProxy) budgetBytes(of, level string) int64 {
 	return int64(tp.metric("weir_proxy_budget_bytes", of, level))
 }
@@ -149,8 +150,8 @@ const (
 	frameSize         = 16 << 10
 )
 
-// TestHeadOfUnreadResponse: the head of a request is released while its response is not read, which
-// counts until its stream is reset.
+// TestHeadOfUnreadResponse checks that the proxy releases the head of a request while the client
+// does not read the response. The response counts until its stream is reset.
 func TestHeadOfUnreadResponse(t *testing.T) {
 	const requests, fields = 50, 3000
 	_, tp := start(t, apiserver.Options{}, Options{})
@@ -171,7 +172,7 @@ func TestHeadOfUnreadResponse(t *testing.T) {
 			t.Errorf("one counted as %d bytes", u.Peak)
 		}
 	}
-	// Together the heads take 13 MB, and all else that is kept 0.4 MB.
+	// All heads together need 13 MB, and all other memory of the requests 0.4 MB.
 	if grown := heapAfterGC() - before; grown > 6<<20 {
 		t.Errorf("%d responses that are not read keep %d bytes", requests, grown)
 	}
@@ -185,7 +186,7 @@ func TestHeadOfUnreadResponse(t *testing.T) {
 	tp.until("the responses are given up", func() bool { return streams() == 0 })
 }
 
-// heapAfterGC returns the bytes of what lives.
+// heapAfterGC returns the number of live heap bytes.
 func heapAfterGC() int64 {
 	for range 3 {
 		runtime.GC()
@@ -195,10 +196,11 @@ func heapAfterGC() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestTooLargeHeads: a request whose head has no room gets 429, and others with usual heads do not.
+// TestTooLargeHeads checks that a request whose head exceeds the memory for heads gets 429, and
+// that requests with heads of a usual size do not.
 func TestTooLargeHeads(t *testing.T) {
 	_, tp := start(t, apiserver.Options{}, Options{})
-	full := tp.server.heads.NewCharge(0, "") // as unknown
+	full := tp.server.heads.NewCharge(0, "") // a charge of an unknown connection
 	full.Add(unknownHeadMemory)
 	h1 := tp.dial("http/1.1")
 	fmt.Fprintf(h1, "GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n%s\r\n", strings.Repeat("A: b\r\n", 50))
@@ -206,7 +208,8 @@ func TestTooLargeHeads(t *testing.T) {
 		t.Errorf("a usual head: %s", resp.Status)
 	}
 	large := tp.dial("http/1.1")
-	// The connection is known before, so that the head is received, and only its request refused.
+	// The connection has an accepted credential already, so that the server receives the head and
+	// refuses only the request.
 	if resp := large.send("GET", "/version", 0, "").answer(); resp.StatusCode != http.StatusOK {
 		t.Fatal(resp.Status)
 	} else {
@@ -219,8 +222,8 @@ func TestTooLargeHeads(t *testing.T) {
 	tp.says(http.StatusOK, `weir_proxy_budget_refused_total{budget="heads",level="unknown"} 1`, "jane", "/metrics")
 }
 
-// TestTooManyOnUnknownConnection: a connection without an accepted credential has a bound of its
-// own for its requests.
+// TestTooManyOnUnknownConnection checks that a connection without an accepted credential has its
+// own bound of requests in progress.
 func TestTooManyOnUnknownConnection(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{})
 	u.setHanging(true)
@@ -234,8 +237,9 @@ func TestTooManyOnUnknownConnection(t *testing.T) {
 	}
 }
 
-// TestHeldHeads: heads that are not complete count while they come, in either version of HTTP,
-// until their connection has gone. One has a bound of fields.
+// TestHeldHeads checks that incomplete heads count against the memory for heads until their
+// connection is closed, over HTTP/1.1 and HTTP/2. It also checks that the number of fields of a
+// head is bounded.
 func TestHeldHeads(t *testing.T) {
 	_, tp := start(t, apiserver.Options{}, Options{})
 	for name, hold := range map[string]func() io.Closer{
@@ -260,8 +264,9 @@ func TestHeldHeads(t *testing.T) {
 	c.ends("a head of too many fields")
 }
 
-// TestHealthBesideHeldConnections: every new connection can make a health check, while others hold
-// as many as there may be, by requests whose responses they do not read.
+// TestHealthBesideHeldConnections checks that every new connection can make a health check while
+// other clients occupy the maximum number of connections with requests whose responses they do not
+// read.
 func TestHealthBesideHeldConnections(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxConnections: 3, HealthListen: "127.0.0.1:0"})
 	tp.client.CloseIdleConnections()
@@ -282,7 +287,8 @@ func TestHealthBesideHeldConnections(t *testing.T) {
 	}
 }
 
-// TestHealthListen: the address of health checks answers these and nothing else, one a connection.
+// TestHealthListen checks that Options.HealthListen answers only health checks, and one request on
+// each connection.
 func TestHealthListen(t *testing.T) {
 	_, tp := start(t, apiserver.Options{}, Options{HealthListen: "127.0.0.1:0"})
 	for path, want := range map[string]int{"/livez": 200, "/readyz?verbose": 200, "/healthz": 200, "/metrics": 404, "/api/v1/pods": 404, "/": 404} {
@@ -301,8 +307,8 @@ func TestHealthListen(t *testing.T) {
 	}
 }
 
-// TestHeadOfWatch: the head of a WATCH, usual or large, counts with the watch and no longer with
-// those of requests.
+// TestHeadOfWatch checks that the head of a WATCH, of usual or large size, counts as memory of the
+// watch and no longer as memory of heads.
 func TestHeadOfWatch(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 1}, Options{Resources: []string{"pods"}})
 	for _, fill := range []string{"", strings.Repeat("x", 2*smallHead)} {
@@ -316,8 +322,8 @@ func TestHeadOfWatch(t *testing.T) {
 	}
 }
 
-// TestInvalidRequests: what the HTTP server answers itself counts until the client reads it, or its
-// time is up. Other requests do not release it.
+// TestInvalidRequests checks that a response that the HTTP server itself sends counts until the
+// client reads it or its time is over. Other requests do not release it earlier.
 func TestInvalidRequests(t *testing.T) {
 	_, tp := start(t, apiserver.Options{}, Options{})
 	tp.get("jane", "/version")
@@ -346,8 +352,8 @@ func TestInvalidRequests(t *testing.T) {
 	tp.until("the head does not count", func() bool { return tp.budgetBytes("heads", "known") == 0 })
 }
 
-// TestGoAwayAfterRejection: a 401 ends the connection also of a caller that was accepted before, if
-// the token no longer is.
+// TestGoAwayAfterRejection checks that a 401 also ends the connection of a caller that was accepted
+// before, if the token is no longer accepted.
 func TestGoAwayAfterRejection(t *testing.T) {
 	for _, c := range []struct {
 		code              int

@@ -13,10 +13,11 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestResponseMemory: one user's GETs and LISTs that the client does not read take no more than the
-// user's share, whether the proxy answers or forwards them; others are answered meanwhile. GETs of
-// one object share its bytes. A read that the upstream has answered is not refused, and neither is
-// one whose client reads.
+// TestResponseMemory checks that one user's GETs and LISTs, whose responses the client does not
+// read, use no more memory than the user's share. That holds for answered and for forwarded reads.
+// Meanwhile other users are answered. GETs of the same object share its bytes. The proxy does not
+// refuse a read that the upstream has already answered, nor a read of a client that reads its
+// responses.
 func TestResponseMemory(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	const objects, size, memory = 16, 256 << 10, 4 << 20
@@ -32,7 +33,7 @@ func TestResponseMemory(t *testing.T) {
 	}
 	tp := startProxy(t, u, Options{Resources: []string{"configmaps"}, ResponseMemory: memory})
 	tp.ready()
-	tp.get("jane", forwarded[0]) // the upstream accepts the token
+	tp.get("jane", forwarded[0]) // so that the upstream accepts the token
 	tp.get("jane", cached[0])
 	used := func() (n int64) {
 		for _, l := range tp.server.seats.Unread.Usage() {
@@ -45,7 +46,7 @@ func TestResponseMemory(t *testing.T) {
 		"the same object": slices.Repeat(cached[:1], 3*objects), "objects": cached, "forwarded": forwarded, "lists": slices.Repeat([]string{list}, objects),
 	} {
 		c := tp.dialUnread()
-		u.forwarded(large) // forgets those
+		u.forwarded(large) // discards the earlier requests
 		codes := c.request("jane", paths...)
 		if n := len(u.forwarded(large)); what == "forwarded" && n != codes["200"] {
 			t.Errorf("%d reads are forwarded: %v", n, codes)

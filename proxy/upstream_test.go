@@ -26,19 +26,19 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// roundTripper is a transport that a test has written.
+// roundTripper is a transport that a test implements as a function.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// passTo returns what sends requests to a handler that is an upstream.
+// passTo returns an upstream that forwards requests to a handler.
 func passTo(t *testing.T, h http.HandlerFunc) *upstream {
 	t.Helper()
 	server := httptest.NewUnstartedServer(h)
 	return passToServer(t, server)
 }
 
-// passToServer returns what sends requests to a server that is an upstream.
+// passToServer returns an upstream that forwards requests to a server.
 func passToServer(t *testing.T, server *httptest.Server) *upstream {
 	t.Helper()
 	server.EnableHTTP2 = true
@@ -52,9 +52,9 @@ func passToServer(t *testing.T, server *httptest.Server) *upstream {
 	return u
 }
 
-// TestConnectionsOfUnknownTokens: kube-apiserver closes an HTTP/2 connection after a request with
-// unknown credentials, and requests in progress on it may be lost. So accepted callers do not share
-// connections with unknown ones.
+// TestConnectionsOfUnknownTokens checks that accepted callers do not share HTTP/2 connections with
+// unknown ones. kube-apiserver closes an HTTP/2 connection after a request with unknown
+// credentials, and requests in progress on the connection may be lost.
 func TestConnectionsOfUnknownTokens(t *testing.T) {
 	var mu sync.Mutex
 	by := map[string]map[string]bool{} // connections by token
@@ -100,8 +100,8 @@ func TestConnectionsOfUnknownTokens(t *testing.T) {
 	}
 }
 
-// TestReadAhead: the upstream may send no more than readAhead of an unread response. Other
-// transports with the same credentials do not change that.
+// TestReadAhead checks that the upstream can send at most readAhead bytes of a response that the
+// client does not read. Another transport with the same credentials must not change that.
 func TestReadAhead(t *testing.T) {
 	var window atomic.Uint32
 	server := httptest.NewUnstartedServer(nil)
@@ -127,8 +127,8 @@ func TestReadAhead(t *testing.T) {
 	}
 }
 
-// TestBufferedBodies: a transport can send a body again whose request the upstream has not looked
-// at, as it says when it closes a connection.
+// TestBufferedBodies checks that a transport can send a body again if the upstream closes the
+// connection and reports that it did not process the request.
 func TestBufferedBodies(t *testing.T) {
 	u := passTo(t, func(http.ResponseWriter, *http.Request) {})
 	for _, size := range []int{1, maxBuffered, maxBuffered + 1} {
@@ -159,8 +159,8 @@ func TestBufferedBodies(t *testing.T) {
 	}
 }
 
-// TestFailureIsLogged: the proxy logs why the upstream does not answer, and does not send that to
-// the caller.
+// TestFailureIsLogged checks that the proxy logs why the upstream does not answer, and does not
+// send that error to the caller.
 func TestFailureIsLogged(t *testing.T) {
 	u := passTo(t, func(http.ResponseWriter, *http.Request) { t.Error("a request came") })
 	const cause = "dial tcp 10.0.0.1:6443: connection refused"
@@ -168,7 +168,7 @@ func TestFailureIsLogged(t *testing.T) {
 	u.anonymous, u.anonymousUpgrade = fail, fail
 	var log bytes.Buffer
 	u.log = slog.New(slog.NewTextHandler(&log, nil))
-	for _, first := range []bool{true, false, true} { // within the interval
+	for _, first := range []bool{true, false, true} { // all within failureLogInterval
 		if first {
 			u.logLimit = rate.Sometimes{Interval: deadline}
 		}
@@ -183,7 +183,8 @@ func TestFailureIsLogged(t *testing.T) {
 	}
 }
 
-// TestReadsAreSentAgain: a read whose connection breaks is sent once more, and nothing else is.
+// TestReadsAreSentAgain checks that the proxy sends a read once more if its connection breaks, and
+// repeats no other request.
 func TestReadsAreSentAgain(t *testing.T) {
 	u := passTo(t, func(http.ResponseWriter, *http.Request) { t.Error("a request came") })
 	reset := &net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
@@ -230,8 +231,8 @@ func TestReadsAreSentAgain(t *testing.T) {
 	}
 }
 
-// TestConnectionHeader: a caller's Connection header takes away no header that says who they are.
-// kube-apiserver does not look at it.
+// TestConnectionHeader checks that a caller's Connection header cannot remove a header that
+// identifies the caller. kube-apiserver ignores the Connection header.
 func TestConnectionHeader(t *testing.T) {
 	var got http.Header
 	u := passTo(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Clone() })

@@ -18,8 +18,8 @@ var (
 	widgetsV2 = schema.GroupVersionResource{Group: "example.com", Version: "v2", Resource: "widgets"}
 )
 
-// startVersions starts a proxy that caches the second version of a resource, and the first when it
-// is read.
+// startVersions starts a proxy that caches the second version of a resource from the start, and the
+// first version on demand.
 func startVersions(t *testing.T) *testProxy {
 	t.Helper()
 	_, tp := start(t, apiserver.Options{}, Options{Resources: []string{"widgets.v2.example.com"}, MemoryBudget: 64 << 20})
@@ -39,7 +39,8 @@ func (tp *testProxy) cached(gvr schema.GroupVersionResource) {
 	})
 }
 
-// TestInspectedVersions: the page of package debug tells versions of a resource apart.
+// TestInspectedVersions checks that the page of package debug distinguishes two versions of a
+// resource.
 func TestInspectedVersions(t *testing.T) {
 	tp := startVersions(t)
 	tp.cached(widgetsV1)
@@ -63,7 +64,7 @@ func TestInspectedVersions(t *testing.T) {
 	}
 }
 
-// counts returns the counters of a resource, and the number of its watchers.
+// counts returns the counters of a resource and the number of its watchers, by metric.
 func (tp *testProxy) counts(of schema.GroupResource) map[string]float64 {
 	tp.t.Helper()
 	families, err := tp.server.registry.Gather()
@@ -88,8 +89,8 @@ func (tp *testProxy) counts(of schema.GroupResource) map[string]float64 {
 	return counts
 }
 
-// TestMetricsOfVersions: the metrics of a resource that is configured stay its own when a caller
-// reads another version.
+// TestMetricsOfVersions checks that the counters of a configured resource do not decrease when a
+// caller reads another version of the resource.
 func TestMetricsOfVersions(t *testing.T) {
 	tp := startVersions(t)
 	tp.want(http.StatusOK, "jane", "/apis/example.com/v2/namespaces/default/widgets/w?resourceVersion=0")

@@ -18,8 +18,7 @@ import (
 	"github.com/weirproject/weir/proxy/internal/mirror"
 )
 
-// TestRevoked: a watch ends when its caller may no longer have it: the permission is gone, or the
-// token is.
+// TestRevoked checks that a watch ends when its caller's permission or token is no longer valid.
 func TestRevoked(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond})
 	stays := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
@@ -54,15 +53,15 @@ func TestRevoked(t *testing.T) {
 	check.Equal(t, tp.server.revoked.Load(), 2, "watches were revoked")
 }
 
-// TestRecheckIsUncached: a recheck of a watch does not use cached answers, however long their TTL.
-// A single denial, as of a server that has not loaded its rules, ends no watch. A revoked token or
-// permission ends it.
+// TestRecheckIsUncached checks that a recheck of a watch does not use cached answers, however long
+// their TTL is. A single denial, as from a server that has not loaded its rules, does not end the
+// watch. A revoked token or permission does.
 func TestRecheckIsUncached(t *testing.T) {
 	const long = time.Hour
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond, Authentication: Authentication{TokenTTL: long, AllowTTL: long, DenyTTL: long}})
 	lines := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.next(lines, "ADDED")
-	asked, noes := 0, 1 // under the upstream's lock
+	asked, noes := 0, 1 // guarded by the upstream's lock
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
 		if s.User == "jane" && s.ResourceAttributes != nil {
 			asked++
@@ -87,8 +86,9 @@ func TestRecheckIsUncached(t *testing.T) {
 	tp.ends("the permission is revoked", lines)
 }
 
-// TestUpstreamDown: watches stay open and reads go on, by the last answers about their callers;
-// /readyz says so; and when the upstream is back, the same watch tells what happened.
+// TestUpstreamDown checks that, while the upstream is down, watches stay open, the proxy answers
+// reads by the last review answers, and /readyz fails. When the upstream is back, the same watch
+// receives the changes.
 func TestUpstreamDown(t *testing.T) {
 	t.Parallel()
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, Recheck: 50 * time.Millisecond})
@@ -115,8 +115,8 @@ func TestUpstreamDown(t *testing.T) {
 	tp.next(lines, "meanwhile")
 }
 
-// TestUpstreamHangs: while the upstream swallows what it is sent, one question at a time waits for
-// it, and reads go on.
+// TestUpstreamHangs checks that, while the upstream receives requests but does not answer, only one
+// review at a time waits for it, and the proxy continues to answer reads.
 func TestUpstreamHangs(t *testing.T) {
 	t.Parallel()
 	wait := timing(func(w *timeouts) { w.review = 500 * time.Millisecond })
@@ -125,7 +125,8 @@ func TestUpstreamHangs(t *testing.T) {
 	tp.want(http.StatusOK, "jane", list)
 	u.setHanging(true)
 	tp.until("/readyz says so", func() bool { code, _ := tp.get("jane", "/readyz"); return code == http.StatusServiceUnavailable })
-	// An answer from before may come late, and then a question that has none is no sign of an outage.
+	// An earlier answer of the upstream may arrive late. Shortly after it, an unanswered review does
+	// not count as an outage.
 	tp.until("it is known", func() bool { code, _ := tp.get("jane", list); return code == http.StatusOK })
 	u.forwarded("")
 	const many = 50
@@ -143,7 +144,7 @@ func TestUpstreamHangs(t *testing.T) {
 			t.Errorf("%d", code)
 		}
 	}
-	if refused > 1 { // the one that finds out for the others
+	if refused > 1 { // one read detects the outage for all others
 		t.Errorf("%d of %d reads were refused", refused, many)
 	}
 	asked := 0
@@ -154,16 +155,16 @@ func TestUpstreamHangs(t *testing.T) {
 		}
 	}
 	u.mu.Unlock()
-	if asked > many/2 { // a few, before it was known
+	if asked > many/2 { // a few reviews are sent before the outage is detected
 		t.Errorf("%d questions for %d reads", asked, many)
 	}
 	u.setHanging(false)
 	tp.until("it is ready again", func() bool { code, _ := tp.get("jane", "/readyz"); return code == http.StatusOK })
 }
 
-// TestRelist: after a relist, watchers receive the deletions, with no newer resourceVersion than
-// they had, and then the other changes in their order. A watcher that reconnects misses nothing, at
-// this replica or another.
+// TestRelist checks that, after a relist, watchers receive the deletions first, with no newer
+// resourceVersion than the watchers had, and then the other changes in their order. A watcher that
+// reconnects to this or another replica misses nothing.
 func TestRelist(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{Resources: []string{"pods"}})
 	client := u.writerPast()
@@ -178,7 +179,7 @@ func TestRelist(t *testing.T) {
 
 	u.setDown(true)
 	check.NoError(t, pods.Delete(tp.ctx, "gone", metav1.DeleteOptions{}))
-	// The newest change is of the key that comes first.
+	// The newest change has the key that sorts first.
 	for _, name := range []string{"z", "b", "a"} {
 		touch(t, tp.ctx, u, name)
 	}
@@ -195,18 +196,18 @@ func TestRelist(t *testing.T) {
 	}
 	on := tp.server.mirror.All()[0]
 	check.Equal(t, on.State().Sessions, 1, "stores")
-	// From what the first of these events carried, all come again.
+	// A watch from the resourceVersion of the first of these events receives all of them again.
 	again := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion="+before)
 	for _, want := range news {
 		tp.next(again, want)
 	}
-	// From the list's own resourceVersion none does.
+	// A watch from the list's own resourceVersion receives none of them.
 	last := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion="+get(t, tp.ctx, u, "a"))
 	touch(t, tp.ctx, u, "b")
 	if line := tp.next(last, `"MODIFIED"`); !strings.Contains(line, `"b"`) {
 		t.Errorf("first %s", line)
 	}
-	// From a state in between, which the proxy never had, only the upstream knows.
+	// The proxy never had the state in between, so it must forward a watch from there.
 	u.forwarded("")
 	tp.next(tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion="+get(t, tp.ctx, u, "z")), "")
 	u.wantForwarded(1, "/api/v1/pods")
@@ -240,8 +241,8 @@ func (tp *testProxy) expires(lines <-chan string) {
 	}
 }
 
-// TestStartOver: when the upstream goes back in time, or a relist has too many changes, the proxy
-// ends the watches and caches the resource again.
+// TestStartOver checks that, when the upstream goes back in time or a relist has too many changes,
+// the proxy ends the watches and caches the resource again.
 func TestStartOver(t *testing.T) {
 	t.Parallel()
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, timeouts: leisurely()})
@@ -253,7 +254,8 @@ func TestStartOver(t *testing.T) {
 	tp.want(http.StatusTooManyRequests, "jane", "/api/v1/pods?resourceVersion=0")
 	tp.until("cached again", func() bool { return res.Serving() != nil && res.State().Sessions == 2 })
 
-	// What is not reached again is gone, and what was never there may come.
+	// A watch from a resourceVersion that the upstream had before it went back gets 410. A watch from
+	// one that it never had may be valid.
 	now := resourceversion.Number(res.Serving().Store().ResourceVersion())
 	tp.server.mirror.Restores.Observe(now + 1000)
 	tp.server.mirror.Restores.WentBack()
@@ -273,8 +275,9 @@ func TestStartOver(t *testing.T) {
 	}
 }
 
-// TestAllStartOver: when one resource finds that the upstream went back, the proxy caches all
-// resources again. When a relist of one has too many changes, it caches only that one again.
+// TestAllStartOver checks that, when one resource finds that the upstream went back, the proxy
+// caches all resources again. When a relist of one resource has too many changes, it caches only
+// that resource again.
 func TestAllStartOver(t *testing.T) {
 	t.Parallel()
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})

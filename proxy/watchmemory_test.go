@@ -18,14 +18,14 @@ import (
 	"github.com/weirproject/weir/proxy/internal/mirror"
 )
 
-// TestWatchMemory: a client that takes nothing while pods keep changing is let go once watches take
-// more than they may; a healthy one goes on.
+// TestWatchMemory checks that, when watches use too much memory, the proxy disconnects a client
+// that reads nothing while pods keep changing. A client that reads continues.
 func TestWatchMemory(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 500}, Options{Resources: []string{"pods"}, LogBytes: 10_000})
 	const watch = "/api/v1/pods?watch=true&resourceVersion=0"
 	lines := tp.watch("jane", watch)
 	tp.next(lines, "ADDED")
-	tp.dial("h2").request(watch) // the state is more than it has room for
+	tp.dial("h2").request(watch) // more than fits into the client's window
 	res := tp.resource("pods")
 	tp.until("both watch", func() bool { return res.Watching() == 2 })
 	l := tp.server.seats.Watches
@@ -45,13 +45,13 @@ func TestWatchMemory(t *testing.T) {
 	defer writing.Wait()
 	defer cancel()
 	go func() {
-		for range lines { // it takes everything
+		for range lines { // this client reads everything
 		}
 	}()
 	tp.until("it is let go", func() bool { return tp.server.mirror.Shed.Load() > 0 && res.Watching() == 1 })
 }
 
-// takeSlowly takes what a watch sends by HTTP/2, 8 KiB each 25 ms, until the test ends.
+// takeSlowly opens a watch over HTTP/2 and reads 8 KiB every 25 ms, until the test ends.
 func (tp *testProxy) takeSlowly(path string) {
 	tp.t.Helper()
 	const step = 8 << 10
@@ -84,7 +84,7 @@ func (tp *testProxy) takeSlowly(path string) {
 	}()
 }
 
-// change changes pods and ConfigMaps, pods more, until the context ends.
+// change changes pods and, less often, ConfigMaps, until the context ends.
 func change(ctx context.Context, client kubernetes.Interface) {
 	pods, maps := client.CoreV1().Pods("default"), client.CoreV1().ConfigMaps("default")
 	for i := 0; ctx.Err() == nil; i++ {
@@ -114,11 +114,11 @@ func (tp *testProxy) keepChanging() {
 	})
 }
 
-// keptFor returns what is kept for the watches of a resource, in bytes.
+// keptFor returns the number of bytes that are buffered for the watches of a resource.
 func keptFor(res *mirror.Resource) int64 { return res.State().Session.Cache().BacklogBytes() }
 
-// overMemory reports whether watches use more memory than they may, after a charge of all that they
-// may if fill is set.
+// overMemory reports whether watches use more memory than allowed. If fill is set, it first charges
+// all of the allowed memory.
 func (tp *testProxy) overMemory(fill bool) bool {
 	w := tp.server.seats.Watches
 	if fill {
@@ -127,8 +127,8 @@ func (tp *testProxy) overMemory(fill bool) bool {
 	return w.MemoryExcess() > 0
 }
 
-// TestStuckBehindSlow: the proxy disconnects a client that reads nothing, even if a slow client
-// that watches another resource has a larger backlog.
+// TestStuckBehindSlow checks that the proxy disconnects a client that reads nothing, even if a slow
+// client that watches another resource has a larger backlog.
 func TestStuckBehindSlow(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 500}, Options{Resources: []string{"pods", "configmaps"}, LogBytes: 10_000})
 	tp.takeSlowly("/api/v1/pods?watch=true&resourceVersion=0")
@@ -143,8 +143,8 @@ func TestStuckBehindSlow(t *testing.T) {
 	}
 }
 
-// TestSlowIsShed: if no client is stalled, the proxy disconnects a slow client when the watches
-// need too much memory.
+// TestSlowIsShed checks that the proxy disconnects a slow client when the watches need too much
+// memory and no client is stalled.
 func TestSlowIsShed(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 500}, Options{Resources: []string{"pods"}, LogBytes: 10_000})
 	tp.takeSlowly("/api/v1/pods?watch=true&resourceVersion=0")

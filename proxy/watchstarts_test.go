@@ -13,8 +13,9 @@ import (
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// TestWatchStarts: those who are sent the state of a WATCH have seats, of which one caller has less
-// than half; the control plane has its own. A WATCH that resumes needs none.
+// TestWatchStarts checks that a WATCH needs a seat while it sends the initial state. One caller can
+// occupy fewer than half of these seats, and the control plane has its own. A WATCH that resumes
+// needs no seat.
 func TestWatchStarts(t *testing.T) {
 	wait := timing(func(w *timeouts) { w.start = time.Nanosecond })
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, timeouts: wait})
@@ -50,8 +51,8 @@ func TestWatchStarts(t *testing.T) {
 	}
 }
 
-// TestWatchStartsEnd: a WATCH has its seat until it has been sent the state, or not for long if its
-// client does not take that.
+// TestWatchStartsEnd checks that a WATCH occupies its seat only until the client has received the
+// state, or for a limited time if the client does not read it.
 func TestWatchStartsEnd(t *testing.T) {
 	for name, hold := range map[string]time.Duration{"taken": deadline, "not taken": time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
