@@ -1,8 +1,8 @@
-// Package budget bounds the bytes that callers make a server keep.
+// Package budget bounds the bytes that a server retains for its callers.
 //
-// A Budget has levels, such as unknown and known callers. A level may have bytes of its own, which
-// no other level gets, and competes with the others for the rest. Within a level one share, such as
-// one user, may be limited further. A budget may count something else than bytes, such as requests.
+// A Budget has levels, such as unknown and known callers. A level may reserve bytes that no other
+// level can use. All levels compete for the rest. Each level has shares, such as one share per
+// user, which may be limited further. A budget may count other units than bytes, such as requests.
 package budget
 
 import (
@@ -11,31 +11,33 @@ import (
 	"sync"
 )
 
-// Level configures a level of a Budget. Levels are numbered in the order that New gets them.
+// Level configures a level of a Budget. The number of a level is its position in the arguments of
+// New.
 type Level struct {
 	// Name is the value of a metric's label.
 	Name string
-	// Reserved is how many bytes no other level gets.
+	// Reserved is the number of bytes that only this level can use.
 	Reserved int64
-	// Most bounds the bytes of the level, reserved ones included. 0: no bound but that of the budget.
+	// Most bounds the bytes of the level, including the reserved ones. 0: only the budget's limit
+	// applies.
 	Most int64
-	// Share bounds the bytes of one share of the level. 0: no bound but that of the level.
+	// Share bounds the bytes of one share of the level. 0: only the level's bound applies.
 	Share int64
-	// Fair has each share leave others as much as it has: of n shares that take what they can, each
-	// has a part of n+1 of the level's bytes, and as many are left for the next one.
+	// Fair makes each share leave at least as many bytes free as it uses. If n shares use all that
+	// they can, each uses 1/(n+1) of the level's bytes, and as much is free for the next share.
 	Fair bool
 }
 
-// Budget counts bytes by level and share, and refuses those above its limit. Only Wait blocks. It
-// has no goroutine, and keeps an entry only for shares that have bytes. It is safe for concurrent
-// use.
+// Budget counts bytes by level and share, and refuses bytes above its limit. Only Wait blocks. A
+// Budget runs no goroutine, and stores an entry only for a share that uses bytes. It is safe for
+// concurrent use.
 type Budget struct {
 	limit  int64        // 0 or less: no bound
-	others func() int64 // bytes that count against limit and are of no level; nil: none
+	others func() int64 // bytes outside the levels that count against limit; nil: none
 	mu     sync.Mutex
 	// levels has the same index as the arguments of New.
 	levels []levelState
-	// waiting has what is waited for; the callers of Wait bound it.
+	// waiting contains the waiting calls of Wait. The callers of Wait must bound their number.
 	waiting []*waiter
 }
 
@@ -46,8 +48,8 @@ type levelState struct {
 	shares     map[string]int64
 }
 
-// New returns a Budget of limit bytes. A limit of 0 or less is none. New panics if the levels
-// reserve more than the limit, which is a mistake of the program.
+// New returns a Budget of limit bytes. If limit is 0 or less, the Budget has no limit. New panics
+// if the levels reserve more than the limit, which is a bug of the caller.
 func New(limit int64, levels ...Level) *Budget {
 	b := &Budget{limit: limit}
 	var reserved int64
@@ -65,11 +67,11 @@ func New(limit int64, levels ...Level) *Budget {
 // levels. It must be called before any other method. The Budget calls others with its lock held.
 func (b *Budget) CountAlso(others func() int64) { b.others = others }
 
-// ExceededError is returned for bytes that a Budget refuses.
+// ExceededError is returned when a Budget refuses bytes.
 type ExceededError struct {
 	// Level is the name of the level.
 	Level string
-	// OfShare is true if the share had too many bytes, and false if the level or the budget had.
+	// OfShare is true if the share has reached its bound, and false if the level or the budget has.
 	OfShare bool
 }
 
@@ -80,8 +82,8 @@ func (e *ExceededError) Error() string {
 	return "budget: level " + e.Level + " uses all bytes that it may"
 }
 
-// Charge is the bytes of one request, connection or the like. The zero Charge has no bytes, and no
-// budget: only Release may be called on it. A Charge must not be copied once it has bytes. It is
+// Charge is the number of bytes charged for one request, connection or similar. The zero Charge has
+// no bytes and no Budget; call only Release on it. A Charge with bytes must not be copied. It is
 // safe for concurrent use.
 type Charge struct {
 	budget *Budget
@@ -90,9 +92,9 @@ type Charge struct {
 	bytes  int64
 }
 
-// Take charges n bytes to a share of a level. The share "" is not limited by Level.Share. It
-// returns an *ExceededError if the bytes exceed a bound; nothing is charged then. The caller must
-// Release the Charge.
+// Take charges n bytes to a share of a level. Level.Share does not limit the share "". If a bound
+// would be exceeded, Take charges nothing and returns an *ExceededError. The caller must Release
+// the Charge.
 func (b *Budget) Take(level int, share string, n int64) (*Charge, error) {
 	c := b.NewCharge(level, share)
 	if err := c.Grow(n); err != nil {
@@ -101,12 +103,13 @@ func (b *Budget) Take(level int, share string, n int64) (*Charge, error) {
 	return c, nil
 }
 
-// NewCharge returns a Charge of no bytes, for Grow and Add.
+// NewCharge returns a Charge without bytes. Grow and Add add bytes to it.
 func (b *Budget) NewCharge(level int, share string) *Charge {
 	return &Charge{budget: b, level: level, share: share}
 }
 
-// Grow adds n bytes, which must not be negative, or returns an *ExceededError and adds nothing.
+// Grow adds n bytes, which must not be negative. If a bound would be exceeded, Grow adds nothing
+// and returns an *ExceededError.
 func (c *Charge) Grow(n int64) error {
 	b := c.budget
 	b.mu.Lock()
@@ -119,8 +122,8 @@ func (c *Charge) Grow(n int64) error {
 	return nil
 }
 
-// Add adds n bytes even if they exceed a bound, or removes them if n is negative. It is for bytes
-// that are there already.
+// Add adds n bytes even if a bound is exceeded, or removes bytes if n is negative. Use it for bytes
+// that are already in memory.
 func (c *Charge) Add(n int64) {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
@@ -129,15 +132,15 @@ func (c *Charge) Add(n int64) {
 	}
 }
 
-// Move moves the bytes to a share of another level, even if they exceed a bound there: they are in
-// memory already.
+// Move moves the bytes to a share of another level, even if a bound of that level is exceeded: the
+// bytes are already in memory.
 func (c *Charge) Move(level int, share string) {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
 	c.move(level, share)
 }
 
-// move moves the bytes. The caller holds the lock.
+// move moves the bytes. The caller holds the Budget's lock.
 func (c *Charge) move(level int, share string) {
 	n := c.bytes
 	c.add(-n)
@@ -146,8 +149,8 @@ func (c *Charge) move(level int, share string) {
 	c.budget.grant()
 }
 
-// MoveToShare moves the bytes to a share of another level. It returns an *ExceededError, and moves
-// nothing, if the share would have more than Level.Share. It checks no other bound.
+// MoveToShare moves the bytes to a share of another level. If the share would exceed Level.Share,
+// MoveToShare moves nothing and returns an *ExceededError. It checks no other bound.
 func (c *Charge) MoveToShare(level int, share string) error {
 	b := c.budget
 	b.mu.Lock()
@@ -179,14 +182,15 @@ func (c *Charge) Bytes() int64 {
 	return c.bytes
 }
 
-// Room returns by how many bytes the charge may grow. It is not positive if a bound is reached.
+// Room returns by how many bytes the charge may grow. If a bound is reached, the result is 0 or
+// negative.
 func (c *Charge) Room() int64 {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
 	return c.budget.shareRoom(c.level, c.share)
 }
 
-// add changes the bytes of a charge. The caller holds the lock.
+// add adds n bytes to a charge; n may be negative. The caller holds the Budget's lock.
 func (c *Charge) add(n int64) {
 	l := &c.budget.levels[c.level]
 	c.bytes += n
@@ -200,8 +204,8 @@ func (c *Charge) add(n int64) {
 	}
 }
 
-// fits returns an *ExceededError unless a share of a level may have n bytes more. The caller holds
-// the lock.
+// fits returns an *ExceededError unless a share of a level may use n more bytes. The caller holds
+// b.mu.
 func (b *Budget) fits(level int, share string, n int64) error {
 	switch {
 	case n > b.room(level):
@@ -212,14 +216,15 @@ func (b *Budget) fits(level int, share string, n int64) error {
 	return nil
 }
 
-// Room returns how many bytes a level may still have. It is not positive if a bound is reached.
+// Room returns how many more bytes a level may use. If a bound is reached, the result is 0 or
+// negative.
 func (b *Budget) Room(level int) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.room(level)
 }
 
-// room is Room. The caller holds the lock.
+// room is Room for a caller that holds b.mu.
 func (b *Budget) room(level int) int64 {
 	switch l := &b.levels[level]; {
 	case b.limit <= 0:
@@ -230,7 +235,7 @@ func (b *Budget) room(level int) int64 {
 	return b.free(level)
 }
 
-// shareRoom returns how many bytes a share of a level may still have. The caller holds the lock.
+// shareRoom returns how many more bytes a share of a level may use. The caller holds b.mu.
 func (b *Budget) shareRoom(level int, share string) int64 {
 	l, room := &b.levels[level], b.room(level)
 	if used := l.shares[share]; share != "" && b.limit > 0 {
@@ -244,8 +249,8 @@ func (b *Budget) shareRoom(level int, share string) int64 {
 	return room
 }
 
-// free returns how many bytes a level may still have by the limit of the budget: what it has
-// reserved, and what no level has reserved or uses. The caller holds the lock.
+// free returns how many more bytes a level may use within the budget's limit: the rest of its
+// reserved bytes, and the bytes that no level uses or reserves. The caller holds b.mu.
 func (b *Budget) free(level int) int64 {
 	free := b.limit
 	if b.others != nil {
@@ -261,8 +266,9 @@ func (b *Budget) free(level int) int64 {
 	return free
 }
 
-// Excess returns by how many bytes a level exceeds its bound, or the budget its limit, whichever is
-// more. 0 or less: neither does. It can be positive only by Add and Move.
+// Excess returns by how many bytes a level exceeds its bound, or the budget its limit; the larger
+// one counts. If the result is 0 or less, neither is exceeded. Only Add and Move can cause an
+// excess.
 func (b *Budget) Excess(level int) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -276,19 +282,19 @@ func (b *Budget) Excess(level int) int64 {
 	return over
 }
 
-// Usage is what a level of a Budget uses.
+// Usage contains the statistics of a level of a Budget.
 type Usage struct {
 	// Level is the name of the level.
 	Level string
-	// Used is its bytes, and Peak the most that it has ever had.
+	// Used is the number of bytes that the level uses, and Peak the highest such number so far.
 	Used, Peak int64
 	// Refused counts the charges that were refused.
 	Refused uint64
-	// Shares counts the shares that have bytes.
+	// Shares counts the shares that use bytes.
 	Shares int
 }
 
-// Usage returns the use of each level, in the order of New.
+// Usage returns the usage of each level, in the order of New's arguments.
 func (b *Budget) Usage() []Usage {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -300,7 +306,7 @@ func (b *Budget) Usage() []Usage {
 	return all
 }
 
-// Used returns the bytes of all levels, and those of CountAlso.
+// Used returns the bytes of all levels, plus those that CountAlso added.
 func (b *Budget) Used() (n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -313,7 +319,7 @@ func (b *Budget) Used() (n int64) {
 	return n
 }
 
-// Limit returns the bytes of the budget. 0 or less: it has no bound.
+// Limit returns the limit of the budget in bytes. 0 or less: it has no limit.
 func (b *Budget) Limit() int64 { return b.limit }
 
 // ShareBytes returns the bytes of a share of a level.

@@ -77,8 +77,8 @@ func TestNoLimit(t *testing.T) {
 	c.Release()
 }
 
-// TestAddAndMove checks that bytes which are there already are counted above the bounds, and that
-// others do not fit then.
+// TestAddAndMove checks that bytes that are already in memory are counted even above the bounds,
+// and that no other bytes fit then.
 func TestAddAndMove(t *testing.T) {
 	b := small()
 	c := b.NewCharge(unknown, "")
@@ -107,7 +107,7 @@ func TestAddAndMove(t *testing.T) {
 	(&Charge{}).Release()
 }
 
-// TestFair: of a fair level each share has at most as much as it leaves others.
+// TestFair checks that a share of a fair level uses at most as many bytes as it leaves free.
 func TestFair(t *testing.T) {
 	b := New(100, Level{Name: "fair", Most: 64, Fair: true}, Level{Name: "rest"})
 	take := func(share string) (n int64) {
@@ -130,7 +130,7 @@ func TestFair(t *testing.T) {
 	}
 }
 
-// TestMoveToShare: bytes move only to a share that has room for them.
+// TestMoveToShare checks that bytes move to a share only if the share has room for them.
 func TestMoveToShare(t *testing.T) {
 	b := small()
 	c := b.NewCharge(unknown, "x")
@@ -150,7 +150,7 @@ func TestMoveToShare(t *testing.T) {
 	}
 }
 
-// TestOthers: other bytes count against the limit, but belong to no level.
+// TestOthers checks that the bytes of CountAlso count against the limit and belong to no level.
 func TestOthers(t *testing.T) {
 	b, others := small(), int64(0)
 	b.CountAlso(func() int64 { return others })
@@ -173,7 +173,7 @@ func TestReservedAboveLimit(t *testing.T) {
 	New(10, Level{Reserved: 6}, Level{Reserved: 5})
 }
 
-// TestProperties draws operations, and compares the sums with those of the charges.
+// TestProperties draws random operations, and compares the counted sums with those of the charges.
 func TestProperties(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -196,7 +196,7 @@ func TestProperties(t *testing.T) {
 				}
 			case op < 7:
 				_ = charges[i].Grow(n)
-			case op == 7 && seed%2 == 0: // in half of the runs nothing exceeds a bound
+			case op == 7 && seed%2 == 0: // in half of the runs, no operation exceeds a bound
 				charges[i].Move(level, share)
 				forced = true
 			default:
@@ -238,7 +238,7 @@ func checkCharges(t *testing.T, b *Budget, charges []*Charge, forced bool) {
 	}
 }
 
-// TestConcurrent checks for races, and that the limit holds at any time.
+// TestConcurrent checks for data races, and checks that the limit holds at any time.
 func TestConcurrent(t *testing.T) {
 	b := New(64, Level{Name: "all", Share: 16})
 	var all sync.WaitGroup

@@ -5,16 +5,17 @@ import (
 	"slices"
 )
 
-// waiter is a Wait for bytes. The lock of its Budget guards it.
+// waiter is a waiting call of Wait. The lock of its Budget guards it.
 type waiter struct {
 	charge   *Charge
 	n, spare int64
 	granted  chan struct{} // closed when the bytes are charged
 }
 
-// Wait adds n bytes as soon as they fit with spare more, which it leaves to Grow. It returns an
-// *ExceededError, and adds nothing, if they do not before ctx ends. The caller bounds how many
-// wait: each is looked at when bytes are removed, those that came first before others.
+// Wait charges n bytes as soon as n+spare bytes fit. It leaves the spare bytes free for a later
+// Grow. If they do not fit before ctx ends, Wait charges nothing and returns an *ExceededError. The
+// caller must bound the number of waiting calls: when bytes are removed, the Budget checks each of
+// them, the oldest first.
 func (c *Charge) Wait(ctx context.Context, n, spare int64) error {
 	b, w := c.budget, &waiter{charge: c, n: n, spare: spare}
 	b.mu.Lock()
@@ -44,7 +45,7 @@ func (c *Charge) Wait(ctx context.Context, n, spare int64) error {
 	return err
 }
 
-// take charges what is waited for if it fits. The caller holds the lock.
+// take charges w's bytes if they fit. The caller holds b.mu.
 func (b *Budget) take(w *waiter) error {
 	err := b.fits(w.charge.level, w.charge.share, w.n+w.spare)
 	if err == nil {
@@ -53,7 +54,8 @@ func (b *Budget) take(w *waiter) error {
 	return err
 }
 
-// grant charges what is waited for and fits after bytes were removed. The caller holds the lock.
+// grant charges the bytes of all waiters whose bytes now fit. The caller has removed bytes and
+// holds b.mu.
 func (b *Budget) grant() {
 	b.waiting = slices.DeleteFunc(b.waiting, func(w *waiter) bool {
 		if b.take(w) != nil {

@@ -9,8 +9,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestWait: bytes that do not fit are charged once others are removed, in turn and with some to
-// spare, unless the wait ends before.
+// TestWait checks that bytes that do not fit are charged when enough bytes are removed. Waiting
+// calls are served in their order and leave their spare bytes free. A wait that ends first charges
+// nothing.
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := small()

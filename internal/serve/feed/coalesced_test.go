@@ -14,26 +14,27 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// coalesced has an upstream that is a cache itself send a change that it coalesces up to 12.
+// coalesced makes an upstream that is itself a cache send a change at rv, which it coalesces up to
+// 12.
 func (s *testFeed) coalesced(rv int) {
 	s.t.Helper()
 	s.Coalesced("12")
 	check.NoError(s.t, s.put(wire.Modified, "a", rv, 0))
 }
 
-// settled has the upstream send the bookmark that ends it.
+// settled makes the upstream send the bookmark that ends the coalesced changes.
 func (s *testFeed) settled() {
 	s.Coalesced("")
 	s.Progress("12")
 }
 
-// TestCoalescedUpstream: a client can resume from the end of what the upstream coalesces, and not
-// from the middle of it.
+// TestCoalescedUpstream checks that a client can resume from the end of the changes that the
+// upstream coalesces, and not from the middle.
 func TestCoalescedUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestFeed(t, 0)
 		s.coalesced(11)
-		s.prove(10) // as another replica of the upstream has it
+		s.prove(10) // another replica of the upstream may prove this
 		s.settled()
 		for at, want := range map[uint64][]string{12: nil, 10: {"ERROR 410"}, 5: {"MODIFIED u-a@11"}} {
 			if got := s.watch(at); !slices.Equal(got, want) {
@@ -43,8 +44,9 @@ func TestCoalescedUpstream(t *testing.T) {
 	})
 }
 
-// TestCoalescedEnds: a watch gets a bookmark when the upstream has sent all that it coalesces,
-// however late that is and although no change comes with it. Other bookmarks follow.
+// TestCoalescedEnds checks that a watch receives a bookmark when the upstream has sent all
+// coalesced changes. This holds if that takes long, and if no other change follows. Other bookmarks
+// follow.
 func TestCoalescedEnds(t *testing.T) {
 	for _, tt := range []struct {
 		open, rest time.Duration

@@ -1,10 +1,11 @@
-// Package feed keeps a watch cache equal to one resource of an upstream API server, and proves how
-// current the cache is.
+// Package feed keeps a watch cache equal to one resource of an upstream API server, and proves that
+// the cache is current.
 //
-// A [Feed] joins what that needs: a store and its history, a reflector that lists and watches the
-// upstream, the sink between the two (sink.go), the watch cache in front, and the prover, which
-// lets the owner answer consistent reads (prover.go, proofwatch.go). The proxy serves from feeds,
-// and so do the watch caches in the simulation.
+// A [Feed] connects the necessary parts: a store and its history; a reflector that lists and
+// watches the upstream; the sink between reflector and store (sink.go); the watch cache that reads
+// the store; and the prover, with which the feed's owner can answer consistent reads (prover.go,
+// proofwatch.go). The proxy uses one feed per resource, and the watch caches in the simulation use
+// feeds too.
 package feed
 
 import (
@@ -25,23 +26,24 @@ import (
 // Config configures a Feed. Upstream, Encoding and Cache.Resource are required; the zero value of
 // every other field works.
 type Config struct {
-	// Upstream is the API server. Proofs come from it over their own connections.
+	// Upstream is the API server. Requests for proofs use separate connections to it.
 	Upstream *rest.Config
-	// Encoding is the encoding of the upstream's answers and of the objects in the store.
+	// Encoding is the encoding of the upstream's responses and of the objects in the store.
 	Encoding wire.Encoding
-	// LogBytes bounds the change log, and so how far back a WATCH can resume. 0: 8 MiB.
+	// LogBytes bounds the change log, and with it how old the resourceVersion of a resumed WATCH may
+	// be. 0: 8 MiB.
 	LogBytes int64
 	// Cache configures the watch cache. New sets its Store, Encoding, Clock and History.
 	Cache watchcache.Config
-	// Reflector configures the reflector. New sets its Encoding. Its Mode must not be WatchList: the
-	// sink takes initial events for changes.
+	// Reflector configures the reflector. New sets its Encoding. Its Mode must not be WatchList,
+	// because the sink would treat initial events as changes.
 	Reflector reflector.Config
-	// ProofTimeout bounds how long ProveCurrent, ProveVersion and NewestVersion wait. A short WATCH
-	// for a proof lasts as long, and kube-apiserver sends its bookmark two seconds before its end.
-	// 0: 3 s.
+	// ProofTimeout bounds how long ProveCurrent, ProveVersion and NewestVersion wait. It is also the
+	// timeout of a short WATCH for a proof; kube-apiserver sends the bookmark of such a WATCH two
+	// seconds before its end. 0: 3 s.
 	ProofTimeout time.Duration
-	// Reserve is called before n bytes are stored. An error forbids that and ends the feed. nil: there
-	// is no bound.
+	// Reserve is called before n bytes are stored. If it returns an error, the bytes are not stored
+	// and the feed ends. nil: no bound.
 	Reserve func(n int) error
 	// OnListed is called once, when the first list is complete. It may be nil.
 	OnListed func()
@@ -49,33 +51,35 @@ type Config struct {
 	// error: ErrWentBack, ErrRelistTooLarge, or that of Reserve. It may be nil. OnListed and OnRefuse
 	// are called by the goroutine of Run, which holds no lock then.
 	OnRefuse func(error)
-	// Stats counts for several feeds of one resource. nil: the feed counts for itself.
+	// Stats is shared by several feeds of one resource. nil: the feed uses its own counters.
 	Stats *Stats
 	// Requests counts the requests to the upstream, and their bytes. It may be nil.
 	Requests *source.Stats
 }
 
-// Stats counts what feeds have received and asked.
-type Stats struct {
-	Events         atomic.Uint64 // of watches
-	InitialObjects atomic.Uint64 // of first lists
+// Stats counts the objects and events that feeds received, and the requests that they sent for
+// proofs.
+type Stats struct // events of watches
+	Events         atomic.Uint64 // objects of first lists
+	InitialObjects atomic.Uint64 // LISTs that requested the upstream's newest resourceVersion
 	VersionQueries atomic.Uint64 // LISTs that asked for the upstream's newest resourceVersion
 	ProofWatches   atomic.Uint64 // short WATCHes that waited for a bookmark
 }
 
-// Feed is one store with everything between it and its upstream. It lasts from the first list until
-// only a new store can represent the upstream. All methods are safe for concurrent use.
+// Feed is one store and everything between the store and its upstream. It exists from before the
+// first list until only a new store can represent the upstream. All methods are safe for concurrent
+// use.
 type Feed struct {
 	store     *store.Store
 	cache     *watchcache.Cache
 	sink      *sink
 	reflector *reflector.Reflector
 	prover    *prover
-	closers   []func() // of what New has made, in that order
+	closers   []func() // close the parts that New created, in the order of their creation
 }
 
-// New returns a feed that makes no request until Run. The caller must call Close. The error is that
-// of an invalid Upstream or Cache.
+// New returns a feed that sends no request until Run. The caller must call Close. New returns an
+// error if Upstream or Cache is invalid.
 func New(cfg Config) (_ *Feed, err error) {
 	resource := source.Resource{GVR: cfg.Cache.Resource.GroupVersionResource, Encoding: cfg.Encoding}
 	opts := source.Options{Stats: cfg.Requests}
@@ -95,7 +99,7 @@ func New(cfg Config) (_ *Feed, err error) {
 	return f, nil
 }
 
-// build makes the parts of the feed. Proofs come from the sources, in turn if one fails.
+// build creates the parts of the feed. The prover uses src and proofs alternately when one fails.
 func (f *Feed) build(cfg Config, src, proofs source.Source) (err error) {
 	setDefaults(&cfg)
 	f.store = store.New(store.Config{Encoding: cfg.Encoding, LogBytes: cfg.LogBytes, KeepLog: true})
@@ -135,8 +139,8 @@ func setDefaults(cfg *Config) {
 }
 
 // Run lists and watches the upstream until ctx ends, and then returns the cause of ctx. It returns
-// earlier with the error of which OnRefuse was notified. When it returns, nothing can be proven any
-// more, and the cache still serves what the store has. Run must be called once at most.
+// earlier with the error that OnRefuse received. After Run has returned, no proof succeeds any
+// more, and the cache still serves the objects in the store. Run may be called only once.
 func (f *Feed) Run(ctx context.Context) error {
 	defer f.prover.close()
 	return f.reflector.Run(ctx)
@@ -149,43 +153,44 @@ func (f *Feed) Close() {
 	}
 }
 
-// Store returns the store, for reading.
+// Store returns the store. The caller must only read it.
 func (f *Feed) Store() *store.Store { return f.store }
 
 // Cache returns the watch cache. It answers 429 until the first list is complete.
 func (f *Feed) Cache() *watchcache.Cache { return f.cache }
 
-// Reflector returns the reflector, for reading.
+// Reflector returns the reflector. The caller must only read its state.
 func (f *Feed) Reflector() *reflector.Reflector { return f.reflector }
 
-// Version returns the resourceVersion that the store is current to. 0: there was no list yet.
+// Version returns the resourceVersion up to which the store is current. 0: the first list is not
+// complete.
 func (f *Feed) Version() uint64 { return f.sink.version() }
 
-// WaitVersion blocks until the feed has reached a resourceVersion by itself. It returns ctx's error
-// if that ends first.
+// WaitVersion blocks until the feed has reached a resourceVersion. It sends no request. It returns
+// ctx's error if ctx ends first.
 func (f *Feed) WaitVersion(ctx context.Context, resourceVersion uint64) error {
 	return f.sink.Wait(ctx, resourceVersion)
 }
 
 // ProveVersion blocks until the feed has reached a resourceVersion, and reports whether it has. It
-// asks the upstream, and gives up after Config.ProofTimeout at the latest.
+// sends requests to the upstream, and returns false after Config.ProofTimeout.
 func (f *Feed) ProveVersion(ctx context.Context, resourceVersion uint64) bool {
 	return f.prover.proveVersion(ctx, resourceVersion)
 }
 
-// ProveCurrent blocks until the feed is as new as the upstream was after the call, and reports
-// whether it is. It gives up after Config.ProofTimeout, when ctx ends, if the feed does not watch
-// the upstream, or if the upstream has gone back.
+// ProveCurrent blocks until the feed is at least as new as the upstream was at the time of the
+// call, and reports whether it is. It returns false after Config.ProofTimeout, when ctx ends, if
+// the feed does not watch the upstream, or if the upstream went back in time.
 func (f *Feed) ProveCurrent(ctx context.Context) bool { return f.prover.proveCurrent(ctx) }
 
-// NewestVersion returns the upstream's newest resourceVersion. Callers that wait at the same time
-// share one request.
+// NewestVersion returns the upstream's newest resourceVersion. Concurrent callers share one
+// request.
 func (f *Feed) NewestVersion(ctx context.Context) (uint64, error) {
 	return f.prover.newestVersion(ctx)
 }
 
-// LastHeard returns when the feed was last shown to be the upstream's state. It is at least as new
-// as the upstream was then, except for events in transit.
+// LastHeard returns the last time at which the upstream confirmed the feed's state. Except for
+// events in transit, the feed is at least as new as the upstream was then.
 func (f *Feed) LastHeard() time.Time {
 	at := f.reflector.Status().CurrentAt
 	if proven := time.Unix(0, f.prover.provenAt.Load()); proven.After(at) {
@@ -194,8 +199,8 @@ func (f *Feed) LastHeard() time.Time {
 	return at
 }
 
-// Bytes returns the memory of the store, the history, the caches of answers, and a relist in
-// progress.
+// Bytes returns the memory of the store, the history, the caches of encoded events and of paged
+// states, and a relist in progress.
 func (f *Feed) Bytes() int64 {
 	cache := f.cache.Stats()
 	return f.store.Memory().Total() + f.sink.history.Bytes() + cache.EncodeCacheBytes + cache.PagedBytes + f.sink.relistedBytes.Load()

@@ -19,8 +19,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestFeed: a feed lists and watches an API server, proves itself current, and proves nothing once
-// Run has returned.
+// TestFeed checks that a feed lists and watches an API server, proves that it is current, and
+// proves nothing after Run has returned.
 func TestFeed(t *testing.T) {
 	server, err := apiserver.New(apiserver.Options{Pods: 3, BookmarkInterval: time.Second})
 	check.NoError(t, err)
@@ -62,7 +62,7 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// TestNewRefuses: a configuration without a resource is refused.
+// TestNewRefuses checks that New returns an error for a configuration without a resource.
 func TestNewRefuses(t *testing.T) {
 	if _, err := New(Config{Upstream: &rest.Config{Host: "https://127.0.0.1:1"}}); err == nil {
 		t.Error("a feed of no resource")

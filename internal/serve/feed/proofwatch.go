@@ -11,10 +11,10 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// waitFor blocks until the feed has reached rv, and reports whether it has. It starts the short
-// WATCH if the feed is older. It gives up when a short WATCH that was opened after the call ends
-// without having proven rv: an API server that has just started answers with an error or an old
-// bookmark, and most often the next WATCH gets the same.
+// waitFor blocks until the feed has reached rv, and reports whether it has. If the feed is older,
+// waitFor starts a short WATCH. It returns false when a short WATCH that was opened after the call
+// ends without proving rv: an API server that has just started answers with an error or an old
+// bookmark, and usually the next WATCH receives the same.
 func (p *prover) waitFor(ctx context.Context, rv uint64) bool {
 	if p.sink.version() >= rv {
 		return true
@@ -31,15 +31,16 @@ func (p *prover) waitFor(ctx context.Context, rv uint64) bool {
 	return p.sink.Wait(ctx, rv) == nil || p.sink.version() >= rv
 }
 
-// isSilent reports whether short WATCHes have sent no bookmarks, less than silentRest ago.
+// isSilent reports whether several short WATCHes sent no bookmark, the last of them less than
+// silentRest ago.
 func (p *prover) isSilent() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.silent >= maxProofWatches && time.Since(p.silentAt) < silentRest
 }
 
-// noteSilence counts a short WATCH that was silent: it has sent no bookmark in its time while
-// nothing changed. Any other short WATCH ends the row.
+// noteSilence counts a short WATCH that was silent: it ended without a bookmark after its full
+// time, while no change arrived. A short WATCH that was not silent resets the count.
 func (p *prover) noteSilence(silent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,9 +51,9 @@ func (p *prover) noteSilence(silent bool) {
 	p.silent, p.silentAt = p.silent+1, time.Now()
 }
 
-// wantVersion starts short WATCHes, unless they are under way. They continue until one proves rv,
-// or no reader waits. wantVersion returns a context that ends when the next of them has ended, or
-// when there will be none. The caller calls leave when it stops waiting.
+// wantVersion starts short WATCHes unless they are running. They continue until one of them proves
+// rv, or until no reader waits. wantVersion returns a context that ends when the next short WATCH
+// has ended, or when none will be opened. The caller calls leave when it stops waiting.
 func (p *prover) wantVersion(rv uint64) context.Context {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,8 +75,8 @@ func (p *prover) wantVersion(rv uint64) context.Context {
 	return untried
 }
 
-// leave ends a wait. The last reader to leave ends the short WATCHes: a client may ask for a
-// resourceVersion that the upstream never reaches.
+// leave ends a wait. When the last reader leaves, the short WATCHes end, because a client may
+// request a resourceVersion that the upstream never reaches.
 func (p *prover) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +85,8 @@ func (p *prover) leave() {
 	}
 }
 
-// watchLoop opens short WATCHes until the wanted version is reached, or cannot be proven.
+// watchLoop opens short WATCHes until the feed has reached the wanted version, or the WATCHes prove
+// nothing.
 func (p *prover) watchLoop() {
 	for tries := 0; ; {
 		before := p.sink.version()
@@ -107,8 +109,8 @@ func (p *prover) watchLoop() {
 	}
 }
 
-// beginWatch returns what to call when the next short WATCH has ended. If none is to be opened, it
-// returns nil, and wakes the readers that wait for one.
+// beginWatch returns a function to call when the next short WATCH has ended. If no WATCH must be
+// opened, it wakes the readers that wait for one, and returns nil.
 func (p *prover) beginWatch(reached uint64, tries int) (ended func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,8 +126,8 @@ func (p *prover) beginWatch(reached uint64, tries int) (ended func()) {
 	return ended
 }
 
-// watchOnce opens a short WATCH from the feed's version, and has the sink record what its bookmark
-// proves.
+// watchOnce opens a short WATCH from the feed's version. If the feed has received every change
+// before the WATCH's bookmark, the sink records that the feed is current up to the bookmark.
 func (p *prover) watchOnce(from uint64) {
 	if !p.isWatching() {
 		return
@@ -154,11 +156,12 @@ func (p *prover) watchOnce(from uint64) {
 	}
 }
 
-// errCoalesces is why an upstream that is a cache itself proves nothing for now.
+// errCoalesces is returned when the upstream is itself a cache and coalesces changes, so that a
+// bookmark proves nothing.
 var errCoalesces = errors.New("the upstream coalesces changes")
 
 // readToBookmark returns the resourceVersions of a watch's first bookmark and of the last change
-// before it (from, if there is none).
+// before it. Without such a change, last is from.
 func readToBookmark(w source.Watch, from uint64) (bookmark, last uint64, err error) {
 	last = from
 	for {

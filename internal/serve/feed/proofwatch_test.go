@@ -25,11 +25,11 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// lateServer is a source that is an API server which has just started: it refuses a watch, or sends
-// a bookmark of an older state than other servers have.
+// lateServer is a source like an API server that has just started: it refuses a watch, or sends a
+// bookmark of an older state than other servers have.
 type lateServer struct {
 	source.Source
-	bookmark string // "": the watch is refused
+	bookmark string // "": Watch fails
 }
 
 func (l lateServer) NewestVersion(context.Context, string) (string, error) { return "9", nil }
@@ -41,7 +41,7 @@ func (l lateServer) Watch(context.Context, source.WatchOptions) (source.Watch, e
 	return &oneBookmark{rv: l.bookmark}, nil
 }
 
-// oneBookmark is a watch that sends a bookmark.
+// oneBookmark is a watch that sends only bookmarks of one resourceVersion.
 type oneBookmark struct {
 	source.Watch
 	rv string
@@ -55,8 +55,8 @@ func (w *oneBookmark) Encoding() wire.Encoding { return wire.JSON }
 
 func (w *oneBookmark) Close() error { return nil }
 
-// TestNotProvenByOneWatch: a read does not wait longer than for the first watch that was opened for
-// it and has proven nothing.
+// TestNotProvenByOneWatch checks that a read waits only for the first short WATCH that was opened
+// for it, if that WATCH proves nothing.
 func TestNotProvenByOneWatch(t *testing.T) {
 	for _, bookmark := range []string{"", "5"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -73,8 +73,7 @@ func TestNotProvenByOneWatch(t *testing.T) {
 	}
 }
 
-// silentServer is a source whose watches last as long as they may and send nothing but bookmark, if
-// that is set.
+// silentServer is a source whose watches last their full time and send only bookmark, if it is set.
 type silentServer struct {
 	source.Source
 	bookmark *atomic.Pointer[string]
@@ -95,7 +94,7 @@ func (s silentServer) Watch(ctx context.Context, o source.WatchOptions) (source.
 	return &silentWatch{ctx: ctx, lasts: o.Timeout}, nil
 }
 
-// silentWatch is a watch that ends when its time is over.
+// silentWatch is a watch that ends after its timeout.
 type silentWatch struct {
 	oneBookmark
 	ctx   context.Context
@@ -104,22 +103,22 @@ type silentWatch struct {
 
 func (w *silentWatch) Next() (source.Event, error) {
 	select {
-	case <-time.After(w.lasts): // of the clock of the test
+	case <-time.After(w.lasts): // in the test's time
 		return source.Event{}, io.EOF
 	case <-w.ctx.Done():
 		return source.Event{}, w.ctx.Err()
 	}
 }
 
-// TestSilentWatchesAreGivenUp: where short WATCHes never send a bookmark, as those of Events, only
-// the first reads wait for one, and then one a minute.
+// TestSilentWatchesAreGivenUp checks that reads stop waiting for short WATCHes that never send a
+// bookmark, as those of Events: only the first reads wait, and then one read per minute.
 func TestSilentWatchesAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestFeed(t, 0) // at 5
 		server := silentServer{bookmark: &atomic.Pointer[string]{}}
 		p := ts.proving(server)
 		read := func() (took time.Duration, current bool) {
-			time.Sleep(2 * queryInterval) // so that the query does not wait for the pace
+			time.Sleep(2 * queryInterval) // so that the query does not wait for its rate limit
 			began := time.Now()
 			current = p.proveCurrent(t.Context())
 			return time.Since(began), current
@@ -130,7 +129,7 @@ func TestSilentWatchesAreGivenUp(t *testing.T) {
 				t.Errorf("read %d: current %v, after %v", n, current, took)
 			}
 		}
-		// One more may begin before the last reader of those before has left.
+		// One more watch may start before the last of the earlier readers has left.
 		if n := p.stats.ProofWatches.Load(); n > maxProofWatches+1 {
 			t.Errorf("%d watches", n)
 		}
@@ -152,12 +151,14 @@ func TestSilentWatchesAreGivenUp(t *testing.T) {
 	})
 }
 
-// TestChangesBesideSilentWatches: silent WATCHes do not count while changes prove reads.
+// TestChangesBesideSilentWatches checks that silent WATCHes are not counted while changes prove
+// reads.
 func TestChangesBesideSilentWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestFeed(t, 0) // at 5
 		ctx, cancel := context.WithCancel(t.Context())
-		// Other resources have changed since the last change of this one.
+		// The upstream's version is higher, because other resources have changed since this one's last
+		// change.
 		server := silentServer{bookmark: &atomic.Pointer[string]{}, changes: func() int { return int(ts.version()) + 5 }}
 		p := ts.proving(server)
 		var changing sync.WaitGroup
@@ -183,17 +184,17 @@ func TestChangesBesideSilentWatches(t *testing.T) {
 	})
 }
 
-// movingServer is a source whose watches each send, after a second, a bookmark that is newer by
-// one than what they were opened from.
+// movingServer is a source each of whose watches sends a bookmark after a second. The bookmark is
+// newer by one than the version from which the watch was opened.
 type movingServer struct{ source.Source }
 
 func (movingServer) Watch(_ context.Context, o source.WatchOptions) (source.Watch, error) {
-	time.Sleep(time.Second) // of the clock of the test
+	time.Sleep(time.Second) // in the test's time
 	return &oneBookmark{rv: resourceversion.Format(resourceversion.Number(o.ResourceVersion) + 1)}, nil
 }
 
-// TestNotProvenWithoutReader: for a client that asked for a resourceVersion from far in the future,
-// no watch is opened once it has gone, although each of them proves something.
+// TestNotProvenWithoutReader checks that no watch is opened after a client that requested a
+// resourceVersion in the far future has disconnected, although each watch proves a newer version.
 func TestNotProvenWithoutReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestFeed(t, 0) // at 5
@@ -202,7 +203,7 @@ func TestNotProvenWithoutReader(t *testing.T) {
 			t.Error("proven to be where the upstream is not")
 		}
 		time.Sleep(time.Minute)
-		if n := p.stats.ProofWatches.Load(); n > 2 { // the second may have begun before the client went
+		if n := p.stats.ProofWatches.Load(); n > 2 { // the second may have started before the client disconnected
 			t.Errorf("%d watches for one client that has gone", n)
 		}
 		if !p.proveVersion(t.Context(), ts.version()+1) {
@@ -211,7 +212,7 @@ func TestNotProvenWithoutReader(t *testing.T) {
 	})
 }
 
-// limpingServer is a movingServer each second watch of which breaks off.
+// limpingServer is a movingServer of which every second watch fails.
 type limpingServer struct {
 	movingServer
 	opened int
@@ -224,8 +225,8 @@ func (l *limpingServer) Watch(ctx context.Context, o source.WatchOptions) (sourc
 	return l.movingServer.Watch(ctx, o)
 }
 
-// TestFailuresInARow: the prover gives up after watches that fail in a row. Here each second one
-// does not.
+// TestFailuresInARow checks that the prover stops only after several consecutive failures. Here
+// every second watch succeeds.
 func TestFailuresInARow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestFeed(t, 0) // at 5
@@ -241,7 +242,8 @@ func TestFailuresInARow(t *testing.T) {
 	})
 }
 
-// TestProofsAskAnother: where a server does not answer, or proves nothing, another source is asked.
+// TestProofsAskAnother checks that the prover uses another source after a server does not answer,
+// or proves nothing.
 func TestProofsAskAnother(t *testing.T) {
 	for name, bad := range map[string]source.Source{"no answer": deafServer{}, "no proof": lateServer{}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -258,15 +260,16 @@ func TestProofsAskAnother(t *testing.T) {
 	}
 }
 
-// deafServer is a source that answers nothing.
+// deafServer is a source that answers no query.
 type deafServer struct{ source.Source }
 
 func (deafServer) NewestVersion(context.Context, string) (string, error) {
 	return "", errors.New("no answer")
 }
 
-// TestProofsAskOneServer: what a proof asks and the WATCH that follows come by one connection, so
-// to the same API server. The LISTs of a session have connections of their own.
+// TestProofsAskOneServer checks that the query of a proof and the WATCH after it use one
+// connection, so that the same API server answers both. The reflector's LISTs use other
+// connections.
 func TestProofsAskOneServer(t *testing.T) {
 	t.Parallel()
 	server, err := apiserver.New(apiserver.Options{Pods: 3})

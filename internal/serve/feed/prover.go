@@ -16,67 +16,68 @@ import (
 	"github.com/weirproject/weir/internal/core/source"
 )
 
-// prover proves that a feed is as new as the upstream was at the time of a read. Then the owner can
-// answer consistent reads, those without resourceVersion. A LIST with limit=1 is consistent and
-// returns the upstream's newest resourceVersion, which the feed must reach. While the resource
-// keeps changing, it does so immediately. Otherwise a short WATCH of the upstream shows that
-// nothing has changed: it ends with a bookmark, and a change that is not in that stream before the
-// bookmark has not happened.
+// prover proves that a feed is as new as the upstream was at the time of a read. With such a proof,
+// the owner can answer a consistent read, which has no resourceVersion. The prover sends a
+// consistent LIST with limit=1, which returns the upstream's newest resourceVersion. The feed must
+// then reach this resourceVersion. While the resource changes often, the feed reaches it
+// immediately. Otherwise a short WATCH of the upstream shows that nothing has changed: it ends with
+// a bookmark, and every change up to the bookmark is in the stream before it.
 //
 // All readers that wait when the LIST is sent share its result, and there is one short WATCH at a
 // time. One goroutine lists and one watches while a reader waits. close ends both.
 type prover struct {
 	ctx     context.Context // ends with close
 	cancel  context.CancelFunc
-	sources []source.Source // asked in turn, the next one after each failure
+	sources []source.Source // used in turn: the next one after each failure
 	sink    *sink
 	status  func() reflector.Status
-	pace    *rate.Limiter // of the queries
-	// timeout is how long a read waits for a proof. A query and a short WATCH last no longer.
+	pace    *rate.Limiter // limits the rate of the queries
+	// timeout is how long a read waits for a proof. It also bounds a query and a short WATCH.
 	timeout time.Duration
 	stats   *Stats
 
-	failures atomic.Uint64 // of sources
-	// provenAt is when the newest query was sent whose version was reached, in Unix nanoseconds. 0:
-	// never.
+	failures atomic.Uint64 // failed requests to sources
+	// provenAt is when the prover sent the newest query whose version the feed has reached, in Unix
+	// nanoseconds. 0: never.
 	provenAt atomic.Int64
 
 	running sync.WaitGroup
 
 	mu       sync.Mutex
-	next     *versionQuery // not sent yet; nil: no reader waits for one
+	next     *versionQuery // the query that is sent next; nil: no reader waits for one
 	querying bool
 	wanted   uint64 // the newest resourceVersion that a reader waits for; 0: none
 	waiting  int    // readers in waitFor
 	watching bool
-	// untried ends, by endUntried, when the short WATCH that is opened next has ended. nil: no reader
-	// waits for it.
+	// untried is a context that endUntried ends when the next opened short WATCH has ended. nil: no
+	// reader waits for that WATCH.
 	untried    context.Context
 	endUntried context.CancelFunc
 	closed     bool
-	// silent counts the short WATCHes in a row that lasted as long as they may and sent no bookmark.
-	// silentAt is when the last of them ended.
+	// silent is the number of consecutive short WATCHes that lasted their full time and sent no
+	// bookmark. silentAt is when the last of them ended.
 	silent   int
 	silentAt time.Time
 }
 
-// versionQuery is a query for the upstream's newest resourceVersion. The fields below done are set
-// when it is closed.
+// versionQuery is a query for the upstream's newest resourceVersion. Closing done publishes the
+// fields below it.
 type versionQuery struct {
 	done   chan struct{}
 	sent   time.Time
-	before uint64 // the feed's version at that time
+	before uint64 // the feed's version when the query was sent
 	rv     uint64
 	err    error
 }
 
 const (
-	// queryInterval is the mean time between the queries of a feed, and queryBurst how many may be
-	// sent at the same time: a reader that comes a moment after another needs its own query, and the
-	// short WATCH that is open proves both.
+	// queryInterval is the mean time between the queries of a feed, and queryBurst the number of
+	// queries that may be sent without a pause. A reader that starts shortly after another one needs a
+	// separate query, and the open short WATCH can prove both.
 	queryInterval = time.Second
 	queryBurst    = 2
-	// maxProofWatches is how many short WATCHes in a row may prove nothing.
+	// maxProofWatches is the number of consecutive short WATCHes without a proof after which the
+	// prover stops.
 	maxProofWatches = 3
 	// kube-apiserver has no watch cache of Events by default, and their WATCHes have bookmarks only
 	// when etcd reports its progress. After maxProofWatches that were silent none is opened for
@@ -98,20 +99,20 @@ func newProver(sources []source.Source, sk *sink, status func() reflector.Status
 	return p
 }
 
-// newProofSource returns the first source for proofs. Its LISTs share one HTTP/2 connection with
-// its WATCHes, so that both reach the same API server where several share one address. The LIST has
-// that server ask etcd for its progress; without that, its watch cache may be behind the LIST of
-// another by 5 s when nothing changes, and one that was just created sends no bookmark at all.
+// newProofSource returns the first source for proofs. Its LISTs and WATCHes share one HTTP/2
+// connection, so that both reach the same API server if several servers share one address. The LIST
+// makes that server request its progress from etcd. Otherwise its watch cache may be 5 s behind the
+// LIST of another server while nothing changes, and a newly created watch cache sends no bookmark.
 func newProofSource(upstream *rest.Config, r source.Resource, o source.Options) (*source.REST, error) {
 	upstream = rest.CopyConfig(upstream)
-	if os.Getenv("DISABLE_HTTP2") == "" { // client-go's transports obey it, but for NextProtos
+	if os.Getenv("DISABLE_HTTP2") == "" { // client-go's transports obey it unless NextProtos is set
 		upstream.NextProtos = []string{"h2", "http/1.1"}
 	}
 	return source.New(upstream, r, o)
 }
 
-// close ends the goroutines and waits for them. Later calls prove nothing. close may be called
-// again.
+// close ends the goroutines and waits for them. After close, no proof succeeds. close may be called
+// several times.
 func (p *prover) close() {
 	p.cancel()
 	p.mu.Lock()
@@ -152,8 +153,8 @@ func (p *prover) newestVersion(ctx context.Context) (uint64, error) {
 	return q.rv, q.err
 }
 
-// query returns the next query for the upstream's newest resourceVersion, which all readers share
-// that wait for it. It returns nil if ctx or the feed ends first.
+// query waits for the next query for the upstream's newest resourceVersion, and returns it. All
+// readers that wait share it. It returns nil if ctx or the feed ends first.
 func (p *prover) query(ctx context.Context) *versionQuery {
 	p.mu.Lock()
 	if p.closed {
@@ -188,7 +189,7 @@ func (p *prover) queryLoop() {
 			return
 		}
 		p.mu.Unlock()
-		_ = p.pace.Wait(p.ctx) // if the feed has ended, so does the query
+		_ = p.pace.Wait(p.ctx) // if the feed has ended, queryOnce fails
 		p.mu.Lock()
 		q := p.next
 		p.next = nil
@@ -214,14 +215,15 @@ func (p *prover) queryOnce() (uint64, error) {
 	return resourceversion.Number(rv), err
 }
 
-// source returns the source to ask. Where several API servers share one address, one that fails may
-// answer pings for hours, so that the connection to it stays: another source has its own.
+// source returns the source for the next request. If several API servers share one address, a
+// failing server may answer pings for hours, so that its connection stays open. Another source has
+// another connection.
 func (p *prover) source() source.Source {
 	return p.sources[p.failures.Load()%uint64(len(p.sources))]
 }
 
-// isWatching reports whether the feed watches the upstream. A feed that has lost its watch cannot
-// be proven current by another stream.
+// isWatching reports whether the feed watches the upstream. If the feed has lost its watch, another
+// stream cannot prove that it is current.
 func (p *prover) isWatching() bool {
 	st := p.status()
 	return st.Phase == reflector.Watching && st.Err == nil

@@ -15,7 +15,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// clockedSource answers queries for the newest resourceVersion with 2, and records when.
+// clockedSource answers each query for the newest resourceVersion with 2, and records its time.
 type clockedSource struct {
 	source.Source
 	began time.Time
@@ -27,8 +27,8 @@ func (s *clockedSource) NewestVersion(context.Context, string) (string, error) {
 	return "2", nil
 }
 
-// TestQueriesArePaced: a reader that comes a moment after another does not wait, and many that come
-// one after another cost the upstream one query a second.
+// TestQueriesArePaced checks that a reader that starts shortly after another one does not wait, and
+// that a sequence of many readers causes one query per second.
 func TestQueriesArePaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &clockedSource{began: time.Now()}
@@ -65,8 +65,8 @@ func (changedServer) Watch(context.Context, source.WatchOptions) (source.Watch, 
 	}}}, nil
 }
 
-// TestProvenWhileStalled: a bookmark does not prove a feed current that has not received the change
-// before it. A feed that has lost its watch sends no query.
+// TestProvenWhileStalled checks that a bookmark does not prove that a feed is current if the feed
+// has not received the change before the bookmark. A feed that has lost its watch sends no query.
 func TestProvenWhileStalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestFeed(t, 0)
@@ -85,7 +85,8 @@ func TestProvenWhileStalled(t *testing.T) {
 	})
 }
 
-// TestReadToBookmark: a bookmark proves a feed current that has received the change before it.
+// TestReadToBookmark checks that a bookmark proves that a feed is current if the feed has received
+// the change before the bookmark.
 func TestReadToBookmark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestFeed(t, 0)
@@ -97,8 +98,8 @@ func TestReadToBookmark(t *testing.T) {
 	})
 }
 
-// TestProve: a proof moves the feed's version, and wakes those who wait for it. A change at a
-// resourceVersion that was proven to have none shows another past.
+// TestProve checks that a proof raises the feed's version and wakes the callers that wait for it. A
+// change at a resourceVersion at which a proof excluded changes shows another past.
 func TestProve(t *testing.T) {
 	ts := newTestFeed(t, 0)
 	waited := make(chan error, 1)
@@ -125,7 +126,8 @@ func TestProve(t *testing.T) {
 	}
 }
 
-// changing is a source that answers a query for its newest resourceVersion after a newer change.
+// changing is a source that applies a newer change before it answers a query for the newest
+// resourceVersion.
 type changing struct {
 	source.Source
 	newest string
@@ -137,8 +139,9 @@ func (c changing) NewestVersion(context.Context, string) (string, error) {
 	return c.newest, nil
 }
 
-// TestProvenUnderChanges: a feed that is newer than the answer when that comes is current; one that
-// was newer before the query is of another past.
+// TestProvenUnderChanges checks two cases in which a feed is newer than the answer to its query. If
+// a change arrived meanwhile, the feed is current. If the feed was newer before the query, the
+// upstream has another past.
 func TestProvenUnderChanges(t *testing.T) {
 	for _, tt := range []struct {
 		newest  string

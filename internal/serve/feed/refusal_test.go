@@ -15,11 +15,11 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// scriptedSource is a source whose answers a test has written. It ends the reflector when that has
-// read them all.
+// scriptedSource is a source whose responses a test provides. It ends the reflector when the
+// reflector has read all of them.
 type scriptedSource struct {
-	list   [][]byte       // the objects of a LIST, which comes first, at 12; nil: none does
-	events []source.Event // of a WATCH
+	list   [][]byte       // the objects of the LIST, at version 12; nil: no LIST is expected
+	events []source.Event // the events of the WATCH
 	end    context.CancelFunc
 }
 
@@ -78,21 +78,21 @@ func (w *scriptedWatch) Encoding() wire.Encoding { return wire.JSON }
 func (w *scriptedWatch) Offset() int64           { return 0 }
 func (w *scriptedWatch) Close() error            { return nil }
 
-// scriptedObject returns an object as testFeed.put gives it.
+// scriptedObject returns an object like those of testFeed.put.
 func scriptedObject(name string, rv int) []byte {
 	return fmt.Appendf(nil, `{"metadata":{"name":%q,"uid":"u-%s","resourceVersion":"%d"},"data":""}`, name, name, rv)
 }
 
-// TestNothingAfterRefusal: once a change was refused, the feed reaches no resourceVersion that has
-// it, also where the reflector has read ahead, and an object that was refused is not deleted. The
-// feed ends.
+// TestNothingAfterRefusal checks that after a refused change the feed reaches no resourceVersion
+// that includes the change, even if the reflector has read ahead. A refused object of a relist is
+// not deleted. The feed ends.
 func TestNothingAfterRefusal(t *testing.T) {
 	added := func(name string, rv int) source.Event {
 		return source.Event{Type: wire.Added, Object: source.Object{Raw: scriptedObject(name, rv)}}
 	}
 	for name, tt := range map[string]struct {
 		source          *scriptedSource
-		fits            int // how many objects there is room for
+		fits            int // number of objects that Reserve accepts
 		proven          uint64
 		want            error
 		version, stored int

@@ -33,7 +33,7 @@ func (s *testFeed) get(query string) *bytes.Buffer {
 	return w.Body
 }
 
-// watch returns what a WATCH from a resourceVersion sends in a second, as "TYPE
+// watch returns the events that a WATCH from a resourceVersion sends within a second, as "TYPE
 // uid@resourceVersion".
 func (s *testFeed) watch(from uint64) (events []string) {
 	s.t.Helper()
@@ -54,7 +54,7 @@ func (s *testFeed) watch(from uint64) (events []string) {
 	return events
 }
 
-// listed returns the resourceVersion of a LIST.
+// listed returns the resourceVersion of a LIST at any version.
 func (s *testFeed) listed() (rv uint64) {
 	s.t.Helper()
 	var l struct {
@@ -75,7 +75,7 @@ func (s *testFeed) relist(at string, objects ...func() error) {
 	s.EndReplace(at)
 }
 
-// object returns an object of a LIST.
+// object returns a function that adds an object of a relist.
 func (s *testFeed) object(name, uid string, rv, size int) func() error {
 	return func() error { return s.putAs(0, name, uid, rv, size) }
 }
@@ -104,7 +104,8 @@ func TestRelistSendsDeletionsOnce(t *testing.T) {
 	})
 }
 
-// TestListedVersionCanBeWatched: a WATCH can start at the version of a LIST, however short the log.
+// TestListedVersionCanBeWatched checks that a WATCH can start at the version of a LIST, even with a
+// very short log.
 func TestListedVersionCanBeWatched(t *testing.T) {
 	for name, do := range map[string]func(*testFeed){
 		"relist":            func(s *testFeed) { s.relist("12", s.object("a", "a-again", 12, 0), s.object("c", "u-c", 10, 0)) },
@@ -133,11 +134,11 @@ func TestListedVersionCanBeWatched(t *testing.T) {
 	}
 }
 
-// TestLargeObjects: a watch that resumes, and an exact LIST, find objects that are so large that
-// the store applies each immediately.
+// TestLargeObjects checks that a resumed watch and an exact LIST find objects that are so large
+// that the store applies each of them immediately.
 func TestLargeObjects(t *testing.T) {
 	const large = 300 << 10
-	for _, logBytes := range []int64{0, 1} { // 1: nothing from before can be had
+	for _, logBytes := range []int64{0, 1} { // 1: the log is too short for any earlier state
 		synctest.Test(t, func(t *testing.T) {
 			s := newTestFeed(t, logBytes) // at 5
 			for rv := 6; rv <= 8; rv++ {

@@ -15,58 +15,60 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
-// sink is the reflector's Sink. It writes what the reflector receives into the store, and records
-// in the history which revision of the store is which resourceVersion. It is the cache's Clock.
+// sink is the reflector's Sink. It writes the received objects to the store, and records in the
+// history which revision of the store belongs to which resourceVersion. It is also the cache's
+// Clock.
 //
-// Each state of the store is one that the upstream had. Changes are applied one by one, in the
-// order of their resourceVersions, also those that a relist finds: a client whose watch breaks off
-// in the middle resumes at another replica from its last resourceVersion, and must not miss changes
-// with lower ones. The sink does not know when an object was deleted that a relist does not have.
-// Such deletions come first, and carry no newer resourceVersion than the client had: a client whose
-// watch breaks off then receives some of them again and misses none. The states between the last
-// one before a relist and the relist's own are a gap in the history.
+// Each state of the store is a state that the upstream had. The sink applies changes one by one, in
+// the order of their resourceVersions. This includes the changes that a relist finds: a client
+// whose watch ends in the middle resumes at another replica from its last resourceVersion, and must
+// not miss changes with lower ones. For an object that a relist does not contain, the sink does not
+// know when it was deleted. It applies such deletions first, and they have no newer resourceVersion
+// than the client had. A client whose watch ends in between then receives some of them twice and
+// misses none. The states between the last one before a relist and that of the relist are a gap in
+// the history.
 type sink struct {
 	*store.Writer
 	store    *store.Store
 	history  *watchcache.History
 	onListed func()          // called once, after the first list
-	onRefuse func(error)     // called without mu when only a new store helps, see refuse
-	reserve  func(int) error // called before bytes are stored; an error forbids that
+	onRefuse func(error)     // called without mu held, when only a new store helps, see refuse
+	reserve  func(int) error // called before bytes are stored; an error prevents that
 	stats    *Stats
 
-	// mu is held while the store and the history change together, and while both are read.
+	// mu is held while the store and the history change together, and while a caller reads both.
 	mu sync.Mutex
-	// listed says that the first list is complete. The reflector's goroutine writes it under mu.
+	// listed says that the first list is complete. The reflector's goroutine writes it with mu held.
 	listed    bool
-	recorded  uint64                    // newest version in history; likewise
-	coalesced uint64                    // up to here the upstream coalesces changes; likewise
-	proven    uint64                    // no change up to here is missing, see prove
+	recorded  uint64                    // newest version in history; written like listed
+	coalesced uint64                    // the upstream coalesces changes up to this version; written like listed
+	proven    uint64                    // no change up to this version is missing, see prove
 	waiters   map[*proofWaiter]struct{} // one for each caller of Wait
 
-	refused error // why the sink takes nothing more; nil: it does. The reflector's goroutine uses it
+	refused error // why the sink accepts nothing more; nil: it accepts. Only the reflector's goroutine uses it
 
-	// The reflector's goroutine uses these fields, for the relist in progress.
+	// Only the reflector's goroutine uses these fields, for the relist in progress.
 	relisted      []relistedObject
-	versionBefore uint64 // the store's version before it
-	otherPast     bool   // it has an object in an old version that the store did not have
+	versionBefore uint64 // the store's version before the relist
+	otherPast     bool   // the relist has an object in an old version that the store did not have
 
-	relistedBytes atomic.Int64 // of relisted; at most maxRelistedBytes and one object
+	relistedBytes atomic.Int64 // size of relisted; at most maxRelistedBytes plus one object
 }
 
-// relistedObject is an object of a relist that differs from the store's.
+// relistedObject is an object of a relist that differs from the stored one.
 type relistedObject struct {
 	rv  uint64
 	raw []byte
 }
 
-// maxRelistedBytes bounds the objects that a relist buffers to sort them.
+// maxRelistedBytes bounds the objects that the sink buffers during a relist to sort them.
 const maxRelistedBytes = 32 << 20
 
-// The errors that end a Feed: only a new one, with an empty store, can represent the upstream.
+// These errors end a Feed. Only a new Feed, with an empty store, can then represent the upstream.
 var (
 	// ErrWentBack is returned when the upstream went back in time: it was restored from a backup.
 	ErrWentBack = errors.New("the upstream went back in time")
-	// ErrRelistTooLarge is returned when the objects that changed until a relist exceed 32 MiB.
+	// ErrRelistTooLarge is returned when the changed objects of a relist exceed 32 MiB.
 	ErrRelistTooLarge = errors.New("a relist found too much that had changed to put it in order")
 )
 
@@ -74,13 +76,13 @@ var (
 func (s *sink) Observe(fn func(resourceVersion uint64)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.listed { // an incomplete relist may have changed what has no resourceVersion of its own
+	if s.listed { // an incomplete relist may have applied changes without a separate resourceVersion
 		s.recordVersion(s.recorded)
 	}
 	fn(s.versionLocked())
 }
 
-// version returns the resourceVersion that the store is current to.
+// version returns the resourceVersion up to which the store is current.
 func (s *sink) version() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +118,7 @@ func (s *sink) Wait(ctx context.Context, resourceVersion uint64) error {
 	return nil
 }
 
-// proofWaiter is a caller of Wait, which a proof may wake.
+// proofWaiter is a waiting call of Wait. A proof calls done to wake it.
 type proofWaiter struct {
 	rv   uint64
 	done func()
@@ -125,7 +127,7 @@ type proofWaiter struct {
 // errProven is the cause that ends a wait for a proven resourceVersion.
 var errProven = errors.New("proven")
 
-// prove records that the store is the state at rv: it has every change up to rv.
+// prove records that the store is the state at rv: it contains every change up to rv.
 func (s *sink) prove(rv uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,14 +143,15 @@ func (s *sink) prove(rv uint64) {
 	}
 }
 
-// contradicts reports whether a proof says that there is no change at rv. A change at such a
-// resourceVersion shows that the upstream has gone back. The caller holds the lock.
+// contradicts reports whether an earlier proof says that no change exists at rv. A change at such a
+// resourceVersion shows that the upstream went back in time. The caller holds s.mu.
 func (s *sink) contradicts(rv uint64) bool {
 	return rv > 0 && rv <= s.proven && rv > resourceversion.Number(s.store.ResourceVersion())
 }
 
-// Err implements reflector.Sink. Once the sink has refused something, Err ends the reflector: a
-// later resourceVersion, or the end of a list, would say that the store has what was refused.
+// Err implements reflector.Sink. After the sink has refused an object, Err ends the reflector.
+// Otherwise a later resourceVersion, or the end of a list, would claim that the store contains the
+// refused object.
 func (s *sink) Err() error {
 	if s.refused != nil {
 		return s.refused
@@ -156,8 +159,8 @@ func (s *sink) Err() error {
 	return s.Writer.Err()
 }
 
-// refuse has the sink take nothing more, notifies the owner, and returns why. The caller does not
-// hold the lock: the owner may read the versions of this sink and of others.
+// refuse makes the sink accept nothing more, notifies the owner, and returns why. The caller must
+// not hold s.mu, because the owner may read the versions of this sink and of others.
 func (s *sink) refuse(why error) error {
 	s.refused = why
 	s.onRefuse(why)
@@ -216,8 +219,9 @@ func (s *sink) takeEvent(t wire.EventType, m *wire.Meta, object []byte) error {
 	return err
 }
 
-// Coalesced implements reflector.Sink, for an upstream that is such a cache itself. What the
-// upstream found by a relist is passed on like what a relist of this sink finds.
+// Coalesced implements reflector.Sink. It is called if the upstream is itself such a cache. The
+// sink passes on the changes that the upstream found by a relist like those that its own relist
+// finds.
 func (s *sink) Coalesced(resourceVersion string) {
 	s.Writer.Coalesced(resourceVersion)
 	s.mu.Lock()
@@ -236,24 +240,24 @@ func (s *sink) Coalesced(resourceVersion string) {
 	}
 }
 
-// settle notes that the upstream sends each change from now on. The caller holds the lock.
+// settle records that the upstream sends each change separately from now on. The caller holds s.mu.
 func (s *sink) settle() {
 	if s.coalesced > 0 {
 		s.history.EndRelist(s.store.Revision())
-		s.recordVersion(s.coalesced) // ends the gap: a bookmark may be all that follows
+		s.recordVersion(s.coalesced) // ends the gap: perhaps only a bookmark follows
 		s.coalesced = 0
 	}
 }
 
 // recordVersion records in the history that the store is the state at rv, so that a WATCH can
-// resume there. The caller holds the lock.
+// resume at rv. The caller holds s.mu.
 func (s *sink) recordVersion(rv uint64) {
 	s.recorded = max(s.recorded, rv)
 	s.history.Add(rv, s.store.Revision())
 }
 
-// takeListed takes an object of a relist. It marks an unchanged object as present immediately, and
-// buffers any other.
+// takeListed accepts an object of a relist. It immediately marks an unchanged object as present,
+// and buffers any other object.
 func (s *sink) takeListed(m *wire.Meta, object []byte) error {
 	rv := resourceversion.Number(m.ResourceVersion)
 	stored, ok := s.store.Get(string(wire.AppendKey(nil, m)))
@@ -264,7 +268,7 @@ func (s *sink) takeListed(m *wire.Meta, object []byte) error {
 	}
 	s.otherPast = s.otherPast || rv > 0 && rv <= s.versionBefore && has != rv
 	if same && has > rv {
-		return s.Put(m, object) // the store decides at the end which version is right
+		return s.Put(m, object) // the store decides at the end of the relist which version is right
 	}
 	if unchanged, err := s.Unchanged(m, object); unchanged || err != nil {
 		return err
@@ -272,14 +276,14 @@ func (s *sink) takeListed(m *wire.Meta, object []byte) error {
 	if s.relistedBytes.Add(int64(len(object))) > maxRelistedBytes {
 		s.relisted = nil
 		why := ErrRelistTooLarge
-		if s.otherPast { // the end of the list, which would decide, is not read
+		if s.otherPast { // the relist ends early, so endRelist cannot decide this
 			why = ErrWentBack
 		}
 		return s.refuse(why)
 	}
 	s.relisted = append(s.relisted, relistedObject{rv, slices.Clone(object)})
 	if !same {
-		return nil // another object has the key now: the stored one is deleted first
+		return nil // the key belongs to another object now: the stored one is deleted first
 	}
 	var was wire.Meta
 	raw, err := stored.Meta(&was, nil)
@@ -332,11 +336,11 @@ func (s *sink) endFirstList(resourceVersion string) {
 	s.listed = true
 }
 
-// endRelist applies what a relist has found. It applies nothing and returns false if the relist
-// shows another past: the upstream was restored from a backup and has reached the same
-// resourceVersions again, and watchers must not receive its objects as changes. That shows in an
-// object in an old version that the store did not have, unless the list itself is older than the
-// store, and in an object that a proof contradicts.
+// endRelist applies the changes that a relist found. If the relist shows another past, endRelist
+// applies nothing and returns false. The upstream then was restored from a backup and has reached
+// the same resourceVersions again, and watchers must not receive its objects as changes. Two signs
+// show another past: an object in an old version that the store did not have, unless the list
+// itself is older than the store; or an object that contradicts a proof.
 func (s *sink) endRelist(resourceVersion string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -358,9 +362,9 @@ func (s *sink) endRelist(resourceVersion string) bool {
 	var m wire.Meta
 	for _, o := range s.relisted {
 		if wire.ReadMeta(s.store.Encoding(), o.raw, &m) != nil || s.Put(&m, o.raw) != nil {
-			continue // it was read before; the object's next event brings it
+			continue // cannot happen, since it was read before; the object's next event would repair it
 		}
-		s.Flush() // one by one, in this order
+		s.Flush() // apply changes one by one, in this order
 	}
 	s.recordVersion(at)
 	s.history.EndRelist(s.store.Revision())

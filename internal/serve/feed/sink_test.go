@@ -17,17 +17,17 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// testFeed is a feed whose sink a test writes to, in place of the reflector.
+// testFeed is a feed to whose sink a test writes instead of the reflector.
 type testFeed struct {
 	*Feed
 	*sink
 	t       *testing.T
 	stats   Stats
-	ended   error // of which OnRefuse was notified
-	refusal error // of Reserve
+	ended   error // error that OnRefuse received
+	refusal error // error that Reserve returns
 }
 
-// newTestFeed returns a feed at 5, with objects a and b.
+// newTestFeed returns a feed at resourceVersion 5, with objects a and b.
 func newTestFeed(t *testing.T, logBytes int64) *testFeed {
 	t.Helper()
 	ts := &testFeed{Feed: &Feed{}, t: t}
@@ -45,14 +45,14 @@ func newTestFeed(t *testing.T, logBytes int64) *testFeed {
 	return ts
 }
 
-// proving returns the prover of the feed, as if the feed watched its upstream. Proofs come from the
-// sources.
+// proving returns the prover of the feed with the given sources. It behaves as if the feed watched
+// its upstream.
 func (ts *testFeed) proving(sources ...source.Source) *prover {
 	ts.prover.sources, ts.prover.status = sources, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }
 	return ts.prover
 }
 
-// put gives an object of some size.
+// put passes an event with an object to the sink. size is the length of the object's data.
 func (ts *testFeed) put(t wire.EventType, name string, rv, size int) error {
 	ts.t.Helper()
 	return ts.putAs(t, name, "u-"+name, rv, size)
@@ -66,7 +66,7 @@ func (ts *testFeed) putAs(t wire.EventType, name, uid string, rv, size int) erro
 	return ts.Take(t, &m, raw, nil)
 }
 
-// now returns the resourceVersion that the clock tells.
+// now returns the resourceVersion that the clock reports.
 func (ts *testFeed) now() (rv uint64) {
 	ts.Observe(func(v uint64) { rv = v })
 	return rv
@@ -84,7 +84,7 @@ func TestSink(t *testing.T) {
 	if ts.now() != 8 || ts.sink.store.Len() != 1 || ts.stats.Events.Load() != 2 {
 		t.Errorf("at %d with %d objects, after %d events", ts.now(), ts.sink.store.Len(), ts.stats.Events.Load())
 	}
-	// A relist shows nothing before it is whole.
+	// A relist changes no visible state before it is complete.
 	ts.BeginReplace(false)
 	for rv, name := range map[int]string{12: "a", 11: "z", 10: "c"} {
 		check.NoError(t, ts.put(0, name, rv, 0))
@@ -104,7 +104,7 @@ func TestSink(t *testing.T) {
 	if fmt.Sprint(got) != "[7 8 10 11 12]" || ts.now() != 12 {
 		t.Errorf("changes %v, at %d", got, ts.now())
 	}
-	// One that breaks off leaves what there was.
+	// A relist that fails leaves the objects as they were.
 	ts.BeginReplace(false)
 	check.NoError(t, ts.put(0, "new", 13, 0))
 	ts.AbortReplace()
@@ -113,9 +113,9 @@ func TestSink(t *testing.T) {
 	}
 }
 
-// TestSinkRelist: the deletions that a relist finds come first, and then the changes in their
-// order, so that a client that breaks off and resumes elsewhere misses nothing. No client can
-// resume here from a state in between.
+// TestSinkRelist checks that the deletions that a relist finds come first, and then the changes in
+// their order. A client whose watch ends in between and that resumes at another replica misses
+// nothing. At this cache, no client can resume from a state in between.
 func TestSinkRelist(t *testing.T) {
 	ts := newTestFeed(t, 0)
 	check.NoError(t, errors.Join(ts.put(wire.Added, "gone", 6, 0), ts.put(wire.Added, "new", 7, 0), ts.put(wire.Added, "same", 8, 0)))
@@ -155,10 +155,10 @@ func TestSinkRelist(t *testing.T) {
 	}
 }
 
-// TestSinkWait: a caller that has waited for a resourceVersion finds the history up to it.
+// TestSinkWait checks that the history is current when Wait returns.
 func TestSinkWait(t *testing.T) {
 	ts := newTestFeed(t, 0)
-	ts.mu.Lock() // as while a change is applied
+	ts.mu.Lock() // simulates a change that is being applied
 	waited := make(chan error, 1)
 	go func() { waited <- ts.Wait(t.Context(), 5) }()
 	select {
@@ -166,7 +166,7 @@ func TestSinkWait(t *testing.T) {
 		t.Error("it did not wait for the history")
 		ts.mu.Unlock()
 		return
-	case <-time.After(50 * time.Millisecond): // so long only where it is right
+	case <-time.After(50 * time.Millisecond): // the usual case: Wait still blocks
 	}
 	ts.mu.Unlock()
 	if err := <-waited; err != nil {
@@ -174,12 +174,12 @@ func TestSinkWait(t *testing.T) {
 	}
 }
 
-// TestSinkEndsFeed: a relist that found too much, or an upstream that went back in time, ends the
-// feed.
+// TestSinkEndsFeed checks that the feed ends after a relist that is too large, or when the upstream
+// went back in time.
 func TestSinkEndsFeed(t *testing.T) {
 	for from, want := range map[int]error{
 		10: ErrRelistTooLarge,
-		3:  ErrWentBack, // there was no such object then, and the end of the list will not be seen
+		3:  ErrWentBack, // the store had no such object at 3, and the end of the list will not be read
 	} {
 		ts := newTestFeed(t, 0)
 		ts.BeginReplace(false)
@@ -196,9 +196,9 @@ func TestSinkEndsFeed(t *testing.T) {
 	check.ErrorIs(t, ts.ended, ErrWentBack)
 }
 
-// TestSinkOfAnotherPast: an upstream that went back, and has reached its former resourceVersions
-// again when it is listed, lists objects in versions that the feed would have received. A list that
-// is older than the feed shows nothing of that.
+// TestSinkOfAnotherPast checks an upstream that went back in time and has reached its former
+// resourceVersions again before it is listed. Its list contains objects in versions that the feed
+// would have received. A list that is older than the feed shows no such objects.
 func TestSinkOfAnotherPast(t *testing.T) {
 	for _, c := range []struct {
 		name, object, uid string
@@ -232,7 +232,8 @@ func TestSinkOfAnotherPast(t *testing.T) {
 // errFull is the error with which Reserve refuses bytes.
 var errFull = errors.New("full")
 
-// TestSinkFull: what does not fit is not stored, from a list or from a watch.
+// TestSinkFull checks that the sink does not store an object that Reserve refuses, from a list or
+// from a watch.
 func TestSinkFull(t *testing.T) {
 	ts := newTestFeed(t, 0)
 	ts.refusal = errFull

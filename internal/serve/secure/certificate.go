@@ -16,15 +16,16 @@ import (
 	"time"
 )
 
-// Authority is a CA. It signs serving certificates for its own key, so that only one key has to be
-// stored. A client that trusts the CA trusts each later certificate.
+// Authority is a CA. Its serving certificates use the CA's own key, so that a server stores only
+// one key. A client that trusts the CA trusts each later certificate.
 type Authority struct {
 	ca  *x509.Certificate
 	key crypto.Signer
 }
 
 // NewAuthority creates a CA, which signs only serving certificates. name is its common name. Its
-// key is an elliptic-curve key: an RSA key takes as long to create as a server takes to start.
+// key is an elliptic-curve key, because creating an RSA key would take as long as starting a
+// server.
 func NewAuthority(name string, validity time.Duration) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -43,7 +44,7 @@ func NewAuthority(name string, validity time.Duration) (*Authority, error) {
 	return &Authority{ca, key}, nil
 }
 
-// sign returns a certificate for a key, signed by the key.
+// sign returns a certificate for a key. The key signs the certificate.
 func sign(template, by *x509.Certificate, key crypto.Signer) (*x509.Certificate, error) {
 	der, err := x509.CreateCertificate(rand.Reader, template, by, key.Public(), key)
 	if err != nil {
@@ -52,7 +53,7 @@ func sign(template, by *x509.Certificate, key crypto.Signer) (*x509.Certificate,
 	return x509.ParseCertificate(der)
 }
 
-// AuthorityOf returns the authority that has issued a certificate, or nil if none has.
+// AuthorityOf returns the authority that issued pair, or nil if Issue did not create pair.
 func AuthorityOf(pair *tls.Certificate) *Authority {
 	key, ok := pair.PrivateKey.(crypto.Signer)
 	if !ok || len(pair.Certificate) != 2 {
@@ -74,8 +75,8 @@ func (a *Authority) Ends() time.Time { return a.ca.NotAfter }
 // PEM returns the CA's certificate.
 func (a *Authority) PEM() []byte { return encode(a.ca.Raw) }
 
-// Issue creates a certificate for the hosts, followed by the CA's own. name is its common name,
-// which must not be the CA's.
+// Issue creates a certificate for the hosts. The result also contains the CA's certificate. name is
+// the common name, which must differ from the CA's.
 func (a *Authority) Issue(name string, validity time.Duration, hosts ...string) (*tls.Certificate, error) {
 	template, err := newTemplate(name, validity)
 	if err != nil {
@@ -119,7 +120,7 @@ func newTemplate(name string, validity time.Duration) (*x509.Certificate, error)
 	return &x509.Certificate{
 		SerialNumber:          serial,
 		Subject:               pkix.Name{CommonName: name},
-		NotBefore:             time.Now().Add(-5 * time.Minute), // for clocks that are slow
+		NotBefore:             time.Now().Add(-5 * time.Minute), // for clients whose clocks are slow
 		NotAfter:              time.Now().Add(validity),
 		KeyUsage:              x509.KeyUsageDigitalSignature,
 		BasicConstraintsValid: true,

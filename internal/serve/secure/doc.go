@@ -1,4 +1,3 @@
-// Package secure protects what servers of this process listen on: by serving certificates that
-// a new CA signs, and, where callers have no credentials, against web
-// pages.
+// Package secure protects the listeners of this process: by serving certificates that a new CA
+// signs, and, for listeners whose clients have no credentials, against web pages.
 package secure

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// LocalOnly guards a handler without credentials against web pages that a browser on the same
-// machine shows. It answers 403 to two kinds of requests and passes the rest to next.
+// LocalOnly protects a handler without authentication from web pages in a browser on the same
+// machine. It answers 403 to two kinds of requests and passes all other requests to next.
 //
-// A request whose connection was made to a loopback address must name an IP address or localhost
-// in its Host header: a web page whose own name resolves to a loopback address (DNS rebinding)
-// cannot read what next serves. A request that may change state must not come from a web page of
+// If the connection was made to a loopback address, the Host header must contain an IP address or
+// localhost. So a web page whose own host name resolves to a loopback address (DNS rebinding)
+// cannot read responses of next. A request that may change state must not come from a web page of
 // another origin ([http.CrossOriginProtection]).
 func LocalOnly(next http.Handler) http.Handler {
 	next = new(http.CrossOriginProtection).Handler(next)
@@ -35,8 +35,8 @@ func byLoopback(r *http.Request) bool {
 	return err == nil && address.Addr().Unmap().IsLoopback()
 }
 
-// namesThisMachine reports whether a Host header has localhost or an IP address, to which no other
-// party can point a name.
+// namesThisMachine reports whether a Host header contains localhost or an IP address. Only other
+// host names can be made to resolve to this machine.
 func namesThisMachine(header string) bool {
 	host, _, err := net.SplitHostPort(header)
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// status returns the status code that a handler behind LocalOnly answers with.
+// status returns the status code of the response of a handler behind LocalOnly.
 func status(r *http.Request) int {
 	w := httptest.NewRecorder()
 	LocalOnly(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
 	return w.Code
 }
 
-// TestHost: a request to a loopback address must name this machine.
+// TestHost checks that a request to a loopback address must name this machine.
 func TestHost(t *testing.T) {
 	loopback := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}
 	for _, tc := range []struct {
@@ -43,7 +43,8 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// TestOrigin: a web page of another origin cannot write, and programs, which send no Origin, can.
+// TestOrigin checks that a web page of another origin cannot write. Programs can, because they send
+// no Origin.
 func TestOrigin(t *testing.T) {
 	for _, tc := range []struct {
 		method, header, value string
@@ -56,7 +57,7 @@ func TestOrigin(t *testing.T) {
 		{http.MethodPost, "Sec-Fetch-Site", "same-origin", 200},
 		{http.MethodPost, "Origin", "http://localhost:8080", 200},
 		{http.MethodPost, "User-Agent", "kubectl", 200},
-		{http.MethodGet, "Origin", "http://evil.example", 200}, // which the page cannot read
+		{http.MethodGet, "Origin", "http://evil.example", 200}, // the page cannot read the response
 	} {
 		r := httptest.NewRequest(tc.method, "/", nil)
 		r.Host = "localhost:8080"

@@ -16,13 +16,13 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestInterests: which selectors the hub serves, and by what.
+// TestInterests checks which selectors the hub serves, and by which requirement.
 func TestInterests(t *testing.T) {
 	tc := newTestCache(t, 0, nil)
 	defer tc.close()
 	for _, tt := range []struct {
 		namespace, query string
-		want             *interest // nil: the watcher looks at everything
+		want             *interest // nil: the hub does not serve the selector
 	}{
 		{"", "", nil},
 		{"", "labelSelector=color!%3Dred", nil},
@@ -58,14 +58,15 @@ func TestInterests(t *testing.T) {
 	defer clustered.close()
 	sel, err := clustered.cache.newSelector("", "a", &request.Options{})
 	check.NoError(t, err)
-	// The name is the key.
+	// The resource is cluster-scoped, so the name is the key.
 	if got, ok := sel.interest(clustered.cache); !ok || got.by != byKey || got.values[0] != "a" {
 		t.Errorf("%+v %v", got, ok)
 	}
 }
 
-// TestWokenOnlyByWhatConcerns: a watcher that the hub serves does nothing at all for changes of
-// other objects, gets those in and out of its selector, and its bookmarks go on all the same.
+// TestWokenOnlyByWhatConcerns checks that the hub does not wake a watcher for changes of other
+// objects. The watcher receives changes of objects that match, or matched before, and its
+// bookmarks.
 func TestWokenOnlyByWhatConcerns(t *testing.T) {
 	for _, query := range []string{
 		"labelSelector=color%3Dred", "labelSelector=color+in+(red,pink)", "fieldSelector=spec.color%3Dred",
@@ -87,7 +88,7 @@ func TestWokenOnlyByWhatConcerns(t *testing.T) {
 				check.Equal(t, r.flushed()-flushes, 0, "woken times")
 				want := []string{"ADDED ns/a@101"}
 				if strings.Contains(fmt.Sprint(r.events(t)), "BOOKMARK") {
-					want = append(want, "BOOKMARK@101") // the end of the initial events
+					want = append(want, "BOOKMARK@101") // ends the initial events
 				}
 				tc.put("ns", "b1", "red")
 				tc.put("ns", "a", "red")
@@ -113,8 +114,8 @@ func TestWokenOnlyByWhatConcerns(t *testing.T) {
 	}
 }
 
-// TestNotWokenByOtherNamespaces: an interest by label or field is of one namespace if the watcher
-// is.
+// TestNotWokenByOtherNamespaces checks that an interest by label or field ignores other namespaces
+// if the watcher watches one namespace.
 func TestNotWokenByOtherNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 0, nil)
@@ -133,8 +134,8 @@ func TestNotWokenByOtherNamespaces(t *testing.T) {
 	})
 }
 
-// TestLateSubscription: a watcher of the hub that takes nothing costs one change for each key, and
-// is caught up in order.
+// TestLateSubscription checks that a hub watcher whose client does not read queues one change per
+// key, and later receives these changes in order.
 func TestLateSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 0, nil)
@@ -174,8 +175,8 @@ func TestLateSubscription(t *testing.T) {
 	})
 }
 
-// TestLateHub: what the log has dropped before the hub read it comes to a subscription as one
-// whole, each key once.
+// TestLateHub checks that a subscription receives the hub's backlog as a whole, with one change per
+// key.
 func TestLateHub(t *testing.T) {
 	tc := newTestCache(t, 1000, nil)
 	defer tc.close()
@@ -214,8 +215,8 @@ func TestLateHub(t *testing.T) {
 	}
 }
 
-// TestExpireLate: with the option, the cache expires a watcher that has fallen behind, and none
-// that keeps up.
+// TestExpireLate checks that ExpireLate expires a watcher that has fallen behind the log, and no
+// watcher that keeps up.
 func TestExpireLate(t *testing.T) {
 	for _, query := range []string{"", "labelSelector=color%3Dred", "labelSelector=color!%3Dblue"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -248,7 +249,7 @@ func TestExpireLate(t *testing.T) {
 
 func isBookmark(e string) bool { return strings.HasPrefix(e, "BOOKMARK") }
 
-// TestStoreEndsHubWatch: when the store closes, so do the watches that the hub serves.
+// TestStoreEndsHubWatch checks that the hub's watches end when the store is closed.
 func TestStoreEndsHubWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 0, nil)
@@ -261,13 +262,13 @@ func TestStoreEndsHubWatch(t *testing.T) {
 		synctest.Wait()
 		tc.store.Close()
 		<-done
-		late := newRecorder() // and one that comes later ends at once
+		late := newRecorder() // a watch that starts later ends immediately
 		serveList(tc.cache, late, newRequest("watch=1&labelSelector=color%3Dred"), "", "")
 	})
 }
 
-// TestHubWithBadObject: an object that cannot be read is an error for the watchers that must look
-// into it, and for no others.
+// TestHubWithBadObject checks that an unreadable object is an error only for the watchers that must
+// read it.
 func TestHubWithBadObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 0, nil)
@@ -291,9 +292,9 @@ func TestHubWithBadObject(t *testing.T) {
 
 var _ changeSource = (*cursorSource)(nil)
 
-// TestEndsOfLateWatchers: while a late watcher catches up, an object that leaves the selector comes
-// with no resourceVersion beyond those that the watcher has, except that of the change itself: the
-// watcher lacks changes up to there.
+// TestEndsOfLateWatchers checks the resourceVersions of deletions while a late watcher is caught
+// up. A deletion has the newest resourceVersion that the client already has, or that of the
+// deletion's own change. Otherwise the client would appear to have changes that it lacks.
 func TestEndsOfLateWatchers(t *testing.T) {
 	for _, query := range []string{"labelSelector=color%3Dred", "labelSelector=color!%3Dblue"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -304,7 +305,7 @@ func TestEndsOfLateWatchers(t *testing.T) {
 			}
 			r := newRecorder()
 			defer tc.watch(query, r)()
-			tc.put("ns", "other", "blue") // which tells the client nothing
+			tc.put("ns", "other", "blue") // the client does not receive this change
 			synctest.Wait()
 			r.block()
 			for i := range 10 * maxQueued {

@@ -19,7 +19,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// filled returns a cache of n things in ten namespaces, each of which has one of n/10 colors.
+// filled returns a cache of n things in ten namespaces. There are n/10 colors, with ten things
+// each.
 func filled(t *testing.T, n int) *testCache {
 	t.Helper()
 	tc := newTestCache(t, 0, nil)
@@ -29,7 +30,7 @@ func filled(t *testing.T, n int) *testCache {
 	return tc
 }
 
-// index returns the statistics of one index.
+// index returns the statistics of the index with this name.
 func (tc *testCache) index(name string) (out IndexStats, ok bool) {
 	for _, x := range tc.cache.Stats().Indexes {
 		if x.Name == name {
@@ -39,8 +40,8 @@ func (tc *testCache) index(name string) (out IndexStats, ok bool) {
 	return out, false
 }
 
-// TestIndexOnDemand: a requirement that keeps coming gets an index, which gives the same answers
-// and looks at nothing else.
+// TestIndexOnDemand checks that the cache builds an index for a requirement that clients repeat.
+// The index gives the same results and visits no other objects.
 func TestIndexOnDemand(t *testing.T) {
 	for name, query := range map[string]string{"l:color": "labelSelector=color%3Dc7", "f:spec.color": "fieldSelector=spec.color%3Dc7"} {
 		t.Run(name, func(t *testing.T) {
@@ -83,8 +84,8 @@ func TestIndexOnDemand(t *testing.T) {
 	}
 }
 
-// TestNoIndexFor: what does not keep coming, what an index cannot answer, and what is cheap as it
-// is.
+// TestNoIndexFor checks that the cache builds no index for a selector that is rare, that an index
+// cannot answer, or that is already cheap.
 func TestNoIndexFor(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -117,8 +118,7 @@ func TestNoIndexFor(t *testing.T) {
 	})
 }
 
-// walked reports to the indexes a LIST that looked at this many objects in vain, as if it had been
-// made.
+// walked records a LIST that visited vain objects in vain, without sending it.
 func (tc *testCache) walked(labelSelector string, vain int) {
 	tc.t.Helper()
 	l, err := labels.Parse(labelSelector)
@@ -132,8 +132,8 @@ func (tc *testCache) walked(labelSelector string, vain int) {
 	tc.cache.indexes.record(&p, sel, false, vain, 0)
 }
 
-// TestFloodOfSelectors: many different labels are no more than maxIndexes indexes and maxWanted
-// candidates, and the one that is used all the time stays.
+// TestFloodOfSelectors checks that many different labels cause at most maxIndexes indexes and
+// maxWanted candidates, and that an index in constant use is not dropped.
 func TestFloodOfSelectors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := filled(t, minToIndex)
@@ -170,8 +170,8 @@ func TestFloodOfSelectors(t *testing.T) {
 	})
 }
 
-// TestIndexThatCannotBeMade: an object that cannot be read keeps an index from being made, and
-// nothing else from going on.
+// TestIndexThatCannotBeMade checks that an unreadable object prevents an index, and that requests
+// are still answered.
 func TestIndexThatCannotBeMade(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -192,8 +192,8 @@ func TestIndexThatCannotBeMade(t *testing.T) {
 	})
 }
 
-// TestIndexErrors: a field that is in two places, or has an index already, cannot be indexed, and
-// New says so.
+// TestIndexErrors checks that New returns an error for an indexed field with two paths, and for a
+// field that is indexed twice.
 func TestIndexErrors(t *testing.T) {
 	st := store.New(store.Config{})
 	defer st.Close()
@@ -210,8 +210,8 @@ func TestIndexErrors(t *testing.T) {
 	}
 }
 
-// TestIndexesAgainstWalk compares what is answered from indexes with what is answered without, for
-// selectors and pages of every kind.
+// TestIndexesAgainstWalk compares the results from indexes with those from walks over the table,
+// for all kinds of selectors and pages.
 func TestIndexesAgainstWalk(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	rnd := rand.New(rand.NewPCG(1, 1))
@@ -257,7 +257,7 @@ func TestIndexesAgainstWalk(t *testing.T) {
 	}
 }
 
-// pages lists in pages.
+// pages lists all objects page by page.
 func (tc *testCache) pages(namespace, query string, limit int) (names []string) {
 	tc.t.Helper()
 	next := ""

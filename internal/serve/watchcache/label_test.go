@@ -10,7 +10,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestLabelTerms compares with what apimachinery says of the same requirements.
+// TestLabelTerms compares label terms with apimachinery's evaluation of the same requirements.
 func TestLabelTerms(t *testing.T) {
 	var many []string
 	for i := range 80 {

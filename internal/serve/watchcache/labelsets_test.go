@@ -22,8 +22,8 @@ func (tc *testCache) labelled(namespace, name string, labels map[string]string) 
 		name, namespace, namespace+name, tc.rv, text))
 }
 
-// TestLabelSets compares what is answered by way of label sets with what is answered without, for
-// every kind of requirement, before and after the sets change.
+// TestLabelSets compares the results with and without label sets, for every kind of requirement,
+// before and after the sets change.
 func TestLabelSets(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	rnd := rand.New(rand.NewPCG(3, 1))
@@ -71,7 +71,7 @@ func TestLabelSets(t *testing.T) {
 	}
 }
 
-// TestUniqueLabels: where each object has labels of its own, the sets are not looked through.
+// TestUniqueLabels checks that a query does not use the sets if each object has different labels.
 func TestUniqueLabels(t *testing.T) {
 	tc := newTestCache(t, 0, func(cfg *Config) { cfg.LabelSets = true })
 	defer tc.close()
@@ -86,7 +86,7 @@ func TestUniqueLabels(t *testing.T) {
 	}
 }
 
-// TestFewSetsLookedAt: a new selector looks at no object in vain.
+// TestFewSetsLookedAt checks that a query with a new selector visits only objects that match.
 func TestFewSetsLookedAt(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	tc := newTestCache(t, 0, func(cfg *Config) { cfg.LabelSets = true })
@@ -100,7 +100,7 @@ func TestFewSetsLookedAt(t *testing.T) {
 	if used, _ := tc.index(labelSetIndex); used.Lists != 1 || used.Fetched != 20 || used.Returned != 20 {
 		t.Errorf("%+v", used)
 	}
-	for i := range buildAfter * minToIndex / 50 { // so that no index of the label is needed
+	for i := range buildAfter * minToIndex / 50 { // the cache needs no index of the label
 		tc.list("", fmt.Sprintf("labelSelector=app%%3D%d", i%50))
 	}
 	if st := tc.cache.Stats(); st.IndexesBuilt != 0 || len(tc.cache.indexes.wanted) != 0 {

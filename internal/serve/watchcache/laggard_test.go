@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// pausing is a client that takes its time for each streamBuffer bytes.
+// pausing is a client that needs some time for each streamBuffer bytes.
 type pausing struct {
 	*recorder
 	pause time.Duration
@@ -22,7 +22,7 @@ func (p pausing) Write(b []byte) (int, error) {
 	return p.recorder.Write(b)
 }
 
-// watchSlowly is watchUntilEnd for such a client.
+// watchSlowly is watchUntilEnd for a pausing client.
 func (tc *testCache) watchSlowly(pause time.Duration, query string) *drained {
 	d := &drained{newRecorder(), make(chan time.Time, 1)}
 	go func() {
@@ -32,7 +32,7 @@ func (tc *testCache) watchSlowly(pause time.Duration, query string) *drained {
 	return d
 }
 
-// churn changes red things, each in its turn, until stop is called.
+// churn changes many red things in turn until stop is called.
 func (tc *testCache) churn(many int, every time.Duration) (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -53,11 +53,11 @@ func (tc *testCache) churn(many int, every time.Duration) (stop func()) {
 	}
 }
 
-// TestLaggard: a watch whose client takes less than comes gets bookmarks all the same, and ends as
-// others do when its cache is drained: with a bookmark of all that it has been told.
+// TestLaggard checks that a watch whose client reads more slowly than changes arrive receives
+// bookmarks. When its cache is drained, the watch ends with a bookmark of what was sent.
 func TestLaggard(t *testing.T) {
 	const many, every = 200, 5 * time.Millisecond
-	for _, query := range []string{"", "&labelSelector=color%3Dred"} { // on a cursor, and on the hub
+	for _, query := range []string{"", "&labelSelector=color%3Dred"} { // with a cursor, and with the hub
 		for _, logBytes := range []int64{10 << 10, 64 << 20} { // behind the log, and within it
 			t.Run(fmt.Sprint(query, logBytes), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestLaggard(t *testing.T) {
 	}
 }
 
-// TestExpireLaggard: what a client has yet to be told of a past that is no more is not told.
+// TestExpireLaggard checks that an expired watch does not send the remaining changes.
 func TestExpireLaggard(t *testing.T) {
 	const many, pause = 1000, time.Second
 	for _, query := range []string{"", "&labelSelector=color%3Dred"} {
@@ -138,9 +138,9 @@ func TestExpireLaggard(t *testing.T) {
 	}
 }
 
-// TestShedLargest: the cache can end a watch whose client takes less than comes, between two
-// events: with a bookmark if the client has the state of one version, and with 410 if it has not.
-// It ends no watch that keeps up.
+// TestShedLargest checks that the cache can end a watch whose client reads more slowly than changes
+// arrive, between two events. The watch ends with a bookmark if the client has the state of one
+// version, and with 410 otherwise. ShedLargest ends no watch that keeps up.
 func TestShedLargest(t *testing.T) {
 	const many, pause, all = 500, 2 * time.Second, 1 << 40
 	for name, tt := range map[string]struct {

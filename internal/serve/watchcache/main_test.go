@@ -10,8 +10,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if flag.Lookup("test.bench").Value.String() == "" { // benchmarks measure without the checks
-		checking = checking || !testenv.Race // which makes minutes of them
+	if flag.Lookup("test.bench").Value.String() == "" { // benchmarks run without the checks
+		checking = checking || !testenv.Race // with the race detector, the checks need minutes
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// TestNewChecksPaths is for developers who add a field: New finds a wrong path, but only for a kind
-// that is served.
+// TestNewChecksPaths checks that New rejects a wrong path. Developers who add a field notice a
+// wrong path only for kinds that are served.
 func TestNewChecksPaths(t *testing.T) {
 	r := things
 	r.Fields = []Field{{Label: "x", Paths: []string{"a[["}}}
@@ -19,7 +19,8 @@ func TestNewChecksPaths(t *testing.T) {
 	}
 }
 
-// TestForms: what a LIST, a GET and a WATCH answer to a client that accepts some form of objects.
+// TestForms checks the responses to a LIST, a GET and a WATCH of a client that accepts a certain
+// form of objects.
 func TestForms(t *testing.T) { synctest.Test(t, testForms) }
 
 func testForms(t *testing.T) {
@@ -29,7 +30,7 @@ func testForms(t *testing.T) {
 	const meta = ";g=meta.k8s.io;v=v1"
 	for _, tt := range []struct {
 		accept           string
-		list, get, watch string // what the answer has
+		list, get, watch string // what the response contains
 	}{
 		{"application/json", `"kind":"ThingList"`, `"kind":"Thing"`, `"kind":"Thing"`},
 		{"application/json;as=Table" + meta, `"kind":"Table"`, `"kind":"Table"`, `"kind":"Table"`},

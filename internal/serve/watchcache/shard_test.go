@@ -22,12 +22,12 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// shardQuery returns the parameter for a shard.
+// shardQuery returns the query parameter that selects a shard.
 func shardQuery(s shard.Shard) string {
 	return "shardSelector=" + url.QueryEscape(s.Selector().String())
 }
 
-// oracle is apimachinery's selector of a shard of the uid.
+// oracle returns apimachinery's selector for a shard by uid.
 func oracle(t *testing.T, s shard.Shard) func(uid string) bool {
 	t.Helper()
 	sel := s.Selector().String()
@@ -43,8 +43,8 @@ func oracle(t *testing.T, s shard.Shard) func(uid string) bool {
 	}
 }
 
-// TestShardedList: a LIST of a shard has of what the rest of the query chooses the objects whose
-// uid is in it, and says so.
+// TestShardedList checks that a LIST of a shard returns exactly the objects in the shard that match
+// the rest of the query, and that its metadata names the shard.
 func TestShardedList(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	tc := filled(t, 200)
@@ -81,7 +81,7 @@ func TestShardedList(t *testing.T) {
 
 type listed struct{ Namespace, Name, UID string }
 
-// everyPage reads a LIST to its end, and checks what its metadata says.
+// everyPage reads all pages of a LIST, and checks their metadata.
 func (tc *testCache) everyPage(t *testing.T, namespace, query string) (out []listed) {
 	t.Helper()
 	sharded := strings.Contains(query, "shardSelector")
@@ -112,7 +112,7 @@ func (tc *testCache) everyPage(t *testing.T, namespace, query string) (out []lis
 	}
 }
 
-// TestShardOfNamespace: the objects of a namespace are in one shard.
+// TestShardOfNamespace checks that all objects of a namespace are in the same shard.
 func TestShardOfNamespace(t *testing.T) {
 	tc := filled(t, 100)
 	defer tc.close()
@@ -132,7 +132,8 @@ func TestShardOfNamespace(t *testing.T) {
 	}
 }
 
-// TestShardSelectorRefused: an empty one is none, what cannot be read is 400.
+// TestShardSelectorRefused checks that an empty shard selector selects all, and that an invalid one
+// returns 400.
 func TestShardSelectorRefused(t *testing.T) {
 	tc := filled(t, 20)
 	defer tc.close()
@@ -144,8 +145,8 @@ func TestShardSelectorRefused(t *testing.T) {
 	}
 }
 
-// TestShardWatchWoken: a WATCH of a shard does nothing for a change outside it. A name that another
-// object has taken leaves the shard, or comes into it.
+// TestShardWatchWoken checks that a change outside the shard does not wake a WATCH of the shard. An
+// object that is deleted and created again has another uid, so its key leaves or enters the shard.
 func TestShardWatchWoken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 0, nil)
@@ -189,8 +190,8 @@ func TestShardWatchWoken(t *testing.T) {
 	})
 }
 
-// TestShardWatchesUnderChurn: what the watches of all shards have told is, together, what there is,
-// each object by the watch of its shard; of a client that is stalled for a while too.
+// TestShardWatchesUnderChurn checks that the clients of all shards' watches together have all
+// objects, each from the watch of its shard. One of the clients stalls for a while.
 func TestShardWatchesUnderChurn(t *testing.T) {
 	for _, logBytes := range []int64{0, 4 << 10} {
 		synctest.Test(t, func(t *testing.T) {
@@ -244,7 +245,8 @@ func TestShardWatchesUnderChurn(t *testing.T) {
 	}
 }
 
-// stateAfter returns what a client holds after these events, which must make sense.
+// stateAfter returns the keys that a client has after these events, and checks that the events fit
+// together.
 func stateAfter(t *testing.T, events []string) map[string]bool {
 	t.Helper()
 	state := map[string]bool{}

@@ -18,7 +18,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// unread is a client that takes nothing before read is closed.
+// unread is a client that reads nothing until read is closed.
 type unread struct {
 	*httptest.ResponseRecorder
 	read   chan struct{}
@@ -31,14 +31,14 @@ func (w *unread) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// putLarge writes a thing of a size: its color is in it twice.
+// putLarge writes a thing of about size bytes, which contains its color twice.
 func (tc *testCache) putLarge(name string, size int) {
 	tc.t.Helper()
 	tc.put("ns", name, strings.Repeat("x", size/2))
 }
 
-// getUnread starts n GETs of an object whose clients take nothing until read is closed, and waits
-// until each of them has an answer.
+// getUnread starts n GETs of an object, whose clients read nothing until read is closed. It waits
+// until the cache has started to write each response.
 func (tc *testCache) getUnread(ctx context.Context, name string, n int, read chan struct{}) (codes func() []int) {
 	tc.t.Helper()
 	var wg, begun sync.WaitGroup
@@ -55,7 +55,8 @@ func (tc *testCache) getUnread(ctx context.Context, name string, n int, read cha
 	return func() []int { wg.Wait(); return all }
 }
 
-// TestUnreadGets: concurrent GETs of a large object whose clients do not read share its bytes.
+// TestUnreadGets checks that concurrent GETs of a large object share its bytes while their clients
+// do not read.
 func TestUnreadGets(t *testing.T) {
 	tc := newTestCache(t, 0, nil)
 	defer tc.close()
@@ -81,8 +82,8 @@ func TestUnreadGets(t *testing.T) {
 	check.Equal(t, len(tc.cache.bodies.open), 0, "a body is left")
 }
 
-// TestEncodePanics: a GET that panics while it makes a body leaves nothing charged, the others that
-// wait for that body get an error, and the next one makes it.
+// TestEncodePanics checks that a GET that panics while it encodes a body leaves no charge. The GETs
+// that wait for that body receive an error, and the next GET encodes the body.
 func TestEncodePanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, size := range []int{shareAbove / 4, 2 * shareAbove} {
@@ -136,8 +137,8 @@ func TestEncodePanics(t *testing.T) {
 	})
 }
 
-// TestPayers: one of those who read an object pays for its bytes, and another one when it has gone.
-// Who has used up its share gets 429, and others do not.
+// TestPayers checks that one of the GETs of an object pays for its bytes, and another one when that
+// GET ends. A GET whose share is used up receives 429; GETs of other shares do not.
 func TestPayers(t *testing.T) {
 	const size = 1 << 20
 	tc := newTestCache(t, 0, nil)
@@ -188,8 +189,8 @@ func closed() chan struct{} {
 	return c
 }
 
-// TestUnreadLists: the buffers and the compressor of a LIST are charged to its caller. One that
-// cannot afford a compressor gets a plain LIST, and one that can afford no buffer 429.
+// TestUnreadLists checks that a LIST is charged for its buffers and its compressor. A LIST that
+// cannot afford a compressor is not compressed, and one that cannot afford a buffer receives 429.
 func TestUnreadLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 0, nil)

@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestStatesAgainstModel writes at random and asks for every state of the past: by Exact, by pages,
-// with selectors and without. The model is a copy of a map for each resourceVersion.
+// TestStatesAgainstModel writes at random and requests every earlier state: with Exact, in pages,
+// with and without selectors. The model is a copy of a map per resourceVersion.
 func TestStatesAgainstModel(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	for seed := range uint64(10) {
@@ -50,7 +50,7 @@ func TestStatesAgainstModel(t *testing.T) {
 	}
 }
 
-// checkState asks for the state at rv in a random way.
+// checkState requests the state at rv in a random way.
 func checkState(t *testing.T, tc *testCache, rnd *rand.Rand, rv uint64, state map[string]thing) {
 	t.Helper()
 	query := fmt.Sprintf("resourceVersionMatch=Exact&resourceVersion=%d", rv)
@@ -92,8 +92,8 @@ func checkState(t *testing.T, tc *testCache, rnd *rand.Rand, rv uint64, state ma
 	}
 }
 
-// TestStateCache: pages go on from a state that the log has forgotten, as long as not too many
-// others were begun since.
+// TestStateCache checks that a LIST can continue from a state that the log does not contain any
+// more, unless too many paginated LISTs have started since.
 func TestStateCache(t *testing.T) {
 	tc := newTestCache(t, 2000, nil)
 	defer tc.close()
@@ -121,8 +121,8 @@ func TestStateCache(t *testing.T) {
 	if l.Code != 410 || l.Reason != "Expired" || l.Metadata.Continue == "" {
 		t.Fatalf("got %+v", l)
 	}
-	// The rest, as it is now: by a replica that is behind the first page as soon as it no longer
-	// is.
+	// The rest of the list, at the current state. A replica that is behind the first page answers when
+	// it has caught up.
 	if rest := tc.list("", "continue="+l.Metadata.Continue); len(rest.Items) != 3 || rest.Metadata.ResourceVersion != resourceversion.Format(tc.rv) {
 		t.Errorf("the rest: %+v", rest)
 	}
@@ -135,9 +135,9 @@ func TestStateCache(t *testing.T) {
 	})
 }
 
-// TestCompactTo forgets a part of the history: what is before is answered with 410 in
-// kube-apiserver's words, be it the log that has it or a state that is kept for pages, and what
-// comes after as ever.
+// TestCompactTo checks that requests for states before the compaction receive 410 with
+// kube-apiserver's message, whether the log or the cache of paged states contains the state. Later
+// states are served as before.
 func TestCompactTo(t *testing.T) {
 	tc := newTestCache(t, 0, nil)
 	defer tc.close()
@@ -154,7 +154,7 @@ func TestCompactTo(t *testing.T) {
 		t.Errorf("what is not forgotten: %+v", l)
 	}
 	tc.cache.CompactTo(three)
-	tc.cache.CompactTo(two) // brings nothing back
+	tc.cache.CompactTo(two) // restores nothing
 	if l := exactly(two); l.Code != 410 || l.Reason != "Expired" || l.Message != "The resourceVersion for the provided list is too old." {
 		t.Errorf("what is forgotten: %+v", l)
 	}
@@ -174,7 +174,7 @@ func TestHistory(t *testing.T) {
 	for i := range uint64(20) {
 		h.Add(20+i*10, 2+i)
 		for rv := range uint64(240) {
-			newest := 20 + i*10 // rv of the newest point; there are at most four
+			newest := 20 + i*10 // rv of the newest point; there are up to four points
 			oldest := uint64(10)
 			if i >= 3 {
 				oldest = newest - 30
@@ -202,8 +202,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestHistoryWithoutVersion: connected watchers get changes under a resourceVersion that was there
-// before, if they can.
+// TestHistoryWithoutVersion checks that watchers at the newest resourceVersion receive changes that
+// have no separate resourceVersion, if the log still contains them.
 func TestHistoryWithoutVersion(t *testing.T) {
 	h := NewHistory(0, 10, 1)
 	h.Add(20, 2)
@@ -220,9 +220,9 @@ func TestHistoryWithoutVersion(t *testing.T) {
 	}
 }
 
-// TestChangeQueue: a queue keeps changes in their order. Once it coalesces, it has one for each
-// key, also of changes that come in several rounds, as when the log is trimmed while a watcher
-// reads.
+// TestChangeQueue checks that a queue keeps changes in their order. When it coalesces, it has one
+// change per key, also if the changes arrive in several rounds, as when the log is trimmed while a
+// watcher reads.
 func TestChangeQueue(t *testing.T) {
 	tc := newTestCache(t, 0, nil)
 	defer tc.close()
@@ -256,7 +256,7 @@ func TestChangeQueue(t *testing.T) {
 			t.Errorf("%d in order: got %+v, want %+v", from, q.changes, want)
 		}
 		taken := make([]store.Change, 1)
-		for range 10 * batch { // it compacts itself
+		for range 10 * batch { // the queue compacts itself
 			q.add(store.Change{Revision: 9, Old: a3, New: a1})
 			q.take(taken)
 			q.check(taken)
@@ -271,15 +271,15 @@ func TestChangeQueue(t *testing.T) {
 	}
 }
 
-// count returns how many states are kept.
+// count returns the number of cached states.
 func (sc *stateCache) count() int {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	return len(sc.states)
 }
 
-// TestStateCacheExpires: a state that pages were cut from is let go after its time, however often
-// it is read meanwhile.
+// TestStateCacheExpires checks that a cached state expires after its time, even if clients read its
+// pages meanwhile.
 func TestStateCacheExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 2000, nil)

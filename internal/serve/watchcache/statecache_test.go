@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestPagedBytes: the bytes kept for pages are counted and bounded. The oldest state goes first,
-// even if no other list begins.
+// TestPagedBytes checks that the bytes retained for pages are counted and bounded. The oldest state
+// is dropped first, even if no other LIST starts.
 func TestPagedBytes(t *testing.T) {
 	const objects = 20
 	synctest.Test(t, func(t *testing.T) {
@@ -24,14 +24,14 @@ func TestPagedBytes(t *testing.T) {
 		}
 		expect := func(states int) {
 			t.Helper()
-			lc.list("", "") // what is in pools is another's
+			lc.list("", "") // replaces objects that pooled buffers retain
 			counted, pinned := lc.cache.Stats().PagedBytes, lc.pinned()
 			if counted < pinned || counted > pinned+pinned/5+2*largeLog || pinned < int64(states-1)*objects*largeBytes/2 {
 				t.Errorf("%d states: %d bytes are counted, %d are pinned", states, counted, pinned)
 			}
 		}
 		put()
-		put() // nothing of it is of any state
+		put() // no state contains these versions
 		expect(1)
 		second := lc.list("", "limit=1")
 		put()
@@ -51,7 +51,7 @@ func TestPagedBytes(t *testing.T) {
 	})
 }
 
-// TestHistoryBytes: a history takes what it says.
+// TestHistoryBytes checks that a history uses the memory that Bytes returns.
 func TestHistoryBytes(t *testing.T) {
 	check.Equal(t, reflect.TypeFor[historyPoint]().Size(), historyPointBytes, "a point takes bytes")
 	check.Equal(t, reflect.TypeFor[relistRange]().Size(), relistRangeBytes, "a relist takes bytes")

@@ -9,7 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestChanges: the objects of the first list are no changes; those that a later one finds are.
+// TestChanges checks that the objects of the first list do not count as changes, and that those
+// that a relist finds do.
 func TestChanges(t *testing.T) {
 	st := store.New(store.Config{Encoding: wire.JSON, KeepLog: true})
 	c, err := New(Config{Resource: things, Store: st, Encoding: wire.JSON})
@@ -44,6 +45,6 @@ func TestChanges(t *testing.T) {
 	put("a", 4)
 	put("b", 2)
 	put("c", 6)
-	w.EndReplace("7") // c has changed, and d has gone
+	w.EndReplace("7") // c has changed, and d was deleted
 	count("after a relist", 4)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// testCache is a cache over a store of JSON things, and their writer.
+// testCache is a cache over a store of JSON things, and the writer of that store.
 type testCache struct {
 	t       *testing.T
 	store   *store.Store
@@ -28,7 +28,7 @@ type testCache struct {
 	history *History
 	cache   *Cache
 	rv      uint64
-	lives   map[string]int // of each key, by name: an object that is created again has another uid
+	lives   map[string]int // how often each name was deleted: an object that is created again has another uid
 }
 
 var things = Resource{
@@ -40,7 +40,7 @@ var things = Resource{
 
 const firstVersion = 100
 
-// newTestCache makes one whose first LIST has brought nothing. change may change the configuration.
+// newTestCache returns a testCache whose first LIST was empty. change may change the configuration.
 func newTestCache(t *testing.T, logBytes int64, change func(*Config)) *testCache {
 	t.Helper()
 	tc := &testCache{t: t, rv: firstVersion, lives: map[string]int{}}
@@ -60,7 +60,7 @@ func newTestCache(t *testing.T, logBytes int64, change func(*Config)) *testCache
 	return tc
 }
 
-// indexColors adds indexes of the label and of the field.
+// indexColors adds indexes by the color label and by the color field.
 func (tc *testCache) indexColors() {
 	tc.t.Helper()
 	for _, name := range []string{labelIndexName("color"), fieldIndexName("spec.color")} {
@@ -79,14 +79,14 @@ func (tc *testCache) close() {
 	tc.store.Close()
 }
 
-// thing is what the tests write.
+// thing is an object that the tests write.
 type thing struct {
 	namespace, name, color string
 	rv                     uint64
 	life                   int
 }
 
-// uidOf returns the uid that a thing of this name has in one of its lives.
+// uidOf returns the uid of a thing with this name after it was created life times again.
 func uidOf(name string, life int) string {
 	sum := md5.Sum(fmt.Append(nil, name, life))
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:])
@@ -120,7 +120,7 @@ func (tc *testCache) write(th *thing, do func(*wire.Meta, []byte) error) {
 	tc.writeBytes(th.json(), do)
 }
 
-// writeRaw writes bytes that need be no more than their metadata.
+// writeRaw writes an object's bytes. Only their metadata need be valid.
 func (tc *testCache) writeRaw(raw []byte) {
 	tc.t.Helper()
 	tc.writeBytes(raw, tc.writer.Put)
@@ -142,7 +142,7 @@ func (tc *testCache) writeBytes(raw []byte, do func(*wire.Meta, []byte) error) {
 	tc.writer.Progress(resourceversion.Format(tc.rv))
 }
 
-// list is a LIST as JSON.
+// list is the response to a LIST in JSON.
 type list struct {
 	Metadata struct {
 		ResourceVersion, Continue string
@@ -166,7 +166,7 @@ func (tc *testCache) list(namespace, query string) list {
 	return l
 }
 
-// names are namespace/name@resourceVersion of the items.
+// names returns the items as namespace/name@resourceVersion.
 func (l *list) names() (out []string) {
 	for _, item := range l.Items {
 		out = append(out, item.Metadata.Namespace+"/"+item.Metadata.Name+"@"+item.Metadata.ResourceVersion)
@@ -174,11 +174,11 @@ func (l *list) names() (out []string) {
 	return out
 }
 
-// recorder is a client that takes everything, or, while it is held, nothing.
+// recorder is a client that reads and records everything, or reads nothing while it is blocked.
 type recorder struct {
 	header http.Header
-	// gate has what a write needs, and block takes it away. It is a channel, because synctest sees
-	// through it.
+	// gate contains a token that each write needs; block removes the token. It is a channel, because
+	// synctest detects goroutines that wait for it.
 	gate chan struct{}
 
 	mu      sync.Mutex
@@ -203,7 +203,7 @@ func (r *recorder) Flush() {
 	r.flushes++
 }
 
-// flushed returns how often the watch has flushed: once for each time that it was woken.
+// flushed returns how often the watch has flushed: once each time that it was woken.
 func (r *recorder) flushed() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -218,8 +218,8 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return r.body.Write(p)
 }
 
-// events returns those received so far, as "TYPE namespace/name@resourceVersion", or "ERROR code",
-// or "BOOKMARK@resourceVersion".
+// events returns the events received so far, each as "TYPE namespace/name@resourceVersion", "ERROR
+// code" or "BOOKMARK@resourceVersion".
 func (r *recorder) events(t *testing.T) (out []string) {
 	t.Helper()
 	r.mu.Lock()
@@ -266,7 +266,7 @@ func newRequest(query string) *http.Request {
 	return httptest.NewRequest(http.MethodGet, "/?"+query, nil)
 }
 
-// watch begins a WATCH; stop ends it and waits.
+// watch starts a WATCH; stop ends it and waits for its end.
 func (tc *testCache) watch(query string, w http.ResponseWriter) (stop func()) {
 	return tc.watchAs("", query, w)
 }
@@ -287,8 +287,8 @@ func (tc *testCache) watchAs(accept, query string, w http.ResponseWriter) (stop 
 	}
 }
 
-// serveList answers a LIST or a WATCH as the query of r says, in a namespace. An empty one means
-// all, and an empty name all objects.
+// serveList answers a LIST or a WATCH in a namespace, according to the query of r. An empty
+// namespace or name means all.
 func serveList(c *Cache, w http.ResponseWriter, r *http.Request, namespace, name string) {
 	o, err := request.ParseOptions(r.URL.Query())
 	if err != nil {
@@ -298,7 +298,7 @@ func serveList(c *Cache, w http.ResponseWriter, r *http.Request, namespace, name
 	c.Serve(w, r, readOf(r, o, "list", namespace, name))
 }
 
-// serveGet answers a GET of one object as the query of r says.
+// serveGet answers a GET of one object, according to the query of r.
 func serveGet(c *Cache, w http.ResponseWriter, r *http.Request, namespace, name string) {
 	o, err := request.ParseOptions(r.URL.Query())
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// redQueries all choose what is red. The hub serves some of them and not the others.
+// redQueries all select the red things. The hub serves some of these queries, and not the others.
 var redQueries = []string{
 	"labelSelector=color%3Dred",
 	"labelSelector=color+in+(red,green)",
@@ -29,9 +29,9 @@ var redQueries = []string{
 	"fieldSelector=spec.color!%3Dblue",
 }
 
-// TestWatchesAgainstModel holds watchers back at random while things change, with a log that is far
-// too short for them. In the end each has told its client exactly what there is; and so it would if
-// the client had lost its connection after any of the events and had resumed from there.
+// TestWatchesAgainstModel blocks watchers at random while objects change; the log is much too short
+// for them. In the end, each client has exactly the current objects. The same holds for a client
+// that loses its connection after any event and resumes there.
 func TestWatchesAgainstModel(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestWatchesAgainstModel(t *testing.T) {
 					defer tc.watch(query, r)()
 				}
 				synctest.Wait()
-				history := map[uint64]map[string]uint64{} // what is red at a resourceVersion
+				history := map[uint64]map[string]uint64{} // the red objects at each resourceVersion
 				red := map[string]uint64{}
 				for _, r := range clients {
 					r.block()
@@ -89,7 +89,7 @@ func cloneMap(m map[string]uint64) map[string]uint64 {
 	return out
 }
 
-// change makes one change at random and keeps account of what is red.
+// change makes one random change and updates red accordingly.
 func (tc *testCache) change(rnd *rand.Rand, red map[string]uint64) {
 	if len(red) == 0 && tc.rv == firstVersion+8 {
 		for i := range 8 {
@@ -110,7 +110,7 @@ func (tc *testCache) change(rnd *rand.Rand, red map[string]uint64) {
 	}
 }
 
-// apply does to what a client holds what an event says, and returns its resourceVersion.
+// apply applies an event to a client's state, and returns the event's resourceVersion.
 func apply(t *testing.T, state map[string]uint64, event string) uint64 {
 	t.Helper()
 	eventType, rest, _ := strings.Cut(event, " ")
@@ -140,20 +140,20 @@ func replay(t *testing.T, events []string) map[string]uint64 {
 	return state
 }
 
-// resumeAnywhere cuts the stream after each event and checks that a client which goes on from
-// there, told every change that comes after the resourceVersion that it has, ends with the truth:
-// no object that was red and is no longer may stay with it.
+// resumeAnywhere ends the stream after each event, and checks a client that resumes there and
+// receives every change after its resourceVersion. In the end the client must not have an object
+// that is not red any more.
 func resumeAnywhere(t *testing.T, events []string, history map[uint64]map[string]uint64, tc *testCache) {
 	t.Helper()
 	state, last := map[string]uint64{}, uint64(0)
 	for i, e := range events {
 		last = max(last, apply(t, state, e))
 		if i < 8 {
-			continue // the initial state: no client resumes from the middle of that
+			continue // no client resumes within the initial state
 		}
 		for key := range state {
 			stale := true
-			for rv := last; rv <= tc.rv; rv++ { // red at last or later: its end comes after the resumption
+			for rv := last; rv <= tc.rv; rv++ { // red at last or later: the resumed watch reports the end
 				if _, red := history[rv][key]; red {
 					stale = false
 					break
@@ -166,7 +166,8 @@ func resumeAnywhere(t *testing.T, events []string, history map[uint64]map[string
 	}
 }
 
-// TestNotReady: before the first LIST has ended there is nothing to serve, and after Close neither.
+// TestNotReady checks that the cache serves nothing before the first LIST has ended, and nothing
+// after Close.
 func TestNotReady(t *testing.T) {
 	st := store.New(store.Config{Encoding: wire.JSON, KeepLog: true})
 	defer st.Close()
@@ -191,7 +192,7 @@ func TestNotReady(t *testing.T) {
 	get(503)
 }
 
-// TestStoreClock: without a clock of its own, a cache is as current as its writer's progress.
+// TestStoreClock checks that a cache without a configured clock uses its writer's progress.
 func TestStoreClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 0, nil)
@@ -201,7 +202,7 @@ func TestStoreClock(t *testing.T) {
 		defer tc.watch(fmt.Sprintf("resourceVersion=%d&allowWatchBookmarks=true", th.rv), bookmarked)()
 		defer tc.watch("resourceVersion=105", future)()
 		tc.rv = 104
-		tc.writer.Progress("104") // a bookmark of the upstream
+		tc.writer.Progress("104") // a bookmark from the upstream
 		time.Sleep(61 * time.Second)
 		synctest.Wait()
 		tc.put("ns", "b", "red") // 105
@@ -219,8 +220,8 @@ func TestStoreClock(t *testing.T) {
 	})
 }
 
-// TestBrokenClientAndStall: bytes that are no JSON cannot come from a writer that checks; if they
-// do, it is an error and no panic.
+// TestBrokenClientAndStall checks that a WATCH ends after the first write to its client that fails,
+// and that such a write does not make a LIST panic.
 func TestBrokenClientAndStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 0, nil)
@@ -228,7 +229,7 @@ func TestBrokenClientAndStall(t *testing.T) {
 		tc.put("ns", "a", "red")
 		w := &failingWriter{header: http.Header{}}
 		r := httptest.NewRequest(http.MethodGet, "/?watch=1", nil).WithContext(context.Background())
-		serveList(tc.cache, w, r, "", "") // returns although its context never ends
+		serveList(tc.cache, w, r, "", "") // returns although its context does not end
 		check.Equal(t, w.writes, 1, "writes to a connection that is gone")
 		serveList(tc.cache, w, httptest.NewRequest(http.MethodGet, "/", nil), "", "")
 	})
@@ -247,8 +248,8 @@ func (w *failingWriter) Write([]byte) (int, error) {
 	return 0, errors.New("gone")
 }
 
-// TestInitialEventsEnd: the initial events end when they are through, and not when a client that is
-// slower than changes come has all changes.
+// TestInitialEventsEnd checks that the bookmark that ends the initial events follows the last of
+// them, although a client that reads more slowly than changes arrive still has pending changes.
 func TestInitialEventsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 0, nil)
@@ -261,7 +262,7 @@ func TestInitialEventsEnd(t *testing.T) {
 		w := newRecorder()
 		w.block()
 		defer tc.watch("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", w)()
-		synctest.Wait() // it waits for the client
+		synctest.Wait() // the watch waits for the client
 		for i := range changes {
 			tc.put("ns", fmt.Sprintf("t%04d", i), "blue")
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// TestEndsBetweenEvents: a watch whose time is up while its client takes nothing does not end
-// within an event, nor within a gzip member.
+// TestEndsBetweenEvents checks that a watch whose time ends while its client reads nothing does not
+// end within an event or a gzip member.
 func TestEndsBetweenEvents(t *testing.T) {
 	const initial = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1"
 	for name, tt := range map[string]struct {
@@ -71,7 +71,7 @@ func TestEndsBetweenEvents(t *testing.T) {
 	}
 }
 
-// incompressible returns a text that a compressor takes little from.
+// incompressible returns a text that compression barely shortens.
 func incompressible(seed int) string {
 	var b strings.Builder
 	for i := range 10 {
@@ -80,8 +80,9 @@ func incompressible(seed int) string {
 	return b.String()
 }
 
-// TestTooSlowIsCut: a watch whose client takes its state too slowly breaks off, as a LIST does,
-// where otherwise half an event would be the end of a whole body.
+// TestTooSlowIsCut checks that the cache closes the connection of a watch whose client reads its
+// state too slowly, as for a LIST. Otherwise half an event would appear to be the end of a complete
+// body.
 func TestTooSlowIsCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 0, nil)

@@ -18,7 +18,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// stuckWriter blocks in Write until its deadline is in the past.
+// stuckWriter is a client whose Write blocks until its deadline has passed.
 type stuckWriter struct {
 	header   http.Header
 	deadline chan time.Time
@@ -38,8 +38,8 @@ func (w *stuckWriter) Write([]byte) (int, error) {
 	return 0, nil
 }
 
-// TestWriteTimeout: a client that takes nothing is cut off after a while, one that takes a little
-// now and then never. Close does not wait long for any client.
+// TestWriteTimeout checks that the cache cuts off a client that reads nothing for the timeout, and
+// never one that reads a little from time to time. Close does not wait long for any client.
 func TestWriteTimeout(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -82,9 +82,8 @@ func TestWriteTimeout(t *testing.T) {
 	}
 }
 
-// TestObjectWriteTimeout: a client that takes nothing of one object ends as soon as one that takes
-// nothing of a LIST, and one that takes nothing of a Status that is as long as its request does so
-// after the time for any write.
+// TestObjectWriteTimeout checks how long a client that reads nothing may block a response: a GET of
+// one object as long as a LIST, and a Status as large as its request as long as any single write.
 func TestObjectWriteTimeout(t *testing.T) {
 	notFound := apierrors.NewNotFound(things.GroupVersionResource.GroupResource(), strings.Repeat("x", 100<<10))
 	for name, tt := range map[string]struct {
@@ -117,7 +116,7 @@ func TestObjectWriteTimeout(t *testing.T) {
 	}
 }
 
-// filledWriter takes this many bytes, and then nothing more.
+// filledWriter is a client that reads room bytes, and then nothing more.
 type filledWriter struct {
 	*stuckWriter
 	room int
@@ -130,8 +129,8 @@ func (w *filledWriter) Write(p []byte) (int, error) {
 	return w.stuckWriter.Write(p)
 }
 
-// TestGzipEndTimeout: a client that takes nothing of what a compressor writes at its end is let go
-// as well.
+// TestGzipEndTimeout checks that the cache also cuts off a client that does not read the last bytes
+// of a compressed response.
 func TestGzipEndTimeout(t *testing.T) {
 	const head = 10 // of a gzip member, in bytes
 	for query, size := range map[string]int{
@@ -172,8 +171,9 @@ func TestGzipEndTimeout(t *testing.T) {
 	}
 }
 
-// trickler takes a part of a LIST or of initial events, and then waits, again and again. Like a
-// connection it knows no more of a deadline than that a write fails after it.
+// trickler is a client that reads a part of a LIST or of initial events, and then pauses,
+// repeatedly. Like a connection, it fails a write after the deadline and reports the deadline in no
+// other way.
 type trickler struct {
 	*httptest.ResponseRecorder
 	pause    time.Duration
@@ -195,15 +195,14 @@ func (w *trickler) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// TestTrickledState: who takes a state a little at a time, so that no write takes long, does not
-// keep it for ever; who is slow and takes more than a modest rate gets all of it, however long it
-// takes.
+// TestTrickledState checks that a client that reads a state in small parts, each in a short time,
+// cannot retain the state forever. A slow client that exceeds the required rate receives all of it.
 func TestTrickledState(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	const size = 20 << 10
 	for verb, tt := range map[string]struct {
 		many int
-		slow time.Duration // the longest pause that is fast enough
+		slow time.Duration // the longest pause of a client that is fast enough
 	}{
 		"":                             {2000, gzipAbove * time.Second / listRate},
 		"watch=1&timeoutSeconds=36000": {300, streamBuffer * time.Second / initialRate},
@@ -239,8 +238,8 @@ func TestTrickledState(t *testing.T) {
 	}
 }
 
-// TestShed: of clients that take nothing, those furthest behind are cut off, with what was kept for
-// them, and no others.
+// TestShed checks that of the stalled clients those furthest behind are cut off, that the memory
+// retained for them is freed, and that no other client is cut off.
 func TestShed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 2000, nil)
