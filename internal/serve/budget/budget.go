@@ -63,8 +63,9 @@ func New(limit int64, levels ...Level) *Budget {
 	return b
 }
 
-// CountAlso has the bytes that others returns count against the limit, in addition to those of the
-// levels. It must be called before any other method. The Budget calls others with its lock held.
+// CountAlso makes the Budget count the result of others against the limit, in addition to the bytes
+// of the levels. It must be called before any other method. The Budget calls others while it holds
+// its lock.
 func (b *Budget) CountAlso(others func() int64) { b.others = others }
 
 // ExceededError is returned when a Budget refuses bytes.

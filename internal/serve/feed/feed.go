@@ -48,8 +48,8 @@ type Config struct {
 	// OnListed is called once, when the first list is complete. It may be nil.
 	OnListed func()
 	// OnRefuse is called when only a new Feed can represent the upstream, before Run returns the same
-	// error: ErrWentBack, ErrRelistTooLarge, or that of Reserve. It may be nil. OnListed and OnRefuse
-	// are called by the goroutine of Run, which holds no lock then.
+	// error: ErrWentBack, ErrRelistTooLarge, or an error of Reserve. It may be nil. The goroutine of
+	// Run calls OnListed and OnRefuse while it holds no lock.
 	OnRefuse func(error)
 	// Stats is shared by several feeds of one resource. nil: the feed uses its own counters.
 	Stats *Stats
@@ -59,10 +59,10 @@ type Config struct {
 
 // Stats counts the objects and events that feeds received, and the requests that they sent for
 // proofs.
-type Stats struct // events of watches
-	Events         atomic.Uint64 // objects of first lists
-	InitialObjects atomic.Uint64 // LISTs that requested the upstream's newest resourceVersion
-	VersionQueries atomic.Uint64 // LISTs that asked for the upstream's newest resourceVersion
+type Stats struct {
+	Events         atomic.Uint64 // events of watches
+	InitialObjects atomic.Uint64 // objects of first lists
+	VersionQueries atomic.Uint64 // LISTs that requested the upstream's newest resourceVersion
 	ProofWatches   atomic.Uint64 // short WATCHes that waited for a bookmark
 }
 

@@ -23,7 +23,7 @@ import (
 // immediately. Otherwise a short WATCH of the upstream shows that nothing has changed: it ends with
 // a bookmark, and every change up to the bookmark is in the stream before it.
 //
-// All readers that wait when the LIST is sent share its result, and there is one short WATCH at a
+// All readers that wait when the LIST is sent share its result. At most one short WATCH is open at a
 // time. One goroutine lists and one watches while a reader waits. close ends both.
 type prover struct {
 	ctx     context.Context // ends with close
@@ -79,9 +79,10 @@ const (
 	// maxProofWatches is the number of consecutive short WATCHes without a proof after which the
 	// prover stops.
 	maxProofWatches = 3
-	// kube-apiserver has no watch cache of Events by default, and their WATCHes have bookmarks only
-	// when etcd reports its progress. After maxProofWatches that were silent none is opened for
-	// silentRest. Meanwhile a change of the resource may still prove it, within silentWait.
+	// By default, kube-apiserver has no watch cache for Events, and sends bookmarks of their WATCHes
+	// only when etcd reports its progress. After maxProofWatches silent WATCHes, the prover opens
+	// none for silentRest. Meanwhile a change of the resource within silentWait may still serve as
+	// proof.
 	silentRest = time.Minute
 	silentWait = 200 * time.Millisecond
 	// defaultProofTimeout is Config.ProofTimeout's default.

@@ -80,8 +80,9 @@ func (s *testFeed) object(name, uid string, rv, size int) func() error {
 	return func() error { return s.putAs(0, name, uid, rv, size) }
 }
 
-// TestRelistSendsDeletionsOnce: a client from before a relist gets the deletions that it found
-// first, and one at the list's version gets none. What was created again must not be deleted again.
+// TestRelistSendsDeletionsOnce checks that a client from before a relist first receives the
+// deletions that the relist found, and that a client at the list's version receives none: it may
+// already have an object that was created again.
 func TestRelistSendsDeletionsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestFeed(t, 0)
