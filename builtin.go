@@ -7,10 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// apiModule contains the built-in types. Each version of a group is a package.
+// apiModule is the module of the built-in types. It has one package per version of a group.
 const apiModule = "k8s.io/api/"
 
-// irregularGroups lists the groups whose name is not their directory's name followed by ".k8s.io".
+// irregularGroups maps the directory of a group to the group's name, for each group that is not
+// named after its directory with ".k8s.io" appended.
 var irregularGroups = map[string]string{
 	"core": "", "apps": "apps", "autoscaling": "autoscaling", "batch": "batch", "extensions": "extensions", "policy": "policy",
 	"apiserverinternal": "internal.apiserver.k8s.io",
@@ -18,8 +19,8 @@ var irregularGroups = map[string]string{
 	"rbac":              "rbac.authorization.k8s.io",
 }
 
-// builtinKind returns the kind of a built-in type. client-go's scheme knows it too, but a program
-// that links the scheme links every built-in type.
+// builtinKind returns the kind of a built-in type. ok is false for any other type. client-go's
+// scheme has the same information, but a program that imports the scheme links every built-in type.
 func builtinKind(t reflect.Type) (gvk schema.GroupVersionKind, ok bool) {
 	path, ok := strings.CutPrefix(t.PkgPath(), apiModule)
 	directory, version, isVersion := strings.Cut(path, "/")

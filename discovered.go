@@ -14,19 +14,19 @@ import (
 	"github.com/weirproject/weir/internal/core/source"
 )
 
-// discovered is a source that knows its resource only by kind. It asks the server for the
-// resource's name before the first LIST, and again after the server answered a LIST with NotFound:
-// the resource may have been reinstalled under another name. While the server does not know the
-// kind, LIST returns NotFound, and the reflector retries.
+// discovered is a source.Source for a resource of which only the kind is known. It asks the server
+// for the resource's name before the first LIST. It asks again after the server answers a LIST with
+// NotFound, because the resource may have been reinstalled under another name. While the server
+// does not serve the kind, List returns NotFound and the reflector retries.
 type discovered struct {
 	gvk    schema.GroupVersionKind
 	want   source.Resource
 	stats  *source.Stats
 	client *source.Discovery
-	guess  *source.REST // for requests that do not depend on the resource
+	guess  *source.REST // for requests that do not depend on the resource's name
 
 	mu    sync.Mutex
-	found *source.REST // nil until the server has named it
+	found *source.REST // nil until the server has returned the resource's name
 }
 
 func newDiscovered(cfg *rest.Config, gvk schema.GroupVersionKind, want source.Resource, opts source.Options) (*discovered, error) {
@@ -42,7 +42,8 @@ func newDiscovered(cfg *rest.Config, gvk schema.GroupVersionKind, want source.Re
 	return &discovered{gvk: gvk, want: want, stats: opts.Stats, client: client, guess: guess}, nil
 }
 
-// guessResource returns the resource that a kind has by convention. Every built-in kind follows it.
+// guessResource returns the conventional resource of a kind: its plural. All built-in resources
+// have the conventional name.
 func guessResource(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 	plural, _ := meta.UnsafeGuessKindToResource(gvk)
 	return plural
@@ -82,11 +83,11 @@ func (d *discovered) ServerVersion(ctx context.Context) (major, minor int, err e
 	return d.guess.ServerVersion(ctx)
 }
 
-// CloseIdleConnections closes the idle connections. All requests share them.
+// CloseIdleConnections closes the idle connections of all requests. All requests share one pool.
 func (d *discovered) CloseIdleConnections() { d.guess.CloseIdleConnections() }
 
-// resolve returns the source of the kind's resource. It asks the server once and keeps the answer
-// until forget drops it. The error is NotFound if the server does not know the kind.
+// resolve returns the source of the kind's resource. It asks the server once and reuses the answer
+// until forget drops it. It returns NotFound if the server does not serve the kind.
 func (d *discovered) resolve(ctx context.Context) (*source.REST, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -110,7 +111,8 @@ func (d *discovered) resolve(ctx context.Context) (*source.REST, error) {
 	return nil, apierrors.NewNotFound(schema.GroupResource{Group: d.gvk.Group, Resource: d.gvk.Kind}, "")
 }
 
-// forget makes the next request resolve the resource again if the server answered NotFound.
+// forget drops src if err is the server's NotFound. The next request then asks for the resource's
+// name again.
 func (d *discovered) forget(src *source.REST, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -10,48 +10,51 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// EventType says what happened to an object from one handler's point of view. The zero value is not
-// an event.
+// EventType is the type of a change, from one handler's point of view. The zero value is not an
+// event type.
 type EventType uint8
 
 // The types of events.
 const (
-	Added    EventType = iota + 1 // the handler has not seen the object before
-	Updated                       // the object (same uid) changed since the handler last saw it
+	Added    EventType = iota + 1 // the handler has not received the object before
+	Updated                       // the object (same uid) changed since the handler last received it
 	Deleted                       // the object was deleted, or the handler's filter now rejects it
-	Resynced                      // nothing changed; a resync reached the object
+	Resynced                      // nothing changed; the handler receives the object again in a resync
 )
 
-// String returns the type as a WATCH spells it: "ADDED", "MODIFIED", "DELETED"; or "RESYNC".
+// String returns the type as a WATCH spells it, "ADDED", "MODIFIED" or "DELETED", or "RESYNC" for
+// Resynced.
 func (t EventType) String() string { return store.ChangeType(t).String() }
 
-// Event is one change from one handler's point of view. It decodes nothing until Object or Old is
-// called. It may be kept, and is safe for concurrent use; it then keeps two versions of one object
-// in memory.
+// Event is one change of one object, from one handler's point of view. Object and Old decode the
+// object; other methods do not. An event is safe for concurrent use, and a handler may store it:
+// the event then keeps up to two versions of the object in memory.
 //
 // Handlers follow objects by uid. A handler receives Added and Deleted for each object, even if
 // another object replaced it under its name, or if it was created and deleted while the handler
-// lagged. Of the objects that a handler has not seen, the newest 16,384 are kept for it.
+// lagged. Of the objects that were created and deleted while a handler lagged, the informer keeps
+// the newest 16,384 for the handler.
 type Event[T Object] struct {
 	Type EventType
-	// Initial is set on Added events for the objects of the informer's first list, and for the objects
-	// that the informer stored when the handler was added (client-go's isInInitialList).
+	// Initial is true for the Added events of the objects in the informer's first list, and of the
+	// objects that the informer stored when the handler was added. It is client-go's isInInitialList.
 	Initial bool
-	// Coalesced is set when the event represents more than one change, because the handler lagged.
+	// Coalesced is true if the event represents more than one change, because the handler lagged.
 	Coalesced bool
-	// FinalStateUnknown is set on a Deleted event if the handler did not see the deletion or a change
-	// before it: a relist lacked the object, another object took its name, or the handler lagged.
-	// Object may then return an older state than the final one (client-go's DeletedFinalStateUnknown).
+	// FinalStateUnknown is true for a Deleted event if the handler did not receive the deletion or a
+	// change before it: a relist lacked the object, another object took its name, or the handler
+	// lagged. Object may then return an older state than the final one. It corresponds to client-go's
+	// DeletedFinalStateUnknown.
 	FinalStateUnknown bool
 
 	old, new Item[T]
 	deletion uint64 // resourceVersion of a Deleted event, 0 if unknown
 }
 
-// Handler handles events. It is called with one event at a time, not always on the same goroutine.
-// Its context ends when the handler is removed or the informer stops. A handler may block and may
-// panic: neither affects other handlers. It must undo what it does to its goroutine, such as
-// runtime.LockOSThread.
+// Handler handles events. The informer calls it with one event at a time, not always on the same
+// goroutine. ctx ends when the handler is removed or the informer stops. A handler may block and
+// may panic: neither affects other handlers. Before it returns, it must undo changes to its
+// goroutine, such as runtime.LockOSThread.
 type Handler[T Object] func(ctx context.Context, e Event[T])
 
 func eventOf[T Object](e store.Change, reader *reader) Event[T] {
@@ -65,8 +68,8 @@ func eventOf[T Object](e store.Change, reader *reader) Event[T] {
 	return event
 }
 
-// Item returns the newest version. For a Deleted event it returns the version that this handler saw
-// last.
+// Item returns the newest version. For a Deleted event it returns the version that this handler
+// received last.
 func (e Event[T]) Item() Item[T] {
 	if e.new.IsZero() {
 		return e.old
@@ -74,15 +77,16 @@ func (e Event[T]) Item() Item[T] {
 	return e.new
 }
 
-// OldItem returns the version that this handler saw last. It is the zero Item for an Added event.
+// OldItem returns the version that this handler received before. It is the zero Item for an Added
+// event.
 func (e Event[T]) OldItem() Item[T] { return e.old }
 
 // Key returns "namespace/name", or "name" if the object has no namespace.
 func (e Event[T]) Key() string { return e.Item().Key() }
 
-// ResourceVersion returns the version of the change. For a Deleted event that is the version of the
+// ResourceVersion returns the version of the change. For a Deleted event this is the version of the
 // deletion, of the list that lacked the object, or of the object that the filter rejected. It is ""
-// for a Deleted event if that version is unknown or not an integer.
+// for a Deleted event whose version is unknown or not an integer.
 func (e Event[T]) ResourceVersion() string {
 	switch {
 	case e.Type != Deleted:
@@ -93,16 +97,16 @@ func (e Event[T]) ResourceVersion() string {
 	return resourceversion.Format(e.deletion)
 }
 
-// Labels returns a copy of Item's labels. It reads them from the bytes.
+// Labels returns a copy of Item's labels. It does not decode the object.
 func (e Event[T]) Labels() map[string]string { return e.Item().Labels() }
 
-// Object decodes and returns the newest version. For a Deleted event it returns the version that
-// this handler saw last. The object is shared: do not modify it unless Options.PrivateCopies is
-// set. Item().Copy() decodes a private copy.
+// Object decodes and returns the newest version, or for a Deleted event the version that this
+// handler received last. The object is shared: do not modify it unless Options.PrivateCopies is
+// set. Item().Copy() returns a private copy.
 func (e Event[T]) Object() (T, error) { return e.Item().Object() }
 
-// Old decodes and returns the version that this handler saw last, shared like Object's. It returns
-// ErrNotFound for an Added event.
+// Old decodes and returns the version that this handler received before. The object is shared like
+// Object's. Old returns ErrNotFound for an Added event.
 func (e Event[T]) Old() (T, error) { return e.old.Object() }
 
 // PanicError describes a panic of a handler. Options.OnPanic receives it.
@@ -113,7 +117,7 @@ type PanicError struct {
 	Stack   []byte
 }
 
-// Error returns a text with the handler, the key and the value.
+// Error returns a text that contains the handler's name, the key and the value.
 func (e *PanicError) Error() string { return (*delivery.PanicError)(e).Error() }
 
 // Unwrap returns Value if it is an error, otherwise nil.

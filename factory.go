@@ -15,14 +15,15 @@ import (
 )
 
 // Factory shares informers: users with the same options get the same informer, see Acquire. An
-// informer runs from its first user to its last (kubernetes issue 79610: stop one informer). All
-// informers of a factory share a ServerGroup. Its methods are safe for concurrent use.
+// informer runs from its first user's Acquire to its last user's Release (kubernetes issue 79610:
+// stop one informer). All informers of a factory share a ServerGroup. The methods are safe for
+// concurrent use.
 type Factory struct {
 	cfg    *rest.Config
 	ctx    context.Context
 	stop   context.CancelFunc
 	runs   sync.WaitGroup
-	server ServerGroup // of cfg
+	server ServerGroup // the default of Options.Server
 
 	mu     sync.Mutex
 	shared map[shareKey]*shared
@@ -31,20 +32,20 @@ type Factory struct {
 // shared is one informer and its users.
 type shared struct {
 	informer any // *Informer[T]
-	// users are the shared informers, each with its OnStatus or nil. The factory's lock guards them.
+	// users has an entry for each SharedInformer: its OnStatus, or nil. The factory's lock guards it.
 	users map[any]func(Status)
 	stop  context.CancelFunc
 	done  chan struct{}
-	err   error // of Run; read after done is closed
+	err   error // Run's error; valid after done is closed
 
-	indexing sync.Mutex // held while indexes are built, without the factory's lock
+	indexing sync.Mutex // held while indexes are added; the factory's lock is not held then
 	indexes  map[string]Index
 }
 
-// NewFactory returns a factory whose informers stop when ctx ends, or earlier. It copies cfg and
-// sends no request.
+// NewFactory returns a factory for informers on cfg's server. The informers stop when ctx ends, at
+// Shutdown, or when their last user releases them. NewFactory copies cfg and sends no request.
 func NewFactory(ctx context.Context, cfg *rest.Config) *Factory {
-	if cfg != nil { // nil: Acquire returns the error
+	if cfg != nil { // if it is nil, Acquire returns an error
 		cfg = source.CopyConfig(cfg)
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -87,7 +88,8 @@ func Acquire[T Object](f *Factory, opts Options) (*SharedInformer[T], error) {
 	return lease, nil
 }
 
-// acquire returns the informer for its key, and adds lease to the users.
+// acquire returns the informer for lease.key, starts it if it does not exist, and adds lease to its
+// users.
 func acquire[T Object](f *Factory, lease *SharedInformer[T], opts Options) (*shared, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -111,7 +113,7 @@ func acquire[T Object](f *Factory, lease *SharedInformer[T], opts Options) (*sha
 	return sh, nil
 }
 
-// start runs an informer in a goroutine that ends after its last user, or with the factory.
+// start runs an informer in a goroutine until sh.stop is called or the factory stops.
 func (f *Factory) start(sh *shared, run func(context.Context) error) {
 	ctx, stop := context.WithCancel(f.ctx)
 	sh.stop = stop
@@ -122,12 +124,12 @@ func (f *Factory) start(sh *shared, run func(context.Context) error) {
 	})
 }
 
-// Shutdown stops all informers and blocks until they have ended. After it, Acquire returns
-// ErrStopped. The error joins the errors of their Run. Informers that were released before add no
-// error: their handlers were removed, and Run does not wait for them.
+// Shutdown stops all informers and blocks until their Run has returned. After it, Acquire returns
+// ErrStopped. The error joins the errors of Run. Informers that were released before add no error:
+// their handlers were removed, and Run does not wait for removed handlers.
 func (f *Factory) Shutdown() error {
 	f.mu.Lock()
-	f.stop() // under the lock: a concurrent Acquire has started its informer already, or starts none
+	f.stop() // under the lock: a concurrent Acquire has already started its informer, or will return ErrStopped
 	f.mu.Unlock()
 	f.runs.Wait()
 	f.mu.Lock()
@@ -141,11 +143,11 @@ func (f *Factory) Shutdown() error {
 	return errors.Join(errs...)
 }
 
-// report calls the OnStatus of each user of an informer.
+// report calls the OnStatus of each user of an informer, if the user has set one.
 func (f *Factory) report(sh *shared, s Status) {
 	f.mu.Lock()
 	users := slices.Collect(maps.Values(sh.users))
-	f.mu.Unlock() // a user may call the factory
+	f.mu.Unlock() // OnStatus may call the factory
 	for _, onStatus := range users {
 		if onStatus != nil {
 			onStatus(s)
@@ -153,7 +155,7 @@ func (f *Factory) report(sh *shared, s Status) {
 	}
 }
 
-// release removes a user, and stops the informer if it was the last.
+// release removes a user, and stops the informer if it has no other user.
 func (f *Factory) release(key shareKey, sh *shared, lease any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -167,9 +169,9 @@ func (f *Factory) release(key shareKey, sh *shared, lease any) {
 	}
 }
 
-// addIndexes adds the indexes in want that the informer lacks. It adds none if another index has
-// one of the names. It holds sh.indexing but not the factory's lock, because building an index can
-// take long.
+// addIndexes adds the indexes in want that the informer lacks. If the informer has an index of one
+// of the names with another definition, addIndexes adds none and returns ErrIndexExists. It holds
+// sh.indexing but not the factory's lock, because building an index can take long.
 func addIndexes[T Object](inf *informer[T], sh *shared, want map[string]Index) error {
 	sh.indexing.Lock()
 	defer sh.indexing.Unlock()

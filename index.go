@@ -9,37 +9,37 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// Index defines the values under which By finds objects. Create one with ByLabel, ByField or
-// ByFunc.
+// Index defines the values under which Informer.By finds an object. Create one with ByLabel,
+// ByField or ByFunc.
 type Index struct {
 	label string
 	field string
 	fn    func(object any) ([]string, error)
-	// Of fn: the type of its objects, and the function value from which it was made.
+	// of and value describe fn: the type of its argument, and the function value that ByFunc received.
 	of    reflect.Type
 	value private.Function
 }
 
-// ByLabel indexes objects by the value of a label. It reads the label from the bytes and decodes
-// nothing.
+// ByLabel indexes objects by the value of a label. The informer reads the label from the stored
+// bytes and decodes nothing.
 func ByLabel(key string) Index { return Index{label: key} }
 
-// ByField indexes objects by the values of a field, such as "spec.nodeName". It reads the field
-// from the bytes and decodes nothing.
+// ByField indexes objects by the values of a field, such as "spec.nodeName". The informer reads the
+// field from the stored bytes and decodes nothing.
 func ByField(path string) Index { return Index{field: path} }
 
 // ByFunc indexes objects by the values that fn returns for the decoded object, like client-go's
-// IndexFunc. fn runs when the index is read, on the reader's goroutine, for the objects that
-// changed since the last read. It never delays a WATCH. The object is shared and read-only. fn must
-// not read an index by function of the same informer: that would deadlock.
+// IndexFunc. fn runs when a caller reads the index, on that caller's goroutine, for the objects
+// that changed since the last read. It never delays a WATCH. Its argument is shared and read-only.
+// fn must not read an index by function of the same informer: that would deadlock.
 //
-// Users of a factory share an index by function when both pass the same Index value, or create
-// theirs from the same function value: one declared function or one closure. Two closures with the
-// same source are two functions, because they may have captured different variables. So are two
-// method values.
+// Users of a factory share an index by function if they pass the same Index value, or call ByFunc
+// with the same function value: one declared function or one closure. Two closures that are created
+// by the same source line are two functions, because they may have captured different variables.
+// Two method values are also two functions.
 //
-// For a nil function ByFunc returns the zero Index, which AddIndex, NewInformer and Acquire reject
-// with ErrInvalidOptions.
+// If fn is nil, ByFunc returns the zero Index. AddIndex, NewInformer and Acquire reject it with
+// ErrInvalidOptions.
 func ByFunc[T Object](fn func(T) ([]string, error)) Index {
 	if fn == nil {
 		return Index{}
@@ -51,18 +51,20 @@ func ByFunc[T Object](fn func(T) ([]string, error)) Index {
 	}
 }
 
-// same reports whether two indexes return the same values for every object.
+// same reports whether two indexes have the same definition: the same label, field, or function
+// value. It returns false for two functions that return equal results.
 func (ix Index) same(other Index) bool {
 	return ix.label == other.label && ix.field == other.field && ix.of == other.of && ix.value == other.value
 }
 
-// AddIndex adds an index. It may be called at any time. For an index by label or field, it blocks
-// until the index of the stored objects is built; no other caller waits for that. An index by
-// function is built when it is first read.
+// AddIndex adds an index. It may be called at any time. For an index by label or field it blocks
+// until all stored objects are indexed; no other caller waits for that. An index by function is
+// built when a caller first reads it.
 //
-// AddIndex returns ErrIndexExists if the name is in use, and ErrInvalidOptions if T has no such
-// field, if the index function takes another type, or for the zero Index. Any other error names an
-// object from whose bytes the index cannot be read. The index is then not added.
+// AddIndex returns ErrIndexExists if the informer has an index of that name. It returns
+// ErrInvalidOptions for the zero Index, for a field that T does not have, and for a function of
+// another type than T. Any other error names an object whose stored bytes cannot be indexed. After
+// an error the index does not exist.
 func (i *informer[T]) AddIndex(name string, ix Index) error {
 	var made store.Index
 	switch {

@@ -16,12 +16,12 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// Informer stores the objects of one resource, or of some of its namespaces and selectors, and
-// calls handlers when they change. It is client-go's SharedInformer, typed. All methods are safe
-// for concurrent use.
+// Informer stores the objects of one resource and calls handlers when they change. Options can
+// restrict it to namespaces, selectors or a shard. It is a typed version of client-go's
+// SharedInformer. All methods are safe for concurrent use.
 type Informer[T Object] struct{ informer[T] }
 
-// informer has the methods that Informer and SharedInformer have in common.
+// informer implements the methods that Informer and SharedInformer have in common.
 type informer[T Object] struct {
 	name       string
 	objectType *objectType
@@ -32,8 +32,9 @@ type informer[T Object] struct {
 	panics     func(*PanicError)
 }
 
-// NewInformer returns an informer for objects on cfg's server. It copies cfg and sends no request:
-// Run does. It returns ErrInvalidOptions for invalid options, or an error about cfg.
+// NewInformer returns an informer for objects on cfg's server. It copies cfg and sends no request;
+// Run sends them. It returns ErrInvalidOptions for a nil cfg or invalid options, or an error about
+// the content of cfg.
 func NewInformer[T Object](cfg *rest.Config, opts Options) (*Informer[T], error) {
 	if cfg == nil {
 		return nil, errNoConfig
@@ -50,7 +51,7 @@ func NewInformer[T Object](cfg *rest.Config, opts Options) (*Informer[T], error)
 	return inf, nil
 }
 
-// build creates the engine, with a reflector for each namespace and selector.
+// build creates the engine, with a reflector for each pair of a namespace and a selector.
 func (i *informer[T]) build(cfg *rest.Config, opts Options) error {
 	scopes, err := scopesOf(opts)
 	if err != nil {
@@ -94,7 +95,7 @@ func (i *informer[T]) build(cfg *rest.Config, opts Options) error {
 	return nil
 }
 
-// forUser returns the informer with another user's PrivateCopies and OnPanic.
+// forUser returns the informer with the PrivateCopies and OnPanic of another user.
 func (i informer[T]) forUser(opts Options) informer[T] {
 	i.reader = &reader{store: i.store, private: opts.PrivateCopies, detector: i.reader.detector}
 	i.panics = onPanic(opts)
@@ -108,21 +109,21 @@ func onPanic(opts Options) func(*PanicError) {
 	return opts.OnPanic
 }
 
-// Run lists, watches and serves handlers until ctx ends. It then returns nil, or ErrHandlerStuck if
-// a handler did not return within Options.StopTimeout. Errors of the server do not end it: see Err.
-// An informer runs once: Run returns ErrRunning immediately while another Run is active, and
-// ErrStopped after one has ended.
+// Run lists, watches and calls handlers until ctx ends. It then returns nil, or ErrHandlerStuck if
+// a handler call did not return within Options.StopTimeout. Errors of the server do not end it; Err
+// returns them. An informer runs once: Run returns ErrRunning immediately while another Run is
+// active, and ErrStopped after one has ended.
 func (i *Informer[T]) Run(ctx context.Context) error { return i.engine.Run(ctx) }
 
-// Name returns Options.Name, or the generated name.
+// Name returns Options.Name, or the default name.
 func (i *informer[T]) Name() string { return i.name }
 
 // Encoding returns the encoding of the bytes that Item.AppendRaw returns.
 func (i *informer[T]) Encoding() Encoding { return Encoding(i.objectType.encoding) }
 
 // Handle registers a handler, before or during Run. The handler first receives the stored objects
-// as Added events. Handle does not block. It returns ErrStopped after Run, and ErrInvalidOptions
-// for a nil Handler.
+// as Added events. Handle does not block. It returns ErrStopped after Run has ended, and
+// ErrInvalidOptions for a nil Handler.
 func (i *informer[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registration, error) {
 	if h == nil {
 		return nil, fmt.Errorf("%s: %w: no Handler", i.name, ErrInvalidOptions)
@@ -139,36 +140,39 @@ func (i *informer[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registratio
 }
 
 // WaitForSync blocks until the informer stores every object of its first lists. If ctx ends first,
-// the error wraps ErrNotSynced, the context's error and the error that prevented the sync: test
-// errors.Is(err, ErrForbidden), for example. If the informer is stopped first, the error wraps
-// ErrNotSynced and ErrStopped.
+// the error wraps ErrNotSynced, the context's error and the informer's Err, if it has one. A caller
+// can therefore test errors.Is(err, ErrForbidden), for example. If the informer stops first, the
+// error wraps ErrNotSynced and ErrStopped.
 func (i *informer[T]) WaitForSync(ctx context.Context) error { return i.engine.WaitForSync(ctx) }
 
-// HasSynced reports whether WaitForSync would return nil immediately.
+// HasSynced reports whether the informer stores every object of its first lists. WaitForSync then
+// returns nil immediately.
 func (i *informer[T]) HasSynced() bool { return i.store.Synced() }
 
 // WaitForResourceVersion blocks until the informer has received everything up to a resourceVersion.
 // To read your own writes, pass the version that a write returned. With several namespaces or
-// selectors it blocks until each has reached the version. A quiet one reaches it with its next
-// bookmark, which kube-apiserver sends about once a minute. After the informer has detected that
-// the server was restored from a backup, resourceVersions from before do not count as reached.
+// selectors it blocks until the reflector of each has reached the version. A reflector that
+// receives no changes reaches it with its next bookmark, which kube-apiserver sends about once a
+// minute. After the informer has detected that the server was restored from a backup,
+// resourceVersions from before the restore do not count as reached.
 //
-// If ctx ends first, the error wraps the context's error and Err. If the informer is stopped first,
-// it wraps ErrStopped. For a resourceVersion that is not an integer, WaitForResourceVersion
-// immediately returns an error that wraps ErrInvalidResourceVersion.
+// If ctx ends first, the error wraps the context's error and the informer's Err, if it has one. If
+// the informer stops first, the error wraps ErrStopped. For a resourceVersion that is not an
+// integer, WaitForResourceVersion immediately returns an error that wraps
+// ErrInvalidResourceVersion.
 func (i *informer[T]) WaitForResourceVersion(ctx context.Context, resourceVersion string) error {
 	return i.engine.WaitForResourceVersion(ctx, resourceVersion)
 }
 
-// Err returns why the informer is not current, or nil if it is. The error wraps one of the
-// sentinels from ErrForbidden to ErrEncoding for each reflector that is not current. The informer
-// recovers automatically when the cause is gone.
+// Err returns why the informer is not current, or nil if it is current. The error wraps one of the
+// errors from ErrForbidden to ErrEncoding for each reflector that is not current. The informer
+// retries, and recovers when the cause is gone.
 func (i *informer[T]) Err() error { return i.engine.Err() }
 
 // WaitForErr blocks until Err is not nil, and returns it. If ctx ends first, it returns the
-// context's error. If the informer is stopped first, the error wraps ErrStopped. A program that
-// calls WaitForSync and WaitForErr at the same time learns either that the informer has synced or
-// what prevents it.
+// context's error. If the informer stops first, the error wraps ErrStopped. A program that calls
+// WaitForSync and WaitForErr concurrently learns immediately that the informer has synced, or what
+// prevents the sync.
 func (i *informer[T]) WaitForErr(ctx context.Context) (err error) {
 	if wait := i.engine.WaitFor(ctx, func() bool { err = i.Err(); return err != nil }); wait != nil {
 		return wait

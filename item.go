@@ -14,16 +14,16 @@ type Object interface {
 	v1.Object
 }
 
-// Item is one version of one object. It is decoded when Object is called. Pass it by value; it is
-// small and safe for concurrent use. The zero value is no object: IsZero returns true, Object and
-// Copy return ErrNotFound, and no other method may be called.
+// Item is one version of one object. Object decodes it. Pass an Item by value: it is small and safe
+// for concurrent use. The zero value is no object: IsZero returns true, Object and Copy return
+// ErrNotFound, and no other method may be called.
 type Item[T Object] struct {
 	version    *store.Object
 	reader     *reader
-	forHandler bool // a handler received it: reading it does not count as a read
+	forHandler bool // a handler received the item: decoding it does not count as a read
 }
 
-// IsZero reports whether the item is no object.
+// IsZero reports whether the item is the zero value, which is no object.
 func (i Item[T]) IsZero() bool { return i.version == nil }
 
 // Key returns "namespace/name", or "name" if the object has no namespace.
@@ -41,23 +41,25 @@ func (i Item[T]) UID() string { return i.version.UID() }
 // ResourceVersion returns metadata.resourceVersion.
 func (i Item[T]) ResourceVersion() string { return i.version.ResourceVersion() }
 
-// Labels returns a copy of metadata.labels. It reads them from the bytes.
+// Labels returns a copy of metadata.labels. It does not decode the object.
 func (i Item[T]) Labels() map[string]string { return i.version.Labels() }
 
-// Label returns the value of a label and whether the object has it. It reads it from the bytes.
+// Label returns the value of a label and whether the object has the label. It does not decode the
+// object.
 func (i Item[T]) Label(key string) (string, bool) { return i.version.Label(key) }
 
-// Size returns the size of the object as received, in bytes.
+// Size returns the size of the object in bytes, as the server sent it.
 func (i Item[T]) Size() int { return i.version.Size() }
 
-// AppendRaw appends the object's bytes, as received and in Informer.Encoding, to dst and returns
-// the result. It returns an error if the stored bytes cannot be unpacked.
+// AppendRaw appends the object's bytes to dst and returns the extended slice. Their encoding is
+// Informer.Encoding; they lack the fields in Options.DropFields. AppendRaw returns an error if the
+// stored bytes cannot be unpacked.
 func (i Item[T]) AppendRaw(dst []byte) ([]byte, error) { return i.version.AppendRaw(dst) }
 
 // Object returns the decoded object. It is shared: do not modify it unless Options.PrivateCopies is
-// set. The first call decodes it. An object that is read again soon stays decoded, except if a
-// handler received the item. The error names the object that cannot be decoded and the cause; it is
-// ErrNotFound for the zero Item.
+// set. Object decodes the stored bytes unless the object is still decoded. An object that is read
+// again soon stays decoded; reads by handlers do not count for this. The error names the object
+// that cannot be decoded, and the cause. It is ErrNotFound for the zero Item.
 func (i Item[T]) Object() (T, error) {
 	if i.forHandler {
 		return i.decode((*reader).handlerValue)
@@ -65,8 +67,8 @@ func (i Item[T]) Object() (T, error) {
 	return i.decode((*reader).object)
 }
 
-// Copy decodes the object for the caller, who may modify it. Changes to objects that Object
-// returned do not affect it. Copy returns ErrNotFound for the zero Item.
+// Copy decodes the object for the caller alone, who may modify it. Copy returns ErrNotFound for the
+// zero Item.
 func (i Item[T]) Copy() (T, error) { return i.decode((*reader).copy) }
 
 func (i Item[T]) decode(as func(*reader, *store.Object) (any, error)) (T, error) {
@@ -81,14 +83,14 @@ func (i Item[T]) decode(as func(*reader, *store.Object) (any, error)) (T, error)
 	return v.(T), nil
 }
 
-// Encoding is the encoding of objects' bytes.
+// Encoding is the encoding of an object's bytes.
 type Encoding uint8
 
 const (
 	// JSON is the encoding of custom resources and of unstructured objects.
 	JSON Encoding = iota + 1
-	// Protobuf is the encoding of built-in types: the output of the type's generated Marshal, without
-	// the envelope that kube-apiserver adds to a single object.
+	// Protobuf is the encoding of built-in types: the output of the type's generated Marshal method,
+	// without the envelope that kube-apiserver adds to a single object.
 	Protobuf
 )
 

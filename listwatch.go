@@ -6,47 +6,50 @@ import (
 	"github.com/weirproject/weir/internal/core/reflector"
 )
 
-// ListWatch configures how an informer lists and watches. The zero value suits any server: the
-// informer chooses by the server's version.
+// ListWatch configures how an informer lists and watches. The zero value works with any server: the
+// informer chooses the requests by the server's version.
 type ListWatch struct {
-	// Mode selects the requests for the first state, and for the state after a watch that cannot be
-	// resumed.
+	// Mode selects the requests that fetch the server's whole state: at the start, and after a watch
+	// that cannot be resumed.
 	Mode Mode
-	// Consistency selects how current that state must be.
+	// Consistency selects how current the first state must be.
 	Consistency Consistency
 	// PageSize is the number of objects per page in ModePages. The default is 500.
 	PageSize int64
-	// WatchTimeout is the shortest timeout that a WATCH asks for. The longest is twice that. The
-	// informer draws it at random, so that the watches of a restarted server do not end at the same
-	// time. Servers count in whole seconds, so it is at least one. The default is 5 minutes.
+	// WatchTimeout is the shortest timeout that the informer requests for a WATCH. The longest is
+	// twice WatchTimeout. The informer draws each timeout at random, so that watches that a restarted
+	// server accepts together do not all end together. Servers count in whole seconds; the shortest
+	// timeout is 1 s. The default is 5 minutes.
 	WatchTimeout time.Duration
-	// BookmarkDeadline is how long the server may send no initial event in ModeWatchList before they
-	// are complete. After that, Err is ErrNoBookmark and the informer sends a LIST instead. The
-	// default is 20 s.
+	// BookmarkDeadline limits the time between two initial events in ModeWatchList. If the server
+	// sends none for that long before the initial events are complete, Err is ErrNoBookmark and the
+	// informer sends a LIST instead. The default is 20 s.
 	BookmarkDeadline time.Duration
-	// MaxLists limits how many LISTs, and WATCHes with initial events, one server may be answering
-	// when one of this informer's starts, including that one. Further ones wait. All informers of a
-	// factory count together; without a factory, the informer's own namespaces and selectors do. A
-	// LIST that receives nothing for 10 s no longer counts. The default is 8.
+	// MaxLists limits the number of LISTs, and WATCHes with initial events, that one server answers at
+	// the same time. A request of this informer waits until fewer than MaxLists are active. All
+	// informers that share a ServerGroup count together: those of a factory do. Without one, the
+	// informer's own namespaces and selectors count together. A LIST that receives nothing for 10 s no
+	// longer counts. The default is 8.
 	MaxLists int
 	// Backoff sets how long to wait before a retry.
 	Backoff Backoff
 }
 
-// Mode selects how an informer gets the server's state.
+// Mode selects the requests that fetch the server's whole state.
 type Mode uint8
 
 const (
-	// ModeAuto selects ModeList for servers that stream their LISTs (Kubernetes 1.33 on) and
-	// ModePages for older ones. It is the zero value.
+	// ModeAuto selects ModeList for servers that stream their LISTs (Kubernetes 1.33 and later), and
+	// ModePages for older servers. It is the zero value.
 	ModeAuto Mode = iota
-	// ModeList selects one LIST without a limit. If it breaks off twice, the informer lists in pages.
+	// ModeList selects one LIST without a limit. If the LIST breaks off twice, the informer lists in
+	// pages.
 	ModeList
-	// ModePages selects LISTs of PageSize objects. An older server answers each without holding all
-	// objects in memory.
+	// ModePages selects LISTs of PageSize objects each. An older server can answer a page without
+	// loading all objects into memory.
 	ModePages
-	// ModeWatchList selects a WATCH with initial events (KEP-3157), or ModeList if the server does not
-	// support them.
+	// ModeWatchList selects a WATCH with initial events (KEP-3157). If the server does not support
+	// them, the informer continues with ModeAuto.
 	ModeWatchList
 )
 
@@ -58,35 +61,37 @@ type Consistency uint8
 
 const (
 	// ConsistencyMostRecent requests the state at the time when the server receives the request
-	// (resourceVersion unset). Since 1.31, servers answer it from their cache. It is the zero value.
+	// (resourceVersion unset). Since Kubernetes 1.31, servers answer it from their cache. It is the
+	// zero value.
 	ConsistencyMostRecent Consistency = iota
-	// ConsistencyAny accepts the state in the server's cache (resourceVersion "0", or not older than
-	// the informer's state). It costs an older server less and may be some seconds old. After a "too
-	// old" error, and after a server went back in time, the informer requests the most recent state
-	// regardless.
+	// ConsistencyAny accepts the state in the server's cache: the informer requests resourceVersion
+	// "0", or one that is not older than its own state. An older server needs less CPU and memory for
+	// the answer, which may be some seconds old. After a "too old" error, and after the server's state
+	// went back in time, the informer requests the most recent state nevertheless.
 	ConsistencyAny
 )
 
 // String returns the consistency's name: "MostRecent" or "Any".
 func (c Consistency) String() string { return reflector.Consistency(c).String() }
 
-// Backoff sets how long to wait before a retry: Min after the first failure, then twice as long
-// each time up to Max, each wait shortened at random by up to a half. A wait is no shorter than the
-// server's Retry-After, up to 2 minutes. While no server answers, or one rejects requests within a
-// second, the waits do not exceed twice Min for the first 22 failures, because it may recover soon.
+// Backoff sets how long to wait before a retry. The first wait is Min. Each further wait is twice
+// as long, up to Max. Each wait is then shortened at random by up to a half. A wait is not shorter
+// than the server's Retry-After, of which up to 2 minutes count. While the server does not answer,
+// or rejects requests within a second, the waits do not exceed twice Min for the first 22 failures,
+// because the server may recover soon.
 type Backoff struct {
 	Min time.Duration // the default is 0.8 s
 	Max time.Duration // the default is 30 s
-	// Denied limits the waits after an answer that an administrator may correct: missing credentials,
-	// permissions or resources. It does not limit the waits before a list of thousands of objects that
-	// replaces a refused watch. For a resource that was served before, the limit is Min. The default
-	// is 5 s.
+	// Denied limits the waits after an answer whose cause an administrator may correct: missing
+	// credentials, permissions or resources. It does not limit the waits before a LIST of thousands of
+	// objects that replaces a refused WATCH. For a resource that the server served before, the limit
+	// is Min. The default is 5 s.
 	Denied time.Duration
-	// Healthy is how long watches must run without a failure before earlier failures are forgotten.
-	// The default is 10 s.
+	// Healthy is how long watches must run without a failure until the informer resets the waits to
+	// Min. The default is 10 s.
 	Healthy time.Duration
-	// Random returns numbers in [0, 1). Several goroutines call it at the same time. The default is
-	// math/rand/v2.
+	// Random returns numbers in [0, 1). Several goroutines may call it at the same time. The default
+	// is rand.Float64 of math/rand/v2.
 	Random func() float64
 }
 
@@ -98,11 +103,11 @@ func (o ListWatch) config() reflector.Config {
 	}
 }
 
-// ServerGroup groups the informers of one API server. Set Options.Server of each of them to a
-// pointer to the same ServerGroup; a factory does so for its own. When one of the informers detects
-// that the server was restored from a backup, all of them list again. They share the limit
-// ListWatch.MaxLists.
+// ServerGroup groups the informers of one API server. To form a group, set Options.Server of each
+// informer to a pointer to the same ServerGroup; a factory does this for its informers. When one of
+// the informers detects that the server was restored from a backup, all of them list again. The
+// informers of a group share the limit ListWatch.MaxLists.
 //
-// A ServerGroup has no fields or methods for users. The zero value is ready to use. It must not be
-// copied. It is safe for concurrent use, and does not keep informers alive.
+// A ServerGroup has no fields or methods for users. The zero value is ready to use. A ServerGroup
+// must not be copied. It is safe for concurrent use, and does not keep informers in memory.
 type ServerGroup reflector.Server

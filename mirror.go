@@ -15,14 +15,15 @@ import (
 )
 
 // Mirror lists and watches T's objects and writes them to a sink, which replaces an informer's
-// memory. It holds one object at a time. Like an informer it lists, resumes, lists again, waits
-// between retries and calls OnStatus: no answer of a server ends it. It blocks until ctx ends and
-// returns nil, or until the sink fails and returns the sink's error.
+// memory. It keeps one object at a time in memory. Like an informer, Mirror resumes watches, lists
+// again, waits between retries and calls OnStatus. No answer of the server ends it. Mirror blocks
+// until ctx ends, and then returns nil, or until the sink fails, and then returns the sink's error.
 //
-// The options may have at most one namespace and one selector, because a sink could not know which
-// of several an object has left. Mirror also reads Name, Resource, Scheme, Shard, DropFields,
-// ListWatch and OnStatus. It rejects Indexes and ignores the other options. It returns
-// ErrInvalidOptions if the options are invalid, or an error about cfg.
+// The options may have at most one namespace and one selector: with several, the sink could not
+// detect which of them an object no longer matches. Mirror also uses Name, Resource, Scheme, Shard,
+// DropFields, ListWatch and OnStatus. It rejects Indexes and ignores the other options. It returns
+// ErrInvalidOptions for a nil cfg, a nil sink or invalid options, or an error about the content of
+// cfg.
 func Mirror[T Object](ctx context.Context, cfg *rest.Config, opts Options, sink Sink) error {
 	switch {
 	case cfg == nil:
@@ -66,34 +67,34 @@ func reflectTo(ctx context.Context, cfg *rest.Config, opts Options, typ *objectT
 		return err
 	}
 	if src, ok := src.(interface{ CloseIdleConnections() }); ok {
-		defer src.CloseIdleConnections() // each connection has two goroutines and its buffers
+		defer src.CloseIdleConnections() // each open connection costs two goroutines and its buffers
 	}
 	to := &recordSink{sink: sink, objectType: typ}
 	if to.at, err = sink.ResourceVersion(); err != nil {
 		return err
 	}
 	to.next = to.at
-	_ = reflector.New(src, to, tuning).Run(ctx) // ends with ctx or to.err
-	to.AbortReplace()                           // the replace that the sink failed to end
+	_ = reflector.New(src, to, tuning).Run(ctx) // ends when ctx ends or to.err is set
+	to.AbortReplace()                           // in case EndReplace failed, or ctx ended during a replace
 	return to.err
 }
 
-// recordSink is the reflector's Sink that passes records to the user's. Only Run's goroutine uses
-// it. After the first error it calls only AbortReplace.
+// recordSink is a reflector.Sink that passes records to the user's Sink. Only Run's goroutine uses
+// it. After the sink's first error it calls only AbortReplace.
 type recordSink struct {
 	sink       Sink
 	objectType *objectType
 	err        error
-	at         string // the version that the sink received last
-	next       string // the version that the next Commit passes
+	at         string // the version that the sink received last; "" if none
+	next       string // the version that the next Commit will pass
 	dirty      bool   // there were changes since the last Commit
 	replacing  bool
-	// unversioned is set if the last replace had no version. The order of later changes is then
-	// unknown, so that no version can represent them.
+	// unversioned is true if the last replace had no version. The order of later changes is then
+	// unknown, and no version can describe the state after them.
 	unversioned bool
 }
 
-// do calls the sink, unless it has failed.
+// do calls the user's sink, unless the sink has already failed.
 func (s *recordSink) do(call func() error) {
 	if s.err == nil {
 		s.err = call()
@@ -113,7 +114,8 @@ func (s *recordSink) Take(t wire.EventType, m *wire.Meta, object []byte, _ any) 
 	return s.err
 }
 
-// DeleteNamesake passes the deletion on without the object's metadata: m describes another object.
+// DeleteNamesake passes on a deletion that has only namespace and name: m describes the new object
+// of that name.
 func (s *recordSink) DeleteNamesake(m *wire.Meta, _ []byte) error {
 	r := s.record(&wire.Meta{Namespace: m.Namespace, Name: m.Name}, nil)
 	s.dirty = true
@@ -141,14 +143,16 @@ func (s *recordSink) Flush() int {
 	return 0
 }
 
-// Progress commits immediately if no change precedes it.
+// Progress sets the version of the next Commit. It calls Commit immediately if no change precedes
+// it.
 func (s *recordSink) Progress(resourceVersion string) {
 	if s.next = resourceVersion; !s.dirty {
 		s.Flush()
 	}
 }
 
-// Coalesced makes Commit pass no version to resume from until the state is one of a single version.
+// Coalesced makes Commit pass "" while the sink's state mixes several versions. A watch could not
+// resume from such a state.
 func (s *recordSink) Coalesced(upTo string) {
 	if upTo != "" {
 		s.next = ""
@@ -164,7 +168,7 @@ func (s *recordSink) BeginReplace(bool) {
 
 func (s *recordSink) EndReplace(resourceVersion string) {
 	s.do(func() error { return s.sink.EndReplace(resourceVersion) })
-	if s.err == nil { // otherwise the replace is yet to be aborted
+	if s.err == nil { // otherwise the replace is not over: AbortReplace follows
 		s.at, s.next, s.replacing, s.dirty = resourceVersion, resourceVersion, false, false
 		s.unversioned = resourceVersion == ""
 	}
@@ -182,7 +186,7 @@ func (s *recordSink) AbortReplace() {
 
 func (s *recordSink) Err() error { return s.err }
 
-// These methods do nothing: the sink has no other writer and no reader.
+// These methods do nothing: the sink has no other writer and no reader that could lag.
 func (s *recordSink) ListRequested()         {}
 func (s *recordSink) Outdated() bool         { return false }
 func (s *recordSink) WhenOutdated(func())    {}

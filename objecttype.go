@@ -19,21 +19,24 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// objectType describes an informer's type: the path of its objects and the decoding of their bytes.
+// objectType describes the type T of an informer: its resource, the encoding of its objects and
+// their decoder.
 type objectType struct {
-	gvk      schema.GroupVersionKind     // empty for unstructured and metadata
-	resource schema.GroupVersionResource // empty: discovery finds it by gvk
-	goType   reflect.Type                // the struct; nil for unstructured
+	gvk      schema.GroupVersionKind     // empty for unstructured and metadata-only objects
+	resource schema.GroupVersionResource // if empty, discovery finds it by gvk
+	goType   reflect.Type                // the struct type; nil for unstructured objects
 	encoding wire.Encoding
-	as       string // "" or source.PartialObjectMetadata
+	as       string // source.PartialObjectMetadata for metadata-only objects, otherwise ""
 	codec    *codec.Codec
 }
 
-// protobufPackages contain the types that kube-apiserver serves as protobuf. An Unmarshal method is
-// not enough: some custom resources' types have one, but servers send those as JSON only.
+// protobufPackages lists the packages of types that servers send as protobuf. A generated Unmarshal
+// method does not prove that: some custom resources' types have one, but servers send custom
+// resources as JSON only.
 var protobufPackages = []string{"k8s.io/api/", "k8s.io/apiextensions-apiserver/pkg/apis/", "k8s.io/kube-aggregator/pkg/apis/"}
 
-// objectTypeOf describes T. It returns an error if the options lack something.
+// objectTypeOf describes T. It returns ErrInvalidOptions if T is not a pointer to a struct, or if
+// the options do not determine T's resource or kind.
 func objectTypeOf[T Object](opts Options) (*objectType, error) {
 	ptr := reflect.TypeFor[T]()
 	if ptr.Kind() != reflect.Pointer || ptr.Elem().Kind() != reflect.Struct {
@@ -60,8 +63,8 @@ func objectTypeOf[T Object](opts Options) (*objectType, error) {
 	return t, nil
 }
 
-// decoder returns the function that decodes shared objects. With ShareDecoded they share equal
-// parts, except with PrivateCopies or DetectMutation.
+// decoder returns the function that decodes shared objects. If ShareDecoded is set, and neither
+// PrivateCopies nor DetectMutation is, the decoded objects share equal parts.
 func (t *objectType) decoder(opts Options) func(raw []byte) (any, error) {
 	if opts.ShareDecoded && !opts.PrivateCopies && !opts.DetectMutation && !checks.DetectMutations() {
 		return t.codec.DecodeShared
@@ -69,7 +72,8 @@ func (t *objectType) decoder(opts Options) func(raw []byte) (any, error) {
 	return t.codec.Decode
 }
 
-// transcode returns a reflector's Transcode. It is nil for types that are stored as JSON.
+// transcode returns a reflector.Config.Transcode that converts objects to protobuf. It returns nil
+// for types that are stored as JSON.
 func (t *objectType) transcode() func(dst, object []byte) ([]byte, error) {
 	if t.encoding != wire.Protobuf {
 		return nil
@@ -87,8 +91,8 @@ func (t *objectType) transcode() func(dst, object []byte) ([]byte, error) {
 	}
 }
 
-// isServedAsProtobuf reports whether kube-apiserver sends objects of the type as protobuf, if it
-// has a protobuf form.
+// isServedAsProtobuf reports whether servers send objects of a type as protobuf. It only looks at
+// the type's package; the caller checks that the type has a protobuf form.
 func isServedAsProtobuf(t reflect.Type) bool {
 	return slices.ContainsFunc(protobufPackages, func(prefix string) bool { return strings.HasPrefix(t.PkgPath(), prefix) })
 }
@@ -100,9 +104,9 @@ func (t *objectType) needResource(ptr reflect.Type) error {
 	return nil
 }
 
-// find sets the kind: from the scheme or, without one, from the package of a built-in type. The
-// resource of a built-in kind follows from its name. Discovery finds others, because a
-// CustomResourceDefinition may choose any name.
+// find sets the kind: from the scheme or, if s is nil, from the package of a built-in type. For
+// types that servers send as protobuf, find derives the resource from the kind. Otherwise discovery
+// finds the resource later, because a CustomResourceDefinition may choose any plural.
 func (t *objectType) find(ptr reflect.Type, s *runtime.Scheme) error {
 	var known bool
 	if s == nil {
@@ -126,7 +130,7 @@ func (t *objectType) name() string {
 	return t.resource.GroupResource().String()
 }
 
-// source opens the type's LISTs and WATCHes.
+// source returns the source that sends the LISTs and WATCHes of the type in one scope.
 func (t *objectType) source(cfg *rest.Config, sc scope, opts source.Options) (source.Source, error) {
 	r := source.Resource{
 		GVR:           t.resource,
@@ -143,7 +147,8 @@ func (t *objectType) source(cfg *rest.Config, sc scope, opts source.Options) (so
 	return newDiscovered(cfg, t.gvk, r, opts)
 }
 
-// reflectorConfig returns the configuration of the type's reflectors.
+// reflectorConfig returns the configuration of the type's reflectors. It returns ErrInvalidOptions
+// if DropFields is invalid.
 func (t *objectType) reflectorConfig(opts Options) (reflector.Config, error) {
 	c := opts.ListWatch.config()
 	c.Keep = opts.Shard.selector().Keep()

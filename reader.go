@@ -10,11 +10,12 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// reader decodes an informer's objects for callers, as its options require.
+// reader returns decoded objects to callers, with the PrivateCopies and DetectMutation of its
+// options.
 type reader struct {
 	store    *store.Store
 	private  bool
-	detector *checks.MutationDetector // nil: off
+	detector *checks.MutationDetector // nil if DetectMutation is off
 }
 
 func newReader(opts Options) *reader {
@@ -25,19 +26,21 @@ func newReader(opts Options) *reader {
 	return r
 }
 
-// detectMutation compares the returned objects with copies until ctx ends, if the option is set.
+// detectMutation compares returned objects with their copies until ctx ends. It does nothing if
+// DetectMutation is off.
 func (r *reader) detectMutation(ctx context.Context) {
 	if r.detector != nil {
 		r.detector.Run(ctx)
 	}
 }
 
-// object returns the decoded version for readers. It is shared, unless PrivateCopies is set.
+// object returns a decoded version to a reader. It is shared, unless PrivateCopies is set.
 func (r *reader) object(o *store.Object) (any, error) {
 	return r.applyOptions(o, (*store.Object).Decoded)
 }
 
-// handlerValue returns the decoded version for handlers. It is shared, unless PrivateCopies is set.
+// handlerValue returns a decoded version to a handler. It is shared, unless PrivateCopies is set.
+// Unlike object, it does not count as a read that keeps the object decoded.
 func (r *reader) handlerValue(o *store.Object) (any, error) {
 	return r.applyOptions(o, func(o *store.Object) (any, error) {
 		_, value, err := r.store.Values(&store.Change{Revision: o.Revision(), New: o})
@@ -58,11 +61,11 @@ func (r *reader) applyOptions(o *store.Object, decode func(*store.Object) (any, 
 	return value, nil
 }
 
-// copy decodes a version for the caller alone.
+// copy decodes a version for one caller, who may modify it.
 func (r *reader) copy(o *store.Object) (any, error) { return o.DecodeCopy() }
 
-// index returns an index function that calls fn. The mutation detector also watches the objects
-// that fn receives.
+// index returns an index function that calls fn. If DetectMutation is on, the function also
+// registers fn's argument with the detector.
 func (r *reader) index(fn func(object any) ([]string, error)) func(any) ([]string, error) {
 	if r.detector == nil {
 		return fn

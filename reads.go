@@ -5,7 +5,7 @@ import "iter"
 // Get decodes and returns the newest version of one object. The key is "namespace/name", or "name"
 // if the object has no namespace. The object is shared: do not modify it unless
 // Options.PrivateCopies is set. Get returns ErrNotFound for an object that the informer does not
-// store. It never blocks.
+// store. It does not wait for the server.
 func (i *informer[T]) Get(key string) (T, error) {
 	item, ok := i.Item(key)
 	if !ok {
@@ -15,8 +15,8 @@ func (i *informer[T]) Get(key string) (T, error) {
 	return item.Object()
 }
 
-// Item returns the newest version of one object, and whether the informer stores it. It decodes
-// nothing.
+// Item returns the newest version of one object, and whether the informer stores the object. It
+// decodes nothing.
 func (i *informer[T]) Item(key string) (Item[T], bool) {
 	o, ok := i.store.Get(key)
 	return Item[T]{o, i.reader, false}, ok
@@ -25,32 +25,32 @@ func (i *informer[T]) Item(key string) (Item[T], bool) {
 // Len returns the number of stored objects.
 func (i *informer[T]) Len() int { return i.store.Len() }
 
-// ResourceVersion returns a version up to which the informer has received everything. It is ""
-// before the first list is complete.
+// ResourceVersion returns the version up to which the informer has received everything. It is ""
+// before the first lists are complete.
 func (i *informer[T]) ResourceVersion() string { return i.store.ResourceVersion() }
 
-// All reads every object of one snapshot, see Snapshot.All.
+// All iterates over every object of one snapshot, decoded. See Snapshot.All.
 func (i *informer[T]) All() iter.Seq2[T, error] { return i.Snapshot().All() }
 
-// In reads the objects of one namespace in one snapshot, see Snapshot.In.
+// In iterates over the objects of one namespace in one snapshot, decoded. See Snapshot.In.
 func (i *informer[T]) In(namespace string) iter.Seq2[T, error] { return i.Snapshot().In(namespace) }
 
-// By reads the objects under a value of an index in one snapshot, see Snapshot.By.
+// By iterates over the objects with a value of an index in one snapshot, decoded. See Snapshot.By.
 func (i *informer[T]) By(index, value string) iter.Seq2[T, error] {
 	return i.Snapshot().By(index, value)
 }
 
-// Items reads every object of one snapshot without decoding it, see Snapshot.Items.
+// Items iterates over every object of one snapshot without decoding it. See Snapshot.Items.
 func (i *informer[T]) Items() iter.Seq[Item[T]] { return i.Snapshot().Items() }
 
-// ItemsIn reads the objects of one namespace in one snapshot without decoding them, see
+// ItemsIn iterates over the objects of one namespace in one snapshot without decoding them. See
 // Snapshot.ItemsIn.
 func (i *informer[T]) ItemsIn(namespace string) iter.Seq[Item[T]] {
 	return i.Snapshot().ItemsIn(namespace)
 }
 
-// ItemsBy reads the objects under a value of an index in one snapshot without decoding them, see
-// Snapshot.ItemsBy.
+// ItemsBy iterates over the objects with a value of an index in one snapshot without decoding them.
+// See Snapshot.ItemsBy.
 func (i *informer[T]) ItemsBy(index, value string) iter.Seq2[Item[T], error] {
 	return i.Snapshot().ItemsBy(index, value)
 }

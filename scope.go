@@ -11,25 +11,26 @@ import (
 	"github.com/weirproject/weir/internal/core/shard"
 )
 
-// maxSelectors is the number of owners that a store can distinguish.
+// maxSelectors is the largest number of selectors: a store distinguishes that number of owners.
 const maxSelectors = 32
 
 // scope is the namespace, selector and shard that one reflector lists and watches.
 type scope struct {
 	namespace string
 	selector  Selector
-	shard     *shard.Selector // nil: all objects
-	// owner is the selector's position. An object that two selectors match is stored for both.
+	shard     *shard.Selector // nil selects all objects
+	// owner is the selector's index in Options.Selectors. The store keeps an object while at least one
+	// owner has it.
 	owner uint8
 }
 
-// String returns the selector for error texts.
+// String returns the selectors as text, for errors and statuses.
 func (s scope) String() string {
 	return strings.TrimSpace(s.selector.Label + " " + s.selector.Field)
 }
 
-// scopesOf returns a scope for each namespace with each selector. The error wraps ErrInvalidOptions
-// if the options are invalid.
+// scopesOf returns a scope for each pair of a namespace and a selector. It returns
+// ErrInvalidOptions if the options are invalid.
 func scopesOf(opts Options) ([]scope, error) {
 	namespaces, selectors := opts.Namespaces, opts.Selectors
 	if len(namespaces) == 0 {

@@ -2,13 +2,14 @@ package weir
 
 import "github.com/weirproject/weir/internal/core/shard"
 
-// Shard is one of Count equal parts of a resource's objects: part Index, counted from 0. The zero
-// value is all objects. Informers with the same Count and every Index below it together store each
-// object exactly once (KEP-5866).
+// Shard is part Index, counted from 0, of Count equal parts of a resource's objects. The zero value
+// selects all objects. Count informers with the same Count and the indexes 0 to Count-1 together
+// store each object exactly once (KEP-5866).
 //
-// A hash of its uid decides an object's shard, so an object moves only when Count changes. To
-// change Count without a gap, start informers with the new Count, wait until they are in sync, and
-// then stop the old ones: meanwhile each object is in one old shard and in one new one.
+// A hash of the object's uid decides its shard, so that an object moves to another shard only when
+// Count changes. To change Count without a gap, start informers with the new Count, wait until they
+// have synced, and then stop the old ones. Meanwhile each object is in one old shard and in one new
+// shard.
 type Shard struct {
 	Index, Count int
 }
@@ -25,5 +26,5 @@ func (s Shard) Validate() error {
 // All reports whether every object is in the shard.
 func (s Shard) All() bool { return shard.Shard(s).All() }
 
-// selector returns the selector of a valid shard, or nil for all objects.
+// selector returns the selector of a valid shard, or nil if the shard contains all objects.
 func (s Shard) selector() *shard.Selector { return shard.Shard(s).Selector() }

@@ -6,10 +6,11 @@ import (
 	"sync"
 )
 
-// SharedInformer is one user's share of an informer that a factory runs. It has the methods of
+// SharedInformer is one user's handle on an informer that a factory runs. It has the methods of
 // Informer, except Run. The informer stops when its last user releases it or its factory shuts
-// down. Stats includes the handlers of all users. Its methods are safe for concurrent use. It keeps
-// its handlers and up to the same number of removed ones; Release frees them.
+// down. Stats includes the handlers of all users. The methods are safe for concurrent use. A
+// SharedInformer keeps its handlers, and about the same number of removed handlers, in memory until
+// Release.
 type SharedInformer[T Object] struct {
 	informer[T]
 	factory *Factory
@@ -21,9 +22,9 @@ type SharedInformer[T Object] struct {
 	released bool
 }
 
-// Release removes the shared informer's handlers, and stops the informer if this was its last user.
-// It does not block; Done is closed when the informer has ended. Reads still return the cached
-// objects. A second Release does nothing.
+// Release removes the handlers of this shared informer, and stops the informer if it has no other
+// user. It does not block; Done is closed when the informer has stopped. After Release, reads
+// return the objects that are still stored. A second Release does nothing.
 func (i *SharedInformer[T]) Release() {
 	i.mu.Lock()
 	handlers, released := i.handlers, i.released
@@ -38,11 +39,11 @@ func (i *SharedInformer[T]) Release() {
 	i.factory.release(i.key, i.shared, i)
 }
 
-// Done returns a channel that is closed when the informer has ended.
+// Done returns a channel that is closed when the informer has stopped.
 func (i *SharedInformer[T]) Done() <-chan struct{} { return i.shared.done }
 
-// Handle registers a handler like Informer.Handle. Release removes it. Handle returns ErrReleased
-// after Release.
+// Handle registers a handler like Informer.Handle. Release removes the handler. After Release,
+// Handle returns ErrReleased.
 func (i *SharedInformer[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registration, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -53,15 +54,16 @@ func (i *SharedInformer[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Regis
 	if err != nil {
 		return nil, err
 	}
-	if len(i.handlers) == cap(i.handlers) { // before it grows
+	if len(i.handlers) == cap(i.handlers) { // before the slice grows
 		i.handlers = slices.DeleteFunc(i.handlers, (*Registration).ended)
 	}
 	i.handlers = append(i.handlers, r)
 	return r, nil
 }
 
-// AddIndex adds an index like Informer.AddIndex, unless another user has added the same one. The
-// index remains after Release. AddIndex returns ErrReleased after Release.
+// AddIndex adds an index like Informer.AddIndex. If another user has added the same index, it does
+// nothing and returns nil. The index remains after Release. After Release, AddIndex returns
+// ErrReleased.
 func (i *SharedInformer[T]) AddIndex(name string, ix Index) error {
 	i.mu.Lock()
 	released := i.released

@@ -9,16 +9,18 @@ import (
 	"github.com/weirproject/weir/internal/core/private"
 )
 
-// shareKey contains the options on which the users of one informer agree.
+// shareKey identifies a shared informer. It contains the options that must be equal for users to
+// share one.
 type shareKey struct {
-	goType  reflect.Type // types of different packages may have one name
-	objects string       // which objects
-	tuning  string       // how they are decoded, kept and requested
+	goType  reflect.Type // types of different packages may have the same name
+	objects string       // which objects are stored
+	tuning  string       // how objects are decoded, stored and requested
 	server  *ServerGroup
-	random  private.Function // of ListWatch.Backoff.Random
+	random  private.Function // ListWatch.Backoff.Random
 }
 
-// shareKeyOf returns the key of a user's options. The error wraps ErrInvalidOptions.
+// shareKeyOf returns the key of a user's options. It returns ErrInvalidOptions if the options are
+// invalid.
 func shareKeyOf[T Object](f *Factory, opts Options) (shareKey, error) {
 	typ, err := objectTypeOf[T](opts)
 	if err != nil {

@@ -10,71 +10,76 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// Sink stores the server's state in another place than an informer's memory, such as a database.
-// Mirror writes to it. One goroutine calls its methods. They may block it: the server's events
-// wait meanwhile. An error from any of them ends Mirror, which then calls only AbortReplace, if it
-// has called BeginReplace.
+// Sink stores the server's state outside an informer's memory, for example in a database. Mirror
+// writes to it. One goroutine calls all methods. A method may block: events from the server then
+// wait. If a method returns an error, Mirror calls AbortReplace if it has called BeginReplace, and
+// returns the error.
 //
-// A replace is one whole state of the server: BeginReplace, Put for each object, EndReplace. It is
-// the first call, unless the sink has a ResourceVersion, and follows whenever a watch cannot
-// continue. It may be older than the sink's state, because a replica can lag, and it is valid only
-// when EndReplace is called. So a sink stores a replace separately until then. A sink that cannot
-// do that must not keep a ResourceVersion between BeginReplace and the next EndReplace, even if
-// Commit passes one: after an AbortReplace objects may be older than that.
+// A replace transfers one whole state of the server: BeginReplace, Put for each object, EndReplace.
+// The first calls are a replace, unless ResourceVersion returns a version. Another replace follows
+// each time that a watch cannot continue. The state of a replace is valid only when EndReplace is
+// called, and it may be older than the sink's state, because a replica of the server can lag. A
+// sink therefore stores the objects of a replace separately until EndReplace. A sink that cannot do
+// so must not store a ResourceVersion between BeginReplace and the next EndReplace, even if Commit
+// passes one: after an AbortReplace its objects may be older than that version.
 //
-// The changes follow in order: Put and Delete, and Commit after each few of them.
+// After a replace, Mirror passes the changes in order, with Put and Delete, and calls Commit after
+// every few changes.
 //
 // A stored ResourceVersion is valid only for the same server, resource, namespace, selector, shard
-// and T; for others a sink starts empty. Mirror cannot detect that a server was restored from a
-// backup while Mirror did not run, if the server has passed that version again.
+// and T. If one of them changes, start with an empty sink. Mirror cannot detect a restore of the
+// server from a backup that happened while Mirror did not run, if the server has since passed the
+// stored version.
 type Sink interface {
-	// ResourceVersion returns the version of the last Commit or EndReplace, if the sink has stored it,
-	// or "". Mirror calls it once and resumes there. If the server has forgotten that version, a
-	// replace follows.
+	// ResourceVersion returns the version of the last Commit or EndReplace if the sink has stored it,
+	// otherwise "". Mirror calls it once and resumes from that version. If the server no longer has
+	// the changes since that version, a replace follows.
 	ResourceVersion() (string, error)
 
-	// BeginReplace starts a replace. A previous one has been ended or aborted.
+	// BeginReplace starts a replace. The previous one has been ended or aborted.
 	BeginReplace() error
-	// EndReplace ends the replace: the sink's state is the objects that were put since BeginReplace,
-	// and no others, as of the resourceVersion. That is "" if the server's lists have none.
+	// EndReplace ends the replace: the sink's new state is exactly the objects that were put since
+	// BeginReplace, at resourceVersion. resourceVersion is "" if the server's lists have none.
 	EndReplace(resourceVersion string) error
-	// AbortReplace abandons the replace, because it broke off or its state is not valid. The sink's
-	// state before it remains.
+	// AbortReplace abandons the replace, because it broke off or its state is not valid. The sink
+	// keeps its state from before the replace.
 	AbortReplace() error
 
-	// Put adds an object or replaces the one of the same namespace and name. It may receive the same
-	// version again: in a replace after a page broke off, or after Mirror was restarted. The record's
-	// Raw is valid during the call.
+	// Put adds an object, or replaces the object of the same namespace and name. Mirror may put the
+	// same version again: in a replace after a page broke off, or after a restart of Mirror. The
+	// record's Raw is valid only during the call.
 	Put(Record) error
-	// Delete removes the object of a namespace and name, if the sink has it. The record is its last
-	// state. It has only namespace and name if another object, in another shard, has taken the name
-	// and the server did not report the deletion. A replace with initial events may contain deletions
-	// too.
+	// Delete removes the object of a namespace and name, if the sink has one. The record is the
+	// object's last state. The record has only namespace and name if the server did not report the
+	// deletion but a new object of another shard has the name. Mirror may also call Delete during a
+	// replace.
 	Delete(Record) error
 	// Commit reports that the sink has received everything up to a resourceVersion, except for objects
-	// that cannot be read. Status.Skipped counts those; a sink that must receive them later has to
-	// forget its version. Mirror calls Commit before each wait for the network, at the latest after
-	// 128 changes, and without a change when the server reports that there was none. It does not call
-	// it during a replace. The version is "" if that of the last EndReplace was.
+	// that Mirror cannot read. Status.Skipped counts those; a sink that must receive them later has to
+	// discard its stored version. Mirror calls Commit before each wait for the network and after at
+	// most 128 changes. It also calls Commit without a change, when the server reports that nothing
+	// changed. It does not call Commit during a replace. The version is "" if the stored state cannot
+	// be resumed: for example after an EndReplace with version "".
 	Commit(resourceVersion string) error
 }
 
-// Record is one version of an object in the server's encoding. It is immutable.
+// Record is one version of an object in the server's encoding. It must not be modified.
 type Record struct {
 	Namespace       string // "" if it has none
 	Name            string
 	UID             string
 	ResourceVersion string
-	// Kind is the object's kind. It is empty until the server has sent it, which kube-apiserver does
-	// before or in the first object.
+	// Kind is the object's kind. It is empty until the server has sent the kind. kube-apiserver sends
+	// it before or in the first object.
 	Kind     schema.GroupVersionKind
 	Encoding Encoding
-	// Raw is the encoded object without the fields in Options.DropFields. Decode decodes it. JSON
-	// objects from lists of built-in kinds have no apiVersion and kind.
+	// Raw is the encoded object without the fields in Options.DropFields. Decode decodes it. In JSON
+	// lists of built-in kinds the objects have no apiVersion and kind. Raw is valid only during the
+	// call of the Sink.
 	Raw []byte
 }
 
-// recordOf returns a record whose strings are parts of one string.
+// recordOf returns a record. Its strings share one allocation.
 func recordOf(m *wire.Meta, gvk schema.GroupVersionKind, enc wire.Encoding, raw []byte) Record {
 	buf := make([]byte, 0, len(m.Namespace)+len(m.Name)+len(m.UID)+len(m.ResourceVersion))
 	buf = append(append(append(append(buf, m.Namespace...), m.Name...), m.UID...), m.ResourceVersion...)
@@ -89,9 +94,10 @@ func recordOf(m *wire.Meta, gvk schema.GroupVersionKind, enc wire.Encoding, raw 
 	}
 }
 
-// Decode decodes an object's bytes, such as Record.Raw or the result of Item.AppendRaw, for the
-// caller alone, who may modify it. It detects the encoding. The error names the object that cannot
-// be decoded; it is ErrNotFound if raw is empty.
+// Decode decodes the bytes of an object, such as Record.Raw or the result of Item.AppendRaw. It
+// detects the encoding. The caller may modify the object. The error names the object that cannot be
+// decoded. It is ErrNotFound if raw is empty, and ErrInvalidOptions if T is not a pointer to a
+// struct.
 func Decode[T Object](raw []byte) (T, error) {
 	var zero T
 	c := codec.New(reflect.TypeFor[T]())

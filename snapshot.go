@@ -7,9 +7,9 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// Snapshot is the state of an informer at one moment. It does not change, is cheap to take, holds
-// no lock and is safe for concurrent use. It keeps its versions in memory. Take one with
-// Informer.Snapshot; the zero value is not usable.
+// Snapshot is the state of an informer at one moment. It does not change. It is cheap to take,
+// holds no lock and is safe for concurrent use. It keeps its versions of the objects in memory.
+// Informer.Snapshot returns one; the zero value is not usable.
 type Snapshot[T Object] struct {
 	name   string
 	held   *store.Snapshot
@@ -24,8 +24,8 @@ func (i *informer[T]) Snapshot() Snapshot[T] {
 // Len returns the number of objects.
 func (s Snapshot[T]) Len() int { return s.held.Len() }
 
-// ResourceVersion returns a version up to which the snapshot is complete. It is "" before the first
-// list is complete.
+// ResourceVersion returns the version up to which the snapshot is complete. It is "" if the first
+// lists were not complete.
 func (s Snapshot[T]) ResourceVersion() string { return s.held.ResourceVersion() }
 
 // Get decodes and returns one object. The key is "namespace/name", or "name" if the object has no
@@ -40,37 +40,38 @@ func (s Snapshot[T]) Get(key string) (T, error) {
 	return item.Object()
 }
 
-// Item returns one object and whether it is in the snapshot. It decodes nothing.
+// Item returns one object and whether the snapshot contains it. It decodes nothing.
 func (s Snapshot[T]) Item(key string) (Item[T], bool) {
 	o, ok := s.held.Get(key)
 	return Item[T]{o, s.reader, false}, ok
 }
 
-// All decodes every object in key order, like Get. An object that cannot be decoded yields an
-// error, and the iteration continues.
+// All iterates over every object in key order and decodes each, like Get. For an object that cannot
+// be decoded it yields an error, and continues.
 func (s Snapshot[T]) All() iter.Seq2[T, error] { return decodeEach(withNilErrors(s.Items())) }
 
-// In decodes the objects of one namespace, like All.
+// In iterates over the objects of one namespace and decodes each, like All.
 func (s Snapshot[T]) In(namespace string) iter.Seq2[T, error] {
 	return decodeEach(withNilErrors(s.ItemsIn(namespace)))
 }
 
-// By decodes the objects under a value of an index, like All. An unknown index yields one
-// ErrUnknownIndex, and an index function that fails yields its error; no object follows.
+// By iterates over the objects with a value of an index and decodes each, like All. If the index is
+// unknown, or its function fails, By yields one error (ErrUnknownIndex, or the function's) and no
+// object.
 func (s Snapshot[T]) By(index, value string) iter.Seq2[T, error] {
 	return decodeEach(s.ItemsBy(index, value))
 }
 
-// Items returns every object in key order, without decoding it.
+// Items iterates over every object in key order, without decoding it.
 func (s Snapshot[T]) Items() iter.Seq[Item[T]] { return itemsOf[T](s.held.All(), s.reader) }
 
-// ItemsIn returns the objects of one namespace in key order, without decoding them.
+// ItemsIn iterates over the objects of one namespace in key order, without decoding them.
 func (s Snapshot[T]) ItemsIn(namespace string) iter.Seq[Item[T]] {
 	return itemsOf[T](s.held.Namespace(namespace), s.reader)
 }
 
-// ItemsBy returns the objects under a value of an index in key order, without decoding them. It
-// yields the same errors as By.
+// ItemsBy iterates over the objects with a value of an index in key order, without decoding them.
+// It yields the same errors as By.
 func (s Snapshot[T]) ItemsBy(index, value string) iter.Seq2[Item[T], error] {
 	return func(yield func(Item[T], error) bool) {
 		objects, err := s.held.By(index, value)
@@ -105,7 +106,7 @@ func withNilErrors[T Object](items iter.Seq[Item[T]]) iter.Seq2[Item[T], error] 
 	}
 }
 
-// decodeEach decodes the items.
+// decodeEach decodes each item, and passes errors on.
 func decodeEach[T Object](items iter.Seq2[Item[T], error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for item, err := range items {

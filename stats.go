@@ -7,20 +7,21 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// Stats are counts and sizes of an informer at one moment.
+// Stats are counts and sizes of an informer at one moment. Counts start when the informer is
+// created.
 type Stats struct {
 	Objects         int
-	ResourceVersion string // everything up to this version has been received
-	Requests        int64  // sent to the server, failed ones included
-	WireBytes       int64  // received over the wire
-	BodyBytes       int64  // received, after decompression
+	ResourceVersion string // the informer has received everything up to this version
+	Requests        int64  // sent to the server, including failed ones
+	WireBytes       int64  // received bytes, before decompression
+	BodyBytes       int64  // received bytes, after decompression
 	Memory          Memory
-	DecodedHits     int64          // reads of decoded objects that found the object decoded
-	DecodedMisses   int64          // reads that decoded it
+	DecodedHits     int64          // reads that found the object decoded
+	DecodedMisses   int64          // reads that had to decode the object
 	Handlers        []HandlerStats // in no order
 }
 
-// Stats returns the informer's counts and sizes. It can be called at any time, also before and
+// Stats returns the informer's counts and sizes. It may be called at any time, also before and
 // after Run.
 func (i *informer[T]) Stats() Stats {
 	s := Stats{
@@ -38,23 +39,23 @@ func (i *informer[T]) Stats() Stats {
 	return s
 }
 
-// Memory is an informer's memory by purpose, in bytes. Packed, Keys and Log are sums of allocated
-// sizes, which the allocator rounds up by about five per cent; the others are estimates.
+// Memory is an informer's memory by purpose, in bytes. Packed, Keys and Log are sums of requested
+// sizes, which the allocator rounds up by about five per cent. The other purposes are estimates.
 type Memory struct {
 	Objects    int   // number of objects
-	Raw        int64 // size of the objects as received
-	Packed     int64 // their packed bytes
-	Keys       int64 // namespace/name
-	Tree       int64 // the table: its nodes and one record per object
+	Raw        int64 // size of the objects as received; not memory
+	Packed     int64 // packed bytes of the objects
+	Keys       int64 // the objects' keys
+	Tree       int64 // the table of objects: nodes and one record per object
 	Indexes    int64
-	Decoded    int64 // decoded objects in the cache
-	Log        int64 // the change log with the old versions in it
-	Cursors    int64 // kept for handlers that lag behind the log
-	Deletions  int64 // versions of deleted objects, for reflectors that lag
-	Dictionary int64 // data that objects are packed against
+	Decoded    int64 // decoded objects
+	Log        int64 // the change log, including old versions
+	Cursors    int64 // changes kept for handlers that lag behind the log
+	Deletions  int64 // records of deletions, for reflectors that lag
+	Dictionary int64 // dictionary that objects are packed with
 }
 
-// Total returns the sum of all purposes.
+// Total returns the sum of all purposes. It does not include Raw.
 func (m Memory) Total() int64 { return store.Memory(m).Total() }
 
 // String returns a table of several lines: each purpose, its bytes, and its bytes per object.
@@ -63,11 +64,11 @@ func (m Memory) String() string { return store.Memory(m).String() }
 // HandlerStats are one handler's counts.
 type HandlerStats struct {
 	Name    string
-	Handled uint64        // events passed to the handler, resyncs included
-	Panics  uint64        // events whose handling panicked
-	Lag     uint64        // changes that the handler has not seen yet
-	Pending int           // keys kept for the handler because it lags behind the change log
-	Busy    time.Duration // how long the current call has run; 0 outside a call
+	Handled uint64        // events passed to the handler, including resyncs
+	Panics  uint64        // calls that panicked
+	Lag     uint64        // changes that the handler has not received yet
+	Pending int           // objects kept for the handler because it lags behind the change log
+	Busy    time.Duration // how long the active call has run; 0 if none is active
 }
 
 func handlerStats(r *delivery.Registration) HandlerStats {

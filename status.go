@@ -10,74 +10,76 @@ import (
 type Phase uint8
 
 const (
-	// PhaseStarting is before Run. It is the zero value.
+	// PhaseStarting lasts until Run starts. It is the zero value.
 	PhaseStarting Phase = iota
-	// PhaseAsking is a request for the server's version, or for its newest resourceVersion.
+	// PhaseAsking lasts while the reflector requests the server's version, or the server's newest
+	// resourceVersion.
 	PhaseAsking
-	// PhaseListing is a LIST, its pages, or the initial events of a WATCH.
+	// PhaseListing lasts during a LIST with all its pages, or during the initial events of a WATCH.
 	PhaseListing
-	// PhaseWatching is a WATCH, from the request on.
+	// PhaseWatching lasts during a WATCH, starting with its request.
 	PhaseWatching
-	// PhaseWaiting is the time until Status.NextRetry.
+	// PhaseWaiting lasts until Status.NextRetry.
 	PhaseWaiting
-	// PhaseStopped is after Run.
+	// PhaseStopped starts when Run ends.
 	PhaseStopped
 )
 
 // String returns the phase's name in lower case, such as "watching".
 func (p Phase) String() string { return reflector.Phase(p).String() }
 
-// Status is the state of one reflector of an informer: its phase, since when, and its last error.
-// It is an immutable value.
+// Status is the state of one reflector of an informer. It is a value and does not change.
 type Status struct {
-	Namespace string // of the reflector; "" is all namespaces
-	Selector  string // "" is all objects
+	Namespace string // the reflector's namespace; "" means all
+	Selector  string // the reflector's selector; "" means all objects
 
 	Phase Phase
-	Since time.Time // when Phase, or Err, started
-	// Mode is the mode in use. It is ModeAuto until the reflector has chosen.
+	Since time.Time // when Phase or Err last changed
+	// Mode is the mode in use. It is ModeAuto until the reflector has chosen a mode.
 	Mode Mode
-	// Synced reports that the informer has received one complete state of the server. It may become
+	// Synced reports whether the informer has stored one complete state of the server. It may become
 	// true shortly after the informer's HasSynced, and after handlers have received that state.
 	Synced bool
-	// ResourceVersion is the version up to which the reflector is current.
+	// ResourceVersion is the version up to which the reflector has received everything.
 	ResourceVersion string
 	// LastContact is when the reflector last received something from the server: an event, a bookmark,
 	// a part of a list, or an answer to a probe for its newest resourceVersion. While Phase is
-	// PhaseWatching and Err is nil, the informer has the changes that the server made before
-	// LastContact, except those still in transit. It is zero until then.
+	// PhaseWatching and Err is nil, the informer has all changes that the server made before
+	// LastContact, except those still in transit. The zero time means never.
 	LastContact time.Time
-	// CurrentAsOf is when the server last confirmed that the informer's state is its own: by an event,
-	// a bookmark of a newer version, a complete consistent list, or an answer to a probe that had
-	// nothing newer. The informer has the changes that the server made before CurrentAsOf, except
-	// those still in transit, in any Phase and with any Err. If a watch receives no such bookmarks,
-	// only changes advance it. It is zero until then.
+	// CurrentAsOf is when the server last confirmed that the informer's state equals the server's: by
+	// an event, a bookmark with a newer version, a complete consistent list, or an answer to a probe
+	// without a newer version. The informer has all changes that the server made before CurrentAsOf,
+	// except those still in transit. This holds in any Phase and with any Err. If a watch receives no
+	// such bookmarks, only changes advance CurrentAsOf. The zero time means never.
 	CurrentAsOf time.Time
-	// Err is the error that keeps the reflector from being current, or nil. It is SkippedErr if there
-	// is no other.
+	// Err is the error that prevents the reflector from being current, or nil. It is SkippedErr if
+	// there is no other error.
 	Err error
-	// LastErr is the last Err that was not nil. LastErrAt is its time.
+	// LastErr is the last failed request's error, and LastErrAt is the time of the failure. A later
+	// success does not reset them.
 	LastErr   error
 	LastErrAt time.Time
 	// Attempts is the number of consecutive failures.
 	Attempts int
 	// NextRetry is when PhaseWaiting ends.
 	NextRetry time.Time
-	// Queued reports that the reflector waits for its turn to list, see ListWatch.MaxLists.
+	// Queued reports whether the reflector waits for its turn to list, see ListWatch.MaxLists.
 	Queued bool
-	// Relists counts how often the reflector fetched the whole state again after the first time.
+	// Relists counts the complete states that the reflector received after the first one.
 	Relists int
-	// Listed is how many objects the current or last list has received.
+	// Listed is the number of objects received so far in the current list, or in the last one.
 	Listed int64
-	// Remaining is how many objects will follow this page according to the server; -1 if it does not
-	// say.
+	// Remaining is the number of objects that follow this page, according to the server. It is -1 if
+	// the server does not report it.
 	Remaining int64
-	// Skipped is how many objects could not be read since the last list started. The informer lacks
-	// them or stores an older version. SkippedErr is the first of their errors; it wraps ErrMalformed.
+	// Skipped is the number of objects that the informer could not read since the last list started.
+	// The informer lacks them or stores an older version. SkippedErr is the error of the first of
+	// them; it wraps ErrMalformed.
 	Skipped    int
 	SkippedErr error
-	// OutOfShard is how many objects and events of other shards the reflector received since the last
-	// list started.
+	// OutOfShard is the number of objects and events of other shards that the reflector received since
+	// the last list started.
 	OutOfShard int64
 }
 
