@@ -18,13 +18,13 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// maxPackages limits the number of packages, without commands and packages that have only tests.
-// Before you raise it, look for packages that have one purpose together.
+// maxPackages limits the number of library packages: it does not count commands and packages that
+// contain only tests. Before you raise it, look for packages that share one purpose and merge them.
 const maxPackages = 54
 
-// TestArchitecture checks the table of packages in ARCHITECTURE.md: it lists every package of the
-// repository and no other, and each package imports only packages above it. Only package compress
-// imports klauspost/compress.
+// TestArchitecture checks the table of packages in ARCHITECTURE.md: the table lists exactly the
+// packages of the repository, and each package imports only packages of rows above its own. Only
+// package compress imports klauspost/compress.
 func TestArchitecture(t *testing.T) {
 	const module = "github.com/weirproject/weir"
 	rank := packageTable(t)
@@ -98,8 +98,8 @@ func packageTable(t *testing.T) map[string]int {
 	return rank
 }
 
-// TestWhereToPutWhat: each path that ARCHITECTURE.md names exists, and it names each file of
-// package proxy, which has too many files to search.
+// TestWhereToPutWhat checks that each path that ARCHITECTURE.md names exists, and that
+// ARCHITECTURE.md names each file of package proxy, which has too many files to search.
 func TestWhereToPutWhat(t *testing.T) {
 	listed := map[string]bool{"doc.go": true}
 	for line := range strings.Lines(section(t, "Where to put what")) {
@@ -123,7 +123,7 @@ func TestWhereToPutWhat(t *testing.T) {
 	}
 }
 
-// TestListedFiles: a package comment that lists the package's files lists all of them.
+// TestListedFiles checks that a package comment that lists files lists all files of the package.
 func TestListedFiles(t *testing.T) {
 	name, lists := regexp.MustCompile(`[a-z_]+\.go\b`), 0
 	for dir, files := range goFiles(t) {
@@ -145,8 +145,8 @@ func TestListedFiles(t *testing.T) {
 	}
 }
 
-// TestGoroutines: every package that starts a goroutine checks with goleak that none leaks, except
-// those that ARCHITECTURE.md excepts.
+// TestGoroutines checks that each package that starts a goroutine has a test that uses goleak. The
+// end-to-end tests and the simulation are exceptions.
 func TestGoroutines(t *testing.T) {
 	starts, checks := map[string]string{}, map[string]bool{}
 	for file, text := range repository(t, `\.go$`) {
@@ -187,12 +187,12 @@ func startsGoroutine(t *testing.T, name, text string) (found bool) {
 	return found
 }
 
-// unsafePackages are the packages that may import unsafe. Each has a variant without it for the
-// build tag weir_safe.
+// unsafePackages lists the packages that may import unsafe. Each has an alternative without unsafe
+// for the build tag weir_safe.
 var unsafePackages = []string{"internal/core/codec", "internal/core/private", "internal/core/views"}
 
-// TestUnsafe: no other package imports unsafe, and no package links to private names of others. The
-// three import it only in files that the build tag weir_safe leaves out.
+// TestUnsafe checks that only unsafePackages import unsafe, only in files that the build tag
+// weir_safe excludes, and that no file uses go:linkname.
 func TestUnsafe(t *testing.T) {
 	const linkname = "//go:" + "linkname"
 	importing := map[string]bool{}

@@ -16,7 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// recordingTransport records requests and answers each with 403.
+// recordingTransport sends the first request that it receives to the channel, and answers each
+// request with 403.
 type recordingTransport chan *http.Request
 
 func (t recordingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -27,7 +28,8 @@ func (t recordingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("no")), Request: r}, nil
 }
 
-// TestConfigIsCopied: a change to a rest.Config after it was passed to Weir affects no request.
+// TestConfigIsCopied checks that requests do not change when the caller changes a rest.Config after
+// it has passed the config to Weir.
 func TestConfigIsCopied(t *testing.T) {
 	for name, made := range map[string]func(*testing.T, *rest.Config) (run func(context.Context) error){
 		"NewFactory": func(t *testing.T, cfg *rest.Config) func(context.Context) error {

@@ -11,7 +11,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// The factories' informers are Weir's only if client-go's can be adopted.
+// Package clientgo's factories use Weir's informers only if they can adopt client-go's informers,
+// which the build tag weir_safe prevents.
 func init() {
 	damagedInformers["drop-in"] = func(t *testing.T, cfg *rest.Config) (func() []string, func() (int, error)) {
 		f, err := clientgo.NewSharedInformerFactory(cfg, 0)

@@ -27,8 +27,9 @@ import (
 
 var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
 
-// damagedServer has the config maps d/a and d/b, and d/c after the first watch. Its first watch
-// sends an event that cannot be read. Its lists have two such items unless they are healed.
+// damagedServer serves the config maps d/a and d/b, and from the first watch on also d/c. Its first
+// watch sends an event that cannot be read. Each of its lists contains two items that cannot be
+// read, unless healed is set.
 type damagedServer struct {
 	healed         bool
 	lists, watches atomic.Int64
@@ -63,8 +64,8 @@ func (s *damagedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// damagedInformers start informers by name, and return functions for their keys and for their error
-// and number of skipped objects; -1 is unknown.
+// damagedInformers start informers, by name. Each returns a function for the stored keys, and one
+// for the number of skipped objects (-1 if unknown) and the informer's error.
 var damagedInformers = map[string]func(*testing.T, *rest.Config) (keys func() []string, status func() (int, error)){
 	"typed":        runDamaged[*corev1.ConfigMap],
 	"unstructured": runDamaged[*unstructured.Unstructured],
@@ -76,11 +77,12 @@ var damagedInformers = map[string]func(*testing.T, *rest.Config) (keys func() []
 	},
 }
 
-// TestDamagedItems: an informer skips and counts a list item that is null or has a duplicate
-// member, and such an event. It stores all other objects, as client-go's informers do.
+// TestDamagedItems checks that an informer skips and counts a list item or an event whose object is
+// null or has a duplicate member. The informer stores all other objects, as client-go's informers
+// do.
 func TestDamagedItems(t *testing.T) {
 	names := func(keys []string) string {
-		// client-go reads null as an object without a name, and uses the last of two members.
+		// client-go decodes null as an object without a name, and uses the last of two duplicate members.
 		keys = slices.DeleteFunc(keys, func(key string) bool { return key == "" || key == "d/x" })
 		slices.Sort(keys)
 		return strings.Join(keys, " ")
@@ -94,12 +96,13 @@ func TestDamagedItems(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			keys, status := run(t, &rest.Config{Host: server.URL, QPS: -1})
-			if strings.HasPrefix(name, "client-go") { // its watch fails at the event, again and again
+			if strings.HasPrefix(name, "client-go") { // its watch fails at the event each time
 				testenv.Eventually(t, ctx, "it syncs", func() bool { return names(keys()) == "d/a d/b" || names(keys()) == "d/a d/b d/c" })
 				return
 			}
 			testenv.Eventually(t, ctx, "it has all", func() bool { return names(keys()) == "d/a d/b d/c" })
-			// A list that cannot be read in full would not restore the object that the event lost.
+			// The informer must not list again: the list cannot be read in full, and would not restore the
+			// object that the event lost.
 			if lists, watches := s.lists.Load(), s.watches.Load(); lists != 1 || watches != 1 {
 				t.Errorf("%d lists, %d watches", lists, watches)
 			}

@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// discoveredWidgets returns the source of a custom resource that is known by kind only. Its server
-// serves the plural that the pointer stores, with an empty LIST.
+// discoveredWidgets returns a source for a custom resource whose name it must discover. Its server
+// serves the resource under the plural that the pointer contains, with an empty LIST.
 func discoveredWidgets(t *testing.T, plural *atomic.Value) *discovered {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -42,8 +42,8 @@ func discoveredWidgets(t *testing.T, plural *atomic.Value) *discovered {
 	return d
 }
 
-// TestDiscoveredWithoutName: if the server reports a resource that can have no path, each LIST
-// fails and nothing else happens.
+// TestDiscoveredWithoutName checks that each LIST returns an error if the server reports a resource
+// with an empty name.
 func TestDiscoveredWithoutName(t *testing.T) {
 	var plural atomic.Value
 	plural.Store("")
@@ -55,8 +55,9 @@ func TestDiscoveredWithoutName(t *testing.T) {
 	}
 }
 
-// TestDiscoveredAgain deletes a custom resource and installs it again under another plural. The
-// source finds it after a request for the whole state, a LIST or initial events, has failed.
+// TestDiscoveredAgain deletes a custom resource and installs it again under another plural. It
+// checks that the source finds the new plural after a LIST, or a WATCH with initial events, has
+// failed.
 func TestDiscoveredAgain(t *testing.T) {
 	var plural atomic.Value
 	plural.Store("widgetry")

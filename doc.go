@@ -14,10 +14,11 @@
 //	if err := pods.WaitForSync(ctx); err != nil { … } // the error says why it did not sync
 //	pod, err := pods.Get("default/web-0")
 //
-// An [Informer] stores each object as packed bytes and decodes it when a caller reads it. An object
-// that is read again soon stays decoded until no caller has read it for a while. Objects are shared
-// and read-only: call [Item.Copy] or DeepCopy before you change one.
+// An [Informer] stores each object as packed bytes and decodes the object when a caller reads it.
+// If a caller reads the object again soon, the object stays decoded until Options.DecodedIdle after
+// the last read. Returned objects are shared and read-only: call [Item.Copy] or DeepCopy before you
+// change one.
 //
-// T is a pointer to a Go type: a built-in one (*corev1.Pod), the struct of a custom resource,
+// T is a pointer to a Go type: a built-in type (*corev1.Pod), the struct of a custom resource,
 // *unstructured.Unstructured, or *metav1.PartialObjectMetadata for metadata only.
 package weir

@@ -19,7 +19,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// documentsPrelude imports and declares the names that code in documents may use.
+// documentsPrelude is the start of a Go file. It imports packages and declares variables that code
+// in documents uses.
 const documentsPrelude = `package documents
 
 import (
@@ -86,13 +87,13 @@ func (g generatedGroup) V1() generatedGroup      { return g }
 func (g generatedGroup) Widgets() generatedGroup { return g }
 `
 
-// TestDocumentsCompile: the Go code in documents and in the comments of the public packages
-// compiles, with documentsPrelude around it.
+// TestDocumentsCompile checks that the Go code in documents, and in the comments of the public
+// packages, compiles after documentsPrelude.
 //
-//   - "…" replaces code that is left out.
-//   - Of a diff, the new version is compiled.
-//   - A comment "// package NAME" precedes functions of that package, without their bodies. They
-//     are compared with the package's functions.
+//   - "…" in the code replaces code that is left out.
+//   - Of a diff, the test compiles the new version.
+//   - Below a comment "// package NAME", the document declares functions of that package without
+//     bodies. The test compares them with the package's functions.
 func TestDocumentsCompile(t *testing.T) {
 	blocks := append(markdownCode(t), commentCode(t)...)
 	if len(blocks) < 10 {
@@ -111,15 +112,15 @@ func TestDocumentsCompile(t *testing.T) {
 // codeBlock is a block of Go code in a document.
 type codeBlock struct {
 	file string
-	line int // the first line
+	line int // number of the first line
 	text string
 }
 
-// markdownCode returns the blocks of Go and the diffs in documents.
+// markdownCode returns the Go and diff blocks of all documents.
 func markdownCode(t *testing.T) (blocks []codeBlock) {
 	t.Helper()
 	for file, text := range repository(t, `\.md$`) {
-		var b *codeBlock // nil: outside, or in other code
+		var b *codeBlock // nil outside a block, and in a block of another language
 		n := 0
 		for line := range strings.Lines(text) {
 			n++
@@ -136,10 +137,10 @@ func markdownCode(t *testing.T) (blocks []codeBlock) {
 	return blocks
 }
 
-// columns matches a line of a preformatted table.
+// columns matches a line of a preformatted table: it has three spaces inside.
 var columns = regexp.MustCompile(`\S {3,}\S`)
 
-// commentCode returns the code in the comments of the public packages, without tables.
+// commentCode returns the blocks of code in the comments of the public packages, without tables.
 func commentCode(t *testing.T) (blocks []codeBlock) {
 	t.Helper()
 	for file, text := range repository(t, `^([^/]+|(apiserver|clientgo|controllerruntime|debug|informertest|metrics|proxy)/[^/]+)\.go$`) {
@@ -158,8 +159,8 @@ func commentCode(t *testing.T) (blocks []codeBlock) {
 	return blocks
 }
 
-// exportedComments returns the package comment of a file and the comments of its exported
-// declarations.
+// exportedComments returns the package comment of a file, and the comments of its declarations that
+// are exported.
 func exportedComments(file *ast.File) []string {
 	comments := []string{file.Doc.Text()}
 	for _, declaration := range file.Decls {
@@ -187,7 +188,8 @@ func exportedComments(file *ast.File) []string {
 	return comments
 }
 
-// code returns the block as Go code with the same lines.
+// code returns the block as Go code with the same line numbers. Of a diff it returns the new
+// version.
 func (b codeBlock) code() string {
 	text := strings.ReplaceAll(b.text, "…", `panic("left out")`)
 	if !regexp.MustCompile(`(?m)^\+`).MatchString(text) {
@@ -203,8 +205,8 @@ func (b codeBlock) code() string {
 	return after.String()
 }
 
-// source returns a file that contains the block: at top level if it starts with a function,
-// otherwise in a function body.
+// source returns a Go file that contains the block: at top level if the block starts with a
+// function, otherwise in a function body.
 func (b codeBlock) source() string {
 	at := fmt.Sprintf("//line %s:%d\n", b.file, b.line)
 	if strings.HasPrefix(b.text, "func ") {
@@ -213,18 +215,18 @@ func (b codeBlock) source() string {
 	return documentsPrelude + "func _() error {\n" + at + b.code() + "\npanic(\"end\")\n}\n"
 }
 
-// packageHeading matches the line that names the package of the declarations after it.
+// packageHeading matches the line that names the package of the declarations below the line.
 var packageHeading = regexp.MustCompile(`(?m)^// package (\w+)$`)
 
-// documentChecker type-checks code of documents.
+// documentChecker type-checks the code in documents.
 type documentChecker struct {
 	t       *testing.T
 	fset    *token.FileSet
 	imports types.Importer
-	paths   map[string]string // of the prelude's packages, by their names in it
+	paths   map[string]string // import paths of the packages that the prelude imports, by local name
 }
 
-// newDocumentChecker loads the compiler's export data of the packages that the prelude imports.
+// newDocumentChecker loads the compiler's export data for the packages that the prelude imports.
 func newDocumentChecker(t *testing.T) *documentChecker {
 	t.Helper()
 	c := &documentChecker{t: t, fset: token.NewFileSet(), paths: map[string]string{}}
@@ -253,7 +255,8 @@ func newDocumentChecker(t *testing.T) *documentChecker {
 	return c
 }
 
-// check type-checks a file that contains a block. It ignores unused variables and imports.
+// check type-checks a file that contains block b, and reports errors to the test. It ignores unused
+// variables and imports.
 func (c *documentChecker) check(source string, b codeBlock) *types.Package {
 	c.t.Helper()
 	file, err := parser.ParseFile(c.fset, "", source, parser.SkipObjectResolution)
@@ -262,15 +265,16 @@ func (c *documentChecker) check(source string, b codeBlock) *types.Package {
 		return types.NewPackage("", "")
 	}
 	config := types.Config{Importer: c.imports, Error: func(err error) {
-		if !strings.Contains(err.Error(), "and not used") { // a variable or an import
+		if !strings.Contains(err.Error(), "and not used") { // an unused variable or import
 			c.t.Error(err)
 		}
 	}}
-	checked, _ := config.Check("documents", c.fset, []*ast.File{file}, nil) // Error has the errors
+	checked, _ := config.Check("documents", c.fset, []*ast.File{file}, nil) // Error reports errors
 	return checked
 }
 
-// checkDeclarations compares functions without bodies with those of the package that they name.
+// checkDeclarations checks that each function declared in block b exists, with the same signature,
+// in the package that the heading above it names.
 func (c *documentChecker) checkDeclarations(b codeBlock) {
 	c.t.Helper()
 	headings := packageHeading.FindAllStringSubmatchIndex(b.text, -1)
@@ -285,7 +289,7 @@ func (c *documentChecker) checkDeclarations(b codeBlock) {
 			continue
 		}
 		source := documentsPrelude
-		for _, own := range of.Scope().Names() { // its own types have no qualifier
+		for _, own := range of.Scope().Names() { // the document does not qualify these types
 			if _, ok := of.Scope().Lookup(own).(*types.TypeName); ok && ast.IsExported(own) && regexp.MustCompile(`\b`+own+`\b`).MatchString(text) {
 				source += fmt.Sprintf("type %s = %s.%[1]s\n", own, name)
 			}

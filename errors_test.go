@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestErrorTexts: calls return sentinels of this package. Their text names the object of the call
-// and no package.
+// TestErrorTexts checks that calls return this package's errors, and that the text names the object
+// of the call but no Go package.
 func TestErrorTexts(t *testing.T) {
 	inf, err := weir.NewInformer[*corev1.ConfigMap](&rest.Config{}, weir.Options{Indexes: map[string]weir.Index{"app": weir.ByLabel("app")}})
 	check.NoError(t, err)
@@ -40,8 +40,8 @@ func TestErrorTexts(t *testing.T) {
 	}
 }
 
-// TestHandlerWaitWrapsContextError: a wait for a handler that does not end returns the context's
-// error and its cause.
+// TestHandlerWaitWrapsContextError checks that Registration.WaitForSync, when its context ends
+// first, returns an error that wraps the context's error and its cause.
 func TestHandlerWaitWrapsContextError(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "x")
@@ -58,8 +58,8 @@ func TestHandlerWaitWrapsContextError(t *testing.T) {
 	}
 }
 
-// TestDiscoveryErrors: Err immediately returns the server's answer to the discovery of a kind, and
-// the informer does not ask again before the time that the answer names.
+// TestDiscoveryErrors checks that Err immediately returns the server's answer to the discovery of a
+// kind, and that the informer does not ask again before the Retry-After of the answer.
 func TestDiscoveryErrors(t *testing.T) {
 	refuse := func(code int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -99,8 +99,8 @@ func TestDiscoveryErrors(t *testing.T) {
 	}
 }
 
-// TestNilFunctions: a nil handler or index function is rejected when it is passed, not when it
-// would be called.
+// TestNilFunctions checks that the call that receives a nil handler or index function rejects it.
+// It does not fail later, when the informer would call the function.
 func TestNilFunctions(t *testing.T) {
 	cfg := &rest.Config{Host: "http://127.0.0.1:1"}
 	inf, err := weir.NewInformer[*corev1.Pod](cfg, weir.Options{})

@@ -18,7 +18,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// demo is a cluster with some config maps, and the informers that an example runs.
+// demo is an embedded API server with some config maps, and the informers that an example runs.
 type demo struct {
 	*apiserver.Server
 	client  corev1client.CoreV1Interface
@@ -27,7 +27,7 @@ type demo struct {
 	running sync.WaitGroup
 }
 
-// startDemo starts an embedded API server in place of a cluster.
+// startDemo starts an embedded API server, which replaces a cluster.
 func startDemo() *demo {
 	d := &demo{}
 	d.ctx, d.cancel = context.WithTimeout(context.Background(), time.Minute)
@@ -46,7 +46,7 @@ func startDemo() *demo {
 	return d
 }
 
-// run runs an informer until the end of the example, and waits until it is synced.
+// run runs an informer until the end of the example, and blocks until the informer has synced.
 func (d *demo) run(inf interface {
 	Run(context.Context) error
 	WaitForSync(context.Context) error
@@ -78,7 +78,8 @@ func makeConfigMap(ctx context.Context, client corev1client.CoreV1Interface, nam
 	return made
 }
 
-// A built-in type. The handler receives keys. Nothing is decoded until a caller asks for an object.
+// This informer stores objects of a built-in type. The handler receives keys. Nothing is decoded
+// until a caller requests an object.
 func Example() {
 	d := startDemo()
 	defer d.stop()
@@ -158,7 +159,7 @@ func ExampleInformer_Snapshot() {
 	// Output: 4 5 true
 }
 
-// An index by label, one by field and one by function. They can be added before or after the start.
+// Indexes by field and by function. Indexes can be added before or after the informer starts.
 func ExampleInformer_By() {
 	d := startDemo()
 	defer d.stop()
@@ -199,7 +200,8 @@ func ExampleInformer_By() {
 	// Output: true true
 }
 
-// A custom resource by its Go struct needs a Scheme that knows the type, or the resource's name.
+// An informer of a custom resource's Go struct needs a Scheme that contains the type, or the
+// resource's name.
 func ExampleNewInformer_customResource() {
 	d := startDemo()
 	defer d.stop()
@@ -218,7 +220,7 @@ func ExampleNewInformer_customResource() {
 	// Output: Widget gear 12
 }
 
-// Unstructured objects are received as JSON, also those of built-in resources.
+// An informer of unstructured objects receives JSON, also for built-in resources.
 func ExampleNewInformer_unstructured() {
 	d := startDemo()
 	defer d.stop()
@@ -239,7 +241,7 @@ func ExampleNewInformer_unstructured() {
 	// Output: v1 ConfigMap red
 }
 
-// Metadata only, for any resource: the server sends nothing else.
+// A metadata-only informer works for any resource. The server sends only the metadata.
 func ExampleNewInformer_metadataOnly() {
 	d := startDemo()
 	defer d.stop()
@@ -264,7 +266,7 @@ func ExampleNewInformer_metadataOnly() {
 	// red map[initial:r]
 }
 
-// Several namespaces and selectors in one informer. An object that two selectors match is stored
+// One informer lists several namespaces and selectors. It stores an object that two selectors match
 // once.
 func ExampleNewInformer_merged() {
 	d := startDemo()
@@ -286,7 +288,7 @@ func ExampleNewInformer_merged() {
 	// shapes/circle
 }
 
-// Read your own writes: wait for the resourceVersion that the write returned.
+// To read your own write, wait for the resourceVersion that the write returned.
 func ExampleInformer_WaitForResourceVersion() {
 	d := startDemo()
 	defer d.stop()
@@ -305,7 +307,8 @@ func ExampleInformer_WaitForResourceVersion() {
 	// Output: <nil>
 }
 
-// WaitForErr immediately returns the error that prevents the sync. No timeout hides it.
+// WaitForErr immediately returns the error that prevents the sync. The caller need not wait for a
+// timeout.
 func ExampleInformer_WaitForErr() {
 	d := startDemo()
 	defer d.stop()
@@ -322,8 +325,8 @@ func ExampleInformer_WaitForErr() {
 	// Output: true
 }
 
-// A factory shares informers and stops each after its last user. The second user may change its
-// objects.
+// A factory shares informers, and stops each after its last user has released it. The second user
+// receives private copies and may change them.
 func ExampleFactory() {
 	d := startDemo()
 	defer d.stop()
@@ -352,8 +355,8 @@ func ExampleFactory() {
 	// <nil>
 }
 
-// A Deleted event carries the version of the deletion and reports whether the handler saw the final
-// state. An object with another object's name, but another uid, is not an update of it.
+// A Deleted event contains the version of the deletion, and reports whether the handler received
+// the final state of the object.
 func ExampleEvent() {
 	d := startDemo()
 	defer d.stop()

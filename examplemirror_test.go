@@ -9,13 +9,13 @@ import (
 	"github.com/weirproject/weir"
 )
 
-// names is a sink that stores the names of objects and prints them when it has a whole state.
+// names is a sink that stores the names of objects. It prints them after the first complete state.
 type names struct {
 	held, replacing map[string]bool
 	cancel          func()
 }
 
-func (n *names) ResourceVersion() (string, error) { return "", nil } // no stored version
+func (n *names) ResourceVersion() (string, error) { return "", nil } // the sink stores no version
 
 func (n *names) BeginReplace() error {
 	n.replacing = map[string]bool{}
@@ -25,7 +25,7 @@ func (n *names) BeginReplace() error {
 func (n *names) EndReplace(string) error {
 	n.held, n.replacing = n.replacing, nil
 	fmt.Println(len(n.held), n.held["red"])
-	n.cancel() // otherwise Mirror continues with the changes
+	n.cancel() // ends Mirror, which would otherwise continue with changes
 	return nil
 }
 
@@ -53,7 +53,7 @@ func (n *names) current() map[string]bool {
 	return n.held
 }
 
-// A custom sink replaces an informer's memory. examples/boltsink is one that writes to a database.
+// A custom sink replaces an informer's memory. The sink in examples/boltsink writes to a database.
 func ExampleMirror() {
 	d := startDemo()
 	defer d.stop()

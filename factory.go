@@ -52,25 +52,26 @@ func NewFactory(ctx context.Context, cfg *rest.Config) *Factory {
 	return &Factory{cfg: cfg, ctx: ctx, stop: stop, shared: map[shareKey]*shared{}}
 }
 
-// Acquire returns a shared informer of T with these options. It starts the informer if it has no
-// other user. It blocks only while an index by label or field is added to an informer that already
-// stores objects; only users of that informer wait for it.
+// Acquire returns a shared informer of T with these options, and starts the informer if it has no
+// other user. It blocks only while it adds an index by label or field to an informer that already
+// stores objects, or while another user of the same informer does. Call Release when the informer
+// is no longer needed.
 //
-// Each user's options apply to that user. Users share an informer only when they agree on
+// Users share an informer if they have the same values of
 //
-//   - its objects: T, Resource or else the kind that Scheme has for T, Namespaces and Selectors in
-//     any order, Shard, DropFields;
-//   - whether users may change objects: ShareDecoded, DetectMutation;
-//   - its operation: DecodedBudget, DecodedIdle, LogBytes, ListWatch, Server, StopTimeout. A value
-//     and the zero value with the same meaning count as different.
+//   - the options that select objects: T, Resource (by default the kind that Scheme has for T),
+//     Namespaces and Selectors in any order, Shard, DropFields;
+//   - the options about changes to shared objects: ShareDecoded, DetectMutation;
+//   - the options about the informer's operation: DecodedBudget, DecodedIdle, LogBytes, ListWatch,
+//     Server, StopTimeout. The zero value and an explicit default count as different.
 //
-// Each user of a shared informer has its own PrivateCopies, OnPanic for its handlers, and OnStatus,
-// which is called from Acquire to Release. Acquire adds missing indexes for all users. Name is the
-// first user's.
+// The other options apply to each user separately: PrivateCopies, OnPanic for the user's handlers,
+// and OnStatus, which the factory calls from Acquire to Release. There are two exceptions: Acquire
+// adds missing Indexes for all users, and Name is the first user's.
 //
-// Acquire returns ErrIndexExists, and adds no index, when an index of the same name has another
-// definition (see ByFunc for when two functions are the same); ErrInvalidOptions if the options are
-// invalid; ErrStopped after the factory's Shutdown.
+// Acquire returns ErrIndexExists, and adds no index, if the informer has an index of the same name
+// with another definition; ByFunc defines when two functions are the same. It returns
+// ErrInvalidOptions if the options are invalid, and ErrStopped after the factory's Shutdown.
 func Acquire[T Object](f *Factory, opts Options) (*SharedInformer[T], error) {
 	key, err := shareKeyOf[T](f, opts)
 	if err != nil {
@@ -129,7 +130,7 @@ func (f *Factory) start(sh *shared, run func(context.Context) error) {
 // their handlers were removed, and Run does not wait for removed handlers.
 func (f *Factory) Shutdown() error {
 	f.mu.Lock()
-	f.stop() // under the lock: a concurrent Acquire has already started its informer, or will return ErrStopped
+	f.stop() // under the lock: a concurrent Acquire has started its informer or fails
 	f.mu.Unlock()
 	f.runs.Wait()
 	f.mu.Lock()

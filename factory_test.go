@@ -15,7 +15,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestNoConfig: no informer is created without a rest.Config.
+// TestNoConfig checks that NewInformer and Acquire reject a nil rest.Config.
 func TestNoConfig(t *testing.T) {
 	if _, err := weir.NewInformer[*corev1.Pod](nil, weir.Options{}); !errors.Is(err, weir.ErrInvalidOptions) {
 		t.Errorf("NewInformer: %v", err)
@@ -25,8 +25,8 @@ func TestNoConfig(t *testing.T) {
 	}
 }
 
-// TestWaitForErrOfStopped: WaitForErr of an informer or a shared informer returns when the informer
-// ends, even if it had no error.
+// TestWaitForErrOfStopped checks that WaitForErr of an informer or a shared informer returns when
+// the informer stops, even if the informer has no error.
 func TestWaitForErrOfStopped(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{})
 	f := weir.NewFactory(ctx, server.Config())
@@ -52,7 +52,8 @@ func TestWaitForErrOfStopped(t *testing.T) {
 	check.NoError(t, f.Shutdown())
 }
 
-// Types of the same name, such as Event in core and in events, have separate informers.
+// TestFactoryTypesOfOneName checks that types of the same name, such as Event in core and in
+// events, have separate informers.
 func TestFactoryTypesOfOneName(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{})
 	f := weir.NewFactory(ctx, server.Config())
@@ -66,15 +67,16 @@ func TestFactoryTypesOfOneName(t *testing.T) {
 
 func byName(m *corev1.ConfigMap) ([]string, error) { return []string{m.Name}, nil }
 
-// An index by a function of another type is an error, not a panic when it is read.
+// TestIndexOfAnotherType checks that AddIndex rejects an index by a function of another type.
+// Otherwise reading the index would panic.
 func TestIndexOfAnotherType(t *testing.T) {
 	inf, err := weir.NewInformer[*corev1.Pod](&rest.Config{Host: "http://127.0.0.1:1"}, weir.Options{})
 	check.NoError(t, err)
 	check.ErrorIs(t, inf.AddIndex("name", weir.ByFunc(byName)), weir.ErrInvalidOptions, "an index of config maps on pods")
 }
 
-// a released SharedInformer rejects handlers: no informer would serve them after the last user, and
-// no Release would remove them.
+// TestSharedInformerAfterRelease checks that a released SharedInformer rejects handlers: after the
+// last user no informer would call them, and no Release would remove them.
 func TestSharedInformerAfterRelease(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{})
 	f := weir.NewFactory(ctx, server.Config())
@@ -95,8 +97,8 @@ func TestSharedInformerAfterRelease(t *testing.T) {
 	check.NoError(t, f.Shutdown())
 }
 
-// TestShutdownDuringAcquire: Shutdown ends the informer of a concurrent Acquire, or that Acquire
-// starts none.
+// TestShutdownDuringAcquire checks that Shutdown stops the informer of a concurrent Acquire, or
+// Acquire starts none.
 func TestShutdownDuringAcquire(t *testing.T) {
 	for range 200 {
 		f := weir.NewFactory(t.Context(), &rest.Config{Host: "http://127.0.0.1:1"})
@@ -119,7 +121,8 @@ func TestShutdownDuringAcquire(t *testing.T) {
 	}
 }
 
-// TestShutdownWithStuckHandler: Shutdown returns an error about a handler that does not return.
+// TestShutdownWithStuckHandler checks that Shutdown returns an error that wraps ErrHandlerStuck if
+// a handler does not return.
 func TestShutdownWithStuckHandler(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
@@ -136,8 +139,8 @@ func TestShutdownWithStuckHandler(t *testing.T) {
 	<-reg.Done()
 }
 
-// TestRemovedHandlerWaitsForNothing: no caller waits for the sync of a handler that was removed
-// before it synced.
+// TestRemovedHandlerWaitsForNothing checks that WaitForSync returns immediately for a handler that
+// was removed before it synced.
 func TestRemovedHandlerWaitsForNothing(t *testing.T) {
 	f := weir.NewFactory(t.Context(), &rest.Config{Host: "http://127.0.0.1:1"})
 	lease := acquire[*corev1.ConfigMap](t, f, weir.Options{})

@@ -13,8 +13,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// Users share an index by function if they use one Index value or one function. Another function
-// under the same name is an error and leaves the informer unchanged.
+// TestFactorySharesFunctionIndexes checks that users share an index by function if they use one
+// Index value or one function. Acquire with another function under the same name returns an error
+// and does not change the informer.
 func TestFactorySharesFunctionIndexes(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")

@@ -21,7 +21,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestMergedSelectors: the informer stores an object while at least one selector matches it.
+// TestMergedSelectors checks that the informer stores an object while at least one selector matches
+// it.
 func TestMergedSelectors(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "x")
@@ -42,8 +43,8 @@ func TestMergedSelectors(t *testing.T) {
 	}
 }
 
-// TestDrop: dropped fields are absent, all others are present, and only informers with the option
-// drop them.
+// TestDrop checks that an informer with DropFields removes exactly these fields, and that another
+// informer removes none.
 func TestDrop(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{Pods: 20})
 	whole, _ := start[*corev1.Pod](t, ctx, server.Config(), weir.Options{})
@@ -70,8 +71,8 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// TestDropLabels: an index by label contains only labels of stored objects: no dropped labels, and
-// none of deleted objects.
+// TestDropLabels checks that an index by label contains neither dropped labels nor labels of
+// deleted objects.
 func TestDropLabels(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{Pods: 20})
 	index := map[string]weir.Index{"app": weir.ByLabel("app"), "shade": weir.ByLabel("shade")}
@@ -106,7 +107,8 @@ func TestDropLabels(t *testing.T) {
 	check.Equal(t, inf.Len(), 0, "pods are held")
 }
 
-// TestWaitForSyncSaysWhy covers controller-runtime issue 1653 and kubeswift issue 460.
+// TestWaitForSyncSaysWhy checks that the waits return the error that prevents the sync
+// (controller-runtime issue 1653 and kubeswift issue 460).
 func TestWaitForSyncSaysWhy(t *testing.T) {
 	faults := &apiserver.Faults{}
 	server, _, ctx := serve(t, apiserver.Options{Faults: faults})
@@ -134,8 +136,8 @@ func TestWaitForSyncSaysWhy(t *testing.T) {
 	testenv.Eventually(t, ctx, "there is no error", func() bool { return inf.Err() == nil })
 }
 
-// TestStuckHandler: Run does not wait longer than StopTimeout for a handler that does not return,
-// and names it.
+// TestStuckHandler checks that Run waits at most StopTimeout for a handler that does not return,
+// and then returns an error that names the handler.
 func TestStuckHandler(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "x")
@@ -164,7 +166,8 @@ func TestStuckHandler(t *testing.T) {
 	check.ErrorIs(t, inf.WaitForResourceVersion(ctx, "99999999"), weir.ErrStopped, "WaitForResourceVersion after Run")
 }
 
-// TestHandlerComesAndGoes adds and removes a handler while the informer runs.
+// TestHandlerComesAndGoes checks that a handler that is added and removed while the informer runs
+// receives the events between, if its filter selects them.
 func TestHandlerComesAndGoes(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
@@ -190,7 +193,8 @@ func TestHandlerComesAndGoes(t *testing.T) {
 	check.Equal(t, len(inf.Stats().Handlers), 0, "handlers are left")
 }
 
-// TestIndexErrors reads an unknown index, adds an existing one, and reads one whose function fails.
+// TestIndexErrors checks the errors of unknown, duplicate and invalid indexes, and of an index
+// whose function fails.
 func TestIndexErrors(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
@@ -220,8 +224,8 @@ func TestIndexErrors(t *testing.T) {
 	}
 }
 
-// TestFactory: the second user's indexes are added, a shared informer's handlers are removed with
-// it, and the last user stops the informer.
+// TestFactory checks that users of one informer share it, that the factory adds the second user's
+// indexes, that Release removes the user's handlers, and that the last Release stops the informer.
 func TestFactory(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
@@ -289,7 +293,8 @@ func TestServerThatKnowsOnlyJSON(t *testing.T) {
 	}
 }
 
-// jsonOnly returns cfg for a server that does not know protobuf, like many aggregated ones.
+// jsonOnly returns a config whose requests accept only JSON. The server then answers like an
+// aggregated server without protobuf.
 func jsonOnly(cfg *rest.Config, accept string) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {

@@ -11,12 +11,12 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// testName matches the declaration of a test.
+// testName matches the declaration of a test, and captures its name.
 var testName = regexp.MustCompile(`(?m)^func (Test\w+)\(\w+ \*testing\.T\)`)
 
-// TestMakefile: a target of the Makefile runs each test. The targets run all packages of all
-// modules, those with tests that the race detector skips also without it, and with each build tag
-// that a test needs. The tests that a target names exist.
+// TestMakefile checks that the Makefile's targets run every test: the packages of all modules,
+// again without the race detector if it skips some of their tests, and with each build tag that a
+// test file needs. It also checks that the tests that a target names exist.
 func TestMakefile(t *testing.T) {
 	makefile := textOf(t, "Makefile")
 	variable := func(name string) []string {
@@ -69,7 +69,8 @@ func TestMakefile(t *testing.T) {
 	}
 }
 
-// unknownTags returns the build tags without which a file is left out, except known ones.
+// unknownTags returns the build tags that a file needs, except the known ones. The first three
+// known tags are set in every build.
 func unknownTags(t *testing.T, text string, known []string) (unknown []string) {
 	t.Helper()
 	for line := range strings.Lines(text) {

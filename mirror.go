@@ -75,7 +75,7 @@ func reflectTo(ctx context.Context, cfg *rest.Config, opts Options, typ *objectT
 	}
 	to.next = to.at
 	_ = reflector.New(src, to, tuning).Run(ctx) // ends when ctx ends or to.err is set
-	to.AbortReplace()                           // in case EndReplace failed, or ctx ended during a replace
+	to.AbortReplace()                           // does nothing unless a replace is active
 	return to.err
 }
 

@@ -26,16 +26,16 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// table is a Sink that keeps objects in maps and reports calls that violate its contract.
+// table is a Sink that stores objects in maps. It reports calls that violate Sink's contract.
 type table struct {
 	t      *testing.T
-	failAt string // the step that fails
+	failAt string // the name of the step that fails
 
 	mu     sync.Mutex
 	held   map[string]weir.Record
-	staged map[string]weir.Record // during a replace; otherwise nil
+	staged map[string]weir.Record // the objects of an active replace, otherwise nil
 	rv     string
-	steps  []string // all but Put and Delete
+	steps  []string // the called methods, except Put and Delete
 	failed bool
 }
 
@@ -88,7 +88,7 @@ func (s *table) AbortReplace() error {
 	return nil
 }
 
-// to returns the map that changes go to. The caller holds the lock.
+// to returns the map that the next change goes to. The caller holds the lock.
 func (s *table) to() map[string]weir.Record {
 	if s.staged != nil {
 		return s.staged
@@ -134,7 +134,7 @@ func (s *table) Commit(rv string) error {
 	return nil
 }
 
-// versions returns the stored versions.
+// versions returns the uid and version of each stored object, by key.
 func (s *table) versions() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +145,7 @@ func (s *table) versions() map[string]string {
 	return out
 }
 
-// took returns the steps since its last call, with consecutive commits as one.
+// took returns the steps since the last call of took. It counts consecutive equal steps once.
 func (s *table) took() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +154,7 @@ func (s *table) took() string {
 	return steps
 }
 
-// reflecting runs Mirror until stop is called. stop returns its error.
+// reflecting runs Mirror until the test calls stop. stop returns Mirror's error.
 func reflecting[T weir.Object](t *testing.T, ctx context.Context, cfg *rest.Config, opts weir.Options, sink weir.Sink) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
@@ -165,7 +165,7 @@ func reflecting[T weir.Object](t *testing.T, ctx context.Context, cfg *rest.Conf
 	return stop
 }
 
-// configMapVersions returns the server's config maps and their versions.
+// configMapVersions returns the uid and version of each config map on the server, by key.
 func configMapVersions(t *testing.T, ctx context.Context, client corev1client.CoreV1Interface) map[string]string {
 	t.Helper()
 	list, err := client.ConfigMaps("").List(ctx, metav1.ListOptions{})
@@ -177,8 +177,9 @@ func configMapVersions(t *testing.T, ctx context.Context, client corev1client.Co
 	return out
 }
 
-// TestMirror: a sink follows a server through changes, a restart that resumes, a restart after the
-// server has forgotten the version, and a list that breaks off.
+// TestMirror checks that Mirror updates a sink after changes, after a restart that resumes from the
+// stored version, after a restart when the server no longer has that version, and after a list that
+// breaks off.
 func TestMirror(t *testing.T) {
 	t.Run("typed", func(t *testing.T) { testMirror[*corev1.ConfigMap](t, weir.Options{}, weir.Protobuf) })
 	t.Run("unstructured", func(t *testing.T) {
@@ -212,7 +213,7 @@ func testMirror[T weir.Object](t *testing.T, opts weir.Options, enc weir.Encodin
 	cut := int64(20_000)
 	faults.Add(apiserver.Rule{Match: apiserver.Match("list", "configmaps"), Cut: &cut, Times: 1})
 	stop := reflecting[T](t, ctx, cfg, opts, sink)
-	// Otherwise the test's own LIST could be cut.
+	// Without this wait, the fault could cut the test's own LIST instead of Mirror's.
 	testenv.Eventually(t, ctx, "there are two LISTs", func() bool { return lists.Load() == 2 })
 	follows()
 	label(t, ctx, client, "n0", "m0", "changed")
@@ -247,8 +248,8 @@ func testMirror[T weir.Object](t *testing.T, opts weir.Options, enc weir.Encodin
 	}
 }
 
-// TestMirrorSinkFails: Mirror returns the sink's error, from any step, and afterwards calls only
-// AbortReplace.
+// TestMirrorSinkFails checks that Mirror returns the error of any of the sink's methods, and
+// afterwards calls only AbortReplace.
 func TestMirrorSinkFails(t *testing.T) {
 	for at, want := range map[string]string{
 		"version": "version", "begin": "version begin abort", "put": "version begin abort", "end": "version begin end abort",
@@ -279,7 +280,8 @@ func TestMirrorSinkFails(t *testing.T) {
 	}
 }
 
-// TestMirrorBookmarkFails: Mirror returns the error of a Commit without a preceding change.
+// TestMirrorBookmarkFails checks that Mirror returns the error of a Commit that follows a bookmark
+// without a change.
 func TestMirrorBookmarkFails(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{BookmarkInterval: 100 * time.Millisecond})
 	makeConfigMap(ctx, client, "n", "a")
@@ -289,15 +291,15 @@ func TestMirrorBookmarkFails(t *testing.T) {
 	go func() { ended <- weir.Mirror[*corev1.ConfigMap](ctx, server.Config(), weir.Options{}, sink) }()
 	testenv.Eventually(t, ctx, "the table has something", func() bool { return len(sink.versions()) > 0 })
 	if _, err := client.Secrets("n").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err) // the next bookmark has its version
+		t.Fatal(err) // the next bookmark has this secret's version
 	}
 	if err := <-ended; !errors.Is(err, errTable) || ctx.Err() != nil {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestMirrorNamesake: Mirror deletes an object after another one took its name. The new object is
-// in another shard, and the sink receives nothing else about it.
+// TestMirrorNamesake checks that Mirror deletes an object if a new object of the same name is in
+// another shard. The sink receives nothing else about the new object.
 func TestMirrorNamesake(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	sink := newTable(t)
@@ -320,7 +322,7 @@ func TestMirrorNamesake(t *testing.T) {
 	check.NoError(t, stop())
 }
 
-// TestMirrorOptions: Mirror rejects options that a sink cannot support.
+// TestMirrorOptions checks that Mirror rejects options that a sink cannot support.
 func TestMirrorOptions(t *testing.T) {
 	for name, opts := range map[string]weir.Options{
 		"two namespaces": {Namespaces: []string{"a", "b"}},
@@ -336,7 +338,7 @@ func TestMirrorOptions(t *testing.T) {
 	check.ErrorIs(t, weir.Mirror[*corev1.ConfigMap](t.Context(), &rest.Config{}, weir.Options{}, nil), weir.ErrInvalidOptions, "without a sink")
 }
 
-// TestDecode: Decode accepts both encodings and rejects other bytes.
+// TestDecode checks that Decode accepts JSON and protobuf, and rejects bytes that are neither.
 func TestDecode(t *testing.T) {
 	text := []byte(`{"metadata":{"name":"a"}}`)
 	message, err := (&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}).Marshal()

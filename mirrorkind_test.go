@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// firstPut is a sink that sends the first record that it receives.
+// firstPut is a sink that sends the first record that Put receives to a channel.
 type firstPut struct {
 	*table
 	record chan weir.Record
@@ -28,8 +28,8 @@ func (s firstPut) Put(r weir.Record) error {
 	return s.table.Put(r)
 }
 
-// TestMirrorKindOfSortedList: the first record has its kind even if the list has its own kind
-// after the items, as kube-apiserver's lists of custom resources do.
+// TestMirrorKindOfSortedList checks that the first record has its kind even if the list states its
+// own kind after the items, as kube-apiserver's lists of custom resources do.
 func TestMirrorKindOfSortedList(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

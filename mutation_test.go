@@ -17,14 +17,14 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// holding returns an informer that does not run and stores some objects.
+// holding returns an informer that does not run, and stores pods of these names.
 func holding(t *testing.T, opts Options, names ...string) *Informer[*corev1.Pod] {
 	t.Helper()
 	inf, err := NewInformer[*corev1.Pod](&rest.Config{Host: "http://127.0.0.1:1"}, opts)
 	check.NoError(t, err)
 	ended, end := context.WithCancel(context.Background())
 	end()
-	t.Cleanup(func() { _ = inf.Run(ended) }) // stops the store; a second Run returns an error
+	t.Cleanup(func() { _ = inf.Run(ended) }) // closes the store
 	w := inf.store.Writer(store.Scope{})
 	for _, name := range names {
 		write(t, w.Put, podOf(name, "u", "1"))
@@ -33,7 +33,8 @@ func holding(t *testing.T, opts Options, names ...string) *Informer[*corev1.Pod]
 	return inf
 }
 
-// The detector names exactly the object that a reader, a handler or an index function has changed.
+// TestDetectMutation checks that the detector reports exactly the object that a reader, a handler
+// or an index function has changed.
 func TestDetectMutation(t *testing.T) {
 	for name, change := range map[string]func(inf *Informer[*corev1.Pod]) (any, error){
 		"Get": func(inf *Informer[*corev1.Pod]) (any, error) { return inf.Get("d/b") },
@@ -73,7 +74,8 @@ func TestDetectMutation(t *testing.T) {
 	}
 }
 
-// The environment variable of client-go's detector enables Weir's, which ends with the informer.
+// TestDetectMutationByEnvironment checks that the environment variable of client-go's detector also
+// enables Weir's, and that the detector stops with the informer.
 func TestDetectMutationByEnvironment(t *testing.T) {
 	if inf := holding(t, Options{}); inf.reader.detector != nil {
 		t.Error("on without being asked for")
@@ -91,8 +93,8 @@ func TestDetectMutationByEnvironment(t *testing.T) {
 	}
 }
 
-// A Run that is refused because the informer already runs does not affect the detector of the
-// active Run.
+// TestDetectMutationAfterRefusedRun checks that a second Run, which returns ErrRunning, does not
+// stop the detector of the active Run.
 func TestDetectMutationAfterRefusedRun(t *testing.T) {
 	inf := holding(t, Options{DetectMutation: true}, "a")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -100,7 +102,7 @@ func TestDetectMutationAfterRefusedRun(t *testing.T) {
 	go func() { ended <- inf.Run(ctx) }()
 	defer func() { cancel(); <-ended }()
 	if err := inf.WaitForErr(ctx); !errors.Is(err, ErrUnreachable) {
-		t.Fatalf("no server: %v", err) // it runs, or it would not know
+		t.Fatalf("no server: %v", err) // an error shows that the informer runs
 	}
 	check.ErrorIs(t, inf.Run(ctx), ErrRunning, "a second Run")
 	if !inf.reader.detector.Watching() {
@@ -108,8 +110,8 @@ func TestDetectMutationAfterRefusedRun(t *testing.T) {
 	}
 }
 
-// With ShareDecoded a copy still shares nothing: neither with other copies of any object nor with
-// readers' objects.
+// TestCopyWithShareDecoded checks that Copy returns an object that shares nothing, neither with
+// other copies nor with shared objects, even if ShareDecoded is set.
 func TestCopyWithShareDecoded(t *testing.T) {
 	inf := holding(t, Options{ShareDecoded: true}, "a", "b")
 	var copies []*corev1.Pod
@@ -129,9 +131,9 @@ func TestCopyWithShareDecoded(t *testing.T) {
 	}
 }
 
-// TestEventsOfDeletions: an event carries the version at which an object was deleted, and reports
-// whether the handler received its final state. An object that takes another object's name is not
-// an update of it.
+// TestEventsOfDeletions checks that a Deleted event contains the version of the deletion, and
+// reports whether the handler received the final state. An object that takes another object's name
+// is not an update of the other object.
 func TestEventsOfDeletions(t *testing.T) {
 	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()

@@ -28,8 +28,8 @@ type gear struct {
 
 func (g *gear) DeepCopyObject() runtime.Object { c := *g; return &c }
 
-// ticket has an Unmarshal method, like generated types of some custom resources, but is served as
-// JSON.
+// ticket has an Unmarshal method, like the generated types of some custom resources, but servers
+// send it as JSON.
 type ticket struct{ gear }
 
 func (t *ticket) DeepCopyObject() runtime.Object { c := *t; return &c }
@@ -81,8 +81,7 @@ func TestKindOf(t *testing.T) {
 
 func second[A any](_ A, err error) error { return err }
 
-// TestGuessResource compares the guessed names of all built-in resources with kube-apiserver's:
-// each kind has a regular plural, or guessResource knows the exception.
+// TestGuessResource checks the guessed resources of kinds with an irregular plural.
 func TestGuessResource(t *testing.T) {
 	irregular := map[string]string{
 		"Endpoints": "endpoints", "NetworkPolicy": "networkpolicies", "Ingress": "ingresses", "PriorityClass": "priorityclasses",
@@ -97,12 +96,13 @@ func TestGuessResource(t *testing.T) {
 	}
 }
 
-// TestBuiltinKind: each built-in type has the kind that client-go's scheme has for it.
+// TestBuiltinKind checks that builtinKind returns the same kind as client-go's scheme for each
+// built-in type.
 func TestBuiltinKind(t *testing.T) {
 	checked := 0
 	for want, goType := range scheme.Scheme.AllKnownTypes() {
 		if !strings.HasPrefix(goType.PkgPath(), apiModule) {
-			continue // such as ListOptions, which every group contains
+			continue // such as ListOptions, which every group registers
 		}
 		checked++
 		if got, ok := builtinKind(goType); !ok || got != want {
@@ -134,7 +134,8 @@ func TestDecodeUnstructuredLearnsItsKind(t *testing.T) {
 	}
 }
 
-// TestListWatchConfig: the reflector's Config gets each field of a ListWatch and of its Backoff.
+// TestListWatchConfig checks that config copies each field of a ListWatch and its Backoff to the
+// reflector's Config.
 func TestListWatchConfig(t *testing.T) {
 	l := ListWatch{
 		Mode: ModePages, Consistency: ConsistencyAny, PageSize: 1, WatchTimeout: 2 * time.Second, BookmarkDeadline: time.Minute, MaxLists: 3,

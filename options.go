@@ -74,8 +74,8 @@ type Options struct {
 	// Server is the group that the informers of one API server share. The default is the factory's
 	// group for an informer of a factory, and a separate group for any other informer.
 	Server *ServerGroup
-	// OnStatus, if set, receives the new status of a reflector of the informer at each change. It must
-	// not block.
+	// OnStatus, if set, receives the status of a reflector of the informer when its phase, mode or
+	// error changes, at each retry and after each relist. It must not block.
 	OnStatus func(Status)
 	// OnPanic, if set, receives each panic of a handler. The handler continues with its next event.
 	// OnPanic must not block. By default the informer logs the panic.

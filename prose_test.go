@@ -15,9 +15,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestLengths: no file has more than 400 lines, or 800 if it has one type with its methods. Prose
-// in comments, and lines with a comment after code, end at column 100. Preformatted text and the
-// output of examples may be longer.
+// TestLengths checks that no Go file has more than 400 lines, or 800 if most of its functions are
+// methods of one type, and that comments end at column 100. Preformatted text and the output of
+// examples may be longer.
 func TestLengths(t *testing.T) {
 	preformatted := regexp.MustCompile(`^\t*//(\t|   |go:)`)
 	comment := regexp.MustCompile(`^\t*//`)
@@ -41,10 +41,11 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// receiver matches the type of a method's receiver.
+// receiver matches the start of a function, and captures the type of a method's receiver.
 var receiver = regexp.MustCompile(`(?m)^func (?:\(\w+ \*?(\w+)[^)]*\) )?\w+`)
 
-// hasOneType reports whether at least two thirds of a file's functions are methods of one type.
+// hasOneType reports whether at least two thirds of a file's functions are methods of the same
+// type.
 func hasOneType(text string) bool {
 	methods, all := map[string]int{}, 0
 	for _, m := range receiver.FindAllStringSubmatch(text, -1) {
@@ -56,12 +57,12 @@ func hasOneType(text string) bool {
 	return len(methods) > 0 && 3*slices.Max(slices.Collect(maps.Values(methods))) >= 2*all
 }
 
-// trailingComments returns the numbers of the lines of a Go file that have a comment after code.
+// trailingComments returns the line numbers of a Go file on which a comment follows code.
 func trailingComments(text []byte) map[int]bool {
 	file := token.NewFileSet().AddFile("", -1, len(text))
 	var s scanner.Scanner
 	s.Init(file, text, nil, scanner.ScanComments)
-	lines, code := map[int]bool{}, 0 // code: the last line with code
+	lines, code := map[int]bool{}, 0 // code is the number of the last line with code
 	for {
 		switch pos, tok, literal := s.Scan(); {
 		case tok == token.EOF:
@@ -70,16 +71,16 @@ func trailingComments(text []byte) map[int]bool {
 			if line := file.Line(pos); line == code {
 				lines[line] = true
 			}
-		case tok != token.SEMICOLON || literal == ";": // else the scanner inserted it
+		case tok != token.SEMICOLON || literal == ";": // otherwise the scanner inserted the semicolon
 			code = file.Line(pos) + strings.Count(literal, "\n")
 		}
 	}
 }
 
-// TestProseLengths: the prose of documents, and the comments in files that are neither Go nor
+// TestProseLengths checks that prose in documents, and comments in files that are neither Go nor
 // documents, end at column 100. Tables and code in documents may be longer.
 func TestProseLengths(t *testing.T) {
-	comment := regexp.MustCompile(`(^|\s)(#|//) ([^i]|i[^n])`) // not "indirect", which go writes
+	comment := regexp.MustCompile(`(^|\s)(#|//) ([^i]|i[^n])`) // the go command writes "// indirect"
 	for file, text := range repository(t, `\.(md|ya?ml|mod|work|css|js)$|(^|/)(Makefile|changes)$|^(scripts|\.ci)/`) {
 		code := false
 		for i, line := range strings.Split(text, "\n") {
@@ -96,7 +97,8 @@ func TestProseLengths(t *testing.T) {
 	}
 }
 
-// unclearPhrases hide the actor of a sentence or are not plain English. Each has a replacement.
+// unclearPhrases maps phrases that hide the actor of a sentence, or are not plain English, to a
+// replacement.
 var unclearPhrases = map[string]string{
 	"nobody":           "no caller, no client",
 	"somebody":         "a caller, a client",
@@ -111,7 +113,7 @@ var unclearPhrases = map[string]string{
 	"in its own words": "with its own message",
 }
 
-// TestProsePhrases: no file contains an unclear phrase, nor does the name of a test.
+// TestProsePhrases checks that no file and no name of a test contains an unclear phrase.
 func TestProsePhrases(t *testing.T) {
 	unclear := phrasePattern(slices.Collect(maps.Keys(unclearPhrases)))
 	all, err := readRepository()
@@ -126,7 +128,7 @@ func TestProsePhrases(t *testing.T) {
 	}
 }
 
-// TestPhrasePattern: the pattern finds a phrase as whole words, across the lines of a
+// TestPhrasePattern checks that the pattern finds a phrase as whole words, across the lines of a
 // comment, and in the name of a test.
 func TestPhrasePattern(t *testing.T) {
 	unclear := phrasePattern([]string{"nobody", "so many"})
@@ -145,7 +147,8 @@ func TestPhrasePattern(t *testing.T) {
 	}
 }
 
-// phrasePattern returns an expression that matches the phrases. http.NoBody is not nobody.
+// phrasePattern returns an expression that matches any of the phrases. It does not find "nobody" in
+// http.NoBody.
 func phrasePattern(phrases []string) *regexp.Regexp {
 	var alternatives []string
 	for _, phrase := range phrases {
@@ -163,7 +166,8 @@ func phrasePattern(phrases []string) *regexp.Regexp {
 // link matches a link or an image in a document.
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)|(?:src|href)="([^"]+)"`)
 
-// TestLinks: links from documents into the repository lead to existing files and headings.
+// TestLinks checks that links from documents into the repository lead to existing files and
+// headings.
 func TestLinks(t *testing.T) {
 	documents, links := repository(t, `\.md$`), 0
 	for file, text := range documents {
@@ -203,8 +207,8 @@ func anchors(text string) map[string]bool {
 // directory.Test/subtest.
 var testReference = regexp.MustCompile("`([a-z0-9/-]+)\\.(Test\\w+)(?:/([\\w-]+))?`")
 
-// TestThreatModel: each line of the threat model's tables names a test, and each test that it names
-// exists.
+// TestThreatModel checks that each row of the threat model's tables names a test, and that the
+// named tests exist.
 func TestThreatModel(t *testing.T) {
 	rows := 0
 	for line := range strings.Lines(prose(textOf(t, "docs/threat-model.md"))) {
@@ -230,8 +234,8 @@ func TestThreatModel(t *testing.T) {
 	}
 }
 
-// TestChangelog: before the first release, the changelog has no sections about changes and fixes,
-// because no user has an earlier version.
+// TestChangelog checks that before the first release the changelog has no sections about changes
+// and fixes, because no user has an earlier version.
 func TestChangelog(t *testing.T) {
 	text := textOf(t, "CHANGELOG.md")
 	if regexp.MustCompile(`(?m)^## v\d`).MatchString(text) {

@@ -16,7 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// With PrivateCopies every returned object is the reader's own. Without it, only Copy's is.
+// TestPrivateCopies checks that with PrivateCopies every read returns a private copy. Without the
+// option only Copy does.
 func TestPrivateCopies(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
@@ -69,8 +70,8 @@ func TestPrivateCopies(t *testing.T) {
 	}
 }
 
-// Handlers that read every object, several of them and repeatedly, leave no decoded objects behind.
-// Otherwise the first list would stay decoded as a whole.
+// TestHandlersHoldNothing checks that handlers that decode every object leave no object decoded.
+// Otherwise every object would stay decoded after the first list.
 func TestHandlersHoldNothing(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{Pods: 300})
 	inf, err := weir.NewInformer[*corev1.Pod](server.Config(), weir.Options{})
@@ -91,7 +92,7 @@ func TestHandlersHoldNothing(t *testing.T) {
 	for _, h := range handlers {
 		check.NoError(t, h.WaitForSync(ctx))
 	}
-	const tracked = 300 * 160 // the copies of each object while a caller may still use them
+	const tracked = 300 * 160 // bytes that track objects which a caller may still use
 	if held := inf.Stats().Memory.Decoded; looked.Load() != 900 || held > tracked {
 		t.Errorf("%d objects were looked at; %d bytes are held decoded", looked.Load(), held)
 	}
@@ -100,8 +101,8 @@ func TestHandlersHoldNothing(t *testing.T) {
 	}
 }
 
-// TestStatsWhileIndexIsRead: an informer returns its stats while an index function blocks. The
-// index counts with its state after the previous read.
+// TestStatsWhileIndexIsRead checks that Stats does not wait for an index function that blocks.
+// Stats then reports the size that the index had after its previous read.
 func TestStatsWhileIndexIsRead(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
@@ -154,8 +155,8 @@ func TestStatsWhileIndexIsRead(t *testing.T) {
 	}
 }
 
-// TestInitial: the events for the objects of the first list, and for the objects that were stored
-// when the handler was added, are initial. Later events are not.
+// TestInitial checks that Initial is true for the objects of the first list and for the objects
+// that were stored when the handler was added, and false for later ones.
 func TestInitial(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a-listed")

@@ -15,8 +15,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// readRepository returns the text of each file of the repository, by its path with slashes, except
-// pictures and what builds create.
+// readRepository returns the text of each file of the repository, by path with slashes. It omits
+// pictures and the output of builds.
 var readRepository = sync.OnceValues(func() (map[string]string, error) {
 	files := map[string]string{}
 	return files, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -34,8 +34,8 @@ var readRepository = sync.OnceValues(func() (map[string]string, error) {
 	})
 })
 
-// repository returns the repository's files whose path matches an expression, text by path, except
-// those in testdata.
+// repository returns the text of each file of the repository whose path matches an expression, by
+// path. It omits files in testdata.
 func repository(t *testing.T, name string) map[string]string {
 	t.Helper()
 	all, err := readRepository()
@@ -60,7 +60,7 @@ func textOf(t *testing.T, path string) string {
 	return text
 }
 
-// goFiles returns the names of the repository's Go files by folder.
+// goFiles returns the names of the repository's Go files, by directory.
 func goFiles(t *testing.T) map[string][]string {
 	t.Helper()
 	files := map[string][]string{}

@@ -14,9 +14,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// TestFactoryRestore: the watch of one of a factory's informers breaks when the server is restored.
-// The watch of the other stays open and silent, at a version that the server has reached again.
-// That informer lists again as well.
+// TestFactoryRestore restores a server from a backup. The watch of one of the factory's informers
+// breaks. The other informer's watch stays open without events, at a version that the server has
+// reached again. The test checks that the other informer lists again as well.
 func TestFactoryRestore(t *testing.T) {
 	for name, opts := range map[string]weir.Options{
 		"one reflector":  {},

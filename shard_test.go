@@ -22,7 +22,8 @@ import (
 
 type pods = *weir.Informer[*corev1.Pod]
 
-// unsharded returns the config of a client whose server ignores shardSelector, as most servers do.
+// unsharded returns a config whose requests lack shardSelector. The server then answers like the
+// many servers that ignore it.
 func unsharded(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -37,7 +38,7 @@ func unsharded(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// shards starts an informer for each of count shards.
+// shards starts an informer for each of count shards. stop stops them.
 func shards(t *testing.T, ctx context.Context, cfg *rest.Config, count int, opts weir.Options) (infs []pods, stop func()) {
 	t.Helper()
 	var stops []func()
@@ -53,8 +54,8 @@ func shards(t *testing.T, ctx context.Context, cfg *rest.Config, count int, opts
 	}
 }
 
-// union returns the objects that all informers store, uid by key. An object that two of them store
-// is an error.
+// union returns the uid of each object that at least one informer stores, by key. It returns an
+// error if two informers store the same object.
 func union(infs []pods) (map[string]string, error) {
 	out := map[string]string{}
 	var err error
@@ -69,7 +70,7 @@ func union(infs []pods) (map[string]string, error) {
 	return out, err
 }
 
-// podsOf returns the server's pods, uid by key.
+// podsOf returns the uid of each of the server's pods, by key.
 func podsOf(t *testing.T, ctx context.Context, client corev1client.CoreV1Interface) map[string]string {
 	t.Helper()
 	list, err := client.Pods("").List(ctx, metav1.ListOptions{})
@@ -81,8 +82,9 @@ func podsOf(t *testing.T, ctx context.Context, client corev1client.CoreV1Interfa
 	return out
 }
 
-// TestShards: the informers of a split store each object once. A server with shard selectors sends
-// each of them its part; an informer drops other shards' objects from another server's answers.
+// TestShards checks that the informers of all shards together store each object once. A server with
+// shard selectors sends each informer only its shard. From other servers' answers the informer
+// drops the objects of other shards.
 func TestShards(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{Pods: 300})
 	want := podsOf(t, ctx, client)
@@ -110,7 +112,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// handled is the state that the handlers of a split have received, uid by key.
+// handled is the state that handlers have received from the informers of all shards: uid by key.
 type handled struct {
 	mu   sync.Mutex
 	held map[string]string
@@ -134,9 +136,9 @@ func handleAll(t *testing.T, infs []pods) *handled {
 	return h
 }
 
-// TestShardsMove: while objects are created, changed and deleted, another split replaces the first:
-// its informers start before the old ones stop. At every moment some informer stores each object,
-// except for the time that events are on their way.
+// TestShardsMove changes the number of shards while objects are created, changed and deleted. The
+// informers of the new shards start before the old ones stop. At every moment at least one informer
+// stores each object, except while its event is in transit.
 func TestShardsMove(t *testing.T) {
 	for _, selects := range []bool{true, false} {
 		server, client, ctx := serve(t, apiserver.Options{Pods: 60, Churn: 200})
@@ -154,8 +156,8 @@ func TestShardsMove(t *testing.T) {
 				check.NoError(t, inf.WaitForSync(ctx))
 			}
 			if stop != nil {
-				// Both splits are complete, except for events on their way: each has the objects that existed
-				// before and still exist.
+				// Both sets of informers are complete, except for events in transit: each stores the objects
+				// that existed before and still exist.
 				before := podsOf(t, ctx, client)
 				testenv.Eventually(t, ctx, "both splits are whole", func() bool {
 					now := podsOf(t, ctx, client)
@@ -187,8 +189,8 @@ func TestShardsMove(t *testing.T) {
 	}
 }
 
-// TestShardOptions: a shard outside its split is rejected, and informers of different shards are
-// not shared.
+// TestShardOptions checks that NewInformer and Acquire reject invalid shards, and that users of
+// different shards do not share an informer.
 func TestShardOptions(t *testing.T) {
 	for _, s := range []weir.Shard{{Count: -1}, {Index: 1}, {Index: 3, Count: 3}, {Index: -1, Count: 3}} {
 		_, err := weir.NewInformer[*corev1.Pod](&rest.Config{Host: "http://127.0.0.1:1"}, weir.Options{Shard: s})

@@ -19,8 +19,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// shares has, for each option, a non-zero value, and whether a user with it shares the informer of
-// a user without it.
+// shares contains a non-zero value for each option, and whether a user with this value shares the
+// informer of a user with the zero value.
 var shares = map[string]struct {
 	options Options
 	shared  bool
@@ -60,8 +60,8 @@ func acquired(t *testing.T, f *Factory, opts Options) *SharedInformer[*corev1.Po
 	return l
 }
 
-// TestSharedOptions: each user gets what its options say. Each option is part of the key, or
-// applies per user.
+// TestSharedOptions checks that each option is either a part of the share key or applies to one
+// user only.
 func TestSharedOptions(t *testing.T) {
 	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
@@ -83,7 +83,7 @@ func TestSharedOptions(t *testing.T) {
 	}
 }
 
-// TestSharedAlike: users whose options mean the same share an informer.
+// TestSharedAlike checks that users whose options have the same meaning share an informer.
 func TestSharedAlike(t *testing.T) {
 	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
@@ -112,8 +112,9 @@ func schemeOfPods(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// TestSharedPrivateCopies: a user with PrivateCopies may change the objects that it receives by any
-// method, as first or second user. Other users of the informer never see the change.
+// TestSharedPrivateCopies checks that a user with PrivateCopies may change the objects that any
+// method returns, whether it acquires the informer first or second. Other users of the informer do
+// not see the change.
 func TestSharedPrivateCopies(t *testing.T) {
 	for name, order := range map[string][2]bool{"first": {true, false}, "second": {false, true}} {
 		t.Run(name, func(t *testing.T) {
@@ -166,8 +167,8 @@ func TestSharedPrivateCopies(t *testing.T) {
 	}
 }
 
-// TestSharedCallbacks: each user receives its own handlers' panics, and the informer's states until
-// Release.
+// TestSharedCallbacks checks that each user receives the panics of its own handlers, and the
+// informer's statuses until Release.
 func TestSharedCallbacks(t *testing.T) {
 	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
@@ -209,7 +210,7 @@ func TestSharedCallbacks(t *testing.T) {
 	gone := users[2]
 	gone.lease.Release()
 	told := func() int64 {
-		// Two whole rounds of calls, because one may have been active.
+		// Wait for two more rounds of calls: one round may have been active.
 		for range 2 {
 			<-users[0].statuses
 			<-users[0].statuses
@@ -221,11 +222,11 @@ func TestSharedCallbacks(t *testing.T) {
 	}
 }
 
-// unreachable is the config of a server that does not exist.
+// unreachable returns the config of a server that does not exist.
 func unreachable() *rest.Config { return &rest.Config{Host: "http://127.0.0.1:1"} }
 
-// TestSharedInformerForgetsHandlers: a shared informer keeps at most twice the handlers that it had
-// at one time.
+// TestSharedInformerForgetsHandlers checks that a shared informer does not store all the handlers
+// that were added and removed.
 func TestSharedInformerForgetsHandlers(t *testing.T) {
 	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
@@ -242,13 +243,14 @@ func TestSharedInformerForgetsHandlers(t *testing.T) {
 	}
 }
 
-// TestAcquireWhileIndexIsBuilt: while an index is built, only users of the same informer wait.
+// TestAcquireWhileIndexIsBuilt checks that while an index is built, only users of the same informer
+// wait.
 func TestAcquireWhileIndexIsBuilt(t *testing.T) {
 	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
 	l, err := Acquire[*corev1.Pod](f, Options{})
 	check.NoError(t, err)
-	l.shared.indexing.Lock() // like an Acquire that adds an index
+	l.shared.indexing.Lock() // simulates an Acquire that adds an index
 	other, err := Acquire[*corev1.Node](f, Options{})
 	check.NoError(t, err)
 	other.Release()
@@ -264,7 +266,7 @@ func TestAcquireWhileIndexIsBuilt(t *testing.T) {
 	}
 }
 
-// write passes a pod to a writer's Put or Delete.
+// write passes a pod to do, which is a writer's Put or Delete.
 func write(t *testing.T, do func(*wire.Meta, []byte) error, p *corev1.Pod) {
 	t.Helper()
 	raw, err := p.Marshal()

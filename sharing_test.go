@@ -22,7 +22,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestSharedListWatch: each option of ListWatch and Backoff is part of the key.
+// TestSharedListWatch checks that each option of ListWatch and Backoff is a part of the share key.
 func TestSharedListWatch(t *testing.T) {
 	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
@@ -60,8 +60,8 @@ func TestSharedListWatch(t *testing.T) {
 	set(reflect.ValueOf(ListWatch{}), func(v reflect.Value) Options { return Options{ListWatch: v.Interface().(ListWatch)} }, "ListWatch")
 }
 
-// TestSharedDecodedUnasked: a user with default options receives objects that share nothing, also
-// next to a user with ShareDecoded.
+// TestSharedDecodedUnasked checks that a user with default options receives objects that share
+// nothing, also if another user has set ShareDecoded.
 func TestSharedDecodedUnasked(t *testing.T) {
 	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
@@ -81,9 +81,9 @@ func TestSharedDecodedUnasked(t *testing.T) {
 	}
 }
 
-// TestDiscoveredConnections: a source uses one connection to ask, any number of times, for a kind
-// that the server does not know, also through a Proxy. The requests after the server knows the kind
-// use one as well.
+// TestDiscoveredConnections checks that a source uses one connection for all discovery requests
+// while the server does not serve the kind, also through a Proxy, and for the requests after the
+// server serves it.
 func TestDiscoveredConnections(t *testing.T) {
 	var connections atomic.Int64
 	var known atomic.Bool

@@ -26,7 +26,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Widget is a custom resource as users write it.
+// Widget is the Go type of a custom resource, like those that users write.
 type Widget struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -39,7 +39,7 @@ type WidgetSpec struct {
 	Teeth int `json:"teeth"`
 }
 
-// DeepCopyObject makes a Widget a runtime.Object.
+// DeepCopyObject implements runtime.Object.
 func (w *Widget) DeepCopyObject() runtime.Object {
 	c := *w
 	w.ObjectMeta.DeepCopyInto(&c.ObjectMeta)
@@ -54,8 +54,8 @@ func widgetScheme() *runtime.Scheme {
 	return s
 }
 
-// serveWidgets adds the resource to the server, under a plural that cannot be guessed, and one
-// object.
+// serveWidgets registers the custom resource with the server, under a plural that cannot be
+// guessed, and creates one object.
 func serveWidgets(ctx context.Context, server *apiserver.Server) {
 	resource := widgetVersion.WithResource("widgetry")
 	err := server.Register(apiserver.Resource{GroupVersionResource: resource, Kind: "Widget", Namespaced: true})
@@ -76,17 +76,18 @@ func serveWidgets(ctx context.Context, server *apiserver.Server) {
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// Idle connections of the tests' own clients. client-go shares them between clients and never
+		// The tests' own clients leave idle connections: client-go shares them between clients and never
 		// closes them.
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
 		goleak.IgnoreAnyFunction("internal/poll.runtime_pollWait"),
 	)
 }
 
-// patience bounds every wait. It is generous because no test measures time.
+// patience limits every wait. It is long because no test measures time.
 const patience = time.Minute
 
-// serve starts an embedded API server for a test.
+// serve starts an embedded API server that stops at the end of the test. The context ends after
+// patience.
 func serve(t *testing.T, opts apiserver.Options) (*apiserver.Server, corev1client.CoreV1Interface, context.Context) {
 	t.Helper()
 	opts.AnyNamespace = true
@@ -103,7 +104,8 @@ func serve(t *testing.T, opts apiserver.Options) (*apiserver.Server, corev1clien
 	return server, corev1client.NewForConfigOrDie(server.Config()), ctx
 }
 
-// start runs an informer until the test ends. The returned function stops it and waits for its end.
+// start runs an informer until the test ends. The returned function stops the informer and waits
+// until Run has returned.
 func start[T weir.Object](t *testing.T, ctx context.Context, cfg *rest.Config, opts weir.Options) (*weir.Informer[T], func()) {
 	t.Helper()
 	inf, err := weir.NewInformer[T](cfg, opts)
@@ -111,7 +113,7 @@ func start[T weir.Object](t *testing.T, ctx context.Context, cfg *rest.Config, o
 	return inf, runInformer(t, ctx, inf)
 }
 
-// runInformer runs an informer until the test ends or stop is called.
+// runInformer runs an informer until the test ends or calls stop.
 func runInformer[T weir.Object](t *testing.T, ctx context.Context, inf *weir.Informer[T]) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -125,7 +127,7 @@ func runInformer[T weir.Object](t *testing.T, ctx context.Context, inf *weir.Inf
 	return stop
 }
 
-// acquire returns a shared informer.
+// acquire returns a shared informer, or fails the test.
 func acquire[T weir.Object](t *testing.T, f *weir.Factory, opts weir.Options) *weir.SharedInformer[T] {
 	t.Helper()
 	inf, err := weir.Acquire[T](f, opts)
@@ -143,7 +145,7 @@ func handle[T weir.Object](t *testing.T, inf interface {
 	return r
 }
 
-// label sets the only label of a config map, and returns the new version.
+// label replaces the labels of a config map by one, "initial", and returns the new resourceVersion.
 func label(t *testing.T, ctx context.Context, client corev1client.CoreV1Interface, namespace, name, value string) string {
 	t.Helper()
 	m, err := client.ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})

@@ -14,7 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// TestEnumerations: the package's constants equal those of the packages that it passes them to.
+// TestEnumerations checks that this package's constants equal the corresponding constants of the
+// internal packages, because the code converts between them.
 func TestEnumerations(t *testing.T) {
 	for own, theirs := range map[any]any{
 		weir.Added: store.Added, weir.Updated: store.Updated, weir.Deleted: store.Deleted, weir.Resynced: store.Resynced,
@@ -34,8 +35,8 @@ func TestEnumerations(t *testing.T) {
 	}
 }
 
-// TestSameMethods: a shared informer has the informer's methods, except Run. An informer and a
-// snapshot have the same reads.
+// TestSameMethods checks that a shared informer has the informer's methods except Run, and that an
+// informer has the snapshot's methods.
 func TestSameMethods(t *testing.T) {
 	informer, lease, snapshot := reflect.TypeFor[*weir.Informer[*corev1.Pod]](), reflect.TypeFor[*weir.SharedInformer[*corev1.Pod]](), reflect.TypeFor[weir.Snapshot[*corev1.Pod]]()
 	missing := func(from, in reflect.Type, but ...string) {
@@ -59,7 +60,7 @@ func TestSameMethods(t *testing.T) {
 	missing(snapshot, informer)
 }
 
-// sameSignature compares two methods, ignoring their receivers.
+// sameSignature compares the signatures of two methods, without their receivers.
 func sameSignature(a, b reflect.Type) bool {
 	if a.NumIn() != b.NumIn() || a.NumOut() != b.NumOut() {
 		return false
@@ -77,8 +78,8 @@ func sameSignature(a, b reflect.Type) bool {
 	return true
 }
 
-// TestNoInternalTypes: no exported type has a field, method or alias of a type that users cannot
-// name.
+// TestNoInternalTypes checks that no exported type has a field, method or alias of a type that
+// users cannot name.
 func TestNoInternalTypes(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	for _, own := range []reflect.Type{
@@ -90,7 +91,8 @@ func TestNoInternalTypes(t *testing.T) {
 	}
 }
 
-// nameable walks the types that a user can reach from a type and reports internal ones.
+// nameable reports the internal types that a user can reach from a type through fields, methods and
+// elements.
 func nameable(t *testing.T, typ reflect.Type, seen map[reflect.Type]bool) {
 	if seen[typ] {
 		return
@@ -102,7 +104,7 @@ func nameable(t *testing.T, typ reflect.Type, seen map[reflect.Type]bool) {
 		t.Errorf("%v can be reached, of %s", typ, path)
 		return
 	case path != "" && path != module && path != module+"/clientgo":
-		return // in another module
+		return // a type of another module
 	}
 	for m := range typ.NumMethod() {
 		if method := typ.Method(m); method.IsExported() {
