@@ -24,10 +24,10 @@ func newLab() *cobra.Command {
 	}, "lab")
 }
 
-// measures makes cmd run the measuring program. The program receives the arguments first, and then
-// all of cmd's.
+// measures makes cmd run the measuring program weir-bench. The program receives the arguments
+// first, followed by all arguments of cmd.
 func measures(cmd *cobra.Command, first ...string) *cobra.Command {
-	cmd.DisableFlagParsing = true // they belong to the other program
+	cmd.DisableFlagParsing = true // weir-bench parses them
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		file, done, err := command.Bench.Find(cmd.Context(), cmd.ErrOrStderr())
 		if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/weirproject/weir/internal/tools/command"
 )
 
-// The columns after the name of a pod, and the additional ones of -o wide.
+// The columns after a pod's name, and the additional columns of -o wide.
 var (
 	podColumns  = []string{"PHASE", "READY", "NODE"}
 	wideColumns = []string{"RESTARTS", "IP"}
@@ -27,8 +27,8 @@ var (
 
 var podKind = corev1.SchemeGroupVersion.WithKind("Pod")
 
-// changes prints the events after the first sync. One goroutine calls handle, another one the other
-// methods.
+// changes prints the events after the first sync. handle may run at the same time as one of the
+// other methods; the other methods must not run concurrently.
 type changes[T weir.Object] struct {
 	w      *watch
 	inf    *weir.Informer[T]
@@ -48,11 +48,13 @@ func newChanges[T weir.Object](w *watch, inf *weir.Informer[T]) (*changes[T], er
 	return &changes[T]{w: w, inf: inf, begun: make(chan struct{}), sheet: w.sheet, format: format}, nil
 }
 
-// begin starts printing changes. The initial state has been printed. It must be called once.
+// begin makes handle print changes from now on. The caller has printed the initial state, and calls
+// begin once.
 func (c *changes[T]) begin() { close(c.begun) }
 
 // handle counts an event and prints it. It ignores the events of the first list, which are not
-// changes. It blocks until begin was called or ctx ends. The sheet reports a failed write.
+// changes. It blocks until begin is called or ctx ends. If a write fails, the sheet sends the error
+// to its failed channel.
 func (c *changes[T]) handle(ctx context.Context, e weir.Event[T]) {
 	if e.Initial {
 		return
@@ -91,7 +93,8 @@ func (c *changes[T]) summary() string {
 		humanize.Count(a+m+d), humanize.Count(a), humanize.Count(m), humanize.Count(d))
 }
 
-// printRow prints an event as a row of the table and, if requested, the changed fields below it.
+// printRow prints an event as a row of the table. With --diff it prints the changed fields below
+// the row.
 func (c *changes[T]) printRow(e weir.Event[T]) error {
 	more, err := c.more(e.Item())
 	if err != nil {
@@ -112,8 +115,8 @@ func (c *changes[T]) printRow(e weir.Event[T]) error {
 	return c.sheet.row(c.sheet.cells(at, e.Type.String(), item.Namespace(), c.shown(item), more), below)
 }
 
-// shown returns an object's name in the table: its name, like kubectl, or its name and kind if
-// there are several resources.
+// shown returns an object's name for the table: like kubectl, only the name, or kind/name if the
+// table shows several resources.
 func (c *changes[T]) shown(item weir.Item[T]) string {
 	if c.sheet.several {
 		return c.name(item)
@@ -121,8 +124,8 @@ func (c *changes[T]) shown(item weir.Item[T]) string {
 	return item.Name()
 }
 
-// fit makes the columns wide enough for the first row and for the stored objects, where their width
-// is known without decoding.
+// fit makes the columns wide enough for first, the additional cells of the first row, and for the
+// names of all stored objects. It reads only names, which need no decoding.
 func (c *changes[T]) fit(first []string) {
 	var namespace, name string
 	for item := range c.inf.Snapshot().Items() {
@@ -140,7 +143,8 @@ func (c *changes[T]) fit(first []string) {
 	c.sheet.fit(c.sheet.cells("15:04:05.000", weir.Updated.String(), namespace, name, more)...)
 }
 
-// more returns the cells after the name. For pods it decodes the object. Other kinds have none.
+// more returns the cells after the name. It decodes pods to get their cells, and returns nil for
+// other kinds.
 func (c *changes[T]) more(item weir.Item[T]) ([]string, error) {
 	if c.w.resource.Kind != podKind {
 		return nil, nil
@@ -161,7 +165,7 @@ func (c *changes[T]) name(item weir.Item[T]) string {
 	return kind + "/" + item.Name()
 }
 
-// changeLine is the output of -o json and yaml for each change, in a WATCH's form.
+// changeLine is the output of -o json and yaml for each change, in the form of a WATCH event.
 type changeLine struct {
 	Type   string          `json:"type"`
 	Object json.RawMessage `json:"object"`
@@ -175,7 +179,7 @@ func (c *changes[T]) printEvent(e weir.Event[T]) error {
 	return c.printDocument(changeLine{e.Type.String(), text})
 }
 
-// printDocument prints a value as a line of JSON, or as a document of a stream of YAML.
+// printDocument prints a value as one line of JSON, or as one document of a YAML stream.
 func (c *changes[T]) printDocument(value any) error {
 	if c.format.output == outputJSON {
 		return json.NewEncoder(c.sheet).Encode(value)
@@ -188,7 +192,8 @@ func (c *changes[T]) printDocument(value any) error {
 	return err
 }
 
-// printItem prints the output that -o selects for an object, for any event.
+// printItem prints an object in the form that -o selects. The form does not depend on the type of
+// the event.
 func (c *changes[T]) printItem(item weir.Item[T]) error {
 	if c.format.output == outputName {
 		_, err := fmt.Fprintln(c.sheet, c.name(item))
@@ -214,7 +219,7 @@ func (c *changes[T]) printItem(item weir.Item[T]) error {
 }
 
 // text returns the JSON of an object, including its apiVersion and kind. The informer must store
-// JSON.
+// objects as JSON.
 func (c *changes[T]) text(item weir.Item[T]) ([]byte, error) {
 	raw, err := item.AppendRaw(nil)
 	if err != nil {
@@ -244,7 +249,8 @@ func (c *changes[T]) printOnce(s syncSummary) error {
 	return err
 }
 
-// fitCells makes the columns of -o wide enough for the stored objects.
+// fitCells makes the columns of -o custom-columns wide enough for the stored objects. For other
+// outputs it does nothing.
 func (c *changes[T]) fitCells() error {
 	if c.format.output != outputCustomColumns {
 		return nil

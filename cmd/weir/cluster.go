@@ -11,11 +11,11 @@ import (
 	"github.com/weirproject/weir/internal/tools/process"
 )
 
-// demoChurn is how many pods of the embedded server change per second when it runs only for a
-// demonstration.
+// demoChurn is the number of pods that an embedded server changes per second if a command starts
+// the server only for a demonstration.
 const demoChurn = 5
 
-// cluster is the server to use.
+// cluster is the server that a command uses.
 type cluster struct {
 	config    *rest.Config
 	namespace string // from the kubeconfig or -n
@@ -24,9 +24,9 @@ type cluster struct {
 	close     func() error
 }
 
-// open opens the cluster that flags choose. With embedded > 0 it starts an embedded server with
-// that many pods and a steady churn instead. If that server must be built first, open writes that
-// to log.
+// open opens the cluster that the flags c select. If embedded > 0, it instead starts an embedded
+// server with that number of pods and a steady churn. If open must first build that server's
+// program, it reports the build on log.
 func open(ctx context.Context, log io.Writer, c *command.ClusterFlags, embedded int) (*cluster, error) {
 	if embedded > 0 {
 		server, err := startEmbedded(ctx, log, process.ServerSpec{Pods: embedded, Churn: demoChurn, Seed: 1})
@@ -48,15 +48,16 @@ func open(ctx context.Context, log io.Writer, c *command.ClusterFlags, embedded 
 	return &cluster{config: cfg, namespace: namespace, close: func() error { return nil }}, nil
 }
 
-// embeddedServer is a running embedded API server. It is a separate program, because most commands
-// do not need it, and it links the Go types of all built-in kinds.
+// embeddedServer is a running embedded API server. The server is a separate program because it
+// links the Go types of all built-in kinds, which most commands do not need.
 type embeddedServer struct {
 	*process.Server
-	remove func() // removes the program that was built for it
+	remove func() // removes the server's program if startEmbedded built it
 }
 
-// startEmbedded starts an embedded API server, which ends with Close, with ctx or with this
-// process. If its program must be built first, it writes that to log.
+// startEmbedded starts an embedded API server. The server runs until Close is called, ctx ends or
+// this process ends. If startEmbedded must first build the server's program, it reports the build
+// on log.
 func startEmbedded(
 	ctx context.Context, log io.Writer, spec process.ServerSpec,
 ) (*embeddedServer, error) {
@@ -72,7 +73,7 @@ func startEmbedded(
 	return &embeddedServer{server, remove}, nil
 }
 
-// Close ends the server and waits for its end.
+// Close stops the server and waits until it has ended.
 func (e *embeddedServer) Close() error {
 	defer e.remove()
 	return e.Server.Close()

@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	// completionTimeout is how long a user who has pressed the tab key waits at most.
+	// completionTimeout limits how long a user waits after pressing the tab key.
 	completionTimeout = 2 * time.Second
-	// completionLimit limits how many namespaces are read: a longer list does not help.
+	// completionLimit limits the number of namespaces in one answer: a longer list does not help.
 	completionLimit = "500"
 )
 
-// completion offers completions to a shell. If it cannot find any, for example because no server
-// answers, it offers nothing and prints nothing.
+// completion offers completions to a shell. If it finds none, for example because the server does
+// not answer, it offers nothing and prints nothing.
 type completion struct{ *command.ClusterFlags }
 
-// complete registers the completions for the argument and the flags of a command. It panics if the
-// command lacks one of these flags.
+// complete registers the completions of a command's argument and flags. It panics if the command
+// lacks one of these flags.
 func (c completion) complete(cmd *cobra.Command) {
 	cmd.ValidArgsFunction = c.resources
 	none := cobra.ShellCompDirectiveNoFileComp
@@ -47,15 +47,15 @@ func (c completion) complete(cmd *cobra.Command) {
 	}
 }
 
-// resources offers the resources that can be watched. After a comma it offers those that are not
-// named yet.
+// resources offers the names of the resources that can be watched. After a comma it offers only the
+// names that the user has not typed yet.
 func (c completion) resources(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	before := word[:strings.LastIndexByte(word, ',')+1]
 	names := c.ask(cmd.Context(), func(ctx context.Context, client *source.Discovery) []string {
-		lists, _ := client.All(ctx) // of the groups that answer
+		lists, _ := client.All(ctx) // Errors are ignored: lists has the groups that answered.
 		return watchableNames(lists)
 	})
 	given := strings.Split(before, ",")
@@ -68,8 +68,8 @@ func (c completion) resources(cmd *cobra.Command, args []string, word string) ([
 	return matching(words, word), cobra.ShellCompDirectiveNoFileComp
 }
 
-// watchableNames returns the names of the resources that can be listed and watched, with their
-// groups. Each is returned once, even if it has several versions.
+// watchableNames returns the names, with groups, of the resources that can be listed and watched. A
+// resource with several versions appears once.
 func watchableNames(lists []*metav1.APIResourceList) []string {
 	var names []string
 	for _, list := range lists {
@@ -82,7 +82,7 @@ func watchableNames(lists []*metav1.APIResourceList) []string {
 			if grouped {
 				name += "." + group
 			}
-			if !slices.Contains(names, name) { // in the preferred version
+			if !slices.Contains(names, name) { // another version of r may have added it
 				names = append(names, name)
 			}
 		}
@@ -107,7 +107,8 @@ func (c completion) namespaces(cmd *cobra.Command, _ []string, word string) ([]s
 	return matching(names, word), cobra.ShellCompDirectiveNoFileComp
 }
 
-// ofKubeconfig returns a function that offers names from the kubeconfig.
+// ofKubeconfig returns a completion function. It offers the names that names returns for the
+// kubeconfig.
 func (c completion) ofKubeconfig(names func(*clientcmdapi.Config) []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 		raw, err := c.Rules.Load()
@@ -118,8 +119,8 @@ func (c completion) ofKubeconfig(names func(*clientcmdapi.Config) []string) cobr
 	}
 }
 
-// ask asks the configured server, within completionTimeout. It returns nil if none is configured or
-// the configuration is invalid.
+// ask calls question with a client of the configured server and a context that ends after
+// completionTimeout. It returns nil if no server is configured or the configuration is invalid.
 func (c completion) ask(ctx context.Context, question func(context.Context, *source.Discovery) []string) []string {
 	if configured, err := c.Configured(); err != nil || !configured {
 		return nil
@@ -139,7 +140,7 @@ func (c completion) ask(ctx context.Context, question func(context.Context, *sou
 	return question(ctx, client)
 }
 
-// matching returns the words that start with the typed text, in order. It changes words.
+// matching returns the words that start with the typed text, sorted. It modifies the slice words.
 func matching(words []string, begun string) []string {
 	words = slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, begun) })
 	slices.Sort(words)

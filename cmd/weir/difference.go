@@ -13,10 +13,10 @@ import (
 	"github.com/weirproject/weir/internal/tools/command"
 )
 
-// maxDifferences limits the lines of one change: a ConfigMap can have thousands of keys.
+// maxDifferences limits the number of lines per change: a ConfigMap can have thousands of keys.
 const maxDifferences = 100
 
-// difference returns the lines for an event's changes of an object.
+// difference returns the lines that show how an event changed an object.
 func (c *changes[T]) difference(e weir.Event[T]) ([]byte, error) {
 	before, err := c.decoded(e.OldItem())
 	if err != nil {
@@ -44,11 +44,11 @@ func (c *changes[T]) decoded(item weir.Item[T]) (map[string]any, error) {
 	return object, nil
 }
 
-// indent sets the lines of a change off from the rows.
+// indent precedes each line of a change, below the row of its event.
 const indent = "    "
 
-// writeDiff writes the changes, each as a line of at most width runes. A width of 0 is that of a
-// file.
+// writeDiff writes each change as a line of at most width runes. If width is 0, as for a file,
+// lines have no limit.
 func writeDiff(out *bytes.Buffer, changed []humanize.Change, width int, colour bool) {
 	if len(changed) == 0 {
 		out.WriteString(indent + "nothing but the resourceVersion and managedFields\n")
@@ -74,7 +74,7 @@ var colours = map[byte]string{'+': "\x1b[32m", '-': "\x1b[31m", '~': "\x1b[33m"}
 
 const plain = "\x1b[0m"
 
-// coloured reports whether out is a terminal whose user has not turned colours off.
+// coloured reports whether out is a terminal and its user has not turned colours off.
 func coloured(out io.Writer) bool {
 	_, ok := terminal(out)
 	return ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"

@@ -20,7 +20,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// A change of nothing relevant is one line, and the number of printed changes is limited.
+// TestWriteDiff checks that a change without relevant fields is one line, and that the number of
+// printed lines is limited.
 func TestWriteDiff(t *testing.T) {
 	var out bytes.Buffer
 	writeDiff(&out, nil, 0, false)
@@ -39,7 +40,7 @@ func TestWriteDiff(t *testing.T) {
 	}
 }
 
-// lineSignal sends the lines that are written.
+// lineSignal is a writer that sends each written line to its channel.
 type lineSignal struct{ lines chan string }
 
 func (l lineSignal) Write(p []byte) (int, error) {
@@ -49,7 +50,7 @@ func (l lineSignal) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// until waits for a line with a text in it.
+// until waits for a line that contains text.
 func (l lineSignal) until(text string) string {
 	for line := range l.lines {
 		if strings.Contains(line, text) {
@@ -59,7 +60,7 @@ func (l lineSignal) until(text string) string {
 	return ""
 }
 
-// patch changes an object on a server.
+// patch applies a merge patch to an object on a server.
 func patch(t *testing.T, server *apiserver.Server, of schema.GroupVersionResource, namespace, name, merge string) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(server.Config())
@@ -68,7 +69,7 @@ func patch(t *testing.T, server *apiserver.Server, of schema.GroupVersionResourc
 	check.NoError(t, err)
 }
 
-// The whole command prints a change on a server.
+// TestDiff checks that weir watch --diff prints a change that was made on a server.
 func TestDiff(t *testing.T) {
 	server := startServer(t, 0)
 	out, says := lineSignal{make(chan string, 64)}, lineSignal{make(chan string, 64)}
@@ -93,7 +94,8 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// A field that the linked built-in types do not know is printed like others.
+// TestDiffOfUnknownField checks that a field that the linked built-in types lack is printed like
+// any other field.
 func TestDiffOfUnknownField(t *testing.T) {
 	leases := coordinationv1.SchemeGroupVersion.WithResource("futureleases")
 	server := startPlain(t, apiserver.Options{
@@ -107,7 +109,7 @@ func TestDiffOfUnknownField(t *testing.T) {
 	}
 	for n, tc := range []struct {
 		flag, want string
-		lines      int // after which no more lines follow
+		lines      int // the number of lines after which the output ends
 	}{
 		{"--diff", "    + spec.fromTheFuture: 0", 5},
 		{"--output=json", `"fromTheFuture":1`, 2},
@@ -133,7 +135,7 @@ func TestDiffOfUnknownField(t *testing.T) {
 	}
 }
 
-// The values of a Secret are not printed.
+// TestDiffOfSecret checks that the values of a Secret are not printed.
 func TestDiffOfSecret(t *testing.T) {
 	server := startPlain(t, apiserver.Options{})
 	client, err := kubernetes.NewForConfig(server.Config())

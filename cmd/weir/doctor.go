@@ -21,20 +21,21 @@ import (
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
-// doctorEvents is how many events are read between updates of the progress, which takes
-// milliseconds.
+// doctorEvents is the number of events that doctor reads between two updates of the progress.
+// Reading them takes milliseconds.
 const doctorEvents = 4096
 
-// These bound the values of --objects and --object-bytes, so that products do not overflow.
+// The maximum values of --objects and --object-bytes, chosen so that their products do not
+// overflow.
 const (
 	maxObjects     = 1_000_000_000
 	maxObjectBytes = 100_000_000
 )
 
-// outputHTML is doctor's page.
+// outputHTML is the -o value that makes doctor write an HTML page.
 const outputHTML = "html"
 
-// doctorFlags are those of `weir doctor`.
+// doctorFlags are the flags of `weir doctor`.
 type doctorFlags struct {
 	*command.ClusterFlags
 	output  string
@@ -46,7 +47,7 @@ type doctorFlags struct {
 
 func newDoctor() *cobra.Command {
 	f := &doctorFlags{ClusterFlags: command.NewClusterFlags()}
-	f.Flags.Lookup("namespace").Hidden = true // refused with an error
+	f.Flags.Lookup("namespace").Hidden = true // giving it is an error
 	cmd := &cobra.Command{
 		Use:   "doctor [AUDIT-LOG...]",
 		Short: "Find who makes an API server spike, from its audit logs or its metrics",
@@ -83,8 +84,7 @@ func newDoctor() *cobra.Command {
 	return cmd
 }
 
-// checkLogs returns a usage error if there are no logs, or if a file is named twice, also by
-// another name.
+// checkLogs returns a usage error if names is empty, or if two names lead to the same file.
 func checkLogs(path string, names []string) error {
 	if len(names) == 0 {
 		return command.Usagef("which AUDIT-LOG? For example: %s /var/log/kubernetes/audit*.log; or which server, such as --context production?", path)
@@ -100,7 +100,7 @@ func checkLogs(path string, names []string) error {
 		}
 		info, err := stat()
 		if err != nil {
-			continue // reported when it is opened
+			continue // opening the file later reports the error
 		}
 		if at := slices.IndexFunc(files, func(before os.FileInfo) bool { return os.SameFile(before, info) }); at >= 0 {
 			return command.Usagef("%s is a file that is named twice, by another name", name)
@@ -110,7 +110,7 @@ func checkLogs(path string, names []string) error {
 	return nil
 }
 
-// sizes parses --objects and --object-bytes.
+// sizes parses the values of --objects and --object-bytes.
 func (f *doctorFlags) sizes() (o doctor.Options, err error) {
 	if o.Objects, err = parseSizes("--objects", "COUNT, such as pods=50000", f.objects, 0, maxObjects); err != nil {
 		return o, err
@@ -119,7 +119,8 @@ func (f *doctorFlags) sizes() (o doctor.Options, err error) {
 	return o, err
 }
 
-// parseSizes parses the values of a flag: numbers by resource.
+// parseSizes parses the values of a flag, each RESOURCE=NUMBER with a number from least to most,
+// and returns the numbers by resource. want describes the form of NUMBER in errors.
 func parseSizes(flag, want string, texts []string, least, most int64) (map[string]int64, error) {
 	sizes := map[string]int64{}
 	for _, text := range texts {
@@ -152,8 +153,8 @@ func (f *doctorFlags) run(cmd *cobra.Command, names []string) error {
 	return f.runLogs(cmd, names)
 }
 
-// checkCluster rejects flags without an effect: a namespace, because doctor looks at all of a
-// server, and flags about a server if no server is chosen.
+// checkCluster rejects flags that would have no effect: a namespace, because doctor examines a
+// whole server, and flags about a server if the flags select no server.
 func (f *doctorFlags) checkCluster() error {
 	if f.Flags.Changed("namespace") {
 		return command.Usagef("--namespace: logs and servers are looked at as a whole, not by namespace")
@@ -164,7 +165,7 @@ func (f *doctorFlags) checkCluster() error {
 	return nil
 }
 
-// runLive looks at a running server.
+// runLive examines a running server and prints the report.
 func (f *doctorFlags) runLive(cmd *cobra.Command) error {
 	if err := f.checkLive(); err != nil {
 		return err
@@ -176,7 +177,7 @@ func (f *doctorFlags) runLive(cmd *cobra.Command) error {
 	return f.show(cmd.OutOrStdout(), report, newLivePage(report, f.top))
 }
 
-// show prints a report in the form of -o. value is its JSON.
+// show prints a report in the form that -o selects: value as JSON, or the page p as HTML or text.
 func (f *doctorFlags) show(out io.Writer, value any, p *doctorPage) error {
 	switch f.output {
 	case outputJSON:
@@ -187,7 +188,7 @@ func (f *doctorFlags) show(out io.Writer, value any, p *doctorPage) error {
 	return newPrescription(out).print(p)
 }
 
-// runLogs reads audit logs.
+// runLogs reads audit logs and prints the report.
 func (f *doctorFlags) runLogs(cmd *cobra.Command, names []string) error {
 	if cmd.Flags().Changed("for") {
 		return command.Usagef("--for is for a running server: logs are read to their ends")
@@ -224,7 +225,8 @@ func (f *doctorFlags) runLogs(cmd *cobra.Command, names []string) error {
 	}{read, newVerdict(report, read), report}, newPage(report, read, o.Model, f.top))
 }
 
-// unseen returns the names that no client asked for as a resource. It changes names.
+// unseen returns the names of resources for which the logs have no request. It modifies the slice
+// names.
 func unseen(names []string, r *doctor.Report) []string {
 	asked := map[string]bool{}
 	for _, c := range r.Clients {
@@ -235,8 +237,8 @@ func unseen(names []string, r *doctor.Report) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return asked[name] })
 }
 
-// examine adds all events of logs to a doctor, and returns the counts of the logs. It returns when
-// it is interrupted, also while it waits for a pipe.
+// examine adds all events of the logs to a doctor, and returns the counts of the logs. An interrupt
+// makes it return, even while it waits for a pipe.
 func examine(cmd *cobra.Command, d *doctor.Doctor, names []string) (evidence.Counts, error) {
 	var p *progress
 	if _, ok := terminal(cmd.ErrOrStderr()); ok {
@@ -249,7 +251,7 @@ func examine(cmd *cobra.Command, d *doctor.Doctor, names []string) (evidence.Cou
 		err  error
 	}
 	ended := make(chan result, 1)
-	go func() { // ends with the logs, or after an interrupt with the process
+	go func() { // ends after the logs; after an interrupt, with the process
 		read, err := addAll(d, names, cmd.InOrStdin(), p)
 		ended <- result{read, err}
 	}()
@@ -261,7 +263,7 @@ func examine(cmd *cobra.Command, d *doctor.Doctor, names []string) (evidence.Cou
 	}
 }
 
-// addAll adds all events of logs to a doctor, and shows the progress, unless p is nil.
+// addAll adds all events of the logs to a doctor. It shows the progress on p unless p is nil.
 func addAll(d *doctor.Doctor, names []string, stdin io.Reader, p *progress) (evidence.Counts, error) {
 	logs, err := evidence.NewMerge(names, stdin)
 	if err != nil {
@@ -285,7 +287,7 @@ func addAll(d *doctor.Doctor, names []string, stdin io.Reader, p *progress) (evi
 	}
 }
 
-// nothingIn returns an error that says why there is nothing to report.
+// nothingIn returns an error that explains why the logs give nothing to report.
 func nothingIn(names []string, read evidence.Counts) error {
 	what := strings.Join(names[:min(len(names), 3)], ", ")
 	if len(names) > 3 {

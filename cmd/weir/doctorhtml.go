@@ -12,16 +12,16 @@ import (
 	"github.com/weirproject/weir/internal/tools/command"
 )
 
-// markup is HTML, such as a picture. All text in it is escaped.
+// markup is a piece of HTML, such as a picture, in which all text is already escaped.
 type markup string
 
 // htmlWriter writes HTML. It makes arguments that are not markup printable, and escapes them.
 //
-// With html/template, the linker keeps all exported methods, because a template may use any. That
-// would make weir 8 MB larger.
+// It does not use html/template, because a template may call any exported method. The linker would
+// therefore keep all exported methods, and weir would be 8 MB larger.
 type htmlWriter struct{ bytes.Buffer }
 
-// add appends HTML. It replaces each %s by an argument.
+// add appends HTML. It replaces each %s with the next argument.
 func (w *htmlWriter) add(format string, args ...any) {
 	for i, a := range args {
 		if m, ok := a.(markup); ok {
@@ -50,7 +50,8 @@ func (w *htmlWriter) addTable(head []string, rows [][]string) {
 	w.add("</table>")
 }
 
-// pageHead is the start of a page. It forbids scripts, because names of clients may contain them.
+// pageHead is the start of a page. It forbids scripts, because clients choose their names and may
+// put scripts into them.
 const pageHead = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -96,7 +97,7 @@ func (p *doctorPage) write(to io.Writer) error {
 	return err
 }
 
-// addFindings appends what stands out.
+// addFindings appends the section about the findings.
 func (p *doctorPage) addFindings(w *htmlWriter) {
 	w.add("\n<h2>What stands out</h2>\n")
 	if len(p.Findings) == 0 {
@@ -111,7 +112,7 @@ func (p *doctorPage) addFindings(w *htmlWriter) {
 		}
 		w.add("</p>\n")
 		if f.Change != "" {
-			w.add("<pre>%s</pre>\n", markup(html.EscapeString(f.Change))) // with its lines
+			w.add("<pre>%s</pre>\n", markup(html.EscapeString(f.Change))) // markup keeps the line breaks
 		}
 		if f.WhatIf != nil {
 			w.add("%s", f.WhatIf.Chart)
@@ -126,7 +127,7 @@ func (p *doctorPage) addFindings(w *htmlWriter) {
 	}
 }
 
-// addSizes appends what the predictions rest on.
+// addSizes appends the section about the sizes that the predictions use.
 func (p *doctorPage) addSizes(w *htmlWriter) {
 	var sizes, checks [][]string
 	for _, s := range p.Sizes {

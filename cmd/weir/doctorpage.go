@@ -14,32 +14,32 @@ import (
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
-// doctorPage is doctor's report for people. Its method write writes it as HTML, and that of
-// prescription as text.
+// doctorPage is doctor's report for people. Its method write writes it as HTML, and
+// prescription.print prints it as text.
 type doctorPage struct {
 	Title, Summary string
-	Skipped        []string // what was not read
+	Skipped        []string // sentences about the parts of the logs that were not read
 	Charts         []markup
-	Table          pageTable // of clients, or of resources
+	Table          pageTable // of clients (logs) or of resources (server)
 	Findings       []pageFinding
-	Nothing        string // in place of findings
+	Nothing        string // replaces Findings if there are none
 	Covered        string // after the findings
 	Restart        *pageTable
 	Sizes          []doctor.Size
-	Low            string // how good predictions of little CPU are
+	Low            string // how precise predictions of little CPU are
 	Model          *cost.Model
 	Note           string
 }
 
-// pageFinding is a finding, and its predictions; nil: none.
+// pageFinding is a finding with its predictions. WhatIf is nil if there are none.
 type pageFinding struct {
 	doctor.Finding
 	Sentence string
 	WhatIf   *pageTable
 }
 
-// pageTable is a table whose rows start with their names. That of predictions has a picture, and
-// that of a restart a text.
+// pageTable is a table. The first cell of each row is the row's name. Only a table of predictions
+// has a Chart, and only the table of a restart has a Text.
 type pageTable struct {
 	Text  string
 	Chart markup
@@ -86,7 +86,7 @@ func newPage(r *doctor.Report, read evidence.Counts, m *cost.Model, top int) *do
 	return p
 }
 
-// newPageTable returns predictions with their memory, or nil if there are none.
+// newPageTable returns a table of predictions and their memory, or nil if there are no predictions.
 func newPageTable(title string, all []doctor.Prediction, memory []float64) *pageTable {
 	if len(all) == 0 {
 		return nil
@@ -108,8 +108,8 @@ func newPageTable(title string, all []doctor.Prediction, memory []float64) *page
 	return t
 }
 
-// newLivePage returns the report on a running server. READ are the objects that it looked at for
-// LISTs, and ENDED the WATCHes that have ended.
+// newLivePage returns the report on a running server. The column READ has the number of objects
+// that the server read for LISTs, and the column ENDED the number of WATCHes that ended.
 func newLivePage(r *doctor.Live, top int) *doctorPage {
 	p := &doctorPage{
 		Title: "What makes this API server work", Summary: liveText(r), Nothing: "Nothing stands out.",
@@ -146,7 +146,7 @@ func newLivePage(r *doctor.Live, top int) *doctorPage {
 	return p
 }
 
-// rateCharts returns the charts of what happened over time.
+// rateCharts returns charts of the request rates over time.
 func rateCharts(r *doctor.Report) []markup {
 	perSecond := func(label string, counts []uint32) chart.Line {
 		at := make([]float64, len(counts))
@@ -163,7 +163,7 @@ func rateCharts(r *doctor.Report) []markup {
 		charts = append(charts, markup(chart.Lines("LISTs a second", humanize.Number, lists)))
 	}
 	var busiest []chart.Line
-	for _, b := range slices.Backward(r.Rate.Busiest) { // the last line is drawn on the others
+	for _, b := range slices.Backward(r.Rate.Busiest) { // the first line, drawn last, is on top
 		program, _, _ := strings.Cut(b.Client.String(), " (")
 		busiest = append(busiest, chart.NewLine(command.Printable(program), r.Rate.Seconds, b.UnderWay))
 	}
@@ -181,8 +181,8 @@ func totalCells(t doctor.Totals) []string {
 	}
 }
 
-// costCells returns the cells of the cost of a client's LISTs, "-" if the number of
-// objects is unknown.
+// costCells returns the CPU time and the sent bytes of a client's LISTs. Both are "-" if their cost
+// is unknown.
 func costCells(c cost.Cost) []string {
 	if c == (cost.Cost{}) {
 		return []string{"-", "-"}

@@ -19,10 +19,10 @@ import (
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
-// hostile is what a client may call itself.
+// hostile is a user agent of a hostile client.
 const hostile = `"><script>alert(1)</script><img src=x onerror=alert(2)>` + "\x1b[2J\u202e'&"
 
-// aReport has one of everything that a report can have.
+// aReport returns a report with one of each thing that a report can contain.
 func aReport() *doctor.Report {
 	who := doctor.Client{User: "system:serviceaccount:shop:exporter", Agent: "exporter/v1.0"}
 	from := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
@@ -61,8 +61,8 @@ var aModel = &cost.Model{
 	Checks:   []cost.Check{{Incident: "node-agents", Way: `LIST of all, ""`, Figure: cost.CPUFigure, Want: 2, Got: 2.5}},
 }
 
-// TestDoctorPage: the page is as it was looked at, and nothing in a report becomes a tag, a script
-// or something to load.
+// TestDoctorPage checks that the HTML page equals the golden file, and that no text of a report
+// becomes a tag, a script or a reference that a browser loads.
 func TestDoctorPage(t *testing.T) {
 	var out bytes.Buffer
 	read := evidence.Counts{
@@ -73,7 +73,7 @@ func TestDoctorPage(t *testing.T) {
 	golden.Check(t, "doctor.html", out.String())
 }
 
-// TestDoctorText: what is printed on paper is as it was looked at.
+// TestDoctorText checks that the text output equals the golden file.
 func TestDoctorText(t *testing.T) {
 	var out bytes.Buffer
 	check.NoError(t, newPrescription(&out).print(newPage(aReport(), evidence.Counts{}, nil, 10)))
@@ -83,7 +83,7 @@ func TestDoctorText(t *testing.T) {
 	golden.Check(t, "doctor.txt", out.String())
 }
 
-// TestEmptyPage: a report without anything is a page as well.
+// TestEmptyPage checks that a report without contents gives a valid page.
 func TestEmptyPage(t *testing.T) {
 	var out bytes.Buffer
 	check.NoError(t, newPage(&doctor.Report{Restart: &doctor.Restart{Starts: 1}}, evidence.Counts{}, aModel, 0).write(&out))
@@ -93,7 +93,8 @@ func TestEmptyPage(t *testing.T) {
 	}
 }
 
-// TestLivePage: what a server's metrics say is a page, with any names of resources.
+// TestLivePage checks that the report on a server's metrics gives a valid page, also with hostile
+// names of resources.
 func TestLivePage(t *testing.T) {
 	var out bytes.Buffer
 	err := newLivePage(&doctor.Live{
@@ -112,10 +113,10 @@ func TestLivePage(t *testing.T) {
 	}
 }
 
-// loads finds tags that load something or run it.
+// loads matches tags with an attribute that makes a browser load a file or run code.
 var loads = regexp.MustCompile(`<[a-zA-Z][^<>]*\s(src|on[a-z]+)=`)
 
-// checkPage looks for what a page must not have: what is hostile in it, and what would be loaded.
+// checkPage fails t if a page contains hostile text that is not escaped, or would load something.
 func checkPage(t *testing.T, text string) {
 	t.Helper()
 	for _, not := range []string{"<script", "<img", "<link", "@import", "url(", "javascript:", "\x1b", "\u202e", "ZgotmplZ"} {

@@ -16,7 +16,7 @@ func incidentURL(name string) string {
 	return "https://github.com/weirproject/weir/blob/main/docs/incidents/" + name + ".md"
 }
 
-// totalsText describes the totals of the log.
+// totalsText returns a sentence about the totals of the log.
 func totalsText(r *doctor.Report) string {
 	t := r.Totals
 	text := fmt.Sprintf("%s to %s UTC, requests: %s, of those LISTs: %s (%s in all), WATCHes: %s, refused (429): %s, failed (5xx): %s.",
@@ -48,7 +48,7 @@ func findingText(f doctor.Finding) string {
 	return text
 }
 
-// liveText describes the totals of a server.
+// liveText returns a sentence about a server's totals.
 func liveText(r *doctor.Live) string {
 	version := "kube-apiserver"
 	if r.Version != "" {
@@ -59,7 +59,7 @@ func liveText(r *doctor.Live) string {
 		humanize.Count(int64(r.Failed)), r.CPUCores, humanize.Bytes(int64(r.RSSBytes)), humanize.Bytes(int64(r.Allocated/r.Seconds)))
 }
 
-// restartText describes the table of a restart.
+// restartText returns the text above the table of a restart.
 func restartText(r *doctor.Restart) string {
 	memory := "MEMORY is what is added to the server's"
 	if r.Whole {
@@ -88,13 +88,13 @@ func restartText(r *doctor.Restart) string {
 		r.Killer, humanize.Rounded(r.Killers), r.Resource, memory)
 }
 
-// maxUnpriced bounds the named resources whose cost is not predicted.
+// maxUnpriced limits how many resources whose cost is not predicted are named.
 const maxUnpriced = 5
 
-// maxSizes bounds the sizes that are printed on a terminal.
+// maxSizes limits how many sizes are printed on a terminal.
 const maxSizes = 6
 
-// sizesText describes the sizes that predictions use.
+// sizesText returns a sentence about the sizes that the predictions use.
 func sizesText(sizes []doctor.Size) string {
 	if len(sizes) == 0 {
 		return "What LISTs cost is not predicted: the number of objects is not known. " +
@@ -111,7 +111,8 @@ func sizesText(sizes []doctor.Size) string {
 	return "CPU, SENT and MEMORY are predicted, for " + strings.Join(parts, ", ") + "."
 }
 
-// lowText describes the precision of predictions of little CPU. It returns "" if there are none.
+// lowText returns a sentence about the precision of predictions of little CPU. It returns "" if the
+// report has no such prediction.
 func lowText(r *doctor.Report) string {
 	low := func(c cost.Cost) bool { return c.CPUSeconds > 0 && c.CPUSeconds < cost.LeastCPU }
 	predicted := func(p doctor.Prediction) bool { return low(p.Cost) }

@@ -17,7 +17,7 @@ import (
 	"github.com/weirproject/weir/internal/tools/process"
 )
 
-// watch is one run of `weir watch`, for any type.
+// watch is one run of `weir watch` for one resource, of any Go type.
 type watch struct {
 	*watchFlags
 	resource  serverResource
@@ -26,11 +26,11 @@ type watch struct {
 	expected  int    // objects, or 0 if the number is not known in advance
 	sheet     *sheet
 	err       io.Writer
-	said      error // the sentinel of the last printed error; nil: no error
+	said      error // the sentinel of the last printed error; nil if none
 }
 
-// stopTimeout limits the wait for a row that stdout does not accept, so that an interrupt soon ends
-// the command.
+// stopTimeout limits how long the informer waits, when it stops, for a row that stdout does not
+// accept. An interrupt therefore ends the command soon.
 const stopTimeout = 500 * time.Millisecond
 
 // follow syncs an informer of T, prints a summary of its objects, and prints changes until ctx
@@ -44,7 +44,7 @@ func follow[T weir.Object](ctx context.Context, w *watch) error {
 		OnStatus: func(s weir.Status) {
 			select {
 			case statuses <- s:
-			default: // a missed status is only a line that is not printed
+			default: // dropping a status only omits a printed line
 			}
 		},
 	}
@@ -91,8 +91,8 @@ func follow[T weir.Object](ctx context.Context, w *watch) error {
 	return err
 }
 
-// waitSynced waits for the first sync and shows its progress. It gives up after an error that
-// waiting cannot resolve.
+// waitSynced waits for the first sync and shows its progress. It returns an error that more waiting
+// cannot resolve.
 func waitSynced[T weir.Object](ctx context.Context, inf *weir.Informer[T], w *watch, statuses <-chan weir.Status) error {
 	bar := newProgress(w.err, w.resource.Resource, w.expected)
 	if w.sheet.several {
@@ -112,12 +112,12 @@ func waitSynced[T weir.Object](ctx context.Context, inf *weir.Informer[T], w *wa
 				return fmt.Errorf("%w before %s was in sync", errInterrupted, w.resource)
 			}
 			for len(statuses) > 0 {
-				<-statuses // it is older than the ones below
+				<-statuses // older than the statuses received below
 			}
 			w.saySkipped(bar, inf.Status())
 			return err
 		case s := <-statuses:
-			if s.Err == nil || skips(s) { // there may be more of these
+			if s.Err == nil || skips(s) { // more statuses about skipped objects may follow
 				continue
 			}
 			if hopeless(s) {
@@ -131,7 +131,7 @@ func waitSynced[T weir.Object](ctx context.Context, inf *weir.Informer[T], w *wa
 	}
 }
 
-// saySkipped prints how many objects are left out.
+// saySkipped prints how many objects the informer leaves out because it cannot read them.
 func (w *watch) saySkipped(bar *progress, statuses []weir.Status) {
 	for _, s := range statuses {
 		if skips(s) {
@@ -141,8 +141,8 @@ func (w *watch) saySkipped(bar *progress, statuses []weir.Status) {
 	}
 }
 
-// report prints to stderr when the copy stops being current and when it is current again. It
-// returns when ctx ends, or with the error of a failed write.
+// report prints to stderr when the informer's copy stops being current and when it is current
+// again. It returns when ctx ends, or with the error of a failed write.
 func (w *watch) report(ctx context.Context, statuses <-chan weir.Status, unwritten <-chan error) error {
 	for {
 		select {
@@ -165,7 +165,8 @@ func (w *watch) report(ctx context.Context, statuses <-chan weir.Status, unwritt
 	}
 }
 
-// label returns the resource's name for a line, or "" if there is only one.
+// label returns the resource's name as the start of a printed line, or "" if only one resource is
+// watched.
 func (w *watch) label() string {
 	if w.sheet == nil || !w.sheet.several {
 		return ""
@@ -173,7 +174,7 @@ func (w *watch) label() string {
 	return w.resource.String() + ": "
 }
 
-// sentinelOf returns the sentinel of a reflector's error. It returns other errors, and nil,
+// sentinelOf returns the sentinel of a *reflector.Error. It returns any other error, and nil,
 // unchanged.
 func sentinelOf(err error) error {
 	if own, ok := errors.AsType[*reflector.Error](err); ok {
@@ -182,14 +183,14 @@ func sentinelOf(err error) error {
 	return err
 }
 
-// errInterrupted is the error of a command that was interrupted before it printed anything.
+// errInterrupted is returned by a command that was interrupted before it printed anything.
 var errInterrupted = errors.New("interrupted")
 
-// patience is how many consecutive failures are tolerated before the first sync, if a retry may
-// succeed.
+// patience is the number of consecutive failures that waitSynced tolerates before the first sync,
+// if a retry may succeed.
 const patience = 3
 
-// hopeless reports whether waiting cannot resolve an error before the first sync.
+// hopeless reports whether the error of s will remain, however long waitSynced waits.
 func hopeless(s weir.Status) bool {
 	if skips(s) {
 		return false
@@ -204,10 +205,11 @@ func hopeless(s weir.Status) bool {
 	return errors.Is(s.Err, weir.ErrUnreachable) && s.Attempts >= patience
 }
 
-// skips reports whether the only error is that objects cannot be read and are left out.
+// skips reports whether the status has no other error than that some objects are unreadable and
+// left out.
 func skips(s weir.Status) bool { return s.Err != nil && s.Err == s.SkippedErr }
 
-// troubleText returns one line about the error and the informer's reaction.
+// troubleText returns one line about the status's error and what the informer does about it.
 func troubleText(s weir.Status) string {
 	why := command.OneLine(command.Explain(s.Err))
 	if skips(s) {
@@ -216,18 +218,18 @@ func troubleText(s weir.Status) string {
 	return why + "; trying again"
 }
 
-// syncSummary is the informer's contents after a sync, and the cost of the sync.
+// syncSummary describes the informer's contents after a sync and the cost of the sync.
 type syncSummary struct {
 	resource string
 	weir.Stats
 	elapsed time.Duration
 }
 
-// syncReport is the output of --once -o json. Its names are stable.
+// syncReport is the output of --once -o json. Its field names are stable.
 type syncReport struct {
 	Resource        string  `json:"resource"`
 	Objects         int     `json:"objects"`
-	WireBytes       int64   `json:"wireBytes"` // received, compressed if they were sent so
+	WireBytes       int64   `json:"wireBytes"` // received; of compressed answers, the compressed size
 	HeldBytes       int64   `json:"heldBytes"` // in memory, for all purposes
 	SyncSeconds     float64 `json:"syncSeconds"`
 	Requests        int64   `json:"requests"` // of the informer
@@ -248,14 +250,14 @@ func (s syncSummary) report() syncReport {
 	}
 }
 
-// String returns one line about the contents and the cost.
+// String returns one line about the contents and the cost of the sync.
 func (s syncSummary) String() string {
 	return fmt.Sprintf("%s %s in sync after %s: %s on the wire, %s held (%s), %s", humanize.Count(int64(s.Objects)), s.resource,
 		humanize.Seconds(s.elapsed.Seconds()), humanize.Bytes(s.WireBytes), humanize.Bytes(s.Memory.Total()), purposes(s.Memory),
 		plural(s.Requests, "request"))
 }
 
-// purposes returns the memory by purpose, without unused purposes.
+// purposes returns the used memory by purpose, as text. It omits purposes that use no memory.
 func purposes(m weir.Memory) string {
 	var parts []string
 	for _, p := range []struct {
@@ -275,7 +277,7 @@ func purposes(m weir.Memory) string {
 	return strings.Join(parts, ", ")
 }
 
-// plural returns a number of things as text.
+// plural returns a number and the name of a thing, which gets an "s" unless n is 1.
 func plural(n int64, thing string) string {
 	if n != 1 {
 		thing += "s"

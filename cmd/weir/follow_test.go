@@ -26,7 +26,8 @@ var podResource = serverResource{
 	Namespaced:           true,
 }
 
-// synced runs an informer of pods on an embedded server and returns its changes printer.
+// synced runs an informer of pods on an embedded server, waits for its sync, and returns the
+// changes that prints its events.
 func synced[T weir.Object](t *testing.T, out *bytes.Buffer, output string) *changes[T] {
 	t.Helper()
 	server, err := apiserver.New(apiserver.Options{Pods: 3, Seed: 1})
@@ -52,7 +53,7 @@ func synced[T weir.Object](t *testing.T, out *bytes.Buffer, output string) *chan
 	return c
 }
 
-// The JSON of an object states its kind and loses nothing.
+// TestText checks that the JSON of an object states its kind and loses no field.
 func TestText(t *testing.T) {
 	var out bytes.Buffer
 	c := synced[*unstructured.Unstructured](t, &out, outputJSON)
@@ -67,7 +68,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// A pod's row is the same for both encodings.
+// TestPodOf checks that a pod's row is the same for both encodings.
 func TestPodOf(t *testing.T) {
 	var out bytes.Buffer
 	typed := synced[*corev1.Pod](t, &out, outputWide)
@@ -149,7 +150,8 @@ func TestHopeless(t *testing.T) {
 	}
 }
 
-// report prints each kind of error once, and when it is resolved.
+// TestReport checks that report prints each kind of error once, and prints when the error is
+// resolved.
 func TestReport(t *testing.T) {
 	var out bytes.Buffer
 	statuses := make(chan weir.Status)

@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/tools/command"
 )
 
-// The outputs without an expression. None is a table.
+// The values of -o without an expression. Without -o, the output is a table.
 const (
 	outputJSON = "json"
 	outputYAML = "yaml"
@@ -19,7 +19,7 @@ const (
 	outputWide = "wide"
 )
 
-// The outputs with an expression after "=".
+// The values of -o that have an expression after "=".
 const (
 	outputJSONPath      = "jsonpath"
 	outputCustomColumns = "custom-columns"
@@ -28,9 +28,9 @@ const (
 // format is the parsed value of -o. A template is parsed again for each object, because a JSONPath
 // with a range can be evaluated only once.
 type format struct {
-	output    string   // one of the outputs, "" for the table
+	output    string   // one of the constants above, "" for the table
 	headers   []string // of -o custom-columns
-	templates []string // valid ones
+	templates []string // each parses without error
 }
 
 // parseFormat parses the value of -o.
@@ -83,7 +83,8 @@ func (f *format) parse(expression string) error {
 	return nil
 }
 
-// relaxed matches a path in kubectl's forms for a column, with or without braces and a first dot.
+// relaxed matches a path in the forms that kubectl accepts for a column: with or without braces and
+// a first dot.
 var relaxed = regexp.MustCompile(`^\{\.?([^{}]+)\}$|^\.?([^{}]+)$`)
 
 // add adds a template. It returns an error if the template does not parse.
@@ -93,14 +94,15 @@ func (f *format) add(template string) error {
 	return err
 }
 
-// parsePath parses a template. A field that an object lacks is no error: it prints nothing.
+// parsePath parses a template. For a field that an object lacks, the template prints nothing
+// instead of returning an error.
 func parsePath(template string) (*jsonpath.JSONPath, error) {
 	path := jsonpath.New("output").AllowMissingKeys(true)
 	return path, path.Parse(template)
 }
 
-// line returns the output of -o jsonpath for an object, with a newline at its end. It replaces no
-// characters, like kubectl: programs read it.
+// line returns the output of -o jsonpath for an object, with a newline at its end. Like kubectl, it
+// keeps unprintable characters, because programs read the output.
 func (f *format) line(object map[string]any) ([]byte, error) {
 	path, err := parsePath(f.templates[0])
 	if err != nil {
@@ -116,8 +118,8 @@ func (f *format) line(object map[string]any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// cells returns the output of -o custom-columns for an object, each cell on one line. The cell of a
-// field that the object lacks is "<none>".
+// cells returns the output of -o custom-columns for an object, one line per cell. If the object
+// lacks a field, the cell of that field is "<none>".
 func (f *format) cells(object map[string]any) ([]string, error) {
 	var cells []string
 	for _, template := range f.templates {

@@ -17,8 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// followers are the kinds that are watched as protobuf: those of which clusters have many objects.
-// All others are watched as JSON; so are these if objects are printed.
+// followers contains a function for each kind that is watched as protobuf: the kinds of which
+// clusters have many objects. All other kinds are watched as JSON. If objects are printed, all
+// kinds are.
 var followers = map[schema.GroupVersionKind]func(context.Context, *watch) error{
 	corev1.SchemeGroupVersion.WithKind("Pod"):                   follow[*corev1.Pod],
 	corev1.SchemeGroupVersion.WithKind("Node"):                  follow[*corev1.Node],
@@ -53,8 +54,8 @@ var followers = map[schema.GroupVersionKind]func(context.Context, *watch) error{
 	storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"):   follow[*storagev1.VolumeAttachment],
 }
 
-// follow follows the resource as its Go type. A type has only the fields that this version knows,
-// so if objects are printed, the resource is followed as JSON.
+// follow follows the resource as its Go type, if followers has one. If objects are printed, it
+// follows the resource as JSON, because the Go type lacks the fields of newer Kubernetes versions.
 func (w *watch) follow(ctx context.Context) error {
 	if typed, ok := followers[w.resource.Kind]; ok && !w.printsObjects() {
 		return typed(ctx, w)

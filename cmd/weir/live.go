@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// defaultLive is how long doctor looks at a server.
+	// defaultLive is how long doctor examines a server by default.
 	defaultLive = time.Minute
-	// minLive is the shortest time in which counts are meaningful.
+	// minLive is the shortest period in which counts are meaningful.
 	minLive = time.Second
-	// metricsTimeout bounds one answer of /metrics. That of a large cluster is tens of MB.
+	// metricsTimeout limits the time of one request for /metrics. A large cluster answers tens of MB.
 	metricsTimeout = 30 * time.Second
-	// sameServerTries bounds the requests for /metrics until the first server answers again. A load
-	// balancer may be in front of several.
+	// sameServerTries limits the number of requests for /metrics until the server that answered first
+	// answers again. A load balancer may distribute requests over several servers.
 	sameServerTries = 10
 )
 
@@ -53,7 +53,7 @@ func newMetricsReader(cfg *rest.Config) (*metricsReader, error) {
 
 func (m *metricsReader) close() { m.client.CloseIdleConnections() }
 
-// read returns a sample of the metrics.
+// read requests the metrics and returns them as a sample.
 func (m *metricsReader) read(ctx context.Context) (*evidence.Sample, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.url, nil)
 	if err != nil {
@@ -81,7 +81,8 @@ func (m *metricsReader) read(ctx context.Context) (*evidence.Sample, error) {
 	return sample, nil
 }
 
-// watch returns the difference of two samples at the ends of a period. It shows progress on out.
+// watch reads the metrics at the start and at the end of a period, and returns the difference. It
+// shows the progress on out.
 func (m *metricsReader) watch(ctx context.Context, period time.Duration, out io.Writer) (*evidence.MetricsReport, error) {
 	before, err := m.read(ctx)
 	if err != nil {
@@ -101,12 +102,12 @@ func (m *metricsReader) watch(ctx context.Context, period time.Duration, out io.
 		if err == nil {
 			return report, nil
 		}
-		m.close() // the next connection may lead to the first one
+		m.close() // a new connection may lead to the first server
 	}
 	return nil, fmt.Errorf("%s: %w; name one server with --server", m.url, evidence.ErrAnotherServer)
 }
 
-// wait waits for a period and shows the progress.
+// wait waits for a period, or until ctx ends, and shows the progress.
 func wait(ctx context.Context, period time.Duration, p *progress) error {
 	defer p.end()
 	p.passed(0, period)
@@ -126,7 +127,7 @@ func wait(ctx context.Context, period time.Duration, p *progress) error {
 	}
 }
 
-// live returns what the server that the flags choose does in the period of --for.
+// live returns a report on what the server that the flags select does in the period of --for.
 func (f *doctorFlags) live(ctx context.Context, progress io.Writer) (*doctor.Live, error) {
 	m, err := f.reader()
 	if err != nil {
@@ -140,8 +141,9 @@ func (f *doctorFlags) live(ctx context.Context, progress io.Writer) (*doctor.Liv
 	return doctor.NewLive(report), nil
 }
 
-// sizesOf reads from the server that the flags choose the number and the size of objects, and its
-// resident memory. It keeps the values of --objects and --object-bytes.
+// sizesOf asks the server that the flags select for the number and mean size of each resource's
+// objects and for its resident memory, and sets them in o. It does not overwrite the values of
+// --objects and --object-bytes.
 func (f *doctorFlags) sizesOf(ctx context.Context, o *doctor.Options) error {
 	m, err := f.reader()
 	if err != nil {
@@ -176,7 +178,7 @@ func (f *doctorFlags) reader() (*metricsReader, error) {
 	return newMetricsReader(cfg)
 }
 
-// checkLive returns a usage error if a flag has no effect on a running server.
+// checkLive returns a usage error if a flag has no effect when doctor examines a running server.
 func (f *doctorFlags) checkLive() error {
 	if len(f.objects)+len(f.bytes) > 0 {
 		return command.Usagef("--objects and --object-bytes are for audit logs: a running server has these numbers")

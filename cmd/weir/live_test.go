@@ -20,8 +20,8 @@ import (
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
-// metricsServer answers /metrics as n servers in turn, each of which has counted as many LISTs as
-// there were questions.
+// metricsServer starts a server that answers /metrics like n API servers in turn. Each of them
+// reports a number of LISTs equal to the number of requests so far.
 func metricsServer(t *testing.T, n int, status int) *metricsReader {
 	t.Helper()
 	var asked atomic.Int64
@@ -40,8 +40,8 @@ func metricsServer(t *testing.T, n int, status int) *metricsReader {
 	return m
 }
 
-// TestLive: the counts between two readings of one server are reported, even if others answer
-// in between.
+// TestLive checks that watch reports the difference between two samples of one server, even if
+// other servers answer in between.
 func TestLive(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		r, err := metricsServer(t, n, http.StatusOK).watch(t.Context(), time.Millisecond, io.Discard)
@@ -56,7 +56,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestLiveFails: errors of reading metrics are reported.
+// TestLiveFails checks that errors of reading metrics are reported.
 func TestLiveFails(t *testing.T) {
 	for status, want := range map[int]string{
 		http.StatusForbidden: "403 Forbidden: a ClusterRole with nonResourceURLs [/metrics]",
@@ -74,7 +74,8 @@ func TestLiveFails(t *testing.T) {
 	check.ErrorIs(t, wait(ctx, time.Hour, newProgress(io.Discard, "", 1)), errInterrupted, "interrupted")
 }
 
-// TestServeWithoutItsProgram: a user who has installed only weir receives a hint about weir-serve.
+// TestServeWithoutItsProgram checks that a user who has installed only weir gets a hint about
+// weir-serve.
 func TestServeWithoutItsProgram(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("PATH", "")

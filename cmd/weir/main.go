@@ -48,7 +48,7 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// unknown returns an error for an unknown command of root.
+// unknown returns a usage error for a name that is not a command of root.
 func unknown(root *cobra.Command, name string) error {
 	if like := root.SuggestionsFor(name); len(like) > 0 {
 		return command.Usagef("unknown command %q; did you mean %s?", name, strings.Join(like, " or "))
@@ -56,7 +56,7 @@ func unknown(root *cobra.Command, name string) error {
 	return command.Usagef("unknown command %q; see %s --help", name, root.CommandPath())
 }
 
-// newHelp returns a help command like cobra's, except that it fails if there is no such command.
+// newHelp returns a help command like cobra's, except that it fails for an unknown command.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",

@@ -32,8 +32,8 @@ import (
 	"github.com/weirproject/weir/internal/tools/embedded"
 )
 
-// TestMain is the command itself when it runs under the command's name, or its server under the
-// name weir-serve: scripts run them that way.
+// TestMain runs the tests. If scripts run the test binary under the name weir or weir-serve, it
+// runs that command instead.
 func TestMain(m *testing.M) {
 	testscript.Main(leakless{m}, map[string]func(){
 		"weir": func() { os.Exit(run()) },
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// leakless fails if tests that passed leaked a goroutine.
+// leakless runs the tests, and fails if they pass but leaked a goroutine.
 type leakless struct{ m *testing.M }
 
 func (l leakless) Run() int {
@@ -68,9 +68,9 @@ func startPlain(t *testing.T, o apiserver.Options) *apiserver.Server {
 	return server
 }
 
-// startServer starts an API server: 40 pods, two widgets of a custom resource, secrets that no user
-// may list, and nodes whose first request receives Retry-After. churn is the number of pod changes
-// per second.
+// startServer starts an API server with 40 pods, two widgets of a custom resource, secrets that no
+// user may list, and nodes whose first request receives Retry-After. churn is the number of pod
+// changes per second.
 func startServer(t *testing.T, churn float64) *apiserver.Server {
 	t.Helper()
 	faults := &apiserver.Faults{}
@@ -103,8 +103,8 @@ func startServer(t *testing.T, churn float64) *apiserver.Server {
 	return server
 }
 
-// writeKubeconfig writes a kubeconfig with the contexts shop, for the server, and nowhere, for one
-// that does not exist.
+// writeKubeconfig writes a kubeconfig with two contexts: shop, for the server, and nowhere, for a
+// server that does not exist.
 func writeKubeconfig(path, server string) error {
 	cfg := clientcmdapi.NewConfig()
 	for name, url := range map[string]string{"shop": server, "nowhere": "http://127.0.0.1:1"} {
@@ -122,7 +122,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SERVER", still.URL())
 			e.Setenv("CHANGING", changing.URL())    // tests must not rely on the number of pods
-			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command takes a second to end under -race
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each command under -race ends a second later
 			return writeKubeconfig(filepath.Join(e.WorkDir, "kubeconfig"), still.URL())
 		},
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "until": until},
@@ -130,7 +130,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exits CODE PROGRAM ARGS… runs a program that must end with that exit code.
+// exits implements `exits CODE PROGRAM ARGS…`: it runs a program that must end with that exit code.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE PROGRAM ARGS…")
@@ -150,8 +150,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// until REGEXP PROGRAM ARGS… runs a program, interrupts it when a line of its stdout or stderr
-// matches, and expects a clean end.
+// until implements `until REGEXP PROGRAM ARGS…`: it runs a program, interrupts it when a line of
+// its stdout or stderr matches, and expects a clean end.
 func until(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: until REGEXP PROGRAM ARGS…")
@@ -178,7 +178,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// lookPath finds a program like the script's shell.
+// lookPath finds a program in the PATH of the script.
 func lookPath(ts *testscript.TestScript, program string) (string, error) {
 	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
 		path := filepath.Join(dir, program)
@@ -189,7 +189,7 @@ func lookPath(ts *testscript.TestScript, program string) (string, error) {
 	return "", exec.ErrNotFound
 }
 
-// lineWatcher keeps its input and calls found when a line matches.
+// lineWatcher is a writer that stores its input and calls found when a line matches.
 type lineWatcher struct {
 	wanted *regexp.Regexp
 	found  func()
@@ -211,8 +211,8 @@ func (l *lineWatcher) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// start runs the command in this process and returns a function that interrupts it and waits for
-// its end.
+// start runs the command in this process. It returns a function that interrupts the command and
+// waits for its end.
 func start(t *testing.T, stdout, stderr io.Writer, args ...string) (end func() error) {
 	t.Helper()
 	root := newRoot()

@@ -9,7 +9,7 @@ import (
 	"github.com/weirproject/weir"
 )
 
-// podOf decodes a pod from an informer's item in any encoding.
+// podOf decodes the pod of an informer's item. encoding is the informer's encoding.
 func podOf[T weir.Object](item weir.Item[T], encoding weir.Encoding) (*corev1.Pod, error) {
 	if encoding != weir.JSON {
 		object, err := item.Object()
@@ -29,8 +29,8 @@ func podOf[T weir.Object](item weir.Item[T], encoding weir.Encoding) (*corev1.Po
 	return pod, nil
 }
 
-// podCells returns the cells after a pod's name: those of podColumns and, if wide is set, of
-// wideColumns.
+// podCells returns the cells after a pod's name: those of podColumns, and those of wideColumns if
+// wide is set.
 func podCells(pod *corev1.Pod, wide bool) []string {
 	phase := string(pod.Status.Phase)
 	if pod.DeletionTimestamp != nil {
@@ -44,12 +44,12 @@ func podCells(pod *corev1.Pod, wide bool) []string {
 	return cells
 }
 
-// containerCount is how many containers a pod has, how many of them are ready, and how often they
-// were restarted.
+// containerCount contains the number of a pod's containers, the number of ready ones, and the
+// number of their restarts.
 type containerCount struct{ ready, all, restarts int }
 
-// countContainers counts like the API server does for kubectl. A sidecar, an init container that is
-// always restarted, counts as a container. Of other init containers only the restarts count, and
+// countContainers counts like the API server does for kubectl. A sidecar (an init container with
+// restartPolicy Always) counts as a container. For other init containers, only restarts count, and
 // only until the pod is initialized.
 func countContainers(pod *corev1.Pod) containerCount {
 	sidecars := map[string]bool{}
@@ -72,7 +72,7 @@ func countContainers(pod *corev1.Pod) containerCount {
 			count.ready++
 		}
 		if initialized = succeeded || serves; !initialized {
-			break // later ones wait for it
+			break // the following init containers wait for it
 		}
 	}
 	if !initialized && !saysInitialized(pod) {
@@ -88,7 +88,7 @@ func countContainers(pod *corev1.Pod) containerCount {
 	return count
 }
 
-// saysInitialized reports whether the pod was initialized once: its sidecars may have failed since.
+// saysInitialized reports whether the pod was ever initialized. Its sidecars may have failed since.
 func saysInitialized(pod *corev1.Pod) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodInitialized {

@@ -9,7 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// The container cells of a pod's row equal the API server's for kubectl.
+// TestPodCells checks that the container cells of a pod's row equal those that the API server
+// returns to kubectl.
 func TestPodCells(t *testing.T) {
 	always, yes := corev1.ContainerRestartPolicyAlways, true
 	plain, sidecar := corev1.Container{Name: "plain"}, corev1.Container{Name: "sidecar", RestartPolicy: &always}

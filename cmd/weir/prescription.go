@@ -10,13 +10,13 @@ import (
 	"github.com/weirproject/weir/internal/tools/command"
 )
 
-// paperWidth is the width of sentences if there is no terminal.
+// paperWidth is the width of text if the output is not a terminal.
 const paperWidth = 80
 
-// prescription prints a doctor's report for people.
+// prescription prints a doctor's report as text.
 type prescription struct {
 	out   io.Writer
-	width int // of sentences
+	width int // of paragraphs
 	limit int // the width at which rows are cut off; 0 if there is no terminal
 }
 
@@ -77,12 +77,12 @@ func (p *prescription) finding(n int, f pageFinding) {
 		fmt.Fprintln(p.out, "   See "+incidentURL(f.Incident))
 	}
 	if f.WhatIf != nil {
-		_ = p.whatIf("   ", f.WhatIf) // the next write fails, too
+		_ = p.whatIf("   ", f.WhatIf) // if this write failed, the next one fails too
 	}
 }
 
-// change prints the line to write, and its comment below. It does not break the line, so that users
-// can copy it.
+// change prints a line of code that the user should write, and the line's comment on the next line.
+// It does not wrap the line, so that users can copy it.
 func (p *prescription) change(line string) {
 	if line == "" {
 		return
@@ -94,8 +94,8 @@ func (p *prescription) change(line string) {
 	fmt.Fprintln(p.out, "   Write: "+line)
 }
 
-// table prints a table without some columns. The names are last, because the end of a row may be
-// cut off.
+// table prints a table without the columns named in without. It moves the first cell of each row, a
+// long name, to the end, because a terminal may cut off the end of a row.
 func (p *prescription) table(t *pageTable, without []string) error {
 	var rows [][]string
 	for _, row := range append([][]string{t.Head}, t.Rows...) {
@@ -110,7 +110,7 @@ func (p *prescription) table(t *pageTable, without []string) error {
 	return p.rows(rows)
 }
 
-// whatIf prints predictions after an indent.
+// whatIf prints a table of predictions, indented.
 func (p *prescription) whatIf(indent string, t *pageTable) error {
 	if len(t.Rows) == 0 {
 		return nil
@@ -122,7 +122,7 @@ func (p *prescription) whatIf(indent string, t *pageTable) error {
 	return p.rows(rows)
 }
 
-// rows prints a table. The first row has the names of the columns.
+// rows prints a table whose first row contains the names of the columns.
 func (p *prescription) rows(rows [][]string) error {
 	for i, head := range rows[0] {
 		rows[0][i] = strings.ToUpper(head)
@@ -139,8 +139,8 @@ func (p *prescription) rows(rows [][]string) error {
 	return nil
 }
 
-// paragraph prints a text after a lead, broken between words. It indents the further lines by the
-// width of the lead.
+// paragraph prints a lead and a text, wrapped between words. It indents the second and later lines
+// by the width of the lead.
 func (p *prescription) paragraph(lead, text string) {
 	indent := strings.Repeat(" ", utf8.RuneCountInString(lead))
 	line := lead

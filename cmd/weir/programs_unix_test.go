@@ -25,7 +25,7 @@ import (
 	"github.com/weirproject/weir/internal/tools/command"
 )
 
-// TestServeWhoseProgramEnds: a server that ends does not leave the command waiting.
+// TestServeWhoseProgramEnds checks that weir serve ends when its server's program ends.
 func TestServeWhoseProgramEnds(t *testing.T) {
 	program := filepath.Join(t.TempDir(), command.Serve.Name())
 	script := "#!/bin/sh\nread spec\necho '{\"URL\":\"http://127.0.0.1:1\"}'\necho gone >&2\n"
@@ -48,11 +48,12 @@ func TestServeWhoseProgramEnds(t *testing.T) {
 	}
 }
 
-// TestProxyFromCheckout: in a checkout, weir proxy builds its program. If no cluster is configured,
-// it runs the program in front of an embedded API server, prints that, and prints the path of a
-// kubeconfig for the proxy. An interrupt ends everything and leaves nothing behind.
+// TestProxyFromCheckout checks that weir proxy, in a checkout, builds weir-proxy. Without a
+// configured cluster, it runs weir-proxy in front of an embedded API server, says that it does, and
+// prints the path of a kubeconfig for the proxy. An interrupt ends all processes and leaves no file
+// behind.
 func TestProxyFromCheckout(t *testing.T) {
-	// Possibly nothing has been compiled yet.
+	// This may compile everything from scratch.
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	named := make(chan string, 1)
@@ -99,8 +100,8 @@ func TestProxyFromCheckout(t *testing.T) {
 	}
 }
 
-// linkPrograms creates links named weir and weir-serve, next to each other, to this test binary,
-// and returns the path of weir.
+// linkPrograms creates links to this test binary, named weir and weir-serve, in one directory, and
+// returns the path of weir.
 func linkPrograms(t *testing.T) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -112,7 +113,8 @@ func linkPrograms(t *testing.T) string {
 	return filepath.Join(dir, "weir")
 }
 
-// withoutCluster returns the environment of a user without a cluster, with this one's Go toolchain.
+// withoutCluster returns the environment of a user without a cluster, with the Go toolchain of the
+// test's environment.
 func withoutCluster(t *testing.T) []string {
 	t.Helper()
 	env := []string{"HOME=" + t.TempDir(), "KUBECONFIG=", "KUBERNETES_SERVICE_HOST="}
@@ -125,7 +127,8 @@ func withoutCluster(t *testing.T) []string {
 	return env
 }
 
-// listsPods reports whether the kubeconfig exists and a page of pods can be listed with it.
+// listsPods reports whether the kubeconfig exists and a client that uses it can list a page of
+// pods.
 func listsPods(ctx context.Context, kubeconfig string) bool {
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -140,7 +143,8 @@ func listsPods(ctx context.Context, kubeconfig string) bool {
 	return err == nil && len(page.Items) > 0
 }
 
-// TestDoctorInterruptedAtPipe: an interrupt ends the command while a pipe has no writer.
+// TestDoctorInterruptedAtPipe checks that an interrupt ends the command while it waits for a pipe's
+// writer.
 func TestDoctorInterruptedAtPipe(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	check.NoError(t, syscall.Mkfifo(pipe, 0o600))

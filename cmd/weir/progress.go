@@ -18,8 +18,8 @@ const (
 	progressLine  = 2 * time.Second        // otherwise
 )
 
-// progress shows the progress of a first list, or of a log: a bar on a terminal, otherwise a line
-// now and then.
+// progress shows the progress of a first list or of reading a log. On a terminal it shows a bar,
+// and elsewhere it prints a line every progressLine.
 type progress struct {
 	out  io.Writer
 	what string
@@ -29,8 +29,8 @@ type progress struct {
 	begin, said time.Time
 }
 
-// newProgress returns a progress that is shown on out. expected is the number of objects, or 0 if
-// it is unknown.
+// newProgress returns a progress that writes to out. expected is the number of objects, or 0 if the
+// number is unknown.
 func newProgress(out io.Writer, what string, expected int) *progress {
 	now := time.Now()
 	p := &progress{out: out, what: what, unit: "objects", begin: now, said: now}
@@ -46,7 +46,7 @@ func newProgress(out io.Writer, what string, expected int) *progress {
 		progressbar.OptionSetDescription(what),
 		progressbar.OptionSetWidth(24),
 		progressbar.OptionSpinnerType(14),
-		// Otherwise the spinner draws itself, from a goroutine that continues after end.
+		// Without this option the spinner draws itself, from a goroutine that continues after end.
 		progressbar.OptionSetSpinnerChangeInterval(0),
 		progressbar.OptionSetPredictTime(false),
 		progressbar.OptionSetElapsedTime(false),
@@ -55,13 +55,13 @@ func newProgress(out io.Writer, what string, expected int) *progress {
 	return p
 }
 
-// show shows the number of received objects and bytes.
+// show shows the numbers of objects and bytes that were received so far.
 func (p *progress) show(objects int, bytes int64) {
 	now := time.Now()
 	text := p.text(objects, bytes, now.Sub(p.begin))
 	if p.bar != nil {
 		if limit := p.bar.GetMax(); limit <= 0 || objects < limit { // a full bar would disappear
-			_ = p.bar.Set(objects) // only drawing can fail, and then the error cannot be shown
+			_ = p.bar.Set(objects) // Set fails only if drawing fails; then no error can be shown
 		}
 		p.bar.Describe(text)
 		return
@@ -77,8 +77,8 @@ func (p *progress) text(objects int, bytes int64, elapsed time.Duration) string 
 	return fmt.Sprintf("%s: %s %s, %s, %s/s", p.what, humanize.Count(int64(objects)), p.unit, humanize.Bytes(bytes), humanize.Count(int64(rate)))
 }
 
-// passed shows how much of a period has passed. If out is not a terminal, it prints one line at the
-// start.
+// passed shows how much of a period has passed. If out is not a terminal, passed only prints one
+// line, at the start.
 func (p *progress) passed(elapsed, period time.Duration) {
 	switch {
 	case p.bar != nil:
@@ -91,7 +91,7 @@ func (p *progress) passed(elapsed, period time.Duration) {
 	}
 }
 
-// say prints a line above the bar.
+// say prints a line above the bar, or without a bar, just the line.
 func (p *progress) say(line string) {
 	if p.bar != nil {
 		_ = p.bar.Clear()
@@ -108,7 +108,7 @@ func (p *progress) end() {
 	}
 }
 
-// terminal returns the file descriptor of w, and true, if w is a terminal.
+// terminal returns the file descriptor of w and true if w is a terminal, and otherwise 0 and false.
 func terminal(w io.Writer) (int, bool) {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {

@@ -25,7 +25,7 @@ func newProxy() *cobra.Command {
 		Long: "Proxy answers LIST, WATCH and GET of everybody out of one LIST and one WATCH upstream, with each caller's own permissions,\n" +
 			"and forwards everything else. It runs " + command.Proxy.Name() + ", which is installed beside this command, or built in a checkout; see\n" +
 			"weir proxy --help. Where no cluster is configured it is put in front of an embedded API server.",
-		DisableFlagParsing: true, // they belong to the other program
+		DisableFlagParsing: true, // weir-proxy parses them
 		RunE:               func(cmd *cobra.Command, args []string) error { return runProxy(cmd, args) },
 	}
 }
@@ -37,8 +37,8 @@ func runProxy(cmd *cobra.Command, args []string) error {
 	}
 	defer done()
 	if wantsUpstream(args) {
-		// Report wrong arguments before starting anything for them. The flag is first, because after a
-		// "--" it would not be a flag.
+		// Report wrong arguments before starting anything for them. --check-arguments is the first
+		// argument, because it would not be a flag after a "--".
 		check := append([]string{"--check-arguments"}, args...)
 		if err := command.Exec(cmd.Context(), path, check, io.Discard, cmd.ErrOrStderr()); err != nil {
 			return err
@@ -53,8 +53,8 @@ func runProxy(cmd *cobra.Command, args []string) error {
 	return command.Exec(cmd.Context(), path, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 }
 
-// wantsUpstream reports whether the proxy is to run and has no cluster: no flag chooses one, and
-// none is configured. The proxy reports errors in a configuration itself.
+// wantsUpstream reports whether the arguments run the proxy without a cluster: no flag selects one
+// and none is configured. It ignores errors in the configuration, which the proxy itself reports.
 func wantsUpstream(args []string) bool {
 	chooses := []string{"--kubeconfig", "--context", "--cluster", "--server", "--help", "-h", "--version", "help"}
 	for _, arg := range args {
@@ -68,9 +68,9 @@ func wantsUpstream(args []string) bool {
 	return !configured && err == nil
 }
 
-// demoUpstream starts an embedded API server, and returns the arguments that put the proxy in front
-// of it. Unless the arguments say otherwise, these also make the proxy cache the server's pods and
-// write a kubeconfig for its clients.
+// demoUpstream starts an embedded API server, and returns the arguments that make the proxy use
+// that server. The arguments also make the proxy cache the server's pods and write a kubeconfig for
+// its clients, unless args contain these flags. The caller calls stop after the proxy has ended.
 func demoUpstream(cmd *cobra.Command, args []string) (more []string, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "weir-proxy-")
 	if err != nil {
@@ -87,7 +87,7 @@ func demoUpstream(cmd *cobra.Command, args []string) (more []string, stop func()
 		return nil, nil, fmt.Errorf("start the embedded server: %w", err)
 	}
 	stop = func() {
-		_ = server.Close() // it stores nothing that could be lost
+		_ = server.Close() // ignore the error: the server has no data to lose
 		remove()
 	}
 	cfg := server.Config()

@@ -17,7 +17,7 @@ var errUnknownResource = errors.New("the server has no such resource")
 // errNotWatchable is wrapped by findResource if the resource cannot be listed and watched.
 var errNotWatchable = errors.New("the resource cannot be listed and watched")
 
-// serverResource is a resource of a server.
+// serverResource is a resource that a server offers.
 type serverResource struct {
 	schema.GroupVersionResource
 	Kind       schema.GroupVersionKind
@@ -28,10 +28,10 @@ type serverResource struct {
 // "deployments.apps".
 func (r serverResource) String() string { return r.GroupResource().String() }
 
-// findResource returns the resource with a name: its plural, singular or short name, alone or
-// followed by a version and a group, as kubectl accepts it. The lists of the server's resources are
-// in the order of preference. The error wraps errUnknownResource, and suggests a similar name, or
-// errNotWatchable.
+// findResource returns the resource with a name. Like kubectl, it accepts the plural, singular or
+// short name, alone or followed by a version and a group. lists are the server's resources, in the
+// order of preference. The error wraps errNotWatchable, or errUnknownResource and then suggests a
+// similar name.
 func findResource(lists []*metav1.APIResourceList, name string) (serverResource, error) {
 	gv, found := lookUp(lists, name)
 	if found == nil {
@@ -48,8 +48,8 @@ func findResource(lists []*metav1.APIResourceList, name string) (serverResource,
 	return r, nil
 }
 
-// didYouMean suggests the name that is most similar to the typed one. It returns "" if none is
-// similar.
+// didYouMean returns a suggestion: the name that is most similar to the typed one. It returns "" if
+// no name is similar.
 func didYouMean(typed string, lists []*metav1.APIResourceList) string {
 	typed, group, _ := strings.Cut(strings.ToLower(typed), ".")
 	best, distance := "", max(1, len(typed)/3)+1
@@ -79,8 +79,8 @@ func didYouMean(typed string, lists []*metav1.APIResourceList) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// editDistance returns how many letters must be changed, added, removed or swapped with their
-// neighbour to turn a into b.
+// editDistance returns the smallest number of edits that turn a into b. An edit changes, adds or
+// removes a letter, or swaps two neighbouring letters.
 func editDistance(a, b string) int {
 	var before []int
 	row := make([]int, len(b)+1)
@@ -143,15 +143,15 @@ func firstMatch(lists []*metav1.APIResourceList, wanted schema.GroupVersionResou
 	return schema.GroupVersion{}, nil
 }
 
-// sameGroup reports whether a group is the wanted one, or no group is wanted.
+// sameGroup reports whether group equals want, or want is empty.
 func sameGroup(group, want string) bool { return want == "" || group == want }
 
 func byName(r *metav1.APIResource, name string) bool {
 	return name == r.Name || name == singular(r)
 }
 
-// singular returns the singular name. Servers before 1.28 omit some, which it derives from the
-// kind.
+// singular returns the resource's singular name. Servers before 1.28 omit some singular names;
+// singular then derives the name from the kind.
 func singular(r *metav1.APIResource) string {
 	if r.SingularName != "" {
 		return r.SingularName

@@ -24,7 +24,7 @@ var served = []*metav1.APIResourceList{
 	}},
 	{GroupVersion: "autoscaling/v1", APIResources: []metav1.APIResource{
 		{Name: "scalers", SingularName: "scaler", ShortNames: []string{"hpa"}, Kind: "PodScaler", Namespaced: true, Verbs: watchable},
-		// An older server's, without its singular.
+		// A resource as older servers return it, without its singular name.
 		{Name: "policies", Kind: "Policy", Namespaced: true, Verbs: watchable},
 	}},
 	{GroupVersion: "metrics.example.com/v1", APIResources: []metav1.APIResource{
@@ -53,7 +53,7 @@ func TestFindResource(t *testing.T) {
 	}{
 		{typed: "pods", want: pods},
 		{typed: "pod", want: pods},
-		// A name goes before a short name.
+		// A full name has priority over a short name.
 		{typed: "po", want: schema.GroupVersionResource{Group: "metrics.example.com", Version: "v1", Resource: "po"}},
 		{typed: "Pod", want: pods},
 		{typed: "pods.v1.", want: pods},

@@ -59,7 +59,7 @@ func serve(cmd *cobra.Command, spec process.ServerSpec) error {
 	server, err := startEmbedded(ctx, cmd.ErrOrStderr(), spec)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil // interrupted before it served
+			return nil // interrupted before the server was ready
 		}
 		return command.Listen("listen", spec.Listen, err)
 	}
@@ -68,13 +68,13 @@ func serve(cmd *cobra.Command, spec process.ServerSpec) error {
 	fmt.Fprintf(cmd.ErrOrStderr(), "serving %s pods, %v changes a second; try: kubectl -s %s get pods -A, or %s watch pods -A -s %s\n",
 		humanize.Count(int64(spec.Pods)), spec.Churn, server.URL, cmd.Root().CommandPath(), server.URL)
 	if err := server.Wait(); ctx.Err() == nil {
-		return err // it ended on its own
+		return err // the server ended without an interrupt
 	}
 	return server.Close()
 }
 
-// parseResource parses plural.version.group=Kind, with a "/cluster" at the end for a resource
-// without namespaces.
+// parseResource parses plural.version.group=Kind. A "/cluster" at the end means that the resource
+// has no namespaces.
 func parseResource(s string) (process.Resource, error) {
 	name, kind, ok := strings.Cut(s, "=")
 	kind, where, _ := strings.Cut(kind, "/")

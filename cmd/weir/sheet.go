@@ -11,11 +11,11 @@ import (
 	"github.com/weirproject/weir/internal/tools/command"
 )
 
-// sheet is the output of changes: one table for all resources that are watched together. It is safe
-// for concurrent use, and does not interleave writes.
+// sheet prints the changes of all resources that are watched together, as one table. It is safe for
+// concurrent use: each write reaches the output whole.
 type sheet struct {
-	several    bool // resources: names start with their kind
-	namespaced bool // one of them is
+	several    bool // more than one resource: each name starts with its kind
+	namespaced bool // at least one resource has namespaces
 	header     []string
 
 	mu     sync.Mutex
@@ -26,7 +26,7 @@ type sheet struct {
 	headed bool
 }
 
-// newSheet returns a sheet for watches that print to the same writer.
+// newSheet returns the sheet of the watches, which print to out.
 func newSheet(out io.Writer, watches ...*watch) *sheet {
 	s := &sheet{several: len(watches) > 1, out: newCheckedWriter(out), width: terminalWidth(out), colour: coloured(out)}
 	s.table = &table{out: s.out, limit: s.width}
@@ -44,14 +44,14 @@ func newSheet(out io.Writer, watches ...*watch) *sheet {
 	return s
 }
 
-// fit makes the columns wide enough for these cells, before the first row.
+// fit makes the columns wide enough for these cells. It is called before the first row.
 func (s *sheet) fit(cells ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.table.fit(cells...)
 }
 
-// row prints a row and the lines below it. The first row follows the names of the columns.
+// row prints a row and the text below it. Before the first row, it prints the names of the columns.
 func (s *sheet) row(cells []string, below []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *sheet) row(cells []string, below []byte) error {
 	return err
 }
 
-// cells returns the cells of a row. It omits the namespace if no resource has one.
+// cells returns the cells of a row. It omits the namespace if no watched resource has namespaces.
 func (s *sheet) cells(at, event, namespace, name string, more []string) []string {
 	cells := []string{at, event}
 	if s.namespaced {
@@ -77,19 +77,19 @@ func (s *sheet) cells(at, event, namespace, name string, more []string) []string
 	return append(append(cells, name), more...)
 }
 
-// Write writes output that is not a row.
+// Write writes output that is not a row of the table.
 func (s *sheet) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.out.Write(p)
 }
 
-// table prints aligned rows before the next rows are known, which text/tabwriter cannot do. A
-// column is as wide as its widest cell so far; fit announces cells. A table is not safe for
-// concurrent use.
+// table prints aligned rows one by one, before it receives later rows; text/tabwriter cannot do
+// that. A column is as wide as its widest cell so far. Callers announce the cells of later rows
+// with fit. A table is not safe for concurrent use.
 type table struct {
 	out    io.Writer
-	limit  int // runes to a line; 0: no limit
+	limit  int // runes per line; 0: no limit
 	widths []int
 	line   strings.Builder
 }
@@ -107,8 +107,8 @@ func (p *table) fit(cells ...string) {
 	}
 }
 
-// row prints a row, up to the limit. It replaces characters that would move a terminal's cursor,
-// because cells have names that clients chose.
+// row prints a row and cuts it off at the limit. It replaces characters that would move a
+// terminal's cursor, because cells contain names that clients chose.
 func (p *table) row(cells ...string) error {
 	p.fit(cells...)
 	cells = printable(cells)
@@ -138,13 +138,13 @@ func printable(cells []string) []string {
 	return cells
 }
 
-// writeError is the error of a write to stdout.
+// writeError wraps the error of a failed write to stdout.
 type writeError struct{ error }
 
 func (e writeError) Unwrap() error { return e.error }
 
-// checkedWriter passes its input on. It sends the error of a failed write, unless another error
-// waits to be received.
+// checkedWriter passes its input on to another writer. If a write fails, it sends the error to
+// failed, unless failed already contains an error.
 type checkedWriter struct {
 	to     io.Writer
 	failed chan error // of capacity one

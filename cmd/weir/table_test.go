@@ -76,7 +76,7 @@ var cog = map[string]any{
 	"spec":     map[string]any{"teeth": int64(12), "of": []any{map[string]any{"n": "x"}, map[string]any{"n": "y"}}, "note": "one\ntwo"},
 }
 
-// An object is printed like kubectl prints it.
+// TestFormat checks that an object is printed like kubectl prints it.
 func TestFormat(t *testing.T) {
 	for _, tc := range []struct{ output, want string }{
 		{"jsonpath={.metadata.name}", "cog\n"},
@@ -126,11 +126,11 @@ func TestFormatThatIsNone(t *testing.T) {
 	}
 }
 
-// maxSize is the maximum size of weir after go install, in bytes.
+// maxSize is the maximum size of weir, built like go install builds it, in bytes.
 const maxSize = 30e6
 
-// TestSize: weir does not link far more than it needs. html/template, for which the linker keeps
-// all exported methods, would add 8 MB.
+// TestSize checks that weir does not link much more than it needs. For example, html/template would
+// add 8 MB, because the linker then keeps all exported methods.
 func TestSize(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "weir")
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags=", "-o", program, ".")

@@ -11,14 +11,14 @@ import (
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
-// verdict says which part of the logs a report covers. The JSON names are stable.
+// verdict describes which part of the logs a report covers. The JSON names are stable.
 type verdict struct {
 	Complete bool     `json:"complete"` // all logs were read, and each client was counted separately
 	Covers   string   `json:"covers"`
-	Gaps     []string `json:"gaps,omitempty"` // sentences about the parts that it does not cover
+	Gaps     []string `json:"gaps,omitempty"` // sentences about what the report does not cover
 }
 
-// newVerdict returns the verdict on a report.
+// newVerdict returns the verdict for a report and the counts of its logs.
 func newVerdict(r *doctor.Report, read evidence.Counts) verdict {
 	v := verdict{Gaps: skipped(read)}
 	if r.OthersClients > 0 {
@@ -39,8 +39,8 @@ func newVerdict(r *doctor.Report, read evidence.Counts) verdict {
 // reportTime is the format of times in a report.
 const reportTime = "2006-01-02 15:04:05"
 
-// nothing returns the sentence of a report without a finding. It acquits no client in the parts
-// that were not read.
+// nothing returns the sentence for a report without findings. If parts of the logs were not read,
+// the sentence says that a client in these parts may still be a problem.
 func (v *verdict) nothing() string {
 	if !v.Complete {
 		return "Nothing stands out in what was read: " + v.Covers + ". That is not all, as said above, and the rest can hide a client that does."
@@ -48,7 +48,7 @@ func (v *verdict) nothing() string {
 	return "Nothing stands out: no client costs much more than what it needs. " + v.covered()
 }
 
-// covered returns the sentence after the findings.
+// covered returns the sentence that follows the findings.
 func (v *verdict) covered() string {
 	if !v.Complete {
 		return "That covers " + v.Covers + ". It is not all, as said above, and the rest can hide other clients."

@@ -31,7 +31,8 @@ func newVersion() *cobra.Command {
 	return cmd
 }
 
-// versionText returns the versions from which weir was built. weir --version prints it too.
+// versionText returns the versions of weir, Go and client-go, and the platform. weir --version also
+// prints it.
 func versionText(v command.VersionInfo) string {
 	return fmt.Sprintf("%s (%s, client-go %s, %s)", v.Version, v.Go, v.ClientGo, v.Platform)
 }

@@ -20,10 +20,10 @@ import (
 	"github.com/weirproject/weir/internal/tools/command"
 )
 
-// demoPods is how many pods the embedded server has when no cluster is configured.
+// demoPods is the number of pods of the embedded server if no cluster is configured.
 const demoPods = 10_000
 
-// watchFlags are those of `weir watch`.
+// watchFlags are the flags of `weir watch`.
 type watchFlags struct {
 	*command.ClusterFlags
 	allNamespaces bool
@@ -82,7 +82,7 @@ func newWatch() *cobra.Command {
 	return cmd
 }
 
-// check checks the flags without a server, and returns the parsed -o.
+// check checks the flags without contacting a server, and returns the parsed value of -o.
 func (f *watchFlags) check() (*format, error) {
 	if f.allNamespaces && f.Overrides.Context.Namespace != "" {
 		return nil, command.Usagef("-n %s and -A exclude each other", f.Overrides.Context.Namespace)
@@ -114,13 +114,13 @@ func (f *watchFlags) check() (*format, error) {
 	return parseFormat(f.output)
 }
 
-// printsObjects reports whether fields of objects are printed, and not only their names.
+// printsObjects reports whether the output contains other fields of objects than their names.
 func (f *watchFlags) printsObjects() bool {
 	switch output, _, _ := strings.Cut(f.output, "="); output {
 	case outputJSONPath, outputCustomColumns:
 		return true
 	case outputJSON, outputYAML:
-		return !f.once // which prints numbers about the contents
+		return !f.once // --once prints only numbers about the contents
 	}
 	return f.diff
 }
@@ -148,8 +148,8 @@ func (f *watchFlags) run(cmd *cobra.Command, names []string) error {
 	return f.follow(ctx, f.watches(cmd, c, found, format.headers))
 }
 
-// watches returns the runs of the resources, which share a sheet. headers are the columns of -o, if
-// it has any.
+// watches returns one watch per resource; they share a sheet. headers are the columns that -o
+// defines, if any.
 func (f *watchFlags) watches(cmd *cobra.Command, c *cluster, found []serverResource, headers []string) []*watch {
 	var watches []*watch
 	for _, r := range found {
@@ -169,8 +169,8 @@ func (f *watchFlags) watches(cmd *cobra.Command, c *cluster, found []serverResou
 	return watches
 }
 
-// follow follows all resources until ctx ends or one cannot be followed. With --once it follows
-// them one after the other, in the order in which they were named.
+// follow follows all resources until ctx ends or following one of them fails. With --once it
+// follows one resource after the other, in the order of their names on the command line.
 func (f *watchFlags) follow(ctx context.Context, watches []*watch) error {
 	if f.once {
 		for _, w := range watches {
@@ -196,8 +196,8 @@ func (f *watchFlags) follow(ctx context.Context, watches []*watch) error {
 	return first
 }
 
-// openOrEmbed opens the configured cluster. It starts an embedded server if none is configured or
-// --embedded is set.
+// openOrEmbed opens the configured cluster. If no cluster is configured or --embedded is set, it
+// starts an embedded server instead.
 func (f *watchFlags) openOrEmbed(cmd *cobra.Command) (*cluster, error) {
 	pods := f.embedded
 	if pods == 0 {
@@ -219,8 +219,8 @@ func (f *watchFlags) openOrEmbed(cmd *cobra.Command) (*cluster, error) {
 	return open(cmd.Context(), cmd.ErrOrStderr(), f.ClusterFlags, pods)
 }
 
-// scope returns the namespace to watch, or "" for all of them. On an embedded server that is the
-// default, because the user has not chosen a namespace and "default" is empty there.
+// scope returns the namespace to watch, or "" for all namespaces. On an embedded server, "" is the
+// default, because that server's namespace "default" is empty.
 func (f *watchFlags) scope(c *cluster, r serverResource) string {
 	if f.allNamespaces || !r.Namespaced || c.embedded && f.Overrides.Context.Namespace == "" {
 		return ""
@@ -228,8 +228,8 @@ func (f *watchFlags) scope(c *cluster, r serverResource) string {
 	return c.namespace
 }
 
-// discover returns the server's resources for the names. It answers or fails within seconds. A
-// resource that is named twice, as pods,po, is returned once.
+// discover asks the server for the resources with the names. It returns or fails within seconds. A
+// resource that is named twice, as in pods,po, is returned once.
 func discover(ctx context.Context, cfg *rest.Config, names []string) ([]serverResource, error) {
 	client, err := source.NewDiscovery(command.Impatient(cfg))
 	if err != nil {
@@ -249,7 +249,7 @@ func discover(ctx context.Context, cfg *rest.Config, names []string) ([]serverRe
 			err = fmt.Errorf("%w; it has not told all: %w", err, failed)
 		}
 		if err != nil {
-			return nil, err // Explain would report only failed
+			return nil, err // not failed as well: Explain would report only failed
 		}
 		if !slices.Contains(meant, r) {
 			meant = append(meant, r)

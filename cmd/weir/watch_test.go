@@ -18,8 +18,8 @@ import (
 	"github.com/weirproject/weir/internal/tools/command"
 )
 
-// gadgets are the answers of a server with one resource, some of whose objects cannot be read. It
-// does not support aggregated discovery.
+// gadgets are the answers, by path, of a server with one resource. Some of its objects cannot be
+// read. The server does not support aggregated discovery.
 var gadgets = map[string]string{
 	"/api": `{"kind":"APIVersions","versions":[]}`,
 	"/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"example.com",` +
@@ -32,8 +32,8 @@ var gadgets = map[string]string{
 		`{"metadata":{"name":"c","namespace":"shop","resourceVersion":"6"}}]}`,
 }
 
-// serveAnswers starts a server that answers a request by its path. It holds a WATCH open, and
-// closes the connection if the answer is empty.
+// serveAnswers starts a server that answers a request with the answer for its path. It holds a
+// WATCH open, and closes the connection if the answer is empty.
 func serveAnswers(t *testing.T, answers map[string]string) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -58,7 +58,7 @@ func serveAnswers(t *testing.T, answers map[string]string) *httptest.Server {
 	return server
 }
 
-// execute runs the command to its end, and returns its exit code and output.
+// execute runs the command until it ends, and returns its exit code and output.
 func execute(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -70,7 +70,8 @@ func execute(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// TestUnreadable: objects that cannot be read are left out, and the command reports that once.
+// TestUnreadable checks that the command leaves out objects that it cannot read, and reports that
+// once.
 func TestUnreadable(t *testing.T) {
 	server := serveAnswers(t, gadgets)
 	code, stdout, stderr := execute(t, "watch", "gadgets", "-A", "--once", "-o", "name", "-s", server.URL)
@@ -82,8 +83,8 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestUnknownResource: the error names a resource that the server lacks, also if some groups did
-// not answer.
+// TestUnknownResource checks that the error names the resource that the server lacks, even if some
+// groups did not answer.
 func TestUnknownResource(t *testing.T) {
 	answers := maps.Clone(gadgets)
 	answers["/apis"] = strings.Replace(answers["/apis"], `"groups":[`, `"groups":[{"name":"broken.com",`+
@@ -96,14 +97,15 @@ func TestUnknownResource(t *testing.T) {
 	}
 }
 
-// errFull is the error of a full disk.
+// errFull is the error of a write to a full disk.
 var errFull = errors.New("no space left")
 
 type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
-// TestFullDisk: the command ends, and reports the reason once, if its output cannot be written.
+// TestFullDisk checks that the command ends and reports the reason once if it cannot write its
+// output.
 func TestFullDisk(t *testing.T) {
 	server := startServer(t, 50)
 	for _, args := range [][]string{

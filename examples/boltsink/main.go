@@ -1,6 +1,6 @@
-// Command boltsink keeps the objects of one resource in a bbolt database, current with the server
-// and across restarts: it resumes where it ended and does not list again the objects that it has.
-// It is an example of weir.Mirror and weir.Sink.
+// Command boltsink stores the objects of one resource in a bbolt database and keeps the database
+// current. After a restart it resumes at the stored resourceVersion and does not list the objects
+// again. It is an example of weir.Mirror and weir.Sink.
 //
 //	go run ./examples/boltsink --db pods.db pods
 //	go run ./examples/boltsink --db deployments.db deployments.v1.apps
@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return follow(ctx, *path, *kubeconfig, flags.Arg(0), stderr)
 }
 
-// follow keeps a database current until ctx ends, and prints each change of its state.
+// follow keeps a database current until ctx ends, and prints each change of the mirror's state.
 func follow(ctx context.Context, path, kubeconfig, resource string, stderr io.Writer) (err error) {
 	gvr, gr := schema.ParseResourceArg(resource)
 	if gvr == nil {

@@ -22,8 +22,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestBoltSink follows a server through changes, restarts, one of them during a replace, and a
-// resourceVersion that the server has forgotten.
+// TestBoltSink checks that a sink follows a server through changes, restarts, a restart during a
+// replace, and a resourceVersion that the server has compacted.
 func TestBoltSink(t *testing.T) {
 	server, err := apiserver.New(apiserver.Options{Pods: 1200})
 	if err == nil {
@@ -46,7 +46,7 @@ func TestBoltSink(t *testing.T) {
 		catchUp(t, ctx, server.Config(), path, client)
 	}
 
-	// A process that ended during a replace leaves the previous state.
+	// If a process ends during a replace, the database still contains the previous state.
 	sink := open(t, path)
 	before := contents(t, sink)
 	check.NoError(t, errors.Join(sink.BeginReplace(), sink.Put(weir.Record{Name: "x", Raw: []byte("{}")}), sink.db.Update(sink.write), sink.Close()))
@@ -57,7 +57,7 @@ func TestBoltSink(t *testing.T) {
 	check.NoError(t, sink.Close())
 	catchUp(t, ctx, server.Config(), path, client)
 
-	// An EndReplace that took effect but returned an error is aborted.
+	// AbortReplace also works after an EndReplace that took effect but returned an error.
 	sink = open(t, path)
 	rv, err := sink.ResourceVersion()
 	check.NoError(t, errors.Join(err, sink.BeginReplace(), sink.EndReplace("5"), sink.AbortReplace(), sink.BeginReplace(), sink.AbortReplace()))
@@ -77,7 +77,7 @@ func TestBoltSink(t *testing.T) {
 	}
 }
 
-// touch changes a pod, and deletes the first of them.
+// touch changes pods, and deletes the first of them.
 func touch(t *testing.T, ctx context.Context, client kubernetes.Interface, n int) {
 	t.Helper()
 	pods, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{Limit: 10})
@@ -140,7 +140,7 @@ func contents(t *testing.T, sink *boltSink) string {
 	return out.String()
 }
 
-// TestRunRefuses: run returns errors for wrong arguments.
+// TestRunRefuses checks that run returns errors for wrong arguments.
 func TestRunRefuses(t *testing.T) {
 	dir := t.TempDir()
 	locked, other, missing := filepath.Join(dir, "locked.db"), filepath.Join(dir, "other.db"), filepath.Join(dir, "missing.db")
@@ -157,7 +157,7 @@ func TestRunRefuses(t *testing.T) {
 		"no such file":                  {"--db", missing},
 		errNotOurs.Error():              {"--db", other},
 	} {
-		var out bytes.Buffer // of flags
+		var out bytes.Buffer // for the help of the flags
 		if err := run(t.Context(), args, &out, &out); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", args, err, want)
 		}

@@ -13,29 +13,30 @@ import (
 	"github.com/weirproject/weir"
 )
 
-// boltSink is a weir.Sink that keeps objects in a bbolt database, by "namespace/name". It survives
-// a restart with the resourceVersion up to which it is current, and readers see one state at any
-// moment.
+// boltSink is a weir.Sink that stores objects in a bbolt database, by "namespace/name". The
+// database also contains the resourceVersion up to which it is current, so the sink can continue
+// after a restart. Readers always see one consistent state.
 //
-// A replace is written to a separate bucket, in transactions of batchRecords changes, and replaces
-// the previous one when it ends. So neither the list nor its transaction is ever in memory as a
-// whole. Changes are collected and written with the resourceVersion at each Commit.
+// A replace fills a new bucket, in transactions of up to batchRecords changes. When it ends, that
+// bucket becomes valid instead of the old one. So memory never contains the whole list or all its
+// changes. Other changes are collected, and each Commit writes them together with the
+// resourceVersion.
 type boltSink struct {
 	db      *bbolt.DB
 	to      uint64   // the generation that Put and Delete write to
-	batch   []change // not written yet; see batchRecords
-	bytes   int      // of their objects
+	batch   []change // changes that are not written yet; see batchRecords
+	bytes   int      // of the objects in batch
 	replace bool
 }
 
-// change is a Put or a Delete.
+// change is a collected Put or Delete.
 type change struct {
 	key, object []byte
 	deleted     bool
 }
 
-// Collected records of a replace are written when they reach this number or size. Commit limits
-// other changes.
+// The sink writes the collected records of a replace when they reach this number or size. Other
+// changes need no limit, because Commit writes them.
 const (
 	batchRecords = 1000
 	batchBytes   = 8 << 20
@@ -45,7 +46,7 @@ var (
 	meta            = []byte("meta") // a bucket with:
 	generation      = []byte("generation")
 	resourceVersion = []byte("resourceVersion")
-	holds           = []byte("holds") // the contents, such as "pods of https://server"
+	holds           = []byte("holds") // describes the contents, such as "pods of https://server"
 )
 
 var (
@@ -58,11 +59,11 @@ func bucketOf(generation uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte("objects"), generation)
 }
 
-// openBoltSink opens or creates a database for the described contents: the stored resourceVersion
-// is invalid for any other. It returns errOther if the database has other contents. The caller
+// openBoltSink opens or creates a database. what describes its contents. It returns errOther if the
+// database has other contents, for which the stored resourceVersion would be invalid. The caller
 // calls Close.
 func openBoltSink(path, what string) (*boltSink, error) {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 1}) // does not wait for another process
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 1}) // fails if it is open elsewhere
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return nil, fmt.Errorf("open %s: another process has it open", path)
 	}
@@ -82,7 +83,7 @@ func openBoltSink(path, what string) (*boltSink, error) {
 			return err
 		}
 		s.to = currentGeneration(m)
-		// A process that ended during a replace has left its bucket.
+		// A process that ended during a replace has left that replace's bucket.
 		if err := dropBucket(tx, s.to+1); err != nil {
 			return err
 		}
@@ -90,7 +91,7 @@ func openBoltSink(path, what string) (*boltSink, error) {
 			return nil
 		}
 		_, err = tx.CreateBucket(bucketOf(s.to))
-		return errors.Join(err, m.Delete(resourceVersion)) // nothing is stored
+		return errors.Join(err, m.Delete(resourceVersion)) // a new bucket has no objects
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), db.Close())
@@ -133,7 +134,8 @@ func (s *boltSink) Delete(r weir.Record) error { return s.add(change{key: key(r)
 
 func key(r weir.Record) []byte { return []byte(r.Namespace + "/" + r.Name) }
 
-// add collects a change. It writes those of a replace when there are many; others wait for Commit.
+// add collects a change. During a replace it writes the collected changes when they reach a limit;
+// otherwise Commit writes them.
 func (s *boltSink) add(c change) error {
 	s.batch, s.bytes = append(s.batch, c), s.bytes+len(c.object)
 	if s.replace && (len(s.batch) == batchRecords || s.bytes >= batchBytes) {
@@ -179,8 +181,8 @@ func (s *boltSink) BeginReplace() error {
 	})
 }
 
-// AbortReplace implements weir.Sink. It reads the valid generation from the database, because a
-// failed EndReplace may have taken effect.
+// AbortReplace implements weir.Sink. It reads the number of the valid generation from the database,
+// because an EndReplace that failed may have taken effect.
 func (s *boltSink) AbortReplace() error {
 	s.batch, s.bytes, s.replace = nil, 0, false
 	return s.db.Update(func(tx *bbolt.Tx) error {
@@ -189,8 +191,8 @@ func (s *boltSink) AbortReplace() error {
 	})
 }
 
-// EndReplace implements weir.Sink. In one transaction the new generation becomes valid, and the old
-// one is deleted.
+// EndReplace implements weir.Sink. One transaction makes the new generation valid and deletes the
+// old one.
 func (s *boltSink) EndReplace(rv string) error {
 	err := s.db.Update(func(tx *bbolt.Tx) error {
 		if err := s.write(tx); err != nil {
@@ -209,11 +211,11 @@ func (s *boltSink) EndReplace(rv string) error {
 	return err
 }
 
-// each calls f with each object of a database that no process has open, in key order. The bytes are
-// valid during the call.
+// each calls f with each object of a database, in key order. It fails if a process has the database
+// open. The bytes are valid only during the call.
 func each(path string, f func(key string, object []byte) error) error {
 	if _, err := os.Stat(path); err != nil {
-		return err // it would be created
+		return err // bbolt.Open would create the file
 	}
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: 1})
 	if errors.Is(err, bolterrors.ErrTimeout) {

@@ -1,7 +1,7 @@
-// Command weir-serve is the embedded API server of `weir serve`, and of `weir watch` and `weir
-// proxy` if no cluster is configured: they run it as a child process, which ends with them. It is a
-// separate command because it links the Go types of all built-in kinds, which would add a quarter
-// to weir.
+// Command weir-serve is the embedded API server of `weir serve`. If no cluster is configured, `weir
+// watch` and `weir proxy` use it too. Each of them runs it as a child process that ends with its
+// parent. It is a separate command because it links the Go types of all built-in kinds, which would
+// make weir a quarter larger.
 package main
 
 import (
@@ -36,7 +36,7 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// newChild returns the hidden command with which weir runs this program.
+// newChild returns the hidden command that weir uses to run this program.
 func newChild() *cobra.Command {
 	return &cobra.Command{
 		Use:    process.Verb + " ROLE",

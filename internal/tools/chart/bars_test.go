@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestBars: the longest bar ends where it is to, the others are as long as their values say, and
-// nothing that a label has is taken for a tag.
+// TestBars checks that the longest bar ends at barRight, that the other bars are in proportion to
+// their values, and that no label becomes a tag.
 func TestBars(t *testing.T) {
 	text := Bars(`<a & "b">`, number, []Bar{{"as it is", 200}, {`<script>alert(1)</script>`, 50}, {strings.Repeat("ä", 100), 0}})
 	checkXML(t, text)
@@ -28,13 +28,13 @@ func TestBars(t *testing.T) {
 	}
 }
 
-// TestBarsOfNothing: a picture without a value is one as well.
+// TestBarsOfNothing checks that bars without a positive value, and no bars at all, give valid SVG.
 func TestBarsOfNothing(t *testing.T) {
 	checkXML(t, Bars("nothing", number, nil))
 	checkXML(t, Bars("zero", number, []Bar{{"a", 0}}))
 }
 
-// TestHours: days are shown in hours.
+// TestHours checks that long times are shown in minutes or hours.
 func TestHours(t *testing.T) {
 	for every, want := range map[float64]string{1: "5 s<", 60: "5 min<", 3600: "5 h<"} {
 		if text := Lines("t", number, []Line{NewLine("a", every, make([]float64, 31))}); !strings.Contains(text, want) {

@@ -1,5 +1,5 @@
-// Package chart draws pictures as SVG that needs nothing else, and has the style of pages that hold
-// them. All text in a picture is escaped. Pictures and pages follow the reader's colour scheme.
+// Package chart draws charts as self-contained SVG, in the style of the HTML pages that contain
+// them. It escapes all text in a picture. Pictures and pages follow the reader's colour scheme.
 package chart
 
 import (
@@ -14,28 +14,28 @@ import (
 	"github.com/weirproject/weir/internal/core/humanize"
 )
 
-// The chart's measures, in its own units.
+// The measures of a line chart, in SVG units.
 const (
 	width, height          = 760.0, 300.0
 	left, right            = 70.0, 590.0
 	top, bottom            = 40.0, 260.0
 	labelHeight            = 32.0
-	maxPoints              = 400 // of a line: more cannot be told apart
+	maxPoints              = 400 // of a line; the eye cannot separate more
 	gridLines, maxTimeTags = 5, 8
-	maxName                = 21     // letters of a line's name that there is room for
-	manySeconds            = 600.0  // beyond, time is in minutes
-	manyMinutes            = 7200.0 // and beyond these, in hours
+	maxName                = 21     // characters of a line's name that fit
+	manySeconds            = 600.0  // from here on, the time axis is in minutes
+	manyMinutes            = 7200.0 // from here on, the time axis is in hours
 )
 
-// colours are those of the lines, ours last.
+// colours are the colours of the lines. The last one is weir's.
 var colours = []string{"#cf222e", "#9a6700", "#8250df", "#0969da", "#1a7f37"}
 
-// Style is the style of a picture's background, text, dim text and grid, by their classes b, t, m
-// and g. It follows the reader's colour scheme.
+// Style is the style sheet of a picture: class b is the background, t text, m dim text and g the
+// grid. It follows the reader's colour scheme.
 const Style = `<style>.b{fill:#fff}.t{fill:#24292f}.m{fill:#57606a}.g{stroke:#d0d7de}@media(prefers-color-scheme:dark){` +
 	`.b{fill:#0d1117}.t{fill:#e6edf3}.m{fill:#8b949e}.g{stroke:#30363d}}</style>`
 
-// Line is one line of a chart: values at equal intervals.
+// Line is one line of a chart: the values At, one every Every seconds. Peak is the largest value.
 type Line struct {
 	Label string
 	Every float64
@@ -55,16 +55,16 @@ func NewLine(label string, every float64, at []float64) Line {
 // seconds returns the time that the line spans.
 func (l Line) seconds() float64 { return l.Every * float64(max(0, len(l.At)-1)) }
 
-// Unit writes a value for people.
+// Unit formats a value for people.
 type Unit func(v float64) string
 
-// picture is an SVG that is being drawn.
+// picture is an SVG under construction.
 type picture struct {
 	strings.Builder
-	seconds, most float64 // of the axes
+	seconds, most float64 // the largest values of the axes
 }
 
-// Lines draws lines over time.
+// Lines returns a chart of lines over time. The last line is weir's.
 func Lines(title string, unit Unit, lines []Line) string {
 	c := &picture{}
 	for _, l := range lines {
@@ -83,7 +83,7 @@ func Lines(title string, unit Unit, lines []Line) string {
 	return c.String()
 }
 
-// begin draws what every picture begins with.
+// begin draws the background and the title.
 func (c *picture) begin(title string, height, at float64) {
 	title = html.EscapeString(title)
 	fmt.Fprintf(c, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" font-family="system-ui,sans-serif" font-size="13" role="img" aria-label="%s">`+"\n%s\n",
@@ -114,7 +114,7 @@ func (c *picture) timeAxis() {
 	}
 }
 
-// lines draws the lines, and writes their names beside their peaks, the highest first.
+// lines draws the lines, and writes their names at the right, the line with the highest peak first.
 func (c *picture) lines(unit Unit, lines []Line) {
 	for i, l := range lines {
 		fmt.Fprintf(c, `<path d="%s" fill="none" stroke="%s" stroke-width="2.2" stroke-linejoin="round"/>`+"\n", c.path(l), colourOf(i, len(lines)))
@@ -135,7 +135,7 @@ func (c *picture) lines(unit Unit, lines []Line) {
 	}
 }
 
-// colourOf returns the colour of line i of n. The last one is weir's.
+// colourOf returns the colour of line i of a number of lines. The last line is weir's.
 func colourOf(i, of int) string {
 	if i == of-1 {
 		return colours[len(colours)-1]
@@ -143,8 +143,8 @@ func colourOf(i, of int) string {
 	return colours[i%(len(colours)-1)]
 }
 
-// path returns the SVG path of a line. It thins the line out to maxPoints points at most. Each is
-// the largest value of neighbours, so that no peak is lost.
+// path returns the SVG path of a line, of at most maxPoints points. Each point is the largest of
+// several neighbouring values, so that no peak is lost.
 func (c *picture) path(l Line) string {
 	each := max(1, (len(l.At)+maxPoints-1)/maxPoints)
 	var b strings.Builder
@@ -158,8 +158,8 @@ func (c *picture) path(l Line) string {
 	return strings.TrimSpace(b.String())
 }
 
-// niceStep returns the smallest of 1, 2, 2.5 and 5 times a power of ten that is not below atLeast.
-// It returns 1 if atLeast is not positive.
+// niceStep returns the smallest number that is at least atLeast and is 1, 2, 2.5 or 5 times a power
+// of ten. It returns 1 if atLeast is not positive.
 func niceStep(atLeast float64) float64 {
 	if atLeast <= 0 {
 		return 1
@@ -179,22 +179,22 @@ var pageStyle string
 // PageStyle returns the style sheet of a page with pictures and tables.
 func PageStyle() string { return pageStyle }
 
-// The measures of bars, in the picture's units.
+// The measures of a bar chart, in SVG units.
 const (
 	barsTop, barStep = 40.0, 26.0
 	barLeft          = 260.0 // the labels end here
-	barRight         = 650.0 // behind is the longest one's value
-	maxLabel         = 36    // letters of a label that there is room for
+	barRight         = 650.0 // the longest bar ends here, and its value follows
+	maxLabel         = 36    // characters of a label that fit
 )
 
-// Bar is a value that is drawn beside others.
+// Bar is one bar: a value with a label.
 type Bar struct {
 	Label string
 	Value float64
 }
 
-// Bars draws values as bars, from the first on downwards. The first is what the others are compared
-// with: it has another colour.
+// Bars returns a chart of bars, the first one at the top. The first bar has another colour, because
+// readers compare the other bars with it.
 func Bars(title string, unit Unit, bars []Bar) string {
 	c := &picture{}
 	for _, b := range bars {

@@ -16,7 +16,7 @@ import (
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
 
-// checkXML checks whether a picture can be read where it is no part of a page.
+// checkXML checks that a picture is valid XML, so that it can also be a separate file.
 func checkXML(t *testing.T, text string) {
 	t.Helper()
 	for d := xml.NewDecoder(strings.NewReader(text)); ; {
@@ -38,7 +38,8 @@ func TestNiceStep(t *testing.T) {
 	}
 }
 
-// TestDrawKeepsPeaks: a line is thinned out, and its one high value is drawn all the same.
+// TestDrawKeepsPeaks checks that a line with more than maxPoints values still shows its one high
+// value.
 func TestDrawKeepsPeaks(t *testing.T) {
 	at := make([]float64, 10*maxPoints)
 	at[777] = 100
@@ -52,7 +53,7 @@ func TestDrawKeepsPeaks(t *testing.T) {
 	}
 }
 
-// TestDrawKeepsOrder: names of lines with the same peak are in the order of the lines.
+// TestDrawKeepsOrder checks that the names of lines with equal peaks are in the order of the lines.
 func TestDrawKeepsOrder(t *testing.T) {
 	var lines []Line
 	for i := range 20 {
@@ -64,8 +65,8 @@ func TestDrawKeepsOrder(t *testing.T) {
 	}
 }
 
-// TestDrawSeparatesLabels: names of lines with the same peak do not lie on each other, and stay in
-// the picture.
+// TestDrawSeparatesLabels checks that the names of lines with equal peaks do not overlap, and stay
+// inside the picture.
 func TestDrawSeparatesLabels(t *testing.T) {
 	var lines []Line
 	for i := range 5 {

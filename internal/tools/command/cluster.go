@@ -16,17 +16,16 @@ import (
 )
 
 const (
-	// dialTimeout limits how long a server may take to accept a connection, so that a missing one is
-	// reported in seconds.
+	// dialTimeout limits how long a server may take to accept a connection. So if a server does not
+	// exist, the command reports that within seconds.
 	dialTimeout = 4 * time.Second
-	// discoveryTimeout limits each request that looks up RESOURCE.
+	// discoveryTimeout limits each request that looks up the RESOURCE of the command line.
 	discoveryTimeout = 10 * time.Second
 )
 
-// ClusterFlags are kubectl's flags that choose a cluster. They come from client-go's clientcmd and
-// not from cli-runtime, which links kustomize and Go's plugin package: the command would have 115
-// MB, 25 MB more of them resident, which is half of the memory of a measured informer of 50,000
-// pods.
+// ClusterFlags are kubectl's flags that select a cluster. They use client-go's package clientcmd.
+// cli-runtime also has these flags, but it links kustomize and Go's plugin package: weir would grow
+// to 115 MB, 25 MB more of them resident, which is half of what an informer of 50,000 pods uses.
 type ClusterFlags struct {
 	Rules     *clientcmd.ClientConfigLoadingRules
 	Overrides clientcmd.ConfigOverrides
@@ -42,13 +41,13 @@ func NewClusterFlags() *ClusterFlags {
 	names.AuthOverrideFlags.Username = clientcmd.FlagInfo{} // kubectl has removed these flags
 	names.AuthOverrideFlags.Password = clientcmd.FlagInfo{}
 	clientcmd.BindOverrideFlags(&c.Overrides, c.Flags, names)
-	// The help shows the common ones; kubectl's others work too, but are hidden.
+	// The help shows only the common flags of kubectl. Its other flags work too.
 	shown := []string{"kubeconfig", "context", "cluster", "user", "namespace", "server", "token", "as", "as-group", "request-timeout"}
 	c.Flags.VisitAll(func(f *pflag.Flag) { f.Hidden = !slices.Contains(shown, f.Name) })
 	return c
 }
 
-// Given returns the given flags, for another process.
+// Given returns the flags that the user has set, as arguments for another process.
 func (c *ClusterFlags) Given() []string {
 	var args []string
 	c.Flags.VisitAll(func(f *pflag.Flag) {
@@ -66,8 +65,8 @@ func (c *ClusterFlags) Given() []string {
 	return args
 }
 
-// AboutCluster returns the first given flag that an embedded server does not support: any but the
-// namespace. It returns "" if there is none.
+// AboutCluster returns the first flag that the user has set and that an embedded server does not
+// support, which is any flag but the namespace. It returns "" if there is none.
 func (c *ClusterFlags) AboutCluster() (name string) {
 	c.Flags.VisitAll(func(f *pflag.Flag) {
 		if f.Changed && f.Name != "namespace" && name == "" {
@@ -77,14 +76,13 @@ func (c *ClusterFlags) AboutCluster() (name string) {
 	return name
 }
 
-// Chosen reports whether flags name a cluster.
+// Chosen reports whether flags select a cluster.
 func (c *ClusterFlags) Chosen() bool {
 	return c.Rules.ExplicitPath != "" || c.Overrides.ClusterInfo.Server != "" || c.Overrides.CurrentContext != "" ||
 		c.Overrides.Context.Cluster != ""
 }
 
-// Configured reports whether a cluster has been chosen in any way: by flags, by a kubeconfig or by
-// running in a pod.
+// Configured reports whether flags or a kubeconfig select a cluster, or this process runs in a pod.
 func (c *ClusterFlags) Configured() (bool, error) {
 	if c.Chosen() {
 		return true, nil
@@ -103,12 +101,12 @@ func (c *ClusterFlags) Configured() (bool, error) {
 	return !errors.Is(err, rest.ErrNotInCluster), nil
 }
 
-// Loader returns the loader of the chosen cluster's configuration.
+// Loader returns a loader of the selected cluster's configuration.
 func (c *ClusterFlags) Loader() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(c.Rules, &c.Overrides)
 }
 
-// RestConfig returns the configuration of the chosen cluster, after Prepared.
+// RestConfig returns the configuration of the selected cluster, prepared by Prepared.
 func (c *ClusterFlags) RestConfig() (*rest.Config, error) {
 	raw, err := c.Rules.Load()
 	if missing, ok := errors.AsType[*fs.PathError](err); ok {
@@ -130,14 +128,16 @@ func (c *ClusterFlags) RestConfig() (*rest.Config, error) {
 	return Prepared(cfg), nil
 }
 
-// Prepared returns cfg without a limit on its request rate, which one informer never reaches.
+// Prepared changes cfg and returns it. It removes the limit on the request rate, which one informer
+// never reaches, and sets the user agent.
 func Prepared(cfg *rest.Config) *rest.Config {
 	cfg.QPS = -1
 	cfg.UserAgent = "weir/" + ReadVersion().Version
 	return cfg
 }
 
-// Impatient returns a copy of cfg for requests that must end within seconds.
+// Impatient returns a copy of cfg for requests that must end within seconds. It keeps a timeout and
+// a dialer that cfg already has.
 func Impatient(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	if cfg.Timeout == 0 {

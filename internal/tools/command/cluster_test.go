@@ -13,7 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// configured applies flags to a kubeconfig with two entries of each kind.
+// configured returns the configuration that flags select in a kubeconfig with two clusters, two
+// users and two contexts.
 func configured(t *testing.T, args ...string) *rest.Config {
 	t.Helper()
 	raw := clientcmdapi.NewConfig()
@@ -32,7 +33,8 @@ func configured(t *testing.T, args ...string) *rest.Config {
 	return cfg
 }
 
-// Each of kubectl's flags has the same effect as there, and all are in the help.
+// TestClusterFlags checks that each of kubectl's flags has the same effect as in kubectl, and that
+// the help shows them.
 func TestClusterFlags(t *testing.T) {
 	for _, tc := range []struct {
 		args []string

@@ -11,11 +11,11 @@ import (
 	"github.com/weirproject/weir/debug"
 )
 
-// ErrDebugAddress is wrapped by errors about an invalid address.
+// ErrDebugAddress is matched by the errors of DebugAddress about an invalid address.
 var ErrDebugAddress = errors.New("no address")
 
-// DebugAddress returns the address for the value of a flag: "" means none, and one without a host
-// means loopback. The error is ErrDebugAddress.
+// DebugAddress returns the address to listen on for a flag's value. "" means that no page is
+// served, and an address without a host means loopback. An error matches ErrDebugAddress.
 func DebugAddress(flag string) (string, error) {
 	if flag == "" {
 		return "", nil
@@ -36,13 +36,13 @@ func DebugAddress(flag string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// addressError is an ErrDebugAddress with a reason.
+// addressError is the reason why an address is invalid. It matches ErrDebugAddress.
 type addressError string
 
 func (e addressError) Error() string        { return string(e) }
 func (e addressError) Is(target error) bool { return target == ErrDebugAddress }
 
-// ServeDebugPage serves the page of package debug at an address, until stop is called. That ends
+// ServeDebugPage serves the page of package debug at an address, until stop is called. stop ends
 // all requests and waits for the server's goroutine.
 func ServeDebugPage(ctx context.Context, address string) (url string, stop func(), err error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
@@ -61,20 +61,21 @@ func ServeDebugPage(ctx context.Context, address string) (url string, stop func(
 	}, nil
 }
 
-// newDebugServer returns a server of the page that limits how long it waits for a client.
+// newDebugServer returns a server of the page. The server limits how long it waits for a client.
 func newDebugServer() *http.Server {
 	return &http.Server{Handler: withoutBodies(debug.Handler()), ReadHeaderTimeout: readTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 }
 
-// readTimeout limits the time to receive a request.
+// readTimeout limits how long the server waits until it has received a request.
 const readTimeout = 10 * time.Second
 
-// withoutBodies limits the wait for a body that does not arrive: net/http reads it before it
-// answers.
+// withoutBodies limits how long the server waits for a request's body, which the page does not use.
+// net/http reads the body before it sends the answer.
 func withoutBodies(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
-			// A ResponseWriter that does not support deadlines has no bodies.
+			// An error is ignored: a ResponseWriter without deadlines, as in tests, has no connection to
+			// wait for.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout))
 		}
 		h.ServeHTTP(w, r)

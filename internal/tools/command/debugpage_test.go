@@ -15,7 +15,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestAddress: an address without a host means loopback.
+// TestAddress checks that an address without a host means loopback.
 func TestAddress(t *testing.T) {
 	for flag, want := range map[string]string{
 		"": "", ":8080": "127.0.0.1:8080", ":0": "127.0.0.1:0", "0.0.0.0:8080": "0.0.0.0:8080", "[::]:8080": "[::]:8080", ":http": "127.0.0.1:http",
@@ -31,7 +31,8 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// TestServe: the page is served until stop, although a stream is open.
+// TestServe checks that the page is served until stop is called, even if a client holds a stream
+// open.
 func TestServe(t *testing.T) {
 	url, stop, err := ServeDebugPage(t.Context(), "127.0.0.1:0")
 	check.NoError(t, err)
@@ -50,7 +51,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestIdle: idle connections are closed, and so are those whose body does not arrive.
+// TestIdle checks that the server closes idle connections and connections whose request body does
+// not arrive.
 func TestIdle(t *testing.T) {
 	for name, tt := range map[string]struct{ request, answer string }{
 		"idle":    {"HEAD /page.css HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 200 "},

@@ -15,7 +15,7 @@ import (
 	"github.com/weirproject/weir/internal/core/reflector"
 )
 
-// UsageError is a mistake in the command line.
+// UsageError reports a mistake in the command line.
 type UsageError struct{ err error }
 
 func (e UsageError) Error() string { return e.err.Error() }
@@ -27,7 +27,7 @@ func Usage(err error) error { return UsageError{err} }
 // Usagef returns a formatted UsageError.
 func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
 
-// FlagError returns a UsageError for an error about a flag. path is the command's name.
+// FlagError converts an error about a flag into a UsageError. path is the command's name.
 func FlagError(path string, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		return Usagef("%w; see %s --help", unknown, path)
@@ -43,14 +43,15 @@ func FlagError(path string, err error) error {
 	return Usage(err)
 }
 
-// wanted describes flags' values by type, for types whose Go parsers return unclear errors.
+// wanted describes the valid values of flags by type, for types whose Go parsers return unclear
+// errors.
 var wanted = map[string]string{
 	"int": "a whole number", "uint64": "a whole number, not negative", "float64": "a number",
 	"bool": "true or false", "duration": "a duration, such as 30s",
 }
 
-// Listen returns a UsageError if err reports an invalid address of a flag, and otherwise err
-// itself.
+// Listen returns a UsageError if err says that the address of a flag is invalid. Otherwise it
+// returns err unchanged.
 func Listen(flag, address string, err error) error {
 	if wrong, ok := errors.AsType[*net.AddrError](err); ok {
 		return Usagef("--%s %s: %s", flag, address, wrong.Err)
@@ -58,9 +59,8 @@ func Listen(flag, address string, err error) error {
 	return err
 }
 
-// NoArgs returns a UsageError if there is an argument. It is for the Args of a *cobra.Command
-// without arguments. C represents that type, so that packages that import this one need not require
-// cobra.
+// NoArgs returns a UsageError if args is not empty. It is for the field Args of a *cobra.Command.
+// The type parameter C makes it unnecessary for this package to import cobra.
 func NoArgs[C interface{ CommandPath() string }](cmd C, args []string) error {
 	if len(args) > 0 {
 		return Usagef("%s takes no argument, got %q", cmd.CommandPath(), args[0])
@@ -68,8 +68,8 @@ func NoArgs[C interface{ CommandPath() string }](cmd C, args []string) error {
 	return nil
 }
 
-// Explain turns the error of a request into a readable one. It reports the server's message, or
-// that the server did not answer. Other errors are unchanged.
+// Explain turns the error of a request into a readable one, with the server's message or with the
+// statement that the server did not answer. It returns other errors unchanged.
 func Explain(err error) error {
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
 		return explainStatus(err, status)
@@ -98,16 +98,16 @@ func explainStatus(err error, status *apierrors.StatusError) error {
 	return fmt.Errorf("the server answered: %s", status.ErrStatus.Message)
 }
 
-// OneLine returns an error on one line.
+// OneLine returns the text of an error on one line, like OneLineText.
 func OneLine(err error) string { return OneLineText(err.Error()) }
 
-// OneLineText returns a text on one line, after Printable.
+// OneLineText returns a text on one line. It replaces the characters that Printable replaces.
 func OneLineText(text string) string {
 	return Printable(strings.Join(strings.Fields(strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")), " "))
 }
 
-// Printable replaces characters that would move a terminal's cursor, or change its text direction:
-// clients choose their own names, and objects contain arbitrary text.
+// Printable replaces characters that would move a terminal's cursor or change its text direction.
+// Output needs it because clients choose their names, and objects contain arbitrary text.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

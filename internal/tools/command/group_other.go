@@ -8,8 +8,9 @@ import (
 	"syscall"
 )
 
-// attributes returns none: the console sends its interrupts to the program as well.
+// attributes returns nil. The system has no process groups: its console sends interrupts to the
+// child program as well.
 func attributes(bool) *syscall.SysProcAttr { return nil }
 
-// handOn does nothing, for the same reason.
+// handOn does nothing, because the console has already sent the signal to the child program.
 func handOn(*exec.Cmd, os.Signal) {}

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// attributes returns the attributes of a program to start, in a separate process group if apart is
-// set.
+// attributes returns the attributes for starting a program. If apart is set, the program gets a
+// separate process group.
 func attributes(apart bool) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setpgid: apart}
 	dieWithParent(a)

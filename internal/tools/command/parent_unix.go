@@ -4,5 +4,5 @@ package command
 
 import "syscall"
 
-// dieWithParent does nothing: only Linux can report the parent's end to a program.
+// dieWithParent does nothing: only Linux can notify a program of its parent's end.
 func dieWithParent(*syscall.SysProcAttr) {}

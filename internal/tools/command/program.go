@@ -17,13 +17,13 @@ import (
 	"golang.org/x/term"
 )
 
-// Program is a separate program that a verb of weir runs, like kubectl's plugins: its libraries
-// would double the build time and memory of the other verbs.
+// Program is a separate program that a verb of weir runs, like kubectl runs its plugins. It is
+// separate because its libraries would double the build time and the memory of weir's other verbs.
 type Program struct {
-	Package string // the path of its main package; the last part is its name
+	Package string // the path of its main package; its last element is the name
 }
 
-// The programs.
+// The programs that verbs of weir run.
 var (
 	Bench = Program{"github.com/weirproject/weir/measure/bench/cmd/weir-bench"}
 	Proxy = Program{"github.com/weirproject/weir/proxy/cmd/weir-proxy"}
@@ -33,10 +33,10 @@ var (
 // Name returns the program's name.
 func (p Program) Name() string { return path.Base(p.Package) }
 
-// Find looks for the program next to this one. If it is not there and the working directory is in
-// the checkout from which this program was built, Find builds it there and writes that to log; this
-// can take minutes and ends with ctx. Otherwise it searches the path. The caller calls done, which
-// removes a built program.
+// Find looks for the program in the directory of this executable. If it is missing there and the
+// working directory is in the checkout from which this executable was built, Find builds the
+// program and reports that on log. Building can take minutes and ends with ctx. Otherwise Find
+// searches the PATH. The caller calls done, which removes a program that Find built.
 func (p Program) Find(ctx context.Context, log io.Writer) (file string, done func(), err error) {
 	name := p.Name()
 	if runtime.GOOS == "windows" {
@@ -71,8 +71,8 @@ func (p Program) Find(ctx context.Context, log io.Writer) (file string, done fun
 	return file, done, nil
 }
 
-// executable returns this program's file, after following links: package managers link only the
-// program that they were asked for.
+// executable returns the file of this executable, after following links: a package manager may link
+// weir, but not the programs next to it.
 func executable() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -81,16 +81,17 @@ func executable() (string, error) {
 	return filepath.EvalSymlinks(self)
 }
 
-// Exec runs a program from Find, with this process's standard input, and blocks until it has ended.
-// It passes interrupts, SIGTERM, SIGHUP and SIGQUIT to the program; the third one kills it. On
-// Linux the program receives SIGTERM, perhaps several times, if this process is killed. The error
-// is an ExitCode if the program failed, and nil if it was interrupted and ended cleanly.
+// Exec runs a program that Find returned, with this process's standard input, and blocks until the
+// program has ended. It passes interrupts, SIGTERM, SIGHUP and SIGQUIT to the program; the third
+// signal kills the program. On Linux the program receives SIGTERM, perhaps several times, if this
+// process is killed. The error is an ExitCode if the program failed, and nil if it was interrupted
+// and ended cleanly.
 //
-// The terminal sends interrupts to the foreground process group. A program that reads the terminal
-// must be in that group, and receives the first interrupt from the terminal. Others have a separate
-// group, if the system has groups, so that they receive each signal once.
+// A terminal sends interrupts to its foreground process group. A program that reads the terminal
+// must be in that group, so the terminal sends it the first interrupt. Any other program gets a
+// separate group, if the system has groups, so that it receives each signal once.
 func Exec(ctx context.Context, file string, args []string, stdout, stderr io.Writer) error {
-	signals := make(chan os.Signal, 4) // more than users send before they give up
+	signals := make(chan os.Signal, 4) // capacity: more signals than users send before they give up
 	signal.Notify(signals, handedOn()...)
 	defer signal.Stop(signals)
 	if err := ctx.Err(); err != nil {
@@ -100,7 +101,7 @@ func Exec(ctx context.Context, file string, args []string, stdout, stderr io.Wri
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, stdout, stderr
 	reads := term.IsTerminal(int(os.Stdin.Fd()))
 	child.SysProcAttr = attributes(!reads)
-	// Linux treats the end of the thread that starts the program as the end of the process.
+	// Linux sends the program SIGTERM if this thread ends, even if the process continues.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := child.Start(); err != nil {
@@ -113,7 +114,7 @@ func Exec(ctx context.Context, file string, args []string, stdout, stderr io.Wri
 		case s := <-signals:
 			switch got++; {
 			case got > 2:
-				_ = child.Process.Kill() // an error means that it has ended
+				_ = child.Process.Kill() // an error means that it has already ended
 			case got > 1 || s != os.Interrupt || !reads:
 				handOn(child, s)
 			}
@@ -126,8 +127,8 @@ func Exec(ctx context.Context, file string, args []string, stdout, stderr io.Wri
 	}
 }
 
-// handedOn returns the signals that Exec passes on. It omits SIGHUP if this process ignores it, as
-// under nohup.
+// handedOn returns the signals that Exec passes on. If this process ignores SIGHUP or SIGQUIT, for
+// example because it runs under nohup, handedOn omits that signal.
 func handedOn() []os.Signal {
 	all := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGQUIT} {
@@ -138,9 +139,9 @@ func handedOn() []os.Signal {
 	return all
 }
 
-// checkout returns the checkout from which this program was built, if the working directory is in
-// it and there is a Go toolchain. No other directory is trusted: building its content would run
-// foreign code. A program that was built with -trimpath, like those of releases, has no checkout.
+// checkout returns the checkout from which this executable was built, if the working directory is
+// in that checkout and a Go toolchain exists. Find builds in no other directory, because that would
+// run foreign code. An executable that was built with -trimpath, as releases are, has no checkout.
 func checkout() (dir string, ok bool) {
 	_, file, _, ok := runtime.Caller(0)
 	if !ok || !filepath.IsAbs(file) {

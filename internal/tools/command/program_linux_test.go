@@ -12,7 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// terminal returns both ends of a new pseudo-terminal.
+// terminal opens a pseudo-terminal. user is the end that a user types into, and program the end
+// that a program reads.
 func terminal(t *testing.T) (user, program *os.File) {
 	t.Helper()
 	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -27,8 +28,8 @@ func terminal(t *testing.T) (user, program *os.File) {
 	return user, program
 }
 
-// TestExecTerminal: a program that Exec runs on a terminal can read it, and receives each of its
-// interrupts once.
+// TestExecTerminal checks that a program that Exec runs on a terminal can read the terminal, and
+// receives each interrupt of the terminal once.
 func TestExecTerminal(t *testing.T) {
 	user, program := terminal(t)
 	cmd := outer(innerCounts)
@@ -55,7 +56,7 @@ func TestExecTerminal(t *testing.T) {
 	check.Equal(t, strings.Join(said, " "), "ready draining drained after another 0", "it said")
 }
 
-// TestExecKilled: a program that Exec runs ends when the process that runs it is killed.
+// TestExecKilled checks that a program ends when the process that called Exec is killed.
 func TestExecKilled(t *testing.T) {
 	cmd := outer(innerPlain)
 	got := drained(t, cmd, func() {
@@ -63,7 +64,7 @@ func TestExecKilled(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // ignore the error: the test killed cmd
 	if !strings.HasPrefix(got, "ready") || strings.Contains(got, "too late") {
 		t.Errorf("it said %q", got)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// withGo sets a path of the directories and the Go toolchain's.
+// withGo sets PATH to the directories and the directory of the Go toolchain.
 func withGo(t *testing.T, dirs ...string) {
 	t.Helper()
 	toolchain, err := exec.LookPath("go")
@@ -20,7 +20,7 @@ func withGo(t *testing.T, dirs ...string) {
 	t.Setenv("PATH", strings.Join(append(dirs, filepath.Dir(toolchain)), string(filepath.ListSeparator)))
 }
 
-// TestCheckout: programs are built in the checkout that this one was built from.
+// TestCheckout checks that checkout finds the checkout from which the test binary was built.
 func TestCheckout(t *testing.T) {
 	dir, ok := checkout()
 	if _, err := os.Stat(filepath.Join(dir, "go.work")); !ok || err != nil {
@@ -32,8 +32,8 @@ func TestCheckout(t *testing.T) {
 	}
 }
 
-// TestForeign: a directory that only looks like the checkout is not built, because its code may be
-// foreign.
+// TestForeign checks that Find does not build in a directory that only looks like the checkout: the
+// code there may be foreign.
 func TestForeign(t *testing.T) {
 	withGo(t)
 	module := strings.TrimSuffix(Proxy.Package, "/cmd/weir-proxy")
@@ -72,15 +72,15 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestFind: outside the checkout, Find uses the program in the path, unbuilt. In the checkout an
-// older one in the path would be a surprise.
+// TestFind checks that Find uses a program in the PATH only outside the checkout, and does not
+// build there. In the checkout, an older program in the PATH would surprise the user.
 func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	withGo(t, dir)
 	program := filepath.Join(dir, Proxy.Name())
 	check.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755))
 	if _, err := exec.LookPath(Proxy.Name()); err != nil {
-		return // a system where it is not executable
+		return // the test's directory is mounted noexec
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -19,19 +19,19 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// The roles of this test binary in the tests of Exec, by its environment.
+// The tests of Exec run this test binary in several roles, which its environment selects.
 const (
 	partVariable = "WEIR_COMMAND_TEST"
-	partOuter    = "outer" // runs the inner one by Exec, as weir does
+	partOuter    = "outer" // runs the inner role by Exec, as weir runs a program
 	partInner    = "inner" // drains on an interrupt
-	// innerVariable selects what the inner one does in addition.
+	// innerVariable selects what the inner role does in addition to draining.
 	innerVariable = "WEIR_COMMAND_TEST_INNER"
 	innerCounts   = ""         // counts the interrupts
 	innerPlain    = "plain"    // nothing
 	innerStubborn = "stubborn" // ignores the signals that should end it
 )
 
-// patience limits how long a role may run, for any outcome of the test. It is generous.
+// patience limits how long a role runs, even if the test fails. It is generous.
 const patience = time.Minute
 
 func TestMain(m *testing.M) {
@@ -56,7 +56,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// drain drains after an interrupt, until a line is typed.
+// drain waits for an interrupt, and then until a line is typed, as a program that drains its
+// clients.
 func drain(ctx context.Context) error {
 	interrupts := make(chan os.Signal, 8)
 	counts := os.Getenv(innerVariable) == innerCounts
@@ -66,7 +67,7 @@ func drain(ctx context.Context) error {
 	fmt.Println("ready")
 	<-ctx.Done()
 	if counts {
-		<-interrupts // the one that ended ctx, which may arrive later
+		<-interrupts // the interrupt that ended ctx; the channel may receive it later
 	}
 	fmt.Println("draining")
 	_, err := bufio.NewReader(os.Stdin).ReadString('\n')
@@ -74,14 +75,15 @@ func drain(ctx context.Context) error {
 	return err
 }
 
-// outer is a command that runs the outer role, and with it the given inner one.
+// outer returns a command that runs the outer role, which runs the inner role with the given
+// behaviour.
 func outer(inner string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), partVariable+"="+partOuter, innerVariable+"="+inner)
 	return cmd
 }
 
-// begin starts a command and returns its output.
+// begin starts a command and returns a scanner of its output.
 func begin(t *testing.T, cmd *exec.Cmd) *bufio.Scanner {
 	t.Helper()
 	stdout, err := cmd.StdoutPipe()
@@ -90,8 +92,8 @@ func begin(t *testing.T, cmd *exec.Cmd) *bufio.Scanner {
 	return bufio.NewScanner(stdout)
 }
 
-// drained starts a command, calls ready when the command reports that, and writes the line that
-// ends its draining. It returns the command's output.
+// drained starts a command and calls ready when the command reports that it is ready. Then it
+// writes the line that ends the command's draining, and returns the command's output.
 func drained(t *testing.T, cmd *exec.Cmd, ready func()) string {
 	t.Helper()
 	stdin, err := cmd.StdinPipe()
@@ -109,7 +111,7 @@ func drained(t *testing.T, cmd *exec.Cmd, ready func()) string {
 	return strings.Join(said, " ")
 }
 
-// insist calls a function repeatedly until enough is called.
+// insist calls a function repeatedly until the caller calls enough.
 func insist(call func()) (enough func()) {
 	tick, done := time.NewTicker(5*time.Millisecond), make(chan struct{})
 	go func() {
@@ -125,8 +127,9 @@ func insist(call func()) (enough func()) {
 	return func() { tick.Stop(); close(done) }
 }
 
-// TestExecInterrupt sends a process group an interrupt, like a terminal: the program that Exec runs
-// receives one and ends cleanly. Further ones end it and Exec immediately.
+// TestExecInterrupt sends an interrupt to a process group, like a terminal does. It checks that the
+// program that Exec runs receives the interrupt once and ends cleanly, and that further interrupts
+// end the program and Exec immediately.
 func TestExecInterrupt(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		cmd := outer(innerCounts)
@@ -137,7 +140,7 @@ func TestExecInterrupt(t *testing.T) {
 		stdin, err := cmd.StdinPipe()
 		check.NoError(t, err)
 		interrupt := func() {
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) // an error means that it has ended
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) // an error means that it has already ended
 		}
 		enough := func() {}
 		var said []string
@@ -164,8 +167,8 @@ func TestExecInterrupt(t *testing.T) {
 	}
 }
 
-// TestExecStubborn: a program that ignores the signals that should end it is killed in the end, and
-// Exec returns.
+// TestExecStubborn checks that Exec kills a program that ignores the signals that should end it,
+// and then returns.
 func TestExecStubborn(t *testing.T) {
 	cmd := outer(innerStubborn)
 	enough := func() {}
@@ -176,16 +179,17 @@ func TestExecStubborn(t *testing.T) {
 		}
 	}
 	enough()
-	err := cmd.Wait() // one signal more than Exec handles also ends its process
+	err := cmd.Wait() // may be an error: cmd does not handle a fourth signal
 	if got := strings.Join(said, " "); got != "ready" || err == nil {
 		t.Errorf("it said %q and ended with %v", got, err)
 	}
 }
 
-// TestExecHangup: the program that Exec runs receives the signal of a closed terminal, and Exec
-// returns when it has ended.
+// TestExecHangup checks that the program receives the signal that a closed terminal sends, and that
+// Exec returns after the program has ended.
 func TestExecHangup(t *testing.T) {
-	// The test handles it so that programs do not inherit that it is ignored, as under nohup.
+	// The test handles SIGHUP, because programs would inherit that it is ignored, for example under
+	// nohup.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGHUP)
 	defer signal.Stop(caught)
@@ -200,7 +204,7 @@ func TestExecHangup(t *testing.T) {
 			}
 		}
 		err = cmd.Wait()
-		// exitUsage is also the exit code of a Go program on SIGQUIT.
+		// On SIGQUIT a Go program exits with code 2, like exitUsage.
 		if code := cmd.ProcessState.ExitCode(); err == nil || code != exitFailure && code != exitUsage {
 			t.Errorf("%v: it ended with %v", s, err)
 		}
@@ -209,7 +213,8 @@ func TestExecHangup(t *testing.T) {
 	}
 }
 
-// TestExecIgnoresHangup: under nohup, a hangup ends nothing.
+// TestExecIgnoresHangup checks that under nohup, a hangup ends neither Exec's process nor the
+// program.
 func TestExecIgnoresHangup(t *testing.T) {
 	cmd := outer(innerPlain)
 	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", `trap "" HUP; exec "$0"`, os.Args[0]}

@@ -1,5 +1,5 @@
-// Package command is shared by Weir's programs: the flags that choose a cluster, readable errors,
-// exit codes, and finding other programs.
+// Package command contains what Weir's programs share: the flags that select a cluster, readable
+// errors, exit codes, and finding and running other programs.
 package command
 
 import (
@@ -23,30 +23,31 @@ const (
 	exitUsage   = 2
 )
 
-// ExitCode is the error of a command that ran another program, which ended with this code and has
-// reported why.
+// ExitCode is the error of a command that ran another program. That program ended with this code
+// and has already reported the reason.
 type ExitCode int
 
 func (e ExitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// ErrInterrupted is the cause of a command's context if an interrupt, not SIGTERM, has ended it.
+// ErrInterrupted is the cause of a command's context that an interrupt has ended. After SIGTERM the
+// cause is context.Canceled.
 var ErrInterrupted = errors.New("interrupted")
 
-// Run runs the command of this process and returns its exit code, see Report. The first interrupt
-// or SIGTERM ends the command's context, a second one the process.
+// Run runs the command of this process and returns the exit code that Report returns. The first
+// interrupt or SIGTERM ends the command's context, and the second one ends the process.
 func Run(execute func(context.Context) error) int {
 	ctx, stop := untilSignal()
 	defer stop()
 
-	// Libraries' logs either repeat our own messages or do not help the user. The proxy sets its own
-	// logger.
+	// Discard the logs of libraries: they repeat weir's own messages or do not help the user. The
+	// proxy sets its own logger.
 	klog.SetLogger(logr.Discard())
 
 	return Report(os.Stderr, execute(ctx))
 }
 
 // Report writes the error of a command to w, on one line, and returns the command's exit code: 1
-// for a failure, 2 for a UsageError, and an ExitCode unchanged.
+// for a failure, and 2 for a UsageError. For an ExitCode it writes nothing and returns that code.
 func Report(w io.Writer, err error) int {
 	if err == nil {
 		return 0
@@ -61,8 +62,8 @@ func Report(w io.Writer, err error) int {
 	return exitFailure
 }
 
-// untilSignal returns a context that ends with the first SIGTERM or interrupt. A second one ends
-// the process. One goroutine waits for the first, until stop.
+// untilSignal returns a context that ends with the first SIGTERM or interrupt. The second one ends
+// the process. Until stop is called, one goroutine waits for the first signal.
 func untilSignal() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -84,7 +85,7 @@ func untilSignal() (ctx context.Context, stop func()) {
 	}
 }
 
-// VersionInfo is the output of `version -o json`.
+// VersionInfo is the output of `weir version -o json`.
 type VersionInfo struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
@@ -93,7 +94,7 @@ type VersionInfo struct {
 	Platform string `json:"platform"`
 }
 
-// ReadVersion returns the versions from which this program was built.
+// ReadVersion returns the versions of this program, its Go toolchain and its client-go.
 func ReadVersion() VersionInfo {
 	v := VersionInfo{
 		Version:  "(devel)",

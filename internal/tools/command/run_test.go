@@ -16,8 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestReport: an error is one line and the exit code of its kind. A command that has run another
-// program does not repeat its error.
+// TestReport checks that Report writes one line per error and returns the right exit code. It
+// checks that Report writes nothing for an ExitCode, whose program has already reported the error.
 func TestReport(t *testing.T) {
 	for _, c := range []struct {
 		err  error

@@ -12,7 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestUntilSignal: a signal ends the context, whose cause distinguishes an interrupt from SIGTERM.
+// TestUntilSignal checks that a signal ends the context, and that the context's cause distinguishes
+// an interrupt from SIGTERM.
 func TestUntilSignal(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		ctx, stop := untilSignal()

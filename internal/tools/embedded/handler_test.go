@@ -10,7 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestWhole: no byte of an answer is sent before it is complete, except for a watch.
+// TestWhole checks that no byte of an answer is sent before the answer is complete, except for a
+// watch.
 func TestWhole(t *testing.T) {
 	for query, want := range map[string]string{"": "", "?watch=0": "", "?watch=true": "two pieces"} {
 		answer := httptest.NewRecorder()

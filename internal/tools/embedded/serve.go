@@ -1,5 +1,5 @@
-// Package embedded is the embedded API server in the child process that package process starts. A
-// program that links it links the Go types of all built-in kinds.
+// Package embedded is the embedded API server, which runs in a child process that package process
+// starts. A program that imports this package links the Go types of all built-in kinds.
 package embedded
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/weirproject/weir/internal/tools/process"
 )
 
-// Serve runs the server of the child process. It blocks until ctx ends or the parent closes the
-// input. It reports an error that prevents the start to the parent, and returns it.
+// Serve runs the server in the child process. It blocks until ctx ends or the parent closes the
+// input. If the server cannot start, Serve reports the error to the parent and returns it.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	var s process.ServerSpec
 	return process.Serve(ctx, in, out, &s, func(ctx context.Context, send func(any) error) error {
@@ -74,7 +74,7 @@ func serve(ctx context.Context, s process.ServerSpec, send func(process.ServerRe
 	return serveMetrics(ctx, h, s.TLS, send)
 }
 
-// serveMetrics serves the objects, and metrics in front of them.
+// serveMetrics serves the objects, and /metrics.
 func serveMetrics(
 	ctx context.Context, objects http.Handler, encrypted bool, send func(process.ServerReady) error,
 ) error {
@@ -101,14 +101,14 @@ func serveMetrics(
 	return nil
 }
 
-// loopback is where the server listens.
+// loopback is the address on which the server listens.
 const loopback = "127.0.0.1"
 
-// certificateAge is the validity of a certificate, longer than any measurement.
+// certificateAge is how long a certificate is valid. No measurement takes longer.
 const certificateAge = 30 * 24 * time.Hour
 
-// selfSigned returns the configuration of a server with a new certificate for this process, and its
-// CA as PEM.
+// selfSigned returns the TLS configuration of a server with a new certificate, and the certificate
+// of its CA as PEM.
 func selfSigned() (cfg *tls.Config, ca []byte, err error) {
 	authority, err := secure.NewAuthority("weir-ca", certificateAge)
 	if err != nil {
@@ -121,8 +121,8 @@ func selfSigned() (cfg *tls.Config, ca []byte, err error) {
 	return &tls.Config{Certificates: []tls.Certificate{*pair}}, authority.PEM(), nil
 }
 
-// metrics answers /metrics with this process's resource usage, under the names of Prometheus'
-// client library, which kube-apiserver uses too.
+// metrics is a handler that answers /metrics with this process's resource usage. The names of the
+// metrics are those of Prometheus' client library, which kube-apiserver uses too.
 type metrics struct{ objects http.Handler }
 
 func (h metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -139,8 +139,8 @@ func (h metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// whole builds each answer, except those of watches, in memory before it sends it, as
-// kube-apiserver did before it encoded lists item by item.
+// whole is a handler that builds each answer, except those of watches, in memory before it sends
+// the answer. kube-apiserver did the same until it encoded lists item by item.
 type whole struct{ objects http.Handler }
 
 func (h whole) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -158,7 +158,8 @@ func (h whole) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// heldBody buffers the written bytes. Its pieces have exactly the size of the body.
+// heldBody is a ResponseWriter that stores the written bytes. Its pieces together have exactly the
+// size of the body.
 type heldBody struct {
 	http.ResponseWriter
 	code   int

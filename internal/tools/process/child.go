@@ -1,10 +1,11 @@
-// Package process measures what this process has used of the machine, and runs child processes that
-// end no later than it does: this executable again, or another, and the embedded API server.
+// Package process measures the resource usage of this process, and runs child processes that end no
+// later than this process. A child runs this executable or another program, such as the embedded
+// API server.
 //
-// A child is started with a role and a specification. It reads the specification from the first
-// line of its standard input and answers with lines of JSON on its standard output. Its standard
-// input stays open while the parent needs it: when it ends, because the parent closed it or died,
-// the child ends too. Only the parent handles interrupts.
+// The parent starts a child with a role and a specification. The child reads the specification from
+// the first line of its standard input, and answers with lines of JSON on its standard output. Its
+// standard input stays open until the parent closes it or dies; then the child ends too. Only the
+// parent handles interrupts.
 package process
 
 import (
@@ -23,20 +24,20 @@ import (
 	"time"
 )
 
-// Verb is the hidden subcommand under which a program serves as its own child.
+// Verb is the hidden subcommand with which a program runs itself as a child.
 const Verb = "child"
 
-// ErrExited is returned by a wait for a line if the child has ended without one.
+// ErrExited is returned by Receive if the child has ended without sending another line.
 var ErrExited = errors.New("process ended early")
 
-// grace is how long a child may take to end cleanly before it is killed.
+// grace limits how long a child may take to end cleanly. Then the child is killed.
 const grace = 3 * time.Second
 
 // maxLine limits a line of JSON, in bytes.
 const maxLine = 1 << 20
 
-// Become runs serve instead of the program, and ends this process, if it was started as a child.
-// Otherwise it returns. It is for TestMain of tests, whose children are the test's own executable.
+// Become runs serve and then ends this process, if the process was started as a child. Otherwise it
+// returns. A TestMain calls it, because the children of tests run the test's own executable.
 func Become(serve func(role string) error) {
 	if len(os.Args) < 3 || os.Args[1] != Verb {
 		return
@@ -48,7 +49,7 @@ func Become(serve func(role string) error) {
 	os.Exit(0)
 }
 
-// Child is a running child. Its methods, except Stop, are not safe for concurrent use.
+// Child is a running child process. Its methods, except Stop, are not safe for concurrent use.
 type Child struct {
 	role  string
 	cmd   *exec.Cmd
@@ -60,14 +61,14 @@ type Child struct {
 	err    error
 }
 
-// Start starts this executable as a child. args follow the role on its command line; env is added
-// to its environment. The child is stopped when ctx ends, and must be stopped with Stop in any
-// case.
+// Start starts this executable as a child. args follow the role on the child's command line, and
+// env is added to its environment. The child ends when ctx ends, but the caller must call Stop in
+// any case.
 func Start(ctx context.Context, role string, args, env []string, spec any) (*Child, error) {
 	return start(ctx, "", role, args, env, spec)
 }
 
-// start starts another program, or this executable if file is empty.
+// start starts the program file as a child, or this executable if file is empty.
 func start(ctx context.Context, file, role string, args, env []string, spec any) (*Child, error) {
 	cmd := exec.Command(file)
 	if file == "" {
@@ -76,7 +77,7 @@ func start(ctx context.Context, file, role string, args, env []string, spec any)
 			return nil, err
 		}
 		cmd = exec.Command(self)
-		// Use this process's name: it makes a test binary act as the command.
+		// Use this process's name, because a test binary acts as the command of that name.
 		cmd.Args = []string{os.Args[0]}
 	}
 	line, err := json.Marshal(spec)
@@ -109,7 +110,7 @@ func start(ctx context.Context, file, role string, args, env []string, spec any)
 }
 
 // Receive waits for the child's next line and decodes it into v. If the child ends instead, the
-// error has the last line of its standard error.
+// error contains the last line of the child's standard error.
 func (p *Child) Receive(v any) error {
 	if p.lines.Scan() {
 		if err := json.Unmarshal(p.lines.Bytes(), v); err != nil {
@@ -124,7 +125,7 @@ func (p *Child) Receive(v any) error {
 	return fmt.Errorf("%s: %w", p.role, p.failure(err))
 }
 
-// failure ends the child and adds the last line of its standard error to err.
+// failure stops the child, and returns err with the last line of the child's standard error.
 func (p *Child) failure(err error) error {
 	p.stop.Do(p.end)
 	if said := p.stderr.Last(); said != "" {
@@ -133,8 +134,8 @@ func (p *Child) failure(err error) error {
 	return err
 }
 
-// Stop ends the child, cleanly if possible, and waits for its end. It may be called more than once.
-// It returns an error if the child did not end cleanly.
+// Stop ends the child, cleanly if possible, and waits until it has ended. It may be called more
+// than once. It returns an error if the child did not end cleanly.
 func (p *Child) Stop() error {
 	p.stop.Do(p.end)
 	if p.err != nil {
@@ -150,9 +151,9 @@ func (p *Child) end() {
 	p.err = p.cmd.Wait()
 }
 
-// Serve is the child's side. It reads the specification into spec and runs f until f returns. f's
-// context ends when ctx does, or when the parent has ended or closed the input. send writes a line
-// to the parent; it is safe for concurrent use.
+// Serve runs in the child. It reads the specification into spec and runs f until f returns. f's
+// context ends when ctx ends, or when the parent has ended or has closed the child's input. send
+// writes a line to the parent; it is safe for concurrent use.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, spec any, f func(ctx context.Context, send func(any) error) error) error {
 	r := bufio.NewReader(in)
 	line, err := r.ReadBytes('\n')
@@ -165,7 +166,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, spec any, f func(ct
 	signal.Ignore(os.Interrupt)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// Ends with the parent, or with this process.
+	// The goroutine ends when the parent ends, or with this process.
 	go func() {
 		io.Copy(io.Discard, r)
 		cancel()
@@ -178,7 +179,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, spec any, f func(ct
 	})
 }
 
-// Tail keeps the end of its input, up to 4 KiB. The zero value is empty. Safe for concurrent use.
+// Tail is a writer that stores the last 4 KiB of its input. The zero value is empty. It is safe for
+// concurrent use.
 type Tail struct {
 	mu  sync.Mutex
 	buf []byte
@@ -196,8 +198,9 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Last returns the last nonempty line, without "error: " before it, which is a normal command's
-// error. After a panic or a fatal error it returns the line that reports that.
+// Last returns the last nonempty line of the stored input, without the prefix "error: " that
+// commands write. If the input contains a panic or a fatal error, Last returns the line that
+// reports it.
 func (t *Tail) Last() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

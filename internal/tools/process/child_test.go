@@ -14,15 +14,15 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// task is the specification of the children in these tests.
+// task is the specification that the tests send to their children.
 type task struct {
 	Say   []string
-	Fail  string // write this to stderr and end
-	Stay  bool   // until the parent closes the input
-	Shout bool   // write more to stderr than is kept
+	Fail  string // the child writes this to stderr and ends
+	Stay  bool   // the child stays until the parent closes its input
+	Shout bool   // the child writes more to stderr than Tail stores
 }
 
-// answer is a line of the children.
+// answer is a line that a child sends.
 type answer struct{ Role, Said, Env string }
 
 func TestMain(m *testing.M) {

@@ -14,30 +14,31 @@ import (
 // ServerRole is the role of a child process that is an embedded API server.
 const ServerRole = "apiserver"
 
-// ServerToken is the token of callers of a server with [ServerSpec.Metrics]. It protects nothing.
+// ServerToken is the token that clients of a server with [ServerSpec.Metrics] send. It protects
+// nothing.
 const ServerToken = "bench"
 
-// ServerSpec configures the server.
+// ServerSpec configures an embedded API server.
 type ServerSpec struct {
 	Pods       int
-	Population string // of these pods, see apiserver.Options
+	Population string // the kind of pods, see apiserver.Options
 	Churn      Rate   // changed pods per second
 	Seed       uint64
 	Listen     string     // the address, see apiserver.Options; not with Metrics
 	Resources  []Resource // custom resources to serve
-	// Metrics makes the server answer /metrics, and Config return a token, which a proxy in front of
-	// it requires. The server accepts every token.
+	// Metrics makes the server answer /metrics. It also makes Config return a token, because a proxy
+	// in front of the server requires one. The server accepts every token.
 	Metrics bool
 	// TLS makes a server with Metrics serve TLS, like every kube-apiserver.
 	TLS bool
-	// WatchBuffer closes watches with more than this many waiting changes; see apiserver.Faults. 0:
-	// none.
+	// WatchBuffer limits how many changes may wait for a watch; the server closes a watch with more.
+	// See apiserver.Faults. 0: no limit.
 	WatchBuffer int
-	// Whole builds each LIST in memory before it is sent.
+	// Whole makes the server build each LIST in memory before it sends the LIST.
 	Whole bool
 }
 
-// Rate is a number that may be infinite, which JSON cannot represent.
+// Rate is a number that may be infinite. JSON cannot represent that, so Rate is encoded as text.
 type Rate float64
 
 // MarshalText returns the number in Go's format.
@@ -52,25 +53,26 @@ func (r *Rate) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Resource is a custom resource with a status.
+// Resource is a custom resource whose objects have a status.
 type Resource struct {
 	schema.GroupVersionResource
 	Kind       string
 	Namespaced bool
 }
 
-// ServerReady is the child's first line: its address, or its error.
+// ServerReady is the first line that the child sends: the server's address, or why it did not
+// start.
 type ServerReady struct {
 	URL string
-	CA  []byte // of its certificate; empty: it serves plain HTTP
-	// Failure is why the server could not be started, or empty.
+	CA  []byte // the CA of its certificate; empty if it serves plain HTTP
+	// Failure is the reason why the server did not start, or empty.
 	Failure string
-	// Address is the error of ServerSpec.Listen if it is the cause, or empty.
+	// Address is the reason why ServerSpec.Listen is invalid, or empty if Failure has another cause.
 	Address string
 }
 
-// Server is an embedded API server in a child process, so that its memory and CPU do not count as
-// this process's. This package does not link the server: the child links package embedded.
+// Server is an embedded API server in a child process, whose memory and CPU do not count as this
+// process's. This package does not link the server; the child links it in package embedded.
 type Server struct {
 	URL     string
 	ca      []byte
@@ -78,16 +80,16 @@ type Server struct {
 	process *Child
 }
 
-// StartServer starts a server in this program, which must serve ServerRole as its own child, and
-// returns when it answers. The server ends with Close, with ctx or with this process. An error is
-// the server's own message; if that is about the address to listen on, the error wraps a
-// net.AddrError, like that of net.Listen.
+// StartServer starts a server in a child that runs this executable, which must serve ServerRole. It
+// returns when the server answers. The server ends with Close, with ctx or with this process. If
+// the server reports an error, StartServer returns it; if the error is about the address to listen
+// on, it wraps a net.AddrError, like the error of net.Listen.
 func StartServer(ctx context.Context, spec ServerSpec) (*Server, error) {
 	return StartServerProgram(ctx, "", spec)
 }
 
-// StartServerProgram is like StartServer, for another program that serves ServerRole instead of
-// this one.
+// StartServerProgram is like StartServer, but the child runs the program file, which must serve
+// ServerRole.
 func StartServerProgram(ctx context.Context, file string, spec ServerSpec) (*Server, error) {
 	p, err := start(ctx, file, ServerRole, nil, nil, spec)
 	if err != nil {
@@ -98,7 +100,7 @@ func StartServerProgram(ctx context.Context, file string, spec ServerSpec) (*Ser
 		return nil, err
 	}
 	if r.Failure != "" {
-		_ = p.Stop() // it ends with the failure that it has reported
+		_ = p.Stop() // its error is the failure that it has reported
 		if r.Address != "" {
 			return nil, fmt.Errorf("%s: %w", r.Failure, &net.AddrError{Err: r.Address, Addr: spec.Listen})
 		}
@@ -116,11 +118,11 @@ func (s *Server) Config() *rest.Config {
 	return &rest.Config{Host: s.URL, BearerToken: s.token, TLSClientConfig: rest.TLSClientConfig{CAData: s.ca}, QPS: -1}
 }
 
-// Wait blocks until the server has ended, and returns the reason. Close may be called meanwhile.
+// Wait blocks until the server has ended, and returns the reason. Another goroutine may call Close.
 func (s *Server) Wait() error {
-	var nothing struct{} // after its first line a server sends no lines
+	var nothing struct{} // a server sends no second line
 	return s.process.Receive(&nothing)
 }
 
-// Close ends the server and waits for its end.
+// Close stops the server and waits until it has ended.
 func (s *Server) Close() error { return s.process.Stop() }

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// PeakRSS returns the largest resident set that this process has had, in bytes; 0 if the system
-// does not report it.
+// PeakRSS returns the largest resident set size that this process has had, in bytes. It returns 0
+// if the system does not report it.
 func PeakRSS() int64 {
 	if n, ok := ofStatus("VmHWM:"); ok {
 		return n
@@ -16,10 +16,11 @@ func PeakRSS() int64 {
 	return maxRSS()
 }
 
-// RSS returns the resident set of this process, in bytes; false if the system does not report it.
+// RSS returns the resident set size of this process, in bytes. It returns false if the system does
+// not report it.
 func RSS() (int64, bool) { return ofStatus("VmRSS:") }
 
-// ofStatus reads a size from Linux's /proc/self/status.
+// ofStatus returns the size with a name in Linux's /proc/self/status, in bytes.
 func ofStatus(name string) (size int64, ok bool) {
 	status, err := os.Open("/proc/self/status")
 	if err != nil {
@@ -27,7 +28,7 @@ func ofStatus(name string) (size int64, ok bool) {
 	}
 	defer status.Close()
 	for lines := bufio.NewScanner(status); lines.Scan(); {
-		// VmHWM:	   55424 kB
+		// A line: "VmHWM:    55424 kB".
 		if kb, ok := bytes.CutPrefix(lines.Bytes(), []byte(name)); ok {
 			n, err := strconv.ParseInt(string(bytes.Fields(kb)[0]), 10, 64)
 			return n << 10, err == nil
