@@ -107,7 +107,8 @@ func OneLineText(text string) string {
 }
 
 // Printable replaces characters that would move a terminal's cursor or change its text direction.
-// Output needs it because clients choose their names, and objects contain arbitrary text.
+// Clients choose their names and objects contain arbitrary text, so either may contain such
+// characters.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
