@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// memoryBudget bounds the memory of the resources cached on demand: Options.MemoryBudget. It is
-// checked before EvictAfterBytes more bytes are stored, so the excess is no more than that. An
-// evicted resource stores nothing more and tells of no later version, and its memory is free within
-// a second, once its watches have ended. It is safe for concurrent use.
+// memoryBudget bounds the memory of the resources that are cached on demand (Options.MemoryBudget).
+// It is checked again before EvictAfterBytes more bytes are stored, so the budget is exceeded by at
+// most that. An evicted resource stores nothing more and announces no later resourceVersion. Its
+// memory is free within a second after its watches have ended. memoryBudget is safe for concurrent
+// use.
 type memoryBudget struct {
 	mu        sync.Mutex
 	limit     int64
@@ -21,19 +22,19 @@ type memoryBudget struct {
 }
 
 const (
-	// EvictAfterBytes is how many received bytes trigger a check; budgetInterval is the time
-	// between checks.
+	// EvictAfterBytes is the number of received bytes after which the budget is checked.
+	// budgetInterval is the time between regular checks.
 	EvictAfterBytes = 1 << 20
 	budgetInterval  = 500 * time.Millisecond
-	// IdleTTL is how long a resource on demand is cached without a read.
+	// IdleTTL is how long a resource that was added on demand stays cached without a read.
 	IdleTTL = 30 * time.Minute
 )
 
 var errOverBudget = errors.New("it does not fit into the memory budget")
 
 // reserve counts n bytes that are about to be stored for a resource on demand. After
-// EvictAfterBytes of them it evicts what exceeds the budget. If it returns an error, the bytes must
-// not be stored.
+// EvictAfterBytes bytes it evicts resources until the budget is not exceeded. If it returns an
+// error, the caller must not store the bytes.
 func (res *Resource) reserve(n int) error {
 	if !res.onDemand {
 		return nil
@@ -47,7 +48,7 @@ func (res *Resource) reserve(n int) error {
 	return nil
 }
 
-// count counts n bytes that are about to be stored, and reports whether a check is due.
+// count adds n bytes that are about to be stored, and reports whether a check is due.
 func (b *memoryBudget) count(n int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -55,29 +56,29 @@ func (b *memoryBudget) count(n int) bool {
 	return b.uncounted >= EvictAfterBytes
 }
 
-// hasRoom reports whether another resource may be cached on demand.
+// hasRoom reports whether the budget allows another resource on demand.
 func (b *memoryBudget) hasRoom() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.limit > 0 && b.used <= b.limit
 }
 
-// SetLimit changes the bound. The next check heeds it.
+// SetLimit changes the bound. The next check uses it.
 func (b *memoryBudget) SetLimit(n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.limit = n
 }
 
-// Usage returns the bound, the bytes at the last check, and how many resources were evicted.
+// Usage returns the bound, the bytes in use at the last check, and the number of evictions.
 func (b *memoryBudget) Usage() (limit, used int64, evicted uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.limit, b.used, b.evicted
 }
 
-// Evict stops caching resources on demand: idle ones, and as many as it takes to be within the
-// budget.
+// Evict stops caching resources on demand: first idle ones, and then others until the budget is not
+// exceeded.
 func (m *Mirror) Evict(now time.Time) {
 	b := &m.Budget
 	b.mu.Lock()
@@ -111,14 +112,14 @@ func (m *Mirror) Evict(now time.Time) {
 	b.used = total + going
 }
 
-// evictionCandidate is the use of a resource at one moment.
+// evictionCandidate has the use of a resource at one moment.
 type evictionCandidate struct {
 	*Resource
 	bytes, lastRead int64
 	idle            time.Duration // since a client last read the resource; 0 while clients watch it
-	// rank orders candidates, the first to evict lowest. A resource that can never fit comes first.
-	// One in use comes last, and is never evicted for one that is still loading: a request for
-	// something large would empty the cache.
+	// rank orders candidates; the lowest is evicted first. A resource that can never fit comes first.
+	// Resources in use come last. They are never evicted for a resource that is still being loaded:
+	// otherwise a request for a large resource would empty the cache.
 	rank int
 }
 
@@ -130,7 +131,7 @@ const (
 	rankWatched
 )
 
-// candidate returns the use of a resource, which serves reads if serves is true.
+// candidate returns the use of the resource. serves says whether it serves reads.
 func (res *Resource) candidate(bytes, limit int64, serves bool, now time.Time) evictionCandidate {
 	c := evictionCandidate{Resource: res, bytes: bytes, lastRead: res.lastRead.Load()}
 	watched := res.watchers.Load() > 0
@@ -152,8 +153,8 @@ func (res *Resource) candidate(bytes, limit int64, serves bool, now time.Time) e
 	return c
 }
 
-// compare is negative if c is evicted before other: the least recently read if no client watches
-// them, else the largest.
+// compare is negative if c is evicted before other. It compares ranks first. Among resources that
+// no client watches, the one that was read longest ago comes first, and otherwise the largest.
 func (c evictionCandidate) compare(other evictionCandidate) int {
 	byAge := 0
 	if c.rank == rankIdle || c.rank == rankUnwatched {
@@ -162,7 +163,7 @@ func (c evictionCandidate) compare(other evictionCandidate) int {
 	return cmp.Or(cmp.Compare(c.rank, other.rank), byAge, cmp.Compare(other.bytes, c.bytes))
 }
 
-// Bytes returns the memory of the resource.
+// Bytes returns the memory that the resource uses, in bytes.
 func (s *State) Bytes() int64 {
 	if s.Session == nil {
 		return 0

@@ -10,7 +10,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestEvictionOrder: in which order resources are let go.
+// TestEvictionOrder checks in which order resources are evicted.
 func TestEvictionOrder(t *testing.T) {
 	const limit = 100
 	now := time.Now()

@@ -8,52 +8,55 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Config configures the cached resources. All fields but those with a stated zero value are
-// required.
+// Config configures a Mirror. All fields are required, unless their zero value is described.
 type Config struct {
-	Upstream *rest.Config   // of the LISTs and WATCHes
-	Client   rest.Interface // of questions about resources
-	Review   time.Duration  // bounds such a question
+	Upstream *rest.Config   // for the LISTs and WATCHes
+	Client   rest.Interface // for requests about resources, such as discovery
+	Review   time.Duration  // bounds a request of Client
 	Log      *slog.Logger
 
-	// Resources are cached for good. One without a version is cached in that which the upstream
-	// prefers. TrustCache names resources that are served without proof, in any version.
+	// Resources are cached for as long as the Mirror runs. A resource without a version is cached in
+	// the version that the upstream prefers. TrustCache names resources that are served without a
+	// proof that the cache is current, in any version.
 	Resources, TrustCache []schema.GroupVersionResource
-	// MemoryBudget bounds the bytes of the resources cached on demand. 0: none are.
+	// MemoryBudget bounds the bytes of the resources that are cached on demand. 0: the Mirror caches
+	// no resource on demand.
 	MemoryBudget int64
-	// ForwardConsistent forwards all consistent reads.
+	// ForwardConsistent says that all consistent reads are forwarded.
 	ForwardConsistent bool
-	// MaxStaleness bounds the age of a session that answers without proof. 0: there is no bound.
+	// MaxStaleness bounds the age of a session that answers a read without proof. 0: no bound.
 	MaxStaleness time.Duration
-	// ExpireSlowWatches, LogBytes, FlushInterval, BookmarkInterval and MinWatch are those of
+	// ExpireSlowWatches, LogBytes, FlushInterval, BookmarkInterval and MinWatch are the same as in
 	// proxy.Options.
 	ExpireSlowWatches                         bool
 	LogBytes                                  int64
 	FlushInterval, BookmarkInterval, MinWatch time.Duration
 	Timeouts                                  Timeouts
 
-	// OnWentBack is called when the upstream went back, before a session serves that was listed since.
+	// OnWentBack is called after the upstream went back in time, before a session serves that has
+	// listed the upstream since.
 	OnWentBack func()
-	// WatchExcess returns by how many bytes watches exceed their memory. 0 or less: they do not.
+	// WatchExcess returns by how many bytes all watches exceed their memory. 0 or less: they do not.
 	WatchExcess func() int64
 }
 
-// Timeouts bounds how long the cached resources wait.
+// Timeouts bounds waits for cached resources.
 type Timeouts struct {
 	Origin time.Duration // time between two checks by the monitor
-	Settle time.Duration // in which a server tells its new schema, see definitionCheck
-	// Restart is the pause after a session of a resource. Other API servers may come to know a new
-	// definition later than the one that announced it.
+	Settle time.Duration // within this time a server publishes its new schema (see definitionCheck)
+	// Restart is the pause after a session of a resource. Other API servers may load a new definition
+	// later than the server that has announced it.
 	Restart time.Duration
 	// Reread is how long a request waits until a resource that is being reread is cached. After
-	// that, and if too many requests wait, the answer is 429.
+	// Reread, or if too many requests wait, the proxy answers 429.
 	Reread time.Duration
-	// Proof is for a proof that a session is current, as kube-apiserver waits itself. The bookmark of
-	// the WATCH that brings it comes two seconds before its end.
+	// Proof is how long a read waits for a proof that a session is current. kube-apiserver waits as
+	// long for its own cache. If the proof is the bookmark of a WATCH, the bookmark arrives two
+	// seconds before the WATCH ends.
 	Proof time.Duration
 }
 
-// DefaultTimeouts are those of a proxy.
+// DefaultTimeouts are the timeouts of a proxy.
 var DefaultTimeouts = Timeouts{
 	Origin: time.Minute, Settle: 3 * time.Minute, Restart: time.Second, Reread: 3 * time.Second, Proof: 3 * time.Second,
 }

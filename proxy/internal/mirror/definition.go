@@ -10,17 +10,18 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// ErrRedefined ends a session whose objects would now be written differently: the schema, defaults,
-// conversion or served versions have changed, or the upstream was upgraded. The objects keep their
-// resourceVersions, so no watch event shows this.
+// ErrRedefined ends a session because the upstream would now write its objects differently. The
+// schema, the defaults, the conversion or the served versions have changed, or the upstream was
+// upgraded. The objects keep their resourceVersions, so no watch event shows the change.
 var ErrRedefined = errors.New("the upstream has come to define the resource in another way")
 
-// definition identifies how the upstream writes a resource, as texts by name. A text that cannot be
-// read is missing.
+// definition identifies how the upstream writes a resource, as texts by name. A text that the proxy
+// cannot read is missing.
 type definition map[string]string
 
 // definition reads the current definition of a resource: the upstream's version, the hash of the
-// version's schema, and, for a custom resource, the generation of its CRD if the proxy may read it.
+// group version's schema, and, for a custom resource, the generation of its CRD. It skips the
+// generation if the proxy may not read the CRD.
 func (d discoverer) definition(ctx context.Context, gvr schema.GroupVersionResource) definition {
 	def := definition{}
 	var version struct{ GitVersion string }
@@ -46,7 +47,7 @@ func (d discoverer) definition(ctx context.Context, gvr schema.GroupVersionResou
 	return def
 }
 
-// differsFrom reports whether a text that both have differs.
+// differsFrom reports whether a text that is in both definitions differs.
 func (def definition) differsFrom(was definition) bool {
 	for what, text := range def {
 		if before, ok := was[what]; ok && before != text {
@@ -56,7 +57,7 @@ func (def definition) differsFrom(was definition) bool {
 	return false
 }
 
-// has reports whether it has all the texts of another, and that has any.
+// has reports whether def contains all texts of other, and other has at least one.
 func (def definition) has(other definition) bool {
 	for what, text := range other {
 		if def[what] != text {
@@ -66,7 +67,7 @@ func (def definition) has(other definition) bool {
 	return len(other) > 0
 }
 
-// merge adds the texts that are missing.
+// merge adds the texts of more that def lacks.
 func (def definition) merge(more definition) {
 	for what, text := range more {
 		if def[what] == "" {

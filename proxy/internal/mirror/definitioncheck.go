@@ -7,24 +7,26 @@ import (
 )
 
 const (
-	// mixedVersions is how long a definition counts as one of several that API servers behind one
-	// address have, after it was seen last.
+	// mixedVersions is how long after it was last seen a definition is still expected from another API
+	// server behind the same address.
 	mixedVersions = 20 * time.Minute
-	// maxDefinitions bounds the definitions that are remembered of a resource.
+	// maxDefinitions bounds how many definitions of a resource are remembered.
 	maxDefinitions = 16
 )
 
-// definitionHistory has the definitions of a resource that were seen within mixedVersions, the last
-// one at the end. The zero value is empty. Only one goroutine uses it at a time.
+// definitionHistory has the definitions of a resource that were seen within mixedVersions, the most
+// recent last. The zero value is empty. Only one goroutine uses it at a time.
 type definitionHistory struct{ seen []seenDefinition }
 
-// seenDefinition is a definition without the generation of a CRD, which all API servers tell alike.
+// seenDefinition is a definition without the generation of the CRD, which is the same from all API
+// servers.
 type seenDefinition struct {
 	definition
-	at time.Time // when it was seen last
+	at time.Time // when it was last seen
 }
 
-// add adds a definition, and reports whether all of it was there. What has no version is not added.
+// add adds a definition, and reports whether a definition with all of its texts was there before.
+// It does not add a definition without a version.
 func (h *definitionHistory) add(def definition, at time.Time) (known bool) {
 	h.seen = slices.DeleteFunc(h.seen, func(s seenDefinition) bool { return at.Sub(s.at) >= mixedVersions })
 	def = maps.Clone(def)
@@ -41,28 +43,28 @@ func (h *definitionHistory) add(def definition, at time.Time) (known bool) {
 	return known
 }
 
-// mixed reports whether there are several versions.
+// mixed reports whether the history has several versions of the upstream.
 func (h *definitionHistory) mixed() bool {
 	return slices.ContainsFunc(h.seen, func(s seenDefinition) bool { return s.definition["version"] != h.seen[0].definition["version"] })
 }
 
-// definitionCheck finds out when the objects of a session would be written differently. Only one
-// goroutine uses it at a time.
+// definitionCheck detects that the upstream would write the objects of a session differently. Only
+// one goroutine uses it at a time.
 //
-// While the upstream is upgraded, requests meet API servers of two versions, by turns. So what was
-// seen a while ago, in another version, is no redefinition. But the session then has objects of
-// either version, so once all servers have one again, it ends.
+// While the upstream is upgraded, requests reach API servers of two versions in turn. So a
+// definition that was seen in the other version a while ago is no redefinition. The session then
+// has objects of both versions, and it must end once all servers have the same version again.
 //
-// The hash of a custom resource's schema is that of the whole group, to which others may come. So
-// it counts only where the generation of the resource's own definition cannot be read, and until
-// settle after the beginning: an API server may come to know a generation later than others, and
-// the hash comes from the server.
+// The schema hash of a custom resource is that of its whole group, and it also changes when the
+// group gets another resource. So a changed hash is a redefinition only in two cases: the
+// generation of the CRD cannot be read, or the session is not older than settle. An API server may
+// load a generation later than other servers, and the hash shows what the server has loaded.
 type definitionCheck struct {
-	history *definitionHistory // of all sessions of the resource
-	own     definition         // of the session
+	history *definitionHistory // shared by all sessions of the resource
+	own     definition         // the definition of the session
 	began   time.Time
 	settle  time.Duration
-	mixed   bool // another known version was seen since
+	mixed   bool // another known version was seen since the session began
 }
 
 func newDefinitionCheck(history *definitionHistory, own definition, settle time.Duration, began time.Time) *definitionCheck {
@@ -70,7 +72,7 @@ func newDefinitionCheck(history *definitionHistory, own definition, settle time.
 	return &definitionCheck{history: history, own: own, began: began, settle: settle}
 }
 
-// redefines reports whether the definition that was read last redefines the session's resource.
+// redefines reports whether the definition now, which was just read, differs from the session's.
 func (c *definitionCheck) redefines(now definition, at time.Time) bool {
 	known := c.history.add(now, at)
 	mixed := c.history.mixed()

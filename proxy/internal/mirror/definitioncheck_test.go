@@ -8,8 +8,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestDefinitionDiffers: only a text that both definitions have can differ. Missing texts are
-// learned.
+// TestDefinitionDiffers checks that only a text in both definitions can differ, and that merge adds
+// missing texts.
 func TestDefinitionDiffers(t *testing.T) {
 	was := definition{"version": "v1.37.1", "definition": "u/1"}
 	for _, tt := range []struct {
@@ -30,21 +30,21 @@ func TestDefinitionDiffers(t *testing.T) {
 	}
 }
 
-// seenAt is what a definitionCheck sees at a minute, and whether it is a redefinition.
+// seenAt is a definition that a definitionCheck sees at a minute, and whether it is a redefinition.
 type seenAt struct {
 	minute  int
 	seen    definition
 	differs bool
 }
 
-// TestDefinitionCheck: what of two servers counts as a redefinition, and when.
+// TestDefinitionCheck checks which definitions of two API servers are redefinitions, and when.
 func TestDefinitionCheck(t *testing.T) {
 	a, b := definition{"version": "a", "schema": "1"}, definition{"version": "b", "schema": "2"}
 	crd := func(version, schema, generation string) definition {
 		return definition{"version": version, "schema": schema, "definition": generation}
 	}
 	for name, test := range map[string]struct {
-		seen  []seenAt // in sessions before
+		seen  []seenAt // in earlier sessions
 		begun definition
 		steps []seenAt
 	}{
@@ -83,7 +83,7 @@ func TestDefinitionCheck(t *testing.T) {
 	}
 }
 
-// TestDefinitionHistory: no more is kept than a bounded number.
+// TestDefinitionHistory checks that the number of remembered definitions is bounded.
 func TestDefinitionHistory(t *testing.T) {
 	var history definitionHistory
 	now := time.Now()

@@ -28,28 +28,28 @@ type discoverer struct {
 	timeout time.Duration // of a request
 }
 
-// resourceInfo is what the proxy needs to know to cache a resource.
+// resourceInfo describes a resource that the proxy can cache.
 type resourceInfo struct {
 	watchcache.Resource
 	encoding wire.Encoding
-	// UnknownFields is true if the upstream may know fields of this built-in kind that our Go type
-	// does not have. Then only the upstream's own bytes are complete.
+	// UnknownFields is true if the upstream may have fields of this built-in kind that the linked Go
+	// type lacks. Then only the bytes from the upstream are complete.
 	UnknownFields bool
-	// definition was read before the rest.
+	// definition was read before the other fields.
 	definition definition
 }
 
-// errNotWatchable means that the upstream has no such resource, or that it cannot be listed and
-// watched.
+// errNotWatchable means that the upstream has no such resource, or that the resource cannot be
+// listed and watched.
 var errNotWatchable = errors.New("cannot be listed and watched")
 
 const crdPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-// typesMinor is the minor version of Kubernetes whose types are linked: that of k8s.io/api.
+// typesMinor is the minor version of Kubernetes whose Go types are linked: that of k8s.io/api.
 const typesMinor = 37
 
-// read returns the answer to a request, in JSON. A server, or a load balancer, that takes a request
-// and does not answer must not hold up those who would ask again.
+// read returns the answer to a request, in JSON. It waits for at most d.timeout: a server or load
+// balancer that accepts a request and does not answer must not block callers that would retry.
 func (d discoverer) read(ctx context.Context, r *rest.Request) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
@@ -64,7 +64,7 @@ func (d discoverer) get(ctx context.Context, into any, path ...string) error {
 	return json.Unmarshal(raw, into)
 }
 
-// groupPath returns the segments of the path of a group version.
+// groupPath returns the path segments of a group version.
 func groupPath(gv schema.GroupVersion) []string {
 	if gv.Group == "" {
 		return []string{"/api", gv.Version}
@@ -72,7 +72,8 @@ func groupPath(gv schema.GroupVersion) []string {
 	return []string{"/apis", gv.Group, gv.Version}
 }
 
-// preferredVersion sets the preferred version of the group, if gvr has none.
+// preferredVersion returns gvr with the version that the upstream prefers in its group, or
+// unchanged if it has a version.
 func (d discoverer) preferredVersion(ctx context.Context, gvr schema.GroupVersionResource) (schema.GroupVersionResource, error) {
 	if gvr.Version != "" {
 		return gvr, nil
@@ -85,7 +86,7 @@ func (d discoverer) preferredVersion(ctx context.Context, gvr schema.GroupVersio
 	return gvr, nil
 }
 
-// discover returns the description of a resource, if the proxy may cache it.
+// discover returns the description of a resource, or an error if the proxy may not cache it.
 func (d discoverer) discover(ctx context.Context, gvr schema.GroupVersionResource) (*resourceInfo, error) {
 	if err := d.servedLocally(ctx, gvr.GroupVersion()); err != nil {
 		return nil, err
@@ -105,14 +106,14 @@ func (d discoverer) discover(ctx context.Context, gvr schema.GroupVersionResourc
 		if !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch") {
 			break
 		}
-		defined := d.definition(ctx, gvr) // before anything that depends on it
+		defined := d.definition(ctx, gvr) // read before everything that depends on it
 		info := &resourceInfo{definition: defined, Resource: watchcache.Resource{GroupVersionResource: gvr, Kind: r.Kind, Namespaced: r.Namespaced}}
 		return info, d.complete(ctx, info)
 	}
 	return nil, errNotWatchable
 }
 
-// complete sets the encoding, the Go type and the selectable fields.
+// complete sets the encoding, the Go type and the selectable fields of info.
 func (d discoverer) complete(ctx context.Context, info *resourceInfo) error {
 	info.encoding = wire.JSON
 	object, err := scheme.Scheme.New(info.GroupVersionKind())
@@ -130,9 +131,10 @@ func (d discoverer) complete(ctx context.Context, info *resourceInfo) error {
 	return nil
 }
 
-// readCRD reads the selectable fields and the list kind from the definition of a custom resource.
-// If the proxy may not read it, requests that name such fields are forwarded, and a list tells its
-// kind. That also tells a custom resource from a built-in kind whose Go type is not linked.
+// readCRD reads the selectable fields and the list kind from the CRD of a custom resource. If the
+// proxy may not read the CRD, readCRD reads the list kind from a list, and requests that select by
+// such fields are forwarded. A list also shows whether the resource is a custom resource, or a
+// built-in kind whose Go type is not linked.
 func (d discoverer) readCRD(ctx context.Context, info *resourceInfo) error {
 	var crd struct {
 		Spec struct {
@@ -149,7 +151,7 @@ func (d discoverer) readCRD(ctx context.Context, info *resourceInfo) error {
 		return d.readListKind(ctx, info)
 	}
 	info.Custom = true
-	info.ListKind = crd.Spec.Names.ListKind // empty: the default
+	info.ListKind = crd.Spec.Names.ListKind // empty: the default list kind
 	for _, v := range crd.Spec.Versions {
 		if v.Name != info.Version {
 			continue
@@ -162,8 +164,8 @@ func (d discoverer) readCRD(ctx context.Context, info *resourceInfo) error {
 	return err
 }
 
-// readListKind reads the kind of the lists of a resource from a LIST of one object: the proxy may
-// otherwise read the resource by a WATCH alone, which does not contain it. Only the lists of custom
+// readListKind reads the kind of a resource's lists from a LIST of one object. A WATCH, with which
+// the proxy may otherwise read the resource, does not contain that kind. Only the lists of custom
 // resources have their members in alphabetical order.
 func (d discoverer) readListKind(ctx context.Context, info *resourceInfo) error {
 	path := append(groupPath(info.GroupVersion()), info.GroupVersionResource.Resource)
@@ -182,11 +184,11 @@ func (d discoverer) readListKind(ctx context.Context, info *resourceInfo) error 
 
 var (
 	// errAggregated is returned for a resource of an aggregated API server, which is never cached.
-	// Such a server may show each caller something else under one permission, as OpenShift does
-	// with projects.
+	// Such a server may return different objects to two callers with the same permission, as OpenShift
+	// does for projects.
 	errAggregated = errors.New("it is served by an aggregated API server")
-	// errUnknownOrigin is returned for a resource of which the proxy cannot tell who serves it. It
-	// is not cached.
+	// errUnknownOrigin is returned for a resource if the proxy cannot determine which server serves
+	// it. The resource is not cached.
 	errUnknownOrigin = errors.New("its APIService does not tell that kube-apiserver itself serves it, get of apiservices.apiregistration.k8s.io is needed")
 )
 
@@ -195,9 +197,9 @@ const (
 	apiServices     = aggregatorGroup + "/v1/apiservices"
 )
 
-// servedLocally returns nil if the upstream itself serves the group version, as it does built-in
-// kinds and custom resources. An upstream without an aggregator serves everything itself. The error
-// is errAggregated or errUnknownOrigin.
+// servedLocally returns nil if the upstream itself serves the group version, as it does for
+// built-in kinds and custom resources. An upstream without an aggregator serves everything itself.
+// The error contains errAggregated or errUnknownOrigin.
 func (d discoverer) servedLocally(ctx context.Context, gv schema.GroupVersion) error {
 	var service struct {
 		metav1.TypeMeta

@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// Inspect returns how the resources are doing, in the order of their full names.
+// Inspect returns a description of each resource, in the order of their full names.
 func (m *Mirror) Inspect() []registry.ProxyResource {
 	all := []registry.ProxyResource{}
 	for _, res := range m.All() {
@@ -21,8 +21,8 @@ func (m *Mirror) Inspect() []registry.ProxyResource {
 	return all
 }
 
-// Objects returns the objects of the resource with a name, or with a full name, and reports whether
-// it is cached.
+// Objects returns the objects of the resource with the given name or full name, and reports whether
+// the resource is cached.
 func (m *Mirror) Objects(name string) (registry.ProxyObjects, bool) {
 	all := m.byPreference()
 	for _, nameOf := range []func(*Resource) string{(*Resource).fullName, (*Resource).name} {
@@ -35,7 +35,7 @@ func (m *Mirror) Objects(name string) (registry.ProxyObjects, bool) {
 	return registry.ProxyObjects{}, false
 }
 
-// inspect returns how the resource is doing.
+// inspect returns a description of the resource.
 func (res *Resource) inspect() registry.ProxyResource {
 	st := res.State()
 	r := registry.ProxyResource{
@@ -65,7 +65,8 @@ func (res *Resource) inspect() registry.ProxyResource {
 	return r
 }
 
-// fullName returns the name with the version, which the core group has only one of.
+// fullName returns the resource's name with its version. The core group has only one version, which
+// is left out.
 func (res *Resource) fullName() string {
 	if res.GVR.Group == "" || res.GVR.Version == "" {
 		return res.name()
@@ -79,7 +80,7 @@ func (s *Session) inspect() registry.ProxyObjects {
 	return registry.ProxyObjects{Store: s.Store(), Kind: wire.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind}, Decode: s.decode}
 }
 
-// decode returns the value of an object.
+// decode decodes an object.
 func (s *Session) decode(o *store.Object) (any, error) {
 	raw, err := o.AppendRaw(nil)
 	if err != nil {

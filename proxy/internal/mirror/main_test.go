@@ -7,6 +7,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Started by the init of klog.
+	// The init function of klog starts it.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
 }

@@ -7,11 +7,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// emit sends one metric. Labels are names and values by turns.
+// emit emits one metric. In labels, names and values alternate.
 type emit = func(name, help string, value float64, labels ...string)
 
-// Collect sends the metrics of the cached resources: histograms to ch, others by gauge and counter.
-// Names that begin with apiserver_ mean the same as in kube-apiserver.
+// Collect emits the metrics of the cached resources: histograms to ch, and all other metrics by
+// calls of gauge and counter. A metric whose name starts with apiserver_ means the same as in
+// kube-apiserver.
 func (m *Mirror) Collect(ch chan<- prometheus.Metric, gauge, counter emit) {
 	limit, used, evicted := m.Budget.Usage()
 	gauge("weir_proxy_memory_budget_bytes", "The bound of the memory of resources on demand.", float64(limit))
@@ -31,14 +32,14 @@ func (m *Mirror) Collect(ch chan<- prometheus.Metric, gauge, counter emit) {
 	}
 }
 
-// labelled returns an emit that adds labels to those that it gets.
+// labelled returns an emit that adds labels to those of each call.
 func labelled(to emit, labels ...string) emit {
 	return func(name, help string, value float64, more ...string) {
 		to(name, help, value, slices.Concat(labels, more)...)
 	}
 }
 
-// collect sends the metrics that a resource has without a session, too.
+// collect emits the metrics that a resource has even without a session.
 func (res *Resource) collect(gauge, counter emit) {
 	gauge, counter = labelled(gauge, "group", res.GVR.Group, "resource", res.GVR.Resource), labelled(counter, "group", res.GVR.Group, "resource", res.GVR.Resource)
 	st, of := res.State(), &res.FeedStats
@@ -60,7 +61,7 @@ func (res *Resource) collect(gauge, counter emit) {
 		1, "state", st.Standing().label())
 }
 
-// collect sends the metrics of a session, which restart with each.
+// collect emits the metrics of a session. They restart at zero with each session.
 func (s *Session) collect(ch chan<- prometheus.Metric, gauge, counter emit) {
 	group, resource := s.Info.Group, s.Info.GroupVersionResource.Resource
 	st := s.Cache().Stats()
@@ -100,7 +101,7 @@ func (s *Session) collect(ch chan<- prometheus.Metric, gauge, counter emit) {
 	for _, x := range st.Indexes {
 		counter("weir_watchcache_states_total", "States that watches began with, by the index that they came from; empty: the table.", float64(x.States), "index", x.Name)
 		gauge("weir_watchcache_index_bytes", "What an index takes; empty: the table, which counts as weir_store_bytes.", float64(x.Bytes), "index", x.Name)
-		// kube-apiserver's label value for LISTs answered from the cache is watchcache.
+		// kube-apiserver uses the label value watchcache for LISTs that it answers from its cache.
 		counter("apiserver_storage_list_total", "LISTs answered from the cache, by the index that they were answered from; empty: the table.",
 			float64(x.Lists), "storage", "watchcache", "index", x.Name)
 		counter("apiserver_storage_list_fetched_objects_total", "Objects that LISTs looked at.", float64(x.Fetched), "storage", "watchcache", "index", x.Name)

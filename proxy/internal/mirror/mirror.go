@@ -1,31 +1,33 @@
-// Package mirror keeps the resources that the proxy caches equal to the upstream's.
+// Package mirror keeps copies of the resources that the proxy caches equal to the upstream's.
 //
-// A pure function decides what to do about a resource (step.go). It takes what is known and what
-// has happened, and returns what is known then and the actions to perform. A [Resource] drives it:
-// it makes each step under its lock, publishes the new [State] as a whole, and then performs the
-// actions. testdata/stories has a story for each thing that happens to a resource, with every
-// decision in it.
+// A pure function, step in step.go, decides what the proxy does about a resource. Its arguments are
+// the [State] of the resource and an input, something that has happened. It returns the next State
+// and the actions to perform. A [Resource] drives step: it makes each step under its lock,
+// publishes the new State, and then performs the actions. testdata/stories has a story for each
+// thing that can happen to a resource, with every decision.
 //
-// A resource is described, then a [Session] lists and watches it, with a feed of package feed. The
-// session serves reads from its first list until it ends. It ends when only a new one can represent
-// the upstream: the upstream went back in time or redefined the resource, another server has come
-// to serve it, or the proxy may not read it any more. After a pause the next session begins.
+// The proxy first asks the upstream to describe a resource. Then a [Session] lists and watches it,
+// with a feed of package feed. The session serves reads from its first list until it ends. It ends
+// when only a new session can represent the upstream: the upstream went back in time or redefined
+// the resource, another server serves the resource now, or the proxy may no longer read it. After a
+// pause the next session begins.
 //
-// The actions and the calls around a step have an order. Each rule closes a race:
+// The actions and the calls around a step have an order. Each rule prevents a race:
 //
 //   - A list that shows a restore ends all other sessions, and the forwarded watches, before its own
-//     session serves. The restore tracker learns that the session serves only afterwards. Otherwise
-//     a watch from before the restore would be forwarded.
-//   - The tracker learns of the end of a session before the session is withdrawn, for the same
-//     reason.
-//   - The time of a drain is read after the session serves, and a drain stores the time before it
-//     looks for sessions. One of the two finds the other.
-//   - Watches expire after their session is withdrawn, so that none starts on it again.
-//   - A session that finds a restore ends before those of other resources do. Actions are performed
-//     without a lock, since two resources may find a restore at the same time.
+//     session serves. The restore tracker is notified that the session serves only afterwards.
+//     Otherwise a watch from before the restore would be forwarded.
+//   - The restore tracker is notified that a session has ended before the session is withdrawn, for
+//     the same reason.
+//   - A drain stores the time when watches must have ended before it looks for sessions. A new session
+//     reads that time after it serves. So either the drain finds the session, or the session finds
+//     the time.
+//   - Watches expire after their session is withdrawn, so that no new watch starts on it.
+//   - A session that finds a restore ends before the sessions of other resources do. Actions are
+//     performed without a lock, since two resources may find a restore at the same time.
 //
-// A read asks [Mirror.Read] first. Once its caller is authorized, [Read.Wait] returns the session
-// that answers it.
+// The proxy calls [Mirror.Read] for each read first. After it has authorized the caller,
+// [Read.Wait] returns the session that answers the read.
 package mirror
 
 import (
@@ -54,40 +56,40 @@ type Mirror struct {
 	discoverer discoverer
 	Stats      source.Stats           // of the requests to the upstream
 	Budget     memoryBudget           // of the resources on demand
-	flush      *watchcache.FlushPacer // of all watches
-	server     reflector.Server       // of the sessions, whose lists take turns
+	flush      *watchcache.FlushPacer // shared by all watches
+	server     reflector.Server       // shared by the sessions, whose lists take turns
 	Restores   RestoreTracker         // shared by the resources
-	Kept       atomic.Int64           // bytes kept for slow watches, at the last check
-	Shed       atomic.Uint64          // watches that were ended, since they exceeded their memory
+	Kept       atomic.Int64           // bytes kept for slow watches at the last check
+	Shed       atomic.Uint64          // watches that were ended because watches exceeded their memory
 	skipsProof map[schema.GroupResource]bool
 
-	initSeconds *prometheus.HistogramVec // of first lists
+	initSeconds *prometheus.HistogramVec // durations of first lists
 
 	mu sync.Mutex
-	// byGVR has a configured resource without a known version as it is configured, most often without
-	// one.
+	// byGVR maps a configured resource without a known version by the GVR in the configuration, most
+	// often without a version.
 	byGVR         map[schema.GroupVersionResource]*Resource
 	rejectedUntil *lru.Cache
 	runs          sync.WaitGroup
-	ctx           context.Context // ends everything; nil before run
-	closed        bool            // nothing is added any more
+	ctx           context.Context // its end ends everything; nil before Run
+	closed        bool            // no more resources are added
 	drainBy       time.Time       // when watches must have ended; zero: no drain
 }
 
 const (
-	// maxOnDemand bounds the resources cached on demand, each of which has a watch upstream.
+	// maxOnDemand bounds the resources that are cached on demand. Each of them has a watch upstream.
 	maxOnDemand = 256
 	// RejectedTTL is how long reads of a resource that could not be cached are forwarded before the
-	// next attempt. maxRejected bounds how many such resources are remembered.
+	// proxy tries again to cache it. maxRejected bounds how many such resources are remembered.
 	RejectedTTL = 5 * time.Minute
-	// UndefinedTTL is RejectedTTL for a resource without an APIService, which kube-apiserver
-	// creates a moment after the resource, and for one that is no longer served, which may come
-	// back.
+	// UndefinedTTL replaces RejectedTTL for two kinds of resources: one without an APIService, which
+	// kube-apiserver creates a moment after the resource, and one that is no longer served, which may
+	// be served again soon.
 	UndefinedTTL = 10 * time.Second
 	maxRejected  = 1024
 )
 
-// New returns a mirror that caches nothing before Run.
+// New returns a Mirror. It caches nothing before Run.
 func New(cfg Config) *Mirror {
 	m := &Mirror{
 		cfg: cfg, discoverer: discoverer{cfg.Client, cfg.Review},
@@ -110,11 +112,11 @@ func New(cfg Config) *Mirror {
 	return m
 }
 
-// Run caches the configured resources, and enforces the budget, until ctx ends.
+// Run caches the configured resources, and enforces the bounds of memory, until ctx ends.
 func (m *Mirror) Run(ctx context.Context) {
 	m.mu.Lock()
 	m.ctx = ctx
-	named := slices.Collect(maps.Values(m.byGVR)) // none was added on demand yet
+	named := slices.Collect(maps.Values(m.byGVR)) // no resource can have been added on demand yet
 	m.mu.Unlock()
 	for _, res := range named {
 		m.runs.Go(func() { m.start(ctx, res) })
@@ -135,8 +137,8 @@ func (m *Mirror) Run(ctx context.Context) {
 	m.runs.Wait()
 }
 
-// start runs a configured resource, in the version that the upstream prefers if it is configured
-// without one.
+// start runs a configured resource. If it is configured without a version, start first determines
+// the version that the upstream prefers.
 func (m *Mirror) start(ctx context.Context, unresolved *Resource) {
 	for {
 		if unresolved.run(ctx); ctx.Err() != nil {
@@ -164,8 +166,8 @@ func (m *Mirror) start(ctx context.Context, unresolved *Resource) {
 	}
 }
 
-// replace replaces a configured resource without a known version by one with it. One that was added
-// on demand before the version was known ends.
+// replace replaces a configured resource without a known version by res, which has the version. A
+// resource with that version that was added on demand before ends.
 func (m *Mirror) replace(unresolved, res *Resource) {
 	m.mu.Lock()
 	if m.byGVR[unresolved.GVR] == unresolved {
@@ -186,7 +188,7 @@ func (m *Mirror) Find(gvr schema.GroupVersionResource) *Resource {
 	return m.byGVR[gvr]
 }
 
-// CanAdd reports whether a resource that is not cached could be cached on demand.
+// CanAdd reports whether a resource that is not cached can be cached on demand.
 func (m *Mirror) CanAdd(gvr schema.GroupVersionResource) bool {
 	if !m.Budget.hasRoom() || time.Now().Before(m.Rejection(gvr)) {
 		return false
@@ -202,7 +204,7 @@ func (m *Mirror) CanAdd(gvr schema.GroupVersionResource) bool {
 	return taken < maxOnDemand
 }
 
-// add starts caching a resource on demand. It does not wait.
+// add starts caching a resource on demand. It does not block.
 func (m *Mirror) add(gvr schema.GroupVersionResource) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -226,8 +228,8 @@ func (m *Mirror) add(gvr schema.GroupVersionResource) {
 	})
 }
 
-// Drain ends the watches of all resources within over, also of those added meanwhile; see
-// [watchcache.Cache.Drain].
+// Drain ends the watches of all resources within the duration over, including watches that start in
+// the meantime. See [watchcache.Cache.Drain].
 func (m *Mirror) Drain(over time.Duration) {
 	m.mu.Lock()
 	m.drainBy = time.Now().Add(over)
@@ -246,9 +248,9 @@ func (m *Mirror) drainTime() time.Time {
 	return m.drainBy
 }
 
-// CatchUp proves the watched resources current, so that the last bookmarks are as new as possible.
-// Another replica may have started after the last change, and then knows nothing of
-// resourceVersions before its start.
+// CatchUp proves that the watched resources are current, so that the last bookmarks of the watches
+// are as new as possible. Clients may resume at another replica that has started after the last
+// change, and such a replica cannot serve resourceVersions from before its start.
 func (m *Mirror) CatchUp(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, res := range m.All() {
@@ -259,7 +261,8 @@ func (m *Mirror) CatchUp(ctx context.Context) {
 	all.Wait()
 }
 
-// endOthers ends what continues from before a restore that one resource has found.
+// endOthers ends the sessions of all other resources and the forwarded watches, because resource by
+// has found a restore.
 func (m *Mirror) endOthers(by *Resource) {
 	all := m.All()
 	for _, res := range all {
@@ -276,8 +279,8 @@ func (m *Mirror) endOthers(by *Resource) {
 	m.cfg.OnWentBack()
 }
 
-// reject remembers that a resource could not be cached because of err, until the next attempt is
-// due.
+// reject records that a resource could not be cached because of err. CanAdd returns false until the
+// next attempt is due.
 func (m *Mirror) reject(gvr schema.GroupVersionResource, err error) {
 	until := time.Now().Add(RejectedTTL)
 	if errors.Is(err, errUnknownOrigin) && apierrors.IsNotFound(err) || errors.Is(err, reflector.ErrUnknownResource) {
@@ -286,8 +289,8 @@ func (m *Mirror) reject(gvr schema.GroupVersionResource, err error) {
 	m.rejectedUntil.Add(gvr, until)
 }
 
-// Rejection returns until when a resource is not cached on demand, since it could not be. Zero: it
-// may be cached.
+// Rejection returns until when the resource is not cached on demand, because it could not be cached
+// before. Zero or past: it may be cached.
 func (m *Mirror) Rejection(gvr schema.GroupVersionResource) (until time.Time) {
 	if at, ok := m.rejectedUntil.Get(gvr); ok {
 		until = at.(time.Time)
@@ -295,13 +298,14 @@ func (m *Mirror) Rejection(gvr schema.GroupVersionResource) (until time.Time) {
 	return until
 }
 
-// maxShedPerTick bounds the watches that are ended at one check.
+// maxShedPerTick bounds how many watches one check ends.
 const maxShedPerTick = 16
 
-// shedWatches updates the memory kept for slow watches. If watches exceed their memory, it ends
-// watches whose clients take nothing, those of the resource for which most is kept first. If
-// there are none, it ends those for which most is kept, until that is the excess: their clients
-// take something, and less than comes. New watches are then already rejected.
+// shedWatches updates the memory that is kept for slow watches. If watches exceed their memory, it
+// ends watches whose clients read nothing, first those of the resource with the most such memory.
+// If there are none, it ends the watches with the most such memory until they make up for the
+// excess. The clients of these read something, but less than is sent to them. New watches are
+// already rejected at this point.
 func (m *Mirror) shedWatches() {
 	sessions, kept := m.slow()
 	m.Kept.Store(kept)
@@ -328,7 +332,7 @@ func (m *Mirror) shedWatches() {
 	}
 }
 
-// countShed counts n watches of a session that were ended, and returns n.
+// countShed counts n ended watches of a session and logs why they were ended. It returns n.
 func (m *Mirror) countShed(s *Session, n int, why string) int {
 	if n > 0 {
 		m.Shed.Add(uint64(n))
@@ -337,8 +341,8 @@ func (m *Mirror) countShed(s *Session, n int, why string) int {
 	return n
 }
 
-// slow returns the sessions for whose watches something is kept, that with the most first, and the
-// bytes of all.
+// slow returns the sessions that keep memory for slow watches, the one with the most first, and the
+// bytes of all of them.
 func (m *Mirror) slow() (sessions []*Session, bytes int64) {
 	kept := map[*Session]int64{}
 	for _, res := range m.All() {
@@ -359,8 +363,8 @@ func (m *Mirror) All() []*Resource {
 	return slices.SortedFunc(maps.Values(m.byGVR), func(a, b *Resource) int { return cmp.Compare(a.GVR.String(), b.GVR.String()) })
 }
 
-// byPreference returns the resources. The first of several versions of one is what its metrics are
-// about: that which is configured, or else that which was asked for first.
+// byPreference returns the resources. Metrics are only about the first of several versions of a
+// resource: the configured one, or else the one that was requested first.
 func (m *Mirror) byPreference() []*Resource {
 	all := m.All()
 	slices.SortStableFunc(all, func(a, b *Resource) int {

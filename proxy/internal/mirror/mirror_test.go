@@ -25,7 +25,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// strictly parses a GET of a URL.
+// strictly parses a GET of a URL, which must be strict.
 func strictly(t *testing.T, target string) *request.Request {
 	t.Helper()
 	rq := request.Strict(httptest.NewRequest(http.MethodGet, target, nil))
@@ -35,8 +35,8 @@ func strictly(t *testing.T, target string) *request.Request {
 	return rq
 }
 
-// TestNotServedAnyMore: a resource that was cached, and that the upstream does not know any more,
-// is tried again in a moment.
+// TestNotServedAnyMore checks that a resource that was cached, and that the upstream no longer
+// serves, may be cached again after UndefinedTTL.
 func TestNotServedAnyMore(t *testing.T) {
 	m := withoutUpstream(t, func(string) {})
 	gone := &reflector.Error{Phase: reflector.Listing, Sentinel: reflector.ErrUnknownResource}
@@ -46,7 +46,8 @@ func TestNotServedAnyMore(t *testing.T) {
 	}
 }
 
-// TestByPreference: of several versions that comes first which is configured, then the oldest.
+// TestByPreference checks that among several versions the configured one comes first, and then the
+// oldest one.
 func TestByPreference(t *testing.T) {
 	now, widgets := time.Now(), schema.GroupVersionResource{Group: "example.com", Resource: "widgets"}
 	m := &Mirror{byGVR: map[schema.GroupVersionResource]*Resource{}}
@@ -64,8 +65,8 @@ func TestByPreference(t *testing.T) {
 	}
 }
 
-// TestSendsState: a WATCH that starts with the state has a seat, also with a limit, which it
-// ignores. A LIST of a small page has none.
+// TestSendsState checks that SendsState is true for a WATCH that starts with the state, even with a
+// limit, which a WATCH ignores, and false for a LIST of a small page.
 func TestSendsState(t *testing.T) {
 	for query, want := range map[string]struct{ State, small bool }{
 		"":                                  {State: true},
@@ -85,8 +86,8 @@ func TestSendsState(t *testing.T) {
 	}
 }
 
-// TestOrigin: without an aggregator all is local; with one, what its APIService does not say is not
-// known.
+// TestOrigin checks that without an aggregator the upstream itself serves all resources, and that
+// with an aggregator an unreadable APIService causes errUnknownOrigin.
 func TestOrigin(t *testing.T) {
 	var aggregates atomic.Bool
 	var mu sync.Mutex
@@ -124,9 +125,9 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-// TestReadiness: a configured resource delays readiness while it is loaded for the first time, for
-// initialLoadTimeout. One that the upstream fails to list does not, unless the upstream is not
-// well.
+// TestReadiness checks that a configured resource delays readiness while it is loaded for the first
+// time, for initialLoadTimeout. A resource that the upstream fails to list does not delay it,
+// unless the upstream is not healthy.
 func TestReadiness(t *testing.T) {
 	m := withoutUpstream(t, func(string) {})
 	res := m.load(t, "pods")
@@ -153,7 +154,7 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-// TestAwaitReread: a bounded number of requests wait until a resource is cached.
+// TestAwaitReread checks that a bounded number of requests wait until a resource is cached.
 func TestAwaitReread(t *testing.T) {
 	m := withoutUpstream(t, func(string) {})
 	m.cfg.Timeouts.Reread = patience
@@ -167,14 +168,14 @@ func TestAwaitReread(t *testing.T) {
 		all.Go(func() { rd.awaitReread(t.Context()) })
 	}
 	waitFor(t, func() bool { return res.Waiting() == maxRereadWaiters })
-	rd.awaitReread(t.Context()) // one too many does not wait
+	rd.awaitReread(t.Context()) // one request too many does not wait
 	res.take(input{typ: inUnwell})
 	check.Equal(t, res.Waiting(), maxRereadWaiters, "wait after a state in which the resource is not cached")
 	res.take(input{typ: inListed})
 	all.Wait()
 }
 
-// TestCollect: a resource has metrics, and more of them while a session serves.
+// TestCollect checks that a resource has metrics, and more of them while a session serves.
 func TestCollect(t *testing.T) {
 	m := withoutUpstream(t, func(string) {})
 	res := m.load(t, "pods")

@@ -10,17 +10,17 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
-// Read is a read that the cache may answer. It belongs to one goroutine.
+// Read is a read that the cache may answer. Only one goroutine uses it.
 type Read struct {
 	*request.Request
 	mirror   *Mirror
-	resource *Resource // nil: it is not cached
-	indents  bool      // JSON would be indented for the client
-	prove    bool      // a proof is needed that the session is current
+	resource *Resource // nil: the resource is not cached
+	indents  bool      // the client would get indented JSON
+	prove    bool      // the session needs a proof that it is current
 }
 
-// Read returns a read that the cache may answer, or nil if it must be forwarded. indents says that
-// JSON is to be indented for the client.
+// Read returns a Read if the cache may answer rq, or nil if rq must be forwarded. indents says that
+// the client would get indented JSON.
 func (m *Mirror) Read(rq *request.Request, indents bool) *Read {
 	rd := &Read{Request: rq, mirror: m, resource: m.Find(rq.GVR()), indents: indents}
 	if rd.resource == nil && !m.CanAdd(rq.GVR()) {
@@ -41,20 +41,21 @@ func (m *Mirror) Read(rq *request.Request, indents bool) *Read {
 	return rd
 }
 
-// IsCached reports whether the resource is cached, or is about to be.
+// IsCached reports whether the resource is cached, or is being loaded.
 func (rd *Read) IsCached() bool { return rd.resource != nil }
 
 // Add starts caching the resource, for later reads.
 func (rd *Read) Add() { rd.mirror.add(rd.GVR()) }
 
-// Watch counts a watch of the resource, until leave is called.
+// Watch counts a watch of the resource until the caller calls leave.
 func (rd *Read) Watch() (leave func()) {
 	rd.resource.watchers.Add(1)
 	return func() { rd.resource.watchers.Add(-1) }
 }
 
-// RefusesToken reports whether the upstream answers a read with a continue token of ours that can
-// no longer be served: the read accepts only what the cache does not have.
+// RefusesToken decides about a read with a continue token of the proxy that the cache can no longer
+// serve. It reports whether the upstream answers the read, because the read accepts only encodings
+// that the cache lacks.
 func (m *Mirror) RefusesToken(rq *request.Request, indents bool) bool {
 	res := m.Find(rq.GVR())
 	if res == nil {
@@ -64,17 +65,17 @@ func (m *Mirror) RefusesToken(rq *request.Request, indents bool) bool {
 	return s != nil && !s.encodes(rq, indents)
 }
 
-// Outcome says how a read is answered: from the session, unless Err is set. The zero value means
-// that it is forwarded.
+// Outcome says how a read is answered: from Session, unless Err is set. The zero value means that
+// the read is forwarded.
 type Outcome struct {
 	Session *Session
 	Err     error
-	// Late means that the read is forwarded, and gets Err if the upstream does not answer in time:
-	// the session has not come to the resourceVersion that the read needs.
+	// Late means that the read is forwarded, and that the client gets Err if the upstream does not
+	// answer in time. The session has not reached the resourceVersion that the read needs.
 	Late bool
 }
 
-// Wait waits until the session is fresh enough for a read of a cached resource.
+// Wait waits until the session is fresh enough for the read. The resource must be cached.
 func (rd *Read) Wait(ctx context.Context) Outcome {
 	proof, cancel := context.WithTimeout(ctx, rd.mirror.cfg.Timeouts.Proof)
 	defer cancel()
@@ -91,15 +92,16 @@ func (rd *Read) Wait(ctx context.Context) Outcome {
 		return Outcome{}
 	case !s.waitForVersion(ctx, rd.Request):
 		return Outcome{s, watchcache.TooLargeError(rd.MinVersion(), s.Version()), rd.Continue == nil}
-	case !s.canServe(rd.Request, rd.indents): // the log may have moved on meanwhile
+	case !s.canServe(rd.Request, rd.indents): // the log may have dropped the version in the meantime
 		return Outcome{}
 	}
 	return Outcome{Session: s}
 }
 
-// wantsProof reports whether a consistent read waits for a proof of freshness. A read that costs
-// the upstream no more than that is forwarded. A resource that is not cached is added first. A read
-// of one that is being reread waits, see lost.
+// wantsProof reports whether a consistent read waits for a proof that the session is current. A
+// read that costs the upstream no more than a proof is forwarded instead. For a resource that is
+// not cached, wantsProof returns true, so that the resource is added first. A read of a resource
+// that is being reread waits (see lost).
 func (rd *Read) wantsProof() bool {
 	if rd.Consistent() && (rd.mirror.cfg.ForwardConsistent || rd.Name != "" || smallPage(rd.Request)) {
 		return false
@@ -111,8 +113,8 @@ func (rd *Read) wantsProof() bool {
 	return s != nil && !s.isSmall()
 }
 
-// tooStale reports whether the session is older than Options.MaxStaleness allows for a read that
-// need not be consistent.
+// tooStale reports whether the session is older than Config.MaxStaleness, for a read that need not
+// be consistent.
 func (rd *Read) tooStale() bool {
 	most := rd.mirror.cfg.MaxStaleness
 	if most <= 0 || rd.resource == nil || rd.ExactVersion() > 0 || rd.Continue != nil {
@@ -122,29 +124,29 @@ func (rd *Read) tooStale() bool {
 	return s != nil && time.Since(s.LastHeard()) > most
 }
 
-// SendsState reports whether the answer is the state of many objects: of a LIST, except a small
-// page or a later one, or of a WATCH that does not resume.
+// SendsState reports whether the answer is the state of many objects: the answer to a LIST, except
+// for a small page or a later page, or to a WATCH that does not resume.
 func SendsState(rq *request.Request) bool {
 	return rq.Name == "" && rq.ExactVersion() == 0 && rq.Continue == nil && !smallPage(rq)
 }
 
-// smallPage reports whether a request is a LIST of no more objects than a proof of freshness costs.
-// A WATCH ignores its limit.
+// smallPage reports whether the request is a LIST with a small limit, which costs the upstream no
+// more than a proof that the session is current. A WATCH ignores its limit.
 func smallPage(rq *request.Request) bool {
 	return !rq.Watch && rq.Limit > 0 && rq.Limit < MinProofObjects
 }
 
-// retryAfter is the Retry-After of a read while a resource is reread, in seconds.
+// retryAfter is the Retry-After, in seconds, of a read while its resource is reread.
 const retryAfter = 1
 
-// errReread is returned for a read while a resource has no session. It is a 429, not a 503, since
-// neither the proxy nor the upstream is shutting down.
+// errReread is returned for a read while its resource has no session. It is a 429 and not a 503,
+// since neither the proxy nor the upstream is shutting down.
 var errReread = apierrors.NewTooManyRequests("The resource is being reloaded, please try again later.", retryAfter)
 
-// rereads reports whether the upstream went back, or has redefined the resource, and the resource
-// is being read for the first time since. Lists of a small one that was redefined need not wait for
-// that: they cost the upstream little. After a restore they do wait, since no watch may follow a
-// list that was forwarded before the resource has been read.
+// rereads reports whether the resource is being read for the first time since the upstream went
+// back or redefined the resource. It is false for a redefined resource with few objects: its lists
+// are forwarded, which costs the upstream little. After a restore even these lists wait, since no
+// watch may follow a list that was forwarded before the resource has been reread.
 func (res *Resource) rereads(st *State) bool {
 	return st.phase != phaseServing && st.unserved == StandingLoading &&
 		(res.mirror.Restores.isUnread(res.GVR) || st.wasRedefined(time.Now()) && st.objects >= MinProofObjects)
@@ -152,15 +154,15 @@ func (res *Resource) rereads(st *State) bool {
 
 // lost returns why a read can be neither served nor forwarded after the upstream went back, or nil.
 //
-// A read that resumes from before the restore gets 410, unless the session, if there is one, can
-// resume from there. If it were forwarded, the client would permanently miss the changes between
-// that state and a later one with the same resourceVersion, since it cannot distinguish the two. It
-// gets the error immediately: by the time the resource is cached again, the upstream may have
-// reached that resourceVersion.
+// A read that resumes from before the restore gets 410, unless the session can resume from there.
+// If the read were forwarded, the client would permanently miss the changes between that state and
+// a later state with the same resourceVersion, since the client cannot distinguish the two states.
+// The client gets the error immediately: by the time the resource is cached again, the upstream may
+// have reached that resourceVersion.
 //
 // A read of the current state gets 429 while the resource is reread, so that not all clients list
-// the upstream at the same time. That also applies to a resource that the upstream has redefined,
-// as all are after an upgrade.
+// the upstream at the same time. The same is true for a resource that the upstream has redefined,
+// as an upgrade redefines all resources.
 func (rd *Read) lost(st *State) error {
 	s, from, restores := st.serving(), rd.ExactVersion(), &rd.mirror.Restores
 	switch {
@@ -174,16 +176,17 @@ func (rd *Read) lost(st *State) error {
 }
 
 // hasFutureVersion reports whether a read resumes from a state that may be from before the upstream
-// went back, and that the session, which may be nil, has not come to since. The upstream may have
-// come to it: its own lists name its newest resourceVersion, and the session of a resource that
-// does not change learns of it late.
+// went back, and that session s has not reached since. s may be nil. The upstream may have reached
+// it: its own lists have its newest resourceVersion, and the session of a resource that does not
+// change learns that version late.
 func (rd *Read) hasFutureVersion(s *Session) bool {
 	from := rd.ExactVersion()
 	return s != nil && rd.mirror.Restores.before(from) && from > s.Version()
 }
 
-// checkFutureVersion decides about a read that hasFutureVersion. It asks the upstream for its
-// newest resourceVersion, in one request for all who wait.
+// checkFutureVersion returns an error for a read with hasFutureVersion, unless the upstream has
+// reached the version from. It asks the upstream for its newest resourceVersion. One such request
+// serves all reads that wait for it.
 func (s *Session) checkFutureVersion(ctx context.Context, from uint64) error {
 	switch newest, err := s.NewestVersion(ctx); {
 	case err != nil:
@@ -191,15 +194,17 @@ func (s *Session) checkFutureVersion(ctx context.Context, from uint64) error {
 	case newest < from:
 		return wentBackSince(from)
 	}
-	return nil // nothing has changed up to there, or the client has listed it
+	return nil // there was no change up to from, or the client has listed it
 }
 
-// maxRereadWaiters bounds the requests that wait for one resource at a time. Each has a seat.
+// maxRereadWaiters bounds how many requests wait for one resource at the same time. Each of them
+// has a seat.
 const maxRereadWaiters = 100
 
-// awaitReread blocks until the resource is cached and followed, if the read would otherwise get 429
-// because the resource is being reread, or needs a proof from a session that is about to watch the
-// upstream. It gives up after timeouts.reread, when ctx ends, or immediately if too many wait.
+// awaitReread blocks until the resource is cached and follows the upstream, in two cases: the read
+// would otherwise get 429 because the resource is being reread; or it needs a proof from a session
+// that has listed the upstream but does not watch it yet. It blocks for at most Timeouts.Reread or
+// until ctx ends, and not at all if too many requests wait.
 func (rd *Read) awaitReread(ctx context.Context) {
 	if !rd.isReread() {
 		return
@@ -212,7 +217,7 @@ func (rd *Read) awaitReread(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, rd.mirror.cfg.Timeouts.Reread)
 	defer cancel()
 	for ctx.Err() == nil {
-		changed := res.nextState() // before isReread, so that no state is missed
+		changed := res.nextState() // called before isReread, so that no state is missed
 		if !rd.isReread() {
 			return
 		}
@@ -223,7 +228,7 @@ func (rd *Read) awaitReread(ctx context.Context) {
 	}
 }
 
-// isReread reports whether it is worth waiting for the resource to be cached and followed.
+// isReread reports whether awaitReread must wait.
 func (rd *Read) isReread() bool {
 	st := rd.resource.State()
 	s := st.serving()

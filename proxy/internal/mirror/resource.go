@@ -14,27 +14,27 @@ import (
 )
 
 // Resource is one resource that the proxy caches, or is about to cache. It drives step: one
-// goroutine runs its sessions, and one more monitors the current session. Both end with the context
-// of run. It is safe for concurrent use.
+// goroutine runs its sessions, and another one monitors the current session. Both end when the
+// context of run ends. Resource is safe for concurrent use.
 type Resource struct {
 	settings
 	mirror      *Mirror
 	GVR         schema.GroupVersionResource
 	stop        context.CancelFunc // ends run
-	created     time.Time          // when it was first asked for
-	wake        chan struct{}      // of capacity one; wakes the monitor
-	FeedStats   feed.Stats         // of all sessions
-	definitions definitionHistory  // of its sessions, which use it one after the other
+	created     time.Time          // when it was first requested
+	wake        chan struct{}      // has capacity one; wakes the monitor
+	FeedStats   feed.Stats         // summed over all sessions
+	definitions definitionHistory  // its sessions use it one after the other
 	// preferred is the version that the upstream prefers. Only the goroutine of run uses it.
 	preferred schema.GroupVersionResource
 
-	mu        sync.Mutex            // of steps. A caller that has it takes no other lock
+	mu        sync.Mutex            // serializes steps. A caller that holds it locks nothing else
 	published atomic.Pointer[State] // the last state; never nil
-	changed   chan struct{}         // closed when another one is published; nil: no request waits
+	changed   chan struct{}         // closed when another state is published; nil: no request waits for that
 
 	lastRead atomic.Int64 // Unix nanoseconds
 	watchers atomic.Int64
-	waiting  atomic.Int64 // requests that wait while it is reread
+	waiting  atomic.Int64 // requests that wait while the resource is reread
 }
 
 func newResource(m *Mirror, gvr schema.GroupVersionResource, of settings) *Resource {
@@ -48,20 +48,20 @@ func newResource(m *Mirror, gvr schema.GroupVersionResource, of settings) *Resou
 
 func (res *Resource) name() string { return res.GVR.GroupResource().String() }
 
-// State returns the last state, which must not be changed.
+// State returns the last published state. The caller must not change it.
 func (res *Resource) State() *State { return res.published.Load() }
 
 // Serving returns the session that can answer reads, or nil.
 func (res *Resource) Serving() *Session { return res.State().serving() }
 
-// read returns the last state, and records that a client reads the resource.
+// read returns the last published state, and records that a client reads the resource.
 func (res *Resource) read() *State {
 	res.lastRead.Store(time.Now().UnixNano())
 	return res.State()
 }
 
-// take makes the step for what has happened, and performs its actions. It returns the one that
-// blocks, which is left to the goroutine of run, or nil.
+// take makes the step for input in, publishes the new state and performs the actions. It does not
+// perform the action that blocks, but returns it for the goroutine of run, or nil if there is none.
 func (res *Resource) take(in input) (next action) {
 	in.at = time.Now()
 	res.mu.Lock()
@@ -82,7 +82,8 @@ func (res *Resource) take(in input) (next action) {
 	return next
 }
 
-// perform performs an action about a session, or reports false if the action blocks.
+// perform performs an action about session s and returns true. It returns false if the action
+// blocks, and then does nothing.
 func (res *Resource) perform(a action, s *Session) bool {
 	switch a := a.(type) {
 	case end:
@@ -120,8 +121,8 @@ func (res *Resource) log(a note) {
 	}
 }
 
-// run drives the resource until ctx ends. It returns an error once a resource on demand cannot be
-// cached, and errOtherVersion for one that is to be cached in another version.
+// run drives the resource until ctx ends. It returns an error if a resource on demand cannot be
+// cached, and errOtherVersion if the resource must be cached in another version.
 func (res *Resource) run(ctx context.Context) error {
 	next := res.take(input{typ: inBegin})
 	for {
@@ -136,7 +137,7 @@ func (res *Resource) run(ctx context.Context) error {
 	}
 }
 
-// block performs an action that blocks, until ctx ends, and returns what came of it.
+// block performs an action that blocks, until ctx ends, and returns the result as an input.
 func (res *Resource) block(ctx context.Context, a action) input {
 	switch a := a.(type) {
 	case ask:
@@ -165,8 +166,8 @@ func (res *Resource) runSession(s *Session) input {
 	s.End(s.Run(s.ctx))
 	monitoring.Wait()
 	cause := context.Cause(s.ctx)
-	// The tracker learns of the end before the session is withdrawn, or watches from before a restore
-	// would be forwarded in between.
+	// The restore tracker is notified of the end before the session is withdrawn. Otherwise a watch
+	// from before a restore could be forwarded in between.
 	restores := &res.mirror.Restores
 	restores.SessionEnded(res.GVR, s.Version(), errors.Is(cause, feed.ErrWentBack))
 	if errors.Is(cause, errAggregated) {
@@ -175,20 +176,21 @@ func (res *Resource) runSession(s *Session) input {
 	return input{typ: inEnded, err: cause, objects: s.Store().Len()}
 }
 
-// listed notes that the first list of a session is complete.
+// listed records that the first list of a session is complete.
 func (res *Resource) listed(s *Session) {
 	res.mirror.initSeconds.WithLabelValues(res.GVR.Group, res.GVR.Resource).Observe(time.Since(s.begun).Seconds())
-	// A session may have ended for another reason before it could find a restore, such as another
-	// version of kube-apiserver. The others end before this one serves.
+	// The last session may have ended for another reason before it could find the restore, for
+	// instance because the upstream has another version now. The sessions of other resources must end
+	// before this session serves.
 	if res.mirror.Restores.revealsRestore(res.GVR, s.Version()) {
 		res.mirror.endOthers(res)
 	}
 	res.take(input{typ: inListed})
 }
 
-// noteCached does what comes after the session serves. The tracker learns of the session only then:
-// in between, no watch resumes from before a restore. The time of a drain is read only then, since
-// drain looks for sessions after it has stored the time.
+// noteCached does what follows after a session has begun to serve. Only then it notifies the
+// restore tracker, so that no watch from before a restore resumes in between. Only then it reads
+// the time of a drain, since Drain stores that time before it looks for sessions.
 func (res *Resource) noteCached(s *Session) {
 	res.mirror.Restores.SessionBegan(res.GVR)
 	if by := res.mirror.drainTime(); !by.IsZero() {
@@ -216,11 +218,11 @@ func (res *Resource) nextState() <-chan struct{} {
 	return res.changed
 }
 
-// minCheckInterval is how long the monitor waits before a check that comes soon.
+// minCheckInterval is how long the monitor waits before a check that checkSoon has requested.
 const minCheckInterval = 2 * time.Second
 
-// monitor checks periodically who serves the resource and how it is defined, and soon after an
-// upstream watch has ended, until the session ends.
+// monitor checks which server serves the resource and how the resource is defined, until the
+// session ends. It checks periodically, and soon after an upstream watch has ended.
 func (res *Resource) monitor(s *Session) {
 	m := res.mirror
 	defined := newDefinitionCheck(&res.definitions, s.Info.definition, m.cfg.Timeouts.Settle, s.begun)

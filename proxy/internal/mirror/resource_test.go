@@ -19,13 +19,12 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
-// patience bounds every wait. It is generous: nothing is timed here.
+// patience bounds every wait. It is long because these tests do not measure time.
 const patience = 2 * time.Minute
 
 var pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
-// withoutUpstream returns resources that send no request. onLog is called before each line of the
-// log.
+// withoutUpstream returns a Mirror that sends no request. onLog is called before each log line.
 func withoutUpstream(t *testing.T, onLog func(text string)) *Mirror {
 	t.Helper()
 	return New(Config{
@@ -34,7 +33,7 @@ func withoutUpstream(t *testing.T, onLog func(text string)) *Mirror {
 	})
 }
 
-// logHook is a log that calls a function before each line.
+// logHook is a log handler that calls a function before each line.
 type logHook struct {
 	slog.Handler
 	before func(text string)
@@ -69,8 +68,9 @@ func (m *Mirror) load(t *testing.T, resource string) *Resource {
 	return res
 }
 
-// TestServesBeforeTracked: a session serves before the tracker learns of it. Otherwise the tracker
-// would let a watch from before a restore be forwarded while no session serves.
+// TestServesBeforeTracked checks that a session serves before the restore tracker is notified of
+// it. Otherwise the tracker would let a watch from before a restore be forwarded while no session
+// serves.
 func TestServesBeforeTracked(t *testing.T) {
 	m := withoutUpstream(t, func(string) {})
 	res := m.load(t, "pods")
@@ -91,8 +91,9 @@ func TestServesBeforeTracked(t *testing.T) {
 	}
 }
 
-// TestDrainOfNewSession: a session serves before it reads when watches must have ended. A drain
-// stores the time first, and then looks for sessions, so one of the two finds the other.
+// TestDrainOfNewSession checks that a session serves before it reads when watches must have ended.
+// A drain stores that time first, and then looks for sessions. So either the drain finds the
+// session, or the session finds the time.
 func TestDrainOfNewSession(t *testing.T) {
 	m := withoutUpstream(t, func(string) {})
 	res := m.load(t, "pods")
@@ -107,7 +108,7 @@ func TestDrainOfNewSession(t *testing.T) {
 	<-done
 }
 
-// waitFor waits until cond holds.
+// waitFor waits until cond returns true.
 func waitFor(t *testing.T, cond func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -119,8 +120,8 @@ func waitFor(t *testing.T, cond func() bool) {
 	}
 }
 
-// TestFoundRestoreEndsOthersFirst: a list that shows a restore ends all other sessions and the
-// forwarded watches before its own session serves.
+// TestFoundRestoreEndsOthersFirst checks that a list that shows a restore ends all other sessions
+// and the forwarded watches before its own session serves.
 func TestFoundRestoreEndsOthersFirst(t *testing.T) {
 	m := withoutUpstream(t, func(string) {})
 	finder, other := m.load(t, "pods"), m.load(t, "configmaps")
@@ -142,9 +143,9 @@ func TestFoundRestoreEndsOthersFirst(t *testing.T) {
 	}
 }
 
-// TestTrackedBeforeWithdrawn: the tracker learns of the end of a session before the session is
-// withdrawn, and what the log says of the end comes after both. Otherwise a watch from before a
-// restore would be forwarded in between.
+// TestTrackedBeforeWithdrawn checks that the restore tracker is notified of the end of a session
+// before the session is withdrawn, and that the log line about the end comes after both. Otherwise
+// a watch from before a restore could be forwarded in between.
 func TestTrackedBeforeWithdrawn(t *testing.T) {
 	var res *Resource
 	var m *Mirror
@@ -163,7 +164,7 @@ func TestTrackedBeforeWithdrawn(t *testing.T) {
 	res = m.load(t, "pods")
 	s := res.State().Session
 	res.listed(s)
-	m.Restores.WentBack() // as another resource does
+	m.Restores.WentBack() // another resource finds the restore
 	m.Restores.SessionBegan(res.GVR)
 	s.End(feed.ErrWentBack)
 	in := res.runSession(s)
@@ -175,8 +176,8 @@ func TestTrackedBeforeWithdrawn(t *testing.T) {
 	}
 }
 
-// TestTwoFindRestore: resources that find a restore at the same time end each other's sessions, and
-// do not wait for each other.
+// TestTwoFindRestore checks that resources that find a restore at the same time end each other's
+// sessions without a deadlock.
 func TestTwoFindRestore(t *testing.T) {
 	m := withoutUpstream(t, func(string) {})
 	var all []*Resource
@@ -184,7 +185,7 @@ func TestTwoFindRestore(t *testing.T) {
 		all = append(all, m.load(t, name))
 	}
 	var found sync.WaitGroup
-	m.Restores.mu.Lock() // so that none ends the others before each has found it
+	m.Restores.mu.Lock() // prevents that one resource ends the others before each has found the restore
 	for _, res := range all {
 		found.Go(func() { res.take(input{typ: inRefused, err: feed.ErrWentBack}) })
 	}
@@ -195,9 +196,9 @@ func TestTwoFindRestore(t *testing.T) {
 	found.Wait()
 }
 
-// TestReadsLongAfterRedefinition: a list of many objects gets 429 while a resource is reread, for
-// rereadTime after it was redefined. Afterwards it is forwarded. Lists of a few objects are
-// forwarded immediately.
+// TestReadsLongAfterRedefinition checks that a list of many objects gets 429 while the resource is
+// reread, for rereadTime after it was redefined, and is forwarded after that. A list of few objects
+// is forwarded immediately.
 func TestReadsLongAfterRedefinition(t *testing.T) {
 	m := withoutUpstream(t, func(string) {})
 	for _, tt := range []struct {
@@ -217,7 +218,8 @@ func TestReadsLongAfterRedefinition(t *testing.T) {
 	}
 }
 
-// TestNotesAreLogged: a line of the log names the resource, and what was wrong, or for how long.
+// TestNotesAreLogged checks that a log line names the resource, and the error or for how long the
+// resource was behind.
 func TestNotesAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	m := withoutUpstream(t, func(string) {})

@@ -11,46 +11,46 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
-// RestoreTracker tracks whether the upstream went back in time: it was restored from a backup. Its
-// resourceVersions come again then, with other content, and a client that was away meanwhile cannot
-// tell. The resources share it, because one of them may have no session when another finds it out.
-// Where some have an etcd of their own, as Events often do, newestBefore is the highest of all:
-// more clients than need be are answered that they must list. The zero value is an upstream that
-// never went back. It is safe for concurrent use.
+// RestoreTracker tracks whether the upstream went back in time, because it was restored from a
+// backup. After that the upstream uses the same resourceVersions again with other content, and a
+// client that was disconnected meanwhile cannot detect it. All resources share the tracker, because
+// a resource may have no session when another one finds the restore. Some resources, often Events,
+// may have a separate etcd. newestBefore is the highest version of all of them, so more clients
+// than necessary must list again. The zero value represents an upstream that never went back.
+// RestoreTracker is safe for concurrent use.
 type RestoreTracker struct {
 	mu     sync.Mutex
-	newest uint64 // resourceVersion that a session which has ended had come to
-	// newestBefore is the newest resourceVersion from before the upstream went back. 0: it never has.
+	newest uint64 // newest resourceVersion that a session had reached when it ended or was observed
+	// newestBefore is the newest resourceVersion from before the upstream went back. 0: it never went
+	// back.
 	newestBefore uint64
-	foundAt      time.Time // when that was found last
-	// cached has the resources that are cached, and those that were within the last rereadTime. unread
-	// has those that were cached at foundAt, or within rereadTime before it, and have not been read
-	// since.
+	foundAt      time.Time // when the restore was last found
+	// cached has the resources that are cached now or were cached within the last rereadTime. unread
+	// has the resources that were in cached when the restore was found and have not been read since.
 	cached map[schema.GroupVersionResource]cachedResource
 	unread map[schema.GroupVersionResource]struct{}
 }
 
-// cachedResource is what is known of a resource that is or was cached.
+// cachedResource has when a resource was cached, and up to which version.
 type cachedResource struct {
-	until  time.Time // zero: it is cached
-	newest uint64    // resourceVersion that its session had come to then
+	until  time.Time // zero: it is cached now
+	newest uint64    // resourceVersion that its session had reached at that time
 }
 
 // rereadTime is how long after a restore of the upstream, or a redefinition of a resource, clients
-// get an error until the resource has been reread. Afterwards their requests are forwarded, since
-// the upstream may never answer the proxy's list although it answers theirs.
+// get an error until the resource is reread. After that their requests are forwarded, since the
+// upstream may answer the clients' requests although it never answers the proxy's list.
 const rereadTime = 30 * time.Second
 
-// Observe notes that a session has come to a resourceVersion.
+// Observe records that a session has reached a resourceVersion.
 func (rt *RestoreTracker) Observe(resourceVersion uint64) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	rt.newest = max(rt.newest, resourceVersion)
 }
 
-// revealsRestore reports whether a resource that has been read in the state of a resourceVersion
-// shows that the upstream went back, which had not been found yet: the session before had come
-// further.
+// revealsRestore reports whether a list of the resource at resourceVersion shows a restore that was
+// not found before: the previous session had reached a later version.
 func (rt *RestoreTracker) revealsRestore(gvr schema.GroupVersionResource, resourceVersion uint64) bool {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -58,7 +58,7 @@ func (rt *RestoreTracker) revealsRestore(gvr schema.GroupVersionResource, resour
 	return !unread && resourceVersion < rt.cached[gvr].newest
 }
 
-// SessionBegan notes that a resource has been read, and is cached from now on.
+// SessionBegan records that the resource has been read and is cached from now on.
 func (rt *RestoreTracker) SessionBegan(gvr schema.GroupVersionResource) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -69,8 +69,9 @@ func (rt *RestoreTracker) SessionBegan(gvr schema.GroupVersionResource) {
 	delete(rt.unread, gvr)
 }
 
-// SessionEnded notes that a session has ended, which had come to a resourceVersion. WentBack says
-// that it ended because the upstream went back; it may have become ready after that was found.
+// SessionEnded records that a session that had reached resourceVersion has ended. wentBack says
+// that it ended because the upstream went back. Such a session may have begun to serve after the
+// restore was found.
 func (rt *RestoreTracker) SessionEnded(gvr schema.GroupVersionResource, resourceVersion uint64, wentBack bool) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -89,21 +90,22 @@ func (rt *RestoreTracker) SessionEnded(gvr schema.GroupVersionResource, resource
 	}
 }
 
-// replaced notes that another server serves a resource. Its resourceVersions are others.
+// replaced records that another server serves the resource now. Its resourceVersions cannot be
+// compared with the earlier ones.
 func (rt *RestoreTracker) replaced(gvr schema.GroupVersionResource) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	delete(rt.cached, gvr)
 }
 
-// forget forgets what was cached too long ago. The caller holds the lock.
+// forget removes the resources that were cached too long ago. The caller holds the lock.
 func (rt *RestoreTracker) forget() {
 	maps.DeleteFunc(rt.cached, func(_ schema.GroupVersionResource, h cachedResource) bool {
 		return !h.until.IsZero() && time.Since(h.until) > rereadTime
 	})
 }
 
-// WentBack notes that the upstream went back in time.
+// WentBack records that the upstream went back in time.
 func (rt *RestoreTracker) WentBack() {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -114,15 +116,16 @@ func (rt *RestoreTracker) WentBack() {
 	}
 }
 
-// before reports whether a state may be one from before the upstream went back.
+// before reports whether a state with this resourceVersion may be from before the upstream went
+// back.
 func (rt *RestoreTracker) before(resourceVersion uint64) bool {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	return resourceVersion > 0 && resourceVersion <= rt.newestBefore
 }
 
-// isUnread reports whether the upstream went back a short while ago, and a resource that was cached
-// before has not been read since.
+// isUnread reports whether the upstream went back less than rereadTime ago, and the resource was
+// cached before and has not been read since.
 func (rt *RestoreTracker) isUnread(gvr schema.GroupVersionResource) bool {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -143,7 +146,7 @@ func (m *Mirror) LostFrom(gvr schema.GroupVersionResource, from uint64) error {
 }
 
 // lost reports whether a watch of a resource must not resume from a resourceVersion: the upstream
-// has since gone back, within rereadTime, and the resource has not been reread.
+// went back after that version, less than rereadTime ago, and the resource has not been reread.
 func (m *Mirror) lost(gvr schema.GroupVersionResource, from uint64) bool {
 	return m.Restores.before(from) && m.Restores.isUnread(gvr)
 }

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestShownRestore: a list that is older than what was cached shows a restore, unless that is known
-// already or another server was asked.
+// TestShownRestore checks that a list that is older than the cached state shows a restore, unless
+// the restore was found before or another server has answered the list.
 func TestShownRestore(t *testing.T) {
 	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	for name, c := range map[string]struct {
@@ -39,7 +39,8 @@ func TestShownRestore(t *testing.T) {
 	}
 }
 
-// TestRestoreAfterOtherEnd: what a session knew that ended for another reason counts as well.
+// TestRestoreAfterOtherEnd checks that versions count that a session had reached which ended for
+// another reason.
 func TestRestoreAfterOtherEnd(t *testing.T) {
 	var rt RestoreTracker
 	rt.Observe(10)
@@ -58,8 +59,8 @@ func TestRestoreAfterOtherEnd(t *testing.T) {
 	}
 }
 
-// TestUnread: a resource that was cached shortly before the upstream went back is unread until it
-// is cached again, for rereadTime at most.
+// TestUnread checks that a resource that was cached shortly before the upstream went back is unread
+// until it is cached again, for at most rereadTime.
 func TestUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rt RestoreTracker
@@ -86,7 +87,7 @@ func TestUnread(t *testing.T) {
 		rt.SessionEnded(resources["endedLater"], 5, true)
 		rt.SessionBegan(resources["again"])
 		check("after", "cached", "ended", "endedLater")
-		rt.SessionEnded(resources["again"], 5, true) // it was read while that was found
+		rt.SessionEnded(resources["again"], 5, true) // it was read while the restore was found
 		check("after it ended", "cached", "ended", "endedLater", "again")
 		rt.SessionBegan(resources["again"])
 		rt.SessionEnded(resources["again"], 5, false)

@@ -16,18 +16,19 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
-// Session is the life of one feed of a resource, until only a new one helps.
+// Session is one run of a feed of a resource. It ends when only a new session can represent the
+// upstream.
 type Session struct {
 	*feed.Feed
 	Info     *resourceInfo
 	warnings *warnings
 	begun    time.Time
 	ctx      context.Context
-	End      context.CancelCauseFunc // ends ctx; the first cause counts
+	End      context.CancelCauseFunc // ends ctx; only the first cause is recorded
 }
 
-// newSession describes the resource and returns a session, which lasts until ctx ends. The caller
-// must run and close it.
+// newSession asks the upstream to describe the resource and returns a session, which lasts until
+// ctx ends. The caller must run and close it.
 func (res *Resource) newSession(ctx context.Context) (_ *Session, err error) {
 	info, err := res.mirror.discoverer.discover(ctx, res.GVR)
 	if err != nil {
@@ -47,7 +48,7 @@ func (res *Resource) feedConfig(s *Session) feed.Config {
 	upstream := rest.CopyConfig(res.mirror.cfg.Upstream)
 	upstream.Wrap(s.warnings.wrap)
 	if upstream.WarningHandler == nil && upstream.WarningHandlerWithContext == nil {
-		upstream.WarningHandler = rest.NoWarnings{} // the proxy's clients get them
+		upstream.WarningHandler = rest.NoWarnings{} // warnings passes them to the proxy's clients
 	}
 	opts := &res.mirror.cfg
 	return feed.Config{
@@ -81,8 +82,8 @@ func (s *Session) canServe(rq *request.Request, indents bool) bool {
 	return rq.ExactVersion() == 0 || s.Cache().CanResumeFrom(rq.ResourceVersion)
 }
 
-// encodes reports whether the session has the form that the read accepts. indents says that JSON
-// would be indented for the client.
+// encodes reports whether the session can encode its objects in a form that the read accepts.
+// indents says that the client would get indented JSON.
 func (s *Session) encodes(rq *request.Request, indents bool) bool {
 	form := "PartialObjectMetadata"
 	if rq.Verb == "list" {
@@ -98,11 +99,11 @@ func (s *Session) encodes(rq *request.Request, indents bool) bool {
 	return s.Info.Custom || s.Info.encoding != wire.JSON || !rq.Accept.WantsProtobuf()
 }
 
-// MinProofObjects is the number of objects below which a read is forwarded: it costs the upstream
-// no more than the query that proves the session to be current.
+// MinProofObjects is the number of objects from which a consistent LIST is not forwarded. A LIST of
+// fewer objects costs the upstream no more than the query that proves the session to be current.
 const MinProofObjects = 100
 
-// isSmall reports whether the upstream can answer a LIST of the resource as easily as a query that
+// isSmall reports whether a LIST of the resource costs the upstream no more than a query that
 // proves the session to be current.
 func (s *Session) isSmall() bool { return s.Store().Len() < MinProofObjects }
 
@@ -114,9 +115,10 @@ func (s *Session) serves(rq *request.Request) bool {
 	return rq.Namespace == ""
 }
 
-// versionTimeout is how long a read of a small resource waits for a resourceVersion that another
-// replica may have got. An unchanged resource may take until the next bookmark, so for a large one
-// freshness is proven, and reads of a small one are forwarded.
+// versionTimeout is how long a read of a small resource waits for a resourceVersion that the client
+// may have got from another replica. If the resource does not change, the session reaches the
+// version only with its next bookmark. So a large resource is proven to be current instead, and
+// reads of a small one are forwarded after versionTimeout.
 const versionTimeout = time.Second
 
 // waitForVersion blocks until the session has reached the version that the read needs, and reports
@@ -125,7 +127,7 @@ func (s *Session) waitForVersion(ctx context.Context, rq *request.Request) bool 
 	if rq.MinVersion() <= s.Version() {
 		return true
 	}
-	if rq.Continue != nil { // unknown to the upstream, so the read cannot be forwarded
+	if rq.Continue != nil { // the upstream cannot read the proxy's token, so the read cannot be forwarded
 		return s.ProveCurrent(ctx) && rq.MinVersion() <= s.Version()
 	}
 	if !s.isSmall() {
@@ -136,8 +138,8 @@ func (s *Session) waitForVersion(ctx context.Context, rq *request.Request) bool 
 	return s.WaitVersion(ctx, rq.MinVersion()) == nil
 }
 
-// AddHeaders adds the upstream's warnings to the head of an answer, and how long ago the session
-// was last shown to be the upstream's state.
+// AddHeaders adds the upstream's warnings to the header of an answer, and an Age: how long ago the
+// session was last shown to be the upstream's state.
 func (s *Session) AddHeaders(h http.Header) {
 	s.warnings.add(h)
 	h.Set("Age", strconv.FormatInt(int64(max(time.Since(s.LastHeard()), 0)/time.Second), 10))

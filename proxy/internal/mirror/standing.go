@@ -9,29 +9,31 @@ import (
 	"github.com/weirproject/weir/internal/core/reflector"
 )
 
-// Standing says how a resource is cached, or why it is not.
+// Standing says whether a resource is cached, or why it is not.
 type Standing int
 
 const (
-	// standingCurrent means that it is cached and follows the upstream. It is the zero value.
+	// standingCurrent means that the resource is cached and follows the upstream. It is the zero
+	// value.
 	standingCurrent Standing = iota
-	// standingBehind means that it is cached and does not follow the upstream at the moment.
+	// standingBehind means that the resource is cached but does not follow the upstream at the moment.
 	standingBehind
-	// StandingLoading means that it is being listed, or is about to be.
+	// StandingLoading means that the resource is being listed, or is about to be listed.
 	StandingLoading
-	// standingFailing is StandingLoading after the upstream has answered finalAttempts attempts with
-	// an error that may pass, such as a 500 while the conversion webhook of a custom resource is
-	// broken.
+	// standingFailing means the same as StandingLoading, after the upstream has answered finalAttempts
+	// attempts with an error that may pass. An example is a 500 while the conversion webhook of a
+	// custom resource is broken.
 	standingFailing
-	// standingMissing means that the upstream has no such resource, or none that can be listed and
-	// watched.
+	// standingMissing means that the upstream does not have the resource, or does not let it be listed
+	// and watched.
 	standingMissing
-	// StandingForbidden means that the proxy may not read it, or may not see who serves it.
+	// StandingForbidden means that the proxy may not read the resource, or may not see which server
+	// serves it.
 	StandingForbidden
-	// standingAggregated means that another API server serves it.
+	// standingAggregated means that another API server serves the resource.
 	standingAggregated
-	// standingRejected means that the upstream rejects the proxy's requests for it, or its answers are
-	// not understood.
+	// standingRejected means that the upstream rejects the proxy's requests for the resource, or that
+	// the proxy cannot decode the answers.
 	standingRejected
 )
 
@@ -39,7 +41,7 @@ func (s Standing) String() string {
 	return [...]string{"current", "behind", "being read", "failing", "missing", "forbidden", "aggregated", "rejected"}[s]
 }
 
-// label returns the standing's label value in metrics.
+// label returns the label value of the standing in metrics.
 func (s Standing) label() string {
 	if s == StandingLoading {
 		return "reading"
@@ -47,7 +49,7 @@ func (s Standing) label() string {
 	return s.String()
 }
 
-// isAnswer reports whether err is, or was made of, an answer of the upstream.
+// isAnswer reports whether err is caused by an answer of the upstream, and not by a missing answer.
 func isAnswer(err error) bool {
 	if own, ok := errors.AsType[*reflector.Error](err); ok {
 		return own.Sentinel != reflector.ErrUnreachable && own.Sentinel != reflector.ErrSilent
@@ -73,18 +75,18 @@ func standingAfter(err error) Standing {
 	return StandingLoading
 }
 
-// initialLoadTimeout is how long the first load of a resource delays readiness. After that its
-// reads are forwarded meanwhile.
+// initialLoadTimeout is how long the first load of a resource may delay readiness. After that the
+// replica is ready, and reads of the resource are forwarded until it is cached.
 const initialLoadTimeout = 5 * time.Minute
 
-// Readiness is how a configured resource is doing.
+// Readiness describes whether a configured resource is cached.
 type Readiness struct {
 	Name   string
 	How    string
-	Delays bool // the replica must not be ready
+	Delays bool // the resource is a reason for the replica not to be ready
 }
 
-// Readiness returns how the configured resources are doing. well says whether the upstream is.
+// Readiness describes each configured resource. well says whether the upstream is healthy.
 func (m *Mirror) Readiness(well bool) (all []Readiness) {
 	for _, res := range m.All() {
 		if res.onDemand {
@@ -109,9 +111,9 @@ func (m *Mirror) Readiness(well bool) (all []Readiness) {
 	return all
 }
 
-// delaysReadiness reports whether the replica must not be ready because of the resource: it is
-// configured, and is being loaded for the first time. A resource that cannot be cached, that the
-// upstream fails to list, or that was cached before does not delay readiness.
+// delaysReadiness reports whether the resource is a reason for the replica not to be ready: it is
+// configured, and is being loaded for the first time. A resource does not delay readiness if it
+// cannot be cached, if the upstream fails to list it, or if it was cached before.
 func (res *Resource) delaysReadiness(now time.Time) bool {
 	s := res.State()
 	return !res.onDemand && s.Standing() == StandingLoading && s.readySessions == 0 && now.Sub(res.created) < initialLoadTimeout

@@ -2,77 +2,77 @@ package mirror
 
 import "time"
 
-// phase says what is done about a resource.
+// phase says what the proxy is doing about a resource.
 type phase int
 
 const (
-	// phaseStarting means that nothing was done yet.
+	// phaseStarting means that the proxy has done nothing yet.
 	phaseStarting phase = iota
-	// phaseAsking means that the upstream is asked which version it prefers.
+	// phaseAsking means that the proxy is asking the upstream which version it prefers.
 	phaseAsking
-	// phaseDescribing means that the upstream is asked to describe the resource.
+	// phaseDescribing means that the proxy is asking the upstream to describe the resource.
 	phaseDescribing
 	// phaseLoading means that a session lists the resource.
 	phaseLoading
 	// phaseServing means that a session answers reads.
 	phaseServing
-	// phaseWaiting means that the next attempt comes after a pause.
+	// phaseWaiting means that the next attempt follows after a pause.
 	phaseWaiting
-	// phaseFinished means that the resource is not cached any more.
+	// phaseFinished means that the resource is no longer cached.
 	phaseFinished
 )
 
-// settings are what never changes about a resource.
+// settings are the properties of a resource that never change.
 type settings struct {
-	onDemand   bool // cached because a client read it; false: in Options.Resources, so cached for good
-	unresolved bool // it finishes once the version is known in which it is to be cached
-	anyVersion bool // configured without a version, so cached in the one that the upstream prefers
+	onDemand   bool // cached because a client read it; false: cached because Config.Resources names it
+	unresolved bool // run returns once the version to cache is known
+	anyVersion bool // configured without a version, so cached in the version that the upstream prefers
 	restart    time.Duration
 }
 
-// State is everything that step knows about a resource. It is a value. Readers get the last one
-// that was published, which is immutable.
+// State is the whole state of a resource, on which step works. It is copied by value. Readers get
+// the last published State, which does not change.
 type State struct {
 	settings
 	phase    phase
-	stopping bool // it is evicted, or the proxy ends
-	// Session is the one that runs: in phaseLoading and phaseServing, else nil. step only passes it
-	// on.
+	stopping bool // the resource is evicted, or the proxy ends
+	// Session is the session that runs, in phaseLoading and phaseServing, and otherwise nil. step does
+	// not use it but passes it on.
 	Session *Session
 	sessionState
 
-	Err      string   // why it is not current; empty: it is
+	Err      string   // why the resource is not current; empty: it is current
 	unserved Standing // why no session serves. StandingLoading: the next attempt may succeed
-	// failures counts the attempts to load it that the upstream has answered with an error, since it
-	// was ready, or the upstream was not well.
+	// failures counts the attempts to load the resource that the upstream has answered with an error,
+	// since the resource was last ready or the upstream was last not healthy.
 	failures int
-	cause    error // of the last end, in phaseAsking
-	// mayFail is until when a resource on demand may be unknown, or not served yet. An upstream that
-	// went back, or has another definition, may have just started: then it may take a while until it
-	// reports who serves the resource.
+	cause    error // why the last session ended, in phaseAsking
+	// mayFail is the time until which a resource on demand is retried although it is unknown or not
+	// served. An upstream that went back or has redefined a resource may have just started. Then it
+	// may take a while until it reports which server serves the resource.
 	mayFail time.Time
-	delay   time.Duration // of the last pause since a session was ready
+	delay   time.Duration // the last pause since a session was ready
 
-	Sessions      uint64 // that were started
-	readySessions uint64 // that became ready
-	failed        uint64 // that never became ready
-	objects       int    // of the last session that was ready, at its end
-	// redefined is when the last session ended with ErrRedefined. Zero: it was read since.
+	Sessions      uint64 // sessions that were started
+	readySessions uint64 // sessions that became ready
+	failed        uint64 // sessions that ended before they became ready
+	objects       int    // number of objects of the last ready session, at its end
+	// redefined is when the last session ended with ErrRedefined. Zero: the resource was read since.
 	redefined time.Time
 }
 
-// sessionState is what the state has of the current session, or of the last one.
+// sessionState is the part of State about the current session, or about the last one.
 type sessionState struct {
-	follows bool // it has watched the upstream: before that, nothing can be proven
-	// unknown means that the upstream has answered last that it has no such resource, which may have
-	// been deleted. Until it answers otherwise, or the session ends after finalMissing such answers,
-	// reads are forwarded.
+	follows bool // it has watched the upstream; before that, it cannot be proven current
+	// unknown means that the upstream's last answer was that the resource does not exist. The resource
+	// may have been deleted. Reads are forwarded until the upstream answers otherwise. The session
+	// ends after finalMissing such answers.
 	unknown bool
-	// attempts is how many of the reflector's had failed in a row at its last status.
+	// attempts is how many attempts of the reflector in a row had failed at its last status.
 	attempts int
-	// behindSince is when the resource fell behind its upstream. Zero: it is current.
+	// behindSince is when the resource fell behind the upstream. Zero: it is current.
 	behindSince time.Time
-	// refusals counts the checks in a row that the upstream has refused.
+	// refusals counts how many of the monitor's checks in a row the upstream has refused.
 	refusals int
 }
 
@@ -99,8 +99,8 @@ func (s *State) Standing() Standing {
 	return s.unserved
 }
 
-// wasRedefined reports whether the upstream has redefined the resource a short while before now,
-// and it has not been read since.
+// wasRedefined reports whether the upstream has redefined the resource less than rereadTime before
+// now, and the resource has not been read since.
 func (s *State) wasRedefined(now time.Time) bool {
 	return !s.redefined.IsZero() && now.Sub(s.redefined) < rereadTime
 }
@@ -110,32 +110,33 @@ type inputType int
 
 const (
 	inNone      inputType = iota
-	inBegin               // the resource is to be cached
-	inPreferred           // the upstream was asked which version it prefers
-	inDescribed           // the upstream was asked to describe the resource
-	inListed              // the session has the first list
-	inStatus              // the session's reflector has another status
+	inBegin               // the resource must be cached
+	inPreferred           // the upstream has been asked which version it prefers
+	inDescribed           // the upstream has been asked to describe the resource
+	inListed              // the session has the complete first list
+	inStatus              // the session's reflector has a new status
 	inChecked             // the monitor has checked the session
 	inRefused             // the session's feed cannot represent the upstream
-	inRestored            // another resource has found that the upstream went back
+	inRestored            // another resource has found a restore
 	inEnded               // the session has ended
 	inWoke                // a pause is over
-	inUnwell              // the upstream is not well
-	inStop                // the resource must not be cached any more
+	inUnwell              // the upstream is not healthy
+	inStop                // the resource must no longer be cached
 )
 
 // input is one thing that has happened.
 type input struct {
 	typ inputType
 	at  time.Time
-	// err is that of a request (inPreferred, inDescribed), of the upstream's last answer (inStatus),
-	// of the check who serves the resource (inChecked), or why the session ends (inRefused, inEnded).
+	// err is the error of a request (inPreferred, inDescribed), of the upstream's last answer
+	// (inStatus), or of the check which server serves the resource (inChecked). In inRefused and
+	// inEnded it is the reason for which the session ends.
 	err       error
-	session   *Session // inDescribed without err
-	other     bool     // inPreferred: the version differs from the resource's
-	watching  bool     // inStatus
-	synced    bool     // inStatus
-	attempts  int      // inStatus: that failed in a row
-	redefined bool     // inChecked
-	objects   int      // inEnded
+	session   *Session // for inDescribed without err
+	other     bool     // for inPreferred: the version differs from the resource's
+	watching  bool     // for inStatus
+	synced    bool     // for inStatus
+	attempts  int      // for inStatus: attempts that failed in a row
+	redefined bool     // for inChecked
+	objects   int      // for inEnded
 }

@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// finalAttempts is how many attempts in a row must be refused before a session ends. An API server
-	// that has just started refuses what it has not loaded yet, such as custom resources and
-	// permissions.
+	// finalAttempts is how many attempts in a row the upstream must refuse before a session ends. An
+	// API server that has just started refuses requests for objects that it has not loaded yet, such
+	// as custom resources and permissions.
 	finalAttempts = 4
-	// finalMissing is finalAttempts for a resource that the upstream does not know, which is retried
-	// more often: 3 to 6 s.
+	// finalMissing replaces finalAttempts for a resource that the upstream does not know. Such a
+	// resource is retried more often: eight attempts take 3 to 6 s.
 	finalMissing = 8
 	// maxRestartDelay bounds the pause between two sessions of a resource.
 	maxRestartDelay = 5 * time.Second
 )
 
-// errOtherVersion ends a resource that is to be cached in another version.
+// errOtherVersion ends a resource that must be cached in another version.
 var errOtherVersion = errors.New("the upstream prefers another version")
 
-// step returns the state that follows from s and in, and the actions to perform. It is the whole
-// logic of how a resource is cached. It has no clock, and makes no request.
+// step returns the state that follows from state s and input in, and the actions to perform. It has
+// the whole logic of how a resource is cached. It reads no clock and sends no request.
 func step(s State, in input) (State, []action) {
 	m := machine{State: s, in: in}
 	switch in.typ {
@@ -51,7 +51,7 @@ func step(s State, in input) (State, []action) {
 	case inEnded:
 		m.ended()
 	case inUnwell:
-		m.failures = 0 // what failed was perhaps not the resource
+		m.failures = 0 // perhaps the upstream failed and not the resource
 	case inStop:
 		if !m.stopping {
 			m.stopping = true
@@ -94,7 +94,7 @@ func (m *machine) sleep(d time.Duration) {
 	m.do(sleep{d})
 }
 
-// preferred handles the answer which version the upstream prefers.
+// preferred handles the answer to the question which version the upstream prefers.
 func (m *machine) preferred() {
 	switch {
 	case m.stopping, m.unresolved && m.in.err == nil:
@@ -128,12 +128,12 @@ func (m *machine) listed() {
 	m.do(cached{})
 }
 
-// status handles a status of the reflector. It ends a session that must not go on serving: the
-// resource is gone, or the proxy may no longer read it.
+// status handles a status of the reflector. It ends a session that must not continue to serve,
+// because the resource no longer exists or the proxy may no longer read it.
 func (m *machine) status() {
 	err := m.in.err
 	m.follows = m.follows || m.in.watching
-	if m.in.synced && !m.in.watching { // the upstream ends the watches of a resource that is redefined
+	if m.in.synced && !m.in.watching { // the upstream ends the watches of a redefined resource
 		m.do(checkSoon{})
 	}
 	failed := m.in.attempts > m.attempts
@@ -152,7 +152,7 @@ func (m *machine) status() {
 	}
 }
 
-// isFinal reports whether a session must end if its requests keep failing with err.
+// isFinal reports whether a session must end if its requests fail with err repeatedly.
 func isFinal(err error) bool {
 	for _, final := range []error{
 		reflector.ErrUnknownResource, reflector.ErrMethodNotAllowed, reflector.ErrForbidden, reflector.ErrUnauthorized,
@@ -165,7 +165,7 @@ func isFinal(err error) bool {
 	return false
 }
 
-// noteBehind logs when a cached resource falls behind its upstream, and when it is current again.
+// noteBehind logs when a cached resource falls behind the upstream, and when it is current again.
 func (m *machine) noteBehind() {
 	switch {
 	case m.in.err != nil && m.behindSince.IsZero() && m.phase == phaseServing:
@@ -177,8 +177,8 @@ func (m *machine) noteBehind() {
 	}
 }
 
-// checked ends the session if the resource is served by another server, has another definition, or
-// the upstream has refused finalAttempts checks in a row.
+// checked ends the session if another server serves the resource, if its definition has changed, or
+// if the upstream has refused finalAttempts checks in a row.
 func (m *machine) checked() {
 	err := m.in.err
 	switch {
@@ -195,11 +195,11 @@ func (m *machine) checked() {
 	}
 }
 
-// refused ends the session. If the upstream went back, the sessions of all other resources end too,
-// and all watches that were forwarded: they may find it only when the same resourceVersions exist
-// again, and then nothing shows what was lost. A resource has no session for a while if its last
-// one ended for another reason, for instance because an upstream that has just started does not
-// know it yet.
+// refused ends the session. If the upstream went back, the sessions of all other resources and all
+// forwarded watches end, too. Otherwise they might find the restore only when the upstream has
+// reached the same resourceVersions again, and then nothing shows what they have missed. A resource
+// without a session is not affected. It has none for a while if its last one ended for another
+// reason, for instance because an upstream that has just started does not know the resource yet.
 func (m *machine) refused() {
 	m.do(end{m.in.err})
 	if errors.Is(m.in.err, feed.ErrWentBack) {
@@ -207,7 +207,7 @@ func (m *machine) refused() {
 	}
 }
 
-// ended handles the end of the session. Its cause decides how watches end, and how the next session
+// ended handles the end of the session. The cause decides how watches end and how the next session
 // begins.
 func (m *machine) ended() {
 	cause := m.in.err
@@ -225,8 +225,8 @@ func (m *machine) ended() {
 	m.over(cause)
 }
 
-// over ends an attempt to cache the resource. If the version is not served any more, or the
-// resource was redefined, the upstream may prefer another version.
+// over ends an attempt to cache the resource. If the upstream no longer serves the version, or has
+// redefined the resource, over asks again which version the upstream prefers.
 func (m *machine) over(cause error) {
 	if m.stopping {
 		m.finish(nil)
@@ -243,8 +243,8 @@ func (m *machine) over(cause error) {
 }
 
 // retry waits for the next attempt, or finishes a resource on demand that cannot be cached. The
-// pause is least after a session that was ready, such as one of a redefined resource, and doubles
-// after each attempt that failed.
+// pause is shortest after a session that was ready, for instance of a redefined resource, and
+// doubles after each failed attempt.
 func (m *machine) retry(cause error) {
 	m.cause = nil
 	switch {
@@ -262,14 +262,14 @@ func (m *machine) retry(cause error) {
 	m.sleep(m.delay)
 }
 
-// fail notes why the resource is not cached.
+// fail records why the resource is not cached.
 func (m *machine) fail(err error) {
 	m.Err, m.unserved = err.Error(), standingAfter(err)
 	m.countFailure(err)
 }
 
 // countFailure counts an attempt to load the resource that has ended with err, if the upstream has
-// answered it and the next one may succeed.
+// answered it and the next attempt may succeed.
 func (m *machine) countFailure(err error) {
 	if standingAfter(err) == StandingLoading && isAnswer(err) {
 		m.failures++

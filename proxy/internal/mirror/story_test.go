@@ -18,7 +18,7 @@ import (
 	"github.com/weirproject/weir/internal/serve/feed"
 )
 
-// TestStories runs each file of testdata/stories through step. A command is something that happens:
+// TestStories runs each file of testdata/stories through step. Each command is an input:
 //
 //	config [on-demand] [unresolved] [any-version]    before begin
 //	begin
@@ -34,8 +34,8 @@ import (
 //	unwell
 //	stop
 //
-// after=D is the time since the command before. The answer is what is done about it (->), and what
-// changed in the state.
+// after=D is the time since the previous command. The output is the actions (->) and the changes of
+// the state.
 func TestStories(t *testing.T) {
 	datadriven.Walk(t, filepath.Join("testdata", "stories"), func(t *testing.T, path string) {
 		s, now := *newState(settings{restart: time.Second}), time.Unix(0, 0)
@@ -68,7 +68,7 @@ func TestStories(t *testing.T) {
 	})
 }
 
-// storyInput returns what a command says has happened. Its time is that since the command before.
+// storyInput returns the input of a command. Its time is the time since the previous command.
 func storyInput(t *testing.T, d *datadriven.TestData) input {
 	types := map[string]inputType{
 		"begin": inBegin, "preferred": inPreferred, "described": inDescribed, "listed": inListed, "status": inStatus, "checked": inChecked,
@@ -103,7 +103,7 @@ func storyInput(t *testing.T, d *datadriven.TestData) input {
 	return in
 }
 
-// failures are the errors of stories, by name.
+// failures maps the names in stories to errors.
 var failures = map[string]error{
 	"went-back": feed.ErrWentBack, "relist-too-large": feed.ErrRelistTooLarge, "over-budget": errOverBudget,
 	"redefined": ErrRedefined, "aggregated": errAggregated, "not-watchable": errNotWatchable,
@@ -121,7 +121,7 @@ var failures = map[string]error{
 
 func failure(what string) error { return failures[what] }
 
-// mayHappen reports whether an input may come in a phase.
+// mayHappen reports whether an input is possible in a phase.
 func mayHappen(p phase, in inputType) bool {
 	switch in {
 	case inBegin:
@@ -140,7 +140,7 @@ func mayHappen(p phase, in inputType) bool {
 	return true
 }
 
-// checkStep checks what holds for every step.
+// checkStep checks the conditions that every step must meet.
 func checkStep(before, after State, in input, actions []action) error {
 	blocking := 0
 	for i, a := range actions {
@@ -175,7 +175,7 @@ func checkStep(before, after State, in input, actions []action) error {
 	return nil
 }
 
-// changes describes what a step changed in the state, a line for each.
+// changes describes the changes of a step to the state, one per line.
 func changes(a, b *State) string {
 	var out strings.Builder
 	change := func(name string, a, b any) {
@@ -215,8 +215,8 @@ func quoted(s string) string {
 	return s
 }
 
-// TestStepsFromAnywhere walks at random through what may happen, and checks what must hold after
-// every step.
+// TestStepsFromAnywhere runs random sequences of possible inputs, and checks the conditions that
+// every step must meet.
 func TestStepsFromAnywhere(t *testing.T) {
 	for seed := range uint64(500) {
 		rng := rand.New(rand.NewPCG(seed, 1))

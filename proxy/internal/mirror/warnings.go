@@ -6,15 +6,15 @@ import (
 	"sync/atomic"
 )
 
-// maxWarnings bounds the warnings kept of one response.
+// maxWarnings bounds the warnings that are kept of one response.
 const maxWarnings = 8
 
-// warnings holds the warnings of the upstream's last response to the session's LIST or WATCH, most
-// of all about deprecated versions. They are added to the proxy's own responses. The zero value is
+// warnings has the warnings of the upstream's last response to the session's LIST or WATCH, which
+// are mostly about deprecated versions. The proxy adds them to its own responses. The zero value is
 // empty. It is safe for concurrent use.
 type warnings struct{ values atomic.Pointer[[]string] }
 
-// wrap records the warnings of successful responses.
+// wrap returns a RoundTripper that records the warnings of successful responses.
 func (w *warnings) wrap(next http.RoundTripper) http.RoundTripper { return &warningTransport{next, w} }
 
 type warningTransport struct {
@@ -30,7 +30,8 @@ func (t *warningTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// WrappedRoundTripper returns the wrapped transport, for closing idle connections.
+// WrappedRoundTripper returns the wrapped transport. Kubernetes libraries use it to close idle
+// connections.
 func (t *warningTransport) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
 
 func (w *warnings) set(values []string) {
@@ -38,7 +39,7 @@ func (w *warnings) set(values []string) {
 	w.values.Store(&values)
 }
 
-// add adds the warnings to a response's header.
+// add adds the warnings to the header of a response.
 func (w *warnings) add(h http.Header) {
 	if values := w.values.Load(); values != nil {
 		for _, text := range *values {
