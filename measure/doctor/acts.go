@@ -9,20 +9,21 @@ import (
 )
 
 const (
-	// wasteful is the CPU time of the API server, in seconds an hour, from which on GETs and writes
-	// are a finding. By the measured model these are four requests a second, or fewer that are sent to
-	// many WATCHes.
+	// GETs and writes are a finding if they cost the API server at least wasteful seconds of CPU time
+	// an hour. By the measured model, four requests a second cost that, or fewer writes that the
+	// server sends to many WATCHes.
 	wasteful = 5
-	// Fewer writes to one object are a finding if they cost more.
+	// Writes of one object are a finding at hotPerHour if they cost wasteful, or already at
+	// oftenPerHour if they cost wastefulOften.
 	hotPerHour, oftenPerHour = 600, 60
 	wastefulOften            = 360
 
-	// Rates are those of the busiest hour, or of a shorter log. Of a log of few minutes they are
-	// lower.
+	// Rates are those of the busiest hour, or of a log that is shorter. A log shorter than
+	// shortestRate counts as that long, so its rates are lower.
 	shortestRate = 10 * time.Minute
 )
 
-// acts are GETs or writes of objects of one resource by one client.
+// acts counts a client's GETs, or its writes, of objects of one resource.
 type acts struct {
 	hourly
 	count   int64
@@ -30,7 +31,7 @@ type acts struct {
 	objects distinct
 }
 
-// add counts a request about the object with a hash.
+// add counts a request about an object. object is the hash of the object's name.
 func (a *acts) add(e *evidence.Event, object uint64) {
 	a.hourly.add(e.Staged)
 	a.count++
@@ -38,8 +39,9 @@ func (a *acts) add(e *evidence.Event, object uint64) {
 	a.objects.addHash(object)
 }
 
-// acted counts a request if it is a GET or a write of an object, or records an Event. A request
-// that names no object, such as an access review, cannot be cached or compared.
+// acted counts a request if it is a GET or a write of an object, or records an Event. It ignores
+// other requests that name no object, such as access reviews: no client can cache or compare their
+// results.
 func (u *usage) acted(e *evidence.Event, v verb, object uint64) {
 	failed := e.Code >= 400 && e.Code != 404 && e.Code != 409
 	if failed || len(e.Object.Resource) == 0 || len(e.Object.Name) == 0 && !isEvents(u.resource) {
@@ -62,7 +64,7 @@ func (u *usage) acted(e *evidence.Event, v verb, object uint64) {
 	(*to).add(e, object)
 }
 
-// ofObject reports whether a request for a subresource reads or writes the object itself.
+// ofObject reports whether requests for a subresource read or write the object itself.
 func ofObject(subresource []byte) bool {
 	switch string(subresource) {
 	case "exec", "attach", "portforward", "proxy", "log", "token":
@@ -71,14 +73,15 @@ func ofObject(subresource []byte) bool {
 	return true
 }
 
-// perHour returns the hourly rate of requests, given their number in the busiest hour.
+// perHour returns a rate per hour. busiest is the number of requests in the busiest hour of the
+// log.
 func (d *Doctor) perHour(busiest int64) float64 {
 	span := time.Duration(d.last-d.first) * time.Microsecond
 	return float64(busiest) / min(max(span, shortestRate), time.Hour).Hours()
 }
 
-// rates returns the hourly rate of a client's requests, and the rate for one object. If the client
-// runs on many machines, as agents do, the rate is that of each machine, and where says so.
+// rates returns the hourly rate of a client's requests, and the average rate per object. If the
+// client runs on many machines, as agents do, both are rates per machine, and where says so.
 func (s subject) rates(a *acts) (rate, object float64, where string) {
 	rate = s.d.perHour(a.busiest)
 	object = rate / float64(max(1, a.objects.count()))
@@ -88,15 +91,15 @@ func (s subject) rates(a *acts) (rate, object float64, where string) {
 	return rate, object, where
 }
 
-// areWasteful reports whether the writes of an hour cost too much, by the measured model. ofObject
-// of them are of one object.
+// areWasteful reports whether the writes of an hour cost too much, by the measured model. all is
+// the number of the writes, and ofObject the number of those that write one object.
 func (d *Doctor) areWasteful(resource string, ofObject, all float64) bool {
 	cost := cost.Load().Server.Of(d.writeWork(resource, all)).CPUSeconds
 	return ofObject >= hotPerHour && cost >= wasteful || ofObject >= oftenPerHour && cost >= wastefulOften
 }
 
-// receivers estimates how many WATCHes receive a write of a resource: those that are open on
-// average, each weighted by the share of the objects that it selects.
+// receivers estimates how many WATCHes receive a write of a resource. It sums the average number of
+// open WATCHes, each weighted by the share of the objects that the WATCH selects.
 func (d *Doctor) receivers(resource string) float64 {
 	resource, _, _ = strings.Cut(resource, "/")
 	k, span := d.census[resource], float64(d.last-d.first)/1e6
@@ -110,12 +113,12 @@ func (d *Doctor) receivers(resource string) float64 {
 	return sum / span
 }
 
-// writeWork is n writes of a resource and the events that they cause.
+// writeWork returns the work of n writes of a resource and of the events that they cause.
 func (d *Doctor) writeWork(resource string, n float64) cost.Work {
 	return cost.Work{Requests: n, Events: n * d.receivers(resource), EventBytes: d.size(resource).Bytes}
 }
 
-// getWork is n GETs of an object of a resource.
+// getWork returns the work of n GETs of one object of a resource.
 func (d *Doctor) getWork(c Client, resource string, n float64) cost.Work {
 	sent := d.size(resource).Bytes
 	return cost.Work{Requests: n, Sent: sent, Encoding: encoding(c, resource, sent)}

@@ -9,12 +9,12 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// someone is a client of one machine.
+// someone returns a request of a client that runs on one machine.
 func someone(name, verb, resource string) request {
 	return request{user: account(name), agent: program(name), ip: "10.9.0.1", verb: verb, resource: resource}
 }
 
-// each does a request n times, at an interval.
+// each adds a request n times, at an interval. change modifies the i-th one.
 func (w *world) each(n int, every time.Duration, r request, change func(i int, r *request)) {
 	from := r.at
 	for i := range n {
@@ -27,8 +27,9 @@ func (w *world) each(n int, every time.Duration, r request, change func(i int, r
 	}
 }
 
-// TestCases: testdata/cases.txt has the shapes of clients that exist in many clusters. A line after
-// > has the kind of what is found, and a part of its text; without that line nothing is found.
+// TestCases checks clients as they exist in many clusters, from testdata/cases.txt. A line that
+// starts with > has the kind of the expected finding and a part of its text. Without such a line,
+// the test expects no finding.
 func TestCases(t *testing.T) {
 	text, err := os.ReadFile("testdata/cases.txt")
 	check.NoError(t, err)
@@ -52,7 +53,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// What is LISTed in part is not multiplied by all objects.
+// TestObjectsOfParts checks that Objects does not count all objects for LISTs that read only some.
 func TestObjectsOfParts(t *testing.T) {
 	w := playing(t, "20 every 1s: resync list pods at=0s,12h,24h,36h,48h,60h ns=team-{i}")
 	found := examine(t, Options{Objects: map[string]int64{"pods": 50_000}}, w.log()).Findings
@@ -61,7 +62,7 @@ func TestObjectsOfParts(t *testing.T) {
 	}
 }
 
-// A log of the same time behind another one is seen like the first.
+// TestRhythmOfLogsInARow checks that a second log of the same time is recorded like the first.
 func TestRhythmOfLogsInARow(t *testing.T) {
 	var r rhythm
 	for range 2 {

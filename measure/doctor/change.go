@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// gvr returns a Go literal of the resource.
+// gvr returns the Go expression of the resource's GroupVersionResource.
 func (a api) gvr() string {
 	version := "version" // unknown
 	if a.version != "" {
@@ -14,7 +14,7 @@ func (a api) gvr() string {
 	return fmt.Sprintf("schema.GroupVersionResource{Group: %q, Version: %s, Resource: %q}", a.group, version, a.resource)
 }
 
-// client returns the Go expression of client-go's client of the resource in all namespaces.
+// client returns the Go expression of client-go's client for the resource in all namespaces.
 func (a api) client() string {
 	if a.method == "" {
 		return fmt.Sprintf("client.Resource(%s)", a.gvr())
@@ -26,8 +26,8 @@ func (a api) client() string {
 	return fmt.Sprintf("client.%s%s().%s(%s)", a.clientGroup(), title(a.version), a.method, namespaces)
 }
 
-// informer returns the Go expression of the resource in a client-go factory, which has the methods
-// Informer and Lister.
+// informer returns the Go expression for the resource in a client-go informer factory. Its value
+// has the methods Informer and Lister.
 func (a api) informer() string {
 	if a.method == "" {
 		return fmt.Sprintf("factory.ForResource(%s)", a.gvr())
@@ -35,8 +35,8 @@ func (a api) informer() string {
 	return fmt.Sprintf("factory.%s().%s().%s()", a.clientGroup(), title(a.version), a.method)
 }
 
-// lister returns the Go expression that lists an informer's objects, in one namespace if the
-// resource has namespaces.
+// lister returns the Go expression that lists an informer's objects. If the resource has
+// namespaces, it lists those of one namespace.
 func (a api) lister() string {
 	of := ""
 	switch {
@@ -48,7 +48,7 @@ func (a api) lister() string {
 	return a.informer() + ".Lister()" + of + ".List(selector)"
 }
 
-// kubectl returns the command that gets the resource of all namespaces.
+// kubectl returns the command that gets all objects of the resource, in all namespaces.
 func (a api) kubectl() string {
 	name := strings.TrimSuffix(a.resource+"."+a.group, ".")
 	if a.cluster {
@@ -57,13 +57,13 @@ func (a api) kubectl() string {
 	return "kubectl get " + name + " --all-namespaces"
 }
 
-// watchOnce returns the command that WATCHes instead of running again and again.
+// watchOnce returns a kubectl command that WATCHes the resource, to replace a command in a loop.
 func watchOnce(a api) string {
 	return a.kubectl() + " --watch # once, in the place of asking again and again"
 }
 
-// methods are client-go's methods for the resources of each group. A method ends in a dot here if
-// its resource has no namespaces.
+// methods lists client-go's methods for the resources of each group. Here, a dot follows the method
+// of a resource without namespaces.
 var methods = map[string]string{
 	"": "ComponentStatuses. ConfigMaps Endpoints Events LimitRanges Namespaces. Nodes. " +
 		"PersistentVolumeClaims PersistentVolumes. PodTemplates Pods ReplicationControllers " +
@@ -93,15 +93,16 @@ var methods = map[string]string{
 	"storagemigration.k8s.io": "StorageVersionMigrations.",
 }
 
-// api is a resource as Go code names it.
+// api describes how Go code names a resource.
 type api struct {
 	group, version, resource string
 	// method is client-go's method for the resource. It is empty for custom resources.
 	method  string
-	cluster bool // it has no namespaces
+	cluster bool // the resource has no namespaces
 }
 
-// apiOf returns the resource with kubectl's name, in the version that a client asked for.
+// apiOf returns the api of a resource. name is kubectl's name of the resource, and version is the
+// version that a client asked for.
 func apiOf(name, version string) api {
 	name, _, _ = strings.Cut(name, "/")
 	a := api{version: version}
@@ -118,7 +119,7 @@ func apiOf(name, version string) api {
 	return a
 }
 
-// title returns a word, which is not empty, with its first letter in upper case.
+// title returns a word with its first letter in upper case. The word must not be empty.
 func title(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
 
 // clientGroup returns client-go's name of the group.

@@ -23,8 +23,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// written has the lines that the doctor tells users to write, verbatim, so that the compiler reads
-// them: of a resource with namespaces, of one without, and of a custom one.
+// written contains the lines of code that doctor tells users to write, verbatim, so that the
+// compiler checks them: for resources with namespaces, without namespaces, and for custom
+// resources.
 type written struct {
 	selector       labels.Selector
 	options        metav1.ListOptions
@@ -69,12 +70,12 @@ func kindOf(name string) *kind {
 	return kinds[slices.IndexFunc(kinds, func(k *kind) bool { return k.name == name })]
 }
 
-// lineOf returns the line to write if only the resource is known.
+// lineOf returns the line of code for a kind of finding if doctor knows only the resource.
 func lineOf(kind, resource, version string) string {
 	return kindOf(kind).change(apiOf(resource, version), nil)
 }
 
-// TestChange: the lines to write are those that the compiler has read above.
+// TestChange checks that doctor suggests exactly the lines that written contains.
 func TestChange(t *testing.T) {
 	_, _ = written.builtin, written.custom
 	source, err := os.ReadFile("change_test.go")
@@ -107,8 +108,9 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestChangeByName: a user of kubectl gets a command, and a client that had the seats a
-// FlowSchema's line. An unknown version is a variable of that name.
+// TestChangeByName checks that a user of kubectl gets a command, and that a client that had the
+// seats gets a line for a FlowSchema. It checks that an unknown version becomes a variable named
+// version.
 func TestChangeByName(t *testing.T) {
 	kubectl := Client{Agent: "kubectl/v1.37.2"}
 	for _, tt := range []struct{ got, want string }{
@@ -129,7 +131,8 @@ func TestChangeByName(t *testing.T) {
 	}
 }
 
-// TestMethods: methods has exactly client-go's methods of resources that can be WATCHed.
+// TestMethods checks that methods has exactly those methods of client-go whose resources can be
+// WATCHed.
 func TestMethods(t *testing.T) {
 	groups := map[string]string{}
 	for group := range methods {

@@ -8,21 +8,22 @@ import (
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
-// maxName bounds the names of users and user agents, which clients choose.
+// maxName limits the stored length of users and user agents, because clients choose them.
 const maxName = 160
 
-// nodes is the user that all nodes count as. Each node is a user, but all run the same programs.
+// nodes is one name for all nodes. Each node is a separate user, but all run the same programs, so
+// doctor counts their requests together.
 const nodes = "system:node:*"
 
-// Client names a client.
+// Client identifies a client.
 type Client struct {
 	User  string `json:"user"`
 	Agent string `json:"agent"` // the program and its version
-	// Via is the user that authenticated and impersonated User, such as a proxy.
+	// Via is the user that authenticated and impersonated User, for example a proxy.
 	Via string `json:"via,omitempty"`
 }
 
-// String returns the client's name for people: its program and its user.
+// String returns the client's program and user, for people.
 func (c Client) String() string {
 	user := c.User
 	if c.Via != "" {
@@ -34,30 +35,31 @@ func (c Client) String() string {
 	return c.Agent + " (" + user + ")"
 }
 
-// client has the counts of one client.
+// client contains the counts of one client.
 type client struct {
-	key     string // in clients.byName
+	key     string // its key in clients.byName
 	name    Client
-	serial  int64 // distinguishes it from an evicted client with the same name
+	serial  int64 // differs from that of an evicted client with the same name
 	weight  int64 // see clients
-	ranked  int64 // the weight by which the heap has ordered it, at most weight
+	ranked  int64 // the weight at its last place in the heap, at most weight
 	total   Totals
 	places  distinct
-	starts  []int64 // when it started; see noteStart
-	changed int64   // objects that it created or deleted
+	starts  []int64 // when the client started; see noteStart
+	changed int64   // how many objects the client created or deleted
 
 	usages   map[string]*usage
-	listTime series // milliseconds that its LISTs had seats; see Doctor.clock
-	listPeak *peak  // the most of them within a second; nil if there were none
+	listTime series // how many milliseconds its LISTs had seats; see Doctor.clock
+	listPeak *peak  // of its LISTs that had seats; nil if there were none
 }
 
-// isKubectl reports whether the client is kubectl, which has neither informers nor replicas.
+// isKubectl reports whether the client is kubectl, which has no informers and runs no replicas.
 func (c Client) isKubectl() bool { return strings.HasPrefix(c.Agent, "kubectl/") }
 
-// andOthers follows the name of the first user that impersonates a client's user.
+// andOthers follows the first impersonating user in Via if several users impersonate the client's
+// user.
 const andOthers = " and others"
 
-// impersonatedBy records the user that authenticated for a request of the client.
+// impersonatedBy records in Via the user that authenticated for a request of the client.
 func (c *client) impersonatedBy(via []byte) {
 	via = bounded(via)
 	switch first, several := strings.CutSuffix(c.name.Via, andOthers); {
@@ -69,7 +71,7 @@ func (c *client) impersonatedBy(via []byte) {
 	}
 }
 
-// appendUser appends the user that an event counts for.
+// appendUser appends the user for which doctor counts an event: nodes for any node.
 func appendUser(dst []byte, e *evidence.Event) []byte {
 	if bytes.HasPrefix(e.User, []byte("system:node:")) {
 		return append(dst, nodes...)
@@ -77,9 +79,9 @@ func appendUser(dst []byte, e *evidence.Event) []byte {
 	return append(dst, bounded(e.User)...)
 }
 
-// appendAgent appends the program of a user agent and its version: the text before the platform in
-// parentheses, and the text after the commit, which distinguishes clients of one program, such as
-// leader-election.
+// appendAgent appends the program and version of a user agent, without the platform and the commit.
+// It also appends the text after the commit, such as leader-election, which distinguishes the
+// clients of one program.
 func appendAgent(dst, agent []byte) []byte {
 	agent = agent[:min(len(agent), 4*maxName)]
 	name, rest, _ := bytes.Cut(agent, []byte(" ("))
@@ -92,11 +94,11 @@ func appendAgent(dst, agent []byte) []byte {
 	return dst
 }
 
-// target names what a request is about. Its bytes are valid until the next call of set.
+// target describes what a request is about. Its bytes are valid until the next call of set.
 type target struct {
-	resource []byte // kubectl's name, with the subresource; "-" if the request is about no resource
+	resource []byte // kubectl's name, with the subresource; "-" if there is none
 	object   []byte // namespace/name
-	key      []byte // both, with a zero byte between them
+	key      []byte // resource and object, with a zero byte between them
 	hash     uint64 // of object
 }
 
@@ -122,33 +124,33 @@ func (t *target) set(o evidence.Object) {
 func bounded(name []byte) []byte { return name[:min(len(name), maxName)] }
 
 const (
-	// maxClients bounds the clients that are counted separately. If there are more, those with the
-	// most requests stay (Space-Saving): a client with more than a 2,048th of all weight is among
-	// them.
+	// maxClients limits the number of clients that are counted separately. If there are more, the
+	// clients with the most weight stay (Space-Saving): a client with more than a 2,048th of all
+	// weight is never evicted.
 	maxClients = 2048
-	// heavy is the weight of a LIST, or of a WATCH of less than a minute; refusedWeight is that of a
-	// 429; any other request weighs 1. So a client that LISTs, restarts WATCHes or is refused is not
-	// evicted by many harmless clients. Long WATCHes, of which each informer has eight an hour, weigh
-	// 1.
+	// heavy is the weight of a LIST, and of a WATCH that lasts less than a minute. refusedWeight is
+	// the weight of a request that is refused with 429. All other requests have weight 1, also long
+	// WATCHes, of which an informer has eight an hour. So many harmless clients cannot evict one that
+	// LISTs, restarts WATCHes or is refused.
 	heavy         = 100
 	refusedWeight = 10
-	// maxUsages bounds the resources of all clients together: 85 MB, if each of them is LISTed in each
-	// way. Each client can have minUsages, so that a client that asks for resources that do not exist
-	// does not hide what others do.
+	// maxUsages limits the number of resources of all clients together. They use up to 85 MB, if each
+	// is LISTed in every way. Each client may have minUsages of them in any case, so that a client
+	// that asks for nonexistent resources does not hide what other clients do.
 	maxUsages = 16_384
 	minUsages = 2
-	// other is the resource that counts the requests for further resources. It has no findings,
-	// because it mixes several resources.
+	// other is the name under which a client's requests for all further resources are counted. doctor
+	// looks for no findings in it, because it mixes several resources.
 	other = "(other resources)"
 )
 
-// clients has the counts of each client, of at most limit.
+// clients contains the counts of each client, for at most limit clients.
 type clients struct {
 	limit  int
 	byName map[string]*client
 	least  byWeight
 	usages int
-	gone   Totals // of evicted clients
+	gone   Totals // the totals of evicted clients
 	pushed int64
 	serial int64
 	key    []byte
@@ -156,8 +158,8 @@ type clients struct {
 
 func newClients(limit int) clients { return clients{limit: limit, byName: map[string]*client{}} }
 
-// byWeight is a heap by the ranked weights. Its first client has the least weight if its ranked
-// weight is its weight.
+// byWeight is a heap of clients, ordered by their ranked weights, which may be lower than their
+// weights. If both weights of the first client are equal, no client has less weight.
 type byWeight []*client
 
 func (h byWeight) Len() int           { return len(h) }
@@ -166,8 +168,8 @@ func (h byWeight) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 func (h *byWeight) Push(x any)        { *h = append(*h, x.(*client)) }
 func (h *byWeight) Pop() any          { panic("doctor: clients are replaced, not removed") }
 
-// find returns the client of an event, and adds the weight to it. A new client beyond the limit
-// replaces the one with the least weight, and inherits that weight.
+// find returns the client of an event and adds weight to it. At the limit, a new client replaces
+// the client with the least weight, and inherits that weight.
 func (cs *clients) find(e *evidence.Event, weight int64) *client {
 	cs.key = append(appendUser(cs.key[:0], e), 0)
 	user := len(cs.key) - 1
@@ -190,7 +192,7 @@ func (cs *clients) find(e *evidence.Event, weight int64) *client {
 	return c
 }
 
-// evict returns the client with the least weight, without anything but that weight.
+// evict removes the client with the least weight. It returns that client with only its weight.
 func (cs *clients) evict() *client {
 	c := cs.least[0]
 	for ; c.ranked < c.weight; c = cs.least[0] {
@@ -206,7 +208,8 @@ func (cs *clients) evict() *client {
 	return c
 }
 
-// usage returns what a client does with a resource. It does not retain the bytes of the name.
+// usage returns the counts of a client's requests for a resource. It does not retain the bytes of
+// resource.
 func (cs *clients) usage(c *client, resource []byte) *usage {
 	if u := c.usages[string(resource)]; u != nil {
 		return u

@@ -6,22 +6,24 @@ import (
 	"github.com/weirproject/weir/measure/doctor/cost"
 )
 
-// batch is a number of equal LISTs, or of WATCHes that start with one, of one client and resource.
+// batch is a number of equal LISTs, or of WATCHes that start with all objects, of one client and
+// resource.
 type batch struct {
 	c         Client
 	work      cost.Work
 	size      Size
 	selection selection
-	// held is the memory that one of them uses in the server until it ends, in bytes as they are
-	// stored.
+	// held is the memory that one of the requests uses in the server until it ends, in bytes of stored
+	// objects.
 	held float64
 }
 
-// compressedFrom is the size from which on kube-apiserver compresses answers for clients that
-// accept it, as those in Go do.
+// compressedFrom is the least size of an answer that kube-apiserver compresses for clients that
+// accept compression. Clients in Go accept it.
 const compressedFrom = 128 << 10
 
-// list returns a number of LISTs of the selected objects.
+// list returns a batch of LISTs of the objects that sel selects. quorum is the number of them
+// without resourceVersion.
 func (d *Doctor) list(c Client, s Size, sel selection, lists, quorum float64) batch {
 	sent, looked := d.share(s, sel)
 	b := batch{c: c, size: s, selection: sel, work: cost.Work{
@@ -33,7 +35,8 @@ func (d *Doctor) list(c Client, s Size, sel selection, lists, quorum float64) ba
 	return b
 }
 
-// encoding returns the encoding of the answers to a client.
+// encoding returns the encoding of an answer to a client. sent is the answer's size in stored
+// bytes.
 func encoding(c Client, resource string, sent float64) cost.Encoding {
 	switch large := sent >= compressedFrom; {
 	case getsProtobuf(c, resource) && large:
@@ -46,8 +49,8 @@ func encoding(c Client, resource string, sent float64) cost.Encoding {
 	return cost.JSON
 }
 
-// paged returns the same LISTs in pages. Each LIST in pages reads the newest state from the
-// storage.
+// paged returns the same LISTs, but in pages. The server answers a LIST in pages from etcd, with
+// the newest state.
 func (b batch) paged() batch {
 	objects := math.Round(b.work.Sent / b.size.Bytes)
 	b.work.PageCount = math.Max(1, math.Ceil(objects/pageObjects))
@@ -56,8 +59,8 @@ func (b batch) paged() batch {
 	return b
 }
 
-// atMost returns the same LISTs with at most as many objects each as the limits of their pages
-// allow. With a selector the server may still look at all objects.
+// atMost returns the same LISTs with at most this number of objects each, as the limits of their
+// pages allow. If the LISTs have a selector, the server may still look at all objects.
 func (b batch) atMost(objects float64) batch {
 	b.work.Sent = min(b.work.Sent, objects*b.size.Bytes)
 	if b.selection == selectAll {
@@ -66,17 +69,18 @@ func (b batch) atMost(objects float64) batch {
 	return b
 }
 
-// pageObjects is the limit of client-go's pager, and of kubectl.
+// pageObjects is the page size of client-go's pager and of kubectl.
 const pageObjects = 500
 
-// initial returns the same number of WATCHes that start with the objects. They are not compressed.
+// initial returns WATCHes instead of the LISTs. Each starts with all objects, which the server
+// sends uncompressed.
 func (b batch) initial() batch {
 	b.work.Encoding, b.work.Quorum = cost.Initial, b.work.Requests
 	return b
 }
 
-// batches returns a client's LISTs, and WATCHes that start with one, of one resource. It returns
-// none if the number of objects is unknown.
+// batches returns a client's LISTs, and its WATCHes that start with all objects, of one resource.
+// It returns nil if the number of objects is unknown.
 func (d *Doctor) batches(c Client, u *usage) (all []batch) {
 	s := d.size(u.resource)
 	if s.Objects == 0 {
@@ -97,7 +101,7 @@ func (d *Doctor) batches(c Client, u *usage) (all []batch) {
 	return all
 }
 
-// shard returns the same number of LISTs of one shard each. The server looks at all objects.
+// shard returns LISTs of one of a number of shards instead. The server looks at all objects.
 func (b batch) shard(of float64) batch {
 	b.work.Looked = float64(b.size.Objects)
 	b.work.Sent /= of
@@ -108,7 +112,7 @@ func (b batch) shard(of float64) batch {
 	return b
 }
 
-// costOf returns the cost of batches for a server.
+// costOf returns the sum of the costs of batches for a server with the coefficients k.
 func costOf(k *cost.Coefficients, all []batch) (sum cost.Cost) {
 	for _, b := range all {
 		sum = sum.Add(k.Of(b.work))
@@ -116,7 +120,7 @@ func costOf(k *cost.Coefficients, all []batch) (sum cost.Cost) {
 	return sum
 }
 
-// clientCost returns the cost of a client's LISTs, and the memory of those that ran at the same
+// clientCost returns the cost of a client's LISTs, and the memory of the LISTs that ran at the same
 // time.
 func (d *Doctor) clientCost(c *client) (sum cost.Cost, held float64) {
 	m := d.options.Model
@@ -133,7 +137,8 @@ func (d *Doctor) clientCost(c *client) (sum cost.Cost, held float64) {
 	return sum, held * m.Memory.Held * c.concurrency()
 }
 
-// concurrency estimates how many LISTs of a client ran at the same time, at least 1.
+// concurrency estimates how many LISTs of the client ran at the same time, at most. It returns at
+// least 1.
 func (c *client) concurrency() float64 {
 	if c.listPeak == nil {
 		return 1
@@ -141,11 +146,12 @@ func (c *client) concurrency() float64 {
 	return math.Ceil(max(1, float64(c.listPeak.most)/1000))
 }
 
-// Prediction is the cost that requests would have had with a remedy. Costs are the API server's.
+// Prediction is the cost that a client's requests would have had with a remedy. Except for
+// ProxyCPUSeconds, it is the cost for the API server.
 type Prediction struct {
-	Remedy string `json:"remedy"` // empty: as it is
+	Remedy string `json:"remedy"` // RemedyNone: without a remedy
 	cost.Cost
-	HeldBytes       float64 `json:"heldBytes"`                 // of its memory, for requests that run
+	HeldBytes       float64 `json:"heldBytes"`                 // of memory, while the requests run
 	ProxyCPUSeconds float64 `json:"proxyCPUSeconds,omitempty"` // that the proxy would have used
 }
 
@@ -170,7 +176,7 @@ const (
 	RemedyWatchOne   = "a WATCH of each of the objects"
 )
 
-// whatIfCase has the requests of a client for one resource, which remedies change.
+// whatIfCase contains a client's requests for one resource. A remedy changes the requests.
 type whatIfCase struct {
 	d           *Doctor
 	c           *client
@@ -182,7 +188,7 @@ type whatIfCase struct {
 }
 
 // whatIf predicts the cost of the requests that a finding is about, first without a remedy and then
-// with each remedy. It returns nil if there is no model, or if the number of objects is unknown.
+// with each remedy. It returns nil if there is no model or the number of objects is unknown.
 func (d *Doctor) whatIf(c *client, u *usage, k *kind) []Prediction {
 	w := &whatIfCase{d: d, c: c, u: u, size: d.size(u.resource), concurrency: c.concurrency()}
 	if w.all = d.batches(c.name, u); k.asks != nil {
@@ -204,7 +210,8 @@ func (d *Doctor) whatIf(c *client, u *usage, k *kind) []Prediction {
 	return out
 }
 
-// remedy predicts one remedy. It returns false if the remedy would change nothing.
+// remedy predicts the cost with a remedy. It returns false if the remedy would not change the
+// requests.
 type remedy func(w *whatIfCase) (Prediction, bool)
 
 func (w *whatIfCase) predict(name string, all []batch) Prediction {
@@ -216,7 +223,7 @@ func (w *whatIfCase) predict(name string, all []batch) Prediction {
 	return p
 }
 
-// change predicts the cost after a function has changed each batch.
+// change predicts the cost of the batches that to returns for the batches of w.
 func (w *whatIfCase) change(name string, to func(batch) batch) Prediction {
 	var all []batch
 	for _, b := range w.all {
@@ -225,8 +232,8 @@ func (w *whatIfCase) change(name string, to func(batch) batch) Prediction {
 	return w.predict(name, all)
 }
 
-// cached predicts LISTs that the watch cache answers without asking the storage. The watch cache
-// ignores limits.
+// cached predicts LISTs with resourceVersion=0, which the watch cache answers without asking etcd.
+// The watch cache ignores limits.
 func cached(w *whatIfCase) (Prediction, bool) {
 	quorum := false
 	p := w.change(RemedyCache, func(b batch) batch {
@@ -239,7 +246,7 @@ func cached(w *whatIfCase) (Prediction, bool) {
 	return p, quorum
 }
 
-// inPages predicts LISTs in pages, if they have more than one page.
+// inPages predicts the same LISTs in pages. It returns false if all of them fit into one page.
 func inPages(w *whatIfCase) (Prediction, bool) {
 	changed := false
 	p := w.change(RemedyPages, func(b batch) batch {
@@ -252,15 +259,16 @@ func inPages(w *whatIfCase) (Prediction, bool) {
 	return p, changed
 }
 
-// byNode predicts LISTs of the pods of the own node.
+// byNode predicts that each client LISTs only the pods of its node.
 func byNode(w *whatIfCase) (Prediction, bool) {
 	return w.change(RemedyNode, func(b batch) batch {
 		return w.d.list(w.c.name, b.size, selectNode, b.work.Requests, b.work.Quorum)
 	}), true
 }
 
-// informed predicts an informer on each machine, which gets the objects once, and then what is
-// written. If the client has one, for which it sends other requests, that costs nothing more.
+// informed predicts an informer on each machine, which receives all objects once and then each
+// write. If the client already has an informer and sends the requests in addition, the remedy costs
+// nothing.
 func informed(w *whatIfCase) (Prediction, bool) {
 	if t := w.u.watchTallies[selectAll]; t.ended+t.open > t.initial {
 		return w.predict(RemedyHeld, nil), true
@@ -271,13 +279,13 @@ func informed(w *whatIfCase) (Prediction, bool) {
 	return newInformer(w)
 }
 
-// newInformer predicts an informer on each machine, also if the client has one. The number of
-// objects must be known.
+// newInformer predicts a new informer on each machine, even if the client has one. It returns false
+// if the number of objects is unknown.
 func newInformer(w *whatIfCase) (Prediction, bool) {
 	return w.predict(RemedyInformer, []batch{w.informer(w.machines)}), w.size.Objects > 0
 }
 
-// informer returns the requests of informers of all objects.
+// informer returns the requests of a number of informers of all objects.
 func (w *whatIfCase) informer(of float64) batch {
 	b := w.d.list(w.c.name, w.size, selectAll, of, of).initial()
 	b.work.Connections = of
@@ -285,7 +293,7 @@ func (w *whatIfCase) informer(of float64) batch {
 	return b
 }
 
-// shardedByMachine predicts LISTs of the own shard, by a shardSelector.
+// shardedByMachine predicts that each machine LISTs only its shard, with a shardSelector.
 func shardedByMachine(w *whatIfCase) (Prediction, bool) {
 	return w.change(RemedyShards, func(b batch) batch {
 		if b.selection == selectAll {
@@ -295,21 +303,22 @@ func shardedByMachine(w *whatIfCase) (Prediction, bool) {
 	}), w.machines > 1
 }
 
-// watches returns WATCHes that start without objects. Each costs as much as any request.
+// watches returns n WATCHes that start without objects. Such a WATCH costs as much as any request.
 func (w *whatIfCase) watches(n float64) batch {
 	return batch{c: w.c.name, size: w.size, work: cost.Work{Requests: n}}
 }
 
-// lastingWatch is the average duration of client-go's WATCHes.
-const lastingWatch = 450 // seconds
+// lastingWatch is the average duration of client-go's WATCHes, in seconds.
+const lastingWatch = 450
 
-// lasted predicts WATCHes that last as long as an informer's.
+// lasted predicts WATCHes that last as long as those of an informer.
 func lasted(w *whatIfCase) (Prediction, bool) {
 	n := math.Ceil(w.u.watchesButProofs().Seconds / lastingWatch)
 	return w.predict(RemedyLasting, []batch{w.watches(max(w.machines, n))}), true
 }
 
-// resumed predicts one LIST of each machine, and WATCHes that continue where the last one ended.
+// resumed predicts one LIST from each machine, and WATCHes that each continue where the previous
+// one ended.
 func resumed(w *whatIfCase) (Prediction, bool) {
 	var all []batch
 	for _, b := range w.all {
@@ -321,8 +330,9 @@ func resumed(w *whatIfCase) (Prediction, bool) {
 	return w.predict(RemedyResume, append(all, w.watches(float64(w.u.watchesButProofs().Ended)))), true
 }
 
-// proxied predicts that the proxy answers. The API server then serves one informer. For each LIST
-// that must be as new as the storage, the proxy sends at most one request for the current version.
+// proxied predicts that the proxy answers the requests. The API server then serves only one
+// informer, and requests for the current version: the proxy sends at most one for each LIST that
+// must be as new as etcd.
 func proxied(w *whatIfCase) (Prediction, bool) {
 	quorum := 0.0
 	for _, b := range w.all {

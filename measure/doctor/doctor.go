@@ -1,6 +1,6 @@
-// Package doctor finds the clients that make an API server work. From audit logs it counts the
-// requests of each client, and names clients whose requests cost more than they need to. From
-// metrics, which do not name clients, it finds such requests by resource.
+// Package doctor finds the clients that load an API server. From audit logs it counts the requests
+// of each client, and names clients whose requests cost more than necessary. Metrics do not name
+// clients; from them, doctor finds such requests by resource.
 package doctor
 
 import (
@@ -8,23 +8,24 @@ import (
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
-// Options have what the logs do not say. The zero value has no sizes.
+// Options contain information that is not in the logs. The zero value has no sizes.
 type Options struct {
 	// Objects is the number of objects of a resource, by kubectl's name, such as pods or
-	// deployments.apps. Findings about these resources are ordered by the objects that were read.
+	// deployments.apps. Findings about these resources are ordered by the number of objects that the
+	// server read.
 	Objects map[string]int64
-	// Bytes is the size of an object of a resource, as it is stored.
+	// Bytes is the stored size of one object of a resource, in bytes.
 	Bytes map[string]int64
-	// ObjectsAsked and BytesAsked are the resources whose number and size come from a server.
+	// ObjectsAsked and BytesAsked contain the resources whose number and size a server reported.
 	ObjectsAsked, BytesAsked map[string]bool
-	// Resident is the memory of the API server; 0 if unknown. Peaks include it.
+	// Resident is the memory of the API server, in bytes; 0 if unknown. Predicted peaks include it.
 	Resident int64
-	// Model predicts costs. If it is nil, no costs are predicted.
+	// Model predicts costs. If it is nil, doctor predicts no costs.
 	Model *cost.Model
 }
 
-// Doctor counts events and reports what they add up to. It uses at most 150 MB for logs of any
-// length with any number of clients. Make one with New. It is not safe for concurrent use.
+// Doctor counts events and reports findings. It uses at most 150 MB, whatever the length of the
+// logs and the number of clients. Make one with New. It is not safe for concurrent use.
 type Doctor struct {
 	options Options
 	clock   clock
@@ -34,13 +35,13 @@ type Doctor struct {
 	objects objects
 
 	requests, lists, refused series // of all clients
-	changed                  series // objects that were created or deleted
+	changed                  series // how many objects were created or deleted
 	total                    Totals
 	first, last              int64  // microseconds since 1970; 0 before the first event
 	target                   target // of the current event
 }
 
-// Totals count the requests of all clients, or of one.
+// Totals count the requests of all clients, or of one client.
 type Totals struct {
 	Requests    int64   `json:"requests"`
 	Lists       int64   `json:"lists"`
@@ -50,14 +51,15 @@ type Totals struct {
 	ListSeconds float64 `json:"listSeconds"`
 }
 
-// New makes a Doctor without events.
+// New returns a Doctor without events.
 func New(o Options) *Doctor {
 	return &Doctor{options: o, clients: newClients(maxClients), open: openWatches{byID: map[uint64]openWatch{}}, census: census{}, objects: objects{byName: map[string]*objectWrites{}}}
 }
 
-// Add counts an event. It does not retain the event's bytes. A request counts once: when its
-// response is complete, or when it has started if it is a WATCH that is open at the end of the log.
-// Events should be in the order of their stages' times, except for a few seconds.
+// Add counts an event. It does not retain the event's bytes. Each request counts once: when its
+// response is complete, or, if it is a WATCH that is still open at the end of the log, when it
+// started. Callers should add events in the order of their stages' times; an error of a few seconds
+// is harmless.
 func (d *Doctor) Add(e *evidence.Event) {
 	switch string(e.Stage) {
 	case evidence.StageResponseComplete:
@@ -114,10 +116,11 @@ func (d *Doctor) Add(e *evidence.Event) {
 	}
 }
 
-// since returns the seconds from a time, or from the start of the log, to the end of the log.
+// since returns the seconds from begun to the end of the log. If begun is before the start of the
+// log, it returns the seconds since that start.
 func (d *Doctor) since(begun int64) float64 { return float64(d.last-max(begun, d.first)) / 1e6 }
 
-// count counts an event in totals.
+// count adds an event to totals.
 func (d *Doctor) count(t *Totals, e *evidence.Event, verb verb) {
 	t.Requests++
 	switch verb {

@@ -12,7 +12,7 @@ import (
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
-// All culprits are named, each for what it does, and no other client.
+// TestCulpritsAreFound checks that each culprit is named for what it does, and no other client is.
 func TestCulpritsAreFound(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -50,7 +50,8 @@ func TestInnocentsAreNot(t *testing.T) {
 	}
 }
 
-// A resync every ten hours is found in three days of log, with its period.
+// TestResyncPeriod checks that a resync every ten hours is found, with its period, in a log of
+// three days.
 func TestResyncPeriod(t *testing.T) {
 	w := newWorld(1)
 	r := request{user: account("sync"), agent: program("sync"), ip: "10.9.0.1", verb: "list", resource: "pods"}
@@ -66,7 +67,8 @@ func TestResyncPeriod(t *testing.T) {
 	}
 }
 
-// Findings are ordered by the objects that were read where sizes are known.
+// TestFindingsAreOrdered checks that findings about resources with known sizes are ordered by the
+// number of objects that were read.
 func TestFindingsAreOrdered(t *testing.T) {
 	w := newWorld(1)
 	for _, resource := range []string{"pods", "nodes"} {
@@ -94,7 +96,8 @@ func TestFindingsAreOrdered(t *testing.T) {
 	}
 }
 
-// A request counts once, for any stages that the log has of it.
+// TestNothingCountsTwice checks that a request counts once, whichever of its stages the log
+// contains.
 func TestNothingCountsTwice(t *testing.T) {
 	w := newWorld(1)
 	r := request{user: "u", agent: program("p"), ip: "10.0.0.1", verb: "watch", resource: "pods", took: time.Minute}
@@ -115,7 +118,8 @@ func TestNothingCountsTwice(t *testing.T) {
 	}
 }
 
-// A log in which no request is complete has no time, and is empty, also if WATCHes have started.
+// TestEmpty checks that a log in which no request is complete has no time and is Empty, even if
+// WATCHes have started.
 func TestEmpty(t *testing.T) {
 	for _, open := range []bool{true, false} {
 		w := newWorld(1)
@@ -129,7 +133,8 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// Of more clients than can be told apart, the ones that ask most are kept, and nothing is lost.
+// TestHeavyHittersStay checks that with more clients than the limit, those with the most requests
+// stay, and that the totals still count every request.
 func TestHeavyHittersStay(t *testing.T) {
 	d := New(Options{})
 	d.clients.limit = 32
@@ -169,7 +174,7 @@ func TestHeavyHittersStay(t *testing.T) {
 	}
 }
 
-// WATCHes that go on of clients that were pushed out are counted.
+// TestOpenWatchesOfClientsThatAreGone checks that open WATCHes of evicted clients are counted.
 func TestOpenWatchesOfClientsThatAreGone(t *testing.T) {
 	d := New(Options{})
 	d.clients.limit = 8
@@ -191,7 +196,8 @@ func TestOpenWatchesOfClientsThatAreGone(t *testing.T) {
 	}
 }
 
-// Of more WATCHes that are open than are kept, those that must be over make room.
+// TestOpenWatchesMakeRoom checks that overdue WATCHes are removed when there are too many open
+// ones.
 func TestOpenWatchesMakeRoom(t *testing.T) {
 	d := New(Options{})
 	e := &evidence.Event{Object: evidence.Object{Resource: []byte("pods")}, Verb: []byte("watch"), User: []byte("one")}
@@ -206,7 +212,8 @@ func TestOpenWatchesMakeRoom(t *testing.T) {
 	check.Equal(t, d.Report().Totals.Watches, maxOpenWatches/2+1, "WATCHes")
 }
 
-// Of more resources than can be told apart, the rest is counted, and nothing is found in it.
+// TestOtherResources checks that requests for more resources than the limit are counted together,
+// and cause no finding.
 func TestOtherResources(t *testing.T) {
 	d := New(Options{})
 	e := &evidence.Event{Stage: []byte(evidence.StageResponseComplete), Verb: []byte("list"), User: []byte("one")}
@@ -220,7 +227,7 @@ func TestOtherResources(t *testing.T) {
 	if n := len(r.Clients[0].Resources); n != told+1 || r.Clients[0].Resources[0].Verbs["list"].Requests != maxUsages+1000-told || len(r.Findings) > 0 {
 		t.Errorf("%d resources, %+v, %+v", n, r.Clients[0].Resources[0], r.Findings)
 	}
-	// Another client is seen all the same.
+	// Another client still gets findings.
 	for i := range 100 {
 		e.Staged += 30e6
 		e.User, e.Object.Resource = []byte("two"), []byte([]string{"pods", "secrets"}[i%2])
@@ -248,8 +255,8 @@ func TestClientNames(t *testing.T) {
 	}
 }
 
-// Behind a proxy that impersonates, such as Rancher or Teleport, the client is the user whose
-// rights count, and the report says who authenticated.
+// TestImpersonation checks requests through a proxy that impersonates users, such as Rancher or
+// Teleport: the client is the impersonated user, and the report names the user that authenticated.
 func TestImpersonation(t *testing.T) {
 	w := newWorld(1)
 	r := someone("", "list", "pods")
@@ -288,7 +295,7 @@ func TestDistinct(t *testing.T) {
 	}
 }
 
-// The buckets get wider, and what is in them stays.
+// TestSeries checks that wider buckets still contain the values of the narrower ones.
 func TestSeries(t *testing.T) {
 	var c clock
 	var early, late series
@@ -306,7 +313,7 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// BenchmarkDoctor reads a log of three days, lines and all.
+// BenchmarkDoctor reads and examines a log of three days, including parsing.
 func BenchmarkDoctor(b *testing.B) {
 	w := newWorld(1)
 	w.innocents()

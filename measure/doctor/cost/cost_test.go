@@ -7,8 +7,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestLoad: the model that is committed is whole, says where it comes from, and predicted what was
-// measured in the same run.
+// TestLoad checks that the committed model is complete and says where it was measured. It checks
+// that the model's predictions match the measurements of the same run.
 func TestLoad(t *testing.T) {
 	m := Load()
 	if d := m.Measured; d.At.IsZero() || d.Server == "" || d.Command == "" || d.CPUs*int(d.Objects) == 0 {

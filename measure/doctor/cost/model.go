@@ -1,12 +1,12 @@
-// Package cost predicts the cost of requests for a kube-apiserver or a weir-proxy: CPU, sent bytes
-// and memory. Its coefficients are measured. model.json has them with the date, the machine and the
-// command.
+// Package cost predicts what requests cost a kube-apiserver or a weir-proxy: CPU time, sent bytes
+// and memory. Its coefficients were measured. model.json contains them, with the date, the machine
+// and the command of the measurement.
 //
-// The model is a sum of:
-//   - the fixed cost of a request
-//   - the query to etcd, for a LIST that must be current
-//   - each object that a selector is compared with
-//   - each byte sent, by its stored size and the encoding
+// The model of CPU time is a sum of:
+//   - a fixed cost of each request
+//   - a query to etcd, for each LIST that must be current
+//   - a cost of each object that the server compares with a selector
+//   - a cost of each sent byte, by its stored size and the encoding
 package cost
 
 import (
@@ -27,63 +27,65 @@ const (
 	ProtobufGzip Encoding = "protobufGzip"
 	JSON         Encoding = "json"
 	JSONGzip     Encoding = "jsonGzip"
-	// Initial are the events at the start of a WATCH that starts with the state, in protobuf.
+	// Initial is protobuf, in the events that a WATCH sends at its start if it starts with all
+	// objects.
 	Initial Encoding = "initial"
 )
 
-// Encodings returns all of them.
+// Encodings returns all encodings.
 func Encodings() []Encoding { return []Encoding{Protobuf, ProtobufGzip, JSON, JSONGzip, Initial} }
 
-// LeastCPU is the CPU time, in seconds, from which on tests compare predictions with measurements.
-// Below it a server may need twice as much, because its own work is not small in comparison.
+// LeastCPU is the least CPU time, in seconds, for which tests compare predictions with
+// measurements. Below it, a server may need twice the predicted time, because of its background
+// work.
 const LeastCPU = 2.0
 
-// Model has the measured coefficients, and compares predictions with measurements. The JSON names
-// are stable.
+// Model contains the measured coefficients, and checks of its predictions. The JSON names are
+// stable.
 type Model struct {
 	Measured Measured     `json:"measured"`
 	Server   Coefficients `json:"apiserver"`
 	Proxy    Coefficients `json:"proxy"`
 	Memory   Memory       `json:"memory"`
-	Checks   []Check      `json:"checks"` // predictions next to measurements, of the same run
+	Checks   []Check      `json:"checks"` // predictions and measurements of the same run
 }
 
-// Measured describes the measurement.
+// Measured describes the run in which a model was measured.
 type Measured struct {
 	At          time.Time `json:"at"`
 	Command     string    `json:"command"`
-	Server      string    `json:"server"` // and its version
+	Server      string    `json:"server"` // the server's name and version
 	CPU         string    `json:"cpu"`
 	CPUs        int       `json:"cpus"`
 	Go          string    `json:"go"`
-	Objects     int64     `json:"objects"`     // pods
-	ObjectBytes float64   `json:"objectBytes"` // of one, in protobuf
+	Objects     int64     `json:"objects"`     // the number of pods
+	ObjectBytes float64   `json:"objectBytes"` // the size of one pod, in protobuf
 }
 
-// Coefficients are the CPU time that a server needs for each part of a request, in seconds.
+// Coefficients are the CPU times that a server needs for the parts of a request, in seconds.
 type Coefficients struct {
-	Idle       float64 `json:"idle"`       // cores, without requests
-	Connection float64 `json:"connection"` // to open one, with TLS
-	Request    float64 `json:"request"`    // of a LIST that finds nothing
-	Quorum     float64 `json:"quorum"`     // more, without resourceVersion
-	Looked     float64 `json:"looked"`     // for each object that is compared with a selector
-	Event      float64 `json:"event"`      // for each event that is sent to a WATCH
+	Idle       float64 `json:"idle"`       // cores that are used without requests
+	Connection float64 `json:"connection"` // to open a connection, with TLS
+	Request    float64 `json:"request"`    // for a LIST that finds no object
+	Quorum     float64 `json:"quorum"`     // additional, for a LIST without resourceVersion
+	Looked     float64 `json:"looked"`     // for each object that the server compares with a selector
+	Event      float64 `json:"event"`      // for each event that the server sends to a WATCH
 
 	Encodings map[Encoding]Sent `json:"forms"`
 }
 
-// Sent is the cost of sending a byte of an object, by its stored size.
+// Sent is the cost of sending an object, per stored byte of the object.
 type Sent struct {
-	Seconds float64 `json:"seconds"` // of CPU
+	Seconds float64 `json:"seconds"` // of CPU time
 	Bytes   float64 `json:"bytes"`   // on the wire
 }
 
-// Memory is the growth of a kube-apiserver while LISTs run.
+// Memory describes how much a kube-apiserver's memory grows while LISTs run.
 type Memory struct {
-	// Headroom is the growth by the first large LISTs, as a share of the resident memory: garbage that
-	// is not yet collected.
+	// Headroom is how much the first large LISTs increase the resident memory, as a share of it. The
+	// increase is garbage that is not collected yet.
 	Headroom float64 `json:"headroom"`
-	// Held is the memory of a LIST or WATCH that runs, for each stored byte of the objects that it
+	// Held is the memory that a running LIST or WATCH uses for each stored byte of the objects that it
 	// sends.
 	Held float64 `json:"held"`
 }
@@ -91,7 +93,7 @@ type Memory struct {
 //go:embed model.json
 var measured []byte
 
-// Load returns the measured model, which callers must not modify.
+// Load returns the measured model. Callers must not modify it.
 var Load = sync.OnceValue(func() *Model {
 	m := &Model{}
 	if err := json.Unmarshal(measured, m); err != nil {
@@ -100,20 +102,20 @@ var Load = sync.OnceValue(func() *Model {
 	return m
 })
 
-// Work is a number of equal requests.
+// Work is a number of equal requests, and events that WATCHes receive.
 type Work struct {
-	Requests    float64  // LISTs, or WATCHes; all pages of a LIST are one
-	Connections float64  // opened for them
-	Quorum      float64  // of the requests, those without resourceVersion
-	Looked      float64  // objects that the server looks at for each
-	Sent        float64  // stored bytes of the objects that each sends
-	Encoding    Encoding // empty: Protobuf
-	PageCount   float64  // of each LIST; 0: 1
-	Events      float64  // sent to WATCHes, of all together
-	EventBytes  float64  // stored bytes of one
+	Requests    float64  // LISTs or WATCHes; a LIST in pages counts once
+	Connections float64  // how many are opened for the requests
+	Quorum      float64  // the number of Requests without resourceVersion
+	Looked      float64  // objects that the server compares with a selector per request
+	Sent        float64  // stored bytes of the objects that the server sends per request
+	Encoding    Encoding // empty means Protobuf
+	PageCount   float64  // of each LIST; 0 means 1
+	Events      float64  // events that all WATCHes together receive
+	EventBytes  float64  // stored bytes of the object of an event
 }
 
-// Cost is the cost of Work.
+// Cost is what a Work costs.
 type Cost struct {
 	Requests   float64 `json:"requests"`
 	Bytes      float64 `json:"bytes"` // sent
@@ -125,7 +127,7 @@ func (c Cost) Add(o Cost) Cost {
 	return Cost{c.Requests + o.Requests, c.Bytes + o.Bytes, c.CPUSeconds + o.CPUSeconds}
 }
 
-// Of returns the cost of work for the server with these coefficients.
+// Of returns the cost of w for a server with these coefficients.
 func (k *Coefficients) Of(w Work) Cost {
 	if w.Encoding == "" {
 		w.Encoding = Protobuf
@@ -139,8 +141,9 @@ func (k *Coefficients) Of(w Work) Cost {
 	}
 }
 
-// The seats of kube-apiserver's priority and fairness: the sum of the defaults of
-// --max-requests-inflight and --max-mutating-requests-inflight, and the seats of a LIST
+// kube-apiserver's priority and fairness limits the requests that run at the same time by seats.
+// allSeats is the sum of the defaults of --max-requests-inflight and
+// --max-mutating-requests-inflight. The other two determine the seats of a LIST
 // (flowcontrol/request/list_work_estimator.go of k8s.io/apiserver 0.37).
 const (
 	allSeats       = 600
@@ -148,16 +151,17 @@ const (
 	maxSeats       = 100
 )
 
-// Seats returns the number of seats that a LIST of some objects needs.
+// Seats returns the number of seats that a LIST of objects needs.
 func Seats(objects float64) float64 {
 	return min(maxSeats, max(1, math.Ceil(objects/objectsPerSeat)))
 }
 
-// LetIn returns the share of requests that run at the same time, if all together need some seats.
+// LetIn returns the share of requests that may run at the same time, if all of them together need
+// seats.
 func LetIn(seats float64) float64 { return min(1, allSeats/max(1, seats)) }
 
-// Growth returns the growth of a kube-apiserver's memory, given its resident memory and the stored
-// bytes of the answers that run at the same time.
+// Growth returns how much a kube-apiserver's memory grows, in bytes. resident is its resident
+// memory, and underWay is the number of stored bytes in the answers that it sends at the same time.
 func (m *Memory) Growth(resident, underWay float64) float64 {
 	if underWay == 0 {
 		return 0
@@ -165,16 +169,16 @@ func (m *Memory) Growth(resident, underWay float64) float64 {
 	return resident*m.Headroom + underWay*m.Held
 }
 
-// Check compares a prediction with a measurement.
+// Check compares a prediction (Got) with a measurement (Want).
 type Check struct {
-	Incident string  `json:"incident"` // of weir lab, or a description
-	Way      string  `json:"way"`      // in which its clients send requests
+	Incident string  `json:"incident"` // of weir lab, or a description of another test
+	Way      string  `json:"way"`      // how its clients send requests
 	Figure   string  `json:"figure"`
 	Want     float64 `json:"measured"`
 	Got      float64 `json:"predicted"`
 }
 
-// The figures of checks.
+// The values of Check.Figure.
 const (
 	CPUFigure      = "cpuSeconds"
 	ProxyCPUFigure = "proxyCPUSeconds"
@@ -182,8 +186,8 @@ const (
 	PeakFigure     = "peakRSSBytes"
 )
 
-// Off returns the factor between prediction and measurement, at least 1; infinity if one of them is
-// 0.
+// Off returns the factor between the prediction and the measurement, at least 1. It returns
+// infinity if only one of them is 0.
 func (c Check) Off() float64 {
 	if c.Want == c.Got {
 		return 1

@@ -12,47 +12,47 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 )
 
-// The stages of a request that readers of events distinguish.
+// The stages of a request that package doctor distinguishes.
 const (
 	StageResponseStarted  = "ResponseStarted"
 	StageResponseComplete = "ResponseComplete"
 )
 
-// Event is one line of an audit log. Its bytes alias the line that it was parsed from, or its own
-// buffer. They are valid until the next Parse, and must not be modified. A field that the line does
-// not have is empty. The zero value is ready for Parse. An Event is not safe for concurrent use.
+// Event is one line of an audit log. Its bytes are parts of the parsed line or of the Event's own
+// buffer. They are valid until the next Parse, and must not be modified. A field that the line
+// lacks is empty. The zero value is ready for Parse. An Event is not safe for concurrent use.
 type Event struct {
-	AuditID  []byte // the same in all stages of a request
+	AuditID  []byte // equal in all stages of a request
 	Stage    []byte
 	URI      []byte // with the query, as sent by the client
-	Verb     []byte // Kubernetes' verb, or the method in lower case
-	User     []byte // the user that was authorized: the impersonated one, if there is one
-	Via      []byte // the user that authenticated, if that is another one
+	Verb     []byte // Kubernetes' verb, or the HTTP method in lower case
+	User     []byte // the user whose rights count: the impersonated one, if any
+	Via      []byte // the user that authenticated, if it differs from User
 	Agent    []byte
-	Pod      []byte // the Pod that User's token belongs to; logged for service accounts of Pods
-	IP       []byte // the first of sourceIPs, which proxies on the way have passed on
+	Pod      []byte // the Pod that User's token belongs to; only for service accounts of Pods
+	IP       []byte // the first of sourceIPs, which proxies on the way pass on
 	Object   Object
 	Code     int    // of the response; 0 if there is none yet
-	Reason   []byte // of the Status that was answered, such as TooManyRequests
+	Reason   []byte // of the Status in the response, such as TooManyRequests
 	Received int64  // microseconds since 1970
 	Staged   int64  // when the request reached Stage; microseconds since 1970
-	// QueueWait is the time in the queues of priority and fairness. kube-apiserver logs it for slow
-	// requests only.
+	// QueueWait is the time in the queues of priority and fairness. kube-apiserver logs it only for
+	// slow requests.
 	QueueWait time.Duration
-	Storage   time.Duration // the wait for etcd; logged for slow requests only
+	Storage   time.Duration // the wait for etcd; only for slow requests
 
 	apiVersion, kind []byte
 	as, asPod        []byte // the impersonated user and its Pod
 	invalid          bool   // a field has a wrong type
-	long             bool   // the fields have more than MaxLine bytes
+	long             bool   // the fields together have more than MaxLine bytes
 	scratch          []byte // the bytes of fields that are not in the line; at most MaxLine
 
 	decoder *jsontext.Decoder // of Parse
 	input   *bytes.Buffer     // of the decoder
 }
 
-// Object is what a request was about. Resource is empty for requests that are not about a resource,
-// such as /healthz.
+// Object is what a request is about. Resource is empty if that is no resource, but a path such as
+// /healthz.
 type Object struct {
 	Group, Version, Resource, Subresource, Namespace, Name []byte
 }
@@ -70,16 +70,16 @@ func (e *Event) clone() *Event {
 	return &c
 }
 
-// Refused reports whether the server rejected the request because of overload. Priority and
-// fairness, and the limit of requests in flight, answer 429 in plain text, so the log has no
-// reason. A 429 with a reason has another cause: an eviction that a PodDisruptionBudget does not
-// allow yet, or a watch cache that is not ready. An eviction never counts.
+// Refused reports whether the server rejected the request because of overload. In that case
+// priority and fairness, or the limit of requests in flight, answer 429 in plain text, so the log
+// contains no reason. A 429 with a reason has another cause, such as a watch cache that is not
+// ready. An eviction never counts as refused: a PodDisruptionBudget may forbid it.
 func (e *Event) Refused() bool {
 	return e.Code == 429 && len(e.Reason) == 0 && string(e.Object.Subresource) != "eviction"
 }
 
-// longest is how long a request may last. If it lasts longer, its arrival time is considered wrong.
-// WATCHes end within hours.
+// longest is the longest duration that is believed. If a request seems to have lasted longer, its
+// arrival time is considered wrong: even WATCHes end within hours.
 const longest = int64(7 * 24 * time.Hour / time.Microsecond)
 
 // Latency returns the time from the request's arrival to its stage, at least 0. It returns 0 if the
@@ -88,8 +88,8 @@ func (e *Event) Latency() time.Duration {
 	return time.Duration(e.Staged-e.Begun()) * time.Microsecond
 }
 
-// Begun returns when the request arrived, in microseconds since 1970. It returns the time of the
-// stage if the line does not say, or if it says what cannot be right.
+// Begun returns when the request arrived, in microseconds since 1970. If the line lacks that time,
+// or the time cannot be right, Begun returns the time of the stage.
 func (e *Event) Begun() int64 {
 	if e.Received <= 0 || e.Received > e.Staged || e.Staged-e.Received > longest {
 		return e.Staged
@@ -97,8 +97,8 @@ func (e *Event) Begun() int64 {
 	return e.Received
 }
 
-// Place returns a name of the machine that the client runs on: the user if that is a node, or the
-// Pod, which no load balancer hides, or else the IP.
+// Place returns a name for the machine that the client runs on: the user if it is a node, or else
+// the Pod, or else the IP. Unlike the Pod, the IP may be that of a load balancer.
 func (e *Event) Place() []byte {
 	if bytes.HasPrefix(e.User, []byte("system:node:")) {
 		return e.User
@@ -109,23 +109,23 @@ func (e *Event) Place() []byte {
 	return e.IP
 }
 
-// Query is what a LIST or WATCH asks for in its URI. The zero value is a LIST of everything, as new
-// as can be, in one answer.
+// Query contains what the URI of a LIST or WATCH asks for. The zero value is a LIST of all objects,
+// as new as etcd, in one answer.
 type Query struct {
 	Version   string // resourceVersion
 	Exact     bool   // resourceVersionMatch=Exact
-	Limit     int64  // of objects in one answer; 0: none
-	Continued bool   // continue: a page behind the first
+	Limit     int64  // of objects in one answer; 0: no limit
+	Continued bool   // has continue: a page after the first
 	Selected  bool   // by labels or by fields
 	OneObject bool   // by metadata.name: costs no more than a GET
-	OneNode   bool   // by spec.nodeName, which kube-apiserver has an index of pods for
+	OneNode   bool   // by spec.nodeName, for which kube-apiserver has an index of pods
 
-	Timeout time.Duration // timeoutSeconds, a week at most; 0: none
+	Timeout time.Duration // timeoutSeconds, at most a week; 0: none
 
 	resumes bool // a WATCH starts after a version, or wants no initial events
 }
 
-// ParseQuery reads the query of a request's URI as kube-apiserver does.
+// ParseQuery parses the query of a request's URI like kube-apiserver does.
 func ParseQuery(uri []byte) Query {
 	i := bytes.IndexByte(uri, '?')
 	if i < 0 {
@@ -147,7 +147,8 @@ func ParseQuery(uri []byte) Query {
 	}
 }
 
-// number returns a parameter that no server accepts unless it is a number.
+// number returns a parameter that is a number. Servers reject a request in which it is not a
+// number.
 func number(q request.Query, name string) int64 {
 	n, _ := strconv.ParseInt(q.Get(name), 10, 64)
 	return max(n, 0)
@@ -158,17 +159,17 @@ func requires(selector, prefix string) bool {
 	return strings.HasPrefix(selector, prefix) || strings.Contains(selector, ","+prefix)
 }
 
-// Quorum reports whether a LIST must be as new as its storage, so that the server has to ask it:
-// there is no resourceVersion, or exactly one that is given. A page behind the first belongs to the
-// LIST that it continues.
+// Quorum reports whether the server must read the LIST from etcd: the request has no
+// resourceVersion, or asks for exactly one. A page after the first belongs to an earlier LIST, so
+// it does not count.
 func (q Query) Quorum() bool { return !q.Continued && (q.Version == "" || q.Exact) }
 
-// FirstOnly reports whether a LIST asks for a single object, whichever comes next, as those do who
-// want to know the newest version, or whether there is any object: it costs no more than a GET. The
-// watch cache heeds no limit where any version will do, and holds objects against a selector until
-// one matches.
+// FirstOnly reports whether a LIST asks for any single object, with limit=1. Clients send such a
+// LIST to get the newest version, or to know whether an object exists. It costs no more than a GET.
+// With resourceVersion=0 or a selector it costs more: the watch cache ignores the limit, or
+// compares objects with the selector until one matches.
 func (q Query) FirstOnly() bool { return q.Limit == 1 && q.Version != "0" && !q.Selected }
 
-// InitialList reports whether a WATCH begins with a LIST: with the objects that there are, each as
-// an event. It does so unless it names a version that it goes on from, or wants none of them.
+// InitialList reports whether a WATCH starts with a LIST, which means that the server sends each
+// object as an event. It does unless the WATCH starts after a version or wants no initial events.
 func (q Query) InitialList() bool { return !q.resumes }

@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// listLine is a LIST as kube-apiserver v1.37 logs it at level Metadata.
+// listLine is the line of a LIST as kube-apiserver v1.37 logs it at level Metadata.
 const listLine = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata",` +
 	`"auditID":"5a5cb1cc-2f9a-4a1f-8d2f-0a7e5f0f6a51","stage":"ResponseComplete",` +
 	`"requestURI":"/apis/apps/v1/deployments?labelSelector=app%3Dweb\u0026limit=500\u0026resourceVersion=0","verb":"list",` +
@@ -55,8 +55,8 @@ func TestParse(t *testing.T) {
 	check.Equal(t, e.Received, time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC).UnixMicro(), "received")
 }
 
-// TestParseImpersonated: the user is the one whose rights count, on the machine that the event says
-// is theirs, and the one who authenticated is known as well.
+// TestParseImpersonated checks that the event of an impersonated request has the impersonated user,
+// that user's place, and the user that authenticated.
 func TestParseImpersonated(t *testing.T) {
 	for _, c := range []struct{ member, user, via, place string }{
 		{`"impersonatedUser":{"username":"jane","groups":["dev"]}`, "jane", "system:serviceaccount:shop:collector", "10.0.0.7"},
@@ -81,7 +81,7 @@ func TestParseImpersonated(t *testing.T) {
 	}
 }
 
-// TestRefused: a 429 without a Status is that of a server which has too much to do.
+// TestRefused checks that a 429 without a Status counts as a refusal by an overloaded server.
 func TestRefused(t *testing.T) {
 	for status, want := range map[string]bool{
 		`"metadata":{},"code":429`: true,
@@ -101,7 +101,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Times that cannot be right say nothing, and do not overflow.
+// TestLatency checks that times that cannot be right are ignored and do not overflow.
 func TestLatency(t *testing.T) {
 	for _, c := range []struct {
 		received, wait  string
@@ -229,7 +229,7 @@ func TestParseQuery(t *testing.T) {
 	}
 }
 
-// jsonEvent is what encoding/json would read.
+// jsonEvent is an event as encoding/json reads it.
 type jsonEvent struct {
 	Kind       string `json:"kind"`
 	APIVersion string `json:"apiVersion"`
@@ -262,7 +262,7 @@ type jsonEvent struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// FuzzParse compares what is read with what a whole JSON parser reads.
+// FuzzParse compares Parse with a parser of the whole JSON.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(listLine))
 	f.Add([]byte(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"Panic","stageTimestamp":"2026-11-20T08:00:01.250000Z","objectRef":null}`))
@@ -275,7 +275,7 @@ func FuzzParse(f *testing.F) {
 		var e Event
 		err := e.Parse(line)
 		if !valid || m.Kind != "Event" || m.APIVersion != "audit.k8s.io/v1" || m.Stage == "" || m.Staged.IsZero() || m.Staged.UnixMicro() == 0 {
-			return // must not panic; members that are not read are not compared
+			return // must not panic; Parse does not read other members
 		}
 		if err != nil {
 			t.Fatalf("%q: %v", line, err)
@@ -310,7 +310,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// BenchmarkParse reads an event of level Metadata. 150 MB/s is the least that gigabytes need.
+// BenchmarkParse parses an event of level Metadata. Logs of gigabytes need at least 150 MB/s.
 func BenchmarkParse(b *testing.B) {
 	line := []byte(listLine)
 	b.SetBytes(int64(len(line)))

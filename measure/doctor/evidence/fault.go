@@ -1,9 +1,9 @@
-// Package evidence reads what package doctor judges: kube-apiserver's audit logs and its metrics.
+// Package evidence reads the input of package doctor: audit logs and metrics of kube-apiserver.
 //
-// An audit log has lines of JSON, each an Event of audit.k8s.io/v1. The package reads the few
-// fields that say who asked for what, when, and how long that took, in one pass and without an
-// allocation for each line. [Merge] reads several logs in the order of time. [CompareMetrics]
-// compares two readings of /metrics.
+// An audit log consists of lines of JSON, each an Event of audit.k8s.io/v1. The package reads the
+// few fields that say who asked for what, when, and how long the answer took. It reads each line in
+// one pass, without allocating memory for it. [Merge] reads several logs in the order of time.
+// [CompareMetrics] compares two samples of /metrics.
 package evidence
 
 import (
@@ -13,7 +13,7 @@ import (
 // ErrMalformed is matched by every Fault.
 var ErrMalformed = errors.New("not an Event of audit.k8s.io/v1")
 
-// Fault is the reason why a line or an object is not an event.
+// Fault is the reason why a line, or an object in a line, is not an event.
 type Fault string
 
 // The faults.
@@ -28,14 +28,14 @@ const (
 	ErrGoogle       Fault = "an entry of Google's Cloud Logging"
 )
 
-// Error describes the line.
+// Error describes the fault.
 func (f Fault) Error() string { return string(f) }
 
 // Is reports whether target is ErrMalformed.
 func (f Fault) Is(target error) bool { return target == ErrMalformed }
 
-// Hint returns the command that makes a log of such lines readable, and the reason. It returns ""
-// if there is no command.
+// Hint returns a command that turns such a log into a readable one, and the reason. It returns ""
+// if there is no such command.
 func (f Fault) Hint() string { return hints[f] }
 
 var hints = map[Fault]string{
@@ -44,7 +44,7 @@ var hints = map[Fault]string{
 	ErrOtherVersion: `of v1beta1: jq -c '.apiVersion = "audit.k8s.io/v1"' LOG | weir doctor -`,
 	ErrOtherKind: `if there are events inside: jq -c '.. | (., (strings | fromjson?)) | objects | ` +
 		`select(.kind == "Event" and .stage)' LOG | weir doctor -`,
-	// The entry of a WATCH has no end, so that all would be short.
+	// Google logs no end of a WATCH, so that all WATCHes would seem short.
 	ErrGoogle: `without WATCHes, whose entries have no end: jq -sc 'flatten | sort_by(.timestamp)[] | .timestamp as $t | .protoPayload | ` +
 		`(.methodName / ".") as $m | (.resourceName / "/") as $r | (if $r[2] == "namespaces" and ($r | length) > 4 ` +
 		`then $r[3:] else [null] + $r[2:] end) as $o | select($m[-1] != "watch") | {kind: "Event", ` +

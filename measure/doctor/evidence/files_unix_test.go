@@ -12,7 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// Logs that are rotated, and pruned, while others are read are read all the same.
+// TestMergeRotated checks that logs that are rotated or removed while Merge reads other logs are
+// still read.
 func TestMergeRotated(t *testing.T) {
 	dir := t.TempDir()
 	var paths []string
@@ -34,8 +35,8 @@ func TestMergeRotated(t *testing.T) {
 	}
 }
 
-// A log that can be read only once is read whole, wherever it comes among the others, and one that
-// a line of a wrong time is in does not hold back its other lines.
+// TestMergePipe checks that a log that can be read only once is read completely, at any place among
+// the other logs. It checks that one event with a wrong time does not delay the rest of its log.
 func TestMergePipe(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")

@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// openLog opens the log with a name; - is stdin. again reports that it is a file that can be read
-// again from its start.
+// openLog opens the log with a name; - is stdin. again reports whether the log is a file that can
+// be read again from its start.
 func openLog(name string, stdin io.Reader) (log *Log, again bool, err error) {
 	if name == "-" {
 		log, err := NewLog("stdin", stdin)
@@ -30,7 +30,7 @@ func openLog(name string, stdin io.Reader) (log *Log, again bool, err error) {
 	return log, info.Mode().IsRegular(), err
 }
 
-// newFileLog reads a log from a file. It owns the file, also if it returns an error.
+// newFileLog returns the log of a file, which it owns, even if it returns an error.
 func newFileLog(name string, f *os.File) (*Log, error) {
 	l, err := NewLog(name, f)
 	if err != nil {
@@ -40,8 +40,8 @@ func newFileLog(name string, f *os.File) (*Log, error) {
 	return l, nil
 }
 
-// source keeps the error of the file that compressed bytes are read from, to distinguish it from an
-// error in the bytes.
+// source is the reader of compressed bytes. It stores the error of the underlying reader, so that
+// callers can distinguish that error from an error in the bytes.
 type source struct {
 	io.Reader
 	err error
@@ -55,10 +55,10 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ErrFormat is wrapped by the error for a log whose compression or encoding is not supported.
+// ErrFormat is wrapped by the error for a log with an unsupported compression or encoding.
 var ErrFormat = errors.New("not read by doctor")
 
-// formats are the other formats of files, with their first bytes and the command that decodes them.
+// formats are the formats that another program must decode: their first bytes and the command.
 var formats = []struct {
 	at                    int
 	magic, what, commands string
@@ -77,7 +77,7 @@ var formats = []struct {
 	{0, "\xfe\xff", "text in UTF-16", "iconv -f UTF-16 -t UTF-8"},
 }
 
-// longestMagic is how many bytes suffice to recognize each format.
+// longestMagic is the number of bytes that suffice to recognize every format.
 const longestMagic = 512
 
 // checkFormat returns an error that wraps ErrFormat if another program must decode the log.

@@ -5,27 +5,27 @@ import (
 	"io"
 )
 
-// bufferSize bounds what is read ahead of a log, and the lines that are parsed in the buffer.
+// bufferSize limits how much of a log is read ahead. A longer line is not parsed in the buffer.
 const bufferSize = 256 << 10
 
-// lines reads a log line by line. It gives a line that does not fit into its buffer in parts, by
-// Read.
+// lines reads a log line by line. A line that does not fit into the buffer can be read in parts,
+// with Read.
 type lines struct {
 	src      io.Reader
 	buf      []byte
 	from, to int
-	err      error // of src, reported when the buffer is used up
+	err      error // the error of src, returned after the buffered bytes
 
-	bytes  int64 // read
-	number int64 // of lines that have begun
-	inLine bool  // part of a line has been read
+	bytes  int64 // how many were read
+	number int64 // how many lines have been started
+	inLine bool  // a part of the current line has been read
 
-	joins  bool // Read continues behind the end of a line
-	joined bool // it has done so
+	joins  bool // Read continues after the end of the line
+	joined bool // Read has continued after the end of a line
 	passed bool // the end of the line has been read
 }
 
-// fill reads more of the log into the buffer, behind the unread bytes.
+// fill reads more of the log into the buffer, after the unread bytes.
 func (l *lines) fill() {
 	if l.buf == nil {
 		l.buf = make([]byte, bufferSize)
@@ -40,8 +40,8 @@ func (l *lines) fill() {
 	l.err = err
 }
 
-// line returns the rest of the line without its end, and whether all of that is in the buffer. It
-// leaves the bytes there.
+// line returns the rest of the line without its end, and whether that rest is completely in the
+// buffer. It does not consume the bytes.
 func (l *lines) line() (line []byte, whole bool) {
 	l.passed = false
 	for seen := 0; ; {
@@ -59,10 +59,10 @@ func (l *lines) line() (line []byte, whole bool) {
 	}
 }
 
-// ended reports whether all of the log has been read.
+// ended reports whether the whole log has been read.
 func (l *lines) ended() bool { return l.from == l.to && l.err != nil }
 
-// Read reads the rest of the line. At its end it returns io.EOF, unless lines are joined.
+// Read reads the rest of the line. At the end of the line it returns io.EOF, unless joins is set.
 func (l *lines) Read(p []byte) (int, error) {
 	for l.from == l.to {
 		if l.err != nil {
@@ -88,7 +88,7 @@ func (l *lines) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// begin counts the line, if it has not been counted.
+// begin counts the current line, unless it has already been counted.
 func (l *lines) begin() {
 	if !l.inLine {
 		l.number++
@@ -96,14 +96,14 @@ func (l *lines) begin() {
 	l.inLine = true
 }
 
-// take skips a whole line and its end.
+// take consumes a whole line and its end.
 func (l *lines) take(line []byte) {
 	l.begin()
 	l.inLine = false
 	l.from = min(l.from+len(line)+1, l.to)
 }
 
-// endLine skips the rest of the line and its end, unless Read has returned the end.
+// endLine consumes the rest of the line and its end, unless Read has already returned the end.
 func (l *lines) endLine() {
 	if l.passed {
 		return

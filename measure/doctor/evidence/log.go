@@ -16,29 +16,30 @@ import (
 // ErrNotALog is wrapped by the error for a log that has lines, but no Event.
 var ErrNotALog = errors.New("no audit log")
 
-// Counts say how much was read.
+// Counts describe how much was read.
 type Counts struct {
 	Bytes     int64 `json:"bytes"` // uncompressed
 	Lines     int64 `json:"lines"`
 	Events    int64 `json:"events"`    // of all stages
-	Malformed int64 `json:"malformed"` // lines, and objects in them, that are not an Event
+	Malformed int64 `json:"malformed"` // lines, and objects in lines, that are not an Event
 	TooLong   int64 `json:"tooLong"`   // events whose fields have more than MaxLine bytes
-	// Misdated counts the events that were skipped because the events around them contradict their
-	// time.
+	// Misdated counts events that were skipped because their time contradicts the times of their
+	// neighbours.
 	Misdated int64 `json:"misdated"`
 
-	// Causes counts the malformed lines and objects by their Fault.
+	// Causes counts the malformed lines and objects by Fault.
 	Causes map[string]int64 `json:"causes,omitempty"`
-	// Damaged names the compressed logs that could not be read to their end, and why.
+	// Damaged names the compressed logs that could not be read to the end, each with the reason.
 	Damaged []string `json:"damaged,omitempty"`
 }
 
-// Complete reports whether all of the logs was read. Parts that were not read can hide a client.
+// Complete reports whether the logs were read completely. A part that was not read can hide a
+// client.
 func (c *Counts) Complete() bool {
 	return c.Malformed+c.TooLong+c.Misdated+int64(len(c.Damaged)) == 0
 }
 
-// Add adds the counts of other.
+// Add adds other to c.
 func (c *Counts) Add(other Counts) {
 	c.Bytes += other.Bytes
 	c.Lines += other.Lines
@@ -55,19 +56,19 @@ func (c *Counts) Add(other Counts) {
 	c.Damaged = append(c.Damaged, other.Damaged...)
 }
 
-// Log reads the events of one log. Make one with NewLog. It is not safe for concurrent use.
+// Log reads the events of one log. Make a Log with NewLog. It is not safe for concurrent use.
 type Log struct {
 	name    string
 	records records
 	order   order
-	file    *os.File // which Close closes; nil: none
-	packed  *source  // the compressed bytes; nil: the log is not compressed
-	damage  error    // the error that ended a compressed log early
-	event   *Event   // of Merge: the next one
+	file    *os.File // Close closes it; nil if there is none
+	packed  *source  // reads the compressed bytes; nil if the log is not compressed
+	damage  error    // the error at which a compressed log ended early
+	event   *Event   // the next event, for Merge
 }
 
-// NewLog reads a log from r. It decompresses the log if the first bytes are those of gzip, and
-// skips a byte order mark. The name is used in errors. Close does not close r.
+// NewLog returns a Log that reads from r. It decompresses the log if it starts like gzip, and skips
+// a byte order mark. Errors contain the name. Close does not close r.
 func NewLog(name string, r io.Reader) (*Log, error) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	l := &Log{name: name, records: records{lines: lines{src: in}}}
@@ -95,7 +96,7 @@ func (l *Log) Close() error {
 	return l.file.Close()
 }
 
-// Counts returns how much has been read.
+// Counts returns the counts of what has been read so far.
 func (l *Log) Counts() Counts {
 	r := &l.records
 	c := Counts{
@@ -109,12 +110,12 @@ func (l *Log) Counts() Counts {
 }
 
 // Next returns the next event, which is valid until the next call. It counts and skips malformed
-// lines, events that are too long and events whose time is wrong, and ignores empty lines. A
-// damaged compressed log ends at the damage. The error is io.EOF at the end, an error that wraps
-// ErrNotALog at the end of a log that has lines but no event, or an error of reading.
+// lines, events that are too long, and events whose time is wrong. It ignores empty lines. A
+// damaged compressed log ends at the damage. The error is io.EOF at the end of the log. If the log
+// has lines but no event, the error wraps ErrNotALog instead. Other errors are those of reading.
 func (l *Log) Next() (*Event, error) { return l.order.next(l.read) }
 
-// read returns the next event of the log, also if its time is wrong.
+// read returns the next event of the log, even if its time is wrong.
 func (l *Log) read() (*Event, error) {
 	r := &l.records
 	if r.bytes == 0 {
@@ -135,7 +136,8 @@ func (l *Log) read() (*Event, error) {
 	return nil, l.end()
 }
 
-// end returns io.EOF at the end of a log, or an error that wraps ErrNotALog if the file was none.
+// end returns the error for the end of a log: io.EOF, or an error that wraps ErrNotALog if the log
+// has lines but no event.
 func (l *Log) end() error {
 	r := &l.records
 	switch {
@@ -151,26 +153,27 @@ func (l *Log) end() error {
 	return fmt.Errorf("%s is %w of kube-apiserver: %s: %w%s", l.name, ErrNotALog, r.bad, r.first, hint)
 }
 
-// farOff is how far an event's time may be from the times around it. The lines of a log are in the
-// order of time, except for seconds. A server that was down leaves a gap, and then events continue.
+// farOff is the greatest believable difference between an event's time and its neighbours' times.
+// The lines of a log are in the order of time, except for seconds. If a server was down, the log
+// has a gap, but the events after the gap are near each other.
 const farOff = int64(24 * time.Hour / time.Microsecond)
 
-// order skips single events whose time is wrong, because of a wrong clock or a damaged line. Such
-// an event would delay its log until all others are read, and stretch the report over decades. An
-// event is skipped if its two neighbours are near each other and it is far from them. At the start
-// and the end of a log, the neighbours are the two events that follow or precede. The zero value is
+// order skips single events with a wrong time, from a wrong clock or a damaged line. Such an event
+// would delay its log until all other logs are read, and would make the report span decades. An
+// event is skipped if its two neighbours are near each other and far from it. At the start of a log
+// the neighbours are the two next events, and at its end the two previous ones. The zero value is
 // ready.
 type order struct {
 	begun     bool
-	last      int64    // the time of the event that was returned last
-	agreed    bool     // the event before it was near it
-	lookahead []*Event // deep copies of events that were read and not returned; at most two
+	last      int64    // the time of the last returned event
+	agreed    bool     // the event before the last returned one was near it
+	lookahead []*Event // deep copies of events that were read but not returned; at most two
 	misdated  int64
 }
 
 func near(a, b int64) bool { return max(a, b)-min(a, b) <= farOff }
 
-// next returns the next event of read that is not skipped.
+// next returns the next event of read that does not have a wrong time.
 func (o *order) next(read func() (*Event, error)) (*Event, error) {
 	for {
 		e, err := o.pull(read)
@@ -191,7 +194,7 @@ func (o *order) next(read func() (*Event, error)) (*Event, error) {
 	}
 }
 
-// pull returns the next event of the lookahead, or else of read.
+// pull returns the next event of the lookahead, or of read if the lookahead is empty.
 func (o *order) pull(read func() (*Event, error)) (*Event, error) {
 	if len(o.lookahead) == 0 {
 		return read()
@@ -201,8 +204,8 @@ func (o *order) pull(read func() (*Event, error)) (*Event, error) {
 	return e, nil
 }
 
-// contradicted reports whether the neighbours of an event at a time show that its time is wrong.
-// The events that it reads go to the lookahead.
+// contradicted reports whether the neighbours of an event with the time at show that the time is
+// wrong. It puts events that it reads into the lookahead.
 func (o *order) contradicted(at int64, read func() (*Event, error)) bool {
 	want := 1
 	if !o.begun {
@@ -211,7 +214,7 @@ func (o *order) contradicted(at int64, read func() (*Event, error)) bool {
 	for len(o.lookahead) < want {
 		e, err := read()
 		if err != nil {
-			break // the next read returns it again
+			break // the next call of read returns the error again
 		}
 		o.lookahead = append(o.lookahead, e.clone())
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// at is an event at a second, as a line.
+// at returns the line of an event at a second since 1970.
 func at(second int) string {
 	return strings.Replace(listLine, "2026-11-20T08:00:01.250000Z", time.Unix(int64(second), 0).UTC().Format("2006-01-02T15:04:05.000000Z"), 1) + "\n"
 }
@@ -41,7 +41,7 @@ func zipped(t *testing.T, text string) string {
 	return b.String()
 }
 
-// next is Log's and Merge's.
+// next is implemented by Log and Merge.
 type next interface {
 	Next() (*Event, error)
 	Counts() Counts
@@ -112,8 +112,9 @@ func TestLogRefuses(t *testing.T) {
 	}
 }
 
-// A compressed log that is truncated, or followed by other data, returns its readable events and
-// reports the damage. An error of the underlying reader is returned.
+// TestLogDamaged checks that a compressed log that is truncated, or followed by other data, returns
+// its readable events and reports the damage. It checks that an error of the underlying reader is
+// returned.
 func TestLogDamaged(t *testing.T) {
 	whole := zipped(t, seconds(1, 2000))
 	for _, c := range []struct {
@@ -144,8 +145,9 @@ func TestLogDamaged(t *testing.T) {
 	}
 }
 
-// A single event whose time differs from those around it is skipped, at any position. Gaps, a
-// second log that follows, and events that are all far from each other are not skipped.
+// TestLogSkipsWrongTimes checks that a single event whose time differs from its neighbours' is
+// skipped, at any position. It checks that gaps, a second log in the same file, and events that are
+// all far from each other are not skipped.
 func TestLogSkipsWrongTimes(t *testing.T) {
 	const day, future, past = 24 * 3600, 4_000_000_000, 1
 	for _, c := range []struct {
@@ -209,7 +211,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestCountsOften: what is counted does not grow by being asked for.
+// TestCountsOften checks that repeated calls of Counts do not change the counts.
 func TestCountsOften(t *testing.T) {
 	dir := t.TempDir()
 	var names []string
@@ -229,7 +231,7 @@ func TestCountsOften(t *testing.T) {
 	}
 }
 
-// More logs than may be open at a time are read all the same.
+// TestMergeMany checks that more logs than maxOpen are read completely.
 func TestMergeMany(t *testing.T) {
 	dir := t.TempDir()
 	var names []string
@@ -244,7 +246,7 @@ func TestMergeMany(t *testing.T) {
 	}
 }
 
-// BenchmarkLog reads a log of events, lines and all.
+// BenchmarkLog reads a log of events, including the splitting into lines.
 func BenchmarkLog(b *testing.B) {
 	text := []byte(seconds(1, 10_000))
 	b.SetBytes(int64(len(text)))

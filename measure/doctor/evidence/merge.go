@@ -8,31 +8,31 @@ import (
 	"slices"
 )
 
-// maxOpen bounds the logs that are read at the same time, and with them buffers. Rotated logs of
-// one server follow each other, and logs of several servers overlap. If more logs overlap, some are
-// read late.
+// maxOpen limits the number of logs that are read at the same time, each with its buffers. That
+// suffices: rotated logs of one server follow each other, and only logs of different servers
+// overlap. If more logs overlap, Merge reads some of them late.
 const maxOpen = 64
 
-// Merge reads several logs as one, in the order of time: the logs of several servers at the same
-// time, and rotated ones one after the other. The order of the names does not matter. Make a Merge
-// with NewMerge. It is not safe for concurrent use.
+// Merge reads several logs as one, in the order of time. It reads logs of several servers at the
+// same time, and the rotated logs of one server one after the other. The order of the names does
+// not matter. Make a Merge with NewMerge. It is not safe for concurrent use.
 type Merge struct {
-	waiting []waiting // by the time of their first event, in reverse order
-	open    []*Log    // that have an event
-	used    *Log      // the one whose event was returned; nil: none
+	waiting []waiting // by the time of the first event, latest first
+	open    []*Log    // each with its next event
+	used    *Log      // the log whose event was returned last; nil if none
 	closed  Counts
 }
 
-// waiting is a log whose events have not been returned. Its file stays open, because the server may
-// rename or remove it meanwhile.
+// waiting is a log of which no event has been returned. Its file stays open, because the server may
+// rename or remove the file before Merge reads it.
 type waiting struct {
 	first int64 // the time of its first event
 	name  string
 	file  *os.File
 }
 
-// NewMerge reads the first event of each log. The name - is stdin. It fails if a log cannot be read
-// or is no audit log. The caller must call Close.
+// NewMerge reads the first event of each log. The name - is stdin. It returns an error if it cannot
+// read a log, or if a log is no audit log. The caller must call Close.
 func NewMerge(names []string, stdin io.Reader) (*Merge, error) {
 	m := &Merge{}
 	for _, name := range names {
@@ -44,8 +44,9 @@ func NewMerge(names []string, stdin io.Reader) (*Merge, error) {
 	return m, nil
 }
 
-// add reads the first event of a log. Files then wait until their time, without their buffers.
-// Stdin and pipes, which can be read only once, stay open at that event.
+// add opens a log and reads its first event. If the log is a file, it then waits for its time,
+// without buffers. Stdin and pipes can be read only once, so they stay open after their first
+// event.
 func (m *Merge) add(name string, stdin io.Reader) error {
 	log, again, err := openLog(name, stdin)
 	if err != nil {
@@ -60,26 +61,26 @@ func (m *Merge) add(name string, stdin io.Reader) error {
 	return nil
 }
 
-// begin reads the first event of a log. Its end is no error.
+// begin reads the first event of a log. A log without events is no error.
 func (m *Merge) begin(log *Log) error {
 	m.open = append(m.open, log)
 	return m.advance(log)
 }
 
-// advance reads the next event of an open log. At its end it closes the log.
+// advance reads the next event of an open log. At the end of the log it closes it.
 func (m *Merge) advance(log *Log) (err error) {
 	if log.event, err = log.Next(); err == nil {
 		return nil
 	}
 	m.open = slices.DeleteFunc(m.open, func(l *Log) bool { return l == log })
 	m.closed.Add(log.Counts())
-	if errors.Is(err, io.EOF) { // also of a log that has just been rotated, which is empty
+	if errors.Is(err, io.EOF) { // as for a log that was just rotated, which is empty
 		err = nil
 	}
 	return errors.Join(err, log.Close())
 }
 
-// again starts to read a log that has waited.
+// again opens a waiting log at its start.
 func (m *Merge) again(w waiting) error {
 	if _, err := w.file.Seek(0, io.SeekStart); err != nil {
 		return errors.Join(err, w.file.Close())
@@ -91,7 +92,8 @@ func (m *Merge) again(w waiting) error {
 	return m.begin(log)
 }
 
-// Next returns the next event, which is valid until the next call. The error is io.EOF at the end.
+// Next returns the next event, which is valid until the next call. At the end of all logs the error
+// is io.EOF.
 func (m *Merge) Next() (*Event, error) {
 	if log := m.used; log != nil {
 		m.used = nil
@@ -113,7 +115,8 @@ func (m *Merge) Next() (*Event, error) {
 	return m.used.event, nil
 }
 
-// isDue reports whether a waiting log starts before the next event.
+// isDue reports whether a waiting log must be opened before the next event is returned: its first
+// event is not later.
 func (m *Merge) isDue(w waiting) bool {
 	return len(m.open) == 0 || len(m.open) < maxOpen && w.first <= m.earliest().event.Staged
 }
@@ -123,7 +126,7 @@ func (m *Merge) earliest() *Log {
 	return slices.MinFunc(m.open, func(a, b *Log) int { return cmp.Compare(a.event.Staged, b.event.Staged) })
 }
 
-// Counts returns how much has been read.
+// Counts returns the counts of what has been read so far.
 func (m *Merge) Counts() Counts {
 	c := m.closed
 	for _, log := range m.open {

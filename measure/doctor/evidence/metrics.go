@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// metrics has a function for the values of each metric that ReadMetrics uses. The names are those
-// of k8s.io/apiserver 0.37, and earlier ones of objects and of the watch cache:
-// pkg/endpoints/metrics, pkg/storage/metrics, pkg/storage/etcd3/metrics, pkg/storage/cacher/metrics
-// and pkg/util/flowcontrol/metrics.
+// metrics contains, for each metric that ReadMetrics uses, a function that adds its value to a
+// sample. The names are those of k8s.io/apiserver 0.37, and the earlier names for the counts of
+// objects and of the watch cache. They are defined in pkg/endpoints/metrics, pkg/storage/metrics,
+// pkg/storage/etcd3/metrics, pkg/storage/cacher/metrics and pkg/util/flowcontrol/metrics.
 var metrics = map[string]func(s *Sample, l labels, v float64){
 	"kubernetes_build_info":         func(s *Sample, l labels, _ float64) { s.Version = l.get("git_version") },
 	"process_start_time_seconds":    func(s *Sample, _ labels, v float64) { s.Started = v },
@@ -47,7 +47,7 @@ var metrics = map[string]func(s *Sample, l labels, v float64){
 	"apiserver_cache_list_fetched_objects_total":    ofCache(func(l *listings, v float64) { l.Read += v }),
 	"apiserver_cache_list_returned_objects_total":   ofCache(func(l *listings, v float64) { l.Returned += v }),
 	"apiserver_storage_consistency_checks_total": func(s *Sample, l labels, v float64) {
-		if l.get("status") != "error" { // a failed check may have read nothing, without a watch cache
+		if l.get("status") != "error" { // a check that failed may have read nothing
 			s.resource(l.resource()).Checks += v
 		}
 	},
@@ -65,8 +65,8 @@ var metrics = map[string]func(s *Sample, l labels, v float64){
 	}),
 }
 
-// addRequests adds requests of one verb, resource and code. The server counts a WATCH when it ends.
-// A refused one never started.
+// addRequests adds the count of requests with one verb, resource and code. The server counts a
+// WATCH when it ends. It also counts a refused WATCH, which has not ended but never started.
 func (s *Sample) addRequests(l labels, v float64) {
 	s.known = true
 	s.Requests += v
@@ -94,7 +94,7 @@ func (s *Sample) addRequests(l labels, v float64) {
 	}
 }
 
-// ofLists adds a value to the LISTs of its resource.
+// ofLists returns a function that adds a value to the LISTs of the value's resource.
 func ofLists(add func(*ResourceMetrics, float64)) func(*Sample, labels, float64) {
 	return func(s *Sample, l labels, v float64) {
 		if l.get("verb") == "LIST" && l.get("subresource") == "" {
@@ -103,8 +103,8 @@ func ofLists(add func(*ResourceMetrics, float64)) func(*Sample, labels, float64)
 	}
 }
 
-// ofResource adds a value to its resource. It ignores metrics of WATCHes that name the kind, as
-// servers before 1.34 write.
+// ofResource returns a function that adds a value to the value's resource. The function ignores
+// metrics of WATCHes that name the kind instead, as servers before 1.34 write them.
 func ofResource(add func(*ResourceMetrics, float64)) func(*Sample, labels, float64) {
 	return func(s *Sample, l labels, v float64) {
 		if l.get("resource") != "" {
@@ -113,7 +113,8 @@ func ofResource(add func(*ResourceMetrics, float64)) func(*Sample, labels, float
 	}
 }
 
-// ofStorage adds a value to the LISTs of the storage that answered them: etcd, unless it is named.
+// ofStorage returns a function that adds a value to the LISTs of a resource from one storage: the
+// watch cache if the labels name it, or else etcd.
 func ofStorage(add func(*listings, float64)) func(*Sample, labels, float64) {
 	return func(s *Sample, l labels, v float64) {
 		r := s.resource(l.resource())
@@ -126,7 +127,8 @@ func ofStorage(add func(*listings, float64)) func(*Sample, labels, float64) {
 	}
 }
 
-// ofCache adds a value to the LISTs that the watch cache answered, by the names of older servers.
+// ofCache returns a function for metrics with the names of older servers. It adds a value to the
+// LISTs of a resource that the watch cache answered.
 func ofCache(add func(*listings, float64)) func(*Sample, labels, float64) {
 	return func(s *Sample, l labels, v float64) {
 		name := l.resource()
@@ -136,29 +138,29 @@ func ofCache(add func(*listings, float64)) func(*Sample, labels, float64) {
 	}
 }
 
-// ofLevel adds a value to its priority level.
+// ofLevel returns a function that adds a value to its priority level.
 func ofLevel(add func(*LevelMetrics, float64)) func(*Sample, labels, float64) {
 	return func(s *Sample, l labels, v float64) { add(s.level(l.get("priority_level")), v) }
 }
 
-// maxLine bounds a line of /metrics. The lines that are used have less than 1 KB.
+// maxLine limits the length of a line of /metrics. The lines that are used have less than 1 KB.
 const maxLine = 1 << 20
 
-// labels are the labels of one metric, by name.
+// labels are the labels of one metric: their values by name.
 type labels map[string]string
 
 func (l labels) get(name string) string { return l[name] }
 
 var errLabels = errors.New("malformed labels")
 
-// nameOf returns the name of the metric at the start of a line of Prometheus' text format.
+// nameOf returns the metric's name at the start of a line in Prometheus' text format.
 func nameOf(line []byte) string {
 	return string(line[:max(0, bytes.IndexAny(line, "{ \t"))])
 }
 
-// parseLine reads the rest of a line of Prometheus' text format: labels, a value and its time,
-// which it ignores: kube-apiserver writes none. Tests compare it with Prometheus' own parser, which
-// would make weir larger by a twelfth, because it links descriptors of protocol buffers.
+// parseLine parses the rest of a line in Prometheus' text format: labels, a value and a time. It
+// ignores the time; kube-apiserver writes none. weir does not use Prometheus' own parser, which
+// links protocol buffers and would make weir a twelfth larger. Tests compare the two parsers.
 func parseLine(rest string) (l labels, v float64, err error) {
 	if inside, ok := strings.CutPrefix(strings.TrimSpace(rest), "{"); ok {
 		if l, rest, err = parseLabels(inside); err != nil {
@@ -175,8 +177,8 @@ func parseLine(rest string) (l labels, v float64, err error) {
 	return l, v, nil
 }
 
-// parseLabels reads labels after the opening brace. It returns the text after the closing one.
-// Prometheus' escapes in a value are some of Go's.
+// parseLabels parses labels that follow an opening brace, and returns the text after the closing
+// brace. It unquotes values like Go strings, because Prometheus' escapes are a subset of Go's.
 func parseLabels(s string) (l labels, rest string, err error) {
 	l = labels{}
 	for s = strings.TrimSpace(s); !strings.HasPrefix(s, "}"); {

@@ -16,12 +16,12 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// metricsHead is what every server counts.
+// metricsHead is the start of every server's metrics.
 const metricsHead = `process_start_time_seconds 1.7e9
 apiserver_request_total{code="200",group="",resource="pods",subresource="",verb="LIST",version="v1"} 100
 `
 
-// readSample reads a sample, after metricsHead.
+// readSample reads a sample from metricsHead and lines.
 func readSample(t *testing.T, lines ...string) *Sample {
 	t.Helper()
 	s, err := ReadMetrics(strings.NewReader(metricsHead + strings.Join(lines, "\n") + "\n"))
@@ -35,8 +35,8 @@ const (
 	pods  = `{group="",resource="pods"}`
 )
 
-// TestOlderServers: servers before 1.37 count LISTs from their watch cache under other names, and
-// some under both.
+// TestOlderServers checks servers before 1.37. They count LISTs from the watch cache under other
+// names, and some of them under both names.
 func TestOlderServers(t *testing.T) {
 	older := []string{`apiserver_cache_list_total{group="",index="",resource="pods"} 7`, `apiserver_storage_list_total{resource="pods"} 3`,
 		`apiserver_storage_objects{resource="deployments.apps"} 9`}
@@ -51,8 +51,8 @@ func TestOlderServers(t *testing.T) {
 	}
 }
 
-// TestCompare: a report has what the counters grew by, and what exists at the end, also of
-// resources and levels that the first sample lacks.
+// TestCompare checks that a report has the growth of counters, and the last value of other metrics.
+// It also checks resources and levels that the first sample lacks.
 func TestCompare(t *testing.T) {
 	const level = `{priority_level="low"}`
 	at := func(n int) []string {
@@ -98,7 +98,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestAnother: two servers are not compared.
+// TestAnother checks that CompareMetrics does not compare samples of two servers.
 func TestAnother(t *testing.T) {
 	other, err := ReadMetrics(strings.NewReader(strings.Replace(metricsHead, "1.7e9", "1.8e9", 1)))
 	check.NoError(t, err)
@@ -107,7 +107,8 @@ func TestAnother(t *testing.T) {
 	}
 }
 
-// TestReadBad: what is no API server's, malformed or endless is an error.
+// TestReadBad checks that ReadMetrics returns an error for text that is malformed, endless, or not
+// from an API server.
 func TestReadBad(t *testing.T) {
 	for text, want := range map[string]string{
 		"": ErrNotAPIServer.Error(), "go_goroutines 7\nprocess_start_time_seconds 1\n": ErrNotAPIServer.Error(), "<html>\n": ErrNotAPIServer.Error(),
@@ -121,7 +122,8 @@ func TestReadBad(t *testing.T) {
 	}
 }
 
-// TestRealServer: all that is read of a real kube-apiserver is there under the names that it has.
+// TestRealServer checks that ReadMetrics finds every metric that it uses in the output of a real
+// kube-apiserver.
 func TestRealServer(t *testing.T) {
 	f, err := os.Open("testdata/kube-apiserver.txt")
 	check.NoError(t, err)
@@ -145,7 +147,7 @@ func TestRealServer(t *testing.T) {
 	}
 }
 
-// FuzzRead: nothing that a server answers makes it panic.
+// FuzzRead checks that ReadMetrics never panics.
 func FuzzRead(f *testing.F) {
 	f.Add(metricsHead)
 	f.Add("apiserver_request_total{code=\"\\\n")
@@ -160,7 +162,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// sameAsPrometheus fails unless a line that Prometheus' parser reads is read alike.
+// sameAsPrometheus checks that a line that Prometheus' parser accepts gets the same labels and
+// value from parseLine. It reports whether Prometheus' parser accepts the line.
 func sameAsPrometheus(t *testing.T, line string) (read bool) {
 	t.Helper()
 	name := nameOf([]byte(line))
@@ -192,7 +195,7 @@ var metricLines = []string{
 	`a{b="x\\y\"z\n{},="} 3`, `a{b="ü"}4`,
 }
 
-// TestLines: lines are read as Prometheus reads them.
+// TestLines checks that lines are parsed as Prometheus parses them.
 func TestLines(t *testing.T) {
 	for _, line := range metricLines {
 		if !sameAsPrometheus(t, line) {
@@ -212,7 +215,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestMalformedLines: what is no metric is an error.
+// TestMalformedLines checks that a line that is no metric returns an error.
 func TestMalformedLines(t *testing.T) {
 	for _, rest := range []string{
 		"", " ", " x", " 1 2 3", "{", "{b", "{b=", `{b="`, `{b="\`, `{b="\x"} 1`,
@@ -225,7 +228,7 @@ func TestMalformedLines(t *testing.T) {
 	}
 }
 
-// FuzzLine: a line that Prometheus' parser accepts has the same labels and value.
+// FuzzLine checks that a line that Prometheus' parser accepts has the same labels and value here.
 func FuzzLine(f *testing.F) {
 	for _, line := range metricLines {
 		f.Add(line)

@@ -16,13 +16,13 @@ const (
 	storage       = latencyPrefix + "etcd"
 )
 
-// lenient are the options of decoders: logs have what clients sent, such as invalid UTF-8, which is
-// replaced.
+// lenient are the options of decoders. They accept invalid UTF-8 and replace it, because logs
+// contain what clients sent.
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
-// Parse replaces the contents of e with those of a line. The error is a Fault: ErrInvalid if the
-// line is not one JSON object or if a field has a wrong type, or else a Fault that names what the
-// Event lacks. If a field occurs twice, the last one counts.
+// Parse replaces the contents of e with those of a line. The error is a Fault. It is ErrInvalid if
+// the line is not one JSON object or a field has a wrong type. Otherwise the Fault names what the
+// line lacks to be an Event. If a field occurs twice, the last one counts.
 func (e *Event) Parse(line []byte) error {
 	if e.decoder == nil {
 		e.decoder, e.input = new(jsontext.Decoder), new(bytes.Buffer)
@@ -38,8 +38,9 @@ func (e *Event) Parse(line []byte) error {
 	return e.complete(false)
 }
 
-// complete derives the fields that depend on several members, after read. It returns a Fault if the
-// object is no Event. Items of a list need no kind, because the list has one.
+// complete sets the fields that depend on several members of the object. It is called after read.
+// It returns a Fault if the object is no Event. Items of a list need no kind, because the list has
+// one.
 func (e *Event) complete(inList bool) error {
 	implied := inList && len(e.kind)+len(e.apiVersion) == 0 && len(e.URI) > 0
 	switch {
@@ -64,8 +65,9 @@ func (e *Event) complete(inList bool) error {
 	return nil
 }
 
-// read replaces the contents of e with those of the object that d is at. It calls other for each
-// member that is not one of an Event; other must read the value. The error is that of d or other.
+// read replaces the contents of e with those of the object at which d is. It calls other for each
+// member that an Event does not have; other must read the member's value. The error is that of d or
+// other.
 func (e *Event) read(d *jsontext.Decoder, other func(name []byte) error) error {
 	*e = Event{scratch: e.scratch[:0], decoder: e.decoder, input: e.input}
 	return e.members(d, func(name []byte) error {
@@ -105,15 +107,15 @@ func (e *Event) read(d *jsontext.Decoder, other func(name []byte) error) error {
 	})
 }
 
-// skip skips a value that is in the buffer of d, or small. It is faster than SkipValue, which needs
-// no memory.
+// skip skips a value. It is for values that are in d's buffer or small: for these it is faster than
+// SkipValue, which does not store the value.
 func skip(d *jsontext.Decoder) error {
 	_, err := d.ReadValue()
 	return err
 }
 
-// members calls member with the name of each member of the object that d is at; member must read
-// the value. It skips null.
+// members calls member with the name of each member of the object at which d is. member must read
+// the member's value. If the value at d is null, members skips it.
 func (e *Event) members(d *jsontext.Decoder, member func(name []byte) error) error {
 	token, err := d.ReadToken()
 	switch kind := token.Kind(); {
@@ -139,7 +141,7 @@ func (e *Event) members(d *jsontext.Decoder, member func(name []byte) error) err
 	return err
 }
 
-// rest skips the rest of the object or list that d is in.
+// rest skips the rest of the object or list in which d is.
 func rest(d *jsontext.Decoder) error {
 	for kind := d.PeekKind(); kind != '}' && kind != ']'; kind = d.PeekKind() {
 		if err := skip(d); err != nil {
@@ -183,7 +185,8 @@ func (e *Event) status(d *jsontext.Decoder, name []byte) error {
 	return skip(d)
 }
 
-// identity reads a member of a user: the name, and the Pod in extra, which has lists by name.
+// identity reads a member of a user: the user's name, or the Pod in extra, which maps names to
+// lists.
 func (e *Event) identity(d *jsontext.Decoder, name []byte, user, pod *[]byte) error {
 	switch string(name) {
 	case "username":
@@ -201,7 +204,7 @@ func (e *Event) identity(d *jsontext.Decoder, name []byte, user, pod *[]byte) er
 	return skip(d)
 }
 
-// annotation reads the annotations that say where the time went. It ignores one that is not a
+// annotation reads the annotations that contain durations. It ignores an annotation that is not a
 // duration.
 func (e *Event) annotation(d *jsontext.Decoder, name []byte) error {
 	var to *time.Duration
@@ -220,7 +223,8 @@ func (e *Event) annotation(d *jsontext.Decoder, name []byte) error {
 	return err
 }
 
-// text reads a string, and leaves null empty. It stores at most MaxLine bytes of all strings.
+// text reads a string. For null it leaves the string empty. All strings together store at most
+// MaxLine bytes.
 func (e *Event) text(d *jsontext.Decoder, to *[]byte) error {
 	raw, err := d.ReadValue()
 	*to = nil
@@ -230,7 +234,7 @@ func (e *Event) text(d *jsontext.Decoder, to *[]byte) error {
 		e.invalid = true
 	case len(e.scratch)+len(raw) > MaxLine:
 		e.long = true
-	case d == e.decoder && bytes.IndexByte(raw, '\\') < 0: // of Parse: the line does not change
+	case d == e.decoder && bytes.IndexByte(raw, '\\') < 0: // d is Parse's: raw is part of the line
 		*to = raw[1 : len(raw)-1]
 	default:
 		from := len(e.scratch)
@@ -240,7 +244,7 @@ func (e *Event) text(d *jsontext.Decoder, to *[]byte) error {
 	return err
 }
 
-// first reads the first string of a list, and skips the rest.
+// first reads the first string of a list and skips the rest of the list.
 func (e *Event) first(d *jsontext.Decoder, to *[]byte) error {
 	*to = nil
 	token, err := d.ReadToken()
@@ -256,7 +260,7 @@ func (e *Event) first(d *jsontext.Decoder, to *[]byte) error {
 	return rest(d)
 }
 
-// time reads a time in microseconds since 1970. null is 0.
+// time reads a time as microseconds since 1970. null gives 0.
 func (e *Event) time(d *jsontext.Decoder, to *int64) error {
 	var text []byte
 	err := e.text(d, &text)

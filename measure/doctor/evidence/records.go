@@ -13,22 +13,21 @@ import (
 )
 
 const (
-	// MaxLine bounds the fields of an event that are stored. Events with more are skipped and
-	// counted.
+	// MaxLine limits the bytes of an event's stored fields. Events with more are skipped and counted.
 	MaxLine = 4 << 20
-	// maxToken bounds a string of JSON, which the decoder stores even if it skips it. kube-apiserver
-	// accepts requests of 3 MiB.
+	// maxToken limits the length of a JSON string, because the decoder stores a string even to skip
+	// it. kube-apiserver accepts requests of 3 MiB.
 	maxToken = 4 * MaxLine
-	// maxDepth bounds envelopes inside of each other. The deepest known one, records of properties
-	// with a log, has 5.
+	// maxDepth limits how deep envelopes are nested. The deepest known envelope, records of properties
+	// with a log, has depth 5.
 	maxDepth = 8
-	// shown is how much of a malformed line an error shows.
+	// shown is the number of characters of a malformed line that an error shows.
 	shown = 60
 )
 
-// envelopes are the members in which the common ways to deliver a log have events, as objects,
-// lists or text: EventList; AKS, by way of Event Hubs and of a storage account; CloudWatch; docker
-// and fluentd; Vector. An Event has no member of such a name.
+// envelopes are the names of members that contain events, as objects, lists or text, in the common
+// ways to deliver a log: EventList; AKS through Event Hubs or a storage account; CloudWatch; docker
+// and fluentd; Vector. An Event has no member with such a name.
 var envelopes = []string{"items", "records", "properties", "log", "events", "logEvents", "message", "structured"}
 
 var (
@@ -36,31 +35,31 @@ var (
 	errLong = errors.New("a string is too long")
 )
 
-// records finds the events in a log. Most are lines, which Parse reads in the buffer. In other
-// lines it decodes the JSON that is behind a prefix, in a list, in a string, or in a member of an
-// envelope.
+// records finds the events in a log. Parse reads most lines in the buffer. In other lines, records
+// decodes JSON that follows a prefix or is inside a list, a string, or a member of an envelope.
 type records struct {
 	lines
 	event  Event
-	inside [maxDepth + 1]Event // the objects that are being read, by depth
+	inside [maxDepth + 1]Event // the objects that are being read, by nesting depth
 	outer  text                // the line, if Parse cannot read it
-	search bool                // outer may have more events
+	search bool                // outer may contain more events
 	pull   func() (*Event, bool)
-	stop   func() // ends the goroutine of pull, which close does
+	stop   func() // ends the goroutine of pull; close calls it
 
 	events           int64
 	malformed, large int64
-	causes           map[string]int64 // by the text of the error, of which there are few
+	causes           map[string]int64 // by the text of the error; there are few different texts
 	first            error            // the fault of the first malformed line
-	bad              string           // the start of that line, with its number
-	start            []byte           // of the line; bounded by shown
-	startNumber      int64            // of the line
-	fault            error            // of the last object in the line that is no event
-	counted          bool             // a fault of the line
+	bad              string           // the start of the first malformed line, with its number
+	start            []byte           // the start of the current line, of about shown bytes
+	startNumber      int64            // the number of the current line
+	fault            error            // of the last object in the line that is not an event
+	counted          bool             // a fault of the line has been counted
 	google           bool             // the object is an entry of Google's Cloud Logging
 }
 
-// next returns the next event, valid until the next call, or nil at the end of the log.
+// next returns the next event, which is valid until the next call. At the end of the log it returns
+// nil.
 func (r *records) next() *Event {
 	for {
 		if r.search {
@@ -90,20 +89,22 @@ func (r *records) next() *Event {
 	}
 }
 
-// close ends the goroutine that searches lines.
+// close ends the goroutine that searches lines for events.
 func (r *records) close() {
 	if r.stop != nil {
 		r.stop()
 	}
 }
 
-// ofLines yields the events of a line, then nil; then those of another line for which next pulls.
+// ofLines yields the events of a line, and then nil. When next pulls again, it continues with the
+// line at which the log is then.
 func (r *records) ofLines(yield func(*Event) bool) {
 	for r.ofLine(yield) && yield(nil) {
 	}
 }
 
-// ofLine yields the events in a line. A line without events counts as malformed.
+// ofLine yields the events in a line. It counts a line without events as malformed, and returns
+// false if the iteration was stopped.
 func (r *records) ofLine(yield func(*Event) bool) (more bool) {
 	before := r.events
 	if r.outer.given > bufferSize {
@@ -125,7 +126,7 @@ func (r *records) ofLine(yield func(*Event) bool) (more bool) {
 	return true
 }
 
-// count counts a fault.
+// count counts a fault of the current line or of an object in it.
 func (r *records) count(err error) {
 	r.counted = true
 	if errors.Is(err, errLong) {
@@ -146,20 +147,21 @@ func (r *records) count(err error) {
 	}
 }
 
-// position is where in a line a value is.
+// position describes where in a line a value is.
 type position struct {
 	depth  int
-	quoted bool // in a string
+	quoted bool // the value is in a string
 	inList bool
 }
 
-// find yields the events in a text. The error is errStop, or the reason why the rest of the text
-// cannot be read.
+// find yields the events in a text. The error is errStop if the iteration was stopped, or else the
+// reason why the rest of the text cannot be read.
 func (r *records) find(t *text, at position, yield func(*Event) bool) error {
 	for t.skip() {
 		t.decode()
 		if !at.quoted {
-			// The JSON of a log has several lines each object if the first object does.
+			// If the first object of a log spans several lines, later objects may too. Otherwise each object
+			// ends with its line.
 			r.joins = r.joined || r.events+r.malformed == 0
 		}
 		err := r.value(t.decoder, at, yield)
@@ -178,7 +180,7 @@ func (r *records) find(t *text, at position, yield func(*Event) bool) error {
 	return nil
 }
 
-// value reads a value and yields the events in it.
+// value reads a value and yields the events in the value.
 func (r *records) value(d *jsontext.Decoder, at position, yield func(*Event) bool) error {
 	kind := d.PeekKind()
 	at.depth++
@@ -205,7 +207,7 @@ func (r *records) value(d *jsontext.Decoder, at position, yield func(*Event) boo
 	return d.SkipValue()
 }
 
-// list reads a list and yields the events in it.
+// list reads a list and yields the events in the list.
 func (r *records) list(d *jsontext.Decoder, at position, yield func(*Event) bool) error {
 	_, err := d.ReadToken()
 	at.inList = true
@@ -219,9 +221,9 @@ func (r *records) list(d *jsontext.Decoder, at position, yield func(*Event) bool
 	return err
 }
 
-// object reads an object. It yields the events in the members of an envelope, or else the object if
-// that is an event. An object that only looks like an event counts as malformed, as does any other
-// object in a list.
+// object reads an object. It yields the events in the members of an envelope, or the object itself
+// if it is an event. An object that only looks like an event counts as malformed, and so does any
+// other object in a list.
 func (r *records) object(d *jsontext.Decoder, at position, yield func(*Event) bool) error {
 	e, before, large := &r.inside[at.depth], r.events, r.large
 	r.google = false
@@ -255,18 +257,18 @@ func (r *records) object(d *jsontext.Decoder, at position, yield func(*Event) bo
 	return nil
 }
 
-// text is a line, or a string in one: JSON with other characters in front of it and behind it.
+// text is a line, or a string in a line, that contains JSON among other characters.
 type text struct {
-	ahead   []byte    // read from src, and not used
-	src     io.Reader // nil: the text ends behind ahead
-	buf     []byte    // of more
+	ahead   []byte    // bytes that were read from src but not used
+	src     io.Reader // nil: the text ends after ahead
+	buf     []byte    // the buffer of more
 	decoder *jsontext.Decoder
-	given   int64 // bytes, to the decoder
-	last    byte  // that was given
+	given   int64 // how many bytes the decoder has received
+	last    byte  // the last byte that the decoder received
 }
 
-// skip skips the characters in front of the next object or list, and reports whether there is one.
-// It takes braces and brackets for other characters if no member or item follows.
+// skip skips the characters before the next object or list, and reports whether one follows. It
+// also skips a brace that no member follows, and a bracket that no item follows.
 func (t *text) skip() bool {
 	const space = " \t\r\n"
 	for {
@@ -293,7 +295,7 @@ func (t *text) skip() bool {
 	}
 }
 
-// more reads more of the text, and reports whether there is more.
+// more reads more of the text into ahead, and reports whether it read any bytes.
 func (t *text) more() bool {
 	if t.src == nil {
 		return false
@@ -301,12 +303,12 @@ func (t *text) more() bool {
 	if t.buf == nil {
 		t.buf = make([]byte, 4096)
 	}
-	n, _ := t.src.Read(t.buf) // the next one returns the error again
+	n, _ := t.src.Read(t.buf) // ignore the error: the next Read returns it again
 	t.ahead = append(t.ahead, t.buf[:n]...)
 	return n > 0
 }
 
-// decode makes the decoder read from the text.
+// decode sets t.decoder to read from the text.
 func (t *text) decode() {
 	if t.decoder == nil {
 		t.decoder = new(jsontext.Decoder)
@@ -320,7 +322,7 @@ func (t *text) decode() {
 	t.ahead = nil
 }
 
-// Read gives the text to the decoder. The error is errLong if the decoder reads a string that is
+// Read passes the text to the decoder. The error is errLong if the decoder reads a string that is
 // too long.
 func (t *text) Read(p []byte) (n int, err error) {
 	if t.given-t.decoder.InputOffset() > maxToken {
@@ -337,7 +339,7 @@ func (t *text) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// faultOf returns the Fault that an error of the decoder is, or errLong or errStop.
+// faultOf converts an error of the decoder to errLong, errStop or a Fault.
 func (t *text) faultOf(err error) error {
 	for _, known := range []error{errStop, errLong} {
 		if errors.Is(err, known) {
@@ -345,7 +347,7 @@ func (t *text) faultOf(err error) error {
 		}
 	}
 	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
-	atEnd := ok && t.last == '\n' && syntax.ByteOffset == t.given-1 // the line ends in a string
+	atEnd := ok && t.last == '\n' && syntax.ByteOffset == t.given-1 // the line ends inside a string
 	if !ok || atEnd || errors.Is(err, io.ErrUnexpectedEOF) {
 		return ErrCutOff
 	}

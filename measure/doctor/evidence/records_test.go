@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// inText returns JSON as a string of JSON.
+// inText returns JSON text as a quoted JSON string.
 func inText(t testing.TB, text string) string {
 	t.Helper()
 	quoted, err := json.Marshal(text)
@@ -22,7 +22,7 @@ func inText(t testing.TB, text string) string {
 	return string(quoted)
 }
 
-// indented returns JSON on many lines.
+// indented returns JSON text, indented over many lines.
 func indented(t testing.TB, text string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -30,22 +30,22 @@ func indented(t testing.TB, text string) string {
 	return b.String() + "\n"
 }
 
-// one is an event at a second, without the end of the line.
+// one returns an event at a second, without a newline.
 func one(second int) string { return strings.TrimSpace(at(second)) }
 
-// withObject adds what level RequestResponse has to an event.
+// withObject adds to an event's line the objects that level RequestResponse logs.
 func withObject(line, object string) string {
 	return strings.Replace(line, `"requestReceivedTimestamp"`, `"requestObject":`+object+`,"responseObject":`+object+`,"requestReceivedTimestamp"`, 1)
 }
 
-// object is a List of size bytes that has all that could be taken for something else.
+// object returns a List of size bytes that contains text which looks like events and envelopes.
 func object(size int) string {
 	item := `{"kind":"Event","items":[{"log":"}]{["}],"log":"{\"kind\":\"Event\",\\","requestObject":null,"data":"` + strings.Repeat("x", 1000) + `"},`
 	return `{"kind":"EventList","items":[` + strings.Repeat(item, size/len(item)) + `{}]}`
 }
 
-// TestLogOfObjects: events with the objects of level RequestResponse count, however large those
-// are, and take no more memory than others.
+// TestLogOfObjects checks that events with the objects of level RequestResponse are read, whatever
+// the size of the objects, and use no more memory than other events.
 func TestLogOfObjects(t *testing.T) {
 	for _, size := range []int{100, 100_000, bufferSize, MaxLine, 3 * MaxLine} {
 		text := at(1) + withObject(one(2), object(size)) + "\n" + at(3) + withObject(one(4), object(size))
@@ -63,8 +63,8 @@ func TestLogOfObjects(t *testing.T) {
 	}
 }
 
-// TestLogBound: an event with a field that is too long is counted, and no more of it is stored than
-// the bound.
+// TestLogBound checks that an event with a field that is too long is counted, and that no more of
+// the field is stored than the limit.
 func TestLogBound(t *testing.T) {
 	long, longest := strings.Repeat("x", 2*MaxLine), strings.Repeat("x", 2*maxToken)
 	for _, line := range []string{
@@ -85,7 +85,7 @@ func TestLogBound(t *testing.T) {
 	}
 }
 
-// TestEnvelopes: events are read as the common ways to deliver a log have them.
+// TestEnvelopes checks that events are found in the forms of the common ways to deliver a log.
 func TestEnvelopes(t *testing.T) {
 	list := `{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":[` + one(1) + `,` + withObject(one(2), object(5000)) + `]}`
 	azure := func(second int) string {
@@ -119,7 +119,7 @@ func TestEnvelopes(t *testing.T) {
 		"text with large objects":          "x " + withObject(one(1), object(2*MaxLine)) + "\n" + at(2),
 	} {
 		sources := []io.Reader{strings.NewReader(text)}
-		// jsontext moves the whole value for each read, and the race detector notes each byte of it.
+		// Skip long texts: for each byte jsontext moves the whole value, and the race detector checks it.
 		if len(text) < MaxLine {
 			sources = append(sources, iotest.OneByteReader(strings.NewReader(text)))
 		}
@@ -134,7 +134,7 @@ func TestEnvelopes(t *testing.T) {
 	}
 }
 
-// TestEnvelopedFields: escapes in a string are those of the string.
+// TestEnvelopedFields checks that escapes inside a string in an envelope are decoded twice.
 func TestEnvelopedFields(t *testing.T) {
 	line := strings.Replace(one(1), "collector/v1.2", `\u00e9\ud83d\ude00\\\"\t/v1`, 1)
 	var want Event
@@ -150,7 +150,7 @@ func TestEnvelopedFields(t *testing.T) {
 	}
 }
 
-// TestFaults: each cause has its own error, and the events around it are read.
+// TestFaults checks that each cause has its own error, and that the events around it are read.
 func TestFaults(t *testing.T) {
 	for _, c := range []struct {
 		text string
@@ -193,7 +193,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFaultInList: a list whose rest cannot be read gives what is before, and is not complete.
+// TestFaultInList checks that a list whose rest cannot be read returns the events before that, and
+// that Counts is then not Complete.
 func TestFaultInList(t *testing.T) {
 	for name, text := range map[string]string{
 		"cut off":                `{"items":[` + one(1) + `,` + one(2) + `,`,
@@ -210,7 +211,8 @@ func TestFaultInList(t *testing.T) {
 	}
 }
 
-// TestFormats: what is compressed or encoded in another way is named, with the command that helps.
+// TestFormats checks that the error for a log in another compression or encoding names the format
+// and the command that decodes it.
 func TestFormats(t *testing.T) {
 	for _, f := range formats {
 		text := strings.Repeat("\x00", f.at) + f.magic + strings.Repeat("\x00", 100)
@@ -228,7 +230,8 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// FuzzLog: a log is read to its end, the same however it arrives, and within its bound.
+// FuzzLog checks that a log is read to its end, that the result does not depend on the size of
+// reads, and that the log's memory stays below its limit.
 func FuzzLog(f *testing.F) {
 	f.Add([]byte(at(1) + `{"log":"` + "\n" + at(2)))
 	f.Add([]byte(`{"records":[{"properties":{"log":` + inText(f, at(1)) + `}}]}`))
@@ -244,7 +247,7 @@ func FuzzLog(f *testing.F) {
 				t.Errorf("it holds %d", held)
 			}
 			counts := log.Counts()
-			counts.Bytes = 0 // of another format, only the start is read
+			counts.Bytes = 0 // of an unsupported format, only the start is read
 			return fmt.Sprint(got, err), counts
 		}
 		whole, counts := read(bytes.NewReader(text))
@@ -255,7 +258,7 @@ func FuzzLog(f *testing.F) {
 	})
 }
 
-// BenchmarkLogOfObjects reads events of level RequestResponse, of 1 MB each.
+// BenchmarkLogOfObjects reads events of level RequestResponse, each 1 MB large.
 func BenchmarkLogOfObjects(b *testing.B) {
 	text := []byte(strings.Repeat(withObject(one(1), object(500_000))+"\n", 8))
 	b.SetBytes(int64(len(text)))

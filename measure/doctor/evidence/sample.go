@@ -11,31 +11,31 @@ import (
 	"strings"
 )
 
-// ErrNotAPIServer is returned by ReadMetrics if the metrics are not from a kube-apiserver.
+// ErrNotAPIServer is returned by ReadMetrics if the text is not from a kube-apiserver.
 var ErrNotAPIServer = errors.New("no metrics of a kube-apiserver")
 
-// Sample is one reading of kube-apiserver's /metrics, which do not name clients. Its counters start
-// with the process.
+// Sample contains the values of kube-apiserver's /metrics at one time. They do not name clients.
+// Counters start at 0 when the process starts.
 type Sample struct {
 	Version    string  // such as v1.37.2; empty if unknown
-	Started    float64 // of the process, in Unix seconds
+	Started    float64 // when the process started, in Unix seconds
 	CPUSeconds float64
 	RSSBytes   float64
-	Allocated  float64 // bytes, by Go's heap
+	Allocated  float64 // bytes that Go's heap has allocated
 	Requests   float64
 	Refused    float64 // 429
 	Failed     float64 // 5xx
 	Resources  map[string]*ResourceMetrics
 	Levels     map[string]*LevelMetrics
 
-	known    bool                // it has a metric that only API servers have
-	cacheOld map[string]listings // of the watch cache, by the names of servers before 1.37
-	cacheNew bool                // the server uses the later names
+	known    bool                // the text has a metric that only API servers have
+	cacheOld map[string]listings // from the watch cache, by the names of servers before 1.37
+	cacheNew bool                // the server uses the names of 1.37 and later
 }
 
-// ResourceMetrics has the counts of one resource. Each page of a LIST is one LIST.
+// ResourceMetrics contains the counts of one resource. Each page of a LIST counts as a LIST.
 type ResourceMetrics struct {
-	Name          string   `json:"resource"` // as kubectl has it, such as deployments.apps
+	Name          string   `json:"resource"` // kubectl's name, such as deployments.apps
 	Objects       float64  `json:"objects"`  // at the end
 	Bytes         float64  `json:"bytes"`    // of all objects, as stored; 0 if unknown
 	Lists         float64  `json:"lists"`
@@ -43,8 +43,8 @@ type ResourceMetrics struct {
 	ListBytes     float64  `json:"listBytes"` // sent, before compression
 	FailedLists   float64  `json:"failedLists"`
 	Cache         listings `json:"watchCache"`        // LISTs that the watch cache answered
-	Etcd          listings `json:"etcd"`              // LISTs that were answered from etcd
-	Checks        float64  `json:"consistencyChecks"` // each of which LISTs all from etcd
+	Etcd          listings `json:"etcd"`              // LISTs that etcd answered
+	Checks        float64  `json:"consistencyChecks"` // each LISTs all objects from etcd
 	OpenWatches   float64  `json:"openWatches"`
 	EndedWatches  float64  `json:"endedWatches"`
 	SlowWatches   float64  `json:"slowWatches"` // ended because their clients read too slowly
@@ -53,31 +53,32 @@ type ResourceMetrics struct {
 	InitialEvents float64  `json:"initialEvents"` // objects sent at the start of WATCHes
 }
 
-// listings count LISTs and the objects that were looked at for them, and returned.
+// listings count LISTs, the objects that the server read for them, and the objects that they
+// returned.
 type listings struct {
 	Lists    float64 `json:"lists"`
 	Read     float64 `json:"read"`
 	Returned float64 `json:"returned"`
 }
 
-// LevelMetrics has the counts of one priority level of API Priority and Fairness.
+// LevelMetrics contains the counts of one priority level of API Priority and Fairness.
 type LevelMetrics struct {
 	Name        string             `json:"priorityLevel"`
-	Seats       float64            `json:"seats"` // in use
-	Limit       float64            `json:"limit"` // of them
+	Seats       float64            `json:"seats"` // that are in use
+	Limit       float64            `json:"limit"` // of seats
 	Waited      float64            `json:"waited"`
-	WaitSeconds float64            `json:"waitSeconds"` // of all together
+	WaitSeconds float64            `json:"waitSeconds"` // of all requests together
 	Rejected    map[string]float64 `json:"rejected,omitempty"`
 }
 
-// ReadMetrics reads metrics in Prometheus' text format. It stores only those that it uses, a few
-// hundred KB of the tens of MB that the server of a large cluster writes.
+// ReadMetrics reads metrics in Prometheus' text format. It stores only the metrics that it uses: a
+// few hundred KB of the tens of MB that the server of a large cluster writes.
 func ReadMetrics(r io.Reader) (*Sample, error) {
 	s := &Sample{Resources: map[string]*ResourceMetrics{}, Levels: map[string]*LevelMetrics{}, cacheOld: map[string]listings{}}
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(make([]byte, 0, 64<<10), maxLine)
 	for scanner.Scan() {
-		// Comments have the types. Without them a histogram's sum and count are separate metrics.
+		// Skip comments, which contain the types. Sum and count of a histogram are separate metrics.
 		line := scanner.Bytes()
 		name := nameOf(line)
 		take := metrics[name]
@@ -104,8 +105,8 @@ func ReadMetrics(r io.Reader) (*Sample, error) {
 	return s, nil
 }
 
-// resource returns kubectl's name of the resource in the labels. Servers before 1.34 already use
-// that name in some metrics.
+// resource returns kubectl's name of the labels' resource. In some metrics, servers before 1.34
+// already use that name.
 func (l labels) resource() string {
 	resource, group := l.get("resource"), l.get("group")
 	if group == "" || strings.HasSuffix(resource, "."+group) {
@@ -114,7 +115,7 @@ func (l labels) resource() string {
 	return resource + "." + group
 }
 
-// resource returns the counts of a resource, which it adds if there are none.
+// resource returns the counts of a resource. It adds the resource if s does not contain it.
 func (s *Sample) resource(name string) *ResourceMetrics {
 	r := s.Resources[name]
 	if r == nil {
@@ -124,7 +125,7 @@ func (s *Sample) resource(name string) *ResourceMetrics {
 	return r
 }
 
-// level returns the counts of a priority level, which it adds if there are none.
+// level returns the counts of a priority level. It adds the level if s does not contain it.
 func (s *Sample) level(name string) *LevelMetrics {
 	l := s.Levels[name]
 	if l == nil {
@@ -134,12 +135,13 @@ func (s *Sample) level(name string) *LevelMetrics {
 	return l
 }
 
-// ErrAnotherServer is returned by CompareMetrics if two samples are from different processes: a
-// load balancer is in front of several API servers, or the server has restarted.
+// ErrAnotherServer is returned by CompareMetrics if two samples are from different processes:
+// either a load balancer distributes requests over several API servers, or the server has
+// restarted.
 var ErrAnotherServer = errors.New("another kube-apiserver answered, or it has restarted")
 
-// MetricsReport is what happened between two samples of one server. Counts are of that period.
-// Objects, open WATCHes and the like are as of its end.
+// MetricsReport describes what happened between two samples of one server. Counters have their
+// growth in that period; other values, such as objects and open WATCHes, are those at its end.
 type MetricsReport struct {
 	Version   string            `json:"version,omitempty"`
 	Seconds   float64           `json:"seconds"`
@@ -154,8 +156,8 @@ type MetricsReport struct {
 	Levels    []LevelMetrics    `json:"priorityLevels"`
 }
 
-// CompareMetrics returns the difference of two samples that were taken some seconds apart. now is
-// the time of the later one, in Unix seconds. The only error is ErrAnotherServer.
+// CompareMetrics returns the difference of two samples. seconds is the time between them, and now
+// is the time of the later one, in Unix seconds. The only error is ErrAnotherServer.
 func CompareMetrics(before, after *Sample, seconds, now float64) (*MetricsReport, error) {
 	if before.Started != after.Started {
 		return nil, ErrAnotherServer
@@ -188,13 +190,13 @@ func CompareMetrics(before, after *Sample, seconds, now float64) (*MetricsReport
 	return r, nil
 }
 
-// Read returns how many objects the server looked at for LISTs.
+// Read returns the number of objects that the server read to answer LISTs.
 func (r *ResourceMetrics) Read() float64 { return r.Cache.Read + r.Etcd.Read }
 
-// Returned returns how many objects LISTs returned.
+// Returned returns the number of objects that LISTs returned.
 func (r *ResourceMetrics) Returned() float64 { return r.Cache.Returned + r.Etcd.Returned }
 
-// since returns r with the growth of its counters since was.
+// since returns a copy of r in which counters have their growth since was.
 func (r *ResourceMetrics) since(was *ResourceMetrics) ResourceMetrics {
 	return ResourceMetrics{
 		Name: r.Name, Objects: max(r.Objects, 0), Bytes: max(r.Bytes, 0), OpenWatches: r.OpenWatches,
@@ -210,7 +212,7 @@ func (l listings) since(was listings) listings {
 	return listings{Lists: l.Lists - was.Lists, Read: l.Read - was.Read, Returned: l.Returned - was.Returned}
 }
 
-// since returns l with the growth of its counters since was.
+// since returns a copy of l in which counters have their growth since was.
 func (l *LevelMetrics) since(was *LevelMetrics) LevelMetrics {
 	d := LevelMetrics{Name: l.Name, Seats: l.Seats, Limit: l.Limit, Waited: l.Waited - was.Waited, WaitSeconds: l.WaitSeconds - was.WaitSeconds, Rejected: map[string]float64{}}
 	for schema, n := range l.Rejected {
