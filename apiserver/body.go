@@ -33,7 +33,7 @@ func newBodyReader(gvk schema.GroupVersionKind, goType reflect.Type) bodyReader 
 	return bodyReader{gvk, goType, codec.OfStruct(goType)}
 }
 
-// toJSON returns the JSON, with apiVersion and kind, to which patches are applied.
+// toJSON returns the JSON of an object, with apiVersion and kind. Patches are applied to this JSON.
 func (b *bodyReader) toJSON(o object) ([]byte, error) {
 	text, err := codec.Marshal(wire.JSON, o)
 	if err != nil {
@@ -50,7 +50,7 @@ func (b *bodyReader) typeMeta() wire.TypeMeta {
 // maxBody limits the body of a request, in bytes.
 const maxBody = 3 << 20
 
-// readBody reads the body of a request. A body above maxBody is a 413.
+// readBody reads the body of a request. It returns a 413 for a body larger than maxBody.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.Header.Get("Content-Encoding") != "" {
 		return nil, errUnsupportedMediaType("requests with a Content-Encoding are not taken")
@@ -96,7 +96,7 @@ func (b *bodyReader) fromProtobuf(body []byte) (object, error) {
 	if err := b.checkKind(tm.APIVersion, tm.Kind); err != nil {
 		return nil, err
 	}
-	if bytes.HasPrefix(raw, []byte("{")) { // which values would parse as JSON
+	if bytes.HasPrefix(raw, []byte("{")) { // Decode would parse it as JSON
 		return nil, apierrors.NewBadRequest("reading the body: JSON in place of protobuf")
 	}
 	o, err := b.values.Decode(raw)
@@ -106,7 +106,7 @@ func (b *bodyReader) fromProtobuf(body []byte) (object, error) {
 	return o.(object), nil
 }
 
-// The strict serializer refuses unknown and duplicate fields.
+// strictJSON refuses unknown and duplicate fields; lenientJSON ignores them.
 var (
 	lenientJSON = serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, builtinScheme, builtinScheme, serializer.SerializerOptions{})
 	strictJSON  = serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, builtinScheme, builtinScheme,
@@ -115,7 +115,7 @@ var (
 
 // fromJSON decodes an object from JSON.
 func (b *bodyReader) fromJSON(text []byte, strict bool) (object, error) {
-	o := b.values.New().(object) // a test checks every kind of the table
+	o := b.values.New().(object) // a test checks that every kind in builtinKinds is an object
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		text = bytes.TrimSpace(text)
 		if len(text) == 0 || text[0] != '{' {
@@ -145,8 +145,8 @@ func (b *bodyReader) fromJSON(text []byte, strict bool) (object, error) {
 	return o, b.checkKind(gvk.ToAPIVersionAndKind())
 }
 
-// checkMetadata returns an error if the metadata of an unstructured object has wrong types, which
-// its accessors would ignore.
+// checkMetadata returns an error if a metadata field of an unstructured object has a wrong type.
+// The accessors would ignore such a field.
 func checkMetadata(u *unstructured.Unstructured) error {
 	metadata, ok := u.Object["metadata"]
 	if !ok || metadata == nil {
@@ -163,8 +163,8 @@ func checkMetadata(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// checkKind returns an error if the body states another kind than the path. A body need not state
-// one.
+// checkKind returns an error if the body states a kind other than that of the path. The body may
+// omit its apiVersion and kind.
 func (b *bodyReader) checkKind(apiVersion, kind string) error {
 	want := b.typeMeta()
 	if apiVersion != "" && apiVersion != want.APIVersion {

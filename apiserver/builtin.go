@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// builtinKinds lists the built-in kinds: those that kube-apiserver v1.37 stores, each in its stable
-// version. A line is resource, kind, flags, short names. The flags are
+// builtinKinds lists the built-in kinds: the kinds that kube-apiserver v1.37 stores, each in its
+// stable version. A line contains the resource, the kind, flags and short names. The flags are
 //
 //	namespaced           the resource is namespaced
 //	status, scale        its subresources
@@ -21,7 +21,7 @@ import (
 //	putCreates           a PUT creates a missing object
 //	-                    none of these
 //
-// generation and the three below it are the strategy, which is in pkg/registry of kubernetes.
+// The last four flags before "-" are the kind's strategy, as in pkg/registry of kubernetes.
 var builtinKinds = map[string]string{
 	"v1": `
 		configmaps ConfigMap namespaced cm
@@ -104,8 +104,8 @@ var builtinKinds = map[string]string{
 		storageversionmigrations StorageVersionMigration status,conditional`,
 }
 
-// crdResource is the resource whose objects define other resources. client-go has no Go type for
-// it, so it is stored like a custom resource.
+// crdResource is the resource CustomResourceDefinition. client-go has no Go type for it, so the
+// server stores its objects like custom resources.
 var crdResource = Resource{
 	GroupVersionResource: schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 	Kind:                 "CustomResourceDefinition",
@@ -115,7 +115,7 @@ var crdResource = Resource{
 }
 
 // builtin is a Resource with a Go type and a strategy. goType is nil if the linked k8s.io/api has
-// none; the resource is then stored like a custom resource.
+// no type; the server then stores the resource's objects like custom resources.
 type builtin struct {
 	Resource
 	goType   reflect.Type

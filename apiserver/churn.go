@@ -19,7 +19,7 @@ type churner struct {
 	pods   *servedResource
 	sim    *podsim.Pods
 	rnd    *rand.Rand
-	ids    *rand.ChaCha8 // of the names and uids of new pods
+	ids    *rand.ChaCha8 // source of the names and uids of new pods
 	keys   []podKey      // of the existing pods
 }
 
@@ -28,14 +28,14 @@ type podKey struct{ namespace, name string }
 const (
 	// churnTick is how often the churner runs: a compromise between an even rate and few wake-ups.
 	churnTick = 10 * time.Millisecond
-	// replaceEvery is the number of changes of which one replaces a pod.
+	// replaceEvery is the number of changes per replacement of a pod.
 	replaceEvery = 50
-	// churnStream separates the churn's random numbers from those of the pods.
+	// churnStream is the random stream of the churn, which must differ from those of the pods.
 	churnStream = 1 << 61
 )
 
-// startChurn starts the churner's goroutine if Options.Churn asks for it. StopChurn and Close end
-// it.
+// startChurn starts the churner's goroutine if Options.Churn is positive. StopChurn and Close end
+// the goroutine.
 func (s *Server) startChurn(pods *servedResource, sim *podsim.Pods) {
 	if s.opts.Churn <= 0 {
 		return
@@ -52,14 +52,14 @@ func (s *Server) startChurn(pods *servedResource, sim *podsim.Pods) {
 	s.churn.Go(func() { c.run(ctx, s.opts.Churn) })
 }
 
-// StopChurn ends the churn permanently. It blocks until the last change is done.
+// StopChurn ends the churn permanently. It blocks until the change in progress is done.
 func (s *Server) StopChurn() {
 	s.stop()
 	s.churn.Wait()
 }
 
-// run makes rate changes a second until ctx ends. If it falls behind, it catches up at most one
-// second.
+// run makes rate changes per second until ctx ends. If it falls behind, it catches up on at most
+// one second of changes.
 func (c *churner) run(ctx context.Context, rate float64) {
 	ticker := time.NewTicker(churnTick)
 	defer ticker.Stop()
@@ -78,7 +78,8 @@ func (c *churner) run(ctx context.Context, rate float64) {
 	}
 }
 
-// change makes one change. It does not replace a pod that another client has deleted.
+// change makes one change. If another client has deleted the chosen pod, change removes the pod
+// from c.keys.
 func (c *churner) change() {
 	i := c.rnd.IntN(len(c.keys))
 	var err error
@@ -107,7 +108,8 @@ func (c *churner) updateStatus(at podKey) error {
 	return err
 }
 
-// replace deletes a pod and creates another one, whose status is then set to running.
+// replace deletes a pod and creates another one, and then sets the status of the new pod to
+// running.
 func (c *churner) replace(i int) error {
 	old := c.keys[i]
 	if _, _, err := c.server.remove(c.pods, request.Path{Version: "v1", Resource: "pods", Namespace: old.namespace, Name: old.name}, nil, false); err != nil {

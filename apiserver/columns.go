@@ -24,7 +24,7 @@ var columns = map[schema.GroupVersionKind][]watchcache.Column{
 	},
 }
 
-// cell returns a Column.Cell for objects of one type. It is empty for others.
+// cell returns a Column.Cell for objects of type T. For other objects, the cell is empty.
 func cell[T any](f func(T) string) func(any) any {
 	return func(o any) any {
 		if object, ok := o.(T); ok {

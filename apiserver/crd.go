@@ -66,7 +66,7 @@ func readDefinition(o object) (*crdDefinition, error) {
 	return d, nil
 }
 
-// resources returns the served versions, the storage version first.
+// resources returns the served versions. The storage version comes first.
 func (d *crdDefinition) resources() []Resource {
 	var out []Resource
 	for _, v := range d.Spec.Versions {
@@ -90,7 +90,7 @@ func (d *crdDefinition) resources() []Resource {
 		for _, f := range v.SelectableFields {
 			r.SelectableFields = append(r.SelectableFields, f.JSONPath)
 		}
-		if v.Storage { // objects are stored in the version that is registered first
+		if v.Storage { // the first registered version is the stored one
 			out = slices.Insert(out, 0, r)
 		} else {
 			out = append(out, r)
@@ -135,8 +135,9 @@ func (res *servedResource) definesResources() bool {
 	return res.GroupVersionResource == crdResource.GroupVersionResource
 }
 
-// admit validates an object beyond its metadata and applies its write-only fields. It also sets
-// what a controller would set: a CustomResourceDefinition is established immediately.
+// admit validates the parts of an object outside its metadata, and applies its write-only fields.
+// It also establishes a CustomResourceDefinition immediately, which is a controller's task in
+// Kubernetes.
 func (s *Server) admit(res *servedResource, o object) error {
 	applyWriteOnly(o)
 	if !res.definesResources() {
@@ -186,7 +187,7 @@ func (d *crdDefinition) establish(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// afterWrite runs after an object was stored and before it is written again: the caller holds its
+// afterWrite runs after an object was stored and before its next write: the caller holds the
 // storage's mu, or is New. It registers the resources of a CustomResourceDefinition.
 func (s *Server) afterWrite(res *servedResource, o object) error {
 	if !res.definesResources() || finalized(o) {
@@ -215,8 +216,9 @@ func (s *Server) afterWrite(res *servedResource, o object) error {
 	return nil
 }
 
-// afterUpdate runs after an object was updated, which had the given generation before. If the spec
-// of a CustomResourceDefinition is unchanged, the watches of its resources continue.
+// afterUpdate runs after an update of an object. generation is the object's generation before the
+// update. If the spec of a CustomResourceDefinition did not change, afterUpdate does nothing, so
+// that the watches of its resources continue.
 func (s *Server) afterUpdate(res *servedResource, o object, generation int64) error {
 	if o.GetGeneration() == generation && !finalized(o) {
 		return nil

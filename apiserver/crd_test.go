@@ -55,7 +55,8 @@ func widget(name, color string) *unstructured.Unstructured {
 	}}
 }
 
-// defineWidgets defines widgets, and returns a client for them. With names, it creates one of each.
+// defineWidgets defines the resource widgets, and returns a client for it. It creates one widget
+// per name.
 func defineWidgets(t *testing.T, ts *testServer, names ...string) dynamic.ResourceInterface {
 	t.Helper()
 	crd, err := ts.dynamic.Resource(crds).Create(ctx, widgetDefinition(), metav1.CreateOptions{})
@@ -105,7 +106,8 @@ func TestCustomResources(t *testing.T) {
 	})
 }
 
-// TestVersions: another version shows the same objects as its own.
+// TestVersions checks that every version of a resource serves the same objects, with its own
+// apiVersion.
 func TestVersions(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		client := defineWidgets(t, ts, "blue", "red")
@@ -134,8 +136,8 @@ func TestVersions(t *testing.T) {
 	})
 }
 
-// TestUndefined: creating a definition adds its resource, and deleting it removes the resource and
-// its objects.
+// TestUndefined checks that creating a definition adds its resource, and that deleting the
+// definition removes the resource and its objects.
 func TestUndefined(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		client := ts.dynamic.Resource(widgets).Namespace("default")
@@ -183,7 +185,7 @@ func TestDefinitionChanges(t *testing.T) {
 	})
 }
 
-// TestDryDefinition: a definition that is created with dryRun defines nothing.
+// TestDryDefinition checks that creating a definition with dryRun defines nothing.
 func TestDryDefinition(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		definitions := ts.dynamic.Resource(crds)
@@ -207,8 +209,8 @@ func TestDryDefinition(t *testing.T) {
 	})
 }
 
-// TestDefinitionWithoutChange: watches continue if a write of the definition does not change the
-// served resource.
+// TestDefinitionWithoutChange checks that watches continue if a write of the definition does not
+// change the served resource.
 func TestDefinitionWithoutChange(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		definitions := ts.dynamic.Resource(crds)
@@ -288,7 +290,7 @@ func TestRegister(t *testing.T) {
 		if e := w.next(); !strings.HasPrefix(e, "ADDED blue@") {
 			t.Error(e)
 		}
-		// It is registered again with a small change: watches end, and the objects remain.
+		// Register it again with a small change: watches end, and the objects remain.
 		widgetResource.SelectableFields = nil
 		check.NoError(t, ts.server.Register(widgetResource))
 		if e := w.next(); e != "EOF" {
@@ -318,8 +320,8 @@ func TestRegister(t *testing.T) {
 	})
 }
 
-// TestDefinedAndUndefinedAtOnce: a definition that is deleted while it is being created leaves no
-// resource that is served without it.
+// TestDefinedAndUndefinedAtOnce checks that a definition that is deleted while it is being created
+// leaves no served resource.
 func TestDefinedAndUndefinedAtOnce(t *testing.T) {
 	const rounds, versions = 200, 40
 	s, err := apiserver.New(apiserver.Options{})
@@ -331,7 +333,7 @@ func TestDefinedAndUndefinedAtOnce(t *testing.T) {
 		return w.Code
 	}
 	crd := widgetDefinition()
-	var all []any // enough to take a while
+	var all []any // enough versions to make the creation slow
 	for i := range versions {
 		all = append(all, map[string]any{"name": fmt.Sprintf("v%d", i+1), "served": true, "storage": i == 0})
 	}

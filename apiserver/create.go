@@ -31,11 +31,11 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, res *servedResou
 
 func dryRun(r *http.Request) bool { return r.URL.Query().Get("dryRun") == metav1.DryRunAll }
 
-// generateTries is how often a new name is generated if the last one is taken.
+// generateTries is how many times insert generates another name when the last one exists.
 const generateTries = 8
 
-// insert stores a new object and returns its stored bytes. It generates the uid, and a name with
-// generateName, from random.
+// insert stores a new object and returns its stored bytes. It reads random to generate the uid, and
+// the name of an object with generateName.
 func (s *Server) insert(res *servedResource, o object, namespace string, dry bool, random io.Reader) ([]byte, error) {
 	if err := s.prepare(res, o, namespace, random); err != nil {
 		return nil, err
@@ -84,11 +84,12 @@ func (s *Server) prepare(res *servedResource, o object, namespace string, random
 	return s.admit(res, o)
 }
 
-// placeholderVersion is the resourceVersion of new objects until put replaces it, so that their
-// members have marshal's order: an update without a change is recognized by its bytes.
+// placeholderVersion is the resourceVersion of a new object until put replaces it. It makes the
+// members of the stored object have marshal's order, so that bytes.Equal recognizes an update
+// without a change.
 const placeholderVersion = "0"
 
-// insertNamed stores an object. It returns an error if one of that name exists.
+// insertNamed stores an object. It returns an error if an object with the same name exists.
 func (s *Server) insertNamed(res *servedResource, o object, dry bool) ([]byte, error) {
 	if !dry {
 		o.SetResourceVersion(placeholderVersion)
@@ -115,8 +116,8 @@ func (s *Server) insertNamed(res *servedResource, o object, dry bool) ([]byte, e
 	return raw, s.afterWrite(res, o)
 }
 
-// checkNamespace returns an error if the object is not in the path's namespace. It sets a missing
-// namespace.
+// checkNamespace returns an error if the object's namespace differs from the path's. It sets a
+// missing namespace.
 func (res *servedResource) checkNamespace(o object, namespace string) error {
 	switch {
 	case !res.Namespaced && o.GetNamespace() != "":
@@ -160,5 +161,5 @@ func newUID(random io.Reader) types.UID {
 	return types.UID(h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:])
 }
 
-// now returns the current time in whole seconds, as metadata has it.
+// now returns the current time in whole seconds, the precision of times in metadata.
 func now() metav1.Time { return metav1.NewTime(time.Now().Truncate(time.Second)) }

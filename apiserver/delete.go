@@ -65,8 +65,8 @@ func writeSuccess(w http.ResponseWriter, r *http.Request, code int, details *met
 	})
 }
 
-// remove deletes an object without finalizers, and marks any other one as being deleted. It returns
-// the last state, with a deletionTimestamp.
+// remove deletes an object without finalizers. It sets the deletionTimestamp of an object with
+// finalizers. It returns the last state, with the deletionTimestamp.
 func (s *Server) remove(res *servedResource, q request.Path, p *metav1.Preconditions, dry bool) (raw []byte, o object, err error) {
 	st := res.storage
 	st.mu.Lock()
@@ -133,7 +133,7 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, res *s
 	for _, o := range chosen {
 		at := request.Path{Group: q.Group, Version: q.Version, Resource: q.Resource, Namespace: o.Namespace(), Name: o.Name()}
 		_, _, err := s.remove(res, at, options.Preconditions, dryRun(r) || len(options.DryRun) > 0)
-		if err != nil && !apierrors.IsNotFound(err) { // deleted meanwhile
+		if err != nil && !apierrors.IsNotFound(err) { // another request deleted it meanwhile
 			return err
 		}
 	}

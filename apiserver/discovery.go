@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 )
 
-// serverVersion is the version of kube-apiserver that this server resembles. Clients choose their
-// requests by it.
+// serverVersion is the version of kube-apiserver that this server imitates. Clients choose their
+// requests by this version.
 var serverVersion = version.Info{
 	Major:        "1",
 	Minor:        "37",
@@ -37,7 +37,7 @@ func writeJSON(w http.ResponseWriter, contentType string, v any) {
 	_, _ = w.Write(text) // an error means that the client has disconnected
 }
 
-// acceptsAggregated reports whether the client accepts aggregated discovery.
+// acceptsAggregated reports whether the client accepts the aggregated discovery document.
 func acceptsAggregated(r *http.Request) bool {
 	for name, params := range request.MediaRanges(r.Header) {
 		if name == "application/json" && params["g"] == "apidiscovery.k8s.io" && params["v"] == "v2" && params["as"] == "APIGroupDiscoveryList" {
@@ -67,8 +67,8 @@ func (s *Server) discoverRoot(w http.ResponseWriter, r *http.Request, core bool)
 	}
 }
 
-// aggregated returns the discovery document of the core group, or of all others. It includes
-// resources that only answer a POST. Groups are sorted by name, and versions by preference.
+// aggregated returns the discovery document of the core group, or of all other groups. The document
+// includes resources that only support POST. Groups are sorted by name, and versions by preference.
 func (s *Server) aggregated(core bool) *apidiscovery.APIGroupDiscoveryList {
 	groups := map[string]*apidiscovery.APIGroupDiscovery{}
 	add := func(r *Resource, verbs []string) {
@@ -103,7 +103,7 @@ func (s *Server) aggregated(core bool) *apidiscovery.APIGroupDiscoveryList {
 	return out
 }
 
-// discovery returns a resource and its subresources as aggregated discovery has them.
+// discovery returns the entry of a resource and its subresources in aggregated discovery.
 func (r *Resource) discovery(verbs []string) apidiscovery.APIResourceDiscovery {
 	d := apidiscovery.APIResourceDiscovery{
 		Resource:         r.GroupVersionResource.Resource,
@@ -128,7 +128,7 @@ func (r *Resource) discovery(verbs []string) apidiscovery.APIResourceDiscovery {
 	return d
 }
 
-// groups returns all groups but the core group, as unaggregated discovery has them.
+// groups returns all groups except the core group, in the form of unaggregated discovery.
 func (s *Server) groups() []metav1.APIGroup {
 	out := []metav1.APIGroup{}
 	for _, found := range s.aggregated(false).Items {
@@ -168,7 +168,7 @@ func (s *Server) discoverVersion(w http.ResponseWriter, gv schema.GroupVersion) 
 	return errPath()
 }
 
-// resourceList returns the resources of a version as unaggregated discovery has them.
+// resourceList returns the resources of a version in the form of unaggregated discovery.
 func resourceList(gv schema.GroupVersion, resources []apidiscovery.APIResourceDiscovery) *metav1.APIResourceList {
 	list := &metav1.APIResourceList{
 		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},

@@ -15,7 +15,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestDiscovery reads the legacy documents and the aggregated one and compares them.
+// TestDiscovery compares the legacy discovery documents with the aggregated one.
 func TestDiscovery(t *testing.T) {
 	widgetResource := apiserver.Resource{GroupVersionResource: widgets, Kind: "Widget", Namespaced: true, ShortNames: []string{"wd"}}
 	withTestServer(t, apiserver.Options{Resources: []apiserver.Resource{widgetResource}}, func(t *testing.T, ts *testServer) {
@@ -67,8 +67,8 @@ func describe(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) string
 	}
 	for _, l := range lists {
 		for _, r := range l.APIResources {
-			// client-go fills in the resource's singular name for a subresource if it reads the aggregated
-			// document.
+			// If client-go reads the aggregated document, it sets the singular name of a subresource to that
+			// of the resource.
 			if strings.Contains(r.Name, "/") {
 				r.SingularName = ""
 			}

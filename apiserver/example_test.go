@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// A server with simulated pods, and a client for it.
+// This example creates a server with simulated pods, and a client for it.
 func Example() {
 	server, err := apiserver.New(apiserver.Options{Pods: 100, Seed: 1})
 	if err != nil {
@@ -45,7 +45,7 @@ func Example() {
 	// configmaps "settings" already exists
 }
 
-// A server with faults, to test how a program reacts.
+// This example uses faults to test how a program reacts to errors.
 func ExampleFaults() {
 	faults := &apiserver.Faults{}
 	server, err := apiserver.New(apiserver.Options{Faults: faults})

@@ -12,9 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
-// Faults make servers misbehave on purpose. The zero value does nothing. It is safe for concurrent
-// use, also while the servers run, and may be used by several servers, at the same time or one
-// after another.
+// Faults make servers fail on purpose. The zero value has no effect. It is safe for concurrent use,
+// also while servers run. Several servers may share it.
 type Faults struct {
 	mu            sync.Mutex
 	rules         []*Rule
@@ -23,21 +22,23 @@ type Faults struct {
 	buffer        int
 }
 
-// Rule is one fault. If several rules match a request, the first one added applies. Set one of Err,
-// Cut and Hold, or Hold with one of the others. CutCleanly goes with Cut.
+// Rule is one fault. If several rules match a request, the first added one applies. Set exactly one
+// of Err and Cut, or only Hold, or Hold and one of the two. CutCleanly requires Cut.
 type Rule struct {
-	// Match reports whether the rule applies to a request. nil: to all. See [Match].
+	// Match reports whether the rule applies to a request. nil: the rule applies to all requests. See
+	// [Match].
 	Match func(*http.Request) bool
-	// Times is the number of requests that the rule applies to. 0: all.
+	// Times is the number of requests to which the rule applies. 0: all.
 	Times int
-	// Err is returned instead of the real answer. An apierrors.StatusError becomes a Status, with
-	// its Retry-After.
+	// Err is sent instead of the real response. The server writes an apierrors.StatusError as a
+	// Status, with its Retry-After.
 	Err error
-	// Cut breaks the connection after that many bytes of the body. The headers are always sent.
+	// Cut closes the connection after this number of bytes of the body. The server always sends the
+	// headers.
 	Cut *int64
 	// CutCleanly makes Cut end the body as if it were complete.
 	CutCleanly bool
-	// Hold delays the answer until the channel is closed, or the server is.
+	// Hold delays the response until the channel or the server is closed.
 	Hold <-chan struct{}
 }
 
@@ -50,7 +51,7 @@ func Match(verb, resource string) func(*http.Request) bool {
 	}
 }
 
-// Add adds a rule. remove removes it again.
+// Add adds a rule. remove removes the rule.
 func (f *Faults) Add(r Rule) (remove func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -66,9 +67,9 @@ func (f *Faults) Add(r Rule) (remove func()) {
 	}
 }
 
-// Bookmarks delays the bookmark that ends the initial events, for watches that start from now on.
-// With never they receive no bookmarks at all, as from a server that does not know
-// sendInitialEvents.
+// Bookmarks delays the bookmark that ends the initial events, for watches that start after the
+// call. If never is true, these watches receive no bookmarks, as from a server that does not
+// support sendInitialEvents.
 func (f *Faults) Bookmarks(late time.Duration, never bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,10 +82,10 @@ func (f *Faults) bookmarks() (time.Duration, bool) {
 	return f.bookmarkDelay, f.noBookmarks
 }
 
-// WatchBuffer closes watches with more than that many waiting changes, as kube-apiserver does when
-// the buffer of a slow watcher is full: without an error, possibly before the initial state is
-// complete. It applies to watches of all objects that start from now on. 0: no watch is closed for
-// being slow.
+// WatchBuffer closes watches for which more than this number of changes wait, as kube-apiserver
+// does when the buffer of a slow watcher is full: without an error, possibly before the initial
+// state is complete. It applies to watches without selectors that start after the call. 0: the
+// server closes no watch for being slow.
 func (f *Faults) WatchBuffer(changes int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,8 +116,8 @@ func (f *Faults) ruleFor(r *http.Request) *Rule {
 	return nil
 }
 
-// apply applies the rule for a request. Closing released ends holds. If done is false, the caller
-// must write the answer to out.
+// apply applies the rule for a request. Closing released ends Rule.Hold. If done is false, the
+// caller must write the response to out.
 func (f *Faults) apply(w http.ResponseWriter, r *http.Request, released <-chan struct{}) (out http.ResponseWriter, done bool) {
 	rule := f.ruleFor(r)
 	if rule == nil {

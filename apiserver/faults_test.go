@@ -62,7 +62,7 @@ func TestFaultCuts(t *testing.T) {
 				t.Errorf("cleanly=%v: %d bytes, %v", cleanly, len(body), err)
 			}
 		}
-		// No bytes at all, with and without an end.
+		// Cut before the first byte, with a clean end and with a closed connection.
 		faults.Add(apiserver.Rule{Match: apiserver.Match("watch", "pods"), Times: 1, Cut: new(int64(0)), CutCleanly: true})
 		w := ts.watch("/api/v1/pods?watch=1")
 		defer w.close()
@@ -93,7 +93,7 @@ func TestFaultHolds(t *testing.T) {
 		hold := make(chan struct{})
 		faults.Add(apiserver.Rule{Match: apiserver.Match("get", "namespaces"), Times: 1, Hold: hold})
 		go func() {
-			time.Sleep(time.Hour) // of the bubble
+			time.Sleep(time.Hour) // in the bubble's time
 			close(hold)
 		}()
 		if a := ts.get("/api/v1/namespaces/default", nil); a.code != 200 || time.Since(began) != time.Hour {
@@ -108,7 +108,7 @@ func TestFaultHolds(t *testing.T) {
 		done := make(chan answer)
 		go func() { done <- ts.get("/api/v1/namespaces/default", nil) }()
 		synctest.Wait()
-		if err := ts.server.Close(); err != nil { // ends held answers
+		if err := ts.server.Close(); err != nil { // ends held responses
 			t.Error(err)
 		}
 		if a := <-done; a.code != 503 {
@@ -117,8 +117,8 @@ func TestFaultHolds(t *testing.T) {
 	})
 }
 
-// TestFaultHoldsForSeveralServers: closing one server, and a server that could not be created,
-// release no answer that another server holds.
+// TestFaultHoldsForSeveralServers checks that responses that one server holds are not released when
+// another server closes, or when New of another server fails.
 func TestFaultHoldsForSeveralServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		faults := &apiserver.Faults{}
@@ -148,7 +148,8 @@ func TestFaultHoldsForSeveralServers(t *testing.T) {
 	})
 }
 
-// TestFaultBookmarks: an old server that never sends one, and one that sends it late.
+// TestFaultBookmarks checks two servers: one never sends the bookmark that ends the initial events,
+// and one sends it late.
 func TestFaultBookmarks(t *testing.T) {
 	const path = configMaps + "?watch=1&timeoutSeconds=300&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 	faults := &apiserver.Faults{}
@@ -171,9 +172,9 @@ func TestFaultBookmarks(t *testing.T) {
 	})
 }
 
-// TestFaultWatchBuffer: the server closes a watch that is not read when more changes wait for it
-// than its buffer holds, during and after the initial state; without a buffer the watch receives
-// them all.
+// TestFaultWatchBuffer checks that the server closes a watch whose client does not read when more
+// changes wait than fit into the buffer, during and after the initial state. Without a buffer
+// limit, the watch receives all changes.
 func TestFaultWatchBuffer(t *testing.T) {
 	const (
 		path    = "/api/v1/configmaps?watch=1&timeoutSeconds=300&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"

@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestGenerations: a kind determines the generation of new objects, and which changes increment it.
-// no change increments that of a PriorityClass, and that of a CSIDriver starts at 0.
+// TestGenerations checks the generation of new objects of each kind, and which changes increment
+// it. No change increments that of a PriorityClass, and that of a CSIDriver starts at 0.
 func TestGenerations(t *testing.T) {
 	const spec = `{"spec":{"x":"y"}}`
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
@@ -64,7 +64,8 @@ func TestGenerations(t *testing.T) {
 	})
 }
 
-// changeOne creates an object, patches and deletes it, and returns its generations.
+// changeOne creates an object, patches it and deletes it. It returns the generations after the
+// creation and after the patch.
 func (ts *testServer) changeOne(gvr schema.GroupVersionResource, patch string) (created, changed int64) {
 	ts.t.Helper()
 	list, err := ts.typed.Discovery().ServerResourcesForGroupVersion(gvr.GroupVersion().String())
@@ -94,8 +95,8 @@ func (ts *testServer) changeOne(gvr schema.GroupVersionResource, patch string) (
 	return created, o.GetGeneration()
 }
 
-// TestGenerationOfStatus: in custom resources, a status that is not a subresource increments the
-// generation like a spec.
+// TestGenerationOfStatus checks that a change of a custom resource's status increments the
+// generation, like a change of the spec, if the resource has no status subresource.
 func TestGenerationOfStatus(t *testing.T) {
 	for _, subresource := range []bool{true, false} {
 		widgetResource := apiserver.Resource{GroupVersionResource: widgets, Kind: "Widget", Namespaced: true, Status: subresource}
@@ -133,8 +134,8 @@ func TestGenerationOfStatus(t *testing.T) {
 	}
 }
 
-// TestGenerationOfDeletion: an object that waits for its finalizers has a new generation, if it has
-// any.
+// TestGenerationOfDeletion checks that a deletion that waits for finalizers increments the object's
+// generation, if the object has one.
 func TestGenerationOfDeletion(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		for _, tt := range []struct {
@@ -143,7 +144,7 @@ func TestGenerationOfDeletion(t *testing.T) {
 			want           int64
 		}{
 			{"ConfigMap", "configmaps", 0, 0},
-			{"ConfigMap", "configmaps", 6, 7}, // which its strategy does not change
+			{"ConfigMap", "configmaps", 6, 7}, // the strategy of ConfigMaps does not change it
 			{"PodTemplate", "podtemplates", 6, 2},
 		} {
 			client := ts.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: tt.resource}).Namespace("default")

@@ -22,8 +22,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestInformers: client-go's informers follow simulated pods through churn, a compaction and broken
-// connections. Their stores must equal a LIST at the end.
+// TestInformers checks that client-go's informers follow simulated pods through churn, compactions
+// and closed connections. At the end, their stores must equal a LIST.
 func TestInformers(t *testing.T) {
 	for _, watchList := range []bool{false, true} {
 		t.Run(fmt.Sprintf("WatchList=%v", watchList), func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestInformers(t *testing.T) {
 				factories = append(factories, df)
 
 				for range 3 {
-					time.Sleep(5 * time.Second) // of the bubble
+					time.Sleep(5 * time.Second) // in the bubble's time
 					ts.server.Compact()
 					ts.transport.CloseIdleConnections()
 					faults.Add(apiserver.Rule{Match: apiserver.Match("watch", "pods"), Cut: new(int64(20_000)), Times: 3})
@@ -69,7 +69,7 @@ func TestInformers(t *testing.T) {
 	}
 }
 
-// countThen counts the requests that match and never matches itself.
+// countThen returns a Match that counts the requests that match, and always returns false.
 func countThen(n *int, match func(r *http.Request) bool) func(r *http.Request) bool {
 	return func(r *http.Request) bool {
 		if match(r) {
@@ -79,7 +79,7 @@ func countThen(n *int, match func(r *http.Request) bool) func(r *http.Request) b
 	}
 }
 
-// compareStores waits until no event is in transit, then compares each object.
+// compareStores waits until no event is in transit, and then compares each object.
 func compareStores(t *testing.T, ts *testServer, stores map[string]cache.Store) {
 	t.Helper()
 	ts.server.StopChurn()

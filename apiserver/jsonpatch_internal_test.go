@@ -10,7 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// A document that is copied into itself doubles each time.
+// TestJSONPatchBomb checks the limit of a patch that copies a document into itself, which doubles
+// the document each time.
 func TestJSONPatchBomb(t *testing.T) {
 	patch := "[" + strings.Repeat(`{"op":"copy","from":"","path":"/a"},{"op":"copy","from":"/a","path":"/b"},`, 100) + `{"op":"remove","path":"/a"}]`
 	apply, err := jsonPatcher([]byte(patch))
@@ -26,7 +27,7 @@ func FuzzJSONPatch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, patch []byte) {
 		apply, err := jsonPatcher(patch)
 		if err != nil || !json.Valid(text) || text[0] != '{' {
-			return // a stored object is an object
+			return // a stored object is a JSON object
 		}
 		if out, err := apply(text); err == nil && !json.Valid(out) {
 			t.Errorf("the result is no JSON: %s", out)

@@ -23,9 +23,9 @@ const configMaps = "/api/v1/namespaces/default/configmaps"
 // future is a resourceVersion that the server does not reach.
 const future = "999999"
 
-// listSemantics has a row for each row of the LIST table of kube-apiserver. The history is: a, b
+// listSemantics has a case for each row of the LIST table of kube-apiserver. The history is: a, b
 // and c are created, b is changed, c is deleted. In a query, {b} represents the resourceVersion at
-// which b was created, and so on.
+// which b was created, and similarly for other names.
 var listSemantics = []struct {
 	name, query string
 	code        int
@@ -103,7 +103,8 @@ func TestListSemantics(t *testing.T) {
 	}
 }
 
-// TestNamespaceField: most kinds have the field metadata.namespace, with or without namespaces.
+// TestNamespaceField checks that field selectors of most kinds support metadata.namespace, also for
+// cluster-scoped kinds.
 func TestNamespaceField(t *testing.T) {
 	gadgets := apiserver.Resource{GroupVersionResource: widgets.GroupVersion().WithResource("gadgets"), Kind: "Gadget"}
 	withTestServer(t, apiserver.Options{Resources: []apiserver.Resource{gadgets}}, func(t *testing.T, ts *testServer) {
@@ -168,7 +169,7 @@ func TestListPages(t *testing.T) {
 		if *first.RemainingItemCount != 6 || len(first.Items) != 4 {
 			t.Fatalf("first page: %d items, %d remain", len(first.Items), *first.RemainingItemCount)
 		}
-		// A change between two pages is not visible.
+		// Changes between two pages are not visible.
 		ts.remove("cm-1")
 		ts.remove("cm-6")
 		ts.configMap("cm-55", nil)
@@ -210,7 +211,7 @@ func asStatus(err error, target *apierrors.APIStatus) bool {
 	return ok
 }
 
-// TestListClients lists with every kind of client and compares the results.
+// TestListClients compares the LISTs of every kind of client.
 func TestListClients(t *testing.T) {
 	withTestServer(t, apiserver.Options{Pods: 300}, func(t *testing.T, ts *testServer) {
 		ctx := context.Background()
@@ -249,7 +250,8 @@ func TestListClients(t *testing.T) {
 	})
 }
 
-// TestFieldSelectors compares the selected objects with a filter over all.
+// TestFieldSelectors compares the selected objects with those that a filter selects from all
+// objects.
 func TestFieldSelectors(t *testing.T) {
 	withTestServer(t, apiserver.Options{Pods: 200}, func(t *testing.T, ts *testServer) {
 		ctx := context.Background()
@@ -305,7 +307,7 @@ func TestFieldSelectors(t *testing.T) {
 	})
 }
 
-// acceptTable is what kubectl sends.
+// acceptTable is the Accept header that kubectl sends.
 const acceptTable = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
 
 func TestTables(t *testing.T) {

@@ -14,5 +14,5 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// semanticEqual compares objects by the API's semantics: no list equals an empty list.
+// semanticEqual compares objects by the API's semantics: a nil list equals an empty one.
 func semanticEqual(a, b any) bool { return equality.Semantic.DeepEqual(a, b) }

@@ -25,8 +25,8 @@ func (res *servedResource) validateName(o object) (errs field.ErrorList) {
 // maxCronJobName leaves room for the suffix of Job names.
 const maxCronJobName = 52
 
-// nameProblems returns what is wrong with the name of an object. Most names are DNS subdomains; a
-// kind without a rule in pkg/apis of kubernetes requires only a valid path segment.
+// nameProblems returns what is wrong with an object's name. Most names must be DNS subdomains. A
+// kind without a rule in pkg/apis of kubernetes only requires a valid path segment.
 func nameProblems(kind string, o object) []string {
 	name := o.GetName()
 	switch kind {
@@ -54,8 +54,8 @@ func nameProblems(kind string, o object) []string {
 	return validation.IsDNS1123Subdomain(name)
 }
 
-// bundleNameProblems returns what is wrong with the name of a ClusterTrustBundle: if it has a
-// signer, its name starts with the signer's.
+// bundleNameProblems returns what is wrong with the name of a ClusterTrustBundle. If the bundle has
+// a signer, its name must start with the signer's name.
 func bundleNameProblems(name, signer string) []string {
 	if signer == "" {
 		if strings.Contains(name, ":") {
@@ -71,8 +71,8 @@ func bundleNameProblems(name, signer string) []string {
 	return validation.IsDNS1123Subdomain(rest)
 }
 
-// signerName returns spec.signerName, by reflection: the oldest k8s.io/api lacks the type of
-// ClusterTrustBundles.
+// signerName returns spec.signerName. It uses reflection, because the oldest supported k8s.io/api
+// has no type for ClusterTrustBundles.
 func signerName(o object) string {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		name, _, _ := unstructured.NestedString(u.Object, "spec", "signerName") // not a string: no signer
@@ -83,8 +83,8 @@ func signerName(o object) string {
 }
 
 // checkNamespaceExists returns an error if a new object's namespace does not exist or is being
-// deleted, like kube-apiserver's admission plugin NamespaceLifecycle. If a namespace is deleted
-// while the object is stored, the object remains.
+// deleted, like kube-apiserver's admission plugin NamespaceLifecycle. If a client deletes the
+// namespace while the object is being stored, the object remains.
 func (s *Server) checkNamespaceExists(res *servedResource, o object) error {
 	namespace := o.GetNamespace()
 	if namespace == "" || s.opts.AnyNamespace {

@@ -35,7 +35,7 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 )
 
-// object is an object being written: a pointer to a Go type of the scheme, or an
+// object is an object of a write request: a pointer to a Go type of the scheme, or an
 // *unstructured.Unstructured.
 type object interface {
 	metav1.Object
@@ -44,7 +44,8 @@ type object interface {
 
 func copyOf(o object) object { return o.DeepCopyObject().(object) } // a copy has the same type
 
-// marshal encodes an object for the store. It sets the stored apiVersion in an unstructured one.
+// marshal encodes an object for the store. In an unstructured object, it first sets the stored
+// apiVersion.
 func (res *servedResource) marshal(o object) ([]byte, error) {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		u.SetAPIVersion(res.storage.apiVersion)
@@ -59,14 +60,15 @@ func (res *servedResource) unmarshal(raw []byte) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := value.(object) // as new objects are
+	o := value.(object) // as for new objects
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		u.SetAPIVersion(res.GroupVersion().String())
 	}
 	return o, nil
 }
 
-// current returns the stored object that a path names, and its bytes, or a 404.
+// current returns the bytes of the stored object that a path names, and the object. It returns a
+// 404 if the object does not exist.
 func (res *servedResource) current(q request.Path) (raw []byte, o object, err error) {
 	raw, ok, err := res.storage.get(key(q.Namespace, q.Name))
 	switch {
@@ -107,7 +109,7 @@ func copyStatus(to, from object) {
 	}
 }
 
-// resetStatus sets the status of a new object.
+// resetStatus sets the initial status of a new object.
 func resetStatus(o object) {
 	switch o := o.(type) {
 	case *unstructured.Unstructured:
@@ -127,9 +129,9 @@ func resetStatus(o object) {
 	}
 }
 
-// specChanged reports whether anything except metadata and the status of a Go type differs. An
-// unstructured object's status counts, too: if only the status subresource can change it, it is
-// equal here.
+// specChanged reports whether two objects differ outside metadata and, for a Go type, the status.
+// For an unstructured object, it compares the status too. If only the status subresource can change
+// the status, the caller has made it equal.
 func specChanged(a, b object) bool {
 	if ua, ok := a.(*unstructured.Unstructured); ok {
 		return !equality.Semantic.DeepEqual(specOf(ua), specOf(b.(*unstructured.Unstructured)))
@@ -159,9 +161,9 @@ func specOf(u *unstructured.Unstructured) map[string]any {
 	return out
 }
 
-// builtinScheme knows the Go types of the built-in kinds. client-go's knows those of all versions,
-// twice as many, and links them. It omits storagemigration.k8s.io/v1, which the oldest supported
-// k8s.io/api lacks.
+// builtinScheme contains the Go types of the built-in kinds, each in one version. client-go's
+// scheme contains all versions, twice as many types, and would link all of them. builtinScheme
+// omits storagemigration.k8s.io/v1, which the oldest supported k8s.io/api does not have.
 var builtinScheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
@@ -172,6 +174,6 @@ var builtinScheme = func() *runtime.Scheme {
 		flowcontrolv1.AddToScheme, networkingv1.AddToScheme, nodev1.AddToScheme, policyv1.AddToScheme, rbacv1.AddToScheme,
 		resourcev1.AddToScheme, schedulingv1.AddToScheme, storagev1.AddToScheme,
 	)
-	utilruntime.Must(groups.AddToScheme(s)) // a test reads every built-in kind from it
+	utilruntime.Must(groups.AddToScheme(s)) // a test creates every built-in kind from it
 	return s
 }()

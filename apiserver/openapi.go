@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// serveOpenAPI answers requests for the documents of version 3: schemas, and the parameters of a
-// PATCH, which kubectl apply needs.
+// serveOpenAPI answers requests for the OpenAPI documents of version 3. They contain schemas, and
+// the parameters of a PATCH, which kubectl apply needs.
 func (s *Server) serveOpenAPI(w http.ResponseWriter, path []string) error {
 	if path[0] != "v3" {
 		return errPath()
@@ -90,11 +90,11 @@ func (res *servedResource) patchOperation() map[string]any {
 	}
 }
 
-// openAPISchemas are the schemas of Go types, by name. kubectl explain shows them and kubectl apply
-// merges by them; this server does not enforce them.
+// openAPISchemas are the schemas of Go types, by name. kubectl explain shows them, and kubectl
+// apply uses them to merge objects. This server does not enforce them.
 type openAPISchemas map[string]any
 
-// addKind adds the schema of a resource's kind and of all types in it.
+// addKind adds the schema of a resource's kind, and those of all types that the kind contains.
 func (d openAPISchemas) addKind(res *servedResource) {
 	var name string
 	var kind map[string]any
@@ -109,7 +109,8 @@ func (d openAPISchemas) addKind(res *servedResource) {
 	kind["x-kubernetes-group-version-kind"] = []any{map[string]any{"group": res.Group, "version": res.Version, "kind": res.Kind}}
 }
 
-// custom returns the schema of a custom resource: its own, with the fields that every object has.
+// custom returns the schema of a custom resource: its configured schema plus the fields of every
+// object.
 func (d openAPISchemas) custom(res *servedResource) map[string]any {
 	kind := map[string]any{"type": "object"}
 	if text, err := json.Marshal(res.Schema); err == nil && res.Schema != nil {
@@ -135,7 +136,7 @@ func (d openAPISchemas) define(t reflect.Type) string {
 		return name
 	}
 	schema := map[string]any{"type": "object"}
-	d[name] = schema // before its fields, which may contain it
+	d[name] = schema // before its fields, because they may contain t
 	properties, required := d.properties(t)
 	if len(properties) > 0 {
 		schema["properties"] = properties
@@ -182,7 +183,7 @@ func (d openAPISchemas) properties(t reflect.Type) (properties map[string]any, r
 	return properties, required
 }
 
-// of returns the schema of a type. For a struct it refers to the struct's definition.
+// of returns the schema of a type. For a struct, the schema refers to the struct's definition.
 func (d openAPISchemas) of(t reflect.Type) map[string]any {
 	if text, ok := reflect.New(t).Interface().(textType); ok && t.Kind() == reflect.Struct {
 		return d.ofText(t, text)
@@ -220,7 +221,7 @@ type textType interface {
 }
 
 // ofText returns the schema of a struct that JSON represents as text. As in kube-apiserver's
-// documents, one that may be a number too has a definition.
+// documents, a struct whose text may also be a number gets a definition.
 func (d openAPISchemas) ofText(t reflect.Type, text textType) map[string]any {
 	schema := map[string]any{}
 	if format := text.OpenAPISchemaFormat(); format != "" {
@@ -241,7 +242,8 @@ func (d openAPISchemas) ofText(t reflect.Type, text textType) map[string]any {
 	return map[string]any{"$ref": "#/components/schemas/" + name}
 }
 
-// described returns a schema with a description. A reference cannot have one itself.
+// described returns schema with a description. It wraps a reference, which cannot have a
+// description.
 func described(schema map[string]any, text string) map[string]any {
 	if schema["$ref"] != nil {
 		schema = map[string]any{"allOf": []any{schema}}
@@ -252,7 +254,8 @@ func described(schema map[string]any, text string) map[string]any {
 	return schema
 }
 
-// docsOf returns the descriptions of a type's fields by their names, and its own by "".
+// docsOf returns the descriptions of a type's fields by the names of the fields. The description of
+// the type has the name "".
 func docsOf(t reflect.Type) map[string]string {
 	if d, ok := reflect.Zero(t).Interface().(interface{ SwaggerDoc() map[string]string }); ok {
 		return d.SwaggerDoc()

@@ -6,44 +6,44 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Options configure a Server. The zero value is an empty server on a free loopback port that serves
-// the built-in kinds.
+// Options configure a Server. The zero value configures a server that serves the built-in kinds
+// without simulated objects, on a free loopback port.
 type Options struct {
 	// Listen is the TCP address to listen on. The default is 127.0.0.1:0, a free port.
 	Listen string
-	// Pods is the number of simulated pods at the start, on simulated nodes and in simulated
-	// namespaces.
+	// Pods is the number of simulated pods at the start. The server also creates their namespaces.
 	Pods int
-	// Population selects how the simulated pods differ: "alike", with the same fields; "unlike", with
-	// different fields and text per workload; "random", with nothing in common; "mixed", unlike ones
-	// among objects of about thirty kinds. The default is alike. New returns an error for any other
-	// value.
+	// Population selects how the simulated pods differ. "alike": all pods have the same fields.
+	// "unlike": fields and texts differ per workload. "random": pods have nothing in common. "mixed":
+	// pods as in unlike, among objects of about thirty kinds. The default is alike. New returns an
+	// error for any other value.
 	Population string
 	// Seed makes the simulated pods, their uids and the churn reproducible.
 	Seed uint64
 	// Churn is the number of changes to simulated pods per second, from New until StopChurn or Close.
-	// They use the ordinary write path. Most change a status like a kubelet; some delete a pod and
-	// create another. The default is none.
+	// The changes use the ordinary write path. Most of them change a status, as a kubelet does; some
+	// delete a pod and create another one. The default is no churn.
 	Churn float64
 	// Resources are custom resources to register at the start.
 	Resources []Resource
-	// AnyNamespace lets clients create objects in namespaces that do not exist. By default the server
-	// answers 404, like kube-apiserver.
+	// AnyNamespace lets clients create objects in namespaces that do not exist. By default, the server
+	// answers 404 to such a request, like kube-apiserver.
 	AnyNamespace bool
 	// Faults makes the server misbehave. It may be changed while the server runs. The default is none.
 	Faults *Faults
-	// LogBytes limits the change log of each resource. A WATCH from a resourceVersion that is no
-	// longer in it receives 410 Expired. The default is 8 MiB.
+	// LogBytes limits the change log of each resource. A WATCH from a resourceVersion that the log no
+	// longer contains receives 410 Expired. The default is 8 MiB.
 	LogBytes int64
-	// BookmarkInterval is the time between two bookmarks of a watcher that allows them. The default is
-	// one minute.
+	// BookmarkInterval is the time between two bookmarks of a watch that allows bookmarks. The default
+	// is one minute.
 	BookmarkInterval time.Duration
 	// MinWatch is the shortest duration of a WATCH without timeoutSeconds, which lasts a random time
 	// between MinWatch and twice that. The default is 30 minutes.
 	MinWatch time.Duration
 }
 
-// Resource is one version of a custom resource. Its objects are stored as JSON, as they were sent.
+// Resource is one version of a custom resource. The server stores its objects as the JSON that
+// clients send.
 type Resource struct {
 	schema.GroupVersionResource
 	Kind       string
@@ -52,13 +52,13 @@ type Resource struct {
 	ShortNames []string // for example "po"
 	Categories []string // for example "all"
 	Namespaced bool
-	// Status enables the status subresource. Then only the subresource can change the status, and it
-	// changes nothing else.
+	// Status enables the status subresource. Then only a write of the subresource changes the status,
+	// and such a write changes nothing else.
 	Status bool
 	// Scale enables the scale subresource. nil: none.
 	Scale *Scale
-	// Schema is the OpenAPI schema of an object, which kubectl explain shows and the server does not
-	// enforce. It must not be changed afterwards. nil: any object.
+	// Schema is the OpenAPI schema of an object. kubectl explain shows it; the server does not
+	// enforce it. The caller must not change it after New or Register. nil: any object.
 	Schema map[string]any
 	// SelectableFields are field paths, such as "spec.color", that field selectors may name.
 	SelectableFields []string

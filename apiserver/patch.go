@@ -77,8 +77,8 @@ func (b *bodyReader) patcher(w http.ResponseWriter, r *http.Request) (patcher, e
 const maxPatchOperations = 10_000
 
 // init limits the bytes that the copy operations of a JSON patch may add: a document that is copied
-// into itself doubles each time. The library has one limit for the whole process. init keeps a
-// limit that the program has set.
+// into itself doubles each time. The library has one limit for the whole process. If the program
+// has already set a limit, init does not change it.
 func init() {
 	if jsonpatch.AccumulatedCopySizeLimit == 0 {
 		jsonpatch.AccumulatedCopySizeLimit = maxBody

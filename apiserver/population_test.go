@@ -31,7 +31,7 @@ func TestPopulations(t *testing.T) {
 			w, err := client.CoreV1().Pods("").Watch(t.Context(), metav1.ListOptions{})
 			check.NoError(t, err)
 			defer w.Stop()
-			for range 200 { // some of which replace a pod
+			for range 200 { // some of these changes replace a pod
 				if _, ok := <-w.ResultChan(); !ok {
 					t.Fatal("the watch ended")
 				}
@@ -47,7 +47,7 @@ func TestPopulations(t *testing.T) {
 }
 
 // TestServesEveryKind checks that the server serves the population's objects of each kind, and the
-// resources of its definitions.
+// custom resources that the population defines.
 func TestServesEveryKind(t *testing.T) {
 	const pods, seed = 60, 3
 	s, err := apiserver.New(apiserver.Options{Pods: pods, Population: podsim.Mixed, Seed: seed})

@@ -18,7 +18,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// rawWatch is a WATCH as bytes.
+// rawWatch is a WATCH whose response the test decodes itself.
 type rawWatch struct {
 	t      *testing.T
 	code   int
@@ -29,7 +29,7 @@ type rawWatch struct {
 	cancel context.CancelFunc
 }
 
-// watch starts a WATCH. header is a list of names and values.
+// watch starts a WATCH. header alternates names and values.
 func (ts *testServer) watch(path string, header ...string) *rawWatch {
 	ts.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -78,7 +78,7 @@ func (w *rawWatch) next() string {
 	return out + "@" + string(m.ResourceVersion)
 }
 
-// until reads events up to and including the first one that stop is true for.
+// until returns events up to and including the first event for which stop returns true.
 func (w *rawWatch) until(stop func(string) bool) (events []string) {
 	w.t.Helper()
 	for {
@@ -90,8 +90,8 @@ func (w *rawWatch) until(stop func(string) bool) (events []string) {
 	}
 }
 
-// TestWatchLargeObject: a WATCH from the resourceVersion of a large object, which the store applies
-// immediately, does not repeat it.
+// TestWatchLargeObject checks that a WATCH from the resourceVersion of a large object, which the
+// store applies immediately, does not send that object again.
 func TestWatchLargeObject(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "large"}, Data: map[string]string{"x": strings.Repeat("x", 300<<10)}}
@@ -106,8 +106,8 @@ func TestWatchLargeObject(t *testing.T) {
 	})
 }
 
-// TestGetIsNoWatch: a GET of one object with watch=true is a GET, as in kube-apiserver, which
-// determines the verb by the path first.
+// TestGetIsNoWatch checks that a GET of one object with watch=true is a GET. So it is in
+// kube-apiserver, which determines the verb from the path first.
 func TestGetIsNoWatch(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		ts.configMap("a", nil)

@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// registry holds the served resources. It is safe for concurrent use.
+// registry contains the served resources. It is safe for concurrent use.
 type registry struct {
 	mu        sync.RWMutex
 	resources map[schema.GroupVersionResource]*servedResource
@@ -44,7 +44,7 @@ func (g *registry) isBuiltInLocked(gr schema.GroupResource) bool {
 	return false
 }
 
-// all returns all resources, sorted by group, version (preferred first) and name.
+// all returns all resources, sorted by group, version (the preferred one first) and name.
 func (g *registry) all() []*servedResource {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -61,8 +61,8 @@ func (g *registry) all() []*servedResource {
 	return out
 }
 
-// Register adds one version of a custom resource, or replaces it: its objects remain, and its
-// watches end. A built-in resource cannot be registered.
+// Register adds one version of a custom resource. If the version is already registered, Register
+// replaces it: its objects remain, and its watches end. A built-in resource cannot be registered.
 func (s *Server) Register(r Resource) error {
 	return s.register(r, nil, customStrategy)
 }
@@ -101,17 +101,17 @@ func (s *Server) register(r Resource, goType reflect.Type, how strategy) error {
 	return nil
 }
 
-// Unregister removes one version of a custom resource, and with the last version its objects.
-// Watchers receive the deletions, and then their watches end. It reports whether the version was
-// registered.
+// Unregister removes one version of a custom resource. If it was the last version, Unregister also
+// deletes the objects: watchers receive the deletions, and then their watches end. It reports
+// whether the version was registered.
 func (s *Server) Unregister(gvr schema.GroupVersionResource) bool {
 	return s.unregister(gvr)
 }
 
 // unregister removes several versions in one step, so that the watchers of all of them receive the
-// deletions. It reports whether any of them was removed. Requests in progress still use the
-// storage, so nothing closes it: it holds no goroutine, and the collector frees it after the last
-// of them.
+// deletions. It reports whether it removed any version. It does not close the storage, because
+// requests in progress still use it. The storage has no goroutine; the garbage collector frees it
+// after the last request.
 func (s *Server) unregister(gvrs ...schema.GroupVersionResource) bool {
 	var removed []*servedResource
 	for _, gvr := range gvrs {
@@ -130,8 +130,8 @@ func (s *Server) unregister(gvrs ...schema.GroupVersionResource) bool {
 	return len(removed) > 0
 }
 
-// remove removes one version, and reports whether it was the last of its resource. It returns nil
-// for a built-in or unknown one.
+// remove removes one version, and reports whether it was the last version of its resource. It
+// returns nil for a built-in or unknown version.
 func (g *registry) remove(gvr schema.GroupVersionResource) (res *servedResource, last bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -149,7 +149,7 @@ func (g *registry) remove(gvr schema.GroupVersionResource) (res *servedResource,
 	return res, true
 }
 
-// close ends all watches and stores.
+// close ends all watches and closes all stores.
 func (g *registry) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

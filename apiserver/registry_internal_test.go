@@ -19,8 +19,8 @@ var gadgets = Resource{GroupVersionResource: schema.GroupVersionResource{Group: 
 
 const gadgetsPath = "/apis/example.com/v1/gadgets"
 
-// registerGadgets registers a resource, creates some objects, and returns a weak pointer to their
-// storage.
+// registerGadgets registers a resource and creates some of its objects. It returns a weak pointer
+// to their storage.
 func registerGadgets(t *testing.T, s *Server) weak.Pointer[storage] {
 	t.Helper()
 	check.NoError(t, s.Register(gadgets))
@@ -35,8 +35,8 @@ func registerGadgets(t *testing.T, s *Server) weak.Pointer[storage] {
 	return weak.Make(s.registry.storages[gadgets.GroupVersionResource.GroupResource()])
 }
 
-// TestUnregisteredIsLetGo: the storage of an unregistered resource is freed before the server
-// closes.
+// TestUnregisteredIsLetGo checks that the storage of an unregistered resource is freed before the
+// server closes.
 func TestUnregisteredIsLetGo(t *testing.T) {
 	s, err := New(Options{})
 	check.NoError(t, err)
@@ -51,7 +51,7 @@ func TestUnregisteredIsLetGo(t *testing.T) {
 	}
 }
 
-// blocked is a client that does not read until the test allows it.
+// blocked is a client that does not read until the test closes free.
 type blocked struct {
 	*httptest.ResponseRecorder
 	free chan struct{}
@@ -62,7 +62,8 @@ func (b blocked) Write(p []byte) (int, error) {
 	return b.ResponseRecorder.Write(p)
 }
 
-// TestWatcherKeepsUnregistered: a watcher still receives its pending events, and the deletions.
+// TestWatcherKeepsUnregistered checks that a watcher of an unregistered resource still receives its
+// pending events and the deletions.
 func TestWatcherKeepsUnregistered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(Options{})

@@ -12,14 +12,14 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
-// review is a resource whose objects are answered when they are created, and not stored. The server
-// requires no credentials: each caller is admin, and may do everything.
+// review is a resource whose objects the server answers when a client creates them, and does not
+// store. The server requires no credentials: each caller is the user admin and may do everything.
 type review struct {
 	Resource
 	bodyReader
 }
 
-// reviews are those of kube-apiserver, in the order of discovery.
+// reviews are the reviews that kube-apiserver serves, in the order of discovery.
 var reviews = []*review{
 	newReview(authenticationv1.SchemeGroupVersion, "selfsubjectreviews", &authenticationv1.SelfSubjectReview{}),
 	newReview(authenticationv1.SchemeGroupVersion, "tokenreviews", &authenticationv1.TokenReview{}),
@@ -60,8 +60,8 @@ func (v *review) serve(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// admin is the user of each caller. It is not in system:masters: a proxy in front of the server
-// treats it like most users.
+// admin is the user of each caller. It is not in the group system:masters, so a proxy in front of
+// the server treats it like an ordinary user.
 var admin = authenticationv1.UserInfo{Username: "admin", Groups: []string{"system:authenticated"}}
 
 // decide sets the status of a review.

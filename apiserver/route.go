@@ -13,18 +13,18 @@ import (
 )
 
 // parsePath parses the path of a request for objects. It returns false for any other path, and for
-// one with empty segments or too many.
+// a path with empty or surplus segments.
 func parsePath(path string) (q request.Path, ok bool) {
 	q, ok = request.ParsePath(path)
 	return q, ok && q.Prefix != "proxy" && !q.More && !strings.Contains(strings.Trim(path, "/"), "//")
 }
 
-// ServeHTTP answers one request. It requires no credentials. So it answers 403 to web pages: to
-// requests to a loopback address under another name than localhost or an IP address, and to writes
-// from another origin.
+// ServeHTTP answers one request. Because it requires no credentials, it answers 403 to web pages:
+// to requests to a loopback address whose Host is neither localhost nor an IP address, and to
+// writes from another origin.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// serve answers one request of a program.
+// serve answers one request that is not from a web page.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	w, done := s.faults.apply(w, r, s.released)
 	if done {
@@ -46,8 +46,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveOther answers requests that are not for objects. It returns an error only if it has written
-// nothing.
+// serveOther answers requests that are not for objects. It returns an error only if it has not
+// written to w.
 func (s *Server) serveOther(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return errMethod()
@@ -87,8 +87,8 @@ func (s *Server) serveTop(w http.ResponseWriter, r *http.Request, name string) e
 	return nil
 }
 
-// errPath returns the 404 for an unknown path. It names no object, because even the resource may be
-// unknown.
+// errPath returns the 404 for an unknown path. The error names no object, because even the resource
+// may be unknown.
 func errPath() error {
 	err := watchcache.NewStatusError(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 	err.ErrStatus.Details = &metav1.StatusDetails{}
@@ -100,7 +100,7 @@ func errMethod() error {
 }
 
 // serveObjects answers requests for the objects of one resource. It returns an error only if it has
-// written nothing.
+// not written to w.
 func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request, q request.Path) error {
 	if v := findReview(q); v != nil {
 		return v.serve(w, r)
@@ -137,7 +137,8 @@ func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request, q request.
 	return err
 }
 
-// write does a write and answers it. It returns an error only if it has written nothing.
+// write applies a write request and answers it. It returns an error only if it has not written to
+// w.
 func (s *Server) write(w http.ResponseWriter, r *http.Request, res *servedResource, q request.Path) error {
 	if err := res.cache.Accepts(r); err != nil {
 		return err

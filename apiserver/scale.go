@@ -17,15 +17,15 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
-// Scale has the field paths of a scale subresource, such as "spec.replicas".
+// Scale contains the field paths of a scale subresource, such as "spec.replicas".
 type Scale struct {
 	SpecReplicas   string
 	StatusReplicas string
-	// Selector is the path of a label selector as text, or empty.
+	// Selector is the path of a field that contains a label selector as text. Empty: none.
 	Selector string
 }
 
-// builtinScale are the paths of the scale in the built-in kinds. Their selector is an object.
+// builtinScale contains the paths for the built-in kinds. Their selector is an object, not text.
 var builtinScale = &Scale{SpecReplicas: "spec.replicas", StatusReplicas: "status.replicas", Selector: "spec.selector"}
 
 // pathOf splits the path of a field.
@@ -58,8 +58,8 @@ func (s *Server) serveScale(w http.ResponseWriter, r *http.Request, res *servedR
 	return nil
 }
 
-// scaleChange returns the change of an object that a PUT or a PATCH of its scale makes, or nil for
-// a GET.
+// scaleChange returns a function that applies a PUT or a PATCH of a scale to its object. It returns
+// nil for a GET.
 func (res *servedResource) scaleChange(w http.ResponseWriter, r *http.Request, q request.Path) (func(object) (object, error), error) {
 	var edit func(*autoscalingv1.Scale) (object, error)
 	switch r.Method {
@@ -116,7 +116,7 @@ func (res *servedResource) scaleOf(o object) (*autoscalingv1.Scale, error) {
 	return scale, err
 }
 
-// selectorText returns a label selector as text. It may be text, a LabelSelector or, as in a
+// selectorText returns a label selector as text. value may be text, a LabelSelector or, as in a
 // ReplicationController, a set of labels.
 func selectorText(value any) (string, error) {
 	switch value := value.(type) {
@@ -143,7 +143,7 @@ func selectorText(value any) (string, error) {
 	return "", nil
 }
 
-// withScale returns the object with the replicas of a scale.
+// withScale returns o with the replicas of scale.
 func (res *servedResource) withScale(o object, scale *autoscalingv1.Scale, q request.Path) (object, error) {
 	switch {
 	case scale.Name != "" && scale.Name != q.Name:
@@ -168,7 +168,7 @@ func (res *servedResource) withScale(o object, scale *autoscalingv1.Scale, q req
 	return res.fromJSON(text, false)
 }
 
-// toUnstructured returns an object as an unstructured one.
+// toUnstructured converts an object to an unstructured one.
 func (b *bodyReader) toUnstructured(o object) (*unstructured.Unstructured, error) {
 	text, err := b.toJSON(o)
 	u := &unstructured.Unstructured{}

@@ -25,7 +25,8 @@ var (
 // systemNamespaces exist in every cluster.
 var systemNamespaces = []string{"default", "kube-node-lease", "kube-public", "kube-system"}
 
-// seed creates the namespaces and the simulated objects, and starts the churn of the pods.
+// seed creates the namespaces and the simulated objects, and starts the churn of the simulated
+// pods.
 func (s *Server) seed() error {
 	sim, err := populations.New(s.opts.Population, s.opts.Pods, s.opts.Seed)
 	if err != nil {
@@ -61,10 +62,11 @@ func (s *Server) seed() error {
 	return nil
 }
 
-// seedChunk is how many objects are created before they are stored.
+// seedChunk is the number of objects that seed creates before it stores them.
 const seedChunk = 512
 
-// seed stores all objects, each with its own resourceVersion, before the history starts.
+// seed stores all objects, each with a separate resourceVersion. The history starts after the last
+// one.
 func (res *servedResource) seed(sim *populations.Kind) error {
 	st := res.storage
 	st.mu.Lock()
@@ -93,8 +95,8 @@ func (res *servedResource) seed(sim *populations.Kind) error {
 	})
 }
 
-// makeObjects encodes the objects from, from+1, … on all processors. Object i gets
-// resourceVersion first+i.
+// makeObjects encodes the objects from, from+1, … on all processors. Object i gets resourceVersion
+// first+i.
 func (res *servedResource) makeObjects(out [][]byte, sim *populations.Kind, from int, first uint64) error {
 	workers := runtime.GOMAXPROCS(0)
 	errs := make([]error, workers)

@@ -9,7 +9,7 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
-// servedResource is one version of a resource, as it is served. It is immutable.
+// servedResource is one served version of a resource. It is immutable.
 type servedResource struct {
 	Resource
 	bodyReader
@@ -24,7 +24,7 @@ var verbs = []string{"create", "delete", "deletecollection", "get", "list", "pat
 // statusVerbs are the verbs of the status subresource.
 var statusVerbs = []string{"get", "patch", "update"}
 
-// complete sets optional fields that are empty.
+// complete returns r with defaults for the optional fields that are empty.
 func (r Resource) complete() Resource {
 	if r.ListKind == "" {
 		r.ListKind = r.Kind + "List"
@@ -35,7 +35,7 @@ func (r Resource) complete() Resource {
 	return r
 }
 
-// newServedResource returns a resource over its storage.
+// newServedResource returns a resource that uses the given storage.
 func (s *Server) newServedResource(r Resource, goType reflect.Type, how strategy, st *storage) (*servedResource, error) {
 	r = r.complete()
 	res := &servedResource{Resource: r, strategy: how, storage: st}
@@ -73,7 +73,8 @@ func (s *Server) newServedResource(r Resource, goType reflect.Type, how strategy
 	return res, err
 }
 
-// builtIn reports whether the resource is neither defined nor registered by a user.
+// builtIn reports whether the resource is neither registered nor defined by a
+// CustomResourceDefinition.
 func (res *servedResource) builtIn() bool { return !res.strategy.custom }
 
 func (res *servedResource) groupResource() schema.GroupResource {

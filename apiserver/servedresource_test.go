@@ -25,13 +25,13 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// servedKind is a kind in discovery.
+// servedKind is a kind in a discovery document.
 type servedKind struct {
 	schema.GroupVersion
 	metav1.APIResource
 }
 
-// everyKind asks discovery for all kinds that can be created.
+// everyKind returns all kinds in discovery that support create and list.
 func (ts *testServer) everyKind() []servedKind {
 	ts.t.Helper()
 	_, lists, err := ts.typed.Discovery().ServerGroupsAndResources()
@@ -50,7 +50,7 @@ func (ts *testServer) everyKind() []servedKind {
 	return out
 }
 
-// object returns an object of the kind with only a name.
+// object returns an object of the kind. It has only a name.
 func (k servedKind) object() *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	o.SetGroupVersionKind(k.WithKind(k.Kind))
@@ -69,7 +69,7 @@ func (k servedKind) path() string {
 	return "/apis/" + k.GroupVersion.String() + "/" + k.Name
 }
 
-// collection returns the path of the objects in namespace default, or of the cluster.
+// collection returns the path of the kind's objects in namespace default, or in the cluster.
 func (k servedKind) collection() string {
 	if !k.Namespaced {
 		return k.path()
@@ -81,7 +81,7 @@ func (k servedKind) collection() string {
 func TestEveryKind(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		for _, k := range ts.everyKind() {
-			if k.Kind != "CustomResourceDefinition" { // has a test of its own
+			if k.Kind != "CustomResourceDefinition" { // has a separate test
 				ts.liveThrough(k)
 			}
 		}
@@ -110,7 +110,8 @@ func (ts *testServer) liveThrough(k servedKind) {
 		ts.t.Errorf("%s: listed %v, %v", k.Name, partial, err)
 	}
 	a := ts.do("GET", k.path()+"?"+selected, nil, "Accept", "application/vnd.kubernetes.protobuf")
-	// The oldest k8s.io/api lacks storagemigration.k8s.io/v1 and some other kinds.
+	// The oldest supported k8s.io/api has no types for storagemigration.k8s.io/v1 and some other
+	// kinds.
 	switch hasType := scheme.Scheme.Recognizes(k.WithKind(k.Kind)) && k.GroupVersion.Group != "storagemigration.k8s.io"; {
 	case !hasType && a.code != 406:
 		ts.t.Errorf("%s: protobuf without a Go type: %d", k.Name, a.code)
@@ -125,8 +126,8 @@ func (ts *testServer) liveThrough(k servedKind) {
 	}
 }
 
-// TestScaleOfController: a ReplicationController's selector is a set of labels, and an update with
-// an old resourceVersion is refused.
+// TestScaleOfController checks the scale of a ReplicationController, whose selector is a set of
+// labels. The server refuses an update with an old resourceVersion.
 func TestScaleOfController(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		controllers := ts.protobuf.CoreV1().ReplicationControllers("default")
@@ -154,7 +155,7 @@ func TestScaleOfController(t *testing.T) {
 	})
 }
 
-// TestScaleOfCustomResource: a definition has the paths of the scale.
+// TestScaleOfCustomResource checks that the scale uses the paths in the resource's definition.
 func TestScaleOfCustomResource(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		crd := widgetDefinition()
@@ -189,7 +190,7 @@ func TestScaleOfCustomResource(t *testing.T) {
 	})
 }
 
-// TestToken: a token is a JWT without a signature, for an existing account.
+// TestToken checks that the server issues an unsigned JWT for an existing service account.
 func TestToken(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		accounts := ts.protobuf.CoreV1().ServiceAccounts("default")
@@ -214,7 +215,8 @@ func TestToken(t *testing.T) {
 	})
 }
 
-// TestReviews: every caller may do everything, in either encoding, and discovery shows the reviews.
+// TestReviews checks that reviews allow every caller everything, in both encodings, and that
+// discovery contains the reviews.
 func TestReviews(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		access, err := ts.protobuf.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{}, metav1.CreateOptions{})
@@ -249,7 +251,8 @@ func TestReviews(t *testing.T) {
 	})
 }
 
-// TestNamespaceMustExist: as in kube-apiserver, except for a server with AnyNamespace.
+// TestNamespaceMustExist checks that a new object's namespace must exist, as in kube-apiserver,
+// unless AnyNamespace is set.
 func TestNamespaceMustExist(t *testing.T) {
 	for _, anyNamespace := range []bool{false, true} {
 		withTestServer(t, apiserver.Options{AnyNamespace: anyNamespace}, func(t *testing.T, ts *testServer) {

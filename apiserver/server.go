@@ -15,15 +15,15 @@ import (
 	"github.com/weirproject/weir/internal/serve/secure"
 )
 
-// Server is an API server. It is an [http.Handler] and ready when New returns. Start, Run or Config
+// Server is an API server. It is an [http.Handler], ready when New returns. Start, Run or Config
 // make it listen. Its methods are safe for concurrent use.
 type Server struct {
 	opts     Options
-	handler  http.Handler // serve, behind localonly
+	handler  http.Handler // serve, behind secure.LocalOnly
 	faults   *Faults
 	clock    *revisionClock
 	registry registry
-	released chan struct{} // closed by Close; ends held answers
+	released chan struct{} // closed by Close; ends Rule.Hold
 
 	stop  context.CancelFunc // ends the churn
 	churn sync.WaitGroup
@@ -33,18 +33,18 @@ type Server struct {
 	server   *http.Server
 	served   chan struct{} // closed when the listener's goroutine has ended
 	closed   bool
-	requests sync.WaitGroup // in ServeHTTP; not added to once closed is set
+	requests sync.WaitGroup // running calls of serve; no more are added after closed is set
 }
 
 // ErrClosed is returned by the methods of a closed server.
 var ErrClosed = errors.New("apiserver: closed")
 
-// firstVersion is the first resourceVersion of a server. Lower ones count as compacted; 0 and 1
-// have special meanings.
+// firstVersion is the first resourceVersion of a server. The server treats lower ones as compacted.
+// 0 and 1 have special meanings.
 const firstVersion = 1000
 
-// New returns a seeded server that does not listen yet. It is immediately usable as an
-// [http.Handler]. The caller must Close it.
+// New returns a server with its initial objects. The server does not listen yet, and can be used
+// immediately as an [http.Handler]. The caller must Close it.
 func New(o Options) (*Server, error) {
 	s := &Server{
 		opts:   o,
@@ -69,7 +69,8 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// registerAll registers the built-in resources and Options.Resources, and seeds the server.
+// registerAll registers the built-in resources and Options.Resources, and creates the initial
+// objects.
 func (s *Server) registerAll() error {
 	all, err := builtins()
 	if err != nil {
@@ -115,7 +116,8 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// Run serves until ctx ends, then closes the server. It returns nil if ctx ended it.
+// Run starts the server, blocks until ctx ends, and closes the server. It returns nil if the end of
+// ctx ended it.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.Start(); err != nil {
 		return err
@@ -124,7 +126,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.Close()
 }
 
-// URL returns the server's address, for example http://127.0.0.1:33017; empty before Start.
+// URL returns the server's address, for example http://127.0.0.1:33017. It is empty before Start.
 func (s *Server) URL() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,8 +137,9 @@ func (s *Server) URL() string {
 }
 
 // Config returns a client configuration for the server, without a request limit. Each call returns
-// a new one. It starts a server that does not listen yet. If Start fails, for example because the
-// server is closed, each request with the configuration fails immediately with the error of Start.
+// a new configuration. If the server does not listen yet, Config calls Start. If Start fails, for
+// example because the server is closed, each request with the configuration fails immediately with
+// the error of Start.
 func (s *Server) Config() *rest.Config {
 	if err := s.Start(); err != nil {
 		return &rest.Config{Host: unstartedHost, QPS: -1, Transport: failing{err}}
@@ -145,10 +148,10 @@ func (s *Server) Config() *rest.Config {
 }
 
 // unstartedHost is the host in the configuration of a server that could not start. No request is
-// sent to it.
+// sent to this host.
 const unstartedHost = "http://127.0.0.1:0"
 
-// failing is a transport that fails with an error.
+// failing is a transport whose requests fail with err.
 type failing struct{ err error }
 
 func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -158,7 +161,7 @@ func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, f.err
 }
 
-// Compact expires all earlier resourceVersions of all resources: requests for them receive 410
+// Compact expires all earlier resourceVersions of all resources. Requests for them receive 410
 // Expired.
 func (s *Server) Compact() {
 	for _, res := range s.registry.all() {
@@ -173,7 +176,7 @@ func (s *Server) ResourceVersion() uint64 {
 	return now
 }
 
-// begin admits a request. It reports false if the server is closed.
+// begin counts a request in s.requests. It returns false if the server is closed.
 func (s *Server) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,9 +187,9 @@ func (s *Server) begin() bool {
 	return true
 }
 
-// Close ends every request, including watches, and waits for them. A second call does nothing. If
-// another server calls ServeHTTP, that server must end requests whose client does not send the
-// body.
+// Close ends every request, including watches, and waits for their end. A second call does nothing.
+// If another HTTP server calls ServeHTTP, that server must end requests whose client does not send
+// the body.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	already := s.closed

@@ -23,7 +23,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestLoopback uses the server over TCP, like a program.
+// TestLoopback uses the server over TCP.
 func TestLoopback(t *testing.T) {
 	s, err := apiserver.New(apiserver.Options{Pods: 20, Churn: 100})
 	check.NoError(t, err)
@@ -51,7 +51,7 @@ func TestLoopback(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("Run: %v", err)
 	}
-	for range w.ResultChan() { // ends with the server
+	for range w.ResultChan() { // ends when the server closes
 	}
 	check.ErrorIs(t, s.Start(), apiserver.ErrClosed, "Start of a closed server")
 	if err := s.Close(); err != nil {
@@ -71,8 +71,8 @@ func TestListenFails(t *testing.T) {
 	}
 }
 
-// TestSeed: the same seed creates the same pods, all of them running, and their number is constant
-// under churn.
+// TestSeed checks that the same seed creates the same pods, all of them running, and that their
+// number is constant under churn.
 func TestSeed(t *testing.T) {
 	withTestServer(t, apiserver.Options{Pods: 1000, Seed: 7, Churn: 20}, func(t *testing.T, ts *testServer) {
 		before := ts.server.ResourceVersion()
@@ -86,10 +86,10 @@ func TestSeed(t *testing.T) {
 			return out
 		}
 		old := list()
-		time.Sleep(100 * time.Second) // of the bubble
+		time.Sleep(100 * time.Second) // in the bubble's time
 		ts.server.StopChurn()
 		writes := ts.server.ResourceVersion() - before
-		if writes < 2000 || writes > 2200 { // a replacement is three writes
+		if writes < 2000 || writes > 2200 { // a replacement needs three writes
 			t.Errorf("%d writes in 100 s at 20/s", writes)
 		}
 		now, same := list(), 0
@@ -105,11 +105,12 @@ func TestSeed(t *testing.T) {
 	})
 }
 
-// TestChurnIsReproducible: with the same seed, pods are replaced by the same pods.
+// TestChurnIsReproducible checks that with the same seed the churn replaces pods by the same new
+// pods.
 func TestChurnIsReproducible(t *testing.T) {
 	pods := func() (ids []string) {
 		withTestServer(t, apiserver.Options{Pods: 100, Seed: 7, Churn: 100}, func(t *testing.T, ts *testServer) {
-			time.Sleep(20*time.Second + 5*time.Millisecond) // of the bubble, and between two changes
+			time.Sleep(20*time.Second + 5*time.Millisecond) // in the bubble's time; ends between two changes
 			ts.server.StopChurn()
 			list, err := ts.protobuf.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 			check.NoError(t, err)
@@ -125,7 +126,8 @@ func TestChurnIsReproducible(t *testing.T) {
 	}
 }
 
-// TestListCompression: gzip above 128 KB, and only for clients that accept it.
+// TestListCompression checks that the server compresses LISTs above 128 KiB, and only for clients
+// that accept gzip.
 func TestListCompression(t *testing.T) {
 	withTestServer(t, apiserver.Options{Pods: 100}, func(t *testing.T, ts *testServer) {
 		for _, accept := range []string{wire.ContentTypeJSON, wire.ContentTypeProtobuf} {
@@ -152,7 +154,7 @@ func TestListCompression(t *testing.T) {
 	})
 }
 
-// clientOf returns a client that keeps no connection open.
+// clientOf returns a client that does not reuse connections.
 func clientOf(t *testing.T, cfg *rest.Config) kubernetes.Interface {
 	t.Helper()
 	if cfg.Transport == nil {
@@ -163,7 +165,7 @@ func clientOf(t *testing.T, cfg *rest.Config) kubernetes.Interface {
 	return client
 }
 
-// TestConfigStarts: Config starts a server that does not listen yet.
+// TestConfigStarts checks that Config starts a server that does not listen yet.
 func TestConfigStarts(t *testing.T) {
 	s, err := apiserver.New(apiserver.Options{Pods: 3})
 	check.NoError(t, err)
@@ -177,7 +179,8 @@ func TestConfigStarts(t *testing.T) {
 	}
 }
 
-// TestWebPages: a web page that resolves its own name to the server can neither read nor write.
+// TestWebPages checks that a web page whose host name resolves to the server can neither read nor
+// write.
 func TestWebPages(t *testing.T) {
 	s, err := apiserver.New(apiserver.Options{})
 	check.NoError(t, err)

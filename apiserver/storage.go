@@ -12,19 +12,19 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
-// storage stores the objects of one resource, for all its versions. Writes are serialized.
+// storage stores the objects of one resource, for all its versions. It does one write at a time.
 type storage struct {
 	clock    *revisionClock
 	encoding wire.Encoding
-	// apiVersion is the apiVersion inside stored unstructured objects: that of the first registered
-	// version.
+	// apiVersion is the apiVersion inside stored unstructured objects. It is that of the first
+	// registered version.
 	apiVersion string
 
 	store   *store.Store
 	history *watchcache.History
 
-	mu           sync.Mutex    // held over a whole read-modify-write
-	writer       *store.Writer // used under mu and within clock.advance
+	mu           sync.Mutex    // held during a whole read-modify-write
+	writer       *store.Writer // used with mu held, within clock.advance
 	unregistered bool          // the resource is no longer served
 	meta         wire.Meta
 }
@@ -35,7 +35,7 @@ var errUnregistered = errors.New("apiserver: the resource is no longer served")
 func newStorage(c *revisionClock, enc wire.Encoding, apiVersion string, logBytes int64) *storage {
 	st := store.New(store.Config{Encoding: enc, KeepLog: true, LogBytes: logBytes})
 	s := &storage{clock: c, encoding: enc, apiVersion: apiVersion, store: st, writer: st.Writer(store.Scope{})}
-	c.Observe(func(rv uint64) { // an empty list, so that the store is synced
+	c.Observe(func(rv uint64) { // an empty list makes the store synced
 		s.writer.BeginReplace(false)
 		s.writer.EndReplace(resourceversion.Format(rv))
 		s.history = watchcache.NewHistory(0, rv, st.Revision())
@@ -43,12 +43,12 @@ func newStorage(c *revisionClock, enc wire.Encoding, apiVersion string, logBytes
 	return s
 }
 
-// put stores an object under the next resourceVersion and returns its bytes with it. The caller
-// holds mu.
+// put stores an object with the next resourceVersion, and returns the bytes with that
+// resourceVersion. The caller holds s.mu.
 func (s *storage) put(raw []byte) ([]byte, error) { return s.write(raw, s.writer.Put) }
 
 // remove deletes an object and returns its last bytes with the resourceVersion of the deletion. The
-// caller holds mu.
+// caller holds s.mu.
 func (s *storage) remove(raw []byte) ([]byte, error) { return s.write(raw, s.writer.Delete) }
 
 // write stamps a copy of an object with the next resourceVersion, passes it to put, and publishes
@@ -81,8 +81,8 @@ func (s *storage) stamp(raw []byte, rv uint64) ([]byte, error) {
 	return out, wire.ReadMeta(s.encoding, out, &s.meta)
 }
 
-// apply publishes the write at rv, if the store has one after revision before. The writer's Put
-// publishes a large object itself.
+// apply publishes the write at rv. It adds rv to the history if the store's revision is above
+// before. The writer's Put itself publishes a large object.
 func (s *storage) apply(rv, before uint64) {
 	if s.writer.Flush(); s.store.Revision() > before {
 		s.history.Add(rv, s.store.Revision())
@@ -100,7 +100,7 @@ func (s *storage) get(key string) (raw []byte, ok bool, err error) {
 	return raw, true, err
 }
 
-// deleteAll deletes all objects and refuses later writes.
+// deleteAll deletes all objects. The storage refuses later writes.
 func (s *storage) deleteAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *storage) deleteAll() {
 	for o := range s.store.Snapshot().All() {
 		raw, err := o.AppendRaw(nil)
 		if err != nil {
-			continue // its watchers could not read it either
+			continue // watchers cannot read it either
 		}
 		_, _ = s.remove(raw)
 	}
@@ -122,21 +122,21 @@ func key(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// revisionClock counts resourceVersions; every write uses the next one. The zero value is at 0. It
-// is safe for concurrent use.
+// revisionClock counts resourceVersions; every write uses the next one. The zero value starts at 0.
+// It is safe for concurrent use.
 type revisionClock struct {
 	mu       sync.RWMutex
 	now      uint64
 	advanced chan struct{} // closed when now increases; nil: no request waits for that
 }
 
-// advance calls write with the next resourceVersion. Observe sees the write and the counter change
-// in one step. If write fails, it must have changed nothing, and the counter stays.
+// advance calls write with the next resourceVersion. Observe sees the write and the new counter in
+// one step. If write fails, it must have changed nothing, and the counter does not change.
 func (c *revisionClock) advance(write func(resourceVersion uint64) error) error {
 	return c.advanceBy(1, write)
 }
 
-// advanceBy reserves n resourceVersions, and calls write with the last.
+// advanceBy reserves n resourceVersions, and calls write with the last of them.
 func (c *revisionClock) advanceBy(n uint64, write func(resourceVersion uint64) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,18 +7,19 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// strategy is how the objects of a kind are written, like kube-apiserver's strategy of the kind.
+// strategy says how the server writes the objects of a kind, like kube-apiserver's strategy of the
+// kind.
 type strategy struct {
-	// custom is set for resources that a CustomResourceDefinition defines in kube-apiserver.
+	// custom is true for resources that a CustomResourceDefinition defines in kube-apiserver.
 	custom bool
-	// generation is the generation of new objects. 0: the request's.
+	// generation is the generation of new objects. 0: that of the request.
 	generation int64
-	// increments is set if changes outside metadata, and outside a status subresource, increment the
+	// increments is true if a change outside metadata and outside a status subresource increments the
 	// generation.
 	increments bool
-	// conditional is set if updates must have a resourceVersion.
+	// conditional is true if an update must state a resourceVersion.
 	conditional bool
-	// putCreates is set if a PUT creates a missing object.
+	// putCreates is true if a PUT creates a missing object.
 	putCreates bool
 }
 
@@ -27,7 +28,7 @@ var (
 	definitionStrategy = strategy{generation: 1, increments: true, conditional: true}
 )
 
-// setGeneration sets the generation of an update of old.
+// setGeneration sets the generation of o, which is an update of old.
 func (s strategy) setGeneration(o, old object) {
 	o.SetGeneration(old.GetGeneration())
 	if s.increments && generationChanged(o, old) {
@@ -35,7 +36,8 @@ func (s strategy) setGeneration(o, old object) {
 	}
 }
 
-// generationChanged reports whether an update changes the fields that the generation counts.
+// generationChanged reports whether an update changes any field whose changes increment the
+// generation.
 func generationChanged(o, old object) bool {
 	if specChanged(o, old) {
 		return true

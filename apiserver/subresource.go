@@ -18,7 +18,7 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
-// subresource is a subresource with its own kind, below the objects of a resource.
+// subresource is a subresource with a separate kind, such as scale.
 type subresource struct {
 	bodyReader
 	name  string
@@ -37,13 +37,13 @@ var (
 	tokenSubresource    = newSubresource("token", authenticationv1.SchemeGroupVersion, &authenticationv1.TokenRequest{}, "create")
 )
 
-func init() { // they refer to each other
+func init() { // their functions refer to them
 	scaleSubresource.serve = (*Server).serveScale
 	evictionSubresource.serve = (*Server).evict
 	tokenSubresource.serve = (*Server).issueToken
 }
 
-// subresources returns the subresources of a resource except its status, in the order of discovery.
+// subresources returns the subresources of a resource except status, in the order of discovery.
 func (r *Resource) subresources() (out []*subresource) {
 	switch r.GroupVersionResource {
 	case podsResource:
@@ -57,7 +57,7 @@ func (r *Resource) subresources() (out []*subresource) {
 	return out
 }
 
-// find returns the subresource of a name, or nil.
+// find returns the subresource with this name, or nil.
 func (r *Resource) find(name string) *subresource {
 	for _, sub := range r.subresources() {
 		if sub.name == name {
@@ -67,7 +67,8 @@ func (r *Resource) find(name string) *subresource {
 	return nil
 }
 
-// post decodes the object of a POST below an object. It may only name that object.
+// post decodes the body of a POST to a subresource of an object. If the body states a name, it must
+// be the object's.
 func (sub *subresource) post(w http.ResponseWriter, r *http.Request, q request.Path) (object, error) {
 	if r.Method != http.MethodPost {
 		return nil, errMethod()
@@ -82,8 +83,8 @@ func (sub *subresource) post(w http.ResponseWriter, r *http.Request, q request.P
 	return o, err
 }
 
-// evict answers an eviction: it deletes the pod. There is no disruption controller, so it ignores
-// PodDisruptionBudgets.
+// evict answers an eviction by deleting the pod. It ignores PodDisruptionBudgets, because the
+// server has no disruption controller.
 func (s *Server) evict(w http.ResponseWriter, r *http.Request, res *servedResource, q request.Path) error {
 	o, err := evictionSubresource.post(w, r, q)
 	if err != nil {
@@ -103,7 +104,7 @@ func (s *Server) evict(w http.ResponseWriter, r *http.Request, res *servedResour
 // defaultTokenLife is the lifetime of a token whose request states none.
 const defaultTokenLife = time.Hour
 
-// issueToken answers a TokenRequest with a JWT without a signature, which protects nothing.
+// issueToken answers a TokenRequest with an unsigned JWT, which protects nothing.
 func (s *Server) issueToken(w http.ResponseWriter, r *http.Request, res *servedResource, q request.Path) error {
 	o, err := tokenSubresource.post(w, r, q)
 	if err != nil {

@@ -74,26 +74,26 @@ func startTestServer(t *testing.T, o apiserver.Options) *testServer {
 	return ts
 }
 
-// close ends the server, and with it everything in the bubble.
+// close closes the server, which ends everything in the bubble.
 func (ts *testServer) close() {
 	if err := ts.server.Close(); err != nil {
 		ts.t.Error(err)
 	}
 	_ = ts.listener.Close()
 	ts.transport.CloseIdleConnections()
-	// This is a second of the bubble: net/http lingers on a connection whose request body it has not
-	// read to the end.
+	// Wait a second in the bubble's time: net/http keeps a connection for that time if it has not read
+	// the whole request body.
 	time.Sleep(time.Second)
 }
 
-// answer is the answer to a raw request.
+// answer is the response to a raw request.
 type answer struct {
 	code   int
 	header http.Header
 	body   []byte
 }
 
-// send sends a request, and returns when the head of the answer has arrived.
+// send sends a request, and returns when the response headers have arrived.
 func (ts *testServer) send(ctx context.Context, method, path string, body io.Reader, header []string) *http.Response {
 	ts.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, ts.config.Host+path, body)
@@ -106,8 +106,8 @@ func (ts *testServer) send(ctx context.Context, method, path string, body io.Rea
 	return res
 }
 
-// do makes a raw request. body may be nil, a string, or anything that is then written as JSON.
-// header is a list of names and values.
+// do sends a raw request. body may be nil or a string; any other value is sent as JSON. header
+// alternates names and values.
 func (ts *testServer) do(method, path string, body any, header ...string) answer {
 	ts.t.Helper()
 	var r io.Reader
@@ -129,7 +129,7 @@ func (ts *testServer) do(method, path string, body any, header ...string) answer
 	return answer{res.StatusCode, res.Header, text}
 }
 
-// get makes a raw GET and decodes the answer into v.
+// get sends a raw GET and decodes the response into v.
 func (ts *testServer) get(path string, v any) answer {
 	ts.t.Helper()
 	a := ts.do(http.MethodGet, path, nil)
@@ -146,7 +146,7 @@ func (a answer) decode(t *testing.T, v any) {
 	}
 }
 
-// status decodes the answer as a Status.
+// status decodes the response as a Status.
 func (a answer) status(t *testing.T) *metav1.Status {
 	t.Helper()
 	var s metav1.Status

@@ -36,7 +36,7 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request, res *servedResource
 	return res.cache.WriteObject(w, r, code, raw)
 }
 
-// checkName returns an error if an object does not have the name of the path.
+// checkName returns an error if an object's name differs from that in the path.
 func checkName(o object, q request.Path) error {
 	if o.GetName() == q.Name {
 		return nil
@@ -44,8 +44,9 @@ func checkName(o object, q request.Path) error {
 	return apierrors.NewBadRequest("the name of the object (" + o.GetName() + ") does not match the name on the URL (" + q.Name + ")")
 }
 
-// replaceOrCreate replaces an object by o. If it is missing and a PUT creates objects of the kind,
-// it creates it. It returns the HTTP status of the answer and the stored bytes.
+// replaceOrCreate replaces an object by o. If the object is missing and a PUT creates objects of
+// the kind, replaceOrCreate creates it. It returns the HTTP status of the response and the stored
+// bytes.
 func (s *Server) replaceOrCreate(res *servedResource, q request.Path, dry bool, o object) (int, []byte, error) {
 	for {
 		raw, err := s.update(res, q, dry, func(object) (object, error) { return copyOf(o), nil })
@@ -58,7 +59,7 @@ func (s *Server) replaceOrCreate(res *servedResource, q request.Path, dry bool, 
 		created := copyOf(o)
 		created.SetResourceVersion("") // a PUT ignores the version of a missing object
 		raw, err = s.insert(res, created, q.Namespace, dry, rand.Reader)
-		if !apierrors.IsAlreadyExists(err) { // no other client created it first
+		if !apierrors.IsAlreadyExists(err) { // otherwise another client created it first: try again
 			return http.StatusCreated, raw, err
 		}
 	}
@@ -67,8 +68,8 @@ func (s *Server) replaceOrCreate(res *servedResource, q request.Path, dry bool, 
 const modifiedMessage = "the object has been modified; please apply your changes to the latest version and try again"
 
 // update replaces an object by the result of change, and returns its new bytes. change receives a
-// copy. A resourceVersion in its result must be the current one; without one the update is
-// unconditional, which not every kind allows.
+// copy of the object. If the result states a resourceVersion, it must be the current one. Without a
+// resourceVersion, the update is unconditional; some kinds do not permit that.
 func (s *Server) update(res *servedResource, q request.Path, dry bool, change func(object) (object, error)) ([]byte, error) {
 	st := res.storage
 	st.mu.Lock()
@@ -108,7 +109,7 @@ func (s *Server) update(res *servedResource, q request.Path, dry bool, change fu
 	return raw, s.afterUpdate(res, o, generation)
 }
 
-// checkVersion checks the resourceVersion in an update of old.
+// checkVersion checks the resourceVersion of o, which is an update of old.
 func (res *servedResource) checkVersion(q request.Path, o, old object) error {
 	switch v := o.GetResourceVersion(); {
 	case v == old.GetResourceVersion():

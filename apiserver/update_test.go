@@ -17,7 +17,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// The kinds whose strategies in kubernetes v1.37 differ from most.
+// The kinds whose strategies in kubernetes v1.37 differ from most others.
 var (
 	conditional = strings.Fields(`ClusterTrustBundle CSIDriver CSINode CSIStorageCapacity CustomResourceDefinition DeviceTaintRule
 		Lease MutatingAdmissionPolicy MutatingAdmissionPolicyBinding MutatingWebhookConfiguration PodCertificateRequest
@@ -26,8 +26,8 @@ var (
 	madeByPut = strings.Fields(`ClusterRole ClusterRoleBinding Endpoints Event Lease LimitRange Role RoleBinding RuntimeClass Service`)
 )
 
-// TestUnconditionalUpdates puts an object of each kind without a resourceVersion, where it exists
-// and where it does not.
+// TestUnconditionalUpdates puts an object of each kind without a resourceVersion, before and after
+// the object exists.
 func TestUnconditionalUpdates(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		defineWidgets(t, ts)
@@ -41,7 +41,7 @@ func TestUnconditionalUpdates(t *testing.T) {
 			if a := put(); a.code != want {
 				t.Errorf("PUT of no %s: %d, want %d: %s", k.Kind, a.code, want, a.body)
 			}
-			if k.Kind == "CustomResourceDefinition" { // exists, and requires more than a name to be created
+			if k.Kind == "CustomResourceDefinition" { // exists, and cannot be created with only a name
 				o = widgetDefinition()
 			} else if want == http.StatusNotFound {
 				if a := ts.do(http.MethodPost, k.collection(), o); a.code != http.StatusCreated {
@@ -58,7 +58,7 @@ func TestUnconditionalUpdates(t *testing.T) {
 					t.Errorf("PUT of a %s with resourceVersion %q: %d, want %d: %s", k.Kind, version, a.code, want, a.body)
 				}
 			}
-			if k.Kind == "Widget" { // whose other version has the same objects
+			if k.Kind == "Widget" { // its other version has the same objects
 				ts.do(http.MethodDelete, k.collection()+"/"+o.GetName(), nil)
 			}
 		}
@@ -94,7 +94,7 @@ func TestConditionalUpdate(t *testing.T) {
 		if s.Reason != metav1.StatusReasonInvalid || s.Message != want || s.Details.Kind != "leases" || s.Details.Group != "coordination.k8s.io" {
 			t.Errorf("got %+v", s)
 		}
-		// A patch that removes the object's resourceVersion is treated the same.
+		// The server treats a patch that removes the resourceVersion in the same way.
 		client := ts.typed.CoordinationV1().Leases("default")
 		patch := []byte(`{"metadata":{"resourceVersion":null,"labels":{"a":"b"}}}`)
 		if _, err := client.Patch(ctx, "a", types.MergePatchType, patch, metav1.PatchOptions{}); !apierrors.IsInvalid(err) {
@@ -114,8 +114,8 @@ func TestConditionalUpdate(t *testing.T) {
 	})
 }
 
-// TestUpdateOfNothing: an update that changes nothing creates neither a resourceVersion nor an
-// event, from the first update on.
+// TestUpdateOfNothing checks that an update that changes nothing causes neither a new
+// resourceVersion nor an event, also if it is the first update of an object.
 func TestUpdateOfNothing(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		defineWidgets(t, ts)
@@ -146,7 +146,7 @@ func TestUpdateOfNothing(t *testing.T) {
 	})
 }
 
-// patched is a pod that is patched.
+// patched is a pod that a test patches repeatedly.
 type patched struct {
 	t    *testing.T
 	pods typedcorev1.PodInterface

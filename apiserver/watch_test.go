@@ -22,13 +22,13 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestWatchSemantics has a row for each row of the WATCH table of kube-apiserver. The history is as
-// in TestListSemantics; after the watch has started, d is created, at {d}.
+// TestWatchSemantics has a case for each row of the WATCH table of kube-apiserver. The history is
+// that of listSemantics. After the watch has started, d is created, at {d}.
 func TestWatchSemantics(t *testing.T) {
 	const initial = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&"
 	for _, tt := range []struct {
 		name, query string
-		code        int // of the answer; 200 if zero
+		code        int // of the response; 0: 200
 		want        string
 	}{
 		{"unset, empty", "", 0, "ADDED a@{a} ADDED b@{b2} ADDED d@{d}"},
@@ -88,7 +88,8 @@ func TestWatchSemantics(t *testing.T) {
 	}
 }
 
-// TestWatchTransitions follows objects in and out of a selector, in both encodings and as metadata.
+// TestWatchTransitions checks the events when objects start and stop matching a selector, in both
+// encodings and as metadata.
 func TestWatchTransitions(t *testing.T) {
 	for _, accept := range []string{
 		"application/json",
@@ -118,7 +119,7 @@ func TestWatchTransitions(t *testing.T) {
 	}
 }
 
-// TestWatchBookmarks counts them over the life of a watch: one a minute, and one two seconds before
+// TestWatchBookmarks checks the bookmarks of a watch: one per minute, and one two seconds before
 // the end.
 func TestWatchBookmarks(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
@@ -126,7 +127,7 @@ func TestWatchBookmarks(t *testing.T) {
 		from := ts.configMap("a", nil)
 		w := ts.watch(configMaps + "?watch=1&allowWatchBookmarks=true&timeoutSeconds=150&resourceVersion=" + from)
 		defer w.close()
-		// Another resource increases the counter: a bookmark reports it here.
+		// A write of another resource increases the counter: a bookmark reports it here.
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "another"}}
 		ns, err := ts.typed.CoreV1().Namespaces().Create(context.Background(), ns, metav1.CreateOptions{})
 		check.NoError(t, err)
@@ -160,7 +161,8 @@ func TestWatchWithoutTimeoutEnds(t *testing.T) {
 	})
 }
 
-// TestWatchCompression: gzip only for a client that streams a list, one member a flush.
+// TestWatchCompression checks that only a client that requests initial events and bookmarks
+// receives gzip, with one member per flush.
 func TestWatchCompression(t *testing.T) {
 	withTestServer(t, apiserver.Options{Pods: 300}, func(t *testing.T, ts *testServer) {
 		w := ts.watch("/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
@@ -195,7 +197,7 @@ func TestWatchCompression(t *testing.T) {
 	})
 }
 
-// TestWatchClients follows one object through every kind of client.
+// TestWatchClients checks the events of one object with every kind of client.
 func TestWatchClients(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		ctx := context.Background()
@@ -235,7 +237,8 @@ func TestWatchClients(t *testing.T) {
 	})
 }
 
-// TestWatchHeadersComeAtOnce even when there is nothing to send.
+// TestWatchHeadersComeAtOnce checks that the headers arrive immediately, even without any event to
+// send.
 func TestWatchHeadersComeAtOnce(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		began := time.Now()
@@ -247,8 +250,8 @@ func TestWatchHeadersComeAtOnce(t *testing.T) {
 	})
 }
 
-// TestCloseEndsWatches: Close returns although clients hold their connections open, and the
-// clients' watches end cleanly.
+// TestCloseEndsWatches checks that Close returns although clients keep their connections open, and
+// that the clients' watches end cleanly.
 func TestCloseEndsWatches(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		idle := ts.watch(configMaps + "?watch=1")
@@ -272,7 +275,7 @@ func TestCloseEndsWatches(t *testing.T) {
 	})
 }
 
-// TestOldWatchPaths: /watch/ in the path has the same effect as watch=true.
+// TestOldWatchPaths checks that /watch/ in the path has the same effect as watch=true.
 func TestOldWatchPaths(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		a := ts.configMap("a", nil)
@@ -290,7 +293,7 @@ func TestOldWatchPaths(t *testing.T) {
 	})
 }
 
-// TestWatchIsNDJSON: each line is one event.
+// TestWatchIsNDJSON checks that each line is one event.
 func TestWatchIsNDJSON(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		ts.configMap("a", nil)

@@ -22,7 +22,7 @@ import (
 
 var ctx = context.Background()
 
-// TestObjectLife checks the server's changes of an object's metadata, with a JSON and a protobuf
+// TestObjectLife checks how the server changes an object's metadata, with a JSON and a protobuf
 // client.
 func TestObjectLife(t *testing.T) {
 	for _, encoding := range []string{"json", "protobuf"} {
@@ -134,7 +134,7 @@ func TestFinalizers(t *testing.T) {
 		check.NoError(t, err)
 		w := ts.watch(configMaps + "?watch=1&resourceVersion=" + cm.ResourceVersion)
 		defer w.close()
-		for range 2 { // the second time it waits already
+		for range 2 { // the second time, the deletion already waits
 			check.NoError(t, maps.Delete(ctx, "a", metav1.DeleteOptions{}))
 		}
 		waiting, err := maps.Get(ctx, "a", metav1.GetOptions{})
@@ -143,7 +143,7 @@ func TestFinalizers(t *testing.T) {
 		}
 		check.Equal(t, w.next(), "MODIFIED a@"+waiting.ResourceVersion)
 		released := waiting.DeepCopy()
-		released.Finalizers, released.DeletionTimestamp = nil, nil // which cannot be undone
+		released.Finalizers, released.DeletionTimestamp = nil, nil // a deletion cannot be undone
 		if _, err := maps.Update(ctx, released, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -196,8 +196,8 @@ func TestDeleteCollection(t *testing.T) {
 	})
 }
 
-// TestWritesAcrossNamespaces: they are refused, because the collections of all namespaces can only
-// be read.
+// TestWritesAcrossNamespaces checks that the server refuses writes to the collection of all
+// namespaces, which can only be read.
 func TestWritesAcrossNamespaces(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		ts.configMap("kept", nil)
@@ -225,7 +225,7 @@ func TestWritesAcrossNamespaces(t *testing.T) {
 	})
 }
 
-// badWrites are requests, most of which are refused, and the code of each answer.
+// badWrites are requests and the code of each response. Most of the requests are refused.
 var badWrites = []struct {
 	name, method, path, body string
 	code                     int
@@ -283,12 +283,12 @@ var badWrites = []struct {
 	{"a POST to discovery", "POST", "/api", "", 405, nil},
 }
 
-// namedConfigMap is the JSON of a ConfigMap.
+// namedConfigMap returns the JSON of a ConfigMap.
 func namedConfigMap(name string) string {
 	return fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"%s"}}`, name)
 }
 
-// jsonInProtobuf is a body of protobuf whose object is JSON.
+// jsonInProtobuf returns a protobuf body whose object is JSON.
 func jsonInProtobuf() string {
 	enclosed, err := (&runtime.Unknown{Raw: []byte(`{"metadata":{"name":"json"}}`)}).Marshal()
 	if err != nil {

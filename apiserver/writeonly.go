@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// applyWriteOnly applies the fields of an object that clients write and do not read back, and makes
-// duplicate fields equal, like kube-apiserver's conversion of the built-in kinds.
+// applyWriteOnly applies the fields of an object that clients can write and not read, and makes
+// duplicate fields equal, as kube-apiserver does when it converts the built-in kinds.
 func applyWriteOnly(o object) {
 	if secret, ok := o.(*corev1.Secret); ok && len(secret.StringData) > 0 {
 		if secret.Data == nil {
@@ -40,7 +40,7 @@ var initContainerAnnotations = []string{
 	"pod.beta.kubernetes.io/init-container-statuses", "pod.alpha.kubernetes.io/init-container-statuses",
 }
 
-// podOf returns the annotations and the spec of the pod that an object is, or is a template of.
+// podOf returns the annotations and the spec of a pod, or of the pod template in an object.
 func podOf(o object) (map[string]string, *corev1.PodSpec) {
 	var t *corev1.PodTemplateSpec
 	switch o := o.(type) {
