@@ -12,19 +12,19 @@ import (
 // attackers are the clients of one attack. Each is a goroutine that ends with the attack.
 type attackers struct {
 	victim  *victim
-	from    string        // their address
-	lasts   time.Duration // the attack
-	token   string        // of a reader; empty: they have no credentials
+	from    string        // the address from which they connect
+	lasts   time.Duration // how long the attack lasts
+	token   string        // the token of a reader; empty: the attackers have no credentials
 	notes   *notes
-	dialing chan struct{} // has an entry for each of them that connects
+	dialing chan struct{} // has an entry for each attacker that is connecting
 	running sync.WaitGroup
 }
 
-// maxDialing bounds how many attackers connect at the same time. More would have their handshakes
-// time out, and open fewer connections.
+// maxDialing bounds how many attackers connect at the same time. With more of them, handshakes
+// would time out, and the attack would open fewer connections.
 const maxDialing = 100
 
-// begin starts an attack from an address. It ends with ctx; end waits for that.
+// begin starts an attack from an address. The attack ends when ctx ends; end waits for that.
 func (k *attack) begin(t *testing.T, ctx context.Context, v *victim, from string, lasts time.Duration) *attackers {
 	t.Helper()
 	a := &attackers{victim: v, from: from, lasts: lasts, notes: newNotes(), dialing: make(chan struct{}, maxDialing)}
@@ -35,10 +35,10 @@ func (k *attack) begin(t *testing.T, ctx context.Context, v *victim, from string
 	return a
 }
 
-// end waits for the end of all attackers.
+// end waits until all attackers have ended.
 func (a *attackers) end() { a.running.Wait() }
 
-// dial opens a connection, when it is its turn.
+// dial opens a connection. It waits while maxDialing attackers are connecting.
 func (a *attackers) dial(ctx context.Context, protocol string) (*tls.Conn, error) {
 	select {
 	case a.dialing <- struct{}{}:
@@ -53,25 +53,25 @@ func (a *attackers) dial(ctx context.Context, protocol string) (*tls.Conn, error
 	return conn, err
 }
 
-// reconnectPause is the shortest time from one connection of an attacker to the next: an attack is
-// bounded in what it costs this machine.
+// reconnectPause is the minimum time between two connections of an attacker. It bounds what an
+// attack costs the machine that runs the test.
 const reconnectPause = 50 * time.Millisecond
 
-// each has n attackers, each of which runs f again and again until ctx ends.
+// each starts n attackers. Each of them calls f repeatedly until ctx ends.
 func (a *attackers) each(ctx context.Context, n int, f func(ctx context.Context, i int)) {
 	for i := range n {
 		a.running.Go(func() { every(ctx, reconnectPause, func() { f(ctx, i) }) })
 	}
 }
 
-// once has n attackers, each of which runs f once.
+// once starts n attackers. Each of them calls f once.
 func (a *attackers) once(ctx context.Context, n int, f func(ctx context.Context, i int)) {
 	for i := range n {
 		a.running.Go(func() { f(ctx, i) })
 	}
 }
 
-// every runs f until ctx ends, and starts it no more often than the period says.
+// every calls f repeatedly until ctx ends, at most once in a period.
 func every(ctx context.Context, period time.Duration, f func()) {
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
@@ -84,12 +84,12 @@ func every(ctx context.Context, period time.Duration, f func()) {
 	}
 }
 
-// notes are what attackers received. They are safe for concurrent use.
+// notes counts what attackers receive. It is safe for concurrent use.
 type notes struct {
 	mu          sync.Mutex
 	connections int
 	statuses    map[string]int
-	ends        map[string]int // of streams and connections, by how the server ended them
+	ends        map[string]int // of streams and connections, by the way in which the server ended them
 }
 
 func newNotes() *notes { return &notes{statuses: map[string]int{}, ends: map[string]int{}} }
@@ -112,7 +112,7 @@ func (n *notes) ended(how string) {
 	n.ends[how]++
 }
 
-// read returns copies of the notes.
+// read returns copies of the counts.
 func (n *notes) read() (connections int, statuses, ends map[string]int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

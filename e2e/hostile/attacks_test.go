@@ -9,13 +9,13 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// attack is one way to misbehave.
+// attack is one kind of attack.
 type attack struct {
 	name string
-	// credentials makes the attackers send a valid token, of a user who may read pods and ConfigMaps.
+	// credentials makes the attackers send the valid token of a user who may read pods and ConfigMaps.
 	credentials bool
-	statuses    []int    // that attackers may receive
-	more        []string // arguments of the proxy beyond those of deploy/base
+	statuses    []int    // the statuses that attackers may receive
+	more        []string // arguments of the proxy in addition to those of deploy/base
 	// run starts the attackers.
 	run func(a *attackers, ctx context.Context)
 }
@@ -63,7 +63,8 @@ var attacks = []attack{
 	}},
 }
 
-// unread has connections whose window is 0, each with streams of one head.
+// unread opens connections with a window of 0. On each it sends the given number of requests with
+// the same head, and does not read the responses.
 func (a *attackers) unread(ctx context.Context, connections, streams int, block []byte) {
 	a.each(ctx, connections, func(ctx context.Context, _ int) {
 		c, err := a.openHTTP2(ctx, zeroWindow)
@@ -80,13 +81,13 @@ func (a *attackers) unread(ctx context.Context, connections, streams int, block 
 	})
 }
 
-// unreadRefusals repeats 960 anonymous requests whose 403 is not read.
+// unreadRefusals repeatedly sends 960 anonymous requests and does not read the 403s.
 func (a *attackers) unreadRefusals(ctx context.Context) {
 	period := min(20*time.Second, a.lasts/2)
 	block := head("GET", "/api/v1/namespaces/kube-system/secrets")
 	a.once(ctx, 4, func(ctx context.Context, _ int) {
 		every(ctx, period, func() {
-			// It stays open as long as the attack, or until the server closes it.
+			// The connection stays open until the attack ends or the server closes it.
 			c, err := a.openHTTP2(ctx, zeroWindow)
 			for range manyStreams {
 				if err == nil {
@@ -97,7 +98,7 @@ func (a *attackers) unreadRefusals(ctx context.Context) {
 	})
 }
 
-// heldConnections opens connections as fast as it can, each of which has one unread response.
+// heldConnections opens connections as fast as it can. Each has one unread response.
 func (a *attackers) heldConnections(ctx context.Context) {
 	block := head("GET", "/livez")
 	a.each(ctx, connectionLimit(), func(ctx context.Context, _ int) {
@@ -112,10 +113,10 @@ func (a *attackers) heldConnections(ctx context.Context) {
 	})
 }
 
-// unfinishedBodies has streams whose body does not end.
+// unfinishedBodies opens streams with bodies that do not end.
 func (a *attackers) unfinishedBodies(ctx context.Context) {
 	block := head("POST", "/api/v1/namespaces/default/pods", field{"content-type", "application/json"})
-	part := make([]byte, 1<<10) // all of a connection fit into the window of any server
+	part := make([]byte, 1<<10) // a server's window has room for the parts of all streams of a connection
 	a.each(ctx, 10, func(ctx context.Context, _ int) {
 		c, err := a.openHTTP2(ctx)
 		if err != nil {
@@ -135,7 +136,7 @@ func (a *attackers) unfinishedBodies(ctx context.Context) {
 	})
 }
 
-// resets starts streams and resets each immediately, on two connections.
+// resets opens streams on two connections, and resets each stream immediately.
 func (a *attackers) resets(ctx context.Context) {
 	block := head("GET", "/api/v1/pods", bearer("made-up"))
 	a.each(ctx, 2, func(ctx context.Context, _ int) {
@@ -156,7 +157,7 @@ func (a *attackers) resets(ctx context.Context) {
 	})
 }
 
-// continuations has heads that do not end, in frames of one field each.
+// continuations sends heads that do not end, in frames of one field each.
 func (a *attackers) continuations(ctx context.Context) {
 	first := head("GET", "/livez")
 	a.each(ctx, 20, func(ctx context.Context, _ int) {
@@ -178,7 +179,7 @@ func (a *attackers) continuations(ctx context.Context) {
 	})
 }
 
-// madeUpTokens has requests with tokens that no server knows, each another one.
+// madeUpTokens sends requests with made-up tokens, each with another one.
 func (a *attackers) madeUpTokens(ctx context.Context) {
 	a.each(ctx, 50, func(ctx context.Context, i int) {
 		c, err := a.openHTTP2(ctx)
@@ -196,13 +197,13 @@ func (a *attackers) madeUpTokens(ctx context.Context) {
 	})
 }
 
-// oneField returns the block of one field.
+// oneField returns the header block of one field.
 func oneField(i int) []byte {
 	name := "f" + strconv.Itoa(i%1000)
 	return append(append([]byte{0, byte(len(name))}, name...), 1, 'v')
 }
 
-// make64K returns text that is longer than a query may be.
+// make64K returns a text that is longer than a query may be.
 func make64K() []byte {
 	out := make([]byte, 65<<10)
 	for i := range out {

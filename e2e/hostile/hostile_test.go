@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// anonymousMemory is what all clients without credentials may cost together, in bytes. One user
-	// may cost userShare of the container's limit.
+	// anonymousMemory is how much memory all clients without credentials together may cost, in bytes.
+	// One user may cost 1/userShare of the container's limit.
 	anonymousMemory = 128 << 20
 	userShare       = 4
 	// heapSlack is by how much the live heap may have grown after an attack, in bytes.
 	heapSlack = 10 << 20
-	// These apply with -hostile.timed.
+	// These limits are checked only with -hostile.timed.
 	maxLatency   = time.Second
 	maxReconnect = time.Minute
 	maxLeave     = 30 * time.Second
 )
 
-// deadline bounds every wait; it is generous.
+// deadline bounds every wait. It is long, so that only a hang exceeds it.
 func deadline() time.Duration { return 4**attackFor + 2*time.Minute }
 
-// asks is how many requests each kind of well-behaved client sends during an attack.
+// asks returns how many requests each kind of well-behaved client sends during an attack.
 func asks() int {
 	if *timed {
 		return 100
@@ -36,15 +36,16 @@ func asks() int {
 	return 10
 }
 
-// TestHostile runs each attack against weir-proxy, next to well-behaved clients at other addresses.
+// TestHostile runs each attack against weir-proxy, while well-behaved clients use it from other
+// addresses.
 func TestHostile(t *testing.T) {
 	for _, k := range attacks {
 		t.Run(k.name, func(t *testing.T) { k.test(t, "") })
 	}
 }
 
-// TestSameAddress runs attacks from the address of the well-behaved clients, as behind a load
-// balancer.
+// TestSameAddress runs attacks from the address of the well-behaved clients, as if all of them were
+// behind one load balancer.
 func TestSameAddress(t *testing.T) {
 	for _, k := range attacks {
 		if *timed || slices.Contains([]string{"unread-livez", "unread-refusals"}, k.name) {
@@ -53,13 +54,13 @@ func TestSameAddress(t *testing.T) {
 	}
 }
 
-// test runs the attack. If address is not empty, all clients have it.
+// test runs the attack. If address is not empty, all clients connect from it.
 func (k *attack) test(t *testing.T, address string) {
 	if stored(t) {
 		return
 	}
 	if !*timed {
-		t.Parallel() // nothing is timed, and most of it is to wait
+		t.Parallel() // the test measures no times then, and mostly waits
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), deadline())
 	defer cancel()
@@ -88,7 +89,7 @@ func (k *attack) test(t *testing.T, address string) {
 	r.print(t)
 }
 
-// attack attacks the proxy while well-behaved clients use it, and fills in the row.
+// attack attacks the proxy while well-behaved clients use it, and writes the measurements to r.
 func (k *attack) attack(t *testing.T, ctx context.Context, p *weirProxy, clients []polite, r *row) {
 	t.Helper()
 	collections := len(p.collections(t))
@@ -106,7 +107,7 @@ func (k *attack) attack(t *testing.T, ctx context.Context, p *weirProxy, clients
 	check.NoError(t, p.program.Err())
 }
 
-// atRest returns the figures of a proxy without clients.
+// atRest waits until the gauges of a proxy without clients are stable, and returns them.
 func (p *weirProxy) atRest(t *testing.T, ctx context.Context) (g gauges) {
 	t.Helper()
 	last := gauges{}
@@ -119,7 +120,8 @@ func (p *weirProxy) atRest(t *testing.T, ctx context.Context) (g gauges) {
 	return g
 }
 
-// leave measures what an attack has left behind.
+// leave waits until the proxy is back at the baseline, and measures the memory that the attack has
+// left behind.
 func (r *row) leave(t *testing.T, ctx context.Context, p *weirProxy, baseline gauges, heap int64) {
 	t.Helper()
 	start := time.Now()
@@ -138,7 +140,7 @@ func (r *row) leave(t *testing.T, ctx context.Context, p *weirProxy, baseline ga
 	}
 }
 
-// judge checks what does not depend on the speed of the machine.
+// judge checks the measurements that do not depend on the speed of the machine.
 func (r *row) judge(t *testing.T, k *attack, container int64) {
 	t.Helper()
 	limit := int64(anonymousMemory)
@@ -164,7 +166,7 @@ func (r *row) judge(t *testing.T, k *attack, container int64) {
 	}
 }
 
-// compare runs the attack against a separate kube-apiserver.
+// compare runs the same attack against a separate kube-apiserver.
 func (k *attack) compare(t *testing.T, ctx context.Context, r *row, address string) {
 	t.Helper()
 	v := newAPIServer(t, ctx)

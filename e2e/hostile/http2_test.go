@@ -15,7 +15,8 @@ import (
 // field is a field of a request's head.
 type field struct{ name, value string }
 
-// manyFields returns n fields whose names differ. They cost a server most for their size.
+// manyFields returns n fields with different names. Of all heads of one size, such a head costs a
+// server the most memory.
 func manyFields(n int) []field {
 	out := make([]field, n)
 	for i := range out {
@@ -24,14 +25,14 @@ func manyFields(n int) []field {
 	return out
 }
 
-// head returns the block of fields of a request. It does not depend on earlier ones.
+// head returns the header block of a request. The block does not depend on earlier blocks.
 func head(method, path string, fields ...field) []byte {
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
 	encoder.SetMaxDynamicTableSize(0)
 	all := append([]field{{":method", method}, {":scheme", "https"}, {":authority", "localhost"}, {":path", path}}, fields...)
 	for _, f := range all {
-		_ = encoder.WriteField(hpack.HeaderField{Name: f.name, Value: f.value}) // into memory
+		_ = encoder.WriteField(hpack.HeaderField{Name: f.name, Value: f.value}) // a write to memory does not fail
 	}
 	return block.Bytes()
 }
@@ -41,27 +42,28 @@ func bearer(token string) field { return field{"authorization", "Bearer " + toke
 
 var errNoHTTP2 = errors.New("the server does not speak HTTP/2")
 
-// frameSize is the size of frames that every server accepts.
+// frameSize is a frame size that every server accepts.
 const frameSize = 16 << 10
 
-// connection is an HTTP/2 connection whose client follows no rules but those that keep it open: it
-// answers PINGs and SETTINGS. One goroutine reads it, which ends when it is closed.
+// connection is an HTTP/2 connection of an attacker. The attacker follows only the rules that keep
+// the connection open: it answers PINGs and SETTINGS. One goroutine reads the connection until it
+// is closed.
 type connection struct {
 	conn     *tls.Conn
 	notes    *notes
 	leave    func() bool
-	ended    chan struct{} // closed when the server has ended it
-	answered chan struct{} // has an entry while a response was received that none has taken
+	ended    chan struct{} // closed when the reading goroutine has ended
+	answered chan struct{} // has an entry if a response was received after the last receive from it
 
-	mu     sync.Mutex // of what is written
+	mu     sync.Mutex // serializes writes
 	framer *http2.Framer
-	stream uint32 // the last one
+	stream uint32 // the last stream
 }
 
-// zeroWindow has responses wait: the server may send their heads and nothing else.
+// zeroWindow lets the server send only the heads of responses, so their bodies wait.
 var zeroWindow = http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}
 
-// openHTTP2 opens a connection. It is closed when ctx ends, if not before.
+// openHTTP2 opens a connection. The connection is closed when ctx ends, or earlier by close.
 func (a *attackers) openHTTP2(ctx context.Context, settings ...http2.Setting) (*connection, error) {
 	conn, err := a.dial(ctx, "h2")
 	if err != nil {
@@ -87,10 +89,10 @@ func (a *attackers) openHTTP2(ctx context.Context, settings ...http2.Setting) (*
 	return c, nil
 }
 
-// close closes the connection and waits for its reader.
+// close closes the connection and waits for its reading goroutine.
 func (c *connection) close() {
 	c.leave()
-	_ = c.conn.NetConn().Close() // TLS would send an alert, and wait for that
+	_ = c.conn.NetConn().Close() // closing the TLS connection would send an alert and wait for it
 	<-c.ended
 }
 
@@ -100,7 +102,7 @@ func (c *connection) write(frame func(*http2.Framer) error) error {
 	return frame(c.framer)
 }
 
-// request starts a stream. Without end its body follows.
+// request starts a stream. If end is false, the stream's body follows.
 func (c *connection) request(block []byte, end bool) (stream uint32, err error) {
 	err = c.write(func(f *http2.Framer) error {
 		c.stream += 2
@@ -118,7 +120,7 @@ func (c *connection) request(block []byte, end bool) (stream uint32, err error) 
 	return stream, err
 }
 
-// read reads until the connection ends, and notes what was received.
+// read reads frames until the connection ends, and counts responses and errors in c.notes.
 func (c *connection) read() {
 	defer close(c.ended)
 	for {
@@ -154,7 +156,7 @@ func (c *connection) read() {
 	}
 }
 
-// wait waits until the server ends the connection, or ctx ends.
+// wait waits until the server ends the connection or ctx ends.
 func (c *connection) wait(ctx context.Context) {
 	select {
 	case <-c.ended:

@@ -30,17 +30,17 @@ var (
 const (
 	// podCount is how many pods a well-behaved client lists.
 	podCount = 500
-	// clientCount is how many clients reconnect after a restart; knownUsers of others have used
-	// their tokens before an attack, and newUsers have not.
+	// clientCount is how many clients reconnect after a restart. newUsers is how many other users have
+	// not used their tokens before an attack.
 	clientCount, newUsers = 5000, 100
 	// bigSize is the size of the large ConfigMap, in bytes.
 	bigSize = 1_000_000
 )
 
-// Names of users. Those of readers have the permission to read pods and ConfigMaps.
+// These are the names of users, and of the group of the users who may read pods and ConfigMaps.
 const (
 	known   = "known"
-	heavy   = "heavy" // attacks with a valid token
+	heavy   = "heavy" // its attackers have a valid token
 	monitor = "monitor"
 	readers = "readers"
 )
@@ -98,7 +98,7 @@ func users() []cluster.User {
 	return out
 }
 
-// populate creates the large ConfigMap and the permissions of readers.
+// populate creates the large ConfigMap and the permissions of the readers.
 func populate(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(shared.Config())
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// statOf returns what Linux says of a process.
+// statOf returns the statistics that Linux keeps of a process.
 func statOf(pid int) (procfs.ProcStat, error) {
 	p, err := procfs.NewProc(pid)
 	if err != nil {
@@ -28,7 +28,7 @@ func statOf(pid int) (procfs.ProcStat, error) {
 	return p.Stat()
 }
 
-// rss returns the resident set of a process, in bytes.
+// rss returns the resident set size of a process, in bytes.
 func rss(pid int) (int64, error) {
 	stat, err := statOf(pid)
 	return int64(stat.ResidentMemory()), err
@@ -42,14 +42,14 @@ func cpu(t *testing.T, pid int) time.Duration {
 	return time.Duration(stat.CPUTime() * float64(time.Second))
 }
 
-// samplePeriod is how often memory is measured.
+// samplePeriod is the time between two measurements of memory.
 const samplePeriod = 50 * time.Millisecond
 
-// sampler measures the resident set of a process until it is stopped.
+// sampler measures the resident set size of a process repeatedly until stop.
 type sampler struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
-	peak   int64 // read it after stop
+	peak   int64 // valid after stop
 }
 
 func sample(ctx context.Context, pid int) *sampler {
@@ -65,18 +65,18 @@ func sample(ctx context.Context, pid int) *sampler {
 	return s
 }
 
-// stop returns the largest resident set.
+// stop ends the sampler and returns the largest resident set size.
 func (s *sampler) stop() int64 {
 	s.cancel()
 	s.done.Wait()
 	return s.peak
 }
 
-// collection matches the line that the Go runtime prints after a garbage collection, with the size
-// of the heap that is live, in MiB.
+// collection matches the line that the Go runtime prints after a garbage collection. The submatch
+// is the size of the live heap, in MiB.
 var collection = regexp.MustCompile(`(?m)^gc \d+ @.*?\d+->\d+->(\d+) MB`)
 
-// collections returns the live heap after each garbage collection, in bytes.
+// collections returns the size of the live heap after each garbage collection, in bytes.
 func (p *weirProxy) collections(t *testing.T) (live []int64) {
 	t.Helper()
 	raw, err := os.ReadFile(p.log())
@@ -89,10 +89,10 @@ func (p *weirProxy) collections(t *testing.T) (live []int64) {
 	return live
 }
 
-// liveHeap returns the live heap after garbage collections that start later than the call. Requests
-// force them: each has a head of half a megabyte of garbage. Contents of a sync.Pool live until the
-// second collection, and allocations during a collection count as live: so liveHeap returns the
-// smallest of several.
+// liveHeap returns the size of the live heap after garbage collections that start after the call.
+// Its requests cause the collections: the head of each makes half a megabyte of garbage. Contents
+// of a sync.Pool live until the second collection, and allocations during a collection count as
+// live. So liveHeap returns the smallest of several sizes.
 func (p *weirProxy) liveHeap(t *testing.T, ctx context.Context) int64 {
 	t.Helper()
 	const enough = 6
@@ -110,7 +110,7 @@ func (p *weirProxy) liveHeap(t *testing.T, ctx context.Context) int64 {
 	return slices.Min(live[2:])
 }
 
-// litter sends requests with large heads, and reads each response before it sends the next.
+// litter sends requests with large heads, and reads each response before it sends the next request.
 func (a *attackers) litter(ctx context.Context, token string) {
 	block := head("GET", "/livez", append(manyFields(headFields), bearer(token))...)
 	a.each(ctx, 1, func(ctx context.Context, _ int) {
@@ -132,10 +132,10 @@ func (a *attackers) litter(ctx context.Context, token string) {
 	})
 }
 
-// gauges are figures of the proxy about itself.
+// gauges are numbers that the proxy's metrics report.
 type gauges struct{ connections, goroutines, descriptors int }
 
-// gauges reads the metrics. The connection that does so is one of the figures.
+// gauges reads the metrics. The numbers include the connection that reads them.
 func (p *weirProxy) gauges(t *testing.T, ctx context.Context) (gauges, error) {
 	t.Helper()
 	c := newClient(&p.victim, politeAddress, token(t, monitor))
@@ -159,14 +159,14 @@ func (p *weirProxy) gauges(t *testing.T, ctx context.Context) (gauges, error) {
 	return gauges{value("weir_proxy_connections"), value("go_goroutines"), value("process_open_fds")}, nil
 }
 
-// A proxy at rest may have this many more connections and goroutines than at another time: some
+// A proxy at rest may have this many connections and goroutines more than at another time, because
 // connections to its upstream open and close.
 const (
 	connectionSlack = 4
 	goroutineSlack  = 4 * connectionSlack
 )
 
-// rests reports whether the figures are at a baseline.
+// rests reports whether the gauges are at a baseline, apart from the slack.
 func (g gauges) rests(baseline gauges) bool {
 	return g.connections <= baseline.connections+connectionSlack && g.goroutines <= baseline.goroutines+goroutineSlack
 }

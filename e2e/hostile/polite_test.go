@@ -16,17 +16,18 @@ import (
 	"time"
 )
 
-// listPods reads all pods.
+// listPods is the path of a LIST of all pods from the cache.
 const listPods = "/api/v1/pods?resourceVersion=0"
 
 // polite is one kind of well-behaved client.
 type polite struct {
 	name string
-	ask  func(ctx context.Context, i int) error // the request number i
+	ask  func(ctx context.Context, i int) error // sends request number i
 }
 
-// politeClients returns the well-behaved clients of a victim, and what closes their connections. If
-// from is not empty, all connect from that address. first is the number of the first new caller.
+// politeClients returns the well-behaved clients of a victim, and a function that closes their
+// connections. If from is not empty, all of them connect from that address. first is the number of
+// the first new user.
 func politeClients(t *testing.T, v *victim, from string, first int) (of []polite, done func()) {
 	t.Helper()
 	at := func(address string) string {
@@ -46,7 +47,7 @@ func politeClients(t *testing.T, v *victim, from string, first int) (of []polite
 		defer c.close()
 		return c.list(ctx)
 	}})
-	// Each probe has its own connection, like those of kubelets.
+	// Each probe has its own connection, like the probes of kubelets.
 	probe := func(name, path string, open func() *client) {
 		of = append(of, polite{name, func(ctx context.Context, _ int) error {
 			c := open()
@@ -64,7 +65,7 @@ func politeClients(t *testing.T, v *victim, from string, first int) (of []polite
 	return of, reader.close
 }
 
-// list reads all pods.
+// list lists all pods.
 func (c *client) list(ctx context.Context) error {
 	body, err := c.get(ctx, listPods)
 	if err == nil && len(body) < podCount*1000 {
@@ -107,14 +108,14 @@ func (y *tally) answered() int {
 	return n
 }
 
-// p99 returns the time within which 99 of 100 requests were answered.
+// p99 returns the 99th percentile of the latencies.
 func (y *tally) p99() time.Duration {
 	slices.Sort(y.latencies)
 	return y.latencies[(len(y.latencies)*99+99)/100-1]
 }
 
-// ask sends n requests of each kind, spread evenly over a time. Each starts when it is due, whether
-// or not earlier ones were answered.
+// ask sends n requests of each kind, spread evenly over a time. Each request starts when it is due,
+// even if earlier ones are not answered yet.
 func ask(ctx context.Context, of []polite, n int, over time.Duration) map[string]*tally {
 	out := map[string]*tally{}
 	var asked sync.WaitGroup
@@ -145,7 +146,7 @@ func ask(ctx context.Context, of []polite, n int, over time.Duration) map[string
 	return out
 }
 
-// failures returns what failed, by kind, in a stable order.
+// failures describes the failed requests, by kind, in a stable order.
 func failures(tallies map[string]*tally) (out []string) {
 	for _, name := range slices.Sorted(maps.Keys(tallies)) {
 		if y := tallies[name]; len(y.failures) > 0 {
@@ -165,12 +166,13 @@ type client struct {
 	transport *http.Transport
 }
 
-// newClient returns a client that connects from an address of loopback. A token "" sends none.
+// newClient returns a client that connects from a loopback address. If token is empty, the client
+// sends none.
 func newClient(v *victim, from, token string) *client {
 	return newClientOf("https://"+v.address, v, from, token)
 }
 
-// newHealthClient returns a client of --health-listen.
+// newHealthClient returns a client of the --health-listen address.
 func newHealthClient(v *victim, from string) *client {
 	return newClientOf("http://"+v.health, v, from, "")
 }
@@ -185,8 +187,8 @@ func newClientOf(base string, v *victim, from, token string) *client {
 
 func (c *client) close() { c.transport.CloseIdleConnections() }
 
-// get returns the body of a 200 that was received completely. The error is a statusError if the
-// status is another.
+// get returns the body of a complete response with status 200. For another status the error is a
+// statusError.
 func (c *client) get(ctx context.Context, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -210,7 +212,7 @@ func (c *client) get(ctx context.Context, path string) ([]byte, error) {
 	return body, err
 }
 
-// reconnecting is how many clients reconnect after a restart.
+// reconnecting returns how many clients reconnect after a restart.
 func reconnecting() int {
 	if *timed {
 		return clientCount
@@ -218,9 +220,9 @@ func reconnecting() int {
 	return 50
 }
 
-// reconnect restarts the proxy during the attack, and makes clients with valid tokens reconnect
-// when it is ready, like a Service. It returns how many were answered, and the time from the
-// proxy's start to the last of these answers.
+// reconnect restarts the proxy during the attack. When the proxy is ready, clients with valid
+// tokens reconnect at the same time, as they do behind a Service. reconnect returns how many of
+// them were answered, and the time from the proxy's start to the last of these answers.
 func (k *attack) reconnect(t *testing.T, ctx context.Context, p *weirProxy, address string) (answered int, seconds float64) {
 	t.Helper()
 	attack, cancel := context.WithCancel(ctx)
@@ -254,8 +256,8 @@ func (k *attack) reconnect(t *testing.T, ctx context.Context, p *weirProxy, addr
 	return int(served.Load()), seconds
 }
 
-// untilServed repeats a small read until it is answered, as clients do: after a second, and longer
-// each time. It gives up after five minutes.
+// untilServed repeats a small read until it is answered. Like common clients, it waits a second
+// before the first retry, and longer before each further one. It gives up after five minutes.
 func (c *client) untilServed(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()

@@ -16,38 +16,38 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// row is what one attack measured. Sizes are in bytes.
+// row has the measurements of one attack. Sizes are in bytes.
 type row struct {
 	Attack           string
 	SameAddress      bool
-	Seconds          float64 // of the attack
-	CalmRSS          int64   // the most, with well-behaved clients alone
-	PeakRSS          int64   // the most, during the attack
+	Seconds          float64 // how long the attack lasted
+	CalmRSS          int64   // the peak with well-behaved clients alone
+	PeakRSS          int64   // the peak during the attack
 	PeakLive         int64   // the largest live heap of a garbage collection during the attack
 	CPUSeconds       float64
 	Polite           map[string]answers
 	Failures         []string
-	Connections      int            // that attackers opened
-	Statuses, Ends   map[string]int // that attackers received
-	LeaveSeconds     float64        // until connections and goroutines were at the baseline
-	LeftHeap         int64          // live, above the baseline
+	Connections      int            // connections that attackers opened
+	Statuses, Ends   map[string]int // what attackers received
+	LeaveSeconds     float64        // until connections and goroutines were back at the baseline
+	LeftHeap         int64          // growth of the live heap since the baseline
 	LeftRSS          int64
 	Reconnected      int
 	ReconnectSeconds float64
 
-	// These are of kube-apiserver under the same attack.
+	// These are measurements of kube-apiserver under the same attack.
 	Upstream           map[string]answers
 	UpstreamRSS        int64
 	UpstreamCPUSeconds float64
 }
 
-// answers are those to requests of one kind.
+// answers summarizes the answers to requests of one kind.
 type answers struct {
 	Asked, Answered int
 	P99             time.Duration
 }
 
-// summary returns what tallies have, and notes their failures in a row.
+// summary summarizes the tallies, and adds their failures to r, if it is not nil.
 func summary(tallies map[string]*tally, r *row) map[string]answers {
 	out := map[string]answers{}
 	for name, y := range tallies {
@@ -59,7 +59,7 @@ func summary(tallies map[string]*tally, r *row) map[string]answers {
 	return out
 }
 
-// judgeTimes checks latencies and times.
+// judgeTimes checks the latencies, and the times until the proxy has recovered.
 func (r *row) judgeTimes(t *testing.T) {
 	t.Helper()
 	for name, got := range r.Polite {
@@ -79,12 +79,13 @@ func (r *row) judgeTimes(t *testing.T) {
 	}
 }
 
-// resultFile returns the file for the row of a test.
+// resultFile returns the path of the file for a test's row.
 func resultFile(t *testing.T) string {
 	return filepath.Join(*results, strings.ReplaceAll(t.Name(), "/", "-")+".json")
 }
 
-// stored reports whether the row of a test was measured before.
+// stored reports whether an earlier run has stored the row of a test, and adds that row to the
+// table.
 func stored(t *testing.T) bool {
 	t.Helper()
 	if *results == "" {
@@ -109,7 +110,7 @@ func (r *row) add() {
 	measured.rows = append(measured.rows, r)
 }
 
-// print prints the row, and stores it for the next run if the attack did no more than it may.
+// print logs the row. If the test has not failed, it also stores the row for the next run.
 func (r *row) print(t *testing.T) {
 	t.Helper()
 	r.add()
@@ -137,8 +138,9 @@ var measured struct {
 // kinds are the kinds of well-behaved clients, in the order of the table's columns.
 var kinds = []string{"list-known", "list-new", "livez", "readyz", "health-livez", "health-readyz"}
 
-// table returns the rows as a Markdown table. Memory is in MiB. Of well-behaved clients it has how
-// many requests were answered with 200, and their p99 with kube-apiserver's under the same attack.
+// table returns the rows as a Markdown table. Memory is in MiB. For each kind of well-behaved
+// client it has the number of requests that were answered with 200, and their p99. kube-apiserver's
+// numbers under the same attack are in parentheses.
 func table() string {
 	measured.Lock()
 	defer measured.Unlock()
@@ -150,7 +152,7 @@ func table() string {
 	return strings.Join(lines, "\n")
 }
 
-// String returns the row of the table.
+// String returns the row as a row of the table.
 func (r *row) String() string {
 	address := "another"
 	if r.SameAddress {

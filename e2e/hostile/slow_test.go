@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// connectionLimit returns how many connections attackers open: as many as file descriptors permit,
-// with room for those of well-behaved clients and other files, but no more than a port can tell
-// apart. A short attack opens 2,000.
+// connectionLimit returns how many connections attackers open. It is the number of file descriptors
+// that the system permits, minus those for well-behaved clients and other files, and at most
+// 12,000, because the ports of one address are limited. A short attack opens 2,000.
 func connectionLimit() int {
 	const short = 2000
 	var limit syscall.Rlimit
@@ -27,7 +27,8 @@ func connectionLimit() int {
 	return int(min(limit.Cur-min(limit.Cur/2, clientCount+2000), 12_000))
 }
 
-// silentConnections are connections without a TLS handshake, and with one and no request.
+// silentConnections opens connections without a TLS handshake, and connections with a handshake and
+// no request.
 func (a *attackers) silentConnections(ctx context.Context) {
 	a.each(ctx, 500, func(ctx context.Context, _ int) {
 		conn, err := a.victim.connect(ctx, a.from)
@@ -37,7 +38,7 @@ func (a *attackers) silentConnections(ctx context.Context) {
 		defer conn.Close()
 		a.notes.connected()
 		defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-		_, _ = conn.Read(make([]byte, 1)) // until the server closes it
+		_, _ = conn.Read(make([]byte, 1)) // returns when the server closes the connection
 	})
 	a.each(ctx, 500, func(ctx context.Context, _ int) {
 		if c, err := a.openHTTP2(ctx); err == nil {
@@ -47,13 +48,13 @@ func (a *attackers) silentConnections(ctx context.Context) {
 	})
 }
 
-// unfinishedHeads are 1,000 heads of HTTP/1.1 that lack their last byte.
+// unfinishedHeads sends 1,000 HTTP/1.1 heads that lack their end.
 func (a *attackers) unfinishedHeads(ctx context.Context) {
 	begun := "GET /livez HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 255<<10)
 	a.each(ctx, 1000, func(ctx context.Context, _ int) { a.sendHTTP1(ctx, begun, 0) })
 }
 
-// slowBytes sends a byte each second: of heads of HTTP/1.1, and of bodies of HTTP/2.
+// slowBytes sends one byte per second, in HTTP/1.1 heads and in HTTP/2 bodies.
 func (a *attackers) slowBytes(ctx context.Context) {
 	begun := "GET /livez HTTP/1.1\r\nHost: localhost\r\nX: "
 	a.each(ctx, 200, func(ctx context.Context, _ int) { a.sendHTTP1(ctx, begun, time.Second) })
@@ -84,8 +85,8 @@ func (a *attackers) slowBytes(ctx context.Context) {
 	})
 }
 
-// sendHTTP1 sends the start of a request, then a byte each period, or nothing more if that is 0,
-// until the server answers or closes the connection.
+// sendHTTP1 sends the start of a request, and then one byte per period until the server answers or
+// closes the connection. If period is 0, it sends nothing more.
 func (a *attackers) sendHTTP1(ctx context.Context, begun string, period time.Duration) {
 	conn, err := a.dial(ctx, "http/1.1")
 	if err != nil {
@@ -113,7 +114,7 @@ func (a *attackers) sendHTTP1(ctx context.Context, begun string, period time.Dur
 	}
 }
 
-// churn changes pods, 50 times a second, so that watches have something to send.
+// churn changes 50 pods per second, so that watches have something to send.
 func (a *attackers) churn(ctx context.Context) {
 	a.once(ctx, 1, func(ctx context.Context, _ int) {
 		set, err := kubernetes.NewForConfig(shared.Config())
@@ -125,7 +126,7 @@ func (a *attackers) churn(ctx context.Context) {
 			pod := pods.Pod(i % podCount)
 			change := []byte(`{"metadata":{"annotations":{"change":"` + strconv.Itoa(i) + `"}}}`)
 			i++
-			// One that fails is followed by others.
+			// A change may fail: others follow.
 			_, _ = set.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, change, metav1.PatchOptions{})
 		})
 	})

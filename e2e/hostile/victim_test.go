@@ -24,7 +24,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// Addresses of loopback that clients connect from. Those of reconnecting clients are 127.0.1.N.
+// These are the loopback addresses from which clients connect. Reconnecting clients use 127.0.1.N.
 const (
 	attackerAddress = "127.0.0.2"
 	politeAddress   = "127.0.0.3"
@@ -35,12 +35,12 @@ const (
 // victim is a server that is attacked: weir-proxy or kube-apiserver.
 type victim struct {
 	address string // host and port
-	health  string // those of --health-listen; empty: kube-apiserver has none
+	health  string // address of --health-listen; empty: kube-apiserver has none
 	roots   *x509.CertPool
 	pid     func() int
 }
 
-// dial connects from an address of loopback, and offers the protocols.
+// dial opens a TLS connection from a loopback address, and offers the protocols.
 func (v *victim) dial(ctx context.Context, from string, protocols ...string) (*tls.Conn, error) {
 	conn, err := v.connect(ctx, from)
 	if err != nil {
@@ -58,7 +58,7 @@ func (v *victim) dial(ctx context.Context, from string, protocols ...string) (*t
 	return secure, nil
 }
 
-// connect connects without TLS. The connection leaves no port behind when it is closed.
+// connect opens a TCP connection. When the connection is closed, its port is free immediately.
 func (v *victim) connect(ctx context.Context, from string) (*net.TCPConn, error) {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	conn, err := dialer.DialContext(ctx, "tcp", v.address)
@@ -69,14 +69,14 @@ func (v *victim) connect(ctx context.Context, from string) (*net.TCPConn, error)
 	return c, c.SetLinger(0)
 }
 
-// weirProxy is the program weir-proxy, with the options and the environment of deploy/base.
+// weirProxy is a running weir-proxy, with the options and the environment of deploy/base.
 type weirProxy struct {
 	victim
 	dir     string
 	args    []string
 	env     []string
 	program *cluster.Program
-	limit   int64 // of the container's memory, in bytes
+	limit   int64 // memory limit of the container, in bytes
 }
 
 // baseDeployment returns the Deployment of deploy/base.
@@ -89,7 +89,7 @@ func baseDeployment(t *testing.T) *appsv1.Deployment {
 	return d
 }
 
-// startProxy starts a proxy with more arguments than those of deploy/base, and waits until it is
+// startProxy starts a proxy with the arguments of deploy/base and more, and waits until it is
 // ready.
 func startProxy(t *testing.T, ctx context.Context, more ...string) *weirProxy {
 	t.Helper()
@@ -107,7 +107,7 @@ func startProxy(t *testing.T, ctx context.Context, more ...string) *weirProxy {
 	for _, e := range container.Env {
 		p.env = append(p.env, e.Name+"="+e.Value)
 	}
-	p.env = append(p.env, "GODEBUG=gctrace=1") // see meter.liveHeap
+	p.env = append(p.env, "GODEBUG=gctrace=1") // liveHeap reads the output
 	memory := container.Resources.Limits["memory"]
 	p.limit = memory.Value()
 	if p.limit == 0 {
@@ -144,14 +144,14 @@ func (p *weirProxy) start(t *testing.T) {
 	}
 }
 
-// restart kills the proxy and starts it again at its address.
+// restart kills the proxy and starts it again at the same address.
 func (p *weirProxy) restart(t *testing.T) {
 	t.Helper()
 	p.program.Stop()
 	p.start(t)
 }
 
-// trust reads the certificate that the proxy has made.
+// trust reads the certificate that the proxy has made from the kubeconfig that it has written.
 func (p *weirProxy) trust(t *testing.T, ctx context.Context) {
 	t.Helper()
 	testenv.EventuallyNoError(t, ctx, "the proxy has written its kubeconfig", func() error {
@@ -188,7 +188,7 @@ func (p *weirProxy) awaitReady(t *testing.T, ctx context.Context) {
 	})
 }
 
-// newAPIServer starts one more kube-apiserver, which is killed with the test.
+// newAPIServer starts another kube-apiserver, which is killed when the test ends.
 func newAPIServer(t *testing.T, ctx context.Context) *victim {
 	t.Helper()
 	server, err := shared.AddAPIServer(ctx)
@@ -199,7 +199,7 @@ func newAPIServer(t *testing.T, ctx context.Context) *victim {
 	return &victim{address: at.Host, roots: rootsOf(t, server.Config()), pid: server.PID}
 }
 
-// statusError is a response that is not 200.
+// statusError is the error for a response whose status is not 200.
 type statusError int
 
 func (e statusError) Error() string { return fmt.Sprintf("%d %s", int(e), http.StatusText(int(e))) }

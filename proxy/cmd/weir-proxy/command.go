@@ -17,7 +17,7 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// flags are the command line.
+// flags has the values of the command-line flags.
 type flags struct {
 	options            proxy.Options
 	rules              *clientcmd.ClientConfigLoadingRules
@@ -26,7 +26,7 @@ type flags struct {
 	log                string
 	watches, responses string
 	consistency        string
-	kubeconfig         string // to write
+	kubeconfig         string // file to write
 	debugAddr          string
 	verbose            bool
 	check              bool
@@ -53,8 +53,8 @@ func newCommand() *cobra.Command {
 	return cmd
 }
 
-// add defines the flags. Those that kube-apiserver and extension API servers have too are called as
-// there.
+// add defines the flags. A flag that kube-apiserver or extension API servers have too has the same
+// name as there.
 func (f *flags) add(fs *pflag.FlagSet) {
 	f.addConnections(fs)
 	f.addReads(fs)
@@ -63,7 +63,7 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	f.addOperation(fs)
 }
 
-// addConnections defines the flags about the upstream, and about how clients connect.
+// addConnections defines the flags about the upstream and about connections of clients.
 func (f *flags) addConnections(fs *pflag.FlagSet) {
 	o := &f.options
 	fs.StringVar(&f.rules.ExplicitPath, "kubeconfig", "", "Kubeconfig of the upstream; empty: the one that kubectl uses, or in a pod the ServiceAccount")
@@ -77,7 +77,7 @@ func (f *flags) addConnections(fs *pflag.FlagSet) {
 	fs.StringVar(&f.kubeconfig, "write-kubeconfig", "", "Write a kubeconfig for the proxy, with the upstream kubeconfig's user, to this file")
 }
 
-// addReads defines the flags about what is cached, and how it is read.
+// addReads defines the flags about which resources are cached and how they are read.
 func (f *flags) addReads(fs *pflag.FlagSet) {
 	o := &f.options
 	fs.StringSliceVar(&o.Resources, "resources", nil, "Resources to cache from the start: pods, deployments.apps, widgets.v1.example.com")
@@ -95,7 +95,7 @@ func (f *flags) addReads(fs *pflag.FlagSet) {
 		"End a watch with 410 Expired once it is behind the change log (with a selector or a namespace: once more than 64 changes wait for it), or is to get changes that a relist has found; otherwise it is caught up from the state, each object once")
 }
 
-// addLimits defines the flags that bound what clients may take.
+// addLimits defines the flags that bound the resources that clients use.
 func (f *flags) addLimits(fs *pflag.FlagSet) {
 	o := &f.options
 	fs.IntVar(&o.MaxConnections, "max-connections", 0, "Bound of open connections; 0: 10000")
@@ -109,7 +109,7 @@ func (f *flags) addLimits(fs *pflag.FlagSet) {
 	fs.StringVar(&f.responses, "response-memory", "256Mi", "Bound of the memory of responses that clients have not read yet, watches apart, of which one user may have half; 0: no bound")
 }
 
-// addCallers defines the flags about who a caller is, and what the caller may do.
+// addCallers defines the flags about authentication and authorization of callers.
 func (f *flags) addCallers(fs *pflag.FlagSet) {
 	o, a := &f.options, &f.options.Authentication
 	fs.StringVar(&a.ClientCAFile, "client-ca-file", "", "CA of client certificates, in place of the one that the upstream publishes")
@@ -128,7 +128,7 @@ func (f *flags) addCallers(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.OutageGrace, "grace", 0, "How long the last answers about a caller count, for reads and watches, while the upstream cannot be reached; 0: 1h, negative: not at all")
 }
 
-// addOperation defines the flags about what the proxy records and shows, and how it ends.
+// addOperation defines the flags about audit, logs, the debug page and the shutdown.
 func (f *flags) addOperation(fs *pflag.FlagSet) {
 	o := &f.options
 	fs.StringVar(&o.Audit.PolicyFile, "audit-policy-file", "", "Policy of audit.k8s.io/v1, as kube-apiserver's: which of the requests that the proxy answers or refuses are recorded")
@@ -146,12 +146,11 @@ func (f *flags) addOperation(fs *pflag.FlagSet) {
 			"page needs no credentials, and sees the users, and what changes in objects, but for Secrets and environment variables")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "Log more")
 	fs.BoolVar(&f.check, "check-arguments", false, "End once the arguments are known to be right, without an upstream")
-	// It is for weir proxy, which may have to start an upstream first.
+	// weir proxy uses it, because it may have to start an upstream first.
 	fs.Lookup("check-arguments").Hidden = true
 }
 
-// complete reads what the flags say into the options, and checks what can be known without an
-// upstream.
+// complete parses the flags' values into the options, and validates what does not need an upstream.
 func (f *flags) complete() error {
 	for _, size := range []struct {
 		name, text string
@@ -164,10 +163,10 @@ func (f *flags) complete() error {
 		*size.to = q.Value()
 	}
 	if f.options.WatchMemory == 0 {
-		f.options.WatchMemory = -1 // 0 is the default there
+		f.options.WatchMemory = -1 // in options, 0 means the default, and -1 means no bound
 	}
 	if f.options.ResponseMemory == 0 {
-		f.options.ResponseMemory = -1 // likewise
+		f.options.ResponseMemory = -1 // as above
 	}
 	if _, err := command.DebugAddress(f.debugAddr); err != nil {
 		return command.Usagef("--debug-addr %s: %w", f.debugAddr, err)
@@ -233,14 +232,14 @@ func (f *flags) run(cmd *cobra.Command) error {
 	fmt.Fprintln(cmd.OutOrStdout(), server.URL())
 	<-cmd.Context().Done()
 	delay := f.options.ShutdownDelay
-	if errors.Is(context.Cause(cmd.Context()), command.ErrInterrupted) { // a user at a terminal
+	if errors.Is(context.Cause(cmd.Context()), command.ErrInterrupted) { // an interrupt by a user at a terminal
 		delay = 0
 	}
 	return server.Shutdown(context.WithoutCancel(cmd.Context()), delay)
 }
 
-// serveDebug serves the page of package debug as --debug-addr says, until the function that it
-// returns is called, and tells where.
+// serveDebug serves the page of package debug at the address of --debug-addr, and prints the page's
+// URL to stderr. It serves until the caller calls stop.
 func (f *flags) serveDebug(cmd *cobra.Command) (stop func(), err error) {
 	address, err := command.DebugAddress(f.debugAddr)
 	if address == "" || err != nil {

@@ -7,31 +7,32 @@ import (
 )
 
 const (
-	// gcPercent is how much garbage there may be, in percent of what is live. What is live is
-	// packed and nearly without pointers: a collection of it costs little, and the garbage that
-	// slow clients and many watches leave does not add up.
+	// gcPercent is how much garbage the process may have, in percent of the live memory. Live memory
+	// is packed and has nearly no pointers, so a collection costs little. Frequent collections prevent
+	// that the garbage of slow clients and many watches adds up.
 	gcPercent = 25
-	// minGarbage is how much garbage there may be in any case, in bytes. Otherwise a proxy with
-	// little live memory collects dozens of times a second when clients without credentials send
-	// large heads or open many connections, and then known clients wait for seconds.
+	// minGarbage is how much garbage the process may have in any case, in bytes. Otherwise a proxy
+	// with little live memory would collect dozens of times a second while clients without credentials
+	// send large heads or open many connections. Known clients would then wait for seconds.
 	minGarbage = 24 << 20
 )
 
-// boundGarbage sets the percentage of garbage for what is live now, and again after each collection
-// for as long as the process runs.
+// boundGarbage sets the garbage percentage for the current live memory. It sets it again after each
+// collection, for as long as the process runs.
 func boundGarbage() {
 	debug.SetGCPercent(percentOfGarbage(scanned()))
-	collected := new(*byte) // with a pointer, so that it does not share its memory with others
+	collected := new(*byte) // contains a pointer, so that it shares no memory block with other objects
 	runtime.AddCleanup(collected, func(struct{}) { boundGarbage() }, struct{}{})
 }
 
-// percentOfGarbage returns the percentage for a number of bytes that the last collection scanned.
+// percentOfGarbage returns the garbage percentage for the number of bytes that the last collection
+// has scanned.
 func percentOfGarbage(scanned uint64) int {
 	return max(gcPercent, int(minGarbage*100/max(scanned, 1<<20)))
 }
 
-// scanned returns the bytes to which the percentage applies: what the last collection left in the
-// heap, and all stacks.
+// scanned returns the number of bytes to which the percentage applies: the heap that was live after
+// the last collection, and all stacks.
 func scanned() uint64 {
 	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
 	metrics.Read(samples)

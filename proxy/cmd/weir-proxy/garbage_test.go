@@ -21,7 +21,7 @@ func TestPercentOfGarbage(t *testing.T) {
 	}
 }
 
-// TestBoundGarbage: the percentage follows the live heap, up and down.
+// TestBoundGarbage checks that the percentage follows the size of the live heap, up and down.
 func TestBoundGarbage(t *testing.T) {
 	boundGarbage()
 	percent := func() uint64 {

@@ -1,9 +1,9 @@
-// Command weir-proxy is a caching proxy in front of kube-apiserver; `weir proxy` runs it. It is a
-// command of its own because the libraries that ask an API server about its callers would add to
-// the memory of every other command.
+// Command weir-proxy is a caching proxy in front of kube-apiserver. `weir proxy` runs it. It is a
+// separate command because the libraries that ask an API server about callers would add to the
+// memory of all other commands.
 //
-// Its address goes to stdout, its log to stderr. The exit code is 1 for a failure and 2 for wrong
-// usage.
+// It prints its address to stdout and its log to stderr. The exit code is 1 for a failure and 2 for
+// wrong usage.
 package main
 
 import (
@@ -26,8 +26,8 @@ func main() {
 	os.Exit(command.Run(newCommand().ExecuteContext))
 }
 
-// explain makes an error of package proxy one of the command: a UsageError if the options are
-// invalid.
+// explain returns the command's error for an error of package proxy. It is a UsageError if the
+// options are invalid.
 func explain(err error) error {
 	if err == nil {
 		return nil
@@ -38,7 +38,7 @@ func explain(err error) error {
 	return unprefixed{err}
 }
 
-// unprefixed is an error without the name of package proxy before its text.
+// unprefixed is an error whose text lacks the prefix of package proxy.
 type unprefixed struct{ err error }
 
 func (e unprefixed) Error() string {
@@ -46,7 +46,7 @@ func (e unprefixed) Error() string {
 }
 func (e unprefixed) Unwrap() error { return e.err }
 
-// newLog returns the log of the proxy, and has the libraries under it write to that.
+// newLog returns the log of the proxy, and configures klog to write to the same log.
 func newLog(verbose bool) *slog.Logger {
 	level := slog.LevelInfo
 	if verbose {

@@ -51,7 +51,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestMessages: whatever is wrong is said in one line.
+// TestMessages checks that each failure causes a single line on stderr, and the right exit code.
 func TestMessages(t *testing.T) {
 	upstream, err := apiserver.New(apiserver.Options{})
 	check.NoError(t, err)
@@ -99,7 +99,7 @@ func TestMessages(t *testing.T) {
 	} {
 		var stderr strings.Builder
 		cmd := newCommand()
-		cmd.SetArgs(append([]string{}, tt.args...)) // not nil, which means this process's own
+		cmd.SetArgs(append([]string{}, tt.args...)) // not nil, with which the command would use this process's arguments
 		code := command.Report(&stderr, cmd.ExecuteContext(t.Context()))
 		text := stderr.String()
 		if code != tt.code || !strings.HasPrefix(text, "error: ") || strings.Count(text, "\n") != 1 || !strings.Contains(text, tt.says) {
@@ -108,7 +108,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// kubeconfig is one for a server.
+// kubeconfig returns a kubeconfig for a server.
 func kubeconfig(url string) string {
 	return "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n" +
 		"clusters: [{name: k, cluster: {server: '" + url + "'}}]\nusers: [{name: u, user: {token: t}}]\n"
@@ -124,7 +124,8 @@ func TestConsistency(t *testing.T) {
 	}
 }
 
-// TestRun runs the command in front of an embedded server and uses the kubeconfig that it writes.
+// TestRun runs the command in front of an embedded server, and uses the kubeconfig that the command
+// writes.
 func TestRun(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -139,7 +140,7 @@ func TestRun(t *testing.T) {
 	cmd := newCommand()
 	cmd.SetOut(in)
 	cmd.SetArgs([]string{"--kubeconfig", of, "--resources", "pods", "--write-kubeconfig", written, "--cert-dir", filepath.Join(dir, "certs"), "--debug-addr", ":0"})
-	var says bytes.Buffer // written before the address is
+	var says bytes.Buffer // written before the address is printed
 	cmd.SetErr(&says)
 	running, stop := context.WithCancelCause(ctx)
 	ended := make(chan error, 1)
@@ -163,12 +164,12 @@ func TestRun(t *testing.T) {
 	if page := debugPage(t, ctx, says.String()); !strings.Contains(page, `"name": "pods"`) || !strings.Contains(page, server) {
 		t.Errorf("%s", page)
 	}
-	stop(command.ErrInterrupted) // which waits for no load balancer
+	stop(command.ErrInterrupted) // an interrupt ends the proxy without a delay for load balancers
 	check.NoError(t, <-ended)
 	utilnet.CloseIdleConnectionsFor(tr)
 }
 
-// debugPage returns what is shown at the address that the command has told.
+// debugPage returns the debug page, whose URL is in the command's output.
 func debugPage(t *testing.T, ctx context.Context, told string) string {
 	t.Helper()
 	_, url, found := strings.Cut(strings.TrimSpace(told), "what the proxy does is shown at ")

@@ -33,7 +33,8 @@ import (
 
 const manifests = "../../../deploy"
 
-// kustomization is what ours say; a field that is not here is an error.
+// kustomization has the fields that the kustomization files of this repository use. readYAML fails
+// for other fields.
 type kustomization struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
@@ -49,19 +50,19 @@ type kustomization struct {
 		Target *struct {
 			Kind string `json:"kind"`
 			Name string `json:"name"`
-		} `json:"target"` // it is a JSON patch
+		} `json:"target"` // set: the patch is a JSON patch
 	} `json:"patches"`
 }
 
-// jsonPatch is a patch that adds an argument.
+// jsonPatch is a JSON patch that adds an argument.
 type jsonPatch []struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value string `json:"value"`
 }
 
-// serviceMonitor is what ours says; a field that is not here is an error. The Prometheus operator's
-// own types are not worth their module.
+// serviceMonitor has the fields that the ServiceMonitor of this repository uses. readYAML fails for
+// other fields. The Prometheus operator has Go types, but they would need another module.
 type serviceMonitor struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -82,8 +83,8 @@ type serviceMonitor struct {
 	} `json:"spec"`
 }
 
-// readYAML reads a file that is no object of our types; a field that into does not have is an
-// error.
+// readYAML reads a file that contains no object of the Kubernetes API. It fails the test if into
+// lacks a field of the file.
 func readYAML(t *testing.T, path string, into any) {
 	t.Helper()
 	raw, err := os.ReadFile(path)
@@ -95,7 +96,7 @@ func readYAML(t *testing.T, path string, into any) {
 	}
 }
 
-// objects reads a file of manifests; what our types do not know is an error.
+// objects reads a file of manifests. It fails the test for kinds or fields that the Go types lack.
 func objects(t *testing.T, path string) []runtime.Object {
 	t.Helper()
 	raw, err := os.ReadFile(path)
@@ -118,7 +119,7 @@ func objects(t *testing.T, path string) []runtime.Object {
 	}
 }
 
-// first is the first object of a type.
+// first returns the first object of a type in a file.
 func first[T runtime.Object](t *testing.T, path string) T {
 	t.Helper()
 	for _, o := range objects(t, path) {
@@ -130,10 +131,10 @@ func first[T runtime.Object](t *testing.T, path string) T {
 	panic("unreachable")
 }
 
-// clusterKinds have no namespace.
+// clusterKinds are the cluster-scoped kinds, whose objects have no namespace.
 var clusterKinds = []string{"Namespace", "PriorityClass", "FlowSchema", "PriorityLevelConfiguration"}
 
-// isJSONPatch reports whether a file is no object, but changes one.
+// isJSONPatch reports whether a file is a JSON patch and not an object.
 func isJSONPatch(k *kustomization, file string) bool {
 	for _, p := range k.Patches {
 		if p.Path == file {
@@ -143,14 +144,14 @@ func isJSONPatch(k *kustomization, file string) bool {
 	return false
 }
 
-// TestManifests: every manifest is well-formed, and in the kustomization of its folder; all that
-// has a namespace says which.
+// TestManifests checks that each manifest is well-formed and that the kustomization of its folder
+// names it. Each object of a namespaced kind must have a namespace.
 func TestManifests(t *testing.T) {
 	err := filepath.WalkDir(manifests, func(dir string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() || dir == manifests {
 			return err
 		}
-		// These are Prometheus' and Grafana's own files, which e2e/monitoring checks.
+		// These folders have files for Prometheus and Grafana, which e2e/monitoring checks.
 		if filepath.Base(dir) == "informers" {
 			return fs.SkipDir
 		}
@@ -207,8 +208,9 @@ func TestManifests(t *testing.T) {
 	check.NoError(t, err)
 }
 
-// TestDeployment: the command understands its flags, which the example keeps, the pieces fit each
-// other, and the ClusterRole lets it cache what it is to cache and no more.
+// TestDeployment checks that the command accepts the flags of the Deployment, that the example has
+// the same flags, and that names and ports match between the manifests. The ClusterRole must allow
+// the proxy to cache its --resources, and nothing else.
 func TestDeployment(t *testing.T) {
 	base := filepath.Join(manifests, "base")
 	deployment := first[*appsv1.Deployment](t, filepath.Join(base, "deployment.yaml"))
@@ -237,7 +239,7 @@ func TestDeployment(t *testing.T) {
 	origin := 0
 	for _, rule := range first[*rbacv1.ClusterRole](t, filepath.Join(base, "rbac.yaml")).Rules {
 		if slices.Equal(rule.Resources, []string{"apiservices"}) && slices.Equal(rule.APIGroups, []string{"apiregistration.k8s.io"}) && slices.Equal(rule.Verbs, []string{"get"}) {
-			origin++ // without which nothing is cached
+			origin++ // without this rule the proxy caches nothing
 			continue
 		}
 		if !slices.Equal(rule.Verbs, []string{"list", "watch"}) {
@@ -254,7 +256,7 @@ func TestDeployment(t *testing.T) {
 	}
 }
 
-// checkEnd: a pod has as long to end as the proxy takes at most.
+// checkEnd checks that the pod's grace period is longer than a shutdown of the proxy takes.
 func checkEnd(t *testing.T, pod *corev1.PodSpec) {
 	t.Helper()
 	cmd := newCommand()
@@ -267,8 +269,8 @@ func checkEnd(t *testing.T, pod *corev1.PodSpec) {
 	}
 }
 
-// patchedArgs are the arguments of the proxy once the patches of a folder have changed those of the
-// base: a JSON patch adds to them, an object replaces them.
+// patchedArgs returns the arguments of the proxy after a folder's patches. A JSON patch adds
+// arguments to those of the base, and a patch that is an object replaces them.
 func patchedArgs(t *testing.T, folder string) []string {
 	t.Helper()
 	args := first[*appsv1.Deployment](t, filepath.Join(manifests, "base", "deployment.yaml")).Spec.Template.Spec.Containers[0].Args
@@ -296,7 +298,8 @@ func patchedArgs(t *testing.T, folder string) []string {
 	return args
 }
 
-// checkExample: the example has each flag of the base, with the same value, or more of them.
+// checkExample checks that the example has each flag of the base with the same value. A list may
+// have more elements.
 func checkExample(t *testing.T) {
 	t.Helper()
 	base, example := newCommand(), newCommand()
@@ -314,8 +317,8 @@ func checkExample(t *testing.T) {
 	})
 }
 
-// TestMemory: what the watches and the resources on demand may take leaves a pod something for the
-// resources that it always caches.
+// TestMemory checks that watches, resources on demand and unread responses together leave a part of
+// the pod's memory for the resources that the proxy always caches.
 func TestMemory(t *testing.T) {
 	container := first[*appsv1.Deployment](t, filepath.Join(manifests, "base", "deployment.yaml")).Spec.Template.Spec.Containers[0]
 	floor := resource.MustParse("100Mi")
@@ -334,8 +337,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestAddedResources: what adds to the cached resources allows the proxy to cache these, and adds
-// nothing twice.
+// TestAddedResources checks the folders that add cached resources: their ClusterRoles allow the
+// proxy to cache these, and no resource is added twice.
 func TestAddedResources(t *testing.T) {
 	for _, folder := range []string{"controlplane", "example"} {
 		cmd := newCommand()

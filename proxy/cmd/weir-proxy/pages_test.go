@@ -6,13 +6,13 @@ import (
 	"github.com/weirproject/weir/internal/testing/golden"
 )
 
-// TestPages: docs/commands has a page of weir proxy, as this program's help has it: weir itself
-// does not know its flags.
+// TestPages checks that docs/commands has the page of weir proxy with this command's help. The weir
+// command itself does not have these flags.
 func TestPages(t *testing.T) {
 	cmd := newCommand()
 	golden.CheckPage(t, "../../../docs/commands", golden.Page{
 		Command: cmd.CommandPath(), Short: cmd.Short, Long: cmd.Long, Example: cmd.Example,
-		// In this order: only then UseLine knows of flags that the verbs share.
+		// The order matters: UseLine includes the inherited flags only after LocalFlags was called.
 		Flags: cmd.LocalFlags().FlagUsages(), Use: cmd.UseLine(),
 	})
 }

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// checkProbes: the kubelet asks where the proxy serves nothing but health checks.
+// checkProbes checks that the kubelet probes the port that serves only health checks.
 func checkProbes(t *testing.T, container *corev1.Container) {
 	t.Helper()
 	var health corev1.ContainerPort
