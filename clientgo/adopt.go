@@ -19,12 +19,13 @@ import (
 )
 
 // ErrLayout is returned by Err, together with ErrForeignInformer, if this package cannot read the
-// private fields of client-go's informers: the linked client-go lays them out in a way that this
-// package does not know, or the program was built with the tag weir_safe. Factories and Adopt then
-// return client-go's own informers. The first factory, or the first call of Adopt, logs it.
+// private fields of client-go's informers. This happens if the linked client-go has other fields
+// than this package expects, or if the program was built with the tag weir_safe. Factories and
+// Adopt then return client-go's own informers. The first factory or the first call of Adopt logs
+// the error.
 var ErrLayout = errors.New("clientgo: the fields of client-go's informers cannot be read")
 
-// informerFields are the arguments that a client-go informer was built from.
+// informerFields contains the arguments from which a client-go informer was built.
 type informerFields struct {
 	lw          cache.ListerWatcher
 	example     runtime.Object
@@ -33,15 +34,15 @@ type informerFields struct {
 	transform   cache.TransformFunc
 	onError     cache.WatchErrorHandlerWithContext
 	indexers    cache.Indexers
-	// published is the store that client-go created for the informer, if it publishes the store's
-	// resourceVersion under the informer's name.
+	// published is the store of the client-go informer if the informer has a reserved name. client-go
+	// then publishes the store's resourceVersion as a metric; see sink.published.
 	published cache.Store
 }
 
 // fieldsOf returns the fields of an unused client-go informer. It reads private fields: generated
-// code passes its ListerWatcher, example and indexers only to client-go's constructor, and a custom
-// constructor (InformerFor) may have set a transform. fieldsOf reports false for an informer of
-// another type, one that has started and one with handlers.
+// code passes its ListerWatcher, example and indexers only to client-go's constructor, and a
+// constructor that is passed to InformerFor may have set a transform. fieldsOf returns false for an
+// informer of another type, one that has started and one with handlers.
 func fieldsOf(inf cache.SharedIndexInformer) (informerFields, bool) {
 	v := informerStruct(inf)
 	var p informerFields
@@ -62,8 +63,8 @@ func fieldsOf(inf cache.SharedIndexInformer) (informerFields, bool) {
 	return p, true
 }
 
-// informerStruct returns the struct of client-go's informer. client-go's typed informer only wraps
-// another; any other wrapper may behave differently, and the result is invalid.
+// informerStruct returns the struct of client-go's informer. It unwraps client-go's typed informer.
+// For any other wrapper, which may behave differently, it returns an invalid value.
 func informerStruct(inf any) reflect.Value {
 	v := reflect.ValueOf(inf)
 	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
@@ -78,17 +79,17 @@ func informerStruct(inf any) reflect.Value {
 	return v
 }
 
-// knownFields are the fields of client-go's informer that fieldsOf reads, or that have no meaning
-// here: Weir's informer has no FIFO with metrics, uses the keys that client-go's constructor sets,
-// and has its own store, clock and mutation detector.
+// knownFields lists the fields of client-go's informer that fieldsOf reads, or that Weir's informer
+// does not need: it has its own store, clock and mutation detector, has no FIFO with metrics, and
+// always uses the key function that client-go's constructor sets.
 var knownFields = []string{
 	"indexer", "controller", "synced", "processor", "cacheMutationDetector", "listerWatcher", "objectType", "objectDescription",
 	"resyncCheckPeriod", "defaultEventHandlerResyncPeriod", "clock", "started", "stopped", "startedLock", "blockDeltas",
 	"watchErrorHandler", "transform", "identifier", "informerMetricsProvider", "keyFunc",
 }
 
-// unknownFields returns the fields of an informer that a later client-go has added. Their meaning
-// is lost when the informer is adopted.
+// unknownFields returns the fields of an informer that a later client-go has added. An adopted
+// informer ignores them.
 func unknownFields(inf any) (unknown []string) {
 	t := reflect.TypeOf(inf)
 	for t.Kind() == reflect.Pointer {
@@ -102,14 +103,14 @@ func unknownFields(inf any) (unknown []string) {
 	return unknown
 }
 
-// readField sets to to the value of a field, if it can be read.
+// readField copies the value of a field to *to. ok is false if the field cannot be read.
 func readField[T any](v reflect.Value, name string, to *T) (ok bool) {
 	*to, ok = private.Field[T](v, name)
 	return ok
 }
 
-// countHandlers returns the number of handlers of a client-go informer, or -1 if they cannot be
-// counted.
+// countHandlers returns the number of handlers of a client-go informer, or -1 if its fields cannot
+// be read.
 func countHandlers(v reflect.Value) int {
 	processor := v.FieldByName("processor")
 	if !processor.IsValid() || processor.Kind() != reflect.Pointer || processor.IsNil() {
@@ -122,20 +123,22 @@ func countHandlers(v reflect.Value) int {
 	return listeners.Len()
 }
 
-// Adopt returns an informer of this package that replaces one built by client-go, which must have
-// neither started nor handlers. It returns any other informer unchanged; Err reports whether an
-// informer is of this package. Adopt is for code that builds its own informers, such as the
-// InformerFor of a factory that informer-gen has generated.
+// Adopt returns an informer of this package that replaces inf, which client-go has built. inf must
+// not have started and must have no handlers; otherwise, and for an informer of another package,
+// Adopt returns inf itself. Err reports whether an informer is of this package. Adopt is for code
+// that builds its own informers, such as the InformerFor of a factory that informer-gen has
+// generated.
 //
-// All adopted informers share one weir.ServerGroup, because Adopt cannot know which of them have
-// the same server: they share the limit of concurrent lists, and when one detects that its server
-// was restored, all list again. A list of unchanged objects calls no handler.
+// All adopted informers share one weir.ServerGroup, because Adopt cannot detect which of them have
+// the same server. They share the limit of concurrent lists, and when one of them detects that its
+// server was restored from a backup, all of them list again. A list of unchanged objects calls no
+// handler.
 func Adopt(inf cache.SharedIndexInformer) cache.SharedIndexInformer {
 	return AdoptWithOptions(inf, Options{})
 }
 
-// AdoptWithOptions is Adopt with options. A program with informers of several clusters sets one
-// Options.Server per cluster.
+// AdoptWithOptions is Adopt with options. If a program has informers of several clusters, set
+// Options.Server to a different weir.ServerGroup for each cluster.
 func AdoptWithOptions(inf cache.SharedIndexInformer, opts Options) cache.SharedIndexInformer {
 	if opts.Server == nil {
 		opts.Server = &adoptedServer
@@ -143,11 +146,13 @@ func AdoptWithOptions(inf cache.SharedIndexInformer, opts Options) cache.SharedI
 	return adopt(inf, "", opts)
 }
 
-// adoptedServer is the Server of adopted informers. It does not keep stopped informers alive.
+// adoptedServer is the default Options.Server of adopted informers. It does not keep stopped
+// informers in memory.
 var adoptedServer weir.ServerGroup
 
-// adopt builds an informer of this package from one that client-go has built. It returns an
-// informer whose fields it cannot read unchanged. It uses description if the informer has none.
+// adopt returns an informer of this package that replaces inf. It returns inf itself if it cannot
+// read the fields of inf. The description of the new informer is that of inf, or else the argument
+// description.
 func adopt(inf cache.SharedIndexInformer, description string, opts Options) cache.SharedIndexInformer {
 	if !layoutKnown() {
 		return inf
@@ -165,11 +170,12 @@ func adopt(inf cache.SharedIndexInformer, description string, opts Options) cach
 	return ours
 }
 
-// layoutKnown reports whether client-go's informers can be adopted. If not, it logs the reason
-// once.
+// layoutKnown reports whether this package can adopt client-go's informers. The first call logs the
+// reason if it cannot.
 var layoutKnown = sync.OnceValue(func() bool {
 	logger := klog.Background()
-	// It is built like in generated code, and typed from 0.37 on.
+	// Generated code builds its informers with the same constructor. Since client-go 0.37 it returns a
+	// typed informer.
 	if _, ok := fieldsOf(core.NewConfigMapInformer(nil, "", 0, nil)); !ok {
 		logger.Error(ErrLayout, "Informers that would be adopted stay client-go's")
 		return false

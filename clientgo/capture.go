@@ -15,7 +15,7 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// verb selects the requests whose response a capture takes.
+// verb is the kind of request whose response a capture receives.
 type verb uint8
 
 const (
@@ -23,49 +23,49 @@ const (
 	verbWatch
 )
 
-// contextKey is the key of a *T in the context of a ListerWatcher's call: the transport finds it in
-// the context of the call's requests.
+// contextKey is the key of a *T in a context. This package passes the context to a ListerWatcher's
+// call, and the transport reads the *T from the context of the call's requests.
 type contextKey[T any] struct{}
 
-// withValue returns a context that carries v.
+// withValue returns a context that contains v.
 func withValue[T any](ctx context.Context, v *T) context.Context {
 	return context.WithValue(ctx, contextKey[T]{}, v)
 }
 
-// valueOf returns the *T that a context carries, or nil.
+// valueOf returns the *T that a context contains, or nil.
 func valueOf[T any](ctx context.Context) *T {
 	v, _ := ctx.Value(contextKey[T]{}).(*T)
 	return v
 }
 
-// capture takes the response to one LIST or WATCH from the client that sent the request. The
-// request's context carries it. After it has ended it takes no response: a ListerWatcher may have
-// left something running on that context, such as client-go's RetryWatcher, which sends its
-// requests after Watch has returned.
+// capture receives the response to one LIST or WATCH instead of the client that sent the request.
+// The request's context contains the capture. After end, it receives no response: the ListerWatcher
+// may have started something that still sends requests with that context. client-go's RetryWatcher
+// does so after Watch has returned.
 type capture struct {
 	verb    verb
-	context context.Context // ends with the response's body
-	matcher responseMatcher // a copy: an abandoned call may still use it
-	page    string          // the continue token that the call received
+	context context.Context // when it ends, the captured response's body is closed
+	matcher responseMatcher // a copy, because an abandoned call may still use it
+	page    string          // the continue token that was passed to List
 
 	mu         sync.Mutex
 	answer     *http.Response // the captured response, or nil
-	scope      *requestScope  // of its request
+	scope      *requestScope  // the scope of the captured request
 	release    context.CancelCauseFunc
-	asked      bool // a request of the verb was sent
-	answers    int  // responses to requests of the verb
-	stubbed    int  // of answers: those for which the caller received a stub
-	mismatched bool // the caller has received a response itself, and receives every later one
-	ownPages   bool // that was a response for another page: the caller selects pages itself
-	expired    bool // the requested page has expired: a pager then requests everything
+	asked      bool // the call has sent a request of the verb
+	answers    int  // number of responses to requests of the verb
+	stubbed    int  // number of responses that the caller received a stub for
+	mismatched bool // the caller has received a real response, and receives all later ones
+	ownPages   bool // the mismatched response was another page: the caller pages by itself
+	expired    bool // the requested page has expired: client-go's pager then lists everything
 	closed     bool
 }
 
-// admit decides whether the capture takes the response to a request of a resource. It returns true
-// if it does; the caller then receives a stub. Otherwise the caller receives the response. matches
-// reports that the response has the informer's objects. The capture takes the first response,
-// unless it has ended, or the caller has received one with other objects or of another page than
-// the call requested.
+// admit decides whether the capture receives the response to a request. If it returns true, the
+// capture has the response and the caller receives a stub; if it returns false, the caller receives
+// the response. matches reports whether the response contains the informer's objects. admit returns
+// true only for the first response, if it has the informer's objects and is the page that was
+// requested, and if end was not called.
 func (c *capture) admit(req *http.Request, resource schema.GroupVersionResource, resp *http.Response, matches bool, release context.CancelCauseFunc) bool {
 	samePage := c.isSamePage(req)
 	c.mu.Lock()
@@ -80,8 +80,8 @@ func (c *capture) admit(req *http.Request, resource schema.GroupVersionResource,
 		return false
 	}
 	if c.answers > 1 {
-		// A call that sends several requests is not captured: it may repeat them until an answer is not
-		// empty.
+		// A call that sends several requests is not captured: it may be a loop that repeats the request
+		// until the answer is not empty.
 		return false
 	}
 	c.stubbed++
@@ -90,15 +90,15 @@ func (c *capture) admit(req *http.Request, resource schema.GroupVersionResource,
 	return true
 }
 
-// refuse records an error response that the caller receives.
+// refuse records the status of an error response that the caller receives.
 func (c *capture) refuse(status int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.expired = c.expired || status == http.StatusGone
 }
 
-// end stops capturing. Afterwards answer, scope, asked and ownPages do not change, except by
-// discard. It drops the response if the caller sent several requests.
+// end stops capturing. Afterwards answer, scope, asked and ownPages do not change, except that
+// discard clears answer. end drops the response if the caller has sent several requests.
 func (c *capture) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,7 +108,7 @@ func (c *capture) end() {
 	}
 }
 
-// whole reports whether the caller received every response, so that its result is complete. Call it
+// whole reports whether the caller has received no stub. Its result is then complete. Call whole
 // after end.
 func (c *capture) whole() bool { return c.stubbed == 0 }
 
@@ -131,7 +131,8 @@ func (c *capture) drop() {
 
 var errDropped = errors.New("the answer is not wanted")
 
-// wants returns the resource of a request and reports whether the capture takes its response.
+// wants reports whether the capture receives the response to a request. It also returns the
+// request's resource.
 func (c *capture) wants(req *http.Request) (schema.GroupVersionResource, bool) {
 	path, ok := request.CollectionOf(req.URL.Path)
 	resource := path.GVR()
@@ -147,20 +148,21 @@ func (c *capture) wants(req *http.Request) (schema.GroupVersionResource, bool) {
 	return resource, true
 }
 
-// isSamePage reports whether a request is for the page that the call requested. A List that pages
-// by itself with its own options requests other pages, except for the first.
+// isSamePage reports whether a request is for the page that was requested from List. A List that
+// pages by itself requests other pages after the first.
 func (c *capture) isSamePage(req *http.Request) bool {
 	return c.verb == verbWatch || request.QueryOf(req.URL).Get("continue") == c.page
 }
 
-// inspect reports whether a response has the informer's objects, and for a LIST returns the list's
-// type. It reads the first bytes of a list's body, puts them back and decompresses the body. It
-// blocks until the bytes have arrived or the context ends; the error is then the context's cause.
+// inspect reports whether a response contains the informer's objects. For a LIST it also returns
+// the list's type, decompresses the body, and reads only as much of the body as it needs; resp.Body
+// still returns the whole body. It blocks until it has these bytes. If ctx ends first, it returns
+// the context's cause.
 func (c *capture) inspect(ctx context.Context, resource schema.GroupVersionResource, resp *http.Response, enc wire.Encoding) (wire.TypeMeta, bool, error) {
 	if c.verb == verbWatch {
 		return wire.TypeMeta{}, c.matcher.matchWatch(resource), nil
 	}
-	body := resp.Body // closed explicitly, because some bodies outlive their request's context
+	body := resp.Body // closed explicitly: closing the context does not close every body
 	stop := context.AfterFunc(ctx, func() { _ = body.Close() })
 	defer stop()
 	if err := decompress(resp); err != nil {
@@ -178,14 +180,14 @@ func (c *capture) inspect(ctx context.Context, resource schema.GroupVersionResou
 	return listType, matches, nil
 }
 
-// requestScope is the namespace and the selector of a request.
+// requestScope is the resource, namespace and selector of a request.
 type requestScope struct {
 	resource  schema.GroupVersionResource
-	namespace string // "" is all
-	selector  string // of labels and of fields; "" is everything
+	namespace string // "" means all namespaces
+	selector  string // label and field selectors; "" means all objects
 }
 
-// scopeOf returns the scope of a request whose path is that of a resource's collection.
+// scopeOf returns the scope of a LIST or WATCH of resource.
 func scopeOf(req *http.Request, resource schema.GroupVersionResource) *requestScope {
 	path, _ := request.CollectionOf(req.URL.Path)
 	query := request.QueryOf(req.URL)
@@ -195,17 +197,18 @@ func scopeOf(req *http.Request, resource schema.GroupVersionResource) *requestSc
 	}
 }
 
-// capturedWatch is a captured watch that skips events with objects that are not the informer's.
+// capturedWatch is a captured watch. It skips events with objects that are not the informer's.
 type capturedWatch struct {
 	source.Watch
 	context  context.Context
-	name     string // of the informer
+	name     string // the informer's name
 	matcher  responseMatcher
-	resource schema.GroupVersionResource // of the request
-	accepted wire.TypeMeta               // the type of the last accepted event
+	resource schema.GroupVersionResource // the request's resource
+	accepted wire.TypeMeta               // the type of the last object that matched
 }
 
-// Next returns the next event of an object of the informer's kind. It reports and skips others.
+// Next returns the next event with an object of the informer's kind. It logs and skips other
+// events.
 func (w *capturedWatch) Next() (source.Event, error) {
 	for {
 		event, err := w.Watch.Next()

@@ -1,30 +1,32 @@
-// Package clientgo replaces client-go's informers: one line changes, and interfaces, listers and
-// handlers stay.
+// Package clientgo replaces client-go's informers. A program changes one line; its interfaces,
+// listers and handlers remain the same.
 //
 //	-factory := informers.NewSharedInformerFactory(client, 10*time.Hour)
 //	+factory, err := clientgo.NewSharedInformerFactory(cfg, 10*time.Hour)
 //
 // [NewSharedInformerFactory], [NewDynamicSharedInformerFactory] and
-// [NewMetadataSharedInformerFactory] take a rest.Config, because they read the bodies of LISTs and
-// WATCHes themselves. If a program has a client already, it calls [Wrap] on the client's config
-// before it builds the client. Then [NewSharedInformerFactoryWithOptions],
-// [NewFilteredSharedInformerFactory] and their dynamic and metadata forms take the arguments of
-// client-go's functions of those names. [NewSharedIndexInformer] takes any cache.ListerWatcher. If
-// the ListerWatcher's client was built from a wrapped config, the informer reads the bodies.
-// Otherwise, for example with a fake clientset, it uses the results of List and Watch.
+// [NewMetadataSharedInformerFactory] need a rest.Config, because their informers read the bodies of
+// LISTs and WATCHes themselves. To use an existing client instead, pass its config to [Wrap] before
+// you build the client. Then call [NewSharedInformerFactoryWithOptions],
+// [NewFilteredSharedInformerFactory], or the dynamic or metadata function of the same form: they
+// have the arguments of client-go's functions. [NewSharedIndexInformer] accepts any
+// cache.ListerWatcher. If the ListerWatcher's client was built from a config that was passed to
+// Wrap, the informer reads the bodies itself. Otherwise, for example with a fake clientset, it uses
+// the results of List and Watch.
 //
-// # Cached objects
+// # Stored objects
 //
-// The informer stores an object as packed bytes and decodes it when a caller reads it. An object
-// that is read again soon stays decoded until it has been idle for a while. [Options] change that.
-// The informer encodes an object that List, Watch or a transform returned if that loses nothing.
-// Otherwise, for example if the value has another type than the example, it stores the value.
+// The informer stores an object as packed bytes and decodes the object when a caller reads it. If a
+// caller reads the object again soon, the object stays decoded until [Options].DecodedIdle after
+// the last read. The informer also encodes an object that List, Watch or a transform has returned.
+// If the encoding would lose something, for example because the object has another type than the
+// informer's example, the informer stores the object itself.
 //
 // # Errors
 //
-// An informer that is not current keeps trying. [Err] returns the reason why it is not, and
-// [WaitForSync] the reason why it has not synced.
+// An informer that is not current retries. [Err] returns the error that prevents it from being
+// current, and [WaitForSync] the error that prevents it from syncing.
 //
-// docs/differences.md lists where the behaviour differs from client-go's, why, and how to restore
-// client-go's.
+// docs/differences.md lists where this package behaves differently from client-go, why, and how to
+// restore client-go's behaviour.
 package clientgo

@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// NewDynamicSharedInformerFactory returns a factory like
-// dynamicinformer.NewDynamicSharedInformerFactory's for the server that cfg names. It copies cfg.
-// It returns an error if cfg is invalid.
+// NewDynamicSharedInformerFactory returns a factory like that of
+// dynamicinformer.NewDynamicSharedInformerFactory, for cfg's server. It copies cfg. It returns an
+// error if cfg is nil or invalid.
 func NewDynamicSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Option) (dynamicinformer.DynamicSharedInformerFactory, error) {
 	client, err := clientFor(cfg, dynamic.NewForConfig)
 	if err != nil {
@@ -27,9 +27,9 @@ func NewDynamicSharedInformerFactory(cfg *rest.Config, resync time.Duration, opt
 }
 
 // NewDynamicSharedInformerFactoryWithOptions replaces
-// dynamicinformer.NewDynamicSharedInformerFactory. Build the client from a config that Wrap was
-// called on; see NewSharedInformerFactoryWithOptions. If client-go's informers cannot be adopted,
-// it logs that, and the factory returns client-go's.
+// dynamicinformer.NewDynamicSharedInformerFactory. Build the client from a config that was passed
+// to Wrap; see NewSharedInformerFactoryWithOptions. If this package cannot adopt client-go's
+// informers, it logs the reason and the factory returns client-go's informers.
 func NewDynamicSharedInformerFactoryWithOptions(client dynamic.Interface, resync time.Duration, opts ...Option) dynamicinformer.DynamicSharedInformerFactory {
 	s := settingsOf(opts)
 	return &resourceFactory{newInformerSet[schema.GroupVersionResource](), s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
@@ -46,9 +46,9 @@ func NewFilteredDynamicSharedInformerFactory(client dynamic.Interface, resync ti
 	return NewDynamicSharedInformerFactoryWithOptions(client, resync, WithNamespace(namespace), WithTweakListOptions(tweak))
 }
 
-// NewMetadataSharedInformerFactory returns a factory like
-// metadatainformer.NewSharedInformerFactory's for the server that cfg names. It copies cfg. It
-// returns an error if cfg is invalid.
+// NewMetadataSharedInformerFactory returns a factory like that of
+// metadatainformer.NewSharedInformerFactory, for cfg's server. It copies cfg. It returns an error
+// if cfg is nil or invalid.
 func NewMetadataSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Option) (metadatainformer.SharedInformerFactory, error) {
 	client, err := clientFor(cfg, metadata.NewForConfig)
 	if err != nil {
@@ -80,8 +80,7 @@ func namespaceIndexers() cache.Indexers {
 	return cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 }
 
-// resourceFactory has one informer per resource. It implements the dynamic and the metadata
-// factory.
+// resourceFactory is a dynamic or a metadata factory. It has one informer per resource.
 type resourceFactory struct {
 	informerSet[schema.GroupVersionResource]
 	settings settings
@@ -94,14 +93,14 @@ var (
 	_ metadatainformer.SharedInformerFactory       = (*resourceFactory)(nil)
 )
 
-// ForResource returns the informer of a resource. If the server does not know the resource, the
-// running informer's Err returns an error.
+// ForResource returns the informer of a resource. If the server does not serve the resource, Err
+// returns an error for the informer when it runs.
 func (f *resourceFactory) ForResource(gvr schema.GroupVersionResource) informers.GenericInformer {
 	inf := f.get(gvr, func() cache.SharedIndexInformer {
-		// client-go describes dynamic informers by their resource.
+		// client-go uses the resource as the description of dynamic informers.
 		inf := f.settings.adopt(f.build(gvr).Informer(), gvr.String())
 		if i, err := informerOf(inf); err == nil {
-			i.listWatch.matcher.resource = gvr // the example does not state it
+			i.listWatch.matcher.resource = gvr // the example does not state the resource
 		}
 		return inf
 	})

@@ -8,29 +8,33 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// ErrForeignInformer is returned for an informer of another package.
+// ErrForeignInformer is returned when an informer is not an informer of this package.
 var ErrForeignInformer = errors.New("clientgo: not an informer of this package")
 
-// ErrExcluded is returned by a transform, wrapped or not, to leave out a version of an object on
-// purpose. The informer does not store, log or count that version as unreadable, and no handler
-// receives it. The previous version stays until a later one is stored or the object is deleted;
-// without one, the object is not in the store. Return (nil, ErrExcluded): the value is ignored.
+// ErrExcluded is returned by a transform to exclude a version of an object on purpose; it may be
+// wrapped. The informer then does not store the version, log it or count it as unreadable, and
+// calls no handler. The previous version stays stored until the informer stores a later version or
+// the object is deleted. If there is no previous version, the object is not stored. The informer
+// ignores the value that the transform returns with ErrExcluded.
 var ErrExcluded = errors.New("clientgo: the transform excludes this version")
 
 var (
-	// errNoConfig is returned by the constructors of factories that take a config.
+	// errNoConfig is returned by the factory constructors that need a config.
 	errNoConfig = errors.New("clientgo: no rest.Config")
-	// errStarted is returned by SetTransform and SetWatchErrorHandler after the start.
+	// errStarted is returned by SetTransform and SetWatchErrorHandler after the informer has started.
 	errStarted = errors.New("informer has already started")
-	// errStopped is returned for additions to an informer that has stopped.
+	// errStopped is wrapped by AddEventHandler's error after the informer has stopped.
 	errStopped = errors.New("informer has stopped already")
-	// errNotRegistration is returned by RemoveEventHandler.
+	// errNotRegistration is returned by RemoveEventHandler for a value of another type than a
+	// registration.
 	errNotRegistration = errors.New("not a registration of an informer")
-	// errNotIndexed is returned by AddIndexers, with client-go's text.
+	// errNotIndexed is returned by AddIndexers after the informer has stopped. It has client-go's
+	// text.
 	errNotIndexed = errors.New("indexer was not added because it has stopped already")
 )
 
-// notAddedError is returned by AddEventHandler with client-go's text, which callers may search.
+// notAddedError is returned by AddEventHandler. It has client-go's text, because callers may
+// compare it.
 type notAddedError struct {
 	handler string
 	cause   error
@@ -42,11 +46,11 @@ func (e notAddedError) Error() string {
 
 func (e notAddedError) Unwrap() []error { return []error{errStopped, e.cause} }
 
-// Err returns the error that keeps an informer from being current, or nil. The informer recovers
-// automatically; Err then returns nil again. errors.Is finds a sentinel of package weir, such as
+// Err returns the error that prevents an informer from being current, or nil. The informer retries,
+// and Err returns nil when it has recovered. The error wraps one of package weir's errors, such as
 // weir.ErrForbidden; apierrors.IsForbidden and similar functions work too. inf is an informer of
-// this package or a wrapper of one, such as generated factories return; for any other informer, and
-// for nil, Err returns ErrForeignInformer. Err does not block.
+// this package or a wrapper of one, such as those that generated factories return. For nil, or any
+// other informer, Err returns ErrForeignInformer. Err does not block.
 func Err(inf cache.SharedIndexInformer) error {
 	i, err := informerOf(inf)
 	if err != nil {
@@ -56,11 +60,11 @@ func Err(inf cache.SharedIndexInformer) error {
 }
 
 // WaitForSync blocks until the first list of each informer is stored, like cache.WaitForCacheSync.
-// If the context ends first, the error names what keeps each of the remaining informers from
-// syncing: errors.Is finds the context's error and, if there is a reason, a sentinel of package
-// weir. WaitForSync waits for an informer that is not started yet, but returns an error for one
-// that stopped before it synced. It immediately returns ErrForeignInformer if an informer is not of
-// this package.
+// If ctx ends first, the error wraps the context's error and, for each informer that has not
+// synced, the error that prevents the sync, if there is one: one of package weir's errors.
+// WaitForSync also waits for an informer that has not started. It returns an error for an informer
+// that has stopped before it synced. It immediately returns ErrForeignInformer if an informer is
+// not of this package.
 func WaitForSync(ctx context.Context, inf ...cache.SharedIndexInformer) error {
 	all := make([]*informer, len(inf))
 	for n := range inf {
@@ -72,13 +76,13 @@ func WaitForSync(ctx context.Context, inf ...cache.SharedIndexInformer) error {
 	var errs []error
 	for _, i := range all {
 		errs = append(errs, i.engine.WaitForSync(ctx))
-		i.HasSynced() // closes the channel of HasSyncedChecker if the informer has synced
+		i.HasSynced() // HasSynced closes the channel of HasSyncedChecker
 	}
 	return errors.Join(errs...)
 }
 
-// informerOf returns the informer inside inf. It finds it by the store: wrappers, such as
-// client-go's typed ones, return the inner informer's.
+// informerOf returns this package's informer inside inf. It finds the informer by its store,
+// because wrappers, such as client-go's typed informers, return the store of the informer inside.
 func informerOf(inf cache.SharedIndexInformer) (*informer, error) {
 	if inf != nil {
 		if x, ok := inf.GetStore().(*indexer); ok && x.informer != nil {

@@ -37,9 +37,9 @@ import (
 	"github.com/weirproject/weir/internal/core/source"
 )
 
-// NewSharedInformerFactory returns a factory like informers.NewSharedInformerFactory's for the
-// server that cfg names. It copies cfg and sends no request before Start. It returns an error if
-// cfg is invalid.
+// NewSharedInformerFactory returns a factory like that of informers.NewSharedInformerFactory, for
+// cfg's server. It copies cfg and sends no request before Start. It returns an error if cfg is nil
+// or invalid.
 func NewSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Option) (informers.SharedInformerFactory, error) {
 	client, err := clientFor(cfg, kubernetes.NewForConfig)
 	if err != nil {
@@ -49,9 +49,9 @@ func NewSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Op
 }
 
 // NewSharedInformerFactoryWithOptions replaces informers.NewSharedInformerFactoryWithOptions and
-// informers.NewSharedInformerFactory. Build the client from a config that Wrap was called on; with
-// any other client, such as a fake one, informers use the client's results. If client-go's
-// informers cannot be adopted, it logs that and returns client-go's factory.
+// informers.NewSharedInformerFactory. Build the client from a config that was passed to Wrap. With
+// any other client, such as a fake clientset, the informers use the client's results. If this
+// package cannot adopt client-go's informers, it logs the reason and returns client-go's factory.
 func NewSharedInformerFactoryWithOptions(client kubernetes.Interface, resync time.Duration, opts ...Option) informers.SharedInformerFactory {
 	s := settingsOf(opts)
 	theirs := informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(s.namespace), informers.WithTweakListOptions(s.tweak),
@@ -68,9 +68,9 @@ func NewFilteredSharedInformerFactory(client kubernetes.Interface, resync time.D
 	return NewSharedInformerFactoryWithOptions(client, resync, WithNamespace(namespace), WithTweakListOptions(tweak))
 }
 
-// clientFor builds a client from a wrapped copy of cfg. The copy lacks client-go's default rate
-// limit, which would only delay the start of a factory with many informers: they send few requests
-// and back off. It keeps a limit that is set.
+// clientFor builds a client from a copy of cfg, which it passes to Wrap. If cfg has no rate limit,
+// the copy has none either: client-go's default limit would only delay the start of a factory with
+// many informers, which send few requests and back off.
 func clientFor[C any](cfg *rest.Config, build func(*rest.Config) (C, error)) (client C, err error) {
 	if cfg == nil {
 		return client, errNoConfig
@@ -92,39 +92,41 @@ type factory struct {
 	upstreamFactory
 }
 
-// upstreamFactory is client-go's own factory. It serves the groups that were added after v0.36, the
-// oldest client-go that this package supports: their accessors are promoted from it, and their
-// informers are client-go's.
+// upstreamFactory is client-go's own factory. It provides the accessors of API groups that
+// client-go added after v0.36, the oldest version that this package supports. The informers of
+// these groups are client-go's.
 type upstreamFactory struct {
 	informers.SharedInformerFactory
 }
 
 var _ informers.SharedInformerFactory = (*factory)(nil)
 
-// Start runs the requested informers until the channel is closed. It does not block.
+// Start runs the informers that were requested until the channel is closed. It does not block.
 func (f *factory) Start(stop <-chan struct{}) { f.StartWithContext(wait.ContextForChannel(stop)) }
 
-// StartWithContext runs the requested informers until the context ends. It does not block.
+// StartWithContext runs the informers that were requested until the context ends. It does not
+// block.
 func (f *factory) StartWithContext(ctx context.Context) {
 	f.Generated.StartWithContext(ctx)
 	f.upstreamFactory.Start(ctx.Done())
 }
 
-// Shutdown blocks until the informers have ended. The caller must end their context or channel. No
-// informer can be started afterwards.
+// Shutdown blocks until the informers have stopped. The caller must close their channel or cancel
+// their context. Afterwards no informer of the factory can be started.
 func (f *factory) Shutdown() {
 	f.informerSet.Shutdown()
-	f.upstreamFactory.Shutdown() // also releases the informer name
+	f.upstreamFactory.Shutdown() // also releases the informer's name
 }
 
-// WaitForCacheSync blocks until all started informers have synced or the channel is closed, and
-// reports which have.
+// WaitForCacheSync blocks until all started informers have synced or the channel is closed. It
+// returns for each of them whether it has synced.
 func (f *factory) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
 	return f.WaitForCacheSyncWithContext(wait.ContextForChannel(stop)).Synced
 }
 
-// WaitForCacheSyncWithContext blocks until all started informers have synced or the context ends,
-// and reports which have. If one has not synced, the result's error is the context's cause.
+// WaitForCacheSyncWithContext blocks until all started informers have synced or the context ends.
+// It returns for each of them whether it has synced. If one has not, the result's Err is the
+// context's cause.
 func (f *factory) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
 	result := f.Generated.WaitForCacheSyncWithContext(ctx)
 	for of, synced := range f.upstreamFactory.WaitForCacheSync(ctx.Done()) {
@@ -135,16 +137,16 @@ func (f *factory) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncRes
 	return result
 }
 
-// ForResource returns the informer of a resource that client-go has a type for, and an error for
-// any other resource. Only generated code knows the resources, so client-go's own factory builds
-// the informer.
+// ForResource returns the informer of a resource if client-go has a type for it, and otherwise an
+// error. client-go's own factory builds the informer, because only generated code maps resources to
+// types.
 func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
 	s := f.settings
 	build := func(client kubernetes.Interface, resync time.Duration, name *cache.InformerName) (informers.GenericInformer, error) {
 		return informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(s.namespace),
 			informers.WithTweakListOptions(s.tweak), informers.WithInformerName(name)).ForResource(resource)
 	}
-	probe, err := build(f.client, 0, nil) // without the name, which each resource may use once
+	probe, err := build(f.client, 0, nil) // without the name, which is usable once
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +157,7 @@ func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.G
 	inf := f.InformerFor(fields.example, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 		generic, err := build(client, resync, s.name)
 		if err != nil {
-			generic = probe // cannot happen: building it has just succeeded
+			generic = probe // cannot happen: the first call of build succeeded
 		}
 		return generic.Informer()
 	})
@@ -171,12 +173,12 @@ type genericInformer struct {
 func (g genericInformer) Informer() cache.SharedIndexInformer { return g.informer }
 func (g genericInformer) Lister() cache.GenericLister         { return g.lister }
 
-// group returns a group's accessors, which call the factory's InformerFor.
+// group returns the accessors of an API group. They call the factory's InformerFor.
 func group[I any](f *factory, accessors func(internalinterfaces.SharedInformerFactory, string, internalinterfaces.TweakListOptionsFunc) I) I {
 	return accessors(f, f.settings.namespace, f.settings.tweak)
 }
 
-// The groups of the v0.36 factory.
+// These methods return the API groups of client-go v0.36.
 
 func (f *factory) Admissionregistration() admissionregistration.Interface {
 	return group(f, admissionregistration.New)

@@ -10,20 +10,22 @@ import (
 	"github.com/weirproject/weir/internal/core/source"
 )
 
-// failures selects the errors of a reflector that a watch error handler receives. client-go passes
-// to it the errors that ListAndWatch returns: failed lists and refused watches. It handles the end
-// of a watch, and an unreachable server while it does not list, without it.
+// failures selects the errors of a reflector that a watch error handler receives: those that
+// client-go's handlers receive from ListAndWatch, which are failed lists and refused watches.
+// client-go's handlers do not receive the end of a watch, nor the errors of watches while the
+// server is unreachable.
 type failures struct {
-	last error // of the status
-	// outage is set if no server answered a watch, or a server asked to retry later. client-go then
-	// continues to watch. The reflector lists now and then.
+	last error // Err of the last status
+	// outage is true after a watch failed because no server answered or the server sent 429. client-go
+	// then repeats the watch without listing. The reflector also lists at times; the handler must not
+	// receive those failures.
 	outage bool
-	// stale is set if a list was refused because the server had not reached its version. client-go
-	// lists again before it reports that.
+	// stale is true after the server refused a list because it has not reached its version. client-go
+	// lists once more before it reports this error.
 	stale bool
 }
 
-// next records the error of a new status and reports whether the handler receives it.
+// next records the Err of a new status, and reports whether the handler receives it.
 func (f *failures) next(err error) bool {
 	if err == nil {
 		*f = failures{}
@@ -43,8 +45,8 @@ func (f *failures) next(err error) bool {
 	return f.nextList(failed)
 }
 
-// nextList records the error of a LIST, or of a LIST of a single object for the newest
-// resourceVersion.
+// nextList records the error of a LIST or of a probe, and reports whether the handler receives it.
+// A probe is a LIST of one object that requests the newest resourceVersion.
 func (f *failures) nextList(err *reflector.Error) bool {
 	stale := err.Sentinel == reflector.ErrExpired || err.Sentinel == reflector.ErrServerBehind
 	switch {
@@ -66,15 +68,15 @@ func (f *failures) nextWatch(err *reflector.Error) bool {
 	return !endsEmpty(err)
 }
 
-// isRetried reports whether client-go immediately sends a WATCH with this error again.
+// isRetried reports whether client-go repeats a WATCH with this error without listing.
 func isRetried(err error) bool {
 	return utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err)
 }
 
-// endsEmpty reports whether client-go's REST client would turn the error into an empty watch.
+// endsEmpty reports whether client-go's REST client returns an empty watch instead of the error.
 func endsEmpty(err error) bool {
 	if errors.Is(err, source.ErrStalled) {
-		return true // client-go would still wait
+		return true // client-go would still wait for the response
 	}
 	broken, ok := errors.AsType[*brokenError](err)
 	return ok && endsWatch(broken.err)

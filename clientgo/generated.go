@@ -12,8 +12,9 @@ import (
 )
 
 // Generated is a factory for informers that informer-gen has generated. It implements the interface
-// that the generated package internalinterfaces calls SharedInformerFactory. C is the Interface of
-// the clientset, F that package's NewInformerFunc. The accessors of a group are the generated ones:
+// SharedInformerFactory of the generated package internalinterfaces. C is the clientset's
+// Interface, and F is NewInformerFunc of package internalinterfaces. The program calls the
+// generated functions to get an informer:
 //
 //	clientgo.Wrap(cfg)
 //	client := versioned.NewForConfigOrDie(cfg)
@@ -21,9 +22,10 @@ import (
 //	f := clientgo.NewGenerated[versioned.Interface, newInformerFunc](client, resync)
 //	widgets := shop.New(f, metav1.NamespaceAll, nil).V1().Widgets()
 //
-// Generated code builds client-go's informers; InformerFor adopts them. Generated has no accessors
-// of groups. A program that passes its factory as the generated interface, which has them, calls
-// Adopt in the generated InformerFor instead. All methods are safe for concurrent use.
+// Generated code builds client-go's informers; InformerFor adopts them. Generated has no methods
+// for API groups, unlike the SharedInformerFactory of the generated package externalversions. A
+// program that needs that interface calls Adopt in the generated InformerFor instead. All methods
+// are safe for concurrent use.
 type Generated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer] struct {
 	informerSet[reflect.Type]
 	client   C
@@ -31,9 +33,9 @@ type Generated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer] struc
 	settings settings
 }
 
-// NewGenerated returns a factory. WithNamespace and WithTweakListOptions have no effect: they are
-// arguments of a group's New. If client-go's informers cannot be adopted, it logs that, and the
-// factory returns client-go's.
+// NewGenerated returns a factory. The options WithNamespace and WithTweakListOptions have no
+// effect: pass these values to a group's New instead. If this package cannot adopt client-go's
+// informers, it logs the reason, and the factory returns client-go's informers.
 func NewGenerated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer](client C, resync time.Duration, opts ...Option) *Generated[C, F] {
 	return newGenerated[C, F](client, resync, settingsOf(opts))
 }
@@ -42,7 +44,8 @@ func newGenerated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer](cl
 	return &Generated[C, F]{newInformerSet[reflect.Type](), client, resync, s}
 }
 
-// InformerFor returns the informer of obj's type. The first call for a type builds it with newFunc.
+// InformerFor returns the informer of obj's type. The first call for a type calls newFunc to build
+// it.
 func (f *Generated[C, F]) InformerFor(obj runtime.Object, newFunc F) cache.SharedIndexInformer {
 	key := reflect.TypeOf(obj)
 	return f.get(key, func() cache.SharedIndexInformer {
@@ -56,38 +59,39 @@ func (f *Generated[C, F]) InformerFor(obj runtime.Object, newFunc F) cache.Share
 	})
 }
 
-// InformerName returns the name that WithInformerName has set, or nil.
+// InformerName returns the name that WithInformerName sets, or nil.
 func (f *Generated[C, F]) InformerName() *cache.InformerName { return f.settings.name }
 
-// Shutdown blocks until the informers have ended. The caller must end their context or channel. No
-// informer can be started afterwards.
+// Shutdown blocks until the informers have stopped. The caller must close their channel or cancel
+// their context. Afterwards no informer of the factory can be started.
 func (f *Generated[C, F]) Shutdown() {
 	f.informerSet.Shutdown()
 	f.settings.name.Release()
 }
 
-// WaitForCacheSyncWithContext blocks until all started informers have synced or the context ends,
-// and reports which have. If one has not synced, the result's error is the context's cause.
+// WaitForCacheSyncWithContext blocks until all started informers have synced or the context ends.
+// It returns for each of them whether it has synced. If one has not, the result's Err is the
+// context's cause.
 func (f *Generated[C, F]) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
 	synced, err := f.waitForSync(ctx)
 	return cache.SyncResult{Synced: synced, Err: err}
 }
 
-// informerSet has a factory's informers, requested and started ones, by the factory's key. All
+// informerSet contains a factory's informers by key. It records which of them were started. All
 // methods are safe for concurrent use.
 type informerSet[K comparable] struct {
 	mu        sync.Mutex
 	informers map[K]cache.SharedIndexInformer
 	started   map[K]bool
 	closing   bool
-	runs      sync.WaitGroup // one per started informer; they end with the context of Start
+	runs      sync.WaitGroup // one per started informer, until its context ends
 }
 
 func newInformerSet[K comparable]() informerSet[K] {
 	return informerSet[K]{informers: map[K]cache.SharedIndexInformer{}, started: map[K]bool{}}
 }
 
-// get returns the informer of a key. It builds the informer if there is none.
+// get returns the informer of a key. The first call for the key calls build.
 func (s *informerSet[K]) get(key K, build func() cache.SharedIndexInformer) cache.SharedIndexInformer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,12 +103,13 @@ func (s *informerSet[K]) get(key K, build func() cache.SharedIndexInformer) cach
 	return inf
 }
 
-// Start runs the requested informers until the channel is closed. It does not block.
+// Start runs the informers that were requested until the channel is closed. It does not block.
 func (s *informerSet[K]) Start(stop <-chan struct{}) {
 	s.StartWithContext(wait.ContextForChannel(stop))
 }
 
-// StartWithContext runs the requested informers until the context ends. It does not block.
+// StartWithContext runs the informers that were requested until the context ends. It does not
+// block.
 func (s *informerSet[K]) StartWithContext(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,8 +124,8 @@ func (s *informerSet[K]) StartWithContext(ctx context.Context) {
 	}
 }
 
-// Shutdown blocks until the informers have ended. The caller must end their context or channel. No
-// informer can be started afterwards.
+// Shutdown blocks until the informers have stopped. The caller must close their channel or cancel
+// their context. Afterwards no informer of the set can be started.
 func (s *informerSet[K]) Shutdown() {
 	s.mu.Lock()
 	s.closing = true
@@ -128,15 +133,15 @@ func (s *informerSet[K]) Shutdown() {
 	s.runs.Wait()
 }
 
-// WaitForCacheSync blocks until all started informers have synced or the channel is closed, and
-// reports which have.
+// WaitForCacheSync blocks until all started informers have synced or the channel is closed. It
+// returns for each of them whether it has synced.
 func (s *informerSet[K]) WaitForCacheSync(stop <-chan struct{}) map[K]bool {
-	synced, _ := s.waitForSync(wait.ContextForChannel(stop)) // the map shows which have not
+	synced, _ := s.waitForSync(wait.ContextForChannel(stop)) // the map says the same
 	return synced
 }
 
-// waitForSync blocks until the started informers have synced or the context ends, and reports which
-// have. The error is the context's cause if one has not.
+// waitForSync blocks until all started informers have synced or the context ends. It returns for
+// each of them whether it has synced. If one has not, the error is the context's cause.
 func (s *informerSet[K]) waitForSync(ctx context.Context) (map[K]bool, error) {
 	s.mu.Lock()
 	waiting := map[K]cache.DoneChecker{}

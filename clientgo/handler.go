@@ -16,18 +16,18 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// AddEventHandler adds a handler with the informer's resync period.
+// AddEventHandler adds a handler with the informer's default resync period.
 func (i *informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
 }
 
-// AddEventHandlerWithResyncPeriod adds a handler with a separate resync period; 0 is none.
+// AddEventHandlerWithResyncPeriod adds a handler with the given resync period; 0 means no resync.
 func (i *informer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &resync})
 }
 
-// AddEventHandlerWithOptions adds a handler: before, during or after the first list. The handler
-// first receives the stored objects. It returns an error if the informer has stopped.
+// AddEventHandlerWithOptions adds a handler before, during or after the first list. The handler
+// first receives the stored objects. The error wraps errStopped if the informer has stopped.
 func (i *informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	logger := klog.Background()
 	if options.Logger != nil {
@@ -58,9 +58,9 @@ func (i *informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 // minimumResync is the shortest resync period.
 const minimumResync = time.Second
 
-// resyncPeriod returns the resync period of a handler that requests period: none if the informer
-// has none, and no shorter than the shortest that was requested before the start. The caller holds
-// mu.
+// resyncPeriod returns the resync period of a handler that requests period. It is 0 if the informer
+// has no resyncs. It is not shorter than minimumResync or, after the start, than the shortest
+// period that was requested before the start. The caller holds mu.
 func (i *informer) resyncPeriod(logger klog.Logger, period time.Duration) time.Duration {
 	if period <= 0 {
 		return 0
@@ -84,9 +84,10 @@ func (i *informer) resyncPeriod(logger klog.Logger, period time.Duration) time.D
 	return period
 }
 
-// RemoveEventHandler removes a handler. It does not wait for a running call of the handler;
+// RemoveEventHandler removes a handler. It does not wait for an active call of the handler;
 // cache.ShutDownEventHandler does. It does nothing for a registration that was removed before, or
-// that belongs to another informer of this package or of client-go.
+// that belongs to another informer of this package or of client-go. It returns an error for a value
+// of another type.
 func (i *informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
 	r, ok := handle.(*registration)
 	if !ok {
@@ -95,7 +96,7 @@ func (i *informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistrat
 			t = t.Elem()
 		}
 		if t != nil && t.PkgPath() == reflect.TypeFor[cache.HandlerOptions]().PkgPath() {
-			return nil // belongs to an informer of client-go
+			return nil // a registration of client-go's informers
 		}
 		return fmt.Errorf("%w: %T", errNotRegistration, handle)
 	}
@@ -108,39 +109,40 @@ func (i *informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistrat
 	return nil
 }
 
-// registration connects a handler to an informer.
+// registration is a handler that was added to an informer.
 type registration struct {
 	informer  *informer
 	handler   cache.ResourceEventHandler
 	callbacks callbacks
 	delivery  *delivery.Registration
-	logger    klog.Logger // logs panics and errors
+	logger    klog.Logger // for panics and errors
 
-	undecodable undecodable // nil for most handlers
+	undecodable undecodable // usually nil
 }
 
 // HasSynced reports whether the handler has handled every object of the informer's first list, and
-// every object that was stored when the handler was added.
+// every object that the informer stored when the handler was added.
 func (r *registration) HasSynced() bool { return r.delivery.HasSynced() }
 
-// HasSyncedChecker returns HasSynced as a channel.
+// HasSyncedChecker returns a cache.DoneChecker that is done when HasSynced is true.
 func (r *registration) HasSyncedChecker() cache.DoneChecker {
 	return checker{"SharedIndexInformer " + r.informer.name + " + event handler " + r.delivery.Name(), r.delivery.Synced()}
 }
 
-// ShutdownChan returns a channel that is closed when the handler was removed or the informer has
-// stopped, and no call of the handler is running.
+// ShutdownChan returns a channel that is closed when the handler was removed, or the informer has
+// stopped, and no call of the handler is active.
 func (r *registration) ShutdownChan() <-chan struct{} { return r.delivery.Done() }
 
-// handle delivers an event to the handler. Its caller recovers the handler's panics.
+// handle delivers an event to the handler, or logs why it cannot. Its caller recovers the handler's
+// panics.
 func (r *registration) handle(_ context.Context, e store.Change) {
 	if err := r.call(e); err != nil {
 		utilruntime.HandleErrorWithLogger(r.logger, err, "An event is left out", "handler", handlerName(r.handler), "key", e.Key())
 	}
 }
 
-// call decodes the arguments of the handler's callback and calls it. The error names the object
-// that could not be decoded.
+// call decodes the arguments of the handler's callback and calls it. It returns an error that names
+// the object if the object cannot be decoded.
 func (r *registration) call(e store.Change) error {
 	e, deliverable := r.undecodable.adjust(e)
 	if !deliverable {
@@ -182,8 +184,8 @@ func (r *registration) call(e store.Change) error {
 	return nil
 }
 
-// record records whether an event can be delivered, before it is. It returns the error to report,
-// if any.
+// record records, before the callback is called, whether the object of an event could be decoded
+// (err is nil). It returns err if the error must be logged.
 func (r *registration) record(e store.Change, err error) error {
 	if err == nil && len(r.undecodable) == 0 {
 		return nil
@@ -194,9 +196,9 @@ func (r *registration) record(e store.Change, err error) error {
 	return r.undecodable.record(e, err)
 }
 
-// updateValues returns the values of the two versions of an update. The error is the new version's.
-// If the old version cannot be decoded, the handler has never received it, and receives a
-// placeholder.
+// updateValues returns the decoded versions of an update. It returns an error if the new version
+// cannot be decoded. If only the old version cannot be decoded, was is a placeholder: the handler
+// has never received the old version.
 func (r *registration) updateValues(e store.Change) (was, is any, err error) {
 	reader := r.informer.indexer.reader
 	if was, is, err = reader.values(&e); err == nil {
@@ -209,7 +211,7 @@ func (r *registration) updateValues(e store.Change) (was, is any, err error) {
 }
 
 // deletedValue returns the argument of OnDelete: the object with the resourceVersion of its
-// deletion, or a tombstone if the deletion or a change before it was missed.
+// deletion, or a tombstone if the informer missed the deletion or a change before it.
 func (r *registration) deletedValue(e store.Change) any {
 	reader := r.informer.indexer.reader
 	if e.FinalStateUnknown() {
@@ -222,13 +224,13 @@ func (r *registration) deletedValue(e store.Change) any {
 	return gone
 }
 
-// crashDepth is the number of frames between a function that logs a panic and the frame that raised
-// it: crash, delivery's deferred function and the runtime's.
+// crashDepth is the number of stack frames between a function that logs a panic and the function
+// that panicked: crash, delivery's deferred function and the runtime's functions.
 const crashDepth = 4
 
-// crash handles a handler's panic like utilruntime.HandleCrashWithLogger: it logs the panic, and
-// ends the process unless that is turned off. It is called while the stack, which it logs, still
-// has the frames that panicked.
+// crash handles a handler's panic like utilruntime.HandleCrashWithLogger: it calls
+// utilruntime.PanicHandlers, which log the panic, and panics again if utilruntime.ReallyCrash is
+// true. It runs before the stack is unwound, so that the log contains the frames that panicked.
 func (r *registration) crash(e *delivery.PanicError) {
 	ctx := klog.NewContext(context.Background(), r.logger.WithCallDepth(crashDepth))
 	for _, handle := range utilruntime.PanicHandlers {
@@ -239,7 +241,7 @@ func (r *registration) crash(e *delivery.PanicError) {
 	}
 }
 
-// callbacks records which callbacks a handler has. Objects are decoded only for these.
+// callbacks records which callbacks a handler has. The informer decodes objects only for these.
 type callbacks struct{ added, updated, deleted bool }
 
 func callbacksOf(handler cache.ResourceEventHandler) callbacks {
@@ -252,7 +254,7 @@ func callbacksOf(handler cache.ResourceEventHandler) callbacks {
 	return callbacks{true, true, true}
 }
 
-// handlerName returns a handler's name for messages: its type.
+// handlerName returns a handler's name for messages: its Go type.
 func handlerName(handler cache.ResourceEventHandler) string {
 	if f, ok := handler.(cache.FilteringResourceEventHandler); ok && f.Handler != nil {
 		return fmt.Sprintf("%T of %s", handler, handlerName(f.Handler))
@@ -260,25 +262,25 @@ func handlerName(handler cache.ResourceEventHandler) string {
 	return fmt.Sprintf("%T", handler)
 }
 
-// undecodable contains, by key, the objects whose newest version could not be delivered to a
-// handler because it cannot be decoded. Its size is at most the number of objects that cannot be
-// decoded now. Only the handler's calls use it, one at a time.
+// undecodable contains the objects whose newest version a handler did not receive because it cannot
+// be decoded, by key. It has at most as many entries as there are such objects. Only the handler's
+// calls use it, one at a time.
 type undecodable map[string]undelivered
 
 type undelivered struct {
-	last     *store.Object // the version that was delivered last, or nil
-	reported *store.Object // the newest version, whose error was reported
+	last     *store.Object // the last version that the handler received, or nil
+	reported *store.Object // the newest version, whose error was logged
 }
 
-// adjust replaces a version that could not be delivered by the version that was delivered last. It
-// reports false for an event of an object that the handler has never received.
+// adjust replaces e.Old, if the handler did not receive it, by the last version that the handler
+// received. It returns false for the deletion of an object that the handler has never received.
 func (u undecodable) adjust(e store.Change) (store.Change, bool) {
 	object, ok := u[e.Key()]
 	switch {
 	case !ok || e.Old == nil:
 	case object.last != nil:
 		e.Old = object.last
-		e.Missed = e.Missed || e.New == nil // the delivered version is not the final state
+		e.Missed = e.Missed || e.New == nil // the handler did not receive the final state
 	case e.New == nil:
 		return e, false
 	default:
@@ -287,8 +289,8 @@ func (u undecodable) adjust(e store.Change) (store.Change, bool) {
 	return e, true
 }
 
-// record records the outcome of an adjusted event. It returns err unless that has been reported for
-// this version.
+// record records whether the object of an adjusted event could be decoded (err is nil). It returns
+// err, or nil if the error of this version was returned before.
 func (u undecodable) record(e store.Change, err error) error {
 	if err == nil || e.New == nil {
 		delete(u, e.Key())
@@ -301,8 +303,8 @@ func (u undecodable) record(e store.Change, err error) error {
 	return err
 }
 
-// placeholder returns an object with the known parts of one that cannot be decoded: its names, uid
-// and resourceVersion.
+// placeholder returns an object that replaces one that cannot be decoded. It has only the
+// namespace, name, uid and resourceVersion.
 func (r *reader) placeholder(o *store.Object) any {
 	if r.codec.Type() == nil {
 		return nil

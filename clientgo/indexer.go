@@ -15,13 +15,13 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// indexer is the cache.Indexer of an informer. Its results are shared and read-only unless
-// Options.PrivateCopies is set. Each list is consistent; those from an index are in key order. All
-// methods are safe for concurrent use.
+// indexer is an informer's cache.Indexer. The objects that it returns are shared and read-only
+// unless Options.PrivateCopies is set. Each returned list is a consistent snapshot; lists of an
+// index are in key order. All methods are safe for concurrent use.
 type indexer struct {
 	store    *store.Store
 	reader   *reader
-	informer *informer // the informer that it belongs to
+	informer *informer // its owner
 	writes   manualWrites
 
 	mu       sync.RWMutex
@@ -34,7 +34,7 @@ func newIndexer(s *store.Store, r *reader) *indexer {
 	return &indexer{store: s, reader: r, indexers: cache.Indexers{}}
 }
 
-// Get returns the object with obj's key.
+// Get returns the stored object with obj's key.
 func (x *indexer) Get(obj any) (item any, exists bool, err error) {
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
 	if err != nil {
@@ -56,7 +56,7 @@ func (x *indexer) GetByKey(key string) (item any, exists bool, err error) {
 	return value, true, nil
 }
 
-// List returns all objects, in no order. It reports and leaves out objects that cannot be decoded.
+// List returns all objects, in no order. It logs and omits objects that cannot be decoded.
 func (x *indexer) List() []any {
 	if !x.reader.private && x.reader.mutationDetector == nil {
 		return x.store.List(utilruntime.HandleError)
@@ -65,13 +65,13 @@ func (x *indexer) List() []any {
 	return x.decodeAll(snap.All(), snap.Len())
 }
 
-// ListKeys returns all keys, in order. It decodes nothing.
+// ListKeys returns all keys in ascending order. It decodes nothing.
 func (x *indexer) ListKeys() []string {
 	snap := x.store.Snapshot()
 	return keysOf(snap.All(), snap.Len())
 }
 
-// decodeAll returns the values of objects. It reports and leaves out those that cannot be decoded.
+// decodeAll returns the decoded objects. It logs and omits objects that cannot be decoded.
 func (x *indexer) decodeAll(objects iter.Seq[*store.Object], n int) []any {
 	values := make([]any, 0, n)
 	for o := range objects {
@@ -100,8 +100,8 @@ func (x *indexer) GetIndexers() cache.Indexers {
 	return maps.Clone(x.indexers)
 }
 
-// AddIndexers adds all of newIndexers, or none if one of the names is in use. Objects that are
-// already stored are indexed when the index is first read.
+// AddIndexers adds all of newIndexers, or none and returns an error if one of the names is in use.
+// The objects that are stored already are indexed when a caller first reads the index.
 func (x *indexer) AddIndexers(newIndexers cache.Indexers) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -121,7 +121,7 @@ func (x *indexer) AddIndexers(newIndexers cache.Indexers) error {
 	return nil
 }
 
-// Index returns the objects that share an index value with obj, in key order.
+// Index returns the objects that have an index value in common with obj, in key order.
 func (x *indexer) Index(indexName string, obj any) ([]any, error) {
 	fn, err := x.indexFunc(indexName)
 	if err != nil {
@@ -136,11 +136,11 @@ func (x *indexer) Index(indexName string, obj any) ([]any, error) {
 		return nil, err
 	}
 	slices.SortFunc(objects, func(a, b *store.Object) int { return strings.Compare(a.Key(), b.Key()) })
-	objects = slices.Compact(objects) // of one snapshot: a key has one version
+	objects = slices.Compact(objects) // one snapshot has one version per key
 	return x.decodeAll(slices.Values(objects), len(objects)), nil
 }
 
-// ByIndex returns the objects with a value in the index, in key order.
+// ByIndex returns the objects with an index value, in key order.
 func (x *indexer) ByIndex(indexName, indexedValue string) ([]any, error) {
 	objects, err := x.lookup(indexName, indexedValue)
 	if err != nil {
@@ -149,8 +149,8 @@ func (x *indexer) ByIndex(indexName, indexedValue string) ([]any, error) {
 	return x.decodeAll(slices.Values(objects), len(objects)), nil
 }
 
-// IndexKeys returns the keys of the objects with a value in the index, in order. It decodes only
-// objects that the index has not read yet.
+// IndexKeys returns the keys of the objects with an index value, in ascending order. It decodes
+// only objects that are not indexed yet.
 func (x *indexer) IndexKeys(indexName, indexedValue string) ([]string, error) {
 	objects, err := x.lookup(indexName, indexedValue)
 	if err != nil {
@@ -159,8 +159,8 @@ func (x *indexer) IndexKeys(indexName, indexedValue string) ([]string, error) {
 	return keysOf(slices.Values(objects), len(objects)), nil
 }
 
-// ListIndexFuncValues returns the values in the index, in order. It returns none for an unknown
-// index.
+// ListIndexFuncValues returns the values of an index in ascending order, and an empty list for an
+// unknown index.
 func (x *indexer) ListIndexFuncValues(indexName string) []string {
 	fn, err := x.indexFunc(indexName)
 	if err != nil {
@@ -182,13 +182,14 @@ func (x *indexer) indexFunc(name string) (cache.IndexFunc, error) {
 	defer x.mu.RUnlock()
 	fn, ok := x.indexers[name]
 	if !ok {
-		// This is client-go's text, which callers may search.
+		// This is client-go's text; callers may compare it.
 		return nil, fmt.Errorf("Index with name %s does not exist", name)
 	}
 	return fn, nil
 }
 
-// lookup returns the objects with each of several index values, all from one snapshot.
+// lookup returns the objects with each of several index values from one snapshot. An object with
+// several of the values occurs several times.
 func (x *indexer) lookup(name string, values ...string) (objects []*store.Object, err error) {
 	fn, err := x.indexFunc(name)
 	if err != nil {
@@ -207,8 +208,9 @@ func (x *indexer) lookup(name string, values ...string) (objects []*store.Object
 // Resync does nothing, as in client-go.
 func (x *indexer) Resync() error { return nil }
 
-// The namespace index, which every generated informer has, is not stored: the store is ordered by
-// key, and keys start with the namespace. So this index uses no memory and decodes nothing.
+// metaNamespaceIndex identifies the namespace index, which every generated informer has. This
+// package does not store that index: the store is ordered by key, and keys start with the
+// namespace.
 
 var metaNamespaceIndex = reflect.ValueOf(cache.MetaNamespaceIndexFunc).Pointer()
 
@@ -217,7 +219,8 @@ func isNamespaceIndex(fn cache.IndexFunc) bool {
 	return fn != nil && reflect.ValueOf(fn).Pointer() == metaNamespaceIndex
 }
 
-// inNamespace returns the objects of a namespace; for "" those without one.
+// inNamespace returns the objects of a namespace. For "" it returns the objects without a
+// namespace.
 func inNamespace(snap *store.Snapshot, namespace string) iter.Seq[*store.Object] {
 	if namespace != "" {
 		return snap.Namespace(namespace)

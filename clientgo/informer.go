@@ -24,34 +24,35 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// NewSharedIndexInformer replaces client-go's function of that name. If lw's client was built from
-// a config that Wrap was called on, the informer reads the bodies of lists and watches; otherwise
-// it uses lw's results. example must be a pointer to a struct. If it is nil, nothing is captured
-// and objects are stored as lw returns them. Index functions may be called on any goroutine. Calls
-// of one function do not overlap, except those by Index.
+// NewSharedIndexInformer replaces client-go's function of the same name. If lw's client was built
+// from a config that was passed to Wrap, the informer reads the bodies of lists and watches itself;
+// otherwise it uses the results of lw. example is a pointer to a struct, or nil; if it is nil, the
+// informer captures nothing and stores the objects that lw returns as they are. Index functions may
+// be called on any goroutine. Calls of one function do not overlap, except those by Indexer.Index.
 func NewSharedIndexInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
 	return NewSharedIndexInformerWithOptions(lw, example, resync, indexers, Options{})
 }
 
-// NewSharedInformer replaces client-go's function of that name. It returns an informer like that of
-// NewSharedIndexInformer, without indexes.
+// NewSharedInformer replaces client-go's function of the same name. It is NewSharedIndexInformer
+// without indexes.
 func NewSharedInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration) cache.SharedInformer {
 	return NewSharedIndexInformer(lw, example, resync, nil)
 }
 
-// NewSharedIndexInformerWithOptions returns an informer like that of NewSharedIndexInformer, with
-// options. It panics if opts.Shard is invalid.
+// NewSharedIndexInformerWithOptions is NewSharedIndexInformer with options. It panics if opts.Shard
+// is invalid.
 func NewSharedIndexInformerWithOptions(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers, opts Options) cache.SharedIndexInformer {
 	return newInformer(lw, example, resync, indexers, "", opts)
 }
 
-// decodedIdle is the default of Options.DecodedIdle. It is long enough for a key that is being
-// worked on, and short enough that keys which recur once a minute do not all stay decoded.
+// decodedIdle is the default of Options.DecodedIdle. A controller that handles a key usually reads
+// it again within this time. It is short enough that objects which are read once a minute do not
+// stay decoded.
 const decodedIdle = 15 * time.Second
 
-// informer is a cache.SharedIndexInformer on an engine.
+// informer implements cache.SharedIndexInformer.
 type informer struct {
-	name                 string // the type's name, for messages
+	name                 string // the description or the Go type, for messages
 	example              runtime.Object
 	engine               *engine.Engine
 	store                *store.Store
@@ -61,26 +62,26 @@ type informer struct {
 	stats                source.Stats
 	synced               chan struct{} // closed by the first HasSynced after the store has synced
 	syncing              sync.Once
-	placeholderReflector *cache.Reflector // passed to watch error handlers; it never runs
+	placeholderReflector *cache.Reflector // argument of watch error handlers; it never runs
 
 	defaultResync time.Duration
 
 	mu             sync.Mutex
 	started        bool
-	resyncCheck    time.Duration // the shortest resync period; 0 for no resyncs at all
+	resyncCheck    time.Duration // the shortest resync period of a handler; 0 disables resyncs
 	onError        cache.WatchErrorHandlerWithContext
-	runContext     context.Context // set when the informer starts
+	runContext     context.Context // nil before the start
 	handlers       map[*registration]struct{}
 	failures       failures // as of the last onStatus
-	skipped        error    // Status.SkippedErr of the last onStatus
-	relists        int      // as of the last onStatus
-	resyncOnRelist bool     // resync all handlers after a relist
+	skipped        error    // Status.SkippedErr in the last onStatus
+	relists        int      // Status.Relists in the last onStatus
+	resyncOnRelist bool     // Options.ResyncOnRelist
 }
 
 var _ cache.SharedIndexInformer = (*informer)(nil)
 
-// newInformer returns an informer. Errors, metrics and the debug page use the description as its
-// name, or the example's type if that is "".
+// newInformer returns an informer. Its name in errors, in metrics and on the debug page is
+// description, or the example's type if description is "".
 func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers, description string, opts Options) *informer {
 	example = nonNil(example)
 	values := codec.Of(example)
@@ -100,7 +101,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 		resyncOnRelist: opts.ResyncOnRelist,
 	}
 	if opts.DetectMutation || opts.PrivateCopies {
-		opts.ShareDecoded = false // so that a change appears only in the object that was changed
+		opts.ShareDecoded = false // so that a caller's change appears only in the changed object
 	}
 	if err := opts.Shard.Validate(); err != nil {
 		panic(fmt.Errorf("clientgo: %w", err))
@@ -130,12 +131,12 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	i.engine.Reflect(i.listWatch, store.Scope{}, "")
 	i.placeholderReflector = cache.NewReflectorWithOptions(lw, example, i.indexer, cache.ReflectorOptions{Name: "weir/clientgo", TypeDescription: description})
 	if err := i.indexer.AddIndexers(indexers); err != nil {
-		panic(err) // cannot happen: the names in a map are unique
+		panic(err) // cannot happen: a map has no duplicate names
 	}
 	return i
 }
 
-// nonNil replaces an example that is a nil pointer to a struct, because the type is sufficient. It
+// nonNil replaces an example that is a nil pointer to a struct by a pointer to a zero struct. It
 // returns any other example unchanged.
 func nonNil(example runtime.Object) runtime.Object {
 	if v := reflect.ValueOf(example); v.Kind() == reflect.Pointer && v.IsNil() && v.Type().Elem().Kind() == reflect.Struct {
@@ -144,7 +145,7 @@ func nonNil(example runtime.Object) runtime.Object {
 	return example
 }
 
-// storeConfig returns the configuration of an informer's store of such values.
+// storeConfig returns the configuration of a store whose objects values decodes.
 func (o *Options) storeConfig(values *codec.Codec) store.Config {
 	cfg := store.Config{Decode: values.Decode, DecodeCopy: values.Decode, DecodeUpdate: values.DecodeUpdate, DecodedBudget: o.DecodedBudget, DecodedIdle: o.DecodedIdle, LogBytes: o.LogBytes}
 	if o.ShareDecoded {
@@ -156,12 +157,12 @@ func (o *Options) storeConfig(values *codec.Codec) store.Config {
 	return cfg
 }
 
-// Run calls RunWithContext with a context that ends when the channel is closed.
+// Run is RunWithContext with a context that ends when the channel is closed.
 func (i *informer) Run(stop <-chan struct{}) { i.RunWithContext(wait.ContextForChannel(stop)) }
 
-// RunWithContext lists, watches and calls handlers until the context ends. Then it blocks until
-// lists, watches and their transforms have ended, and up to 10 s until the handlers have returned.
-// A second call logs a warning and returns.
+// RunWithContext lists, watches and calls handlers until ctx ends. It then waits until lists,
+// watches and their transforms have ended, and up to 10 s for active handler calls. A second call
+// logs a warning and returns immediately.
 func (i *informer) RunWithContext(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	i.mu.Lock()
@@ -178,8 +179,8 @@ func (i *informer) RunWithContext(ctx context.Context) {
 	}
 }
 
-// HasSynced reports whether the first list is stored. Handlers may not have handled all of it yet.
-// But after one of them has, HasSynced is true on every goroutine.
+// HasSynced reports whether the first list is stored. Handlers may not have handled all of its
+// objects yet. After one handler has handled them, HasSynced is true on every goroutine.
 func (i *informer) HasSynced() bool {
 	select {
 	case <-i.synced:
@@ -193,12 +194,12 @@ func (i *informer) HasSynced() bool {
 	return false
 }
 
-// HasSyncedChecker returns HasSynced as a channel.
+// HasSyncedChecker returns a cache.DoneChecker that is done when HasSynced is true.
 func (i *informer) HasSyncedChecker() cache.DoneChecker {
 	return checker{"SharedIndexInformer " + i.name, i.synced}
 }
 
-// checker is a cache.DoneChecker.
+// checker implements cache.DoneChecker.
 type checker struct {
 	name string
 	done <-chan struct{}
@@ -220,7 +221,8 @@ func (i *informer) GetStore() cache.Store { return i.indexer }
 // GetIndexer returns the informer's indexer.
 func (i *informer) GetIndexer() cache.Indexer { return i.indexer }
 
-// AddIndexers adds indexers, before or after the start.
+// AddIndexers adds indexers. It may be called before or after the start. It returns an error if the
+// informer has stopped, or if an indexer of one of the names exists.
 func (i *informer) AddIndexers(indexers cache.Indexers) error {
 	if i.IsStopped() {
 		return errNotIndexed
@@ -228,8 +230,8 @@ func (i *informer) AddIndexers(indexers cache.Indexers) error {
 	return i.indexer.AddIndexers(indexers)
 }
 
-// SetTransform sets the transform for objects before they are stored. It returns an error after the
-// start.
+// SetTransform sets the function that transforms objects before the informer stores them. It
+// returns an error after the start.
 func (i *informer) SetTransform(transform cache.TransformFunc) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -240,26 +242,27 @@ func (i *informer) SetTransform(transform cache.TransformFunc) error {
 	return nil
 }
 
-// GetController returns a controller that reports whether the informer has synced. Its Run does
+// GetController returns a controller. It reports whether the informer has synced; its Run does
 // nothing.
 func (i *informer) GetController() cache.Controller { return controller{i} }
 
-// controller is the informer as a cache.Controller.
+// controller makes an informer a cache.Controller.
 type controller struct{ *informer }
 
 func (controller) Run(<-chan struct{})            {}
 func (controller) RunWithContext(context.Context) {}
 
-// SetWatchErrorHandler sets the handler for failed lists and refused watches. It returns an error
-// after the start.
+// SetWatchErrorHandler sets the handler that receives the errors of failed lists and refused
+// watches. It returns an error after the start.
 func (i *informer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
 	return i.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { handler(r, err) })
 }
 
-// SetWatchErrorHandlerWithContext sets the handler for failed lists and refused watches. It returns
-// an error after the start. The handler receives the context of Run. It runs on the goroutine that
-// lists and watches, and blocks it. Its Reflector has only a name and a description of the objects.
-// nil is client-go's default handler, which logs.
+// SetWatchErrorHandlerWithContext sets the handler that receives the errors of failed lists and
+// refused watches. It returns an error after the start. The handler runs on the goroutine that
+// lists and watches, and blocks it. Its arguments are the context of Run, a Reflector that has only
+// a name and a description of the objects, and the error. If handler is nil, the informer uses
+// client-go's default handler, which logs the error.
 func (i *informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -273,11 +276,11 @@ func (i *informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandl
 	return nil
 }
 
-// onStatus handles each change of the reflector's status. After a relist it resyncs the handlers if
-// resyncOnRelist is set. Until the context of Run ends, it passes the errors that client-go would
-// pass to the watch error handler.
+// onStatus handles a new status of the reflector. After a relist it resyncs the handlers if
+// Options.ResyncOnRelist is set. Until the context of Run ends, it passes errors to the watch error
+// handler, if client-go would do so.
 func (i *informer) onStatus(s reflector.Status) {
-	i.HasSynced() // closes the channel of HasSyncedChecker if the store has synced
+	i.HasSynced() // HasSynced closes the channel of HasSyncedChecker
 	i.mu.Lock()
 	ctx, handler := i.runContext, i.onError
 	passes := i.failures.next(s.Err)
@@ -293,7 +296,7 @@ func (i *informer) onStatus(s reflector.Status) {
 	if ctx == nil || ctx.Err() != nil {
 		return
 	}
-	// The sink reports the objects that it refuses.
+	// The sink has logged the objects that it refuses.
 	if _, reported := errors.AsType[reflector.Refusal](s.SkippedErr); skips && !reported {
 		utilruntime.HandleErrorWithContext(ctx, s.SkippedErr, "An object is left out", "type", i.name)
 	}

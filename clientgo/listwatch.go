@@ -22,28 +22,29 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// listWatch is a source.Source over a ListerWatcher. If the ListerWatcher's transport is wrapped it
-// returns the bodies of the responses; otherwise the objects that List and Watch return.
+// listWatch is a source.Source that calls a ListerWatcher. If the transport of the ListerWatcher's
+// client is wrapped, it returns the bodies of the responses. Otherwise it returns the objects that
+// List and Watch return.
 type listWatch struct {
 	lw cache.ListerWatcherWithContext
-	// The reflector's goroutine sets the resource of matcher. The rest does not change.
+	// The reflector's goroutine sets matcher.resource. The other fields of matcher do not change.
 	matcher responseMatcher
 	stats   *source.Stats
-	shard   string // the shardSelector of each request
-	name    string // the informer's, for messages
-	// expected describes the objects that are accepted from the ListerWatcher's watches.
+	shard   string // the shardSelector of each LIST and WATCH
+	name    string // the informer's name, for messages
+	// expected describes the objects that the informer accepts from the ListerWatcher's watches.
 	expected expectedObject
-	// noCapture is set when the ListerWatcher has been seen to change the response.
+	// noCapture is true if Options.NoCapture is set, or after stopCapturing.
 	noCapture atomic.Bool
-	// failed records, by verb, that the last captured call failed and then succeeded without
-	// capturing. Only the reflector's goroutine uses it.
+	// failed is true, for a verb, if the last captured call failed and the same call without capturing
+	// succeeded. Only the reflector's goroutine uses it.
 	failed [2]bool
-	// told records that the reason why an answer was not captured was logged. Only the reflector's
+	// told is true after the reason why a response was not captured was logged. Only the reflector's
 	// goroutine uses it.
 	told   bool
-	asking atomic.Bool                  // a List for the newest version has not returned
-	scope  atomic.Pointer[requestScope] // of the last captured request
-	// pagesItself is set if a List for the newest version seems to have read page after page.
+	asking atomic.Bool                  // a List for the newest version is active
+	scope  atomic.Pointer[requestScope] // the scope of the last captured request
+	// pagesItself is true if a List for the newest version seems to have read page after page.
 	pagesItself atomic.Bool
 }
 
@@ -53,12 +54,12 @@ func newListWatch(lw cache.ListerWatcher, matcher responseMatcher, stats *source
 	return l
 }
 
-// ServerVersion returns a version that streams its lists. A ListerWatcher does not provide the real
-// one, and older servers answer the same request.
+// ServerVersion returns the version of a server that streams its lists, because a ListerWatcher
+// does not provide the real version. Older servers answer the same requests.
 func (l *listWatch) ServerVersion(context.Context) (major, minor int, err error) { return 1, 33, nil }
 
-// List calls the ListerWatcher's List once, and again without capturing if the first result is more
-// than the stub response.
+// List calls the ListerWatcher's List. It calls List again without capturing if the first call
+// received a stub response, but failed, sent several requests or returned objects.
 func (l *listWatch) List(ctx context.Context, o source.ListOptions) (source.List, error) {
 	var after retryAfter
 	list, err := l.list(withValue(ctx, &after), o)
@@ -91,16 +92,17 @@ func (l *listWatch) list(ctx context.Context, o source.ListOptions) (source.List
 	return source.NewList(c.answer, source.Options{Stats: l.stats})
 }
 
-// operation is the List or the Watch of a ListerWatcher.
+// operation is a call of the List or Watch of a ListerWatcher.
 type operation[T any] struct {
 	call       func(context.Context) (T, error)
-	drop       func(T)      // ends a result that is not used
-	hasObjects func(T) bool // reports whether a result has objects, unlike that of a stub response
+	drop       func(T)      // releases a result that is not used
+	hasObjects func(T) bool // reports whether a result, unlike a stub's, contains objects
 }
 
-// tryCapture calls a ListerWatcher with c and returns the result. It calls it again without
-// capturing if the first call received a stub response, but c did not capture all that the call is
-// for. captured reports that c has the response; then there is no result.
+// tryCapture calls a ListerWatcher with capture c. If captured is true, c.answer is the response,
+// and result is not set. Otherwise result is the ListerWatcher's. If the ListerWatcher received a
+// stub response but c did not capture all that the call returns, tryCapture calls the ListerWatcher
+// again without capturing.
 func tryCapture[T any](ctx context.Context, l *listWatch, c *capture, op operation[T]) (result T, captured bool, err error) {
 	call := func(ctx context.Context) (T, error) {
 		return callWithContext(ctx, func() (T, error) { return op.call(ctx) }, op.drop)
@@ -140,8 +142,8 @@ func tryCapture[T any](ctx context.Context, l *listWatch, c *capture, op operati
 	return again, false, without
 }
 
-// Watch calls the ListerWatcher's Watch once, and again without capturing if the first call
-// received no response that can be captured.
+// Watch calls the ListerWatcher's Watch. It calls Watch again without capturing if the first call
+// received a stub response, but failed or sent several requests.
 func (l *listWatch) Watch(ctx context.Context, o source.WatchOptions) (source.Watch, error) {
 	var after retryAfter
 	w, err := l.watch(withValue(ctx, &after), o)
@@ -170,7 +172,7 @@ func (l *listWatch) watch(ctx context.Context, o source.WatchOptions) (source.Wa
 	w, captured, err := tryCapture(ctx, l, c, operation[watch.Interface]{
 		call:       func(ctx context.Context) (watch.Interface, error) { return l.lw.WatchWithContext(ctx, options) },
 		drop:       stopWatch,
-		hasObjects: func(watch.Interface) bool { return false }, // it is not known yet
+		hasObjects: func(watch.Interface) bool { return false }, // unknown before the first event
 	})
 	switch {
 	case err != nil:
@@ -185,8 +187,8 @@ func (l *listWatch) watch(ctx context.Context, o source.WatchOptions) (source.Wa
 	return &capturedWatch{Watch: events, context: ctx, name: l.name, matcher: l.matcher, resource: c.scope.resource}, nil
 }
 
-// watchTimeout returns the timeout that the server was asked for; 0 if none. The ListerWatcher may
-// have requested another timeout than it received.
+// watchTimeout returns the timeout that the ListerWatcher requested from the server, which may
+// differ from requested. It returns 0 if the ListerWatcher requested none.
 func watchTimeout(answer *http.Response, requested time.Duration) time.Duration {
 	if answer.Request == nil || answer.Request.URL == nil {
 		return requested
@@ -195,9 +197,9 @@ func watchTimeout(answer *http.Response, requested time.Duration) time.Duration 
 	return time.Duration(seconds) * time.Second
 }
 
-// failedCaptured records that a captured call failed with err, and the result of the same call
-// without capturing. If that succeeded, the client may be unable to read stub responses, or the
-// call may have hit a limit of the ListerWatcher by chance. So the second such failure in a row
+// failedCaptured handles a captured call that failed with err. without is the error of the same
+// call without capturing. If that call succeeded, the client may be unable to read stub responses,
+// or the captured call may have failed by chance. Therefore only the second such failure in a row
 // stops capturing.
 func (l *listWatch) failedCaptured(ctx context.Context, v verb, err, without error) {
 	switch {
@@ -209,27 +211,27 @@ func (l *listWatch) failedCaptured(ctx context.Context, v verb, err, without err
 	}
 }
 
-// The reasons why a ListerWatcher is no longer captured.
+// These are reasons to stop capturing the calls of a ListerWatcher.
 var (
 	errOwnAnswer = errors.New("it sends several requests, or adds to the answer")
 	errOwnPages  = errors.New("it asks for pages of its own choice")
 )
 
-// stopCapturing makes the informer use the ListerWatcher's results from now on.
+// stopCapturing makes the informer use the ListerWatcher's results from now on. It logs the reason.
 func (l *listWatch) stopCapturing(ctx context.Context, why error) {
 	l.noCapture.Store(true)
 	l.told = true
 	klog.FromContext(ctx).Info("An informer takes decoded objects from its ListerWatcher from now on", "type", l.name, "listerWatcher", fmt.Sprintf("%T", l.lw), "why", why)
 }
 
-// The reasons why an answer was not captured.
+// These are reasons why a response was not captured.
 var (
 	errOtherKind = errors.New("it is not known to have objects of the example's kind")
 	errNoRequest = errors.New("no request with the call's context came through a wrapped transport")
 )
 
-// notCaptured logs, once, why an answer was not captured. It logs nothing in a program that has
-// wrapped no transport, because that program does not expect capturing.
+// notCaptured logs once why a response was not captured. It logs nothing if the program has not
+// called Wrap, because the program then does not expect capturing.
 func (l *listWatch) notCaptured(ctx context.Context, c *capture) {
 	why := errOtherKind
 	if !c.asked {
@@ -242,7 +244,7 @@ func (l *listWatch) notCaptured(ctx context.Context, c *capture) {
 	klog.FromContext(ctx).Info("An informer takes decoded objects from its ListerWatcher, because it cannot capture the answer", "type", l.name, "listerWatcher", fmt.Sprintf("%T", l.lw), "why", why)
 }
 
-// callGrace is how long a ListerWatcher may continue after its context has ended.
+// callGrace limits how long a call of a ListerWatcher may continue after its context has ended.
 const callGrace = time.Second
 
 var (
@@ -250,10 +252,10 @@ var (
 	errPanicked    = errors.New("panicked")
 )
 
-// callWithContext calls a ListerWatcher, which may ignore contexts. It returns at most callGrace
-// after the context ended; the error then wraps errNotReturned and the context's cause, and late
-// receives the call's value when it returns. The goroutine ends with the call. If the call panics
-// and utilruntime.ReallyCrash is false, the error is errPanicked.
+// callWithContext calls a ListerWatcher, which may ignore its context. It returns at most callGrace
+// after the context has ended, with an error that wraps errNotReturned and the context's cause. The
+// call then continues on its goroutine; when it returns, late receives its value. If the call
+// panics and utilruntime.ReallyCrash is false, the error is errPanicked.
 func callWithContext[T any](ctx context.Context, call func() (T, error), late func(T)) (T, error) {
 	type answer struct {
 		value T
@@ -291,8 +293,9 @@ func callWithContext[T any](ctx context.Context, call func() (T, error), late fu
 	}
 }
 
-// Scope returns the scope of the last captured request. A ListerWatcher does not provide it, so it
-// is unknown before the first one, and while the ListerWatcher's own results are used.
+// Scope returns the scope of the last captured request. ok is false before the first captured
+// request and while the informer uses the ListerWatcher's results: a ListerWatcher does not provide
+// its scope.
 func (l *listWatch) Scope() (namespace, selector string, ok bool) {
 	s := l.scope.Load()
 	if s == nil || l.noCapture.Load() {
@@ -301,8 +304,8 @@ func (l *listWatch) Scope() (namespace, selector string, ok bool) {
 	return s.namespace, s.selector, true
 }
 
-// Type returns the apiVersion and the resource of the last captured request, and for metadata the
-// kind that the example states.
+// Type returns the apiVersion and the resource of the last captured request. For metadata it also
+// returns the kind that the example states.
 func (l *listWatch) Type() (t wire.TypeMeta, resource string) {
 	s := l.scope.Load()
 	if s == nil {

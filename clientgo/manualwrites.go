@@ -10,21 +10,21 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// manualWrites writes objects that a program puts into an informer's store: mostly tests, and
-// controllers that cache their own writes. Such an object is stored unchanged, as in client-go,
-// until the server sends a change of it or a relist lacks it. Unlike in client-go, handlers are
-// called.
+// manualWrites writes objects that a program adds to an informer's store. Mostly tests do so, and
+// controllers that cache their own writes. As in client-go, such an object is stored unchanged
+// until the server sends a change of it or a relist lacks it. Unlike in client-go, handlers receive
+// it.
 type manualWrites struct {
 	mu              sync.Mutex
 	writer          *store.Writer // nil before the first write
 	resourceVersion string        // set by Replace and Bookmark
 }
 
-// Add puts an object into the store. It returns an error if obj has no metadata or no name, or the
-// informer has ended.
+// Add stores obj. It returns an error if obj has no metadata or no name, or the informer has
+// stopped.
 func (x *indexer) Add(obj any) error { return x.Update(obj) }
 
-// Update puts an object into the store, like Add.
+// Update stores obj, like Add.
 func (x *indexer) Update(obj any) error {
 	_, m, err := manualMeta(obj)
 	if err != nil {
@@ -33,7 +33,7 @@ func (x *indexer) Update(obj any) error {
 	return x.write(func(w *store.Writer) error { return w.PutValue(m, nil, obj) })
 }
 
-// Delete removes the object with obj's key from the store.
+// Delete removes the object with obj's key. It does nothing if there is none.
 func (x *indexer) Delete(obj any) error {
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
 	if err != nil {
@@ -42,8 +42,8 @@ func (x *indexer) Delete(obj any) error {
 	return x.write(func(w *store.Writer) error { return x.deleteManually(w, key) })
 }
 
-// Replace makes these objects the store's only ones. If it returns an error about one of them, it
-// has changed nothing.
+// Replace replaces all stored objects by objects. It changes nothing if one of them has no metadata
+// or no name; it then returns an error.
 func (x *indexer) Replace(objects []any, resourceVersion string) error {
 	type listed struct {
 		meta   *wire.Meta
@@ -76,6 +76,7 @@ func (x *indexer) Replace(objects []any, resourceVersion string) error {
 }
 
 // LastStoreSyncResourceVersion returns the resourceVersion up to which the store is complete.
+// Before the informer's first list, it is the version that Replace or Bookmark set.
 func (x *indexer) LastStoreSyncResourceVersion() string {
 	if rv := x.store.ResourceVersion(); rv != "" {
 		return rv
@@ -86,7 +87,7 @@ func (x *indexer) LastStoreSyncResourceVersion() string {
 }
 
 // Bookmark sets the result of LastStoreSyncResourceVersion until the informer has received a
-// resourceVersion itself.
+// resourceVersion from the server.
 func (x *indexer) Bookmark(rv string) {
 	x.writes.mu.Lock()
 	defer x.writes.mu.Unlock()
@@ -104,8 +105,8 @@ func (x *indexer) write(do func(*store.Writer) error) error {
 	return err
 }
 
-// manualMeta returns the key and the metadata of an object to be put. It returns an error if it has
-// none, like a DeletedFinalStateUnknown, or no name.
+// manualMeta returns the key and the metadata of an object that a program writes. It returns an
+// error if the object has no metadata, as a DeletedFinalStateUnknown, or no name.
 func manualMeta(obj any) (key string, m *wire.Meta, err error) {
 	if key, err = cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err != nil {
 		return "", nil, cache.KeyError{Obj: obj, Err: err}

@@ -25,20 +25,20 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// objectList is the source.List for a list that List returned.
+// objectList is a source.List of the items of a list that a ListerWatcher's List returned.
 type objectList struct {
 	mu    sync.Mutex
-	items []runtime.Object // those that are not read yet
+	items []runtime.Object // the items that Next has not returned
 	meta  wire.ListMeta
 }
 
-// newObjectList returns a list of object's items.
+// newObjectList returns the items of object. It returns an error if object is not a list.
 func newObjectList(object runtime.Object) (source.List, error) {
 	m, err := listMetaOf(object)
 	if err != nil {
 		return nil, err
 	}
-	// The items are copies, so that none keeps the whole list in memory.
+	// WithAlloc copies the items, so that one stored item does not keep the whole list in memory.
 	items, err := meta.ExtractListWithAlloc(object)
 	if err != nil {
 		return nil, fmt.Errorf("items of %T: %w", object, err)
@@ -46,8 +46,8 @@ func newObjectList(object runtime.Object) (source.List, error) {
 	return &objectList{items: items, meta: m}, nil
 }
 
-// listMetaOf returns the metadata of List's result. It returns an error if that is not a list: if
-// it is nil, a nil pointer, or a Table.
+// listMetaOf returns the metadata of List's result. It returns an error if the result is not a
+// list, is nil or a nil pointer, or is a Table.
 func listMetaOf(object runtime.Object) (m wire.ListMeta, err error) {
 	if isNil(object) {
 		return m, fmt.Errorf("List returned a nil %T", object)
@@ -87,8 +87,8 @@ func (l *objectList) Next() (source.Object, error) {
 	return source.Object{Value: item}, nil
 }
 
-// noItem replaces an item that is nil. Because it has no metadata, it is left out and reported,
-// like an item that is a nil pointer.
+// noItem replaces an item that is nil. It has no metadata, and therefore the informer logs and
+// omits it, like an item that is a nil pointer.
 type noItem struct{}
 
 func (l *objectList) Meta() wire.ListMeta         { return l.meta }
@@ -104,19 +104,20 @@ func (l *objectList) Close() error {
 	return nil
 }
 
-// objectWatch is the source.Watch for a watch that Watch returned. It ends with its context.
+// objectWatch is a source.Watch of the events of a watch that a ListerWatcher's Watch returned. It
+// ends when its context ends.
 type objectWatch struct {
 	context  context.Context
 	events   watch.Interface
 	expected expectedObject
-	drained  []watch.Event // delivered before the watch's events
-	before   func()        // see source.Watch.BeforeRead
+	drained  []watch.Event // Next returns these before the events of the watch
+	before   func()        // called before a blocking read, see source.Watch.BeforeRead
 	closed   chan struct{}
 	close    sync.Once
 }
 
-// newObjectWatch returns an error if there is no watch, or if its ResultChan panics and
-// utilruntime.ReallyCrash is false.
+// newObjectWatch returns a watch of w's events. It returns an error if w is nil, or if its
+// ResultChan panics and utilruntime.ReallyCrash is false.
 func newObjectWatch(ctx context.Context, w watch.Interface, expected expectedObject) (events source.Watch, err error) {
 	if isNil(w) {
 		return nil, fmt.Errorf("Watch returned a nil %T", w)
@@ -129,9 +130,9 @@ func newObjectWatch(ctx context.Context, w watch.Interface, expected expectedObj
 	}, nil
 }
 
-// Next returns the next event unchanged, and the status of an ERROR event as an error. It reports
-// and skips events that client-go would reject too. The error is errPanicked if the watch panics
-// and utilruntime.ReallyCrash is false.
+// Next returns the next event. For an ERROR event it returns the event's status as an error. It
+// logs and skips events that client-go would reject too. The error is errPanicked if the watch
+// panics and utilruntime.ReallyCrash is false.
 func (w *objectWatch) Next() (_ source.Event, err error) {
 	err = errPanicked
 	defer utilruntime.HandleCrashWithContext(w.context)
@@ -175,7 +176,7 @@ func (w *objectWatch) receive() (watch.Event, error) {
 	}
 }
 
-// eventOf returns an event of a watch, or why its object is rejected.
+// eventOf converts an event of a watch. It returns an error if the informer must reject the event.
 func (e *expectedObject) eventOf(event watch.Event) (source.Event, error) {
 	t, ok := wire.ParseEventType(string(event.Type))
 	if !ok {
@@ -204,7 +205,7 @@ func (w *objectWatch) Close() error {
 	return nil
 }
 
-// isDecodeFailure reports whether a status says that a client could not decode an event.
+// isDecodeFailure reports whether a status means that the client could not decode an event.
 func isDecodeFailure(status *metav1.Status) bool {
 	if status.Details == nil {
 		return false
@@ -212,7 +213,7 @@ func isDecodeFailure(status *metav1.Status) bool {
 	return slices.ContainsFunc(status.Details.Causes, func(c metav1.StatusCause) bool { return c.Type == "ClientWatchDecoding" })
 }
 
-// statusError returns the error of an ERROR event.
+// statusError converts the object of an ERROR event to an error.
 func statusError(object runtime.Object) error {
 	if isNil(object) {
 		return fmt.Errorf("watch ended with a nil %T", object)
@@ -228,20 +229,20 @@ func statusError(object runtime.Object) error {
 	}
 	status = status.DeepCopy()
 	if isDecodeFailure(status) {
-		// A resumed watch would receive the event again. A list, as in client-go, may return a later
-		// version.
+		// A resumed watch would receive the same event again. The error Expired makes the informer list,
+		// as in client-go; the list may contain a later version.
 		status.Code, status.Reason = http.StatusGone, metav1.StatusReasonExpired
 	}
 	return &apierrors.StatusError{ErrStatus: *status}
 }
 
-// expectedObject describes the objects that an informer accepts from watches. The informer reports
-// and skips events with other objects, by the rules of client-go's reflector: the Go type must be
-// the example's, an unstructured object must have the kind that the example states, and no object
-// may be a Table.
+// expectedObject describes the objects that an informer accepts from watches. The informer logs and
+// skips events with other objects, by the rules of client-go's reflector: the Go type must be the
+// example's, an unstructured object must have the kind that the example states, and no object may
+// be a Table.
 type expectedObject struct {
-	goType reflect.Type            // nil is any
-	gvk    schema.GroupVersionKind // of an unstructured example that states a kind; else empty
+	goType reflect.Type            // nil accepts any type
+	gvk    schema.GroupVersionKind // that an unstructured example states; empty accepts any kind
 }
 
 func expectedOf(example runtime.Object) expectedObject {
@@ -252,7 +253,7 @@ func expectedOf(example runtime.Object) expectedObject {
 	return e
 }
 
-// check returns an error for an object that the informer skips.
+// check returns an error if the informer must skip the object.
 func (e *expectedObject) check(object runtime.Object) error {
 	if is := reflect.TypeOf(object); e.goType != nil && is != e.goType {
 		return fmt.Errorf("expected %s, but watch event object had type %v", e.goType, is)
@@ -270,30 +271,30 @@ func (e *expectedObject) check(object runtime.Object) error {
 	return nil
 }
 
-// isTable reports whether an object is a table, which a server renders for printing.
+// isTable reports whether an object is a Table, which a server renders for printing.
 func isTable(apiVersion, kind string) bool {
 	group, _, _ := strings.Cut(apiVersion, "/")
 	return kind == "Table" && group == metav1.GroupName
 }
 
-// drain receives the events that a stopped watch still sends: a watch around another one, such as
-// watch.Filter's, may otherwise block in a send for ever. It ends when the channel is closed or a
-// new watch has the same channel, and after callGrace or maxDrained events at the latest, because
-// not every Stop closes the channel.
+// drain receives the events that a watch still sends after Stop. Otherwise a watch that wraps
+// another one, such as watch.Filter's, could block for ever in a send. A drain ends when the
+// channel is closed, when a new watch has the same channel, or after callGrace or maxDrained
+// events, because not every Stop closes the channel.
 type drain struct {
 	stop, done chan struct{}
-	events     []watch.Event // for the next watch with the channel; read after done is closed
+	events     []watch.Event // for the next watch with the channel; valid after done is closed
 }
 
-// maxDrained limits the events that a drain receives.
+// maxDrained limits the number of events that a drain receives.
 const maxDrained = 1000
 
-// drains are the running drains, by channel, a <-chan watch.Event.
+// drains contains the active drains by channel, a <-chan watch.Event.
 var drains sync.Map
 
-// stopWatch stops a watch and drains it, if it is not nil. It does not drain a watch.ProxyWatcher,
-// whose senders check its StopChan. If the watch panics and utilruntime.ReallyCrash is false,
-// stopWatch returns.
+// stopWatch stops a watch and drains it. It does nothing if w is nil. It does not drain a
+// watch.ProxyWatcher, because the senders of such a watch check its StopChan. If the watch panics
+// and utilruntime.ReallyCrash is false, stopWatch returns.
 func stopWatch(w watch.Interface) {
 	if isNil(w) {
 		return
@@ -329,8 +330,8 @@ func (d *drain) run(events <-chan watch.Event) {
 	}
 }
 
-// endDrain ends the drain of a channel that a ListerWatcher returns again. It returns the events
-// that the drain has received.
+// endDrain ends the drain of a channel, because a ListerWatcher has returned the channel again. It
+// returns the events that the drain has received.
 func endDrain(events <-chan watch.Event) []watch.Event {
 	d, ok := drains.LoadAndDelete(events)
 	if !ok {

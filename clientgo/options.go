@@ -12,66 +12,70 @@ import (
 	"github.com/weirproject/weir/internal/core/reflector"
 )
 
-// Options configure one informer. The zero value is what NewSharedIndexInformer uses.
+// Options configure one informer. The zero value is the configuration of NewSharedIndexInformer.
 type Options struct {
 	// PinDecoded stores every object as a decoded value instead of packed bytes, as client-go does.
-	// It uses as much memory as client-go, and reads never decode.
+	// The informer then uses as much memory as client-go's, and reads never decode.
 	PinDecoded bool
-	// ShareDecoded lets decoded objects share equal slices, maps and pointers outside their
-	// metadata, and versions of one object everything that has not changed. Decoding then uses
-	// about two thirds of the CPU and a third of the memory. No handler, reader or index function
-	// may then change an object: the change would appear in other objects too, even in some that
-	// are decoded later. Without ShareDecoded two objects or versions share nothing mutable, as in
-	// client-go. It has no effect together with PinDecoded, PrivateCopies or DetectMutation.
+	// ShareDecoded makes decoded objects share equal slices, maps and pointers outside their metadata.
+	// Versions of one object share everything that has not changed. Decoding then uses about two
+	// thirds of the CPU and a third of the memory. Handlers, readers and index functions must then not
+	// change any object: the change would appear in other objects too, even in objects that are
+	// decoded later. Without ShareDecoded, two objects or two versions of one share nothing mutable,
+	// as in client-go. ShareDecoded has no effect if PinDecoded, PrivateCopies or DetectMutation is
+	// set.
 	ShareDecoded bool
-	// PrivateCopies gives every reader and every handler its own deep copy, which it may change. An
-	// object whose DeepCopyObject panics or returns nil is still shared.
+	// PrivateCopies gives every reader and every handler its own deep copy, which it may change. The
+	// informer still shares an object whose DeepCopyObject panics or returns nil.
 	PrivateCopies bool
-	// DetectMutation panics with the key of a shared object that was changed, like client-go's
-	// mutation detector. It costs a copy of each object that is read. The environment variable
-	// KUBE_CACHE_MUTATION_DETECTOR=true sets it for all informers, as with client-go.
+	// DetectMutation makes the informer panic with the key of a shared object that a caller changed,
+	// like client-go's mutation detector. For this, the informer keeps each returned object and a copy
+	// of it for two minutes. The environment variable KUBE_CACHE_MUTATION_DETECTOR=true sets the
+	// option for all informers, as with client-go.
 	DetectMutation bool
-	// NoCapture makes the informer use the results of List and Watch even if the transport is
-	// wrapped. Set it for a ListerWatcher that changes its client's response, for example filters
-	// it or fills in fields. Set it too for one whose client has a codec that sets defaults or
-	// converts: otherwise the informer decodes the objects as the server sent them.
+	// NoCapture makes the informer use the results of List and Watch even if the client's transport is
+	// wrapped. Set it for a ListerWatcher that changes its client's response, for example filters it
+	// or fills in fields. Also set it if the client has a codec that sets defaults or converts:
+	// otherwise the informer decodes the objects as the server sent them.
 	NoCapture bool
-	// Scheme is asked for the kind of the example before client-go's own scheme. If neither knows
-	// the type, its kind is the one that the example states, or else the name of its Go type. Only
-	// responses with objects of that kind are captured.
+	// Scheme defines the kind of the example. If it is nil or does not contain the type, client-go's
+	// scheme does. If neither contains the type, its kind is the one that the example states, or else
+	// the name of its Go type. The informer captures only responses with objects of that kind.
 	Scheme *runtime.Scheme
-	// ResyncOnRelist passes all objects to every handler again after each relist, as client-go does
-	// for handlers that are due for a resync. Otherwise handlers receive only the changes that a
-	// relist found.
+	// ResyncOnRelist makes every handler receive all objects again after each relist, as client-go
+	// does for handlers that are due for a resync. Otherwise handlers receive only the changes that
+	// the relist found.
 	ResyncOnRelist bool
-	// DecodedBudget limits, in estimated bytes, the decoded objects in the cache: those that are
-	// read often, and those that handlers are about to receive. The second kind uses at most half
-	// of it, and at most LogBytes. If it is 0 the first kind has no limit.
+	// DecodedBudget limits the estimated memory of decoded objects, in bytes. It counts the objects
+	// that are read often, and the objects that handlers will receive next. The latter may use at most
+	// half of the budget, and at most LogBytes. If it is 0, the objects that are read often have no
+	// limit.
 	DecodedBudget int64
-	// DecodedIdle is how long an object stays decoded after its last read, from its second read
-	// within that time on. The default is 15 seconds. If everything is listed twice within a
-	// minute, all objects stay decoded until a minute after the last List, unless they exceed
-	// DecodedBudget.
+	// DecodedIdle is how long an object stays decoded after its last read, if it was read twice within
+	// that time. The default is 15 seconds. If a program lists all objects twice within a minute, all
+	// objects that fit into DecodedBudget stay decoded until a minute after the last List.
 	DecodedIdle time.Duration
-	// LogBytes limits the change log, in bytes, and the decoded objects that it keeps for handlers.
-	// A handler that lags behind the log receives the newest state of each changed object. The
-	// default is 8 MiB.
+	// LogBytes limits the change log, in bytes, including the decoded objects that it keeps for
+	// handlers. A handler that lags behind the log receives only the newest state of each changed
+	// object. The default is 8 MiB.
 	LogBytes int64
-	// Shard restricts the informer to one of Count equal parts of the objects, by a hash of their
-	// uid: each of N replicas of a program stores 1/N of the objects and, if the server supports
-	// shard selectors, receives no others. The informer drops objects of other shards undecoded.
-	// The zero value selects all objects. An invalid shard panics; see Shard.Validate. Objects of a
-	// fake clientset have no uid, so they are all in one shard.
+	// Shard restricts the informer to one of Count equal parts of the objects, by a hash of their uid.
+	// N replicas of a program then store 1/N of the objects each. A server that supports shard
+	// selectors also sends 1/N to each; otherwise the informer drops the objects of other shards
+	// without decoding them. The zero value selects all objects. A constructor panics if the shard is
+	// invalid; see Shard.Validate. Objects of a fake clientset have no uid and are therefore all in
+	// one shard.
 	Shard weir.Shard
-	// ListWatch configures lists and watches. ModeAuto means ModeList, because a ListerWatcher does
-	// not know which server it talks to.
+	// ListWatch configures how the informer lists and watches. ModeAuto means ModeList here, because a
+	// ListerWatcher does not provide the server's version.
 	ListWatch weir.ListWatch
-	// Server is shared by the informers of one API server. If it is nil, an informer of a factory
-	// uses the factory's, and any other informer has its own.
+	// Server is the group that the informers of one API server share. The default is the factory's
+	// group for an informer of a factory, one group for all adopted informers (see Adopt), and a
+	// separate group for any other informer.
 	Server *weir.ServerGroup
 }
 
-// reflectorConfig returns the reflector's configuration.
+// reflectorConfig returns the configuration of the informer's reflector.
 func (o *Options) reflectorConfig() reflector.Config {
 	l := &o.ListWatch
 	cfg := reflector.Config{
@@ -87,19 +91,19 @@ func (o *Options) reflectorConfig() reflector.Config {
 // Option configures a factory.
 type Option func(*settings)
 
-// settings is what a factory's options set.
+// settings contains the values that a factory's options set.
 type settings struct {
 	namespace    string
 	tweak        func(*metav1.ListOptions)
 	transform    cache.TransformFunc
-	customResync map[metav1.Object]time.Duration // keyed by an object of the type
+	customResync map[metav1.Object]time.Duration // the key is an object of the type
 	name         *cache.InformerName
 	informer     Options
-	shard        *weir.Shard // replaces informer.Shard unless nil
+	shard        *weir.Shard // if not nil, replaces informer.Shard
 }
 
 func settingsOf(opts []Option) settings {
-	layoutKnown() // logs now why informers stay client-go's
+	layoutKnown() // logs immediately if client-go's informers cannot be adopted
 	s := settings{customResync: map[metav1.Object]time.Duration{}}
 	for _, opt := range opts {
 		opt(&s)
@@ -108,17 +112,18 @@ func settingsOf(opts []Option) settings {
 		s.informer.Shard = *s.shard
 	}
 	if s.informer.Server == nil {
-		s.informer.Server = &weir.ServerGroup{} // a factory's informers share a server
+		s.informer.Server = &weir.ServerGroup{} // the informers of a factory have the same server
 	}
 	return s
 }
 
-// adopt returns an informer of this package that replaces client-go's, if that can be adopted. It
-// uses description if the informer has none. It sets the factory's transform.
+// adopt returns an informer of this package that replaces inf, or inf itself if it cannot be
+// adopted. Its description is that of inf, or else the argument description. adopt also sets the
+// factory's transform.
 func (s *settings) adopt(inf cache.SharedIndexInformer, description string) cache.SharedIndexInformer {
 	inf = adopt(inf, description, s.informer)
 	if s.transform != nil {
-		_ = inf.SetTransform(s.transform) // fails only if the informer has started
+		_ = inf.SetTransform(s.transform) // returns an error only if the informer has started
 	}
 	return inf
 }
@@ -126,8 +131,8 @@ func (s *settings) adopt(inf cache.SharedIndexInformer, description string) cach
 // WithNamespace restricts the factory's informers to one namespace.
 func WithNamespace(namespace string) Option { return func(s *settings) { s.namespace = namespace } }
 
-// WithTweakListOptions sets a function that changes the options of each LIST and WATCH, for example
-// to set a selector.
+// WithTweakListOptions sets a function that changes the options of each LIST and WATCH. It can set
+// a selector, for example.
 func WithTweakListOptions(tweak func(*metav1.ListOptions)) Option {
 	return func(s *settings) { s.tweak = tweak }
 }
@@ -138,21 +143,21 @@ func WithTransform(transform cache.TransformFunc) Option {
 	return func(s *settings) { s.transform = transform }
 }
 
-// WithCustomResyncConfig sets other resync periods for the types of some objects. It has no effect
-// on the dynamic and the metadata factory.
+// WithCustomResyncConfig sets the resync periods of the informers of some types. The keys are
+// objects of these types. It has no effect on the dynamic and the metadata factory.
 func WithCustomResyncConfig(resync map[metav1.Object]time.Duration) Option {
 	return func(s *settings) { maps.Copy(s.customResync, resync) }
 }
 
-// WithInformerName sets a name that Shutdown releases. Under it, Weir's informers publish
-// client-go's metric informer_store_resource_version, but none of a FIFO, which they do not have.
-// Before client-go 0.37 neither its informers nor Weir's publish any. It has no effect on the
-// dynamic and the metadata factory.
+// WithInformerName sets the name under which the informers publish client-go's metric
+// informer_store_resource_version, with client-go 0.37 and later. They do not publish client-go's
+// FIFO metrics, because they have no FIFO. Shutdown releases the name. The option has no effect on
+// the dynamic and the metadata factory.
 func WithInformerName(name *cache.InformerName) Option { return func(s *settings) { s.name = name } }
 
 // WithOptions sets the options of the factory's informers.
 func WithOptions(opts Options) Option { return func(s *settings) { s.informer = opts } }
 
 // WithShard restricts the factory's informers to one shard. It takes precedence over Options.Shard.
-// Informers that are client-go's own have all objects.
+// It does not affect the informers that are client-go's own.
 func WithShard(s weir.Shard) Option { return func(to *settings) { to.shard = &s } }

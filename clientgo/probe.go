@@ -19,12 +19,12 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// probePage is the limit for a List that seems to read page after page itself. It is the limit of
-// client-go's pager.
+// probePage is the limit of a probe for a List that seems to read page after page. client-go's
+// pager uses the same limit.
 const probePage = 500
 
 // NewestVersion lists one object and returns the list's resourceVersion. It captures nothing,
-// because it runs while a watch may be open.
+// because a captured watch may be open at the same time.
 func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, error) {
 	o := source.NewestOptions(atLeast)
 	if l.pagesItself.Load() {
@@ -32,7 +32,8 @@ func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, 
 	}
 	l.stats.Requests.Add(1)
 	l.stats.Lists.Add(1)
-	// Only one call that never returns is abandoned, not one per probe.
+	// While a List has not returned, no further one starts. Otherwise each probe could leave a
+	// goroutine behind.
 	if !l.asking.CompareAndSwap(false, true) {
 		return "", fmt.Errorf("asked for the newest version before: %w", errNotReturned)
 	}
@@ -47,7 +48,7 @@ func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, 
 	}, func(runtime.Object) {})
 	if err = after.restore(err); err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) && !p.seen.Load() {
-			l.pagesItself.Store(true) // it may have been reading pages
+			l.pagesItself.Store(true) // the List may have read page after page until the timeout
 		}
 		return "", err
 	}
@@ -56,7 +57,7 @@ func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, 
 		return "", err
 	}
 	switch n := int64(meta.LenList(object)); {
-	case listMeta.Continue != "", n <= o.Limit && p.seen.Load(): // p ends a List after its first page
+	case listMeta.Continue != "", n <= o.Limit && p.seen.Load(): // it received only its first page
 		l.pagesItself.Store(false)
 	case n > o.Limit:
 		l.pagesItself.Store(true)
@@ -64,16 +65,16 @@ func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, 
 	return listMeta.ResourceVersion, nil
 }
 
-// probe is a List that only determines the resourceVersion. The context of the List's requests
-// carries it. A List that reads page after page itself would send one request per object, so the
-// transport makes the first page the last one.
+// probe is a List that only requests the newest resourceVersion. The context of the List's requests
+// contains it. A List that reads page after page would send one request per object; to prevent
+// that, the transport removes the continue token from the first page.
 type probe struct {
-	limit int64       // the number of objects per page that the List was asked for
-	seen  atomic.Bool // it has sent a request, so its transport is wrapped
+	limit int64       // the limit that was passed to List, in objects
+	seen  atomic.Bool // the List has sent a request through a wrapped transport
 }
 
-// roundTrip sends a request, and makes the page that it receives the last one. A List with its own
-// limit receives every page.
+// roundTrip sends a request. If the request has the probe's limit, it removes the continue token
+// from the response. A List that sets its own limit receives every page.
 func (p *probe) roundTrip(next http.RoundTripper, req *http.Request) (*http.Response, error) {
 	p.seen.Store(true)
 	resp, err := next.RoundTrip(req)
@@ -84,11 +85,11 @@ func (p *probe) roundTrip(next http.RoundTripper, req *http.Request) (*http.Resp
 	return resp, err
 }
 
-// maxPage limits the bytes of a page that are read ahead.
+// maxPage limits how many bytes of a page withoutContinue reads.
 const maxPage = 2 << 20
 
-// withoutContinue returns a page without its continue token, or the response itself if it is no
-// page with a token, or has more than maxPage bytes.
+// withoutContinue returns a page without its continue token. It returns the response itself if that
+// is not a page with a token, is compressed, or has more than maxPage bytes.
 func withoutContinue(req *http.Request, resp *http.Response) *http.Response {
 	enc, err := wire.EncodingOf(resp.Header.Get("Content-Type"))
 	if err != nil || resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Encoding") != "" {

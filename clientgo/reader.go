@@ -11,13 +11,13 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// reader returns the values of objects to readers and handlers, as the options require. The store
-// caches decoded values. Safe for concurrent use.
+// reader returns decoded objects to readers and handlers. It applies the options PrivateCopies and
+// DetectMutation. It is safe for concurrent use.
 type reader struct {
 	store            *store.Store
 	codec            *codec.Codec
 	private          bool
-	mutationDetector *checks.MutationDetector // nil if off
+	mutationDetector *checks.MutationDetector // nil if DetectMutation is off
 }
 
 func newReader(opts Options, s *store.Store, values *codec.Codec) *reader {
@@ -28,7 +28,7 @@ func newReader(opts Options, s *store.Store, values *codec.Codec) *reader {
 	return r
 }
 
-// value returns the value of an object for a reader. The result is shared unless PrivateCopies is
+// value returns an object's decoded value for a reader. The value is shared unless PrivateCopies is
 // set.
 func (r *reader) value(o *store.Object) (any, error) {
 	value, err := o.Decoded()
@@ -38,8 +38,8 @@ func (r *reader) value(o *store.Object) (any, error) {
 	return r.applyOptions(o, value), nil
 }
 
-// values returns the values of a change's versions for a handler, nil for a version that the change
-// lacks. The results are shared unless PrivateCopies is set.
+// values returns the decoded versions of a change for a handler. was or is is nil if the change
+// lacks that version. The values are shared unless PrivateCopies is set.
 func (r *reader) values(ch *store.Change) (was, is any, err error) {
 	if was, is, err = r.store.Values(ch); err != nil {
 		return nil, nil, err
@@ -57,8 +57,9 @@ func (r *reader) values(ch *store.Change) (was, is any, err error) {
 	return was, is, nil
 }
 
-// applyOptions copies a value if PrivateCopies is set, and registers it with the mutation detector,
-// unless the program has put it into the store itself and so may change it.
+// applyOptions copies a value if PrivateCopies is set. Otherwise it registers the value with the
+// mutation detector, unless the program has written the object to the store itself: the program may
+// change that object.
 func (r *reader) applyOptions(o *store.Object, value any) any {
 	if r.private {
 		if own, ok := codec.Copy(value); ok {
@@ -71,22 +72,23 @@ func (r *reader) applyOptions(o *store.Object, value any) any {
 	return value
 }
 
-// runMutationDetector checks shared values for changes until the context ends.
+// runMutationDetector compares shared values with their copies until ctx ends. It does nothing if
+// DetectMutation is off.
 func (r *reader) runMutationDetector(ctx context.Context) {
 	if r.mutationDetector != nil {
 		r.mutationDetector.Run(ctx)
 	}
 }
 
-// lastValue returns the last version of a deleted object.
+// lastValue returns the last stored version of a deleted object.
 func (r *reader) lastValue(ch *store.Change) (any, error) {
 	value, _, err := r.values(&store.Change{Revision: ch.Revision, Old: ch.Old})
 	return value, err
 }
 
-// deletedValue returns the state in which an object was deleted. If that is not known, or cannot be
-// decoded, it returns the last version with the deletion's resourceVersion, if that is a number. A
-// value whose metadata cannot be copied is returned unchanged.
+// deletedValue returns the final state of a deleted object. If the final state is unknown or cannot
+// be decoded, it returns the last stored version with the deletion's resourceVersion, if that is a
+// number. It returns a value whose metadata cannot be copied unchanged.
 func (r *reader) deletedValue(ch *store.Change) (any, error) {
 	if ch.Final != nil {
 		if value, err := r.value(ch.Final); err == nil {
@@ -100,7 +102,7 @@ func (r *reader) deletedValue(ch *store.Change) (any, error) {
 	return value, err
 }
 
-// tombstone returns the argument of OnDelete if the final state is unknown.
+// tombstone returns the argument of OnDelete for an object whose final state is unknown.
 func (r *reader) tombstone(ch *store.Change) cache.DeletedFinalStateUnknown {
 	value, err := r.lastValue(ch)
 	if err != nil {

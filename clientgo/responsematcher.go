@@ -18,26 +18,27 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// responseMatcher recognizes the responses that have an informer's objects. A ListerWatcher may
-// send other requests too: it may list namespaces first, and then the pods of each. It must receive
-// those responses itself, so a response is captured only if its objects are known to have the
-// example's kind. The reflector's goroutine uses the matcher and, during a request, the transport.
+// responseMatcher recognizes the responses that contain an informer's objects. A ListerWatcher may
+// also send other requests: for example list namespaces first, and then the pods of each. It must
+// receive the responses to those itself. Therefore a response is captured only if its objects
+// certainly have the example's kind. The reflector's goroutine uses the matcher and, during a
+// request, the transport does.
 type responseMatcher struct {
-	// gvks are the kinds of the example's type, usually one. Empty means unknown.
+	// gvks are the kinds of the example's type, usually one. It is empty if the kind is unknown.
 	gvks []schema.GroupVersionKind
-	// goTypeName is the kind of an example that no scheme knows: by convention a Go type has the
-	// name of its kind.
+	// goTypeName is the Go type's name if no scheme contains the example's type. By convention it
+	// equals the kind.
 	goTypeName string
-	partial    bool // the example is PartialObjectMetadata
-	// resource is the informer's resource, if that is known: from the start, or since the first
-	// captured list.
+	partial    bool // the example is a PartialObjectMetadata
+	// resource is the informer's resource. It is empty until the resource is known: from a
+	// description, or from the first captured list.
 	resource schema.GroupVersionResource
 }
 
-// newResponseMatcher returns a matcher for objects like example. userScheme is asked for the
-// example's kind before client-go's own; it may be nil. The kind that a typed example states is
-// used only if neither knows its type: controller-runtime passes a caller's object, which may state
-// any kind.
+// newResponseMatcher returns a matcher for objects like example. It looks up the example's kind in
+// userScheme, which may be nil, and then in client-go's scheme. Only if neither contains the type
+// of a typed example, it uses the kind that the example states: controller-runtime passes a
+// caller's object as example, which may state any kind.
 func newResponseMatcher(example runtime.Object, userScheme *runtime.Scheme) responseMatcher {
 	if v := reflect.ValueOf(example); v.Kind() != reflect.Pointer || v.IsNil() {
 		return responseMatcher{}
@@ -62,9 +63,9 @@ func newResponseMatcher(example runtime.Object, userScheme *runtime.Scheme) resp
 	return responseMatcher{goTypeName: reflect.TypeOf(example).Elem().Name()}
 }
 
-// describe sets the resource of an example without a kind from client-go's description of the
-// informer's objects. For a dynamic informer that is the resource, which NewFilteredDynamicInformer
-// receives.
+// describe sets the resource if the kind is unknown and objects, client-go's description of the
+// informer's objects, is a resource. For dynamic informers it is the resource that
+// NewFilteredDynamicInformer received.
 func (m *responseMatcher) describe(objects string) {
 	groupVersion, resource, _ := strings.Cut(objects, ", Resource=")
 	group, version, _ := strings.Cut(groupVersion, "/")
@@ -74,8 +75,8 @@ func (m *responseMatcher) describe(objects string) {
 	}
 }
 
-// statedKind returns the kind that an example states. It returns none if its GetObjectKind, which
-// client-go does not call on typed examples, panics.
+// statedKind returns the kind that an example states. It returns an empty kind if GetObjectKind
+// panics; client-go does not call GetObjectKind on typed examples.
 func statedKind(example runtime.Object) (gvk schema.GroupVersionKind) {
 	defer func() { _ = recover() }()
 	return example.GetObjectKind().GroupVersionKind()
@@ -88,8 +89,8 @@ func gvksOf(gvk schema.GroupVersionKind) []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{gvk}
 }
 
-// matchList reports whether the response to a LIST has the informer's objects. It also returns the
-// type of the empty list that the caller's client can decode.
+// matchList reports whether the response to a LIST contains the informer's objects. It also returns
+// the type of an empty list that the caller's client can decode.
 func (m *responseMatcher) matchList(resource schema.GroupVersionResource, types listTypeMeta) (wire.TypeMeta, bool) {
 	matches := m.resource.Empty() || m.resource == resource
 	switch {
@@ -113,8 +114,8 @@ func (m *responseMatcher) matchList(resource schema.GroupVersionResource, types 
 // knowsKind reports whether the kind of the informer's objects is known.
 func (m *responseMatcher) knowsKind() bool { return len(m.gvks) > 0 || m.goTypeName != "" }
 
-// matchObject reports whether an object in a WATCH of the resource may be the informer's. One that
-// does not state its kind may.
+// matchObject reports whether an object in a WATCH of resource may be one of the informer's. It
+// returns true for an object that does not state its kind.
 func (m *responseMatcher) matchObject(resource schema.GroupVersionResource, t wire.TypeMeta) bool {
 	group, version, _ := strings.Cut(t.APIVersion, "/")
 	switch {
@@ -126,7 +127,7 @@ func (m *responseMatcher) matchObject(resource schema.GroupVersionResource, t wi
 		return true
 	case m.knowsKind():
 		return m.matchesType(resource, t)
-	case m.partial: // the server does not support metadata, and has sent the object
+	case m.partial: // the server ignores the metadata form, and has sent the whole object
 		gvk := schema.GroupVersionKind{Group: group, Version: version, Kind: t.Kind}
 		if version == "" {
 			gvk.Group, gvk.Version = "", group
@@ -137,8 +138,8 @@ func (m *responseMatcher) matchObject(resource schema.GroupVersionResource, t wi
 	return true
 }
 
-// matchesType reports whether objects of type t are the informer's. If t has no apiVersion, the
-// path's is used.
+// matchesType reports whether an object of type t is one of the informer's. If t has no apiVersion,
+// that of resource counts.
 func (m *responseMatcher) matchesType(resource schema.GroupVersionResource, t wire.TypeMeta) bool {
 	version := resource.GroupVersion().String()
 	if t.APIVersion == "" {
@@ -152,7 +153,7 @@ func (m *responseMatcher) matchesType(resource schema.GroupVersionResource, t wi
 	return m.goTypeName != "" && t.APIVersion == version && strings.EqualFold(t.Kind, m.goTypeName)
 }
 
-// kinds returns the kinds that the informer's objects may have in a response of the resource.
+// kinds returns the kinds that the informer's objects may have in a response for resource.
 func (m *responseMatcher) kinds(resource schema.GroupVersionResource) []schema.GroupVersionKind {
 	if m.goTypeName != "" {
 		return []schema.GroupVersionKind{resource.GroupVersion().WithKind(m.goTypeName)}
@@ -160,7 +161,7 @@ func (m *responseMatcher) kinds(resource schema.GroupVersionResource) []schema.G
 	return m.gvks
 }
 
-// matchesPlural reports whether the resource has the plural that the example's kind would have.
+// matchesPlural reports whether resource is the conventional plural of the example's kind.
 func (m *responseMatcher) matchesPlural(resource schema.GroupVersionResource) bool {
 	return slices.ContainsFunc(m.kinds(resource), func(gvk schema.GroupVersionKind) bool {
 		plural, _ := meta.UnsafeGuessKindToResource(gvk)
@@ -168,7 +169,7 @@ func (m *responseMatcher) matchesPlural(resource schema.GroupVersionResource) bo
 	})
 }
 
-// matchWatch reports whether a WATCH of the resource sends the informer's objects.
+// matchWatch reports whether a WATCH of resource sends the informer's objects.
 func (m *responseMatcher) matchWatch(resource schema.GroupVersionResource) bool {
 	if !m.resource.Empty() {
 		return m.resource == resource
@@ -178,8 +179,8 @@ func (m *responseMatcher) matchWatch(resource schema.GroupVersionResource) bool 
 
 var partialMetadataList = wire.TypeMeta{APIVersion: metav1.SchemeGroupVersion.String(), Kind: "PartialObjectMetadataList"}
 
-// emptyListType returns the type of an empty list for the caller: the captured list's, or the one
-// that its items or the example imply.
+// emptyListType returns the type of the empty list that the caller receives: the type of the
+// captured list, or else the type that follows from its items or from the example.
 func (m *responseMatcher) emptyListType(resource schema.GroupVersionResource, types listTypeMeta) wire.TypeMeta {
 	version := cmp.Or(types.list.APIVersion, types.item.APIVersion, resource.GroupVersion().String())
 	switch kinds := m.kinds(resource); {
@@ -192,12 +193,12 @@ func (m *responseMatcher) emptyListType(resource schema.GroupVersionResource, ty
 	case len(kinds) > 0:
 		return wire.TypeMeta{APIVersion: version, Kind: kinds[0].Kind + "List"}
 	}
-	return wire.TypeMeta{APIVersion: "v1", Kind: "List"} // an unstructured client accepts any
+	return wire.TypeMeta{APIVersion: "v1", Kind: "List"} // an unstructured client decodes any list
 }
 
-// hasWireForm reports whether objects of a pointer's type can be decoded from servers' responses.
-// It is false for internal types, which have no json tag at their ObjectMeta: their client's codec
-// converts them from a version of the API.
+// hasWireForm reports whether this package can decode objects of a pointer's type from servers'
+// responses. It returns false for internal types, whose ObjectMeta has no json tag: the codec of
+// their client converts them from an API version.
 func hasWireForm(t reflect.Type) bool {
 	for _, f := range reflect.VisibleFields(t.Elem()) {
 		if f.Type != reflect.TypeFor[metav1.ObjectMeta]() && f.Type != reflect.TypeFor[*metav1.ObjectMeta]() {
@@ -210,16 +211,16 @@ func hasWireForm(t reflect.Type) bool {
 	return true
 }
 
-// listTypeMeta contains the types at the start of a list. kube-apiserver sends the list's own type
-// first, except for custom resources: there the keys are sorted, so the items precede the list's
-// kind, and each item starts with its own type.
+// listTypeMeta contains the types that a list's first bytes state. kube-apiserver sends the list's
+// own type first, except for custom resources: their keys are sorted, so that the items precede the
+// list's kind. Each of these items starts with its own type.
 type listTypeMeta struct {
 	list wire.TypeMeta
-	item wire.TypeMeta // of the first item, if the list's is unknown
+	item wire.TypeMeta // the first item's type, if the list's is unknown
 }
 
-// isUnknown reports whether the first bytes do not show the objects' kind. Lists of metadata do not
-// state the kind of the objects.
+// isUnknown reports whether the first bytes do not state the objects' kind. Lists of metadata never
+// state the objects' kind.
 func (h listTypeMeta) isUnknown() bool {
 	if h.list.Kind != "" {
 		return h.list.Kind == partialMetadataList.Kind
@@ -227,19 +228,19 @@ func (h listTypeMeta) isUnknown() bool {
 	return h.item.Kind == "" || h.item.Kind+"List" == partialMetadataList.Kind
 }
 
-// maxTypeMetaPrefix limits the bytes of a captured LIST that are searched for types: a first item
-// of the largest size that etcd accepts, and the members that may precede it.
+// maxTypeMetaPrefix limits how many bytes of a captured LIST are searched for types. It is enough
+// for a first item of the largest size that etcd accepts, and the members before it.
 const maxTypeMetaPrefix = 2 << 20
 
-// typeMetaReader reads a list until its type is known. It keeps the bytes.
+// typeMetaReader reads a list until the list's type is known. It stores the bytes that it has read.
 type typeMetaReader struct {
 	body io.Reader
 	list *wire.ListReader
-	read bytes.Buffer // at most maxTypeMetaPrefix bytes, and one read
-	err  error        // of body
+	read bytes.Buffer // the bytes that were read, at most maxTypeMetaPrefix and one more read
+	err  error        // the last error of body
 }
 
-// Read returns io.EOF if reading further could find nothing more.
+// Read returns io.EOF when the list's type is known or maxTypeMetaPrefix is reached.
 func (r *typeMetaReader) Read(p []byte) (n int, err error) {
 	if t := r.list.TypeMeta(); t.Kind != "" && t.APIVersion != "" || r.read.Len() > maxTypeMetaPrefix {
 		return 0, io.EOF
@@ -249,12 +250,13 @@ func (r *typeMetaReader) Read(p []byte) (n int, err error) {
 	return n, r.err
 }
 
-// readListTypeMeta reads no more of a list than necessary, and returns a reader of the whole list.
-// The result is empty for a body that is not a list. The error is the reader's.
+// readListTypeMeta returns the types of a list, and a reader of the whole list. It reads only as
+// much of the list as necessary. The types are empty if body is not a list. The error is that of
+// body.
 func readListTypeMeta(body io.Reader, enc wire.Encoding) (listTypeMeta, io.Reader, error) {
 	r := &typeMetaReader{body: body}
 	r.list = wire.NewListReader(r, enc, wire.Limits{})
-	_, _ = r.list.Next() // the text may be cut off; the types precede that, or remain unknown
+	_, _ = r.list.Next() // an error means that the list is cut off; then the types may remain unknown
 	if r.err != nil && r.err != io.EOF {
 		return listTypeMeta{}, nil, r.err
 	}

@@ -13,17 +13,17 @@ import (
 	"github.com/weirproject/weir/internal/core/source"
 )
 
-// retryAfter moves the Retry-After header of a refusal into its error. client-go's REST client
-// repeats a request that was refused with this header up to ten times before it returns the
-// refusal; the reflector would only then learn that a server has not reached a resourceVersion. The
-// reflector decides when to retry. Requests that a ListerWatcher sends after the call has returned,
-// as client-go's RetryWatcher does, are not the reflector's and are not changed.
+// retryAfter removes the Retry-After header from the error responses to an informer's requests, and
+// later adds its value to the error. Otherwise client-go's REST client would repeat the request up
+// to ten times before it returns the error; but the reflector decides when to retry, and must learn
+// immediately that a server has not reached a resourceVersion. Requests that a ListerWatcher sends
+// after its call has returned, as client-go's RetryWatcher does, are not changed.
 type retryAfter struct {
 	seconds atomic.Int32
-	ended   atomic.Bool // the call has returned
+	ended   atomic.Bool // the ListerWatcher's call has returned
 }
 
-// stripRetryAfter removes the header from the response to an informer's request.
+// stripRetryAfter removes the Retry-After header from the error response to an informer's request.
 func stripRetryAfter(req *http.Request, resp *http.Response) {
 	r := valueOf[retryAfter](req.Context())
 	if r == nil || r.ended.Load() || resp == nil || resp.StatusCode < http.StatusBadRequest {
@@ -35,12 +35,12 @@ func stripRetryAfter(req *http.Request, resp *http.Response) {
 	resp.Header.Del("Retry-After")
 }
 
-// brokenError hides that a connection broke, or could not be opened in time. client-go's REST
-// client repeats a LIST whose connection broke up to ten times, and returns an empty WATCH for it.
-// The reflector decides that too.
+// brokenError wraps the error of a connection that broke, or could not be opened in time, and hides
+// it from client-go's REST client. The client would repeat a LIST with such an error up to ten
+// times, and return an empty WATCH. But the reflector decides when to retry.
 type brokenError struct {
 	err   error
-	shown atomic.Bool // since client-go has returned it
+	shown atomic.Bool // true after client-go has returned the error
 }
 
 func (e *brokenError) Error() string {
@@ -50,7 +50,8 @@ func (e *brokenError) Error() string {
 	return "the request broke off"
 }
 
-// Is finds the cause, for callers. client-go's REST client looks for it with errors.As.
+// Is makes errors.Is find the hidden error. client-go's REST client uses errors.As, which does not
+// find it.
 func (e *brokenError) Is(target error) bool { return errors.Is(e.err, target) }
 
 func (e *brokenError) Unwrap() error {
@@ -60,12 +61,13 @@ func (e *brokenError) Unwrap() error {
 	return nil
 }
 
-// endsWatch reports whether client-go's REST client turns an error into an empty watch, after it
-// has repeated the WATCH ten times, each of which may take half a minute if no server answers.
+// endsWatch reports whether client-go's REST client returns an empty watch instead of the error. It
+// does so after it has repeated the WATCH ten times; each time can take half a minute if no server
+// answers.
 func endsWatch(err error) bool { return utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err) }
 
-// hideBroken hides err if the connection of an informer's request broke, or a WATCH took too long
-// to start.
+// hideBroken wraps err in a brokenError if the connection of an informer's request broke, or if a
+// WATCH timed out.
 func hideBroken(req *http.Request, err error) error {
 	r := valueOf[retryAfter](req.Context())
 	if r == nil || r.ended.Load() {
@@ -73,15 +75,16 @@ func hideBroken(req *http.Request, err error) error {
 	}
 	switch {
 	case utilnet.IsConnectionReset(err), utilnet.IsProbableEOF(err), utilnet.IsHTTP2ConnectionLost(err):
-	case utilnet.IsTimeout(err) && request.QueryOf(req.URL).Flag("watch"): // a LIST is not sent again
+	case utilnet.IsTimeout(err) && request.QueryOf(req.URL).Flag("watch"): // a LIST is not repeated
 	default:
 		return err
 	}
 	return &brokenError{err: err}
 }
 
-// restore shows the hidden error, and hides none from now on. It puts the header's value into the
-// error that the client created from the response, unless the body had a longer one.
+// restore shows the error that hideBroken has hidden, and stops hiding further ones. It adds the
+// value of the Retry-After header to the error that the client built from the response, unless the
+// response body had a larger value.
 func (r *retryAfter) restore(err error) error {
 	r.ended.Store(true)
 	if broken, ok := errors.AsType[*brokenError](err); ok {

@@ -15,31 +15,33 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// sink is the reflector's Sink. It writes the objects that an informer's reflector receives to the
-// store. It stores captured bytes unchanged. It encodes returned objects if the encoding loses
-// nothing, and stores them as values otherwise. Only the reflector's goroutine uses it.
+// sink is the reflector.Sink of an informer. It writes the objects that the reflector receives to
+// the store. It stores captured bytes unchanged. It encodes the objects that a ListerWatcher or a
+// transform returned, if the encoding loses nothing; otherwise it stores them as values. Only the
+// reflector's goroutine uses it.
 type sink struct {
 	*store.Writer
-	name      string // of the informer, for errors
+	name      string // the informer's name, for errors
 	store     *store.Store
 	codec     *codec.Codec
-	transform cache.TransformFunc // nil for none; set before the start
-	pin       bool                // store every object as a value
-	// syntheticVersions counts the versions made up for objects whose own versions do not increase.
+	transform cache.TransformFunc // may be nil; does not change after the start
+	pin       bool                // Options.PinDecoded: store every object as a value
+	// syntheticVersions counts the versions that advanceVersion has created.
 	syntheticVersions uint64
-	renames           renames // objects to which the transform gave another name or namespace
+	renames           renames // the objects to which the transform gave another name or namespace
 	meta              wire.Meta
-	// sharesTransformed is set if handlers may receive the results of the transform themselves.
+	// sharesTransformed is true if handlers may receive the values that the transform returned,
+	// without a copy.
 	sharesTransformed bool
-	// published is an empty store of client-go's, which publishes the resourceVersion that it
+	// published is an empty store of client-go. It publishes the resourceVersion that its Bookmark
 	// receives. It may be nil.
 	published cache.Store
 	failures  transformLog
 }
 
-// Take implements reflector.Sink. It leaves out and reports an object that it cannot store, because
-// no other log may explain why it is missing. The previous version stays, also in a relist. The
-// same applies to a version that the transform excludes, but that is not reported.
+// Take implements reflector.Sink. It logs and omits an object that it cannot store, because no
+// other log may explain why the object is missing. The previous version remains stored, also in a
+// relist. If the transform excludes a version, Take does the same but does not log it.
 func (s *sink) Take(t wire.EventType, m *wire.Meta, raw []byte, value any) error {
 	namespace, name := m.Namespace, m.Name
 	err := s.take(t, m, raw, value)
@@ -77,7 +79,7 @@ func (s *sink) take(t wire.EventType, m *wire.Meta, raw []byte, object any) erro
 	}
 	if s.renames == nil {
 		if unchanged, err := s.Unchanged(m, raw); unchanged || err != nil {
-			return err // the version is stored, and was transformed before
+			return err // the version is already stored and transformed
 		}
 	}
 	value, err := s.codec.Decode(raw)
@@ -87,7 +89,8 @@ func (s *sink) take(t wire.EventType, m *wire.Meta, raw []byte, object any) erro
 	return s.transformAndPut(m, raw, func() (any, error) { return s.transformed(value) })
 }
 
-// takeDeleted handles a DELETED event. A transform may have given the object another key.
+// takeDeleted handles a DELETED event with captured bytes. A transform may have given the object
+// another key.
 func (s *sink) takeDeleted(m *wire.Meta, raw []byte) error {
 	if s.transform == nil {
 		if len(raw) == 0 {
@@ -102,11 +105,11 @@ func (s *sink) takeDeleted(m *wire.Meta, raw []byte) error {
 	if err == nil && s.rename(m, value) {
 		return s.deleteAs(m, value)
 	}
-	s.renames.apply(m) // the object is deleted anyway, and OnDelete receives the previous version
+	s.renames.apply(m) // without a final state: OnDelete receives the previous version
 	return s.Delete(m, nil)
 }
 
-// deleteAs deletes an object whose final state is value, encoded if possible.
+// deleteAs deletes an object. value is its final state, which deleteAs encodes if possible.
 func (s *sink) deleteAs(m *wire.Meta, value any) error {
 	if raw := s.encoded(value); raw != nil {
 		return s.DeleteAs(m, raw, nil)
@@ -127,15 +130,15 @@ func (s *sink) Progress(resourceVersion string) {
 	s.publish()
 }
 
-// publish publishes the store's resourceVersion.
+// publish passes the store's resourceVersion to s.published, if that is set.
 func (s *sink) publish() {
 	if s.published != nil {
 		s.published.Bookmark(s.ResourceVersion())
 	}
 }
 
-// rename sets m's name and namespace to those of a transformed value. If they differ, it sets
-// renames. It returns false if the value has no metadata.
+// rename sets the name and namespace in m to those of a transformed value. If they differ, it
+// allocates s.renames. It returns false if the value has no metadata.
 func (s *sink) rename(m *wire.Meta, value any) bool {
 	is, err := wire.IdentityOf(value)
 	if err != nil {
@@ -153,14 +156,14 @@ func (s *sink) rename(m *wire.Meta, value any) bool {
 // takeObject handles an object that the ListerWatcher returned.
 func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 	if t != 0 {
-		s.Flush() // the store needs the previous events first
+		s.Flush() // the store must contain the previous events before held is read
 	}
 	transformed := func() (any, error) { return s.transformed(object) }
-	if s.renames != nil { // only the transform knows the stored key
+	if s.renames != nil { // only the transform's result has the stored key
 		changed, err := s.transformed(copied(object))
 		switch {
 		case err == nil && s.rename(m, changed):
-		case t == wire.Deleted: // the object is deleted anyway
+		case t == wire.Deleted: // delete the object also if the transform fails
 			s.renames.apply(m)
 		case err != nil:
 			return fmt.Errorf("%w: %w", errTransform, err)
@@ -175,10 +178,10 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 		}
 		return s.deleteObject(m, object, held, transformed)
 	case ok && t != 0 && !s.Replacing() && len(m.UID) > 0 && held.UID() != "" && isBefore(m, held):
-		return nil // a repeated event; a watch that breaks off here resumes after it
+		return nil // a repeated event: an earlier watch may have received it
 	case ok && s.repeats(t, m, object, held):
 		m.UID, m.ResourceVersion = []byte(held.UID()), []byte(held.ResourceVersion())
-		// The version is stored, and was transformed before. Its content may still differ.
+		// The stored version may have a different content, although the versions are equal.
 		received := s.encoded(object)
 		if unchanged, err := s.Unchanged(m, received); unchanged || err != nil {
 			return err
@@ -191,27 +194,27 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 }
 
 // repeats reports whether a received object is the stored version. A change that cannot be compared
-// is new, as with client-go.
+// counts as new, as in client-go.
 func (s *sink) repeats(t wire.EventType, m *wire.Meta, object any, held *store.Object) bool {
 	same := len(m.ResourceVersion) > 0 && string(m.ResourceVersion) == held.ResourceVersion() && string(m.UID) == held.UID()
-	if t == 0 || t == wire.Added { // a list or initial events may repeat the stored objects
+	if t == 0 || t == wire.Added { // lists and initial events may repeat stored objects
 		return same || s.unchanged(m, object, held)
 	}
-	// So may the changes after a list that broke off. Fake clientsets, which set no uid, change
-	// objects without new versions.
+	// The events after a list that broke off may repeat stored objects too. Fake clientsets, which set
+	// no uid, change objects without changing their versions.
 	if held.UID() == "" || !same {
 		return false
 	}
 	if s.encoded(object) != nil {
-		return true // contents are compared by their bytes
+		return true // takeObject compares the bytes
 	}
 	value, err := held.Decoded()
 	return s.transform == nil && err == nil && codec.Equal(object, value)
 }
 
-// deleteObject handles the returned object of a DELETED event. held is the stored version under its
-// key, or nil. OnDelete receives the returned object, unless the object cannot be transformed or is
-// older than held, as in a repeated event.
+// deleteObject handles a DELETED event with an object that the ListerWatcher returned. held is the
+// stored version under the same key, or nil. OnDelete receives the returned object, unless it
+// cannot be transformed, or is older than held because the event is repeated.
 func (s *sink) deleteObject(m *wire.Meta, object any, held *store.Object, transformed func() (any, error)) error {
 	final := held != nil && (len(m.UID) == 0 || string(m.UID) == held.UID()) && !isBefore(m, held)
 	if held != nil {
@@ -228,8 +231,8 @@ func (s *sink) deleteObject(m *wire.Meta, object any, held *store.Object, transf
 	return s.Delete(m, nil)
 }
 
-// copied returns a copy of a returned object, which a transform may change. An object that cannot
-// be copied is returned itself.
+// copied returns a copy of an object, which a transform may change. It returns the object itself if
+// the object cannot be copied.
 func copied(object any) any {
 	if duplicate, ok := codec.Copy(object); ok {
 		return duplicate
@@ -237,22 +240,23 @@ func copied(object any) any {
 	return object
 }
 
-// encoded returns the bytes of a returned object, or nil if it cannot be encoded.
+// encoded returns the bytes of an object, or nil if encoding it would lose something.
 func (s *sink) encoded(object any) []byte {
 	raw, _ := s.codec.Encode(object)
 	return raw
 }
 
-// isBefore reports whether the resourceVersions of an object and of the stored one are numbers, and
-// the object's is lower.
+// isBefore reports whether the resourceVersions of an object and of the stored version are numbers,
+// and the object's is lower.
 func isBefore(m *wire.Meta, held *store.Object) bool {
 	has, err := resourceversion.Parse(m.ResourceVersion)
 	had, number := ownVersion(held)
 	return err == nil && number && has < had
 }
 
-// ownVersion returns the number of a stored object's own resourceVersion, and false if it is not a
-// number or cannot be read. The store's version of the object may be made up; see advanceVersion.
+// ownVersion returns the resourceVersion that a stored object states, as a number. It returns false
+// if that is not a number or cannot be read. The store's version of the object may differ; see
+// advanceVersion.
 func ownVersion(held *store.Object) (uint64, bool) {
 	if had, number := held.ResourceVersionNumber(); number {
 		return had, true
@@ -269,9 +273,10 @@ func ownVersion(held *store.Object) (uint64, bool) {
 	return had, err == nil
 }
 
-// unchanged reports whether a listed object equals the stored one, if the stored resourceVersion
-// was made up or is missing: fake clientsets set none. It compares the objects, unless the stored
-// one is the result of a transform. An object that codec.Equal cannot compare counts as changed.
+// unchanged reports whether a listed object equals the stored one. It compares the contents,
+// because the versions do not suffice: fake clientsets set none. If there is a transform, it
+// compares only the uid and the version that the objects state. An object that codec.Equal cannot
+// compare counts as changed.
 func (s *sink) unchanged(m *wire.Meta, object any, held *store.Object) bool {
 	value, err := held.Decoded()
 	if err != nil {
@@ -287,9 +292,9 @@ func (s *sink) unchanged(m *wire.Meta, object any, held *store.Object) bool {
 	return codec.Equal(object, value)
 }
 
-// advanceVersion makes up a version for the store unless the object's own is a number above the
-// stored one, because the order of events counts. A made-up version is not a number, so it is never
-// compared. The object keeps its own.
+// advanceVersion replaces the version in m by a synthetic one, unless it is a number above the
+// stored version: the store must accept events in their order. A synthetic version is not a number
+// and is therefore never compared. The version that the object states does not change.
 func (s *sink) advanceVersion(m *wire.Meta, held *store.Object) {
 	had, number := held.ResourceVersionNumber()
 	has, err := resourceversion.Parse(m.ResourceVersion)
@@ -300,5 +305,5 @@ func (s *sink) advanceVersion(m *wire.Meta, held *store.Object) {
 	m.ResourceVersion = strconv.AppendUint([]byte(syntheticVersion), s.syntheticVersions, 10)
 }
 
-// syntheticVersion is the prefix of made-up resourceVersions.
+// syntheticVersion is the prefix of synthetic resourceVersions.
 const syntheticVersion = "weir/"

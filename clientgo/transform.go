@@ -13,16 +13,17 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// transformLogEvery limits how often failed transforms are logged: a transform may fail for every
-// version.
+// transformLogEvery is the shortest time between two logged errors of a transform, which may fail
+// for every version.
 const transformLogEvery = time.Minute
 
-// errTransform is wrapped, with the reason, by the error for a transform's result that cannot be
-// stored.
+// errTransform is wrapped by the error of a transform that failed, or whose result cannot be
+// stored. The error also wraps the reason.
 var errTransform = errors.New("transform")
 
-// transformed returns the transform's result for a value. A panic of the transform is an error if
-// utilruntime.ReallyCrash is false.
+// transformed returns the transform's result for a value, or the value itself if there is no
+// transform. If the transform panics and utilruntime.ReallyCrash is false, the error is
+// errPanicked.
 func (s *sink) transformed(value any) (changed any, err error) {
 	if s.transform == nil {
 		return value, nil
@@ -33,8 +34,8 @@ func (s *sink) transformed(value any) (changed any, err error) {
 }
 
 // transformAndPut stores the result of transformed, encoded if possible. received are the bytes
-// that the value was decoded from, or nil. The store keeps the server's uid, even if the transform
-// changes it, to recognize the object when it is received again.
+// that the value was decoded from, or nil. The store uses the server's uid even if the transform
+// changes it, to recognize the object when the server sends it again.
 func (s *sink) transformAndPut(m *wire.Meta, received []byte, transformed func() (any, error)) error {
 	value, err := transformed()
 	if err == nil {
@@ -60,13 +61,14 @@ func (s *sink) transformAndPut(m *wire.Meta, received []byte, transformed func()
 	return s.PutValue(&s.meta, received, value)
 }
 
-// transformLog selects the failed transforms to log.
+// transformLog selects which errors of the transform to log.
 type transformLog struct {
-	last   time.Time // of the last one that was logged
-	silent int       // those that were not logged since then
+	last   time.Time // when an error was last logged
+	silent int       // number of errors since then that were not logged
 }
 
-// next reports whether to log the next one, and how many were not logged since the last.
+// next reports whether to log the current error. If so, silent is the number of errors since the
+// last logged one.
 func (l *transformLog) next() (log bool, silent int) {
 	now := time.Now()
 	if !l.last.IsZero() && now.Sub(l.last) < transformLogEvery {
@@ -77,7 +79,7 @@ func (l *transformLog) next() (log bool, silent int) {
 	return true, silent
 }
 
-// report logs why an object is left out. It logs one error of the transform per minute.
+// report logs why an object is not stored. It logs at most one error of the transform per minute.
 func (s *sink) report(m *wire.Meta, err error) {
 	if errors.Is(err, errTransform) {
 		log, silent := s.failures.next()
@@ -91,14 +93,15 @@ func (s *sink) report(m *wire.Meta, err error) {
 	utilruntime.HandleError(fmt.Errorf("%s: %s is left out: %w", s.name, wire.AppendKey(nil, m), err))
 }
 
-// renames maps the server's keys of objects that a transform has renamed to the name and namespace
-// under which they are stored. So an object is found even if its newest version, or its final
-// state, cannot be transformed. It is nil until there is such an object. A deletion removes the
-// object from it, and a relist all that are no longer stored.
+// renames contains the objects to which a transform gave another name or namespace: it maps the
+// server's key to the stored name and namespace. With it the sink finds the stored object even if
+// the newest version, or the final state, cannot be transformed. It is nil until there is such an
+// object. The deletion of an object removes its entry, and a relist removes the entries of all
+// objects that are no longer stored.
 type renames map[string]types.NamespacedName
 
-// note records the name under which an accepted object is stored. namespace and name are the
-// server's; m has the stored ones. gone reports that the object was deleted.
+// note records the name under which an object was stored. namespace and name are the server's; m
+// has the stored ones. gone is true if the object was deleted.
 func (r renames) note(namespace, name []byte, m *wire.Meta, gone bool) {
 	if r == nil {
 		return
@@ -114,14 +117,14 @@ func (r renames) note(namespace, name []byte, m *wire.Meta, gone bool) {
 	r[string(key)] = types.NamespacedName{Namespace: string(m.Namespace), Name: string(m.Name)}
 }
 
-// apply replaces the server's name and namespace in m by the stored ones.
+// apply replaces the server's name and namespace in m by the stored ones, if they differ.
 func (r renames) apply(m *wire.Meta) {
 	if is, ok := r[string(wire.AppendKey(nil, m))]; ok {
 		m.Namespace, m.Name = []byte(is.Namespace), []byte(is.Name)
 	}
 }
 
-// prune forgets the objects that are no longer stored.
+// prune removes the entries of objects that are no longer stored.
 func (r renames) prune(s *store.Store) {
 	for key, is := range r {
 		m := wire.Meta{Namespace: []byte(is.Namespace), Name: []byte(is.Name)}

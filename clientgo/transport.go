@@ -18,19 +18,19 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// Wrap installs the capturing transport in cfg. Call it before clients are built from cfg. It
-// affects only the LISTs and WATCHes of this package's informers: the informer reads the response
-// as it arrives, and the client that sent the request receives an empty list or a watch that has
-// ended. Only responses with objects of the informer's kind are captured, so a ListerWatcher
-// receives the responses to its other requests.
+// Wrap adds the capturing transport to cfg. Call it before you build clients from cfg. It affects
+// only the LISTs and WATCHes of this package's informers: the informer reads the response, and the
+// client that sent the request receives an empty list or a watch that has ended. The transport
+// captures only responses with objects of the informer's kind, so that a ListerWatcher receives the
+// responses to its other requests.
 //
-// A ListerWatcher that changes its client's response (filters it, fills in fields), or whose client
-// has a codec that sets defaults or converts, therefore needs Options.NoCapture. Changes to the
-// request (selectors, namespace, path) take effect as always.
+// Set Options.NoCapture for a ListerWatcher that changes its client's response (filters it, fills
+// in fields), or whose client has a codec that sets defaults or converts. Changes to the request
+// (selectors, namespace, path) have their usual effect.
 //
-// Fields of cfg may be set after Wrap. If the transport is not an *http.Transport,
-// DisableCompression is read from cfg itself, not from a copy of it, when a client is built.
-// Wrapping a config twice has no further effect.
+// Fields of cfg may be set after Wrap. But if cfg's transport is not an *http.Transport, Wrap's
+// transport reads DisableCompression from cfg itself when a client is built, not from a copy of
+// cfg. A second Wrap of the same config has no further effect.
 func Wrap(cfg *rest.Config) {
 	wrapped.Store(true)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -42,23 +42,24 @@ func Wrap(cfg *rest.Config) {
 	})
 }
 
-// wrapped is set after a config of this process was wrapped.
+// wrapped is true after the program has called Wrap.
 var wrapped atomic.Bool
 
-// compression is the form in which the transports below return the bodies of long responses.
+// compression is the form in which the transports below this one return the bodies of long
+// responses.
 type compression uint8
 
 const (
-	// compressed bodies are decompressed here, so that the bytes on the wire can be counted.
+	// compressed bodies are decompressed by this package, which counts the compressed bytes.
 	compressed compression = iota
-	// decompressed bodies are requested and decompressed by net/http, as in client-go: a RoundTripper
-	// of another package may read them.
+	// decompressed bodies are requested and decompressed by net/http, as in client-go, because a
+	// RoundTripper of another package may read them.
 	decompressed
 	uncompressed
 )
 
-// compressionBelow returns the form that the innermost transport and those on the way to it
-// require. client-go's and this package's do not read bodies.
+// compressionBelow returns the form that is required by the innermost transport and by the
+// RoundTrippers on the way to it. client-go's RoundTrippers and this package's do not read bodies.
 func compressionBelow(rt http.RoundTripper) compression {
 	for c := compressed; ; {
 		if at, ok := rt.(*http.Transport); ok {
@@ -78,7 +79,8 @@ func compressionBelow(rt http.RoundTripper) compression {
 	}
 }
 
-// readsNoBodies reports whether a RoundTripper is client-go's or this package's.
+// readsNoBodies reports whether a RoundTripper is client-go's or this package's. These do not read
+// response bodies.
 func readsNoBodies(rt http.RoundTripper) bool {
 	t := reflect.TypeOf(rt)
 	if t != nil && t.Kind() == reflect.Pointer {
@@ -87,29 +89,32 @@ func readsNoBodies(rt http.RoundTripper) bool {
 	return t == reflect.TypeFor[transport]() || t != nil && strings.HasPrefix(t.PkgPath(), "k8s.io/client-go/")
 }
 
-// transport passes the responses to captured requests to their captures.
+// transport is a RoundTripper that passes the responses to captured requests to their captures.
 type transport struct {
 	next        http.RoundTripper
 	compression compression
 }
 
-// WrappedRoundTripper returns the transport below. client-go uses it to walk chains of transports.
+// WrappedRoundTripper returns the transport below. client-go uses it to find the innermost
+// transport.
 func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// headerTimeout limits the time until the response to a captured request starts. kube-apiserver
-// answers or cancels a request within a minute.
+// headerTimeout limits the time until the response to a captured request starts. It is longer than
+// a minute, after which kube-apiserver answers or cancels a request.
 const headerTimeout = 75 * time.Second
 
-// RoundTrip sends the request, captured or not.
+// RoundTrip sends a request. For an informer's request it hides Retry-After and broken connections
+// from client-go; see retryAfter.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := t.roundTrip(req)
 	stripRetryAfter(req, resp)
 	return resp, hideBroken(req, err)
 }
 
-// roundTrip sends the request. A captured request outlives the caller's context, which ends as soon
-// as the caller has its empty list: after the response has started, the request ends with the
-// capture's context.
+// roundTrip sends a request. A captured request must continue after the caller's context has ended,
+// which happens as soon as the caller has the empty list. Therefore the request has its own
+// context: it ends with the caller's context until the response is captured, and with the capture's
+// context afterwards.
 func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	c := valueOf[capture](req.Context())
 	if c == nil {
@@ -122,7 +127,8 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	if !ok {
 		return t.next.RoundTrip(req)
 	}
-	// The request continues without the capture, because another such transport may be below.
+	// The request's context contains no capture, because another capturing transport may be below this
+	// one.
 	ctx, cancel := context.WithCancelCause(withValue[capture](context.WithoutCancel(req.Context()), nil))
 	ours := req.Clone(ctx)
 	if accepts := t.acceptEncoding(req, c.verb); accepts != "" {
@@ -142,8 +148,8 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	}
 	enc, err := wire.EncodingOf(resp.Header.Get("Content-Type"))
 	if err != nil {
-		// This is probably a proxy's error page, which the caller turns into an error; or a watch in an
-		// encoding that only the caller knows, whose events must not be delayed.
+		// The response is probably a proxy's error page, which the caller turns into an error. It may
+		// also be a watch in an encoding that only the caller can decode; its events must not be delayed.
 		if c.verb == verbList || strings.HasPrefix(resp.Header.Get("Content-Type"), "text/") {
 			readAhead(ctx, resp, maxRefusal)
 		}
@@ -153,7 +159,7 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return passThrough(resp, err, cancel)
 	}
-	// The stub is built first, because an admitted response belongs to the informer.
+	// The stub must exist before admit: an admitted response belongs to the informer.
 	stub, err := stubResponse(req, resp, c.verb, enc, listType, wire.ListMeta{})
 	if err != nil || !c.admit(req, resource, resp, matches, cancel) {
 		return passThrough(resp, err, cancel)
@@ -163,8 +169,9 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	return stub, nil
 }
 
-// acceptEncoding returns gzip for long responses and identity for others. It returns "" for long
-// ones that net/http decompresses: it does so only if it has requested gzip itself.
+// acceptEncoding returns the Accept-Encoding header of a captured request: gzip for long responses
+// and identity for others. It returns "" if net/http must decompress a long response, which it does
+// only if it has set the header itself.
 func (t *transport) acceptEncoding(req *http.Request, v verb) string {
 	long := v == verbList || request.QueryOf(req.URL).Flag("sendInitialEvents")
 	switch {
@@ -176,8 +183,9 @@ func (t *transport) acceptEncoding(req *http.Request, v verb) string {
 	return "gzip"
 }
 
-// passThrough returns a response that is not captured. It decompresses it, because the caller did
-// not request the encoding. It returns err if that is set.
+// passThrough returns a response that is not captured to the caller. It decompresses the body,
+// because the caller did not request the compression. If err is not nil, it closes the response and
+// returns err.
 func passThrough(resp *http.Response, err error, cancel context.CancelCauseFunc) (*http.Response, error) {
 	if err == nil {
 		err = decompress(resp)
@@ -193,15 +201,15 @@ func passThrough(resp *http.Response, err error, cancel context.CancelCauseFunc)
 	return resp, nil
 }
 
-// maxRefusal limits the bytes of a refusal that are read ahead; client-go would read all of it. A
-// Status has a few hundred.
+// maxRefusal limits how many bytes of an error response are read ahead. A Status has a few hundred
+// bytes; client-go would read all bytes.
 const maxRefusal = 64 << 10
 
-// readAhead reads a body until it ends, the context does, or it has read limit bytes. It returns
-// these, and puts them back. If the body breaks off, the caller receives the bytes so far, with the
-// response's status code.
+// readAhead reads a body until the body or ctx ends, or limit bytes are read. It returns the bytes;
+// resp.Body still returns them too. If the body breaks off, resp.Body ends after the bytes that
+// were read.
 func readAhead(ctx context.Context, resp *http.Response, limit int64) []byte {
-	body := resp.Body // resp may have another body by the time the context ends
+	body := resp.Body // resp.Body may have changed when ctx ends
 	stop := context.AfterFunc(ctx, func() { _ = body.Close() })
 	defer stop()
 	text, err := io.ReadAll(io.LimitReader(body, limit))
@@ -214,7 +222,7 @@ func readAhead(ctx context.Context, resp *http.Response, limit int64) []byte {
 	return text
 }
 
-// decompress replaces a compressed body by its content.
+// decompress replaces a compressed body by its decompressed content.
 func decompress(resp *http.Response) error {
 	body, encoding := resp.Body, resp.Header.Get("Content-Encoding")
 	if encoding == "" {
@@ -231,9 +239,9 @@ func decompress(resp *http.Response) error {
 	return nil
 }
 
-// stubResponse returns the response that the caller receives in place of another, such as the
-// captured one: a list of the given type, metadata and items, or a watch that has ended. It has the
-// other's encoding, which the caller requested and may be unable to do without.
+// stubResponse returns the response that the caller receives instead of resp: a list of the given
+// type, metadata and items, or a watch that has ended. It has the encoding of resp, because the
+// caller's client may be able to decode no other.
 func stubResponse(req *http.Request, resp *http.Response, v verb, enc wire.Encoding, t wire.TypeMeta, m wire.ListMeta, items ...[]byte) (*http.Response, error) {
 	stub := *resp
 	stub.Request = req
@@ -249,7 +257,7 @@ func stubResponse(req *http.Request, resp *http.Response, v verb, enc wire.Encod
 		}
 		list := wire.NewListWriter(&body, enc, t, m, size)
 		for _, item := range items {
-			_ = list.WriteItem(item) // Close returns the error again
+			_ = list.WriteItem(item) // Close returns the same error
 		}
 		if err := list.Close(); err != nil {
 			return nil, err

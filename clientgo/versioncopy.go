@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// resourceVersionOf returns an object's own resourceVersion, or "" if it has none.
+// resourceVersionOf returns the resourceVersion that an object states, or "" if it has none.
 func resourceVersionOf(value any) string {
 	id, err := wire.IdentityOf(value)
 	if err != nil {
@@ -20,9 +20,9 @@ func resourceVersionOf(value any) string {
 	return id.ResourceVersion
 }
 
-// withResourceVersion returns a copy of an object, as shallow as possible, with another
-// resourceVersion. It returns the object itself if a shallow copy would share its metadata, or if
-// the resourceVersion cannot be set.
+// withResourceVersion returns a shallow copy of an object with another resourceVersion. It returns
+// the object itself if a shallow copy would share the metadata, or if the resourceVersion cannot be
+// set.
 func withResourceVersion(value any, version string) any {
 	v := reflect.ValueOf(value)
 	if v.Kind() != reflect.Pointer || v.IsNil() || resourceVersionOf(value) == version {
@@ -39,10 +39,10 @@ func withResourceVersion(value any, version string) any {
 	return c.Interface()
 }
 
-// ownsMetadata reports whether a copy of a value certainly has its own metadata.
+// ownsMetadata reports whether a copy of a value certainly does not share the value's metadata.
 func ownsMetadata(duplicate, value any) (owns bool) {
 	defer func() {
-		if recover() != nil { // the type does not implement GetObjectMeta
+		if recover() != nil { // GetObjectMeta panicked: an embedded interface is nil
 			owns = false
 		}
 	}()
