@@ -17,7 +17,7 @@ import (
 )
 
 // TestAnswers compares the bytes of both servers' answers to LISTs, GETs and WATCHes of all
-// resources, in all encodings, before objects change and after that.
+// resources in all encodings, before and after objects change.
 func TestAnswers(t *testing.T) {
 	ctx := shared.Begin(t, deadline+time.Duration(*rounds)*aRound)
 	c := newComparison(t, ctx)
@@ -37,7 +37,7 @@ func TestAnswers(t *testing.T) {
 		remove(t, ctx, gone)
 		var watches sync.WaitGroup
 		for _, r := range served {
-			watches.Go(func() { // ends with the events
+			watches.Go(func() { // ends after the events
 				c.watches(t, ctx, r, before[r])
 				c.bookmarks(t, ctx, r)
 			})
@@ -63,8 +63,8 @@ func (c *comparison) reads(t *testing.T, ctx context.Context, r *resource, versi
 	}
 }
 
-// watches compares WATCHes of a resource from a resourceVersion after which one object was changed,
-// one created and one deleted.
+// watches compares WATCHes of a resource from a resourceVersion. After that version one object was
+// changed, one created and one deleted.
 func (c *comparison) watches(t *testing.T, ctx context.Context, r *resource, version string) {
 	events := 3
 	switch {
@@ -82,7 +82,7 @@ func (c *comparison) watches(t *testing.T, ctx context.Context, r *resource, ver
 func (c *comparison) bookmarks(t *testing.T, ctx context.Context, r *resource) {
 	const query = "?watch=1&timeoutSeconds=20&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&resourceVersion=0"
 	for _, accept := range objectAccepts {
-		// The proxy does not have the Go type of definitions.
+		// The proxy has no Go type for CustomResourceDefinitions.
 		if r.forwarded(accept) || r.GroupVersionResource == definitions {
 			continue
 		}
@@ -98,7 +98,7 @@ func (c *comparison) bookmarks(t *testing.T, ctx context.Context, r *resource) {
 	}
 }
 
-// fill gives the objects of all resources random values.
+// fill sets random values in the objects with the given names of all resources.
 func fill(t *testing.T, ctx context.Context, seed int64, names ...string) {
 	t.Helper()
 	if _, err := shared.PutFuzzed(ctx, seed, kindsOf(served, names...)); err != nil {
@@ -107,7 +107,7 @@ func fill(t *testing.T, ctx context.Context, seed int64, names ...string) {
 	check.NoError(t, putCustom(ctx, seed, names...))
 }
 
-// remove deletes an object of all resources.
+// remove deletes the object with the given name of each resource.
 func remove(t *testing.T, ctx context.Context, name string) {
 	t.Helper()
 	if _, err := shared.DeleteFuzzed(ctx, kindsOf(served, name)); err != nil {

@@ -32,20 +32,20 @@ const (
 	metadataList = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 )
 
-// listAccepts and objectAccepts are the Accept headers of LISTs, and of GETs and WATCHes.
+// listAccepts are the Accept headers of LISTs, and objectAccepts those of GETs and WATCHes.
 var (
 	listAccepts   = []string{jsonType, protobufType, yamlType, jsonType + metadataList, protobufType + metadataList, jsonType + metadataList + "beta1", protobufType + ", " + jsonType}
 	objectAccepts = []string{jsonType, protobufType, yamlType, jsonType + metadataOf, protobufType + metadataOf, protobufType + metadataOf + "beta1", protobufType + ", " + jsonType}
 )
 
-// comparison compares the answers of both sides.
+// comparison compares the answers of the proxy (ours) and of kube-apiserver (theirs).
 type comparison struct {
 	ours, theirs *side
 
 	mu       sync.Mutex
-	faults   map[string]int // by the resource, the verb and the media type
+	faults   map[string]int // by resource, verb and media type
 	compared int
-	cached   int // of these, answered by the proxy itself
+	cached   int // of the compared answers, those that the proxy gave from its cache
 }
 
 // fault reports a difference, unless one of the same kind was reported before.
@@ -59,8 +59,8 @@ func (c *comparison) fault(t *testing.T, what string, r *resource, accept, forma
 	}
 }
 
-// both sends a request to both sides and compares the answers. events is how many events of a WATCH
-// are compared.
+// both sends a request to both sides and compares the answers. events is the number of events of a
+// WATCH to compare.
 func (c *comparison) both(t *testing.T, ctx context.Context, what string, r *resource, target, accept string, events int) {
 	t.Helper()
 	ours, err := c.ours.ask(ctx, target, accept, events)
@@ -100,7 +100,7 @@ func (c *comparison) same(t *testing.T, what string, r *resource, accept string,
 	}
 }
 
-// difference shows where two texts start to differ. It is empty if they are equal.
+// difference describes where two texts start to differ. It returns "" if they are equal.
 func difference(ours, theirs []byte) string {
 	if bytes.Equal(ours, theirs) {
 		return ""
@@ -113,8 +113,8 @@ func difference(ours, theirs []byte) string {
 	return fmt.Sprintf("different from byte %d of %d and %d on:\nproxy          %q\nkube-apiserver %q", at, len(ours), len(theirs), around(ours), around(theirs))
 }
 
-// listed waits until both sides return the current objects of these names, and none of the others,
-// and returns a resourceVersion of a state that both know.
+// listed waits until both sides return the current objects with the given names, and no other of
+// the compared objects. It returns a resourceVersion that both sides can serve.
 func (c *comparison) listed(t *testing.T, ctx context.Context, r *resource, names ...string) (version string) {
 	t.Helper()
 	var newest map[string]string
@@ -139,8 +139,9 @@ func (c *comparison) listed(t *testing.T, ctx context.Context, r *resource, name
 	return version
 }
 
-// versions lists metadata only. It returns the list's resourceVersion, and each object's by name;
-// the entry of the empty name reports whether the proxy answered from its cache.
+// versions sends a LIST of metadata. It returns the list's resourceVersion, and the
+// resourceVersions of the objects by name. The entry with the empty name says whether the proxy
+// answered from its cache.
 func (s *side) versions(ctx context.Context, target string) (version string, of map[string]string, err error) {
 	a, err := s.ask(ctx, target, jsonType+metadataList, 0)
 	if err != nil {
@@ -166,7 +167,7 @@ func (s *side) versions(ctx context.Context, target string) (version string, of 
 	return list.Metadata.ResourceVersion, of, nil
 }
 
-// side is one of the two that requests are sent to.
+// side is the proxy or kube-apiserver, to which requests are sent.
 type side struct {
 	host, token string
 	client      *http.Client
@@ -179,17 +180,17 @@ func newSide(t *testing.T, cfg *rest.Config) *side {
 	return &side{cfg.Host, cfg.BearerToken, cluster.HTTPClient(t, cfg)}
 }
 
-// answer is what one side says.
+// answer is the answer of one side.
 type answer struct {
 	code      int
 	mediaType string
-	// parts are the events of a WATCH, or one body.
+	// parts are the events of a WATCH, or a single body.
 	parts [][]byte
-	// cached reports that the proxy answered from its cache.
+	// cached says that the proxy answered from its cache.
 	cached bool
 }
 
-// ask sends a GET. If events is not 0, it is a WATCH, of which it reads that many events of the
+// ask sends a GET. If events is not 0, the GET is a WATCH, and ask reads that many events of the
 // compared objects.
 func (s *side) ask(ctx context.Context, target, accept string, events int) (*answer, error) {
 	if events == 0 {
@@ -201,8 +202,9 @@ func (s *side) ask(ctx context.Context, target, accept string, events int) (*ans
 	})
 }
 
-// read sends a GET. If choose is not nil, it is a WATCH: choose decides whether to use an event,
-// given the n used so far, and whether it is the last one to read.
+// read sends a GET. If choose is not nil, the GET is a WATCH. choose gets an event and the number n
+// of events that are in the answer so far. It returns whether to add the event to the answer, and
+// whether it is the last event to read.
 func (s *side) read(ctx context.Context, target, accept string, choose func(frame []byte, n int) (take, last bool)) (*answer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends a WATCH
@@ -238,8 +240,8 @@ func (s *side) read(ctx context.Context, target, accept string, choose func(fram
 	return a, nil
 }
 
-// bookmark sends a WATCH, and returns the bookmark that ends its initial events, without its
-// resourceVersion, which differs between the sides.
+// bookmark sends a WATCH, and returns the bookmark that ends its initial events. It removes the
+// bookmark's resourceVersion, which differs between the sides.
 func (s *side) bookmark(ctx context.Context, target, accept string) (*answer, error) {
 	a, err := s.read(ctx, target, accept, func(frame []byte, n int) (take, last bool) {
 		end := bytes.Contains(frame, []byte(metav1.InitialEventsAnnotationKey))

@@ -21,7 +21,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// defineCustom makes the custom resources: one with namespaces and two versions, and two without.
+// defineCustom creates the custom resources: a namespaced one with two versions, and two
+// cluster-scoped ones.
 func defineCustom(ctx context.Context) error {
 	client, err := dynamic.NewForConfig(shared.Config())
 	if err != nil {
@@ -54,7 +55,7 @@ func defineCustom(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// customOf returns those of the resources that are custom.
+// customOf returns the custom resources among all.
 func customOf(all []*resource) (custom []*resource) {
 	for _, r := range all {
 		if r.custom() {
@@ -64,7 +65,7 @@ func customOf(all []*resource) (custom []*resource) {
 	return custom
 }
 
-// definition returns the definition of a resource with this name.
+// definition returns the CRD of a custom resource with this name.
 func definition(name string) *unstructured.Unstructured {
 	scope, versions := "Cluster", []any{version("v1", true)}
 	if name == kept {
@@ -82,8 +83,8 @@ func definition(name string) *unstructured.Unstructured {
 
 func kindOf(plural string) string { return "Answer" + plural[len(prefix):] }
 
-// version returns a version of a custom resource. Its schema has values that JSON and protobuf may
-// represent differently.
+// version returns a version of a custom resource. Its schema contains values that may differ
+// between JSON and protobuf.
 func version(name string, storage bool) map[string]any {
 	return map[string]any{
 		"name": name, "served": true, "storage": storage, "deprecated": !storage,
@@ -95,8 +96,8 @@ func version(name string, storage bool) map[string]any {
 	}
 }
 
-// putCustom sets random values in the custom resources' objects, and creates missing ones. It also
-// changes a definition.
+// putCustom sets random values in the objects of the custom resources, and creates missing objects.
+// It also changes a CRD.
 func putCustom(ctx context.Context, seed int64, names ...string) error {
 	client, err := dynamic.NewForConfig(shared.Config())
 	if err != nil {
@@ -129,7 +130,7 @@ func putCustom(ctx context.Context, seed int64, names ...string) error {
 	})
 }
 
-// anyJSON draws a JSON value that is nested up to a depth.
+// anyJSON draws a JSON value with at most the given depth.
 func anyJSON(d *rand.Rand, depth int) any {
 	n := d.IntN(9)
 	if depth == 0 {
@@ -160,7 +161,7 @@ func anyJSON(d *rand.Rand, depth int) any {
 	return object
 }
 
-// deleteCustom deletes an object of the custom resources, if it exists.
+// deleteCustom deletes the object with the given name of each custom resource, if it exists.
 func deleteCustom(ctx context.Context, name string) error {
 	return eachCustom(func(r *resource, of dynamic.ResourceInterface) error {
 		err := of.Delete(ctx, name, metav1.DeleteOptions{})
@@ -171,7 +172,7 @@ func deleteCustom(ctx context.Context, name string) error {
 	})
 }
 
-// eachCustom calls f for each custom resource, in the version in which it is stored.
+// eachCustom calls f for each custom resource, in its storage version.
 func eachCustom(f func(r *resource, of dynamic.ResourceInterface) error) error {
 	client, err := dynamic.NewForConfig(shared.Config())
 	if err != nil {
@@ -192,7 +193,7 @@ func eachCustom(f func(r *resource, of dynamic.ResourceInterface) error) error {
 	return nil
 }
 
-// queries are LISTs of three existing objects.
+// queries are the queries of LISTs of the three existing objects.
 var queries = []string{
 	"resourceVersion=0", "resourceVersion=0&limit=2", "resourceVersion={N}", "resourceVersion={N}&resourceVersionMatch=NotOlderThan",
 	"resourceVersion={N}&resourceVersionMatch=Exact", "resourceVersion={N}&resourceVersionMatch=Exact&limit=1",
@@ -204,8 +205,8 @@ var queries = []string{
 	"resourceVersion=0&fieldSelector=metadata.name%3D" + kept,
 }
 
-// TestEnvelopes compares lists that are empty, of one page and of several, before an object is
-// deleted and after that, and after all are.
+// TestEnvelopes compares empty lists, lists of one page and lists of several pages, while it
+// deletes one object after the other.
 func TestEnvelopes(t *testing.T) {
 	ctx := shared.Begin(t, deadline)
 	c := newComparison(t, ctx)
@@ -213,7 +214,7 @@ func TestEnvelopes(t *testing.T) {
 	remaining := []string{kept, changed, gone}
 	pages := 0
 	for _, name := range []string{made, gone, changed, kept} {
-		if name != made { // another test may have created one
+		if name != made { // another test may have created it
 			remaining = remaining[:len(remaining)-1]
 		}
 		remove(t, ctx, name)
@@ -234,7 +235,7 @@ func TestEnvelopes(t *testing.T) {
 	}
 }
 
-// pages compares a LIST, and the pages that follow. It returns how many these are.
+// pages compares a LIST and its further pages. It returns the number of further pages.
 func (c *comparison) pages(t *testing.T, ctx context.Context, r *resource, target, accept string) (n int) {
 	t.Helper()
 	first, _, _ := strings.Cut(target, "resourceVersion=")

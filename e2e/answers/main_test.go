@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir/e2e/cluster"
 )
 
-// deadline bounds every wait of these tests, and aRound each further round. They are generous
-// because no test measures time.
+// deadline bounds every wait of these tests, and aRound the time of each further round. They are
+// long because no test measures time.
 const deadline, aRound = 5 * time.Minute, time.Minute
 
 var (
@@ -19,10 +19,10 @@ var (
 	seed   = flag.Int64("answers.seed", 0, "what decides the values; 0: the time does, but for the first round, which is the same each time")
 )
 
-// fixedSeed is the default seed of the first round, so that a found fault is found again.
+// fixedSeed is the default seed of the first round, so that a later run finds the same fault again.
 const fixedSeed = 1
 
-// seedOf returns the seed of a round. Each round uses two.
+// seedOf returns the seed of a round. Each round uses this seed and the next number.
 func seedOf(round int) int64 {
 	switch {
 	case *seed != 0:
@@ -34,7 +34,7 @@ func seedOf(round int) int64 {
 }
 
 var (
-	// shared is the cluster of all tests here, and served are the resources that it has at the
+	// shared is the cluster of all tests of this package. served are the resources that it has at the
 	// start.
 	shared *cluster.Cluster
 	served []*resource

@@ -13,28 +13,29 @@ import (
 const (
 	// prefix starts the names of the compared objects.
 	prefix = "answers-"
-	// kept, changed, gone and made are the objects of each resource. They are named for what happens
-	// to them in a round.
+	// kept, changed, gone and made are the names of each resource's objects. A name says what happens
+	// to the object in a round.
 	kept, changed, gone, made = prefix + "kept", prefix + "changed", prefix + "gone", prefix + "made"
-	// namespace has the objects that have one.
+	// namespace is the namespace of the compared objects that need one.
 	namespace   = "answers"
 	customGroup = "answers.weir.dev"
 )
 
-// definitions and apiServices decide what kube-apiserver serves. Random ones would break it.
+// definitions and apiServices decide which resources kube-apiserver serves. Random objects of these
+// resources would break it.
 var (
 	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	apiServices = schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}
 )
 
-// resource is one that kube-apiserver lists, in one of its versions.
+// resource is a resource that kube-apiserver can list, in one of its versions.
 type resource struct {
 	schema.GroupVersionResource
 	kind       string
 	namespaced bool
 }
 
-// path returns where the objects of all namespaces are.
+// path returns the path of a LIST in all namespaces.
 func (r *resource) path() string {
 	if r.Group == "" {
 		return "/api/" + r.Version + "/" + r.Resource
@@ -42,7 +43,7 @@ func (r *resource) path() string {
 	return "/apis/" + r.GroupVersion().String() + "/" + r.Resource
 }
 
-// object returns where one of the objects is.
+// object returns the path of the object with the given name.
 func (r *resource) object(name string) string {
 	switch {
 	case r.GroupVersionResource == definitions:
@@ -53,7 +54,7 @@ func (r *resource) object(name string) string {
 	return r.path() + "/" + name
 }
 
-// argument is how the proxy's options name it.
+// argument returns the name of the resource in the proxy's options.
 func (r *resource) argument() string {
 	if r.Group == "" {
 		return r.Resource
@@ -64,15 +65,16 @@ func (r *resource) argument() string {
 // custom reports whether it is a custom resource.
 func (r *resource) custom() bool { return r.Group == customGroup }
 
-// cached reports whether the proxy caches it.
+// cached reports whether the proxy caches the resource.
 func (r *resource) cached() bool { return r.GroupResource() != apiServices }
 
-// filled reports whether its objects have random values.
+// filled reports whether the objects of the resource have random values.
 func (r *resource) filled() bool {
 	return r.cached() && !r.custom() && r.GroupVersionResource != definitions
 }
 
-// forwarded reports whether docs/proxy.md says that the upstream answers in this type.
+// forwarded reports whether the proxy forwards a read of this media type, according to
+// docs/proxy.md.
 func (r *resource) forwarded(accept string) bool {
 	return !r.cached() || accept == yamlType || r.GroupVersionResource == definitions && strings.HasPrefix(accept, protobufType) && !strings.Contains(accept, "as=")
 }
@@ -99,10 +101,10 @@ func listable() (all []*resource, err error) {
 	return all, nil
 }
 
-// kindsOf returns the kinds with random values, each once, with objects of these names.
+// kindsOf returns each kind with random values once, with objects of the given names.
 func kindsOf(all []*resource, names ...string) (kinds []cluster.FuzzedKind) {
 	for _, r := range all {
-		if !r.filled() || r.Group == "events.k8s.io" { // the same objects as the core group's
+		if !r.filled() || r.Group == "events.k8s.io" { // the core group has the same objects
 			continue
 		}
 		i := slices.IndexFunc(kinds, func(k cluster.FuzzedKind) bool { return k.Resource == r.GroupResource() })

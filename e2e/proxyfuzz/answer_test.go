@@ -24,19 +24,20 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// answer is what one side said.
+// answer is the answer of one side: the proxy or kube-apiserver.
 type answer struct {
 	code   int
 	header http.Header
 	body   []byte
-	cut    error // why the body has no end
-	err    error // why there is no answer
+	cut    error // the error because of which the body is incomplete
+	err    error // the error because of which there is no answer
 
-	// uids are all texts that look like a uid, in any encoding: no object is returned without one.
+	// uids are all texts in the body that look like a uid, in any encoding. Each returned object has a
+	// uid.
 	uids map[string]bool
-	// shown are the objects that could be read: resourceVersions by uid.
+	// shown has the objects that read could decode: resourceVersions by uid.
 	shown map[string]map[string]bool
-	// refused are the codes of a watch's ERROR events.
+	// refused has the codes of a watch's ERROR events.
 	refused []int
 	next    string // the continue token
 }
@@ -51,12 +52,12 @@ var protobufs = func() runtime.Serializer {
 	return protobuf.NewSerializer(s, s)
 }()
 
-// read finds what the body shows.
+// read decodes the body and sets uids, shown, refused and next.
 func (a *answer) read() {
 	a.uids, a.shown = map[string]bool{}, map[string]map[string]bool{}
 	if a.header.Get("Content-Encoding") == "gzip" {
 		if in, err := gzip.NewReader(bytes.NewReader(a.body)); err == nil {
-			a.body, _ = io.ReadAll(in) // as far as it goes: a watch may have been cut off
+			a.body, _ = io.ReadAll(in) // up to an error: a watch may have been cut off
 		}
 	}
 	for _, uid := range uidText.FindAll(a.body, -1) {
@@ -75,7 +76,7 @@ func (a *answer) read() {
 	}
 }
 
-// expired reports whether the state that was asked for is forgotten.
+// expired reports whether the side no longer has the requested state.
 func (a *answer) expired() bool {
 	return a.code == http.StatusGone || slices.Contains(a.refused, http.StatusGone)
 }
@@ -90,7 +91,7 @@ func (a *answer) show(uid, version string) {
 	a.shown[uid][version] = true
 }
 
-// readJSON reads one document or several.
+// readJSON decodes one or several JSON documents.
 func (a *answer) readJSON(body []byte) {
 	for d := json.NewDecoder(bytes.NewReader(body)); ; {
 		var one any
@@ -110,7 +111,7 @@ func (a *answer) readJSON(body []byte) {
 	}
 }
 
-// walk finds metadata wherever it is: in lists, events, rows.
+// walk finds the metadata of objects at any depth: in lists, events and table rows.
 func (a *answer) walk(in any) {
 	switch in := in.(type) {
 	case []any:
@@ -180,8 +181,8 @@ func (a *answer) readObject(body []byte) {
 	}
 }
 
-// bodies compares the bytes of both answers. Both are of the same state, because no object changes.
-// They may differ in the resourceVersion and the continue token of a list.
+// bodies compares the bytes of both answers. Both answers show the same state, because no object
+// changes. The answers may differ in the resourceVersion and the continue token of a list.
 func (e *exchange) bodies() {
 	ours, theirs := e.ours, e.theirs
 	if ours.code != theirs.code || ours.cut != nil || theirs.cut != nil || e.request.method != http.MethodGet {
@@ -204,11 +205,11 @@ func (e *exchange) bodies() {
 	case ours.mediaType("application/vnd.kubernetes.protobuf"):
 		e.protobufBodies()
 	case ours.mediaType("application/json") && bytes.Contains(theirs.body[:min(len(theirs.body), 100)], []byte(`"Table"`)):
-		e.compared = false // its cells are ages
+		e.compared = false // a table's cells contain ages
 	case ours.mediaType("application/json"):
 		body := ours.body
 		if strings.Contains(e.target, "shardSelector=") && !bytes.Contains(theirs.body, []byte(`"shardInfo"`)) {
-			body = shardInfo.ReplaceAll(body, nil) // the proxy's lists of any kind have it
+			body = shardInfo.ReplaceAll(body, nil) // the proxy's lists of all kinds have shardInfo
 		}
 		e.sameText("the body", withoutToken(body), withoutToken(theirs.body))
 	case ours.mediaType("application/yaml"):
@@ -225,7 +226,7 @@ func (a *answer) watch() bool {
 	return strings.Contains(a.header.Get("Content-Type"), "stream=watch") || a.mediaType("application/json") && bytes.HasPrefix(a.body, []byte(`{"type":"`))
 }
 
-// sameText finds where two texts differ.
+// sameText reports a fault with the position where two texts differ, if they do.
 func (e *exchange) sameText(what string, ours, theirs []byte) {
 	if bytes.Equal(ours, theirs) {
 		return
@@ -238,8 +239,8 @@ func (e *exchange) sameText(what string, ours, theirs []byte) {
 	e.fault("%s differs from byte %d of %d and %d on: the proxy %q, kube-apiserver %q", what, at, len(ours), len(theirs), around(ours), around(theirs))
 }
 
-// continueToken is a list's. kube-apiserver's may lead to an empty page where the proxy has none;
-// the next request compares that.
+// continueToken matches the continue token of a list. kube-apiserver may return a token that leads
+// to an empty page where the proxy returns none. goOn compares the next pages.
 var continueToken = regexp.MustCompile(`,?"continue": ?"[^"]*"`)
 
 // withoutToken returns the JSON of a list without its continue token.
@@ -248,11 +249,11 @@ func withoutToken(body []byte) []byte {
 	return bytes.ReplaceAll(plain, []byte("{,"), []byte("{"))
 }
 
-// shardInfo is what a list says of its shard.
+// shardInfo matches the field of a list that describes its shard.
 var shardInfo = regexp.MustCompile(`,"shardInfo":\{"selector":"[^"]*"\}`)
 
-// yamlVersion are the lines in the metadata of a list or an object itself. Objects are compared by
-// their resourceVersions before.
+// yamlVersion matches the lines with the resourceVersion and the continue token in the metadata of
+// a list or of a single object. judge has compared the resourceVersions of objects before.
 var yamlVersion = regexp.MustCompile(`(?m)^  (resourceVersion|continue): .*\n`)
 
 // protobufBodies compares two objects, or two lists item by item.
@@ -284,7 +285,7 @@ func (e *exchange) protobufBodies() {
 	}
 }
 
-// events compares the events that both sides have sent.
+// events compares those events that both sides have sent.
 func (e *exchange) events() {
 	theirs := e.theirs.events()
 	for key, frame := range e.ours.events() {
@@ -294,8 +295,8 @@ func (e *exchange) events() {
 	}
 }
 
-// events returns the events of a watch, by their type and the uid and resourceVersion of their
-// object. Bookmarks are no events.
+// events returns the events of a watch. The keys are the event's type and its object's uid and
+// resourceVersion. Bookmarks are left out.
 func (a *answer) events() map[string][]byte {
 	all := map[string][]byte{}
 	add := func(frame []byte, kind string, of metav1.Object) {

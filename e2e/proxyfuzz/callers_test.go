@@ -30,19 +30,19 @@ import (
 type caller struct {
 	name string
 	cert *tls.Certificate // nil: none
-	// token is what a bearer shows; empty: none.
+	// token is the bearer token; empty: none.
 	token string
-	// front: it has a front proxy's certificate, or one that pretends to be, and sends X-Remote
-	// headers.
+	// front says that the caller has a front proxy's certificate, or pretends to be a front proxy, and
+	// sends X-Remote headers.
 	front bool
-	// good: kube-apiserver accepts its credentials. Most requests are from these callers, because
-	// others can read little.
+	// good says that kube-apiserver accepts the credentials. Most requests are from good callers,
+	// because other callers can read little.
 	good bool
-	// admin: it may do everything, so that its answers have objects.
+	// admin says that the caller may do everything, so that its answers have objects.
 	admin bool
 }
 
-// pickCaller returns a caller, in most cases a good one.
+// pickCaller returns a random caller, in most cases a good one.
 func pickCaller(d dice, all []caller) caller {
 	if good := slices.DeleteFunc(slices.Clone(all), func(c caller) bool { return !c.good }); d.percent(75) {
 		return pick(d, good...)
@@ -50,14 +50,14 @@ func pickCaller(d dice, all []caller) caller {
 	return pick(d, all...)
 }
 
-// people are the names in permissions, and those that front proxies and impersonators name.
+// people and groups are the names in permissions. Front proxies and impersonators name them, too.
 var (
 	people    = []string{"ann", "bob", "eve", "carl", "dora", "system:anonymous", "system:serviceaccount:mine:robot", "system:serviceaccount:yours:robot"}
 	groups    = []string{"staff", "guests", "system:authenticated", "system:unauthenticated", "system:serviceaccounts", "system:serviceaccounts:mine"}
-	constrain = "constrained" // who may always impersonate in constrained ways
+	constrain = "constrained" // a user who may always do constrained impersonation
 )
 
-// newCallers returns all callers: accepted ones, several times, and others.
+// newCallers returns all callers, with accepted and with rejected credentials.
 func newCallers(t *testing.T, ctx context.Context, w *world, ca, fronts, foreign *testenv.Authority, tokens *minter) []caller {
 	t.Helper()
 	var out []caller
@@ -125,13 +125,15 @@ func newCallers(t *testing.T, ctx context.Context, w *world, ca, fronts, foreign
 	return append(sorted(out), caller{name: "no credentials", good: true}, caller{name: "no credentials, pretends to be a front proxy", front: true})
 }
 
-// sorted brings callers into an order that is the same in every run, on which replaying depends.
+// sorted sorts the callers by name. The order must be the same in every run, so that a run can be
+// replayed.
 func sorted(all []caller) []caller {
 	slices.SortStableFunc(all, func(a, b caller) int { return strings.Compare(a.name, b.name) })
 	return all
 }
 
-// credentials writes the caller's credentials into a request, in some of the possible ways.
+// credentials writes the caller's credentials into the headers of a request, in one of the possible
+// ways.
 func (c *caller) credentials(d dice, h http.Header) {
 	if c.token != "" {
 		c.bearer(d, h)
@@ -163,9 +165,9 @@ func (c *caller) bearer(d dice, h http.Header) {
 	}
 }
 
-// named are the users that a front proxy names. It does not name system:anonymous: kube-apiserver
-// adds a caller that is impersonated under that name to system:unauthenticated, and impersonation
-// is the proxy's only way to forward a front proxy's user.
+// named returns the users that a front proxy names. system:anonymous is not among them.
+// kube-apiserver adds a caller who is impersonated under that name to system:unauthenticated, and
+// the proxy can forward a front proxy's user only by impersonation.
 func named() []string {
 	return slices.DeleteFunc(slices.Clone(people), func(name string) bool { return name == "system:anonymous" })
 }
@@ -205,15 +207,15 @@ func impersonation(d dice, h http.Header) {
 	}
 }
 
-// minter signs tokens of ServiceAccounts with a key that kube-apiserver believes, so that it can
-// make those that kube-apiserver would not.
+// minter signs tokens of ServiceAccounts with a key that kube-apiserver trusts. So it can make
+// tokens that kube-apiserver itself would not issue.
 type minter struct {
 	key    *ecdsa.PrivateKey
 	issuer string
 }
 
-// newMinter creates a minter and writes the public key, with which kube-apiserver trusts it, to
-// file.
+// newMinter creates a minter and writes its public key to file. kube-apiserver reads the key from
+// that file.
 func newMinter(t *testing.T, file string) *minter {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -224,8 +226,8 @@ func newMinter(t *testing.T, file string) *minter {
 	return &minter{key: key}
 }
 
-// mint signs a token of a ServiceAccount, good for an hour, with some claims in place of the usual
-// ones.
+// mint signs a token of a ServiceAccount that is valid for an hour. Claims in other replace the
+// usual claims.
 func (m *minter) mint(t *testing.T, of *corev1.ServiceAccount, other map[string]any) string {
 	t.Helper()
 	now := time.Now()
@@ -259,5 +261,5 @@ func early(c *x509.Certificate) {
 	c.NotBefore, c.NotAfter = time.Now().Add(time.Hour), time.Now().Add(24*time.Hour)
 }
 
-// forServers changes a certificate so that it is not for clients.
+// forServers changes a certificate so that it is not valid for clients.
 func forServers(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }

@@ -24,22 +24,23 @@ var (
 )
 
 const (
-	// fixedSeed is the default seed of the first round, so that a found fault is found again.
+	// fixedSeed is the default seed of the first round, so that a later run finds the same fault
+	// again.
 	fixedSeed = 5
-	// maxFaults is after how many the fuzzer stops.
+	// maxFaults is the number of faults after which the fuzzer stops.
 	maxFaults = 10
-	// aRound limits how long a round takes on a busy machine, and starting how long the servers take,
-	// including building them.
+	// aRound bounds the duration of a round on a busy machine. starting bounds the start of the
+	// servers, including the time to build them.
 	aRound, starting = 2 * time.Minute, 20 * time.Minute
 )
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	klog.SetLogger(logr.Discard()) // whose token is expired is known
+	klog.SetLogger(logr.Discard()) // klog would log each expired token
 	os.Exit(m.Run())
 }
 
-// TestProxyFuzz compares the proxy with kube-apiserver.
+// TestProxyFuzz compares the proxy's answers with those of kube-apiserver.
 func TestProxyFuzz(t *testing.T) {
 	rounds := int((*requests + roundsOf - 1) / roundsOf)
 	ctx := begin(t, starting+time.Duration(rounds)*aRound)
@@ -81,7 +82,7 @@ func TestProxyFuzz(t *testing.T) {
 	}
 }
 
-// seeds returns what decides the requests of each round, and tells what that is.
+// seeds returns a function that returns the seed of a round, and prints the seeds to stderr.
 func seeds() func(round int) uint64 {
 	if *seed != 0 {
 		fmt.Fprintf(os.Stderr, "proxyfuzz: seed %d\n", *seed)
@@ -97,25 +98,25 @@ func seeds() func(round int) uint64 {
 	}
 }
 
-// fuzzer counts the results.
+// fuzzer sends the requests and counts the results.
 type fuzzer struct {
-	seed           uint64 // of this round
+	seed           uint64 // of the current round
 	world          *world
 	sent, faults   atomic.Int64
-	held, shown    atomic.Int64 // answered by the proxy itself; with objects
+	held, shown    atomic.Int64 // held: the proxy answered from its cache; shown: the answer has objects
 	refused, pages atomic.Int64
-	compared       atomic.Int64 // bodies, of what the proxy answers itself
+	compared       atomic.Int64 // answers from the proxy's cache whose bodies were compared
 	mu             sync.Mutex
-	found          []*exchange // maxFaults at most
+	found          []*exchange // up to maxFaults
 }
 
-// run sends the requests of a range, and returns when all are answered.
+// run sends the requests from first to before last, and returns when all are answered.
 func (f *fuzzer) run(ctx context.Context, first, last uint64) {
 	var next atomic.Uint64
 	next.Store(first)
 	var workers sync.WaitGroup
 	for range min(*inFlight, int(last-first)) {
-		workers.Go(func() { // ends with the range
+		workers.Go(func() { // ends after the last request
 			for n := next.Add(1) - 1; n < last && ctx.Err() == nil && f.faults.Load() < maxFaults; n = next.Add(1) - 1 {
 				f.one(ctx, n)
 			}
@@ -170,27 +171,27 @@ func (f *fuzzer) tally(took time.Duration) string {
 		f.seed, n, float64(n)/took.Seconds(), f.held.Load(), f.compared.Load(), f.shown.Load(), f.refused.Load(), f.pages.Load(), f.faults.Load())
 }
 
-// worthIt fails if the requests could not have found a fault.
+// worthIt fails the test if too few answers could have shown a fault.
 func (f *fuzzer) worthIt(t *testing.T) {
 	if n := f.sent.Load(); f.held.Load() < n/20 || f.compared.Load() < n/20 || f.shown.Load() < n/20 || f.refused.Load() < n/20 {
 		t.Errorf("the requests are not worth much: %s", f.tally(time.Second))
 	}
 }
 
-// dice draws what a request or a round of permissions is made of.
+// dice draws random parts of a request or of a round of permissions.
 type dice struct{ *rand.Rand }
 
-// newDice returns the dice of one request or round. They depend on nothing but the two numbers, so
-// each can be replayed alone.
+// newDice returns the dice of one request or one round. The two numbers determine all results, so
+// each request can be replayed alone.
 func newDice(seed, of uint64) dice { return dice{rand.New(rand.NewPCG(seed, of))} }
 
 // percent returns true in n of 100 cases.
 func (d dice) percent(n int) bool { return d.IntN(100) < n }
 
-// pick returns one of several.
+// pick returns one of several values.
 func pick[T any](d dice, from ...T) T { return from[d.IntN(len(from))] }
 
-// some returns up to most of several, at least one, each once.
+// some returns between one and most different elements of from.
 func some[T any](d dice, most int, from ...T) []T {
 	var out []T
 	for _, i := range d.Perm(len(from))[:1+d.IntN(min(most, len(from)))] {

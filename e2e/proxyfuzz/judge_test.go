@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// exchange is one request and what both sides said.
+// exchange is one request and the answers of both sides.
 type exchange struct {
 	request      *request
-	seed         uint64 // of its round
-	target       string // at kube-apiserver
-	other        string // at the proxy; empty: the same
+	seed         uint64 // of the request's round
+	target       string // for kube-apiserver
+	other        string // for the proxy; empty: the same as target
 	ours, theirs *answer
 	faults       []string
-	compared     bool // the bodies
+	compared     bool // the bodies were compared
 }
 
-// ask sends a request to both sides at the same time and judges the answers. Targets differ only if
-// each side receives its own token.
+// ask sends a request to both sides at the same time, and judges the answers. The targets differ
+// only if each side gets its own continue token.
 func (w *world) ask(ctx context.Context, q *request, target, other string) *exchange {
 	e := w.send(ctx, q, target, other)
 	e.judge(w.known)
@@ -43,16 +43,16 @@ func (w *world) ask(ctx context.Context, q *request, target, other string) *exch
 	return e
 }
 
-// forgotten reports whether one side has forgotten the state that both allow the caller to read.
-// They may remember states for different times. The objects in the other's answer must exist now:
-// the compared objects do not change.
+// forgotten reports whether both sides allow the caller to read the state, but one side no longer
+// has it. The sides may keep states for different times. The objects in the answer of the other
+// side must exist now, since the compared objects do not change.
 func (e *exchange) forgotten() bool {
 	lets := func(a *answer) bool { return a.err == nil && (a.code == http.StatusOK || a.expired()) }
 	return lets(e.ours) && lets(e.theirs) && e.ours.expired() != e.theirs.expired() && e.request.method == http.MethodGet &&
 		(strings.Contains(e.target, "resourceVersion=") || strings.Contains(e.target, "continue="))
 }
 
-// listFor is q by a caller that may do everything.
+// listFor returns q as a request of a caller that may do everything.
 func (w *world) listFor(q *request) *request {
 	admin := *q
 	admin.caller = w.callers[slices.IndexFunc(w.callers, func(c caller) bool { return c.admin && c.token != "" })]
@@ -61,12 +61,13 @@ func (w *world) listFor(q *request) *request {
 	return &admin
 }
 
-// listOf is a target without the parameters that make it a watch, a page or a read of the past.
+// listOf returns the target without the parameters that make it a watch, a page or a read of the
+// past.
 func listOf(target string) string {
 	return without(target, "watch", "sendInitialEvents", "allowWatchBookmarks", "timeoutSeconds", "resourceVersion", "resourceVersionMatch", "limit", "continue")
 }
 
-// maxAgain is how often a watch is asked for again that may have been cut short.
+// maxAgain is how often ask repeats a watch that may have been cut short.
 const maxAgain = 5
 
 func (w *world) send(ctx context.Context, q *request, target, other string) *exchange {
@@ -74,7 +75,7 @@ func (w *world) send(ctx context.Context, q *request, target, other string) *exc
 	if other == "" {
 		other = target
 	}
-	done := make(chan struct{}) // ends with the request to the proxy
+	done := make(chan struct{}) // closed when the proxy has answered
 	go func() {
 		defer close(done)
 		e.ours = w.proxied.send(ctx, q, other)
@@ -84,15 +85,15 @@ func (w *world) send(ctx context.Context, q *request, target, other string) *exc
 	return e
 }
 
-// cutShort reports whether both sides let the caller have a watch. A second is not enough for all
-// of its initial events where the machine is busy.
+// cutShort reports whether both sides allow the caller to watch. On a busy machine one second may
+// be too short for all initial events of the watch.
 func (e *exchange) cutShort() bool {
 	ok := func(a *answer) bool { return a.err == nil && a.code == http.StatusOK }
 	return ok(e.ours) && ok(e.theirs) && e.request.method == http.MethodGet && strings.Contains(e.target, "watch=")
 }
 
-// add adds the objects that both sides return when they are asked again. An object that is in none
-// of a side's answers is not shown by it.
+// add adds the objects in the answers to a repeated request. An object counts as missing only if it
+// is in none of a side's answers.
 func (e *exchange) add(again *exchange) {
 	for _, a := range [2][2]*answer{{e.ours, again.ours}, {e.theirs, again.theirs}} {
 		if a[1].err != nil {
@@ -113,11 +114,11 @@ func (e *exchange) fault(format string, args ...any) {
 	e.faults = append(e.faults, fmt.Sprintf(format, args...))
 }
 
-// judge finds what must not be. known are the objects that do not change.
+// judge records the faults of an exchange. known has the objects that do not change.
 func (e *exchange) judge(known map[string]string) {
 	ours, theirs := e.ours, e.theirs
 	if ours.err != nil || theirs.err != nil {
-		// The proxy has found that kube-apiserver's answer broke off.
+		// The proxy answered an error because kube-apiserver's answer to it broke off.
 		brokeOff := theirs.err != nil && ours.err == nil && (ours.code == http.StatusServiceUnavailable || e.timedOut())
 		if (ours.err == nil) != (theirs.err == nil) && !brokeOff {
 			e.fault("the proxy: %v; kube-apiserver: %v", ours.err, theirs.err)
@@ -162,7 +163,7 @@ func (e *exchange) judge(known map[string]string) {
 	}
 }
 
-// leaks finds what the proxy shows and kube-apiserver does not show to the same caller.
+// leaks reports objects that the proxy shows and kube-apiserver does not show to the same caller.
 func (e *exchange) leaks(known map[string]string, theirs *answer) {
 	for uid := range e.ours.uids {
 		if known[uid] != "" && !theirs.uids[uid] {
@@ -178,23 +179,23 @@ func (e *exchange) leaks(known map[string]string, theirs *answer) {
 	}
 }
 
-// local reports whether the proxy answers about itself: it has its own health and metrics. No
-// caller reads its metrics under another identity.
+// local reports whether the proxy answers about itself: it has its own health checks and metrics. A
+// caller may read the proxy's metrics only under its own identity.
 func (e *exchange) local() bool {
 	path, _, _ := strings.Cut(e.target, "?")
 	return path == "/livez" || path == "/readyz" || path == "/healthz" || path == "/metrics"
 }
 
-// constrained reports whether the proxy itself has refused a caller that may impersonate only in
-// constrained ways, by a certificate.
+// constrained reports whether the proxy itself has refused a caller with a certificate that may do
+// only constrained impersonation.
 func (e *exchange) constrained() bool {
 	return e.request.caller.cert != nil && e.ours.code == http.StatusForbidden && e.ours.header.Get("Audit-Id") == "" &&
 		bytes.Contains(e.ours.body, []byte("cannot impersonate"))
 }
 
-// timedOut reports whether the request's own timeout has expired, according to the proxy, or may
-// have expired at kube-apiserver if the proxy itself has refused the caller. kube-apiserver breaks
-// off an answer that it has started by then.
+// timedOut reports whether the timeout in the request has expired at the proxy. It also returns
+// true if the proxy itself has refused the caller, since the timeout may then have expired at
+// kube-apiserver. kube-apiserver breaks off an answer that it has started when the timeout expires.
 func (e *exchange) timedOut() bool {
 	return strings.Contains(e.target, "timeout=") && (e.refusedHere() || e.ours.code == http.StatusGatewayTimeout)
 }
@@ -205,13 +206,14 @@ func (e *exchange) refusedHere() bool {
 }
 
 // misplaced reports whether the proxy refuses its own token, which only it can read, while
-// kube-apiserver refuses the path or the accepted types: there cannot have been an earlier page.
+// kube-apiserver refuses the path or the accepted types. Such a request cannot have had an earlier
+// page.
 func (e *exchange) misplaced() bool {
 	return e.other != "" && e.ours.code == http.StatusGone && (e.theirs.code == http.StatusNotAcceptable || e.theirs.code == http.StatusNotFound)
 }
 
-// late reports whether kube-apiserver allowed the watch, but was too busy to start it before its
-// timeout, for the proxy's request or for ours: then there is nothing to compare.
+// late reports whether kube-apiserver allowed the watch but was too busy to start it before its
+// timeout, in the request of the proxy or of the test. Then there is nothing to compare.
 func (e *exchange) late() bool {
 	forwarded := e.ours.header.Get("Audit-Id") != ""
 	return e.theirs.late() || forwarded && e.ours.late() && e.theirs.code == http.StatusOK
@@ -221,9 +223,9 @@ func (a *answer) late() bool {
 	return a.code == http.StatusOK && len(a.refused) > 0 && bytes.Contains(a.body, []byte("context deadline exceeded"))
 }
 
-// early reports whether kube-apiserver has checked the timeout or the path before it authenticated
-// the caller, and rejected it. The proxy itself refuses callers with invalid credentials, and those
-// that may not impersonate, without checking the rest.
+// early reports whether kube-apiserver has rejected the timeout or the path, which it checks before
+// it authenticates the caller. The proxy itself refuses callers with invalid credentials, and
+// callers that may not impersonate, without checking the timeout and the path.
 func (e *exchange) early() bool {
 	path := e.theirs.code == http.StatusInternalServerError &&
 		(e.request.method == http.MethodHead || bytes.Contains(e.theirs.body, []byte("failed to create RequestInfo")))
@@ -237,15 +239,15 @@ func (e *exchange) overdue() bool {
 }
 
 // strange reports whether the proxy has forwarded its own continue token, which kube-apiserver has
-// refused: it does so if it cannot parse the path or the query, and no client changes these from
-// one page to the next.
+// refused. The proxy forwards it if it cannot parse the path or the query. No client changes these
+// from one page to the next.
 func (e *exchange) strange() bool {
 	return e.other != "" && e.ours.code == http.StatusBadRequest && e.ours.header.Get("Audit-Id") != ""
 }
 
-// fits judges an answer to a continue token of the proxy's, which kube-apiserver has refused, by
-// kube-apiserver's answer to the same request without one: the proxy may refuse the token, but must
-// not answer a refused caller, nor return more objects.
+// fits judges a request with a continue token of the proxy that kube-apiserver has refused. whole
+// is kube-apiserver's answer to the same request without the token. The proxy may refuse the token,
+// but it must not answer a refused caller, and must not return more objects than whole has.
 func (e *exchange) fits(whole *answer, known map[string]string) {
 	if e.theirs.code == http.StatusOK {
 		return // kube-apiserver accepts the token
@@ -259,15 +261,15 @@ func (e *exchange) fits(whole *answer, known map[string]string) {
 	if e.ours.code != whole.code && !(lets && refuses) && e.ours.code != e.theirs.code {
 		e.fault("the proxy answers %d with a token of its own, kube-apiserver %d without one", e.ours.code, whole.code)
 	}
-	for uid := range e.ours.uids { // of the state that the first page was of
+	for uid := range e.ours.uids { // these objects are of the state of the first page
 		if known[uid] != "" && !whole.uids[uid] {
 			e.fault("THE PROXY SHOWS %s, and kube-apiserver does not", uid)
 		}
 	}
 }
 
-// goOn sends a request for the page after an answer: with one side's token or the other's, by this
-// caller or another.
+// goOn sends a request for the page after an answer, with the token of one side or of both, by the
+// same caller or another one.
 func (w *world) goOn(ctx context.Context, d dice, e *exchange) *exchange {
 	q := *e.request
 	if d.percent(30) {
@@ -290,16 +292,16 @@ func (w *world) goOn(ctx context.Context, d dice, e *exchange) *exchange {
 		return without(bare, "resourceVersion", "resourceVersionMatch", "continue") + "&continue=" + token
 	}
 	switch d.IntN(4) {
-	case 0: // kube-apiserver's, which the proxy passes on
+	case 0: // with kube-apiserver's token, which the proxy forwards
 		return w.ask(ctx, &q, with(e.theirs.next), "")
 	case 1:
 		next := w.ask(ctx, &q, with(e.ours.next), "")
 		next.fits(w.server.send(ctx, &q, without(bare, "resourceVersion", "resourceVersionMatch", "continue", "limit")), w.known)
 		return next
-	default: // to each its own
+	default: // with its own token for each side
 		next := w.ask(ctx, &q, with(e.theirs.next), with(e.ours.next))
 		if moved && len(next.faults) > 0 && next.ours.code == http.StatusOK && next.theirs.code == http.StatusOK {
-			// Each side has its own keys, so each continues elsewhere under another path.
+			// The two sides encode keys differently, so under another path they continue at different keys.
 			next.faults = nil
 			next.leaks(w.known, w.server.send(ctx, &q, listOf(bare)))
 		}
@@ -307,7 +309,7 @@ func (w *world) goOn(ctx context.Context, d dice, e *exchange) *exchange {
 	}
 }
 
-// without returns a target without some parameters.
+// without returns a target without the parameters with the given names.
 func without(target string, names ...string) string {
 	path, query, _ := strings.Cut(target, "?")
 	var kept []string

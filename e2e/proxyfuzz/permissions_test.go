@@ -15,15 +15,15 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// ours is the label of permissions that are drawn again in each round.
+// ours is the label selector of the permissions that are drawn in each round.
 const ours = "proxyfuzz=round"
 
-// roundsOf is how many requests share a round of permissions.
+// roundsOf is the number of requests in a round. A round has the same permissions.
 const roundsOf = 500
 
-// grant is one role and who has it.
+// grant is one role and the subjects that have it.
 type grant struct {
-	namespace string // empty: everywhere
+	namespace string // empty: all namespaces
 	rules     []rbacv1.PolicyRule
 	subjects  []rbacv1.Subject
 }
@@ -93,12 +93,13 @@ func impersonateRule(d dice, verbs ...string) rbacv1.PolicyRule {
 	return rule
 }
 
-// canary names a round's canary, which shows when both servers know the round: canaries are created
-// last and removed first.
+// canary returns the name of a round's canary: a user with permissions that are created last and
+// removed first. When the canary's permissions have changed at a server, all others have changed,
+// too.
 func canary(round int) string { return fmt.Sprint("canary-", round) }
 
-// grant puts a round's permissions in place of those of the round before, and returns when
-// kube-apiserver and the proxy know nothing else.
+// grant replaces the permissions of the previous round by those of a round. It returns when
+// kube-apiserver and the proxy use only the new permissions.
 func (w *world) grant(t *testing.T, ctx context.Context, round int, grants []grant) {
 	t.Helper()
 	api := w.client.RbacV1()
@@ -158,7 +159,8 @@ func (w *world) may(t *testing.T, ctx context.Context, who, what, where string) 
 	return review.Status.Allowed
 }
 
-// asCanary has the proxy answer a canary's GET of a secret, which it holds.
+// asCanary sends the proxy a canary's GET of a secret, which the proxy caches, and returns the
+// status code.
 func (w *world) asCanary(t *testing.T, ctx context.Context, who string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.proxy.URL()+"/api/v1/namespaces/mine/secrets/key?resourceVersion=0", nil)
@@ -170,7 +172,7 @@ func (w *world) asCanary(t *testing.T, ctx context.Context, who string) int {
 	return resp.StatusCode
 }
 
-// warm makes the proxy review a canary, later than all other callers.
+// warm makes the proxy review a canary. The proxy's reviews of all other callers are older then.
 func (w *world) warm(t *testing.T, ctx context.Context, who string) {
 	t.Helper()
 	if code := w.asCanary(t, ctx, who); code != http.StatusOK && code != http.StatusForbidden {
@@ -178,15 +180,15 @@ func (w *world) warm(t *testing.T, ctx context.Context, who string) {
 	}
 }
 
-// forget waits until the proxy has forgotten its reviews of a canary, and so of all others: it has
-// reviewed them before.
+// forget waits until the proxy has dropped its cached review of a canary. By then it has also
+// dropped the reviews of all other callers, which are older.
 func (w *world) forget(t *testing.T, ctx context.Context, who string) {
 	t.Helper()
 	until(t, ctx, "the proxy has forgotten the permissions of before", func() bool { return w.asCanary(t, ctx, who) == http.StatusForbidden })
 }
 
-// follow waits until the caches of kube-apiserver and the proxy have the permissions, which are
-// objects too.
+// follow waits until the caches of kube-apiserver and the proxy have the new permissions. The
+// fuzzer reads permissions as objects, too.
 func (w *world) follow(t *testing.T, ctx context.Context) {
 	t.Helper()
 	w.known = map[string]string{}
@@ -204,7 +206,7 @@ func (w *world) follow(t *testing.T, ctx context.Context) {
 	}
 }
 
-// versions returns the resourceVersion of each object of a resource by its uid.
+// versions returns the resourceVersions of a resource's objects by uid.
 func versions(t *testing.T, ctx context.Context, from dynamic.Interface, r *resource, o metav1.ListOptions) map[string]string {
 	t.Helper()
 	list, err := from.Resource(r.gvr()).List(ctx, o)
@@ -216,8 +218,8 @@ func versions(t *testing.T, ctx context.Context, from dynamic.Interface, r *reso
 	return out
 }
 
-// giveForGood creates the permissions that last through all rounds. kube-apiserver caches for
-// seconds who may impersonate in constrained ways, so these permissions do not change.
+// giveForGood creates the permissions that last through all rounds. kube-apiserver caches for some
+// seconds who may do constrained impersonation, so these permissions do not change.
 func (w *world) giveForGood(t *testing.T, ctx context.Context) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Name: constrain}

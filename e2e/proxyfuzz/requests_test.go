@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// request is one that is sent to both sides. Its target has places for what only the run knows: see
-// [world.fillIn].
+// request is a request that is sent to both sides. Its target has placeholders for values that are
+// known only at run time: see [world.fillIn].
 type request struct {
 	number uint64
 	method string
-	target string // path and query, as they are sent
+	target string // path and query, with placeholders
 	header http.Header
 	body   string
 	caller caller
@@ -52,13 +52,12 @@ func requestOf(d dice, number uint64, callers []caller) *request {
 	}
 	q.negotiate(d)
 	if q.header.Get("Upgrade") != "" || q.header.Get("Connection") != "" {
-		q.http1 = true // HTTP/2 has neither
+		q.http1 = true // HTTP/2 has neither header
 	}
 	return q
 }
 
-// usual makes a request one of those that clients send all day, and that the proxy answers itself
-// if it can.
+// usual draws a common request, which the proxy answers itself if it can.
 func (q *request) usual(d dice, callers []caller) {
 	for !q.caller.good {
 		q.caller = pick(d, callers...)
@@ -141,7 +140,7 @@ func pathOf(d dice, r *resource) string {
 	return path
 }
 
-// escape writes a name as part of a path.
+// escape returns a name escaped as a path segment.
 func escape(d dice, name string) string {
 	if d.percent(95) {
 		return url.PathEscape(name)
@@ -153,7 +152,7 @@ func escape(d dice, name string) string {
 	return out.String()
 }
 
-// misspelt changes a path in one place.
+// misspelt returns a path with a change in one place.
 func misspelt(d dice, path string) string {
 	parts := strings.Split(path, "/")
 	i := 1 + d.IntN(max(1, len(parts)-1))
@@ -199,7 +198,8 @@ func misspelt(d dice, path string) string {
 	return "/" + path
 }
 
-// write gives a body to a write. A DELETE has none, because it would be read in place of dryRun.
+// write adds a body to a write. A DELETE gets none, because the server would read the body instead
+// of dryRun.
 func (q *request) write(d dice, r *resource) {
 	if q.method == http.MethodDelete {
 		return
@@ -209,7 +209,7 @@ func (q *request) write(d dice, r *resource) {
 	q.body = pick(d, fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q}}`, version, r.kind, pick(d, r.names...)), `{}`, `{"metadata":{"labels":{"a":"b"}}}`, `junk`, ``)
 }
 
-// negotiate draws the headers that say what the answer is to look like.
+// negotiate draws the headers that choose the form of the answer.
 func (q *request) negotiate(d dice) {
 	const json, protobuf = "application/json", "application/vnd.kubernetes.protobuf"
 	const one, list, table = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1", ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", ";as=Table;g=meta.k8s.io;v=v1"
@@ -241,7 +241,7 @@ func (q *request) negotiate(d dice) {
 	}
 }
 
-// queryOf draws a query. A watch has an end.
+// queryOf draws a query. A watch always gets a timeout.
 func queryOf(d dice, r *resource) []string {
 	var q []string
 	add := func(name, value string) { q = append(q, name+"="+url.QueryEscape(value)) }
@@ -295,15 +295,14 @@ func queryOf(d dice, r *resource) []string {
 			"includeObject=None", "includeObject=Object", "includeObject=junk", "%zz", "a;b", "watch", "Watch=true", "ResourceVersion=0", "dryRun=junk", "follow=true",
 			"resourceVersion=0;watch=1", "metadata.name=mine", "namespace=yours", "name=key", "%77atch=true", "ignoreStoreReadErrorWithClusterBreakingPotential=true"))
 	}
-	if d.percent(4) && len(q) > 0 { // the same again, or otherwise
+	if d.percent(4) && len(q) > 0 { // a parameter twice, with the same or another value
 		q = append(q, pick(d, append(q, "resourceVersion=0", "watch=false", "limit=1", "fieldSelector=", "labelSelector=color%3Dblue", "resourceVersion=")...))
 	}
 	d.Shuffle(len(q), func(i, j int) { q[i], q[j] = q[j], q[i] })
 	return q
 }
 
-// versionOf draws a resourceVersion. Those that lie ahead are waited for by servers, so there are
-// few.
+// versionOf draws a resourceVersion. Few lie in the future, because servers wait for such versions.
 func versionOf(d dice) string {
 	switch n := d.IntN(100); {
 	case n < 55:
@@ -322,7 +321,7 @@ func versionOf(d dice) string {
 	return pick(d, "junk", "-1", "00", "007", "1.5", "18446744073709551616", " 0", "0x10", "+0", "{now}junk")
 }
 
-// fillIn puts into a target what only the run knows.
+// fillIn replaces the placeholders of a target by values of this run.
 func (w *world) fillIn(target string) string {
 	return strings.NewReplacer("%7Bthen%7D", fmt.Sprint(w.then), "%7Bnow%7D", fmt.Sprint(w.now), "%7Bahead%7D", fmt.Sprint(w.now+1_000_000)).Replace(target)
 }

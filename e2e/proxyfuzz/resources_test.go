@@ -4,18 +4,18 @@ import "k8s.io/apimachinery/pkg/runtime/schema"
 
 const fuzzGroup = "fuzz.weir.dev"
 
-// resource is one of those that requests are about.
+// resource is a resource that requests read or write.
 type resource struct {
 	group, version, name, kind string
 	namespaced                 bool
-	held, cached               bool // by the proxy
-	// permissions: it is what permissions are made of, and so changes between rounds.
+	held, cached               bool // held: the proxy caches it; cached: the proxy answers consistent reads of it without proof
+	// permissions says that the resource's objects are permissions, so they change between rounds.
 	permissions bool
-	// names are those of its objects in each namespace. The last one is gone by the time of the
-	// first request.
+	// names are the names of its objects in each namespace. The last one is deleted before the first
+	// request.
 	names        []string
 	subresources []string
-	fields       []string // selectors that some resource has
+	fields       []string // field selectors that some resource supports
 	body         func(i int) map[string]any
 }
 
@@ -23,7 +23,7 @@ func (r *resource) gvr() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: r.group, Version: r.version, Resource: r.name}
 }
 
-// argument is how the proxy's options name it.
+// argument returns the name of the resource in the proxy's options.
 func (r *resource) argument() string {
 	switch r.group {
 	case "":
@@ -42,7 +42,7 @@ func (r *resource) object(i int) map[string]any {
 	return r.body(i)
 }
 
-// prefix is the start of its API path.
+// prefix returns the start of the resource's API path.
 func (r *resource) prefix() string {
 	if r.group == "" {
 		return "/api/" + r.version
@@ -51,7 +51,7 @@ func (r *resource) prefix() string {
 }
 
 var (
-	// namespaces have names that are also those of resources, and of a verb in old paths.
+	// namespaces include names of resources, and of a verb in old paths.
 	namespaces  = []string{"mine", "yours", "pods", "watch"}
 	colors      = []string{"red", "green", "blue"}
 	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
@@ -65,7 +65,7 @@ var (
 		names: []string{"plain", "with.dots", "status", "gone"}, fields: []string{"metadata.namespace=mine"},
 		body: func(int) map[string]any { return map[string]any{"data": map[string]any{"a": "b"}} },
 	}
-	// resources are all that requests are about.
+	// resources are all resources that requests read or write.
 	resources = []*resource{
 		namespaceResource,
 		{
@@ -109,7 +109,7 @@ var (
 				return map[string]any{"spec": map[string]any{"color": colors[i%len(colors)]}}
 			},
 		},
-		{ // not held
+		{ // the proxy does not cache it
 			group: "apps", version: "v1", name: "controllerrevisions", kind: "ControllerRevision", namespaced: true, names: []string{"one", "gone"},
 			body: func(i int) map[string]any {
 				return map[string]any{"revision": int64(i), "data": map[string]any{"a": "b"}}

@@ -16,7 +16,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// side is one of the two that requests are sent to. Safe for concurrent use.
+// side is the proxy or kube-apiserver, to which requests are sent. It is safe for concurrent use.
 type side struct {
 	host  *url.URL
 	roots *x509.CertPool
@@ -25,19 +25,19 @@ type side struct {
 	clients map[clientKey]*http.Client
 }
 
-// clientKey identifies clients that share connections. kube-apiserver closes those of unknown
-// callers, so these callers share none.
+// clientKey identifies clients that share connections. Callers share no connections, because
+// kube-apiserver closes connections of unknown callers.
 type clientKey struct {
 	caller string
 	cert   *tls.Certificate
 	http1  bool
 }
 
-// patience limits one request. Servers wait three seconds for a resourceVersion, and watches end
-// after one; longer requests are cut off, at both sides.
+// patience bounds one request. Servers wait three seconds for a resourceVersion, and watches end
+// after one second. Longer requests are cut off at both sides.
 const patience = 8 * time.Second
 
-// maxRead bounds what is read of an answer.
+// maxRead bounds how many bytes of an answer are read.
 const maxRead = 16 << 20
 
 func newSide(t *testing.T, host string, ca []byte) *side {
@@ -62,7 +62,7 @@ func (s *side) client(caller string, cert *tls.Certificate, http1 bool) *http.Cl
 		return c
 	}
 	cfg := &tls.Config{RootCAs: s.roots}
-	if cert != nil { // presented to any CA that the server asks for
+	if cert != nil { // presented even if the server asks for certificates of other CAs
 		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil }
 	}
 	protocols := new(http.Protocols)
@@ -77,8 +77,8 @@ func (s *side) client(caller string, cert *tls.Certificate, http1 bool) *http.Cl
 }
 
 // send sends a request and reads the answer. A server may close an HTTP/1.1 connection just when
-// the request is sent, and net/http repeats only requests that change nothing: so send repeats it
-// once.
+// the request is sent. net/http retries only requests that change nothing, so send retries the
+// others once.
 func (s *side) send(ctx context.Context, q *request, target string) *answer {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

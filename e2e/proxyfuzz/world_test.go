@@ -28,33 +28,32 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// world is one kube-apiserver, the proxy in front of it, and what both have.
+// world is one kube-apiserver, the proxy in front of it, and their contents.
 type world struct {
 	cluster *cluster.Cluster
 	proxy   *proxy.Server
-	client  kubernetes.Interface // the admin's, at kube-apiserver
-	objects dynamic.Interface    // the same
-	through dynamic.Interface    // the same, at the proxy
-	front   *tls.Certificate     // a front proxy's
+	client  kubernetes.Interface // the admin's, for kube-apiserver
+	objects dynamic.Interface    // the admin's, for kube-apiserver
+	through dynamic.Interface    // the admin's, for the proxy
+	front   *tls.Certificate     // a certificate of a front proxy
 	callers []caller
-	// then and now are resourceVersions: after the objects were made, and after some of them have
-	// changed.
+	// then and now are resourceVersions: then after the objects were created, now after some of them
+	// have changed.
 	then, now uint64
-	// frozen is every object that permissions are not made of: its resourceVersion, by uid.
+	// frozen has all objects that are not permissions: resourceVersions by uid.
 	frozen map[string]string
-	// known is frozen and the permissions of the round.
+	// known has the objects of frozen and the permissions of the round.
 	known           map[string]string
 	server, proxied *side
 }
 
-// settling limits the time until an awaited condition holds.
+// settling bounds the time until an awaited condition holds.
 const settling = 30 * time.Second
 
-// recheck is how long the proxy remembers what callers may do. A round of permissions waits for
-// that.
+// recheck is how long the proxy caches answers about callers. Each round waits for that time.
 const recheck = 200 * time.Millisecond
 
-// newWorld starts the servers and fills them. All of it ends with the test.
+// newWorld starts the servers and creates the objects. The servers stop when the test ends.
 func newWorld(t *testing.T, ctx context.Context) *world {
 	t.Helper()
 	dir := t.TempDir()
@@ -72,7 +71,7 @@ func newWorld(t *testing.T, ctx context.Context) *world {
 		Authorization: cluster.RBAC,
 		Users:         []cluster.User{{Name: "ann", Groups: []string{"staff"}}, {Name: "bob"}, {Name: "eve", Groups: []string{"staff", "guests"}}},
 		APIServerArgs: []string{
-			// Alpha: without it kube-apiserver ignores shardSelector.
+			// This feature gate is alpha. Without it kube-apiserver ignores shardSelector.
 			"--feature-gates=ShardedListAndWatch=true",
 			"--client-ca-file=" + filepath.Join(dir, "callers.crt"),
 			"--requestheader-client-ca-file=" + filepath.Join(dir, "fronts.crt"),
@@ -143,7 +142,7 @@ func (w *world) startProxy(t *testing.T, ctx context.Context) {
 	})
 }
 
-// until waits until cond holds, settling at the most.
+// until waits until cond returns true, for at most settling.
 func until(t *testing.T, ctx context.Context, what string, cond func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, settling)
@@ -151,7 +150,7 @@ func until(t *testing.T, ctx context.Context, what string, cond func() bool) {
 	testenv.Eventually(t, ctx, what, cond)
 }
 
-// fill creates the objects: all of each resource in all namespaces, then it changes some and
+// fill creates the objects of each resource in all namespaces. Then it changes some of them and
 // deletes some.
 func (w *world) fill(t *testing.T, ctx context.Context) {
 	t.Helper()
@@ -224,7 +223,7 @@ func (w *world) see(t *testing.T, o *unstructured.Unstructured) {
 	w.now = max(w.now, version)
 }
 
-// define creates a custom resource, and waits until it is served.
+// define creates a custom resource, and waits until kube-apiserver serves it.
 func (w *world) define(t *testing.T, ctx context.Context, r *resource) {
 	t.Helper()
 	scope := "Cluster"
@@ -259,7 +258,7 @@ func (w *world) define(t *testing.T, ctx context.Context, r *resource) {
 	})
 }
 
-// list returns the resourceVersion of every object by its uid, permissions apart.
+// list returns the resourceVersions of all objects but permissions, by uid.
 func (w *world) list(t *testing.T, ctx context.Context) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -271,7 +270,8 @@ func (w *world) list(t *testing.T, ctx context.Context) map[string]string {
 	return all
 }
 
-// begin returns a context for the test, and checks at its end that no goroutine leaks.
+// begin returns a context for the test. When the test ends, begin's cleanup checks that no
+// goroutine leaks.
 func begin(t *testing.T, limit time.Duration) context.Context {
 	leaks := cluster.Leaks()
 	ctx, cancel := context.WithTimeoutCause(context.Background(), limit, errors.New("the fuzzer took too long"))
