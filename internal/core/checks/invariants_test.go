@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// broken is set in the environment of the program that violates a rule.
+// broken is an environment variable. If it is set, the test program violates a rule.
 const broken = "WEIR_TEST_BROKEN_RULE"
 
 func TestMain(m *testing.M) {
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// breakRule fails like a check: while it holds a lock that deferred calls need too.
+// breakRule calls Fail like a check that holds a lock which a deferred call needs.
 func breakRule() {
 	var mu sync.Mutex
 	defer mu.Lock()
@@ -29,8 +29,8 @@ func breakRule() {
 	Fail("two and two make five")
 }
 
-// TestFail: a violated rule ends the program, also if its goroutine holds locks, and reports the
-// rule and the place.
+// TestFail checks that a violated rule ends the program even if its goroutine holds locks, and that
+// the output contains the rule and the place.
 func TestFail(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), broken+"=1")

@@ -19,21 +19,20 @@ const (
 	detectFor   = 2 * time.Minute
 )
 
-// DetectMutations reports whether KUBE_CACHE_MUTATION_DETECTOR turns detection on, as with
-// client-go.
+// DetectMutations reports whether KUBE_CACHE_MUTATION_DETECTOR enables detection, as in client-go.
 func DetectMutations() bool {
 	on, _ := strconv.ParseBool(os.Getenv("KUBE_CACHE_MUTATION_DETECTOR"))
 	return on
 }
 
-// MutationDetector detects changes of shared objects, like client-go's: it compares returned values
-// with copies. It keeps each returned value and a copy for two
-// minutes: the reads in that time limit its size. Safe for concurrent use.
+// MutationDetector detects changes of shared objects, as client-go's does: it compares returned
+// values with copies. It keeps each returned value and its copy for two minutes, so its size
+// depends on the number of values returned in that time. It is safe for concurrent use.
 type MutationDetector struct {
 	fail func(key, what string)
 
 	mu   sync.Mutex
-	seen map[any]*handedOut // by value, which is a pointer; nil after Run has ended
+	seen map[any]*handedOut // by value, which is a pointer; nil after Run ended
 }
 
 type handedOut struct {
@@ -42,8 +41,8 @@ type handedOut struct {
 	until time.Time
 }
 
-// NewMutationDetector returns a detector that calls fail with the key of a changed object and the
-// change. If fail is nil, it panics.
+// NewMutationDetector returns a detector that calls fail with the key of a changed object and a
+// description of the change. If fail is nil, the detector panics.
 func NewMutationDetector(fail func(key, what string)) *MutationDetector {
 	if fail == nil {
 		fail = func(key, what string) { panic(fmt.Sprintf("weir: shared object %s was changed: %s", key, what)) }
@@ -51,8 +50,8 @@ func NewMutationDetector(fail func(key, what string)) *MutationDetector {
 	return &MutationDetector{fail: fail, seen: map[any]*handedOut{}}
 }
 
-// Add registers a value that is about to be returned. It ignores a value that is not a pointer or
-// cannot be copied.
+// Add registers a value that will be returned to a caller. It ignores a value that is not a pointer
+// or cannot be copied.
 func (d *MutationDetector) Add(key string, value any) {
 	if reflect.ValueOf(value).Kind() != reflect.Pointer {
 		return
@@ -67,7 +66,7 @@ func (d *MutationDetector) Add(key string, value any) {
 	}
 }
 
-// Run compares every second until the context ends, and then a last time.
+// Run calls Compare every second until the context ends, and once more after that.
 func (d *MutationDetector) Run(ctx context.Context) {
 	ticker := time.NewTicker(detectEvery)
 	defer ticker.Stop()
@@ -85,14 +84,15 @@ func (d *MutationDetector) Run(ctx context.Context) {
 	}
 }
 
-// Watching reports whether Run has not ended yet.
+// Watching reports whether Run has not ended. It is also true before Run.
 func (d *MutationDetector) Watching() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.seen != nil
 }
 
-// Compare compares each returned value with its copy, including unexported fields, like client-go.
+// Compare compares each registered value with its copy, including unexported fields, as client-go
+// does.
 func (d *MutationDetector) Compare() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

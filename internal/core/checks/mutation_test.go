@@ -18,8 +18,8 @@ func pod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"v": "1"}}}
 }
 
-// A changed object is found within a second, by its key; an unchanged one is forgotten after two
-// minutes.
+// TestRun checks that a changed object is found within a second, by its key, and that an unchanged
+// object is forgotten after two minutes.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var found []string
@@ -36,7 +36,7 @@ func TestRun(t *testing.T) {
 		if found != nil {
 			t.Errorf("found %v before anything was changed", found)
 		}
-		d.mu.Lock() // so that it is no race
+		d.mu.Lock() // to avoid a data race
 		b.Labels["v"] = "changed"
 		d.mu.Unlock()
 		time.Sleep(time.Second)
@@ -58,7 +58,7 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// cached is an object with a field that reflection may not read.
+// cached is an object with an unexported field.
 type cached struct {
 	metav1.ObjectMeta
 	metav1.TypeMeta
@@ -71,8 +71,7 @@ func (c *cached) DeepCopyObject() runtime.Object {
 	return to
 }
 
-// TestUnexportedField checks that objects with an unexported field are compared, and that field
-// too, as client-go does.
+// TestUnexportedField checks that Compare also compares unexported fields, as client-go does.
 func TestUnexportedField(t *testing.T) {
 	var found []string
 	d, a := NewMutationDetector(func(key, _ string) { found = append(found, key) }), &cached{size: 1}

@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// TestAppend: appending to a slice of a decoded value overwrites nothing else, although all slices
-// of the value share one allocation.
+// TestAppend checks that appending to a slice of a decoded value overwrites nothing else, although
+// all slices of the value share one allocation.
 func TestAppend(t *testing.T) {
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
 	slices := 0
@@ -36,7 +36,7 @@ func appends(t *testing.T, d *decoder, raw []byte) (slices int) {
 	t.Helper()
 	want := reflect.New(d.goType).Interface().(protoMessage)
 	check.NoError(t, want.Unmarshal(raw))
-	for range 4 { // plainly, by a shape, by a plan, as a copy
+	for range 4 { // field by field, with a shape, with a plan, as a copy
 		a, err := d.private(raw)
 		b, c, other := d.versions(raw, raw)
 		if err != nil || other != nil {
@@ -54,8 +54,8 @@ func appends(t *testing.T, d *decoder, raw []byte) (slices int) {
 	return slices
 }
 
-// appendTo appends to each slice in v, which must be full so that append copies it, and returns the
-// number of slices.
+// appendTo appends to each slice in v and returns the number of slices. Each slice must be full, so
+// that append copies it.
 func appendTo(v reflect.Value) (slices int) {
 	switch v.Kind() {
 	case reflect.Pointer:

@@ -9,12 +9,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// box is the memory that a pointer to a string, number, time or quantity points to. In the structs
-// of boxing, it is allocated apart from the object. Programs often keep such a pointer, such as a
-// pod's start time, and would otherwise keep the whole object alive.
+// box is the memory that a pointer to a string, number, time or quantity points to. Pointers in the
+// structs of boxing have boxes, which are allocated separately from the object. Programs often keep
+// such a pointer, such as a pod's start time. Without a box, the pointer would keep the whole
+// object in memory.
 type box struct {
 	make func() unsafe.Pointer
-	// clone copies a pointer into a new box. nil: it must be decoded again.
+	// clone copies a pointer into a new box. If clone is nil, the value must be decoded again.
 	clone func(to, from unsafe.Pointer)
 }
 
@@ -25,8 +26,8 @@ func boxOf[T any]() *box {
 	}
 }
 
-// Boxes of the most frequent types. They also serve named types and signed numbers, which have the
-// same layout.
+// Boxes of the most frequent types. They also serve named types and signed numbers, whose memory
+// layouts are the same.
 var (
 	textBox    = boxOf[string]()
 	booleanBox = boxOf[bool]()
@@ -35,9 +36,9 @@ var (
 	timeBox    = boxOf[metav1.Time]()
 )
 
-// boxing returns the structs whose pointers have boxes. These are root, the structs within it such
-// as metadata, spec and status, and owner references. Pointers in elements of other slices have
-// none, because a box each would cost too much.
+// boxing returns the struct types whose pointer fields have boxes: root, the structs inside it such
+// as metadata, spec and status, and owner references. Pointers in elements of other slices have no
+// boxes, because a box per element would cost too much.
 func boxing(root reflect.Type) map[reflect.Type]bool {
 	found := map[reflect.Type]bool{reflect.TypeFor[metav1.OwnerReference](): true}
 	var add func(t reflect.Type)
@@ -54,8 +55,8 @@ func boxing(root reflect.Type) map[reflect.Type]bool {
 	return found
 }
 
-// newBox returns the box for the pointer that f describes. It returns nil if f holds other fields,
-// or managed fields, which no program keeps.
+// newBox returns the box for a pointer to the value that f describes. It returns nil if that value
+// has fields, or if it is managed fields, to which no program keeps a pointer.
 func newBox(f *field) *box {
 	switch f.kind {
 	case text:

@@ -19,26 +19,26 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// Codec decodes the bytes of an informer's objects into values of one type, and encodes them. Its
-// methods are safe for concurrent use.
+// Codec decodes the bytes of an informer's objects into values of one type, and encodes them. It is
+// safe for concurrent use.
 type Codec struct {
-	// goType is a pointer to a struct. nil represents any type, which is never encoded.
+	// goType is a pointer to a struct. If it is nil, the codec has no type and encodes nothing.
 	goType   reflect.Type
 	protobuf *decoder                      // nil if the type has no protobuf form
-	gvk      schema.GroupVersionKind       // the kind that Of's example states
-	given    metav1.TypeMeta               // set on protobuf objects that have no kind before them
-	kind     atomic.Pointer[kind]          // the last one that was read or created
-	itemType atomic.Pointer[wire.TypeMeta] // the type that lists state for their items
+	gvk      schema.GroupVersionKind       // the kind of Of's example
+	given    metav1.TypeMeta               // set on protobuf objects whose kind is not before the message
+	kind     atomic.Pointer[kind]          // the last kind that was decoded or encoded
+	itemType atomic.Pointer[wire.TypeMeta] // the item type that lists state
 
-	fields       func() fieldTable // of the struct and of its fields; nil if it is custom
-	incomparable atomic.Bool       // Equal could not compare a value of the type, which is custom
+	fields       func() fieldTable // the table of the struct and of the structs inside it; nil for a custom type
+	incomparable atomic.Bool       // Equal could not compare a value of this custom type
 }
 
-// ErrNotProtobuf is returned for an object in protobuf of a type that has no protobuf form.
+// ErrNotProtobuf is returned for a protobuf object if the type has no protobuf form.
 var ErrNotProtobuf = errors.New("the type has no protobuf form")
 
-// New returns the codec of a type. If the type is nil or no pointer to a struct, the codec has no
-// type. Such a codec cannot decode, and Encode always returns false.
+// New returns the codec of a type. If t is nil or not a pointer to a struct, the codec has no type:
+// it cannot decode, and Encode always returns false.
 func New(t reflect.Type) *Codec {
 	c := &Codec{}
 	if t != nil && t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct {
@@ -48,9 +48,9 @@ func New(t reflect.Type) *Codec {
 	return c
 }
 
-// Of returns the codec of an example's type. If the example is unstructured or metadata only, the
-// codec sets the example's kind on objects that state none; see setTypeMeta. For nil it returns the
-// same as New.
+// Of returns the codec of an example's type. If the example is unstructured or only metadata, the
+// codec sets the example's kind on objects that state no kind; see setTypeMeta. Of(nil) returns the
+// same as New(nil).
 func Of(example runtime.Object) *Codec {
 	c := New(reflect.TypeOf(example))
 	switch example.(type) {
@@ -63,8 +63,8 @@ func Of(example runtime.Object) *Codec {
 	return c
 }
 
-// OfStruct returns the codec of the pointers to a struct's type, such as corev1.Pod. If the type is
-// nil, it is the codec of unstructured objects.
+// OfStruct returns the codec for pointers to the struct type t, such as corev1.Pod. If t is nil, it
+// returns the codec of unstructured objects.
 func OfStruct(t reflect.Type) *Codec {
 	if t == nil {
 		return Of(&unstructured.Unstructured{})
@@ -78,11 +78,11 @@ func (c *Codec) HasProtobuf() bool { return c.protobuf != nil }
 // Type returns the type, a pointer to a struct, or nil.
 func (c *Codec) Type() reflect.Type { return c.goType }
 
-// New returns a new zero value of the type, with the kind that the codec sets.
+// New returns a pointer to a new zero value. Its kind is the one that the codec sets.
 func (c *Codec) New() any { return c.setTypeMeta(reflect.New(c.goType.Elem()).Interface()) }
 
-// SetItemType sets the type of lists' items: in JSON, items of built-in kinds do not state their
-// own.
+// SetItemType sets the type of lists' items, because the items of JSON lists of built-in kinds do
+// not state their type.
 func (c *Codec) SetItemType(t wire.TypeMeta) { c.itemType.Store(&t) }
 
 // ItemType returns the last argument of SetItemType, or the zero value.
@@ -93,16 +93,18 @@ func (c *Codec) ItemType() wire.TypeMeta {
 	return wire.TypeMeta{}
 }
 
-// Decode decodes an object. The caller may change the result. Decode detects the encoding: no
-// protobuf message of an object starts with a brace, which would be field 15.
+// Decode decodes an object. The caller may change the result. Decode detects the encoding: a brace
+// means JSON, because no object's protobuf message starts with field 15, whose tag would be a
+// brace.
 func (c *Codec) Decode(raw []byte) (any, error) { return c.decode(raw, false) }
 
 // DecodeShared decodes an object for callers that only read it. The result may share memory with
 // other values.
 func (c *Codec) DecodeShared(raw []byte) (any, error) { return c.decode(raw, true) }
 
-// DecodeUpdate decodes two versions of an object. old is the value of was, or nil: then it decodes
-// both. The results share nothing mutable, and the caller may change them.
+// DecodeUpdate decodes two versions of an object. was and is are their bytes. old is the decoded
+// value of was, or nil if DecodeUpdate must decode that too. The results share nothing mutable, and
+// the caller may change them.
 func (c *Codec) DecodeUpdate(old any, was, is []byte) (_, fresh any, err error) {
 	if old == nil && c.protobuf != nil && isProtobuf(was) && isProtobuf(is) {
 		oldKind, oldMessage := c.cutKind(was)
@@ -128,7 +130,8 @@ func (c *Codec) DecodeUpdate(old any, was, is []byte) (_, fresh any, err error) 
 
 func isProtobuf(raw []byte) bool { return len(raw) == 0 || raw[0] != '{' }
 
-// decode returns a panic of the type's own Unmarshal or UnmarshalJSON as an error.
+// decode decodes an object. If the type's own Unmarshal or UnmarshalJSON panics, decode returns the
+// panic as an error.
 func (c *Codec) decode(raw []byte, sharing bool) (value any, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -157,9 +160,9 @@ func (c *Codec) decode(raw []byte, sharing bool) (value any, err error) {
 	return c.setTypeMeta(object), nil
 }
 
-// setTypeMeta sets the type of an object that needs one, and returns the object. Metadata receives
-// the example's type. An unstructured object without a kind receives the type that its list states,
-// or else the example's. If none is stated, the object is unchanged.
+// setTypeMeta sets the kind of an object if necessary, and returns the object. Metadata receives
+// the example's kind. An unstructured object without a kind receives the kind that its list states,
+// or else the example's. If there is neither, the object is unchanged.
 func (c *Codec) setTypeMeta(object any) any {
 	switch object := object.(type) {
 	case *metav1.PartialObjectMetadata:
@@ -180,10 +183,11 @@ func (c *Codec) setTypeMeta(object any) any {
 	return object
 }
 
-// Encode encodes a value for Decode: as protobuf if its type has that, with its apiVersion and kind
-// before it unless Decode would set them anyway, otherwise as JSON. It reports false if the value
-// has another type, would decode to another value, or if Equal cannot compare values of its type.
-// Nil slices and maps instead of empty ones, and a time's zone, do not count as a difference.
+// Encode encodes a value for Decode. It uses protobuf if the type has a protobuf form, and
+// otherwise JSON. The value's apiVersion and kind precede the protobuf message unless Decode would
+// set them anyway. ok is false if the value has another type, if Decode would not return an equal
+// value, or if Equal cannot compare values of the type. A nil slice or map equals an empty one, and
+// a time's zone does not matter.
 func (c *Codec) Encode(value any) ([]byte, bool) {
 	if c.goType == nil || reflect.TypeOf(value) != c.goType || reflect.ValueOf(value).IsNil() || c.incomparable.Load() {
 		return nil, false
@@ -200,8 +204,9 @@ func (c *Codec) Encode(value any) ([]byte, bool) {
 	return raw, true
 }
 
-// Marshal encodes an object in an encoding. Protobuf loses the kind that the object states. Marshal
-// returns ErrNotProtobuf if the encoding is protobuf and the object's type has no protobuf form.
+// Marshal encodes an object in the given encoding. In protobuf, the result lacks the kind that the
+// object states. Marshal returns ErrNotProtobuf if enc is protobuf and the object's type has no
+// protobuf form.
 func Marshal(enc wire.Encoding, object any) ([]byte, error) {
 	if enc == wire.JSON {
 		return marshalJSON(object)
@@ -213,7 +218,8 @@ func Marshal(enc wire.Encoding, object any) ([]byte, error) {
 	return marshalMessage(m)
 }
 
-// marshalJSON returns a panic of the type's own MarshalJSON as an error.
+// marshalJSON encodes a value. If the type's own MarshalJSON panics, marshalJSON returns the panic
+// as an error.
 func marshalJSON(value any) (raw []byte, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -226,18 +232,20 @@ func marshalJSON(value any) (raw []byte, err error) {
 	return json.Marshal(value)
 }
 
-// roundTripsJSON reports whether an unstructured object certainly decodes to itself from its JSON.
+// roundTripsJSON reports whether a value is an unstructured object that certainly equals itself
+// after encoding as JSON and decoding.
 func roundTripsJSON(value any) bool {
 	u, ok := value.(*unstructured.Unstructured)
 	// setTypeMeta would set a kind on an object without one.
 	return ok && u.GetKind() != "" && isPlainJSON(u.Object, maxPlainDepth)
 }
 
-// maxPlainDepth limits the depth that isPlainJSON visits.
+// maxPlainDepth is the maximum nesting that isPlainJSON accepts.
 const maxPlainDepth = 100
 
-// isPlainJSON reports whether a value consists of types to which JSON decodes, and encodes to
-// itself. A whole number in a float64 decodes to an int64, and a nil map encodes to null.
+// isPlainJSON reports whether a value consists only of types to which JSON decodes, with values
+// that JSON preserves. JSON does not preserve a whole number in a float64, which decodes to an
+// int64, or a nil map, which encodes to null.
 func isPlainJSON(value any, depth int) bool {
 	if depth == 0 {
 		return false
@@ -267,7 +275,7 @@ func isPlainJSON(value any, depth int) bool {
 	return false
 }
 
-// decodesTo reports whether raw decodes to value.
+// decodesTo reports whether Decode of raw returns a value equal to value.
 func (c *Codec) decodesTo(raw []byte, value any) bool {
 	decoded, err := c.Decode(raw)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestMarshal: Marshal uses the requested encoding, or returns an error if the type does not have
-// it; a codec decodes either. In protobuf, objects lose their kind.
+// TestMarshal checks that Marshal uses the requested encoding, or returns an error if the type does
+// not have it, and that a codec decodes both encodings. In protobuf, objects lose their kind.
 func TestMarshal(t *testing.T) {
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	for _, enc := range []wire.Encoding{wire.JSON, wire.Protobuf} {
@@ -44,8 +44,8 @@ func TestMarshal(t *testing.T) {
 	}
 }
 
-// TestRoundTripsJSON compares roundTripsJSON with what encoding and decoding an unstructured object
-// returns.
+// TestRoundTripsJSON compares roundTripsJSON with the result of encoding and decoding an
+// unstructured object.
 func TestRoundTripsJSON(t *testing.T) {
 	c := Of(&unstructured.Unstructured{})
 	deep := any("end")
@@ -83,7 +83,7 @@ func TestRoundTripsJSON(t *testing.T) {
 	}
 }
 
-// sparse is a type whose own Marshal panics at a nil element, as generated code does.
+// sparse is a type whose Marshal panics at a nil element, as generated code does.
 type sparse struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

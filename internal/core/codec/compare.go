@@ -11,26 +11,27 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// difference is one value of an object that differs from the template.
+// difference is one value of an object that differs from the prototype's.
 type difference struct {
-	token int32 // of the template
-	at    int32 // of a map: where the tokens of its entries are in the scratch
+	token int32 // the token's index in the plan
+	at    int32 // of a map: the index of its entries' tokens in the scratch
 	value uint64
 }
 
-// recentPlan is a recently used plan. It keeps the strings in which the last object differed from
-// the template, by token, because the next object may be another version of that object or of the
-// same workload.
+// recentPlan is a recently used plan. By token, it stores the strings in which the last object
+// differed from the prototype, because the next object may be another version of that object, or of
+// the same workload.
 type recentPlan struct {
 	plan  *plan
-	texts []textEntry // with the keys of map entries
+	texts []textEntry // also for the keys of map entries
 }
 
-// maxRecentPlans is the number of plans that an object is compared with before it is tokenized.
+// maxRecentPlans is the number of recent plans that decodeLikeOthers tries for an object before the
+// object is split into tokens.
 const maxRecentPlans = 4
 
-// decodeLikeOthers decodes an object that has the same fields as a recent one, by copying that
-// plan's template. ok is false if no plan fits.
+// decodeLikeOthers decodes an object by copying a template, if the object has the same fields as a
+// recent object. ok is false if no plan fits.
 func (d *decoder) decodeLikeOthers(s *scratch, raw []byte) (image unsafe.Pointer, ok bool) {
 	if len(raw) > maxSize {
 		return nil, false
@@ -47,8 +48,8 @@ func (d *decoder) decodeLikeOthers(s *scratch, raw []byte) (image unsafe.Pointer
 	return nil, false
 }
 
-// copyIfAlike decodes an object as a copy of another, whose plan is one of recentPlans. alike
-// reports whether the two have the same fields.
+// copyIfAlike decodes an object as a copy of from, whose plan is recentPlans[index]. alike reports
+// whether the two have the same fields.
 func (d *decoder) copyIfAlike(s *scratch, raw []byte, index int, from *prototype) (image unsafe.Pointer, alike, ok bool) {
 	s.raw, s.fields = raw, d.fields
 	if alike = s.compare(from); alike {
@@ -72,7 +73,7 @@ func (s *scratch) remember(p *plan) {
 	s.recentPlans[0] = recentPlan{plan: p, texts: make([]textEntry, len(p.tokens))}
 }
 
-// toFront makes recentPlans[i] the first.
+// toFront moves recentPlans[i] to the front.
 func (s *scratch) toFront(i int) {
 	is := s.recentPlans[i]
 	copy(s.recentPlans[1:i+1], s.recentPlans[:i])
@@ -88,8 +89,8 @@ func (s *scratch) compare(c *prototype) bool {
 	return s.compareMessage(c, 0, len(c.locations), 0, len(c.raw), 0, len(s.raw))
 }
 
-// compareMessage compares the message s.raw[pos:end] with the message c.raw[was:wasEnd], whose
-// tokens are those from token up to, but not including, last.
+// compareMessage compares the message s.raw[pos:end] with the message c.raw[was:wasEnd]. The second
+// message has the tokens from token up to, but not including, last.
 func (s *scratch) compareMessage(c *prototype, token, last, was, wasEnd, pos, end int) bool {
 	raw := s.raw[:end]
 	for token < last {
@@ -105,7 +106,7 @@ func (s *scratch) compareMessage(c *prototype, token, last, was, wasEnd, pos, en
 		if token == last {
 			return len(raw)-pos == wasEnd-was
 		}
-		// compareField looks at the tag, which may be where the two differ.
+		// compareField starts at the tag, because the first difference may be in the tag.
 		pos += int(loc.begin) - was
 		next := s.compareField(c, loc, token, pos, raw)
 		if next < 0 {
@@ -133,8 +134,8 @@ func (s *scratch) move(token, last, by int) {
 	}
 }
 
-// compareField compares the field at pos with the one of c at sp. It returns the end of the field,
-// or a negative number if the fields within differ or the bytes are malformed.
+// compareField compares the field at pos with the field of c at loc. It returns the end of the
+// field, or a negative number if the fields inside differ or the bytes are malformed.
 func (s *scratch) compareField(c *prototype, loc *location, token, pos int, raw []byte) (next int) {
 	if loc.comparison == asMap || loc.comparison == asTextMap {
 		return s.compareMap(c, loc, token, pos, raw)
@@ -169,7 +170,7 @@ func (s *scratch) compareField(c *prototype, loc *location, token, pos int, raw 
 }
 
 // compareMap records a map as a difference, with its entries as tokens. It returns the end of the
-// map, or a negative number if the map has fewer entries than that of c.
+// map, or a negative number if the map has fewer entries than the prototype's map.
 func (s *scratch) compareMap(c *prototype, loc *location, at, pos int, raw []byte) (next int) {
 	s.differences = append(s.differences, difference{token: int32(at), at: int32(len(s.tokens))})
 	for range loc.span {
@@ -185,8 +186,8 @@ func (s *scratch) compareMap(c *prototype, loc *location, at, pos int, raw []byt
 	return pos
 }
 
-// sameTag returns the position after the tag at pos if was begins with the same tag, and -1 if not.
-// Tags have one or two bytes: see scratch.unusual.
+// sameTag returns the position after the tag at pos if was starts with the same tag, and otherwise
+// -1. Tags have one or two bytes: see scratch.unusual.
 func sameTag(was, raw []byte, pos int) int {
 	if pos >= len(raw) || raw[pos] != was[0] {
 		return -1
@@ -220,8 +221,8 @@ func prefix(a, b []byte) (n int) {
 	return n
 }
 
-// copyOf makes the current object a copy of from, which has the plan of the first of recentPlans.
-// It then sets the values that differ.
+// copyOf makes the current object a copy of from, whose plan is the first of recentPlans, and then
+// sets the values that differ.
 func (s *scratch) copyOf(from *prototype) bool {
 	k := &s.recentPlans[0]
 	p, c := k.plan, k.plan.template
@@ -257,7 +258,7 @@ func (s *scratch) copyOf(from *prototype) bool {
 	return true
 }
 
-// putRight sets one value of the copy that differs.
+// putRight sets one value of the copy that differs from the prototype's.
 func (s *scratch) putRight(from *prototype, k *recentPlan, st *step, diff *difference) bool {
 	one := &s.one[0]
 	one.value = diff.value
@@ -273,8 +274,9 @@ func (s *scratch) putRight(from *prototype, k *recentPlan, st *step, diff *diffe
 	return s.putTexts(from, k, st, diff)
 }
 
-// putTexts sets a map of strings. If the map has the prototype's keys it copies the prototype's map
-// and sets the values that differ, because inserting a key costs more than copying one.
+// putTexts sets a map of strings. If the map has the same keys as the prototype's map, putTexts
+// copies that map and sets the values that differ, because inserting a key costs more than copying
+// one.
 func (s *scratch) putTexts(from *prototype, k *recentPlan, st *step, diff *difference) bool {
 	entries, was := s.tokens[diff.at:][:st.count], int(from.locations[diff.token].begin)
 	var out map[string]string
@@ -303,8 +305,8 @@ func (s *scratch) putTexts(from *prototype, k *recentPlan, st *step, diff *diffe
 	return true
 }
 
-// hasKeys reports whether the entries of a map have the keys of the prototype's, which begin at
-// was, in their order.
+// hasKeys reports whether the entries of a map have the same keys, in the same order, as the
+// prototype's entries, which start at was.
 func (s *scratch) hasKeys(from *prototype, was int, entries []token) bool {
 	for i := range entries {
 		var before []byte
@@ -322,18 +324,18 @@ func (s *scratch) hasKeys(from *prototype, was int, entries []token) bool {
 	return true
 }
 
-// entry returns the entry of a map whose tag is at pos, and where it ends.
+// entry returns the map entry whose tag is at pos, and the end of the entry.
 func (c *prototype) entry(pos int) ([]byte, int) {
 	_, n := varint(c.raw, pos)
 	x, end := cut(c.raw, pos+n, protowire.BytesType)
 	return c.raw[uint32(x):end], end
 }
 
-// longestRecentText is the size in bytes of the longest string that is kept for the next object.
+// longestRecentText is the maximum size of a string that a recentPlan stores, in bytes.
 const longestRecentText = 1 << 10
 
-// reuseText returns string(b): *held if that is equal. Otherwise it keeps the string in *held,
-// unless it is long.
+// reuseText returns string(b). If *held is equal, it returns *held. Otherwise it stores the new
+// string in *held, unless the string is long.
 func (s *scratch) reuseText(held *string, b []byte) string {
 	if *held == string(b) {
 		return *held
@@ -345,8 +347,8 @@ func (s *scratch) reuseText(held *string, b []byte) string {
 	return made
 }
 
-// repeatStep sets a value of the copy that assignment cannot copy: it clones the prototype's, or
-// decodes the prototype's bytes once more.
+// repeatStep sets a value of the copy that assignment cannot copy: it clones the prototype's value,
+// or decodes the prototype's bytes again.
 func (s *scratch) repeatStep(from *prototype, p *plan, a *repeatedStep) bool {
 	st := &p.steps[a.step]
 	if a.clone != nil {

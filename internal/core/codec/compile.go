@@ -13,15 +13,16 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// compiler builds the messages of a type and of the types in it. A type may contain itself.
+// compiler builds the message of a type and of all types inside it. A type may contain itself.
 type compiler struct {
 	messages map[reflect.Type]*message
 	fields   []*field // of all messages
 	boxing   map[reflect.Type]bool
-	boxes    bool // the current field is of a struct in boxing
+	boxes    bool // the current field is in a struct of boxing
 }
 
-// message returns the message of a type, or false if the type has something unusual.
+// message returns the message of a type. ok is false if the type has something unusual, so that
+// Unmarshal must decode it.
 func (c *compiler) message(t reflect.Type) (*message, bool) {
 	if m, ok := c.messages[t]; ok {
 		return m, true
@@ -52,7 +53,7 @@ func (c *compiler) message(t reflect.Type) (*message, bool) {
 		}
 		m.fields[number] = f
 	}
-	for i := range m.fields { // now that they no longer move
+	for i := range m.fields { // the fields no longer move
 		f := &m.fields[i]
 		f.index = uint32(len(c.fields))
 		c.fields = append(c.fields, f)
@@ -61,7 +62,7 @@ func (c *compiler) message(t reflect.Type) (*message, bool) {
 	return m, len(m.fields) > 0
 }
 
-// field chooses how to decode a field of a Go type.
+// field returns how to decode a field of Go type t.
 func (c *compiler) field(t reflect.Type) (f field, ok bool) {
 	switch {
 	case t.Kind() == reflect.Map:
@@ -77,11 +78,12 @@ func (c *compiler) field(t reflect.Type) (f field, ok bool) {
 	return f, ok
 }
 
-// piece returns a field that points to a piece of a shape.
+// piece returns a field whose value is in a piece of a shape: a pointer's target or a slice's
+// elements.
 func piece(k fieldKind, t reflect.Type) field { return field{kind: k, goType: t, of: &field{}} }
 
-// single chooses how to decode a field that occurs once. It looks first for types with special
-// encodings.
+// single sets f to how to decode a value of type t that occurs once. It tests for types with
+// special encodings first.
 func (c *compiler) single(f *field, t reflect.Type) (ok bool) {
 	switch {
 	case scalar(f, t):
@@ -105,7 +107,7 @@ func (c *compiler) single(f *field, t reflect.Type) (ok bool) {
 	return ok
 }
 
-// scalar chooses how to decode a type without fields. It returns false for other types.
+// scalar sets f to how to decode a type without fields. It returns false for other types.
 func scalar(f *field, t reflect.Type) bool {
 	f.kind, f.wireType = other, protowire.BytesType
 	switch t {
@@ -136,7 +138,8 @@ func scalar(f *field, t reflect.Type) bool {
 	return true
 }
 
-// mapping chooses how to decode a map. Messages in maps are rare and left to their own Unmarshal.
+// mapping returns how to decode a map. Values that are messages are rare, so their own Unmarshal
+// decodes them.
 func (c *compiler) mapping(t reflect.Type) (set func(*scratch, unsafe.Pointer, []token) bool, ok bool) {
 	elem := &field{}
 	switch {

@@ -18,15 +18,15 @@ type protoMessage interface {
 
 // decoder decodes the protobuf of one Go type. It is safe for concurrent use.
 type decoder struct {
-	goType   reflect.Type // the struct
+	goType   reflect.Type // the struct type
 	typeMeta int          // the index of its TypeMeta, or -1
-	tables                // by which objects are decoded
+	tables                // the tables that decode objects; see compile
 
 	lossyOnce sync.Once
 	lossy     lossy // set by the first call of keeps
 }
 
-var decoders sync.Map // of the struct's reflect.Type to *decoder: as many as the program has types
+var decoders sync.Map // maps a struct's reflect.Type to a *decoder; the program's types bound its size
 
 // decoderFor returns the decoder of t, or nil if t is not a pointer to a struct that is a
 // protoMessage. All calls with the same type return the same decoder.
@@ -41,8 +41,8 @@ func decoderFor(t reflect.Type) *decoder {
 	return d.(*decoder)
 }
 
-// typeMetaIndex returns the index of a struct's TypeMeta, or -1 if it has none, or one that is
-// encoded.
+// typeMetaIndex returns the index of a struct's TypeMeta field, or -1 if the struct has no such
+// field, or if protobuf encodes the field.
 func typeMetaIndex(t reflect.Type) int {
 	f, ok := t.FieldByName("TypeMeta")
 	if _, encoded := wire.FieldNumber(f); !ok || encoded || len(f.Index) > 1 || f.Type != reflect.TypeFor[metav1.TypeMeta]() {
@@ -51,8 +51,9 @@ func typeMetaIndex(t reflect.Type) int {
 	return f.Index[0]
 }
 
-// typeMetaOf returns the apiVersion and kind of a value, a pointer to the decoder's struct, or nil
-// if the struct has none. The encoding has no room for them: what is decoded has none.
+// typeMetaOf returns the apiVersion and kind of a value, or nil if the decoder's struct has none.
+// The protobuf message does not contain them, so they are empty after decoding. value must be a
+// pointer to the decoder's struct.
 func (d *decoder) typeMetaOf(value any) *metav1.TypeMeta {
 	if d.typeMeta < 0 {
 		return nil
@@ -60,15 +61,15 @@ func (d *decoder) typeMetaOf(value any) *metav1.TypeMeta {
 	return reflect.ValueOf(value).Elem().Field(d.typeMeta).Addr().Interface().(*metav1.TypeMeta)
 }
 
-// unmarshal decodes raw into a new value and returns a pointer to it. It keeps nothing of raw. The
-// error is that of the type's Unmarshal.
+// unmarshal decodes raw into a new value and returns a pointer to the value. It does not retain
+// raw. The error is the same as that of the type's Unmarshal.
 //
-// Without sharing, the caller may modify the value. With sharing, callers only read it: slices,
-// maps and pointers that occur often, such as probes, resources and tolerations, are allocated once
-// and shared by all values. Metadata is not shared, except for the bytes of managed fields.
+// If sharing is false, the caller may modify the value. If sharing is true, callers must only read
+// it: frequent slices, maps and pointers, such as probes, resources and tolerations, are allocated
+// once and shared by all values. Metadata is not shared, except for the bytes of managed fields.
 //
-// prepare initializes the value; nil leaves it zero. The fields that raw sets must be zero
-// afterwards: otherwise the values of raw are added to them.
+// If prepare is not nil, it initializes the value. The fields that raw sets must be zero after
+// prepare; otherwise the values of raw are added to them.
 func (d *decoder) unmarshal(raw []byte, sharing bool, prepare func(value any)) (any, error) {
 	if value, ok := d.decodeByTables(raw, sharing, prepare); ok {
 		return value, nil
@@ -83,18 +84,18 @@ func (d *decoder) unmarshal(raw []byte, sharing bool, prepare func(value any)) (
 	return object, nil
 }
 
-// maxNumber bounds the numbers of fields, and so the tables.
+// maxNumber is the limit for field numbers, and so for the size of the tables.
 const maxNumber = 1 << 10
 
-// fieldNumber returns the field number of an exported field of a struct. ok is false if it has
-// none, or one of maxNumber or more.
+// fieldNumber returns the number of an exported field of a struct. ok is false if the field has no
+// number or its number is not below maxNumber.
 func fieldNumber(f reflect.StructField) (number int, ok bool) {
 	n, _ := wire.FieldNumber(f)
 	return int(n), n > 0 && n < maxNumber && f.IsExported()
 }
 
 // trusted are the packages whose protobuf tags have the meaning that this package assumes. Tests
-// compare all of their types.
+// check that for all types in these packages.
 var trusted = []string{"k8s.io/api/", "k8s.io/apimachinery/"}
 
 func isTrusted(t reflect.Type) bool {

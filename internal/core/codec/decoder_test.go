@@ -34,7 +34,7 @@ func (d *decoder) versions(was, is []byte) (old, fresh any, err error) {
 	return c.DecodeUpdate(nil, was, is)
 }
 
-// allTypes are all those of client-go's scheme that protobuf can encode, in a fixed order.
+// allTypes returns all types of client-go's scheme that protobuf can encode, in a fixed order.
 func allTypes() []reflect.Type {
 	var out []reflect.Type
 	seen := map[reflect.Type]bool{}
@@ -65,7 +65,7 @@ func TestEveryType(t *testing.T) {
 	}
 }
 
-// unusual are bytes that a Go encoder does not write, or that are malformed.
+// unusual contains bytes that a Go encoder does not write, and malformed bytes.
 var unusual = map[string][]byte{
 	"empty":                 nil,
 	"repeated, in two ways": message1(2, append(message1(2, []byte("aaaaaaaa")), append([]byte{0x92, 0, 8}, "\x0a\x06bbbbbb"...)...)),
@@ -90,7 +90,7 @@ var unusual = map[string][]byte{
 	"managed fields of 0":   message1(1, message1(17, message1(7, nil))),
 }
 
-// message1 is one field that contains a block of bytes; entry is an entry of a map.
+// message1 returns a field that contains a block of bytes; entry returns an entry of a map.
 func message1(number protowire.Number, content []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), content)
 }
@@ -110,8 +110,9 @@ func pod(pods ...corev1.Pod) (raw []byte) {
 	return raw
 }
 
-// same checks that both ways of decoding return the same as Unmarshal, including errors: sharing
-// starts at the second occurrence, and a shape and a plan exist from the second and third on.
+// same checks that private and shared return the same values and errors as Unmarshal. It decodes
+// raw several times, because sharing and shapes start at the second occurrence, and plans at the
+// third.
 func same(t *testing.T, typ reflect.Type, raw []byte) {
 	t.Helper()
 	want := reflect.New(typ.Elem()).Interface().(protoMessage)
@@ -167,8 +168,8 @@ func TestForeignTypes(t *testing.T) {
 	}
 }
 
-// TestNothingIsShared: changing a private value, of any type, changes no other value, and no cached
-// data.
+// TestNothingIsShared checks that changing a private value, of any type, changes neither another
+// value nor cached data.
 func TestNothingIsShared(t *testing.T) {
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
 	for _, typ := range allTypes() {
@@ -186,7 +187,7 @@ func nothingIsShared(t *testing.T, typ reflect.Type, raw []byte) {
 	d := decoderFor(typ)
 	want := reflect.New(typ.Elem()).Interface().(protoMessage)
 	check.NoError(t, want.Unmarshal(raw))
-	for range 4 { // so that the shareable parts are
+	for range 4 { // until the shareable parts are shared
 		_, errShared := d.shared(raw)
 		a, err := d.private(raw)
 		b, other := d.private(raw)

@@ -11,8 +11,8 @@ import (
 // DecodeUpdateShared decodes two versions of an object like DecodeUpdate, for callers that only
 // read them. The new version is decoded over the old one: the values share fields that are equal in
 // both, such as the spec and the labels of a pod whose status has changed, which are decoded only
-// once. That needs half of the memory and CPU for the two versions of a dissimilar pod. It works
-// for protobuf only; other objects are decoded as DecodeShared does.
+// once. That needs half of the memory and CPU for the two versions of a dissimilar pod. This
+// applies only to protobuf; other objects are decoded by DecodeShared.
 func (c *Codec) DecodeUpdateShared(old any, was, is []byte) (_, fresh any, err error) {
 	if old == nil {
 		if old, err = c.DecodeShared(was); err != nil {
@@ -26,23 +26,23 @@ func (c *Codec) DecodeUpdateShared(old any, was, is []byte) (_, fresh any, err e
 	return old, fresh, err
 }
 
-// deltaBuffers is the memory of one decode call.
+// deltaBuffers is the working memory of one call that decodes a version.
 type deltaBuffers struct {
 	oldFields, newFields []wireField
 	changed              []byte // the changed fields, encoded as an object
-	inner                []byte // the changed fields of the current field outer
+	inner                []byte // the changed fields inside the field outer
 	outer                protowire.Number
 	changedPaths         []fieldPath // changed, added and removed fields
 	copied               []*fieldEntry
 }
 
-// maxDeltaBuffers limits the bytes that a pooled deltaBuffers keeps.
+// maxDeltaBuffers is the maximum size of buffers that return to the pool, in bytes.
 const maxDeltaBuffers = 1 << 20
 
 var deltas = sync.Pool{New: func() any { return new(deltaBuffers) }}
 
 // fieldTable returns the table of the codec's struct. It returns nil if the type has no protobuf
-// form, or is custom: its Unmarshal may reset what it does not set.
+// form, or is a custom type, whose Unmarshal may reset fields that the bytes do not contain.
 func (c *Codec) fieldTable() fieldTable {
 	if c.protobuf == nil || !isTrusted(c.protobuf.goType) {
 		return nil
@@ -50,8 +50,8 @@ func (c *Codec) fieldTable() fieldTable {
 	return fieldTableOf(c.protobuf.goType, true)
 }
 
-// decodeOver decodes a version. The result shares its unchanged fields with old, the value of the
-// version was. decodeOver reports false if it cannot do that.
+// decodeOver decodes is, a version. Fields that are equal in was and is share the memory of old,
+// the value of was. ok is false if decodeOver cannot do that.
 func (c *Codec) decodeOver(old any, was, is []byte) (any, bool) {
 	fields := c.fields()
 	if fields == nil {
@@ -82,11 +82,11 @@ func (c *Codec) decodeOver(old any, was, is []byte) (any, bool) {
 	return c.setKind(value, kind), true
 }
 
-// decodeCopy decodes the message of a version. was is the message of old, which no caller has. The
-// fields that are structs and have equal bytes in both, such as the spec of a pod whose status has
-// changed, are deep copies of old's, which costs less than to decode them. So the values share only
-// strings. decodeCopy reports false if there are no such fields, or if it cannot decode the
-// message.
+// decodeCopy decodes is, the message of a version. old is the value of was, and no caller has
+// received it. decodeCopy deep-copies the fields of old that are structs with equal bytes in both
+// versions, such as the spec of a pod whose status has changed, because a copy costs less than
+// decoding. The two values therefore share only strings. ok is false if there are no such fields,
+// or if decodeCopy cannot decode the message.
 func (c *Codec) decodeCopy(old any, was, is []byte) (any, bool) {
 	fields := c.fields()
 	if fields == nil {
@@ -127,8 +127,8 @@ func (c *Codec) decodeCopy(old any, was, is []byte) (any, bool) {
 	return value, err == nil
 }
 
-// release returns buffers to the pool, unless a large object grew them beyond maxDeltaBuffers. They
-// keep nothing of the object's bytes.
+// release returns b to the pool, unless a large object grew its buffers beyond maxDeltaBuffers. It
+// drops the references to the object's bytes.
 func (b *deltaBuffers) release() {
 	clear(b.oldFields)
 	clear(b.newFields)
@@ -137,7 +137,8 @@ func (b *deltaBuffers) release() {
 	}
 }
 
-// compare collects the changed, added and removed fields in changed and changedPaths.
+// compare stores the changed and added fields in changed, and the paths of changed, added and
+// removed fields in changedPaths.
 func (b *deltaBuffers) compare() {
 	b.changed, b.inner, b.changedPaths = b.changed[:0], b.inner[:0], b.changedPaths[:0]
 	before := b.oldFields
@@ -175,7 +176,7 @@ func (b *deltaBuffers) add(p *wireField) {
 	b.inner = append(b.inner, p.bytes...)
 }
 
-// endOuter appends the field whose own changed fields are in inner to changed.
+// endOuter appends the field outer to changed. Its content is inner, the changed fields inside it.
 func (b *deltaBuffers) endOuter() {
 	if len(b.inner) > 0 {
 		b.changed = protowire.AppendTag(b.changed, b.outer, protowire.BytesType)
@@ -184,28 +185,29 @@ func (b *deltaBuffers) endOuter() {
 	}
 }
 
-// wireField is one field of a message with the bytes of all its values and their tags. Fields that
-// are structs, such as metadata, spec and status, are split into their own fields.
+// wireField is one field of a message, with the bytes of all its values and their tags. A field
+// that is a struct, such as metadata, spec and status, is split into the fields inside it.
 type wireField struct {
 	path  fieldPath
 	bytes []byte
 }
 
-// fieldPath is the position of a field: outer is the number of a field in the object, inner the
-// number of a field in outer's struct. inner is 0 if outer is not split.
+// fieldPath is the position of a field. outer is the number of a field of the object, and inner the
+// number of a field inside outer's struct. inner is 0 if outer is not split.
 type fieldPath struct{ outer, inner protowire.Number }
 
 func (p fieldPath) less(q fieldPath) bool {
 	return p.outer < q.outer || p.outer == q.outer && p.inner < q.inner
 }
 
-// fieldTable has the fields of a struct by their numbers; nil entries are numbers without a field.
+// fieldTable contains the fields of a struct by their numbers; an entry is nil if there is no field
+// with its number.
 type fieldTable []*fieldEntry
 
 type fieldEntry struct {
-	index    int           // of the struct's field
-	of       fieldTable    // the fields of a field that is a struct
-	deepCopy reflect.Value // DeepCopyInto of a pointer to such a field, or the zero Value
+	index    int           // in the struct
+	of       fieldTable    // the fields inside it, if it is a struct
+	deepCopy reflect.Value // its DeepCopyInto, if it is a struct with that method
 }
 
 // of returns the entry of a field number, or nil.
@@ -249,10 +251,10 @@ func fieldTableOf(t reflect.Type, inside bool) (m fieldTable) {
 	return m
 }
 
-// split appends the fields of a message: field outer of the object, or the object itself if outer
-// is 0. If inside is set, it appends the fields of those that are structs in their place. It
-// reports false unless all fields are known and in the order of their numbers, as every Go encoder
-// writes them: only then are all values of a field adjacent.
+// split appends the fields of a message: of field outer of the object, or of the object itself if
+// outer is 0. If inside is set, it replaces each field that is a struct by the fields inside it. ok
+// is false unless all fields are known and in the order of their numbers, as every Go encoder
+// writes them, because only then are all values of a field adjacent.
 func (m fieldTable) split(fields []wireField, message []byte, outer protowire.Number, inside bool) (_ []wireField, ok bool) {
 	last := protowire.Number(0)
 	for begin, end := 0, 0; end < len(message); {

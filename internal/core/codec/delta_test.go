@@ -72,8 +72,8 @@ func TestUpdateShared(t *testing.T) {
 	}
 }
 
-// TestUpdateSharedOfKinds checks that the later of two versions has its own kind, for any kind of
-// the earlier one, and still shares equal fields with it.
+// TestUpdateSharedOfKinds checks that the later of two versions has its own kind, whatever the kind
+// of the earlier version, and still shares equal fields with the earlier version.
 func TestUpdateSharedOfKinds(t *testing.T) {
 	kinds := []metav1.TypeMeta{{}, {APIVersion: "v1", Kind: "Pod"}, {Kind: "a/b"}, {APIVersion: "a/b/c"}}
 	c := Of(&corev1.Pod{})
@@ -117,7 +117,7 @@ func encode(t testing.TB, c *Codec, object any) []byte {
 	return raw
 }
 
-// sharesMemory reports whether the first map or slice that both have is the same.
+// sharesMemory reports whether a and b share the memory of a map or slice.
 func sharesMemory(a, b reflect.Value) bool {
 	switch a.Kind() {
 	case reflect.Map, reflect.Slice:
@@ -132,8 +132,8 @@ func sharesMemory(a, b reflect.Value) bool {
 	return false
 }
 
-// TestUpdateSharedDeclines checks that it rejects bytes that are not protobuf, have fields out of
-// order, or have unknown ones.
+// TestUpdateSharedDeclines checks that decodeOver rejects bytes that are not protobuf, have fields
+// out of order, or have unknown fields.
 func TestUpdateSharedDeclines(t *testing.T) {
 	c := Of(&corev1.Pod{})
 	good := marshal(t, podsim.New(1, 1).Pod(0))
@@ -152,7 +152,7 @@ func TestUpdateSharedDeclines(t *testing.T) {
 	}
 }
 
-// TestUpdateSharedOfMaps checks maps, which have a field for each entry, all with one number.
+// TestUpdateSharedOfMaps checks maps, whose entries are repetitions of one field.
 func TestUpdateSharedOfMaps(t *testing.T) {
 	was := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "c", ResourceVersion: "1"},

@@ -40,7 +40,8 @@ type (
 	}
 )
 
-// TestEqual compares Equal with equality.Semantic, and checks that it is false where that panics.
+// TestEqual compares Equal with equality.Semantic, and checks that Equal returns false if that
+// panics.
 func TestEqual(t *testing.T) {
 	for name, test := range map[string]struct {
 		a, b    any
@@ -75,7 +76,7 @@ func TestEqual(t *testing.T) {
 	}
 }
 
-// semantic compares as equality.Semantic does, and reports whether that panics.
+// semantic compares a and b with equality.Semantic. panicked reports whether that panics.
 func semantic(a, b any) (equal, panicked bool) {
 	defer func() {
 		if recover() != nil {

@@ -7,11 +7,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// keeps reports whether value, a pointer to the decoder's struct, survives encoding and decoding
-// unchanged, but for what typeMetaOf returns. That is so if every set field has a place in the
-// encoding and all times and quantities have no more precision than it. A nil instead of an empty
-// slice or map, and the zone of a time, do not count as changes. keeps also returns false for types
-// that it cannot judge. Decoding and comparing costs more than ten times as much.
+// keeps reports whether value equals itself after encoding and decoding, except for the TypeMeta of
+// typeMetaOf. That is the case if every set field has a place in the encoding, and all times and
+// quantities have no more precision than the encoding. A nil slice or map counts as equal to an
+// empty one, and the zone of a time does not matter. keeps also returns false for types that it
+// cannot judge. It costs less than a tenth of decoding and comparing. value must be a pointer to a
+// struct.
 func (d *decoder) keeps(value any) bool {
 	v := reflect.ValueOf(value)
 	if v.Type().Elem() != d.goType || v.IsNil() {
@@ -24,15 +25,17 @@ func (d *decoder) keeps(value any) bool {
 	return d.lossy.keepsFields(v.Elem(), d.typeMeta)
 }
 
-// lossy has the fields whose values encoding may change, of a struct and of all structs in it.
+// lossy contains the fields whose values encoding may change, by struct, for one struct and all
+// structs inside it.
 type lossy map[reflect.Type][]lossyField
 
 type lossyField struct {
-	index   int  // -1: the struct's encoding is unknown
-	encoded bool // false: the field must be empty
+	index   int  // -1 means that the struct's encoding is unknown
+	encoded bool // false means that the field must be empty, because it is not encoded
 }
 
-// add adds a struct, and reports whether encoding may change it. A struct may contain itself.
+// add adds a struct type, and reports whether encoding may change its values. A struct may contain
+// itself.
 func (l lossy) add(t reflect.Type) bool {
 	if fields, ok := l[t]; ok {
 		return fields == nil || len(fields) > 0
@@ -73,8 +76,8 @@ func (l lossy) mayChange(t reflect.Type) bool {
 	return true
 }
 
-// keepsFields reports whether encoding changes none of a struct's fields, except for the field
-// aside.
+// keepsFields reports whether encoding preserves all fields of a struct. It ignores the field with
+// index aside.
 func (l lossy) keepsFields(v reflect.Value, aside int) bool {
 	for _, f := range l[v.Type()] {
 		switch {
@@ -88,7 +91,7 @@ func (l lossy) keepsFields(v reflect.Value, aside int) bool {
 	return true
 }
 
-// keeps reports whether encoding does not change v, of a type that it may change.
+// keeps reports whether encoding preserves v. The type of v must be one that encoding may change.
 func (l lossy) keeps(v reflect.Value) bool {
 	switch t := v.Type(); t {
 	case reflect.TypeFor[metav1.Time]():
@@ -130,8 +133,8 @@ func (l lossy) keepsEntries(v reflect.Value) bool {
 	return true
 }
 
-// keepsQuantity reports whether a quantity is an integer or a number of thousandths, which its text
-// preserves. Other quantities may be preserved too.
+// keepsQuantity reports whether a quantity is an integer or a multiple of a thousandth, which its
+// text preserves. It may return false for other quantities that the text preserves.
 func keepsQuantity(q *resource.Quantity) bool {
 	if _, ok := q.AsInt64(); ok {
 		return true

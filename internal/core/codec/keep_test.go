@@ -20,7 +20,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// survives reports whether a value is unchanged after encoding and decoding, except for its own
+// survives reports whether a value equals itself after encoding and decoding, except for its
 // TypeMeta.
 func survives(t *testing.T, object protoMessage) bool {
 	t.Helper()
@@ -38,8 +38,9 @@ func survives(t *testing.T, object protoMessage) bool {
 	return equality.Semantic.DeepEqual(decoded, object)
 }
 
-// Values that Keeps accepts survive, for random values of every built-in type, unchanged and as a
-// server sends them. It accepts all of the latter.
+// TestKeepsEveryType checks, for random values of every built-in type, that each value that keeps
+// accepts equals itself after encoding and decoding. keeps must accept all values that a server
+// sends.
 func TestKeepsEveryType(t *testing.T) {
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
 	sent, kept := 0, 0

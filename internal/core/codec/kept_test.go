@@ -17,9 +17,10 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// TestWhatIsKeptKeepsNothingElse: keeping texts, maps and copied owner references of a decoded
-// value, or numbers and times of its structs, behind a pointer or not, does not keep the value in
-// memory, for each way to decode. Handlers keep such parts of each object while it exists.
+// TestWhatIsKeptKeepsNothingElse checks that a program can keep some parts of a decoded value
+// without keeping the whole value in memory, for each way to decode: texts, maps, copied owner
+// references, and numbers and times of its structs, with or without a pointer. Handlers keep such
+// parts of each object while the object exists.
 func TestWhatIsKeptKeepsNothingElse(t *testing.T) {
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
 	var kept keptParts
@@ -52,18 +53,18 @@ func TestWhatIsKeptKeepsNothingElse(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
-// keptParts are the kept parts of values.
+// keptParts contains the parts of values that the test keeps.
 type keptParts struct {
 	texts    []string
-	pointers []any // to values without pointers, and maps
+	pointers []any // pointers to values that contain no pointers, and maps
 }
 
-// of decodes a value in all ways and keeps the allowed parts. It returns checks that the values
-// were freed.
+// of decodes a value in all ways and keeps parts of it. It returns functions that check that the
+// values were freed.
 func (k *keptParts) of(t *testing.T, typ reflect.Type, raw []byte) (gone []func() error) {
 	t.Helper()
 	d := decoderFor(typ)
-	for way := range 5 { // plainly, by a shape, by a plan, as a copy
+	for way := range 5 { // field by field, with a shape, with a plan, as a copy
 		a, err := d.private(raw)
 		b, c, other := d.versions(raw, raw)
 		shared, another := d.shared(raw)
@@ -84,8 +85,8 @@ func (k *keptParts) of(t *testing.T, typ reflect.Type, raw []byte) (gone []func(
 	return gone
 }
 
-// keep keeps the allowed parts of v. direct reports that no slice or pointer is between the value
-// and v.
+// keep keeps the parts of v that a program may keep. direct reports whether v is inside the value
+// itself, not behind a slice or pointer.
 func (k *keptParts) keep(v reflect.Value, direct bool) {
 	switch v.Kind() {
 	case reflect.String:
@@ -118,7 +119,8 @@ func (k *keptParts) keep(v reflect.Value, direct bool) {
 	}
 }
 
-// holdsNoOthers reports whether a type is a text, number or time.
+// holdsNoOthers reports whether a type is a text, number or time, so that a pointer to its value
+// keeps nothing else in memory.
 func holdsNoOthers(t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime]():

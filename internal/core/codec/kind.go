@@ -9,24 +9,25 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// A protobuf value that states another kind than Decode would set has the kind in a field before
-// its message, which has no room for it. The field is a runtime.TypeMeta, as in runtime.Unknown.
-// Without it a value that states its kind would be JSON, and cost 20 times the CPU. Readers that do
-// not know the field skip it, and no field of Kubernetes' types has its number, or one near it.
-// These bytes stay in the process: they are neither received from a server nor sent to one.
+// kindField is the number of the field that precedes a message and contains its apiVersion and
+// kind, for which the message itself has no field. It is written only if a value states another
+// kind than Decode would set. The field is a runtime.TypeMeta, as in runtime.Unknown. Without it, a
+// value that states its kind would be encoded as JSON, which costs 20 times the CPU. Readers that
+// do not know the field skip it. No field of Kubernetes' types has this number, or one near it.
+// Weir neither receives these bytes from a server nor sends them.
 const kindField = 60_000
 
 var kindTag = string(protowire.AppendTag(nil, kindField, protowire.BytesType))
 
 // kind is the apiVersion and kind before an object's message. It is immutable. Usually all objects
-// of an informer share one.
+// of an informer share one kind.
 type kind struct {
 	stated metav1.TypeMeta
-	field  string // with its tag
+	field  string // the encoded field, including its tag
 }
 
-// cutKind returns the kind before an object's message, or nil if there is none, and the message.
-// The message aliases raw.
+// cutKind splits raw into the kind before the message and the message. k is nil if there is no
+// kind. The message aliases raw.
 func (c *Codec) cutKind(raw []byte) (k *kind, message []byte) {
 	if len(raw) < len(kindTag) || string(raw[:len(kindTag)]) != kindTag {
 		return nil, raw
@@ -35,14 +36,14 @@ func (c *Codec) cutKind(raw []byte) (k *kind, message []byte) {
 		return k, raw[len(k.field):]
 	}
 	if k = parseKind(raw); k == nil {
-		return nil, raw // it is not Weir's, and is skipped like any unknown field
+		return nil, raw // Weir did not write it: like any unknown field, it is skipped
 	}
 	c.kind.Store(k)
 	return k, raw[len(k.field):]
 }
 
-// parseKind returns the kind in the first field of raw, which has the kind's tag, or nil if it is
-// malformed.
+// parseKind returns the kind in the first field of raw, which must have kindTag. It returns nil if
+// the field is malformed.
 func parseKind(raw []byte) *kind {
 	content, n := protowire.ConsumeBytes(raw[len(kindTag):])
 	var stated runtime.TypeMeta
@@ -52,7 +53,7 @@ func parseKind(raw []byte) *kind {
 	return &kind{metav1.TypeMeta{APIVersion: stated.APIVersion, Kind: stated.Kind}, string(raw[:len(kindTag)+n])}
 }
 
-// kindOf returns the field before the messages of values that state an apiVersion and kind.
+// kindOf returns the kind for values that state the given apiVersion and kind.
 func (c *Codec) kindOf(stated *metav1.TypeMeta) (*kind, error) {
 	if k := c.kind.Load(); k != nil && k.stated == *stated {
 		return k, nil
@@ -66,8 +67,8 @@ func (c *Codec) kindOf(stated *metav1.TypeMeta) (*kind, error) {
 	return k, nil
 }
 
-// marshalProtobuf encodes a value as protobuf. The kind that it states precedes the message, unless
-// Decode would set it anyway.
+// marshalProtobuf encodes a value as protobuf. The kind that the value states precedes the message,
+// unless Decode would set it anyway.
 func (c *Codec) marshalProtobuf(value protoMessage) ([]byte, error) {
 	raw, err := marshalMessage(value)
 	stated := c.protobuf.typeMetaOf(value)
@@ -81,8 +82,8 @@ func (c *Codec) marshalProtobuf(value protoMessage) ([]byte, error) {
 	return slices.Concat([]byte(k.field), raw), nil
 }
 
-// setKind sets the kind that preceded a value's message, and returns the value. Without a kind it
-// sets the same as Decode.
+// setKind sets the apiVersion and kind of a decoded value and returns the value. k is the kind that
+// preceded its message. If k is nil, setKind sets the kind that the codec gives.
 func (c *Codec) setKind(value any, k *kind) any {
 	switch stated := c.protobuf.typeMetaOf(value); {
 	case stated == nil:
@@ -94,8 +95,8 @@ func (c *Codec) setKind(value any, k *kind) any {
 	return value
 }
 
-// marshalMessage returns an error if the type's own code panics, as generated code does at a nil
-// element of a slice of pointers.
+// marshalMessage encodes a message. If the type's own Marshal panics, as generated code does at a
+// nil element of a slice of pointers, it returns an error.
 func marshalMessage(m protoMessage) (raw []byte, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

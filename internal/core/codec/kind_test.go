@@ -19,8 +19,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// eachMessage calls check with the codec of each built-in type that has a protobuf form, and random
-// values as a server sends them.
+// eachMessage calls check with the codec of each built-in type that has a protobuf form, and with
+// random values in the form in which a server sends them.
 func eachMessage(t *testing.T, check func(t *testing.T, c *Codec, value any)) {
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
 	for _, of := range allTypes() {
@@ -41,8 +41,8 @@ func eachMessage(t *testing.T, check func(t *testing.T, c *Codec, value any)) {
 	}
 }
 
-// TestKindOfEveryType checks that a value of each built-in type that states its kind is encoded as
-// protobuf and decoded unchanged, and that other protobuf readers can read its bytes.
+// TestKindOfEveryType checks, for each built-in type, that a value that states its kind is encoded
+// as protobuf and decoded unchanged, and that other protobuf readers can read the bytes.
 func TestKindOfEveryType(t *testing.T) {
 	stated := metav1.TypeMeta{APIVersion: "some/v1", Kind: "Thing"}
 	eachMessage(t, func(t *testing.T, c *Codec, value any) {
@@ -51,7 +51,7 @@ func TestKindOfEveryType(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, ok := value.(*metav1.WatchEvent); ok {
-			return // it has none
+			return // it has no TypeMeta
 		}
 		typeMeta := c.protobuf.typeMetaOf(value)
 		if typeMeta == nil {
@@ -82,7 +82,7 @@ func TestKindOfEveryType(t *testing.T) {
 }
 
 // TestNoTypeHasTheKindsField checks that no message of a built-in type has a field whose number is
-// near that of the kind's.
+// near kindField.
 func TestNoTypeHasTheKindsField(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	var walk func(of reflect.Type)
@@ -108,7 +108,7 @@ func TestNoTypeHasTheKindsField(t *testing.T) {
 	}
 }
 
-// statedKinds are kinds that values may state, including odd ones.
+// statedKinds contains kinds that values may state, including odd ones.
 var statedKinds = map[string]metav1.TypeMeta{
 	"usual":           {APIVersion: "v1", Kind: "Pod"},
 	"none":            {},
@@ -121,8 +121,8 @@ var statedKinds = map[string]metav1.TypeMeta{
 	"braces":          {APIVersion: "{", Kind: `{"kind":"Pod"}`},
 }
 
-// TestStatedKinds checks that a value decoded after any other has exactly the kind that it states,
-// with each way to decode, and for any kind that its codec sets.
+// TestStatedKinds checks that a decoded value has exactly the kind that it states, whatever value
+// was decoded before, for each way to decode and each kind that a codec sets.
 func TestStatedKinds(t *testing.T) {
 	codecs := map[string]*Codec{
 		"typed":           Of(&corev1.Pod{}),
@@ -160,7 +160,8 @@ func TestStatedKinds(t *testing.T) {
 	}
 }
 
-// TestKindGiven checks that no field precedes a message whose kind the codec sets.
+// TestKindGiven checks that no kind field precedes the message of a value whose kind the codec
+// sets.
 func TestKindGiven(t *testing.T) {
 	value := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	want, err := value.Marshal()
@@ -172,8 +173,8 @@ func TestKindGiven(t *testing.T) {
 	}
 }
 
-// TestForeignKindField checks that a field with the kind's number that is malformed is
-// skipped like any unknown one, or malformed as for the type's own Unmarshal.
+// TestForeignKindField checks that a malformed field with the number kindField is skipped like any
+// unknown field, or causes an error if it also does in the type's own Unmarshal.
 func TestForeignKindField(t *testing.T) {
 	message, err := (&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}).Marshal()
 	if err != nil {
@@ -201,8 +202,8 @@ func TestForeignKindField(t *testing.T) {
 	}
 }
 
-// TestKindsAreShared checks that all decoded objects share the strings of a kind, and that a kind
-// costs one allocation to encode and none to decode.
+// TestKindsAreShared checks that all decoded objects share the strings of a kind. Encoding a kind
+// must cost one allocation, and decoding a kind none.
 func TestKindsAreShared(t *testing.T) {
 	c := Of(&corev1.Pod{})
 	bare, stating := podsim.New(1, 1).Pod(0), podsim.New(1, 1).Pod(0)
@@ -211,7 +212,7 @@ func TestKindsAreShared(t *testing.T) {
 	if !ok {
 		t.Fatal("not encoded")
 	}
-	reader := Of(&corev1.Pod{}) // which has encoded nothing
+	reader := Of(&corev1.Pod{}) // has encoded nothing
 	decoded := func() *corev1.Pod {
 		value, err := reader.Decode(raw)
 		if err != nil {
@@ -236,8 +237,8 @@ func TestKindsAreShared(t *testing.T) {
 	}
 }
 
-// FuzzKind compares Decode with the type's own Unmarshal of the same bytes, which skips the kind,
-// and encodes the value again.
+// FuzzKind compares Decode with the type's own Unmarshal, which skips the kind field, and encodes
+// the value again.
 func FuzzKind(f *testing.F) {
 	c := Of(&corev1.ConfigMap{})
 	for _, stated := range statedKinds {

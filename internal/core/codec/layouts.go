@@ -9,14 +9,14 @@ import (
 	"unsafe"
 )
 
-// layoutsKnown reports whether this release of Go lays out values as this package assumes. If not,
-// all objects are left to Unmarshal. It is determined when the process starts.
+// layoutsKnown reports whether this release of Go lays out values as this package assumes. If it is
+// false, Unmarshal decodes all objects. It is computed when the process starts.
 var layoutsKnown = slicesKnown() && stringsKnown() && mapsKnown() && structsKnown()
 
 // word is the size of a pointer, and of an int.
 const word = unsafe.Sizeof(uintptr(0))
 
-// slicesKnown reports whether a slice is a sliceHeader.
+// slicesKnown reports whether the memory of a slice is a sliceHeader.
 func slicesKnown() bool {
 	s := make([]uint32, 3, 5)
 	if unsafe.Sizeof(s) != unsafe.Sizeof(sliceHeader{}) {
@@ -28,8 +28,8 @@ func slicesKnown() bool {
 		len(made) == 2 && cap(made) == 4 && &made[0] == &s[0]
 }
 
-// stringsKnown reports whether a string is a pointer to its bytes, and their number. A string of a
-// named type is written as a string.
+// stringsKnown reports whether the memory of a string is a pointer to its bytes, and their number.
+// It also tests that a value of a named string type can be written as a string.
 func stringsKnown() bool {
 	type named string
 	type header struct {
@@ -45,12 +45,12 @@ func stringsKnown() bool {
 	return *(*header)(unsafe.Pointer(&s)) == header{unsafe.Pointer(unsafe.StringData(string(s))), len(s)} && made == s
 }
 
-// mapsKnown reports whether a map is one pointer, and a map with keys and values of named string
-// types can be written, read and copied as a map of strings.
+// mapsKnown reports whether a map is one pointer. It also tests that a map whose keys and values
+// have named string types can be written, read and copied as a map of strings.
 func mapsKnown() bool {
 	type key string
 	type value string
-	const entries = 20 // more than a small map has
+	const entries = 20 // more entries than a small map has
 	made, m := map[string]string{}, map[key]value(nil)
 	*(*map[string]string)(unsafe.Pointer(&m)) = made
 	if unsafe.Sizeof(m) != word || *(*unsafe.Pointer)(unsafe.Pointer(&m)) != reflect.ValueOf(made).UnsafePointer() {
@@ -69,8 +69,8 @@ func mapsKnown() bool {
 	return len(made) == 0 && len(duplicate) == entries
 }
 
-// structsKnown reports whether a struct that reflect makes is laid out as its fields say, from its
-// start on.
+// structsKnown reports whether a struct type that reflect creates has the layout that its fields
+// describe, starting at its address.
 func structsKnown() bool {
 	t := reflect.StructOf([]reflect.StructField{
 		{Name: "Root", Type: reflect.TypeFor[sliceHeader]()}, {Name: "P0", Type: reflect.TypeFor[[3]string]()},

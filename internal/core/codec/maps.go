@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// setMap returns a setter of maps of type t, from strings to values that set sets.
+// setMap returns a function that sets a map of type t with string keys. set decodes one value.
 func setMap(t reflect.Type, set setter) func(*scratch, unsafe.Pointer, []token) bool {
 	return func(s *scratch, p unsafe.Pointer, entries []token) bool {
 		out := reflect.MakeMapWithSize(t, len(entries))
@@ -27,8 +27,8 @@ func setMap(t reflect.Type, set setter) func(*scratch, unsafe.Pointer, []token) 
 	}
 }
 
-// setTextMap sets a map of strings to strings. Named string types do not matter, because they look
-// the same to the runtime.
+// setTextMap sets a map from strings to strings. The map's key and value may have named string
+// types, because their layout is the same.
 func setTextMap(s *scratch, p unsafe.Pointer, entries []token) bool {
 	out := make(map[string]string, len(entries))
 	for i := range entries {
@@ -56,8 +56,8 @@ func setQuantityMap(s *scratch, p unsafe.Pointer, entries []token) bool {
 	return true
 }
 
-// pair returns the key and the value of a map entry. A missing one is empty. ok is false for an
-// entry written otherwise than Go encoders do.
+// pair returns the key and the value of a map entry. A missing key or value is empty. ok is false
+// if the entry is not written as Go encoders write it.
 func pair(raw []byte) (key, val []byte, ok bool) {
 	const first, second = 1<<3 | byte(protowire.BytesType), 2<<3 | byte(protowire.BytesType)
 	if len(raw) > 0 && raw[0] == first {

@@ -9,13 +9,14 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// message says how to decode the fields of one struct. It is immutable once made.
+// message describes how to decode the fields of one struct. It is immutable after the compiler has
+// built it.
 type message struct {
-	fields      []field      // by number
-	tokenFields []tokenField // the part of fields that tokenize needs
+	fields      []field      // by field number
+	tokenFields []tokenField // the parts of fields that tokenize needs
 }
 
-// tokenField is small, so that those of many fields are close together in memory.
+// tokenField is small, so that the tokenFields of many fields fit into few cache lines.
 type tokenField struct {
 	message   *message
 	index     uint32
@@ -24,45 +25,45 @@ type tokenField struct {
 	shareable bool
 }
 
-// field says how to decode one field of a struct, or one element of a field.
+// field describes how to decode one field of a struct, or one element of such a field.
 type field struct {
 	kind      fieldKind
 	wireType  protowire.Type
-	shareable bool   // its value can be shared by read-only objects
-	index     uint32 // in the decoder's fields
+	shareable bool   // read-only objects can share its value
+	index     uint32 // the index in the decoder's fields
 	offset    uintptr
 	goType    reflect.Type
-	size      uintptr  // of goType
-	message   *message // of kind inside, and of kinds that hold one
-	of        *field   // of kinds pointer, boxed and slice: the element
+	size      uintptr  // the size of goType
+	message   *message // of kind inside, and of kinds that contain a message
+	of        *field   // of kinds pointer, boxed and slice: the target or element
 	box       *box     // of kind boxed
 	set       setter   // of kind other
 	setAll    func(s *scratch, p unsafe.Pointer, entries []token) bool
 }
 
-// fieldKind says how to decode a field. reflect and protobuf call that a kind, too. The most
-// frequent ways have a kind of their own.
+// fieldKind says how to decode a field. It is not a reflect.Kind or a protobuf kind. The most
+// frequent cases have their own fieldKind.
 type fieldKind uint8
 
 const (
 	none    fieldKind = iota // there is no such field
 	text                     // a string
-	boolean                  // any number but 0
+	boolean                  // any number except 0 is true
 	number32
 	number64
 	inside // a struct
 	pointer
-	boxed   // a pointer to a value that is allocated on its own; see box
-	slice   // occurs once for each element
-	mapping // a map, which occurs once for each entry; setAll sets it
-	other   // any other; set sets it
+	boxed   // a pointer to a value that is allocated separately; see box
+	slice   // a slice; the field occurs once per element
+	mapping // a map; the field occurs once per entry; setAll sets it
+	other   // any other kind; set sets it
 )
 
-// setter sets what p points to from the bytes b of a block. It returns false if the object must be
-// left to Unmarshal.
+// setter sets the value at p from b, the bytes of a block. It returns false if Unmarshal must
+// decode the object.
 type setter func(s *scratch, p unsafe.Pointer, b []byte) bool
 
-// decode sets the fields of the struct at p from the tokens of its message.
+// decode sets the fields of the struct at p. tokens are the tokens of the struct's message.
 func (s *scratch) decode(p unsafe.Pointer, tokens []token) bool {
 	for len(tokens) > 0 {
 		f := s.fields[tokens[0].field]
@@ -75,7 +76,7 @@ func (s *scratch) decode(p unsafe.Pointer, tokens []token) bool {
 	return true
 }
 
-// decodeField sets the field at p. It returns the number of tokens it used, or 0 for an error.
+// decodeField sets the field at p. It returns the number of tokens that it used, or 0 for an error.
 func (s *scratch) decodeField(p unsafe.Pointer, f *field, tokens []token) (n int) {
 	t := &tokens[0]
 	if t.count == found {
@@ -90,7 +91,7 @@ func (s *scratch) decodeField(p unsafe.Pointer, f *field, tokens []token) (n int
 	case slice:
 		return s.decodeSlice(p, f, tokens)
 	case mapping:
-		n = int(t.count) // an entry is one token
+		n = int(t.count) // each entry is one token
 		s.note(p, f, t, nil, n)
 		if !f.setAll(s, p, tokens[:n]) {
 			return 0
@@ -103,7 +104,7 @@ func (s *scratch) decodeField(p unsafe.Pointer, f *field, tokens []token) (n int
 	return n
 }
 
-// decodeOne sets the field or element at p from its token and the tokens within it.
+// decodeOne sets the field or element at p from its token and the tokens inside it.
 func (s *scratch) decodeOne(p unsafe.Pointer, f *field, tokens []token) bool {
 	t := &tokens[0]
 	if f.kind != inside && f.kind != pointer {
@@ -133,7 +134,7 @@ func (s *scratch) decodeOne(p unsafe.Pointer, f *field, tokens []token) bool {
 	return true
 }
 
-// decodeSlice sets the slice at p. It returns the number of tokens it used, or 0 for an error.
+// decodeSlice sets the slice at p. It returns the number of tokens that it used, or 0 for an error.
 func (s *scratch) decodeSlice(p unsafe.Pointer, f *field, tokens []token) (n int) {
 	count := int(tokens[0].count)
 	data := s.room(f, count)

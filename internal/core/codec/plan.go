@@ -11,15 +11,16 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// plan says how to decode objects with the same sequence of fields, such as the objects of a
-// workload. Its steps say where in the memory of their shape each value goes, in the order of the
-// bytes, so that nothing is looked up by field number. A plan is immutable once it is kept.
+// plan describes how to decode objects with the same sequence of fields, such as the objects of a
+// workload. Its steps are in the order of the bytes. Each step says where in the memory of the
+// shape a value goes, so that the decoder looks up nothing by field number. A plan is immutable
+// after it is stored in plans.
 type plan struct {
 	decoder  *decoder
 	shape    *shape
-	tokens   []token // of the object that it was made for
+	tokens   []token // of the object for which the plan was made
 	steps    []step
-	template *template // nil: its objects are not copied
+	template *template // nil if objects of the plan cannot be copied
 }
 
 // outline is a token without its value.
@@ -34,34 +35,36 @@ func outlineOf(t *token) outline { return outline{t.field, t.span, t.count} }
 type step struct {
 	field *field
 	kind  fieldKind
-	token uint32 // the index of its token
+	token uint32 // the index of the value's token
 	to    uint32 // where in the object the value goes
-	piece uint32 // where in the object, for a pointer or slice, what it points to is
-	count uint32 // number of its elements, or of the entries of a map
+	piece uint32 // for a pointer or slice: where in the object its target is
+	count uint32 // the number of elements of a slice, or of entries of a map
 }
 
-// Bounds of what is kept per type of object for the life of the process.
+// Limits of the plans per type of object. Plans stay in memory for the life of the process.
 const (
 	maxPlans      = 1 << planBits
 	planBits      = 6
 	maxPlanTokens = 1 << 10
 )
 
-// placeOf returns the place of a plan by the hash of its fields, and a mark that distinguishes
-// hashes with the same place.
+// placeOf returns the place of a plan. print is the hash of the plan's fields. mark distinguishes
+// hashes that have the same place.
 func placeOf(print uint64) (place uint64, mark uint32) {
 	hash := print * 0x9e3779b97f4a7c15
 	return hash >> (64 - planBits), uint32(hash>>25) | 1
 }
 
-// plans are the plans of one type of object, by the hash of their fields. A plan is made only when
-// the same fields occur twice before other fields take the place. It is safe for concurrent use.
+// plans contains the plans of one type of object, by the hash of their fields. A plan is made when
+// the same sequence of fields occurs twice and no other sequence with the same place occurs
+// between. plans is safe for concurrent use.
 type plans struct {
 	seen [maxPlans]atomic.Uint32
 	kept [maxPlans]atomic.Pointer[plan]
 }
 
-// find returns the plan for the tokens of s, or nil. worth reports whether a plan should be made.
+// find returns the plan for the tokens of s, or nil. If it returns nil, worth reports whether the
+// caller should make a plan.
 func (h *plans) find(s *scratch) (found *plan, worth bool) {
 	place, mark := placeOf(s.print)
 	if p := h.kept[place].Load(); p != nil && p.fits(s.tokens) {
@@ -73,7 +76,7 @@ func (h *plans) find(s *scratch) (found *plan, worth bool) {
 	return nil, h.seen[place].Swap(mark) == mark
 }
 
-// keep stores a plan that was made for the tokens of s.
+// keep stores p, a plan that was made for the tokens of s.
 func (h *plans) keep(s *scratch, p *plan) {
 	p.tokens = slices.Clone(s.tokens)
 	p.template = s.newTemplate(p)
@@ -93,7 +96,7 @@ func (p *plan) fits(tokens []token) bool {
 	return true
 }
 
-// follow decodes the tokens of s into the image by a plan.
+// follow decodes the tokens of s into s.image with plan p.
 func (s *scratch) follow(p *plan) bool {
 	for i := range p.steps {
 		st := &p.steps[i]
@@ -104,7 +107,7 @@ func (s *scratch) follow(p *plan) bool {
 	return true
 }
 
-// followStep follows one step of a plan. tokens start with the step's own.
+// followStep performs one step of a plan. tokens starts with the step's token.
 func (s *scratch) followStep(st *step, tokens []token) bool {
 	to, t := unsafe.Add(s.image, st.to), &tokens[0]
 	switch st.kind {
@@ -130,8 +133,8 @@ func (s *scratch) followStep(st *step, tokens []token) bool {
 	return true
 }
 
-// note adds a step to the plan that is being made, if any. The step sets the field at p from a
-// token. If the field holds a piece, the piece is at target.
+// note adds a step to the plan that is being made, if any. The step sets the field at p from token
+// t. If the field has a piece, the piece is at target.
 func (s *scratch) note(p unsafe.Pointer, f *field, t *token, target unsafe.Pointer, count int) {
 	if s.noting == nil {
 		return
@@ -149,7 +152,8 @@ func (s *scratch) indexOf(t *token) uint32 {
 
 func (s *scratch) offsetOf(p unsafe.Pointer) uint32 { return uint32(uintptr(p) - uintptr(s.image)) }
 
-// setOther sets a field of kind other by its setter, or a floating point number from its bits.
+// setOther sets a field of kind other with the field's setter. If the field is a floating-point
+// number, setOther sets its bits.
 func (s *scratch) setOther(p unsafe.Pointer, f *field, t *token) bool {
 	if f.wireType == protowire.BytesType {
 		return f.set(s, p, s.block(t))
@@ -158,7 +162,8 @@ func (s *scratch) setOther(p unsafe.Pointer, f *field, t *token) bool {
 	return true
 }
 
-// decodeByPlan decodes an object by its plan. If there is none, it makes one when that is worth it.
+// decodeByPlan decodes an object with its plan. If there is no plan, it decodes the tokens, and
+// makes a plan if plans.find says that it is worth it.
 func (d *decoder) decodeByPlan(s *scratch) (image unsafe.Pointer, ok bool) {
 	found, worth := d.plans.find(s)
 	if found != nil {

@@ -2,7 +2,7 @@
 
 package codec
 
-// tables are empty: all objects are left to Unmarshal.
+// tables is empty: Unmarshal decodes all objects.
 type tables struct{}
 
 func (tables) decodeByTables([]byte, bool, func(any)) (any, bool) { return nil, false }

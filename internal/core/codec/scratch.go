@@ -12,73 +12,73 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// maxDepth is how deep messages may be nested. The deepest API types, apart from the schemas of
-// custom resources, are about 12 deep.
+// maxDepth is the maximum nesting of messages. API types nest about 12 deep, except the schemas of
+// custom resources.
 const maxDepth = 64
 
-// maxSize is the size in bytes of the largest object that is decoded here. Kubernetes' objects have
-// at most a few MiB.
+// maxSize is the maximum size of an object that the tables decode, in bytes. Kubernetes' objects
+// have at most a few MiB.
 const maxSize = 64 << 20
 
-// maxFields bounds the fields of a type, including those of the types in it. The key of a shape has
-// 16 bits for each.
+// maxFields is the limit for the number of fields of a type and of all types inside it. The key of
+// a shape has 16 bits for a field.
 const maxFields = 1 << 16
 
-// scratch is the working memory of one call. It is pooled for later calls; the garbage collector
-// may free it between calls.
+// scratch is the working memory of one call. Later calls reuse it from a pool; the garbage
+// collector may free it between calls.
 //
-// It also caches values by their bytes: strings, quantities, and for DecodeShared managed fields,
-// which are half of many objects and equal in all objects of a workload. A value that occurs once
-// only leaves a mark. It is cached when it occurs again before another value takes its place. So
-// unique values, such as uids and addresses, do not displace frequent ones. The caches are bounded
-// by their number of places and by the size of a value.
+// It also caches values by their bytes: strings, quantities and, for DecodeShared, managed fields,
+// which are half of many objects and are equal in all objects of a workload. The first occurrence
+// of a value leaves only a mark. The value is cached at its second occurrence, if no other value
+// with the same place occurred between. Unique values, such as uids and addresses, therefore do not
+// displace frequent ones. The number of places and the maximum size of a value bound the caches.
 type scratch struct {
 	raw     []byte   // the current object
-	fields  []*field // of its decoder
+	fields  []*field // the fields of its decoder
 	tokens  []token
-	pieces  []int32        // indexes of the tokens that are the first of a slice or pointer
-	key     []byte         // of the shape
-	print   uint64         // hash of the fields, by which the plan is found
+	pieces  []int32        // indexes of the first token of each slice or pointer
+	key     []byte         // the key of the shape
+	print   uint64         // the hash of the fields, the key of the plan
 	noting  *plan          // the plan that is being made, or nil
-	shape   *shape         // nil: each piece is allocated on its own
+	shape   *shape         // nil if each piece is allocated separately
 	image   unsafe.Pointer // the memory of the value
-	taken   int            // number of pieces of the shape that are in use
-	unusual bool           // there is an unknown field, or a tag of more than two bytes
-	// pointed tells that a quantity of the current object has a pointer, which a copy of the object
-	// would have too.
+	taken   int            // the number of used pieces of the shape
+	unusual bool           // the object has an unknown field, or a tag of more than two bytes
+	// pointed reports whether a quantity of the current object contains a pointer, which a copy of
+	// the object would share.
 	pointed bool
 
-	recentPlans [maxRecentPlans]recentPlan // most recent first; may be those of other decoders
-	// differences are those of the current object, at most as many as the template has tokens.
+	recentPlans [maxRecentPlans]recentPlan // most recent first; may belong to other decoders
+	// differences are those of the current object: at most one per token of its template.
 	differences []difference
-	one         [1]token   // the token of a difference
-	locating    bool       // compare fills locations
-	locations   []location // of the current object, by token of its plan
+	one         [1]token   // the token of a difference; reused to save allocations
+	locating    bool       // compare also fills locations
+	locations   []location // of the current object, by token of the plan
 
-	prepare func(any) // initializes the object before it is decoded; nil: zero
+	prepare func(any) // initializes the object before decoding; nil leaves it zero
 	sharing bool      // no caller will modify the object
-	making  int       // where the field begins that makeShared decodes; -1: none
-	found   []value   // shared values of the current object
+	making  int       // the start of the field that makeShared decodes; -1 means none
+	found   []value   // the shared values of the current object
 
 	texts [2048]struct {
-		mark uint32 // of the last value that was not held
+		mark uint32 // of the last value that is not in held
 		held string
 	}
 	managed [128]struct {
 		mark uint32
 		held metav1.FieldsV1
 	}
-	quantities [128]struct { // the last ones
+	quantities [128]struct { // the last quantity of each place
 		text string
-		is   resource.Quantity // has no pointer
+		is   resource.Quantity // contains no pointer
 	}
 	sharedPlaces sharedPlaces
 }
 
 const (
-	maxTokens      = 16 << 10 // capacity that is kept for the next object
-	longestText    = 128      // bytes of a string in the cache
-	longestManaged = 4 << 10  // bytes of managed fields in the cache
+	maxTokens      = 16 << 10 // maximum capacity of tokens that stays for the next object
+	longestText    = 128      // maximum size of a cached string, in bytes
+	longestManaged = 4 << 10  // maximum size of cached managed fields, in bytes
 )
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -100,7 +100,7 @@ func (s *scratch) reset() {
 	s.found = s.found[:0]
 }
 
-// text returns string(b), from the cache if it is there.
+// text returns string(b), from the cache if possible.
 func (s *scratch) text(b []byte) string {
 	if len(b) > longestText {
 		return string(b)
@@ -119,7 +119,7 @@ func (s *scratch) text(b []byte) string {
 	return made
 }
 
-// managedFields returns managed fields with the bytes b.
+// managedFields returns managed fields with the bytes b, from the cache if possible.
 func (s *scratch) managedFields(b []byte) (f metav1.FieldsV1) {
 	if !s.sharing || len(b) > longestManaged {
 		f.SetRawBytes(b)
@@ -139,8 +139,8 @@ func (s *scratch) managedFields(b []byte) (f metav1.FieldsV1) {
 	return f
 }
 
-// hashOf returns a hash of the length, the two ends and the middle of b. It is fast. A collision
-// only means that a value is not shared.
+// hashOf returns a fast hash of the length, both ends and the middle of b. A collision only
+// prevents that a value is shared.
 func hashOf(b []byte) uint64 {
 	n := len(b)
 	h := uint64(n)

@@ -12,18 +12,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// setBytes sets a byte slice. An empty one is not nil, as with Unmarshal.
+// setBytes sets a byte slice. An empty slice is not nil, as after Unmarshal.
 func setBytes(_ *scratch, p unsafe.Pointer, b []byte) bool {
 	*(*[]byte)(p) = append(make([]byte, 0, len(b)), b...)
 	return true
 }
 
-// unmarshalSetter returns a setter that calls the type's own Unmarshal. A slice that is present is
-// not nil.
+// unmarshalSetter returns a setter that calls the type's own Unmarshal. A slice that the bytes
+// contain is not nil, even if it is empty.
 func unmarshalSetter(t reflect.Type) setter {
 	return func(s *scratch, p unsafe.Pointer, b []byte) bool {
 		target := reflect.NewAt(t, p)
-		target.Elem().SetZero() // it may be a copy
+		target.Elem().SetZero() // the value may be a copy of the prototype's
 		if t.Kind() == reflect.Slice {
 			target.Elem().Set(reflect.MakeSlice(t, 0, 0))
 		}
@@ -31,7 +31,7 @@ func unmarshalSetter(t reflect.Type) setter {
 	}
 }
 
-// setTime sets a metav1.Time, which has whole seconds, in the local zone.
+// setTime sets a metav1.Time, in whole seconds and in the local zone.
 func setTime(_ *scratch, p unsafe.Pointer, b []byte) bool {
 	seconds := uint64(0)
 	if len(b) == 0 {
@@ -56,7 +56,8 @@ func setTime(_ *scratch, p unsafe.Pointer, b []byte) bool {
 	return true
 }
 
-// only returns the content of a message that holds nothing but field 1, once.
+// only returns the content of field 1 of a message. ok is false if the message contains anything
+// else.
 func only(raw []byte) ([]byte, bool) {
 	const tag = 1<<3 | byte(protowire.BytesType)
 	if len(raw) == 0 || raw[0] != tag {
@@ -88,8 +89,8 @@ func setQuantity(s *scratch, p unsafe.Pointer, b []byte) bool {
 	return true
 }
 
-// hasPointer reports whether a quantity is too large or too precise for an int64 and a scale.
-// Copies of such a quantity would share a big.Int.
+// hasPointer reports whether a quantity contains a big.Int, because it is too large or too precise
+// for an int64 and a scale. Copies of such a quantity would share the big.Int.
 func hasPointer(q *resource.Quantity) bool {
 	return !reflect.ValueOf(q).Elem().FieldByName("d").Field(0).IsNil()
 }

@@ -10,32 +10,32 @@ import (
 	"unsafe"
 )
 
-// shape is the sequence of slices and pointers of an object. Objects of one workload have the same
-// shape. Since allocation takes most of the time of decoding, an object with a known shape is
-// allocated at once, as one struct with a field for each piece. Strings, maps and boxes are
-// allocated apart.
+// shape is the sequence of slices and pointers in an object, and the number of elements in each.
+// Objects of a workload have the same shape. Allocation takes most of the time of decoding. An
+// object with a known shape is therefore one allocation: a struct with a field for each piece.
+// Strings, maps and boxes are allocated separately.
 type shape struct {
 	goType  reflect.Type
-	offsets []uintptr // of the pieces, in the order in which they are decoded
+	offsets []uintptr // of the pieces, in decoding order
 }
 
 const (
-	maxShapes    = 64       // of one type of object; they are never removed
-	maxPieces    = 256      // of a shape
-	maxCount     = 64       // elements of a slice in a shape
-	maxShapeSize = 16 << 10 // bytes; larger objects gain little
+	maxShapes    = 64       // per type of object; shapes are never removed
+	maxPieces    = 256      // per shape
+	maxCount     = 64       // elements per slice in a shape
+	maxShapeSize = 16 << 10 // in bytes; larger objects would gain little
 )
 
-// shapes are the shapes of one type of object. It is safe for concurrent use. Reading takes no
+// shapes contains the shapes of one type of object. It is safe for concurrent use. Reading takes no
 // lock.
 type shapes struct {
-	byKey atomic.Pointer[map[string]*shape] // replaced at each change
+	byKey atomic.Pointer[map[string]*shape] // replaced by a new map at each change
 
 	mu   sync.Mutex
 	seen map[string]struct{} // keys that occurred once; at most maxShapes
 }
 
-// find returns the shape of the tokens of s, or nil.
+// find returns the shape for the tokens of s, or nil.
 func (h *shapes) find(root reflect.Type, s *scratch) *shape {
 	for _, at := range s.pieces {
 		t := &s.tokens[at]
@@ -52,7 +52,8 @@ func (h *shapes) find(root reflect.Type, s *scratch) *shape {
 	return h.learn(root, s)
 }
 
-// learn makes a shape for the tokens of s when it sees it for the second time.
+// learn creates a shape when the shape's key occurs for the second time. Otherwise it records the
+// key and returns nil.
 func (h *shapes) learn(root reflect.Type, s *scratch) *shape {
 	if len(s.pieces) > maxPieces {
 		return nil
@@ -80,7 +81,7 @@ func (h *shapes) learn(root reflect.Type, s *scratch) *shape {
 	return grown[key]
 }
 
-// newShape returns the shape of the tokens of s, or nil if it is not worth having one.
+// newShape returns the shape for the tokens of s, or nil if the object is too large for a shape.
 func newShape(root reflect.Type, s *scratch) *shape {
 	fields := []reflect.StructField{{Name: "Root", Type: root}}
 	for i, at := range s.pieces {
@@ -100,10 +101,10 @@ func newShape(root reflect.Type, s *scratch) *shape {
 	return sh
 }
 
-// room returns zeroed memory for a piece.
+// room returns zeroed memory for the next piece: count elements of field f.
 func (s *scratch) room(f *field, count int) unsafe.Pointer {
 	if s.shape == nil {
-		if f.kind == pointer || count == 1 { // MakeSlice allocates a header as well
+		if f.kind == pointer || count == 1 { // MakeSlice would also allocate a header
 			return reflect.New(f.of.goType).UnsafePointer()
 		}
 		return reflect.MakeSlice(f.goType, count, count).UnsafePointer()

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// sharedPlace is the place of one slice, map or pointer that values share, with everything in it. A
-// value is stored at its second occurrence. It stays until another value of the place occurs twice
-// while it is unused.
+// sharedPlace is a cache place for one slice, map or pointer that values share, with everything in
+// it. A value is stored at its second occurrence. A stored value is replaced when another value
+// with the same place occurs twice before the stored one occurs again.
 type sharedPlace struct {
 	mark  uint32 // of the last value that is not stored
 	field *field
@@ -21,9 +21,9 @@ type sharedPlace struct {
 	value value
 }
 
-// sharedPlaces are all of them. A held value has at most longestShared bytes, plus what is decoded
-// from them. Each value has two possible places, so that one frequent value does not keep another
-// out.
+// sharedPlaces is the cache of shared values. The bytes of a stored value are at most
+// longestShared; the decoded value is larger. Each value has two possible places, so that one
+// frequent value does not exclude another.
 type sharedPlaces [1024]sharedPlace
 
 // places returns the two places for a hash.
@@ -31,13 +31,14 @@ func (h *sharedPlaces) places(hash uint64) [2]*sharedPlace {
 	return [2]*sharedPlace{&h[hash%uint64(len(h))], &h[hash>>16%uint64(len(h))]}
 }
 
-// Sizes of shared values. Shorter ones are decoded as fast, and longer ones rarely repeat.
+// Limits of the size of a shared value. Decoding a smaller value is as fast, and larger values
+// rarely repeat.
 const (
 	shortestShared = 24      // bytes
 	longestShared  = 1 << 10 // bytes
 )
 
-// value is the content of a field: a slice, or the pointer that a map or pointer is.
+// value is the content of a field: a slice, or in slice.data the pointer of a map or pointer.
 type value struct{ slice sliceHeader }
 
 func (v value) put(p unsafe.Pointer, f *field) {
@@ -67,9 +68,10 @@ func (f *field) isShareable() bool {
 
 var shareSeed = maphash.MakeSeed()
 
-// find looks for a shared value of a field of m, whose bytes begin with a tag at begin and the
-// first length at pos. If there is one, find adds a token for it and returns the end of the field.
-// It returns 0 if the field must be decoded.
+// find looks for a shared value of field f of m. The bytes of the field start at begin with a tag,
+// and its first length is at pos. If find has or makes a shared value, it adds a token for the
+// value and returns the end of the field. If next is 0 and ok is true, the caller must decode the
+// field. If ok is false, Unmarshal must decode the object.
 func (s *scratch) find(m *message, f *field, begin, pos, end, depth int) (next int, ok bool) {
 	next = s.fieldEnd(f, begin, pos, end)
 	if next < 0 {
@@ -102,14 +104,14 @@ func (s *scratch) find(m *message, f *field, begin, pos, end, depth int) (next i
 	return 0, true
 }
 
-// foundAs adds a token for a field that was found, and returns its end.
+// foundAs adds a token for field f with the shared value v. It returns end, the end of the field.
 func (s *scratch) foundAs(f *field, v value, end int) int {
 	s.tokens = append(s.tokens, token{value: uint64(len(s.found)), field: f.index, span: 1, count: found})
 	s.found = append(s.found, v)
 	return end
 }
 
-// fieldEnd returns the end of the consecutive values of a field that begin at begin, or a negative
+// fieldEnd returns the end of the consecutive values of a field that start at begin, or a negative
 // number for an error.
 func (s *scratch) fieldEnd(f *field, begin, pos, end int) int {
 	raw, tag := s.raw[:end], s.raw[begin:pos]
@@ -122,7 +124,7 @@ func (s *scratch) fieldEnd(f *field, begin, pos, end int) int {
 	}
 }
 
-// makeShared decodes a field into memory of its own, apart from the object's.
+// makeShared decodes a field into separate memory, not the object's.
 func (s *scratch) makeShared(m *message, f *field, begin, end, depth int) (v value, ok bool) {
 	tokens, pieces, making := len(s.tokens), len(s.pieces), s.making
 	s.making = begin

@@ -8,23 +8,24 @@ import (
 	"unsafe"
 )
 
-// tables are compiled from a type. By them objects are decoded without generated code.
+// tables are compiled from a Go type. They describe how to decode objects of the type without
+// generated code.
 type tables struct {
-	once    sync.Once // compile
-	message *message  // nil: objects are left to Unmarshal
-	fields  []*field  // by index: the fields of the struct and of all structs in it
+	once    sync.Once // runs compile
+	message *message  // nil if Unmarshal must decode all objects
+	fields  []*field  // by index: the fields of the struct and of all structs inside it
 	shapes  shapes
 	plans   *plans // set by compile
 }
 
-// compile builds the tables, some 200 KB for a pod. It runs when the first object is decoded,
-// because many informers never decode one.
+// compile builds the tables, about 200 KB for a pod. The first call that decodes runs it, because
+// many informers never decode an object.
 func (d *decoder) compile() {
 	if !layoutsKnown {
 		return
 	}
 	c := compiler{messages: map[reflect.Type]*message{}, boxing: boxing(d.goType)}
-	if m, ok := c.message(d.goType); ok && len(c.fields) < maxFields { // else the type is unusual
+	if m, ok := c.message(d.goType); ok && len(c.fields) < maxFields { // otherwise the type is unusual
 		d.message, d.fields, d.plans = m, c.fields, new(plans)
 	}
 }
@@ -34,7 +35,7 @@ func (d *decoder) tokenize(s *scratch, raw []byte) bool {
 	return len(raw) <= maxSize && d.message.tokenize(s, 0, len(raw), maxDepth)
 }
 
-// decodeByTables decodes raw. It reports false for an object that must be left to Unmarshal.
+// decodeByTables decodes raw. ok is false if Unmarshal must decode the object.
 func (d *decoder) decodeByTables(raw []byte, sharing bool, prepare func(value any)) (any, bool) {
 	if d.once.Do(d.compile); d.message == nil {
 		return nil, false
@@ -49,7 +50,8 @@ func (d *decoder) decodeByTables(raw []byte, sharing bool, prepare func(value an
 	return reflect.NewAt(d.goType, p).Interface(), true
 }
 
-// decodeVersionsByTables decodes two versions. It reports false if they must be decoded one by one.
+// decodeVersionsByTables decodes two versions. ok is false if the caller must decode them
+// separately.
 func (d *decoder) decodeVersionsByTables(was, is []byte) (old, fresh any, ok bool) {
 	if d.once.Do(d.compile); d.message == nil {
 		return nil, nil, false
@@ -83,7 +85,7 @@ func (d *decoder) decode(s *scratch, raw []byte) (unsafe.Pointer, bool) {
 	return s.image, s.decode(s.image, s.tokens)
 }
 
-// allocate returns memory for the object. If its shape is known, that includes memory for its
+// allocate returns memory for the object. If the object's shape is known, the memory includes its
 // slices and pointers.
 func (d *decoder) allocate(s *scratch) unsafe.Pointer {
 	if s.shape = d.shapes.find(d.goType, s); s.shape != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// TestTablesOfEveryType compares random values of every built-in type, decoded by tables, with the
-// results of the type's Unmarshal.
+// TestTablesOfEveryType decodes random values of every built-in type with tables and compares the
+// results with those of the type's Unmarshal.
 func TestTablesOfEveryType(t *testing.T) {
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
 	for _, typ := range allTypes() {
@@ -43,8 +43,8 @@ func TestTablesOfEveryType(t *testing.T) {
 	}
 }
 
-// TestPlans: pods of a workload are decoded by one plan from the third on; a pod with a field more
-// or less is not.
+// TestPlans checks that pods of a workload are decoded with one plan from the third pod on, and
+// that a pod with one field more or less is not.
 func TestPlans(t *testing.T) {
 	d := &decoder{goType: reflect.TypeFor[corev1.Pod]()}
 	d.compile()
@@ -81,8 +81,8 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// TestShared: read-only values share their equal parts, except metadata; a private value shares
-// none of them.
+// TestShared checks that read-only values share their equal parts except metadata, and that a
+// private value shares none of these parts.
 func TestShared(t *testing.T) {
 	d := decoderFor(reflect.TypeFor[*corev1.Pod]())
 	d.once.Do(d.compile)
@@ -101,7 +101,7 @@ func TestShared(t *testing.T) {
 		s.reset()
 	}
 	a, b, own := pods[5], pods[6], pods[7]
-	// Two pieces may have the same place, and then only one of them is shared.
+	// Two pieces may have the same place, and then only one of the two is shared.
 	if n := inCommon(a, b); n < 7 {
 		t.Errorf("%d pieces are shared", n)
 	}
@@ -116,7 +116,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// inCommon counts which of 14 pieces, which all pods of a workload have, two pods share.
+// inCommon returns how many of 14 pieces two pods share. All pods of a workload have these pieces.
 func inCommon(a, b *corev1.Pod) (n int) {
 	pieces := func(p *corev1.Pod) []any {
 		all := []any{&p.Spec.Tolerations[0], p.Spec.Volumes[1].Projected}
@@ -135,7 +135,8 @@ func inCommon(a, b *corev1.Pod) (n int) {
 	return n
 }
 
-// TestUnknownLayouts: this release of Go is known. In an unknown one, Unmarshal decodes objects.
+// TestUnknownLayouts checks that this release of Go has known layouts, and that Unmarshal decodes
+// objects if it has not.
 func TestUnknownLayouts(t *testing.T) {
 	if !slicesKnown() || !stringsKnown() || !mapsKnown() || !structsKnown() {
 		t.Fatalf("slices %v, strings %v, maps %v, structs %v", slicesKnown(), stringsKnown(), mapsKnown(), structsKnown())

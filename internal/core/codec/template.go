@@ -15,48 +15,49 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// template is a private object from which objects with the same fields are copied. The values that
-// differ are then set. Most bytes of the objects of one workload are equal, and so are most bytes
-// of two versions of an object; comparing and copying them is much cheaper than decoding. A copy
-// has its own slices, pointers, maps and byte slices. Strings are shared.
+// template is a private object that the decoder copies for objects with the same fields. It then
+// sets the values that differ. Most bytes of the objects of a workload are equal, and so are most
+// bytes of two versions of an object. Comparing and copying equal bytes is much cheaper than
+// decoding. A copy has its own slices, pointers, maps and byte slices. It shares strings.
 type template struct {
 	prototype
 	moves    []move
-	stepOf   []int32        // by token: the step that sets its value; negative: none
-	repeated []repeatedStep // what cannot be copied
+	stepOf   []int32        // by token: the step that sets its value; negative if there is none
+	repeated []repeatedStep // the steps whose values cannot be copied by assignment
 
-	ofCopies bool // a copy can be copied in turn: every map can be cloned
+	ofCopies bool // a copy can itself be a prototype, because every map can be cloned
 }
 
-// prototype is what an object is compared with and copied from: a template, or the earlier version.
+// prototype is an object that the decoder compares with other objects and copies: a template, or
+// the earlier of two versions.
 type prototype struct {
 	raw       []byte
 	locations []location // by token
 	image     unsafe.Pointer
 }
 
-// move is the place of a slice or pointer in an object, and of the piece that it points to. In a
-// copy it must point into the copy.
+// move is the position of a slice or pointer in an object, and of its target. In a copy, the slice
+// or pointer must point into the copy.
 type move struct{ to, piece uint32 }
 
-// repeatedStep is a step that is repeated for each copy. Most are for boxes and for maps that can
-// be cloned.
+// repeatedStep is a step that the decoder repeats for each copy. Most are for boxes and for maps
+// that can be cloned.
 type repeatedStep struct {
 	step  int32
-	clone func(to, from unsafe.Pointer) // nil: the step decodes the prototype's bytes
+	clone func(to, from unsafe.Pointer) // nil if the step must decode the prototype's bytes
 }
 
 type textEntry struct{ key, value string }
 
-// location is the position of a token in the template's bytes.
+// location is the position of a token in the prototype's bytes.
 type location struct {
-	begin, end uint32 // with the tag; of a map, from its first entry to the end of its last
+	begin, end uint32 // with the tag; for a map, from its first entry to the end of its last
 	content    uint32 // where the content begins
-	span       int32  // number of tokens, with those inside; of a map, of its entries
+	span       int32  // the number of tokens, including those inside; for a map, of its entries
 	comparison comparison
 }
 
-// comparison says how a token is compared.
+// comparison says how the decoder compares a token with the prototype's.
 type comparison uint8
 
 const (
@@ -68,14 +69,15 @@ const (
 	asFixed64
 )
 
-// maxTemplate is the size in bytes of the largest object that becomes a template.
+// maxTemplate is the maximum size of an object that becomes a template, in bytes.
 const maxTemplate = 16 << 10
 
-// lastApplied is in the name of the annotation in which kubectl apply keeps the whole object.
+// lastApplied is part of the name of the annotation in which kubectl apply stores the whole object.
 var lastApplied = []byte("last-applied-configuration")
 
-// isSecret reports whether the bytes of an object of a type may be a Secret's data, which must not
-// be kept: a template stays for the life of the process. Metadata does not say what it is of.
+// isSecret reports whether the bytes of an object may contain a Secret's data. Such bytes must not
+// become a template, which stays in memory for the life of the process. For PartialObjectMetadata,
+// isSecret only looks at the bytes, because the type does not say whose metadata it is.
 func isSecret(t reflect.Type, raw []byte) bool {
 	if t == reflect.TypeFor[metav1.PartialObjectMetadata]() {
 		return bytes.Contains(raw, lastApplied)
@@ -84,7 +86,7 @@ func isSecret(t reflect.Type, raw []byte) bool {
 }
 
 // newTemplate returns a template of the current object, or nil if the object cannot be copied. p
-// must have its steps and tokens.
+// must have its steps and tokens already.
 func (s *scratch) newTemplate(p *plan) *template {
 	if s.unusual || len(s.raw) > maxTemplate || isSecret(p.decoder.goType, s.raw) {
 		return nil
@@ -117,7 +119,7 @@ func (s *scratch) newTemplate(p *plan) *template {
 	return c
 }
 
-// locate sets the locations of tokens, of which the first begins at pos. The tokens must cover all
+// locate sets the locations of tokens. The first token starts at pos. The tokens must cover all
 // bytes.
 func (s *scratch) locate(locations []location, tokens []token, pos uint32) (end uint32) {
 	for i := 0; i < len(tokens); {
@@ -151,8 +153,8 @@ func (s *scratch) locate(locations []location, tokens []token, pos uint32) (end 
 	return pos
 }
 
-// cloneOf returns a function that copies a map of one of the usual types. It returns nil for a map
-// that must be decoded again. The function keeps nothing of p.
+// cloneOf returns a function that copies maps of type t. It returns nil if the map at p must be
+// decoded again. The function does not retain p.
 func cloneOf(t reflect.Type, p unsafe.Pointer) func(to, from unsafe.Pointer) {
 	switch {
 	case t.Elem().Kind() == reflect.String:
@@ -168,8 +170,8 @@ func cloneOf(t reflect.Type, p unsafe.Pointer) func(to, from unsafe.Pointer) {
 	return nil
 }
 
-// cloneTexts copies a map of strings as the runtime does, which hashes nothing for a small map.
-// Named types do not matter; see setTextMap.
+// cloneTexts copies a map of strings with maps.Clone, which hashes no keys for a small map. The
+// map's key and value may have named string types; see setTextMap.
 func cloneTexts(to, from unsafe.Pointer) {
 	*(*map[string]string)(to) = maps.Clone(*(*map[string]string)(from))
 }
@@ -178,8 +180,8 @@ func cloneQuantities(to, from unsafe.Pointer) {
 	*(*map[string]resource.Quantity)(to) = maps.Clone(*(*map[string]resource.Quantity)(from))
 }
 
-// canCopy reports whether assignment copies a value fully, so that copies share nothing that can be
-// modified.
+// canCopy reports whether assignment copies a value completely, so that the copies share nothing
+// mutable.
 func canCopy(t reflect.Type, p unsafe.Pointer) bool {
 	switch t {
 	case reflect.TypeFor[resource.Quantity]():

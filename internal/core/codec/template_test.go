@@ -21,7 +21,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// copier decodes like a Decoder, and records which objects were copied from a template.
+// copier decodes like a decoder, and counts the objects that were copied from a template.
 type copier struct {
 	*decoder
 	scratch
@@ -34,7 +34,7 @@ func newCopier(t reflect.Type) *copier {
 	return c
 }
 
-// decode returns nil if the bytes are left to Unmarshal.
+// decode decodes raw. It returns nil if Unmarshal must decode the object.
 func (c *copier) decode(raw []byte) any {
 	defer c.scratch.reset()
 	if p, ok := c.decoder.decodeLikeOthers(&c.scratch, raw); ok {
@@ -47,8 +47,9 @@ func (c *copier) decode(raw []byte) any {
 	return nil
 }
 
-// TestCopies: an object that is copied equals Unmarshal's result, for any difference from the
-// template, also malformed ones. The template does not change.
+// TestCopies checks that an object that is copied from a template equals Unmarshal's result, for
+// any difference from the template, including malformed bytes, and that the template does not
+// change.
 func TestCopies(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), random, scheme.Codecs).NilChance(0.3).NumElements(0, 3)
@@ -110,8 +111,8 @@ func scrambled(raw []byte, random *rand.Rand) []byte {
 	return changed
 }
 
-// TestNoCopiesOfUnknownFields: bytes between the known fields are not compared, so an object with
-// unknown fields is no template.
+// TestNoCopiesOfUnknownFields checks that an object with unknown fields does not become a template,
+// because the bytes between known fields are not compared.
 func TestNoCopiesOfUnknownFields(t *testing.T) {
 	raw := pod(*podsim.New(1, 1).Pod(0))
 	_, begin := cut(raw, 1, protowire.BytesType) // of the spec
@@ -121,8 +122,8 @@ func TestNoCopiesOfUnknownFields(t *testing.T) {
 	}
 }
 
-// TestBigQuantitiesAreNotCopied: a quantity that exceeds a number has a pointer, which a copy would
-// share with the template.
+// TestBigQuantitiesAreNotCopied checks that a copy does not share the big.Int of a large quantity
+// with the template.
 func TestBigQuantitiesAreNotCopied(t *testing.T) {
 	want, big := podsim.New(1, 1).Pod(0), resource.MustParse("123456789012345678901234567890")
 	want.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = big
@@ -143,8 +144,8 @@ func TestBigQuantitiesAreNotCopied(t *testing.T) {
 	}
 }
 
-// TestSecretsAreNotKept: a template is kept permanently, so there is none of a secret, nor of
-// metadata that may contain a secret's data.
+// TestSecretsAreNotKept checks that neither a Secret nor metadata that may contain a Secret's data
+// becomes a template, because templates stay in memory permanently.
 func TestSecretsAreNotKept(t *testing.T) {
 	secret := &corev1.Secret{Type: corev1.SecretTypeOpaque, StringData: map[string]string{"key": "value"}}
 	secret.Name = "s"

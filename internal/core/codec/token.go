@@ -9,32 +9,32 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// token is one field of the input. The tokens of what is inside it follow it. It has no pointers,
-// so that the garbage collector need not scan the tokens.
+// token is one field of the encoded object. The tokens of the fields inside it follow. A token has
+// no pointers, so that the garbage collector need not scan tokens.
 type token struct {
-	value uint64 // a number; of a block, where it begins and, in the upper 32 bits, where it ends
-	field uint32 // the index of its field
-	span  int32  // number of tokens, with those inside
-	count int32  // of the first token of a repeated field: how often it occurs; or found
+	value uint64 // a number; or of a block its start and, in the upper 32 bits, its end
+	field uint32 // the index of the field in the decoder's fields
+	span  int32  // the number of tokens, including those inside
+	count int32  // in the first token of a repeated field: the number of occurrences, or found
 }
 
-// found is the count of a token that stands for a whole field whose value is shared. The value of
-// the token is an index in scratch.found.
+// found is the count of a token for a whole field whose value is shared. The token's value is an
+// index in scratch.found.
 const found = -1
 
-// block returns the bytes of a token.
+// block returns the bytes that a token describes.
 func (s *scratch) block(t *token) []byte {
 	begin, end := uint32(t.value), uint32(t.value>>32)
 	return s.raw[begin:end:end]
 }
 
-// tokenize cuts the message s.raw[pos:end] into tokens, so that all sizes are known before anything
-// is allocated. It returns false for a message that must be left to Unmarshal.
+// tokenize splits the message s.raw[pos:end] into tokens, so that all sizes are known before the
+// first allocation. It returns false if Unmarshal must decode the object.
 func (m *message) tokenize(s *scratch, pos, end, depth int) bool {
 	if depth == 0 {
 		return false
 	}
-	raw, last, first := s.raw[:end], uint64(0), 0 // the previous tag, and where its tokens begin
+	raw, last, first := s.raw[:end], uint64(0), 0 // the previous tag, and its first token
 	for pos < end {
 		begin := pos
 		tag := uint64(raw[pos])
@@ -77,7 +77,7 @@ func (m *message) tokenize(s *scratch, pos, end, depth int) bool {
 				s.pieces = append(s.pieces, int32(at))
 			}
 		case f.kind != slice && f.kind != mapping || s.tokens[first].count == found:
-			// It occurs twice, or with its tag written in two ways.
+			// The field occurs twice, or its tag is written in two ways.
 			return false
 		}
 		x, next := cut(raw, pos, f.wireType)
@@ -98,10 +98,10 @@ func (m *message) tokenize(s *scratch, pos, end, depth int) bool {
 	return true
 }
 
-// cut reads the value at pos. It returns the value as a token holds it, and its end, which is
-// negative for an error.
+// cut reads the value at pos. It returns the value in the form of token.value, and the value's end,
+// which is negative for an error.
 func cut(raw []byte, pos int, t protowire.Type) (x uint64, end int) {
-	// Nearly all are short.
+	// Nearly all blocks are short.
 	if t == protowire.BytesType && pos < len(raw) && int(raw[pos]) < min(0x80, len(raw)-pos) {
 		begin := uint64(pos + 1)
 		end = pos + 1 + int(raw[pos])
@@ -128,7 +128,7 @@ func cut(raw []byte, pos int, t protowire.Type) (x uint64, end int) {
 	return binary.LittleEndian.Uint64(raw[pos:]), pos + 8
 }
 
-// skip returns the end of the value that begins at pos, or a negative number for an error.
+// skip returns the end of the value that starts at pos, or a negative number for an error.
 func skip(raw []byte, pos int, t protowire.Type) (end int) {
 	switch t {
 	case protowire.BytesType, protowire.VarintType, protowire.Fixed64Type:
@@ -158,7 +158,7 @@ func longVarint(raw []byte) (x uint64, n int) {
 	return x, max(n, 0)
 }
 
-// block reads a length and that many bytes. n is the size of both, or negative for an error.
+// block reads a length and the bytes after it. n is the size of both, or negative for an error.
 func block(raw []byte) (b []byte, n int) {
 	x, end := cut(raw, 0, protowire.BytesType)
 	if end < 0 {

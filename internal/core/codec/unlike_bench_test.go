@@ -12,7 +12,7 @@ import (
 )
 
 // BenchmarkUnlike decodes pods of workloads with different shapes, in list order and in random
-// order, and two versions of each.
+// order, and two versions of each pod.
 func BenchmarkUnlike(b *testing.B) {
 	sim := podsim.NewUnlike(20000, 1)
 	raws := make([][]byte, sim.Len())

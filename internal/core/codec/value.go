@@ -11,9 +11,9 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// Copy returns a deep copy of a value, made by its DeepCopyObject. It returns false if the value
-// has no such method, or the method panics or returns nil: a type may implement only what client-go
-// calls, and client-go does not copy objects.
+// Copy returns a deep copy of a value, made by the value's DeepCopyObject. ok is false if the value
+// has no such method, or if the method panics or returns nil. The method may panic because a type
+// may implement only methods that client-go calls, and client-go does not copy objects.
 func Copy(value any) (duplicate any, ok bool) {
 	object, ok := value.(runtime.Object)
 	if !ok {
@@ -31,8 +31,8 @@ func Copy(value any) (duplicate any, ok bool) {
 	return made, true
 }
 
-// SetIdentity sets the fields that identify a version in the metadata of a value. It returns false
-// if the value has no metadata, or one of the setters panics.
+// SetIdentity sets the metadata fields that identify a version of a value. It returns false if the
+// value has no metadata, or if a setter panics.
 func SetIdentity(value any, id wire.Identity) (ok bool) {
 	return setMeta(value, func(m metav1.Object) {
 		m.SetNamespace(id.Namespace)
@@ -42,7 +42,8 @@ func SetIdentity(value any, id wire.Identity) (ok bool) {
 	})
 }
 
-// SetResourceVersion sets the resourceVersion of a value. It returns false like SetIdentity.
+// SetResourceVersion sets the resourceVersion of a value. It returns false in the same cases as
+// SetIdentity.
 func SetResourceVersion(value any, version string) (ok bool) {
 	return setMeta(value, func(m metav1.Object) { m.SetResourceVersion(version) })
 }

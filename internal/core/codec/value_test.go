@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// unimplemented is an object whose own code panics.
+// unimplemented is an object whose methods panic.
 type unimplemented struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -22,12 +22,12 @@ func (*unimplemented) UnmarshalJSON([]byte) error     { panic("not implemented")
 func (*unimplemented) DeepCopyObject() runtime.Object { panic("not implemented") }
 func (*unimplemented) SetResourceVersion(string)      { panic("not implemented") }
 
-// uncopied is an object whose copy is a nil pointer.
+// uncopied is an object whose DeepCopyObject returns a nil pointer.
 type uncopied struct{ metav1.TypeMeta }
 
 func (*uncopied) DeepCopyObject() runtime.Object { return (*uncopied)(nil) }
 
-// TestUnimplemented checks that a panic in an object's own code is recovered.
+// TestUnimplemented checks that this package recovers from panics in an object's methods.
 func TestUnimplemented(t *testing.T) {
 	object := &unimplemented{}
 	c := New(reflect.TypeOf(object))

@@ -4,8 +4,8 @@ package codec
 
 import "unsafe"
 
-// decodeVersions decodes both versions of an object by a template. ok is false if none fits the
-// earlier one, or if one of them must be left to Unmarshal.
+// decodeVersions decodes two versions of an object with a template. ok is false if no template fits
+// the earlier version, or if Unmarshal must decode one of the versions.
 func (d *decoder) decodeVersions(s *scratch, was, is []byte) (before, after unsafe.Pointer, ok bool) {
 	s.locating, s.pointed = true, false
 	before, ok = d.decodeLikeOthers(s, was)

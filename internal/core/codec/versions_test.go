@@ -21,8 +21,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestVersions: each of two versions equals Unmarshal's result, for any difference between them,
-// also malformed ones. Changing one changes neither the other nor later decoded values.
+// TestVersions checks that each of two versions equals Unmarshal's result, for any difference
+// between the versions, including malformed bytes. Changing one value must change neither the other
+// nor values that are decoded later.
 func TestVersions(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), random, scheme.Codecs).NilChance(0.3).NumElements(0, 3)
@@ -50,7 +51,7 @@ func versions(t *testing.T, typ reflect.Type, raw []byte, random *rand.Rand, n i
 	}
 }
 
-// sameVersions compares two versions with Unmarshal's results.
+// sameVersions decodes two versions together and compares them with Unmarshal's results.
 func sameVersions(t *testing.T, d *decoder, was, is []byte) {
 	t.Helper()
 	if !isProtobuf(was) || !isProtobuf(is) {
@@ -87,8 +88,8 @@ func sameVersions(t *testing.T, d *decoder, was, is []byte) {
 	}
 }
 
-// TestVersionsOfBigQuantities: two versions share no quantity, also if the previous objects' could
-// be copied and theirs cannot.
+// TestVersionsOfBigQuantities checks that two versions do not share the memory of a large quantity,
+// even if the objects before them could be copied.
 func TestVersionsOfBigQuantities(t *testing.T) {
 	big := resource.MustParse("123456789012345678901234567890")
 	p := podsim.New(1, 1).Pod(0)
@@ -124,8 +125,8 @@ func TestVersionsOfBigQuantities(t *testing.T) {
 	}
 }
 
-// TestVersionsOfPods: the later version of a pod is a copy of the earlier one if it has the same
-// fields.
+// TestVersionsOfPods checks that the later version of a pod is decoded as a copy of the earlier one
+// if both have the same fields.
 func TestVersionsOfPods(t *testing.T) {
 	sim, random := podsim.New(100, 1), randv2.New(randv2.NewPCG(1, 2))
 	d := decoderFor(reflect.TypeFor[*corev1.Pod]())
@@ -168,8 +169,8 @@ func TestVersionsOfPods(t *testing.T) {
 	}
 }
 
-// TestVersionsOfUnlikePods: versions of pods that no template fits are correct, for any changed,
-// inserted or removed fields.
+// TestVersionsOfUnlikePods checks versions of pods that no template fits, with changed, inserted
+// and removed fields.
 func TestVersionsOfUnlikePods(t *testing.T) {
 	sim, random := podsim.NewUnlike(4000, 1), rand.New(rand.NewSource(1))
 	d := decoderFor(reflect.TypeFor[*corev1.Pod]())
@@ -190,8 +191,8 @@ func TestVersionsOfUnlikePods(t *testing.T) {
 	}
 }
 
-// TestRepeatedKeys: the last of several entries with one key counts, for each entry that may differ
-// from the copied object.
+// TestRepeatedKeys checks that the last of several map entries with the same key is decoded,
+// whichever of the entries differ from the prototype's.
 func TestRepeatedKeys(t *testing.T) {
 	labels := func(entries ...string) []byte {
 		var meta []byte

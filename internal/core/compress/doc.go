@@ -1,4 +1,4 @@
-// Package compress has what Weir compresses with: S2 with a dictionary, and gzip. Only this package
-// imports github.com/klauspost/compress, which Kubernetes does not want because of its assembly;
-// CONTRIBUTING.md has the reason for the exception.
+// Package compress provides Weir's compression: S2 with a dictionary, and gzip. No other package
+// imports github.com/klauspost/compress. Kubernetes avoids that module because of its assembly;
+// CONTRIBUTING.md says why Weir makes an exception.
 package compress

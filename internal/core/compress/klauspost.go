@@ -7,28 +7,30 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// Dict is a dictionary of S2. It encodes blocks, and decodes them again.
+// Dict is an S2 dictionary. It encodes and decodes blocks.
 type Dict = s2.Dict
 
-// MinDictBytes is the smallest content of a Dict.
+// MinDictBytes is the minimum size of a Dict's content.
 const MinDictBytes = s2.MinDictSize
 
-// NewDict returns a dictionary of at least MinDictBytes and at most 64 KiB, or nil. It aliases
-// content if that has room for 16 more bytes, and copies it otherwise. Encoded bytes most often
-// start like content. The first call that encodes makes tables for that.
+// NewDict returns a dictionary with this content, or nil unless content has MinDictBytes to 64 KiB.
+// The dictionary aliases content if its capacity has 16 more bytes, and otherwise copies it. The
+// encoder assumes that most inputs start like content. The first call of Encode builds the
+// encoder's tables.
 func NewDict(content []byte) *Dict { return s2.MakeDictManual(content, 0) }
 
-// MaxBlockLen returns the largest length of a block of n bytes, or a negative number if n is too
+// MaxBlockLen returns the maximum length of the block for n bytes, or a negative number if n is too
 // large for S2.
 func MaxBlockLen(n int) int { return s2.MaxEncodedLen(n) }
 
-// DecodedLen returns the length that a block states for its decoded bytes.
+// DecodedLen returns the length of the decoded bytes, which the block states.
 func DecodedLen(block []byte) (int, error) { return s2.DecodedLen(block) }
 
 // GzipReader reads gzip.
 type GzipReader = gzip.Reader
 
-// NewGzipReader returns a reader of the gzip members of r. It reads the first header.
+// NewGzipReader returns a reader of the gzip members in r. It reads the first member's header from
+// r.
 func NewGzipReader(r io.Reader) (*GzipReader, error) { return gzip.NewReader(r) }
 
 // GzipWriter writes gzip.

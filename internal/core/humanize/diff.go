@@ -11,36 +11,39 @@ import (
 	"strings"
 )
 
-// Change is one path whose value changed.
+// Change is a difference between two versions of an object at one path.
 type Change struct {
-	// Sign is '+' for an added path, '-' for a removed one, and '~' for one with another value.
+	// Sign is '+' for an added path, '-' for a removed path, and '~' for a path whose value
+	// changed.
 	Sign     byte
 	Path     string
 	Old, New any
 	Hidden   bool // the values must not be shown
 }
 
-// DiffOptions select what to hide. The zero value hides the values of objects that state that they
-// are Secrets, and their annotations, because many tools keep the whole object in one.
+// DiffOptions select what Diff hides. The zero value hides the data and the annotations of objects
+// that state that they are Secrets. Annotations are hidden because many tools store the whole
+// object in one.
 type DiffOptions struct {
-	// Secret reports that the object is, or may be, a Secret, even if it states another kind.
+	// Secret says that the object is, or may be, a Secret, whatever kind it states.
 	Secret bool
 	// Env hides the values of environment variables: everything below a field whose name isEnv
-	// accepts, except the names of variables and their sources. It also hides annotations that may
-	// repeat the object and so the variables.
+	// accepts, except the names of the variables and the references to their sources. It also hides
+	// annotations that may contain the whole object, and so the variables.
 	Env bool
 }
 
-// Diff returns the differences between two versions of an object, as decoded JSON, in the order
-// of their paths. It omits the resourceVersion, which always changes, and managedFields, which
-// repeat the change.
+// Diff returns the differences between two versions of an object, which are decoded JSON, in the
+// order of their paths. It omits the resourceVersion, which always changes, and managedFields,
+// which contain no other changes.
 func Diff(before, after map[string]any, o DiffOptions) []Change {
 	d := &differ{secret: o.Secret || after["kind"] == "Secret" && after["apiVersion"] == "v1", env: o.Env}
 	d.objects("", pruned(before), pruned(after))
 	return d.changes
 }
 
-// pruned returns an object without the fields that Diff omits. The object itself is unchanged.
+// pruned returns a copy of an object without the fields that Diff omits. The object itself is
+// unchanged.
 func pruned(object map[string]any) map[string]any {
 	metadata, ok := object["metadata"].(map[string]any)
 	if !ok {
@@ -56,8 +59,8 @@ func pruned(object map[string]any) map[string]any {
 type differ struct {
 	secret  bool
 	env     bool
-	hidden  bool // the values being compared must not be shown
-	inEnv   bool // inside environment variables
+	hidden  bool // the current values must not be shown
+	inEnv   bool // the current path is inside environment variables
 	changes []Change
 }
 
@@ -104,9 +107,9 @@ func (d *differ) objects(path string, before, after map[string]any) {
 	}
 }
 
-// lone reports a value that only one version has. It reports labels and similar maps one by one,
-// and deeper values as a whole, so that a new container is one line instead of thirty. It never
-// reports metadata as a whole, because parts of it may be hidden.
+// lone reports a value that only one version has. Labels and similar flat maps are reported key by
+// key. Deeper values are reported as a whole, so that a new container is one line instead of
+// thirty. Metadata is always reported key by key, because parts of it may be hidden.
 func (d *differ) lone(sign byte, path string, value any) {
 	if object, ok := value.(map[string]any); ok && len(object) > 0 && (flat(object) || d.hidden || path == "metadata") {
 		if sign == '+' {
@@ -152,8 +155,8 @@ func (d *differ) values(path string, before, after any) {
 	}
 }
 
-// lists compares the elements between the common start and the common end of two lists, so that one
-// element that was added or removed anywhere is reported as such.
+// lists compares two lists without their common start and common end, so that one added or removed
+// element is reported as an addition or removal at any position.
 func (d *differ) lists(path string, before, after []any) {
 	start := 0
 	for start < min(len(before), len(after)) && reflect.DeepEqual(before[start], after[start]) {
@@ -179,7 +182,8 @@ func (d *differ) lists(path string, before, after []any) {
 
 var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// join appends a key to a path. It quotes a key with a dot, as many labels have.
+// join appends a key to a path. It quotes keys with a dot or other special characters, as many
+// labels have.
 func join(path, key string) string {
 	if !plainKey.MatchString(key) {
 		return path + "[" + strconv.Quote(key) + "]"
@@ -190,15 +194,16 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// The limits of a line, in runes.
+// Maximum lengths in a line, in runes.
 const (
 	maxValue = 60
 	maxLine  = 160
-	// context is how much of the common start of two long texts is shown before their difference.
+	// context is the number of common runes that are shown before the difference of two long texts.
 	context = 10
 )
 
-// Line returns a change as one line of at most limit runes; 0 is a limit that suits a file.
+// Line returns a change as one line of at most limit runes. If limit is 0, it uses a limit that
+// suits a file.
 func (c Change) Line(limit int) string {
 	if limit <= 0 {
 		limit = maxLine
@@ -220,13 +225,13 @@ func (c Change) Line(limit int) string {
 	return Cut(line, limit)
 }
 
-// text formats a value for people, a string without quotes unless it would be ambiguous.
+// text formats a value for people. A string has no quotes unless it would be ambiguous.
 func text(value any) string {
 	s, ok := value.(string)
 	if !ok {
 		raw, err := json.Marshal(value)
 		if err != nil {
-			return "(cannot be shown)" // a value that JSON cannot decode to
+			return "(cannot be shown)" // JSON never decodes to such a value
 		}
 		return string(raw)
 	}
@@ -238,7 +243,8 @@ func text(value any) string {
 	return s
 }
 
-// apart omits the common start of two texts if they would be cut off before they differ.
+// apart removes most of the common start of two texts if at least one of them is too long for a
+// line.
 func apart(a, b string) (string, string) {
 	if len([]rune(a)) <= maxValue && len([]rune(b)) <= maxValue {
 		return a, b
@@ -254,7 +260,7 @@ func apart(a, b string) (string, string) {
 	return "…" + string(x[same-context:]), "…" + string(y[same-context:])
 }
 
-// Cut shortens a text to a number of runes.
+// Cut shortens a text to at most limit runes.
 func Cut(text string, limit int) string {
 	runes := []rune(text)
 	if len(runes) <= limit {
@@ -263,11 +269,11 @@ func Cut(text string, limit int) string {
 	return string(runes[:limit-1]) + "…"
 }
 
-// redaction replaces a value of an environment variable.
+// redaction replaces the value of an environment variable.
 const redaction = "(hidden)"
 
-// isEnv reports whether a field of this name contains environment variables: env of a container,
-// and extraEnv, envVars and similar fields of custom resources.
+// isEnv reports whether a field with this name contains environment variables: env of a container,
+// or extraEnv, envVars and similar fields of custom resources.
 func isEnv(key string) bool {
 	key = strings.ToLower(key)
 	for _, end := range []string{"env", "envs", "envvar", "envvars", "environment", "environmentvariables"} {
@@ -278,12 +284,12 @@ func isEnv(key string) bool {
 	return false
 }
 
-// told reports whether a field of an environment variable contains no value: its name, and the
-// object that the value comes from.
+// told reports whether a field of an environment variable may be shown, because it does not contain
+// the value: the name, and the reference to the object that contains the value.
 func told(key string) bool { return key == "name" || key == "valueFrom" }
 
-// redacted returns a value with the values of environment variables replaced. inEnv reports that
-// the value itself is, or contains, such variables. The value is unchanged.
+// redacted returns a copy of a value in which the values of environment variables are replaced.
+// inEnv says that the value is, or contains, such variables. The argument is unchanged.
 func redacted(value any, inEnv bool) any {
 	switch value := value.(type) {
 	case nil:
@@ -312,12 +318,12 @@ func redacted(value any, inEnv bool) any {
 	return value
 }
 
-// repeatsObject reports whether an annotation's value is a JSON object, or a compressed one, in
-// which tools keep the applied object: kubectl, kapp and Rancher's, which compress it.
+// repeatsObject reports whether an annotation's value is a JSON object, or gzip in base64. Tools
+// such as kubectl and kapp store the applied object in such an annotation; Rancher compresses it.
 func repeatsObject(value any) bool {
 	text, ok := value.(string)
 	return ok && (strings.HasPrefix(strings.TrimSpace(text), "{") || strings.HasPrefix(text, gzipInBase64))
 }
 
-// gzipInBase64 is the start of the base64 form of all gzip output.
+// gzipInBase64 is the start of all gzip output in base64.
 const gzipInBase64 = "H4sI"

@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// lines returns the differences between two objects, given as JSON.
+// lines returns the lines of the differences between two objects, which are given as JSON.
 func lines(t *testing.T, before, after string, o DiffOptions) []string {
 	t.Helper()
 	var a, b map[string]any
@@ -74,7 +74,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// No line has a Secret's value, at any path.
+// TestSecrets checks that no line contains a Secret's value, at any path.
 func TestSecrets(t *testing.T) {
 	secret := func(rest string) string { return `{"apiVersion":"v1","kind":"Secret",` + rest + `}` }
 	got := lines(t,
@@ -99,7 +99,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestSuspected: an object that may be a Secret is treated as one.
+// TestSuspected checks that Diff treats an object that may be a Secret as a Secret.
 func TestSuspected(t *testing.T) {
 	got := lines(t, `{"data":{"a":"hush"},"x":1}`, `{"data":{"a":"hush!"},"x":2}`, DiffOptions{Secret: true})
 	if want := []string{"~ data.a: (hidden), differs", "~ x: 1 -> 2"}; !slices.Equal(got, want) {
@@ -107,8 +107,8 @@ func TestSuspected(t *testing.T) {
 	}
 }
 
-// TestEnv: no line has the value of an environment variable, for any addition, removal or change,
-// and each names the variable.
+// TestEnv checks that no line contains the value of an environment variable, for any addition,
+// removal or change, and that each line names the variable.
 func TestEnv(t *testing.T) {
 	for _, tc := range []struct {
 		name, before, after string
@@ -151,7 +151,8 @@ func TestEnv(t *testing.T) {
 	}
 }
 
-// A line is limited, and shows where two long texts differ.
+// TestLine checks that the length of a line is limited, and that the line shows where two long
+// texts differ.
 func TestLine(t *testing.T) {
 	long := strings.Repeat("ä", 500)
 	c := Change{Sign: '~', Path: "a", Old: long + "1", New: long + "2"}

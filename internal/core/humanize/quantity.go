@@ -1,4 +1,4 @@
-// Package humanize formats what people read: amounts, short and in a suitable unit, and the
+// Package humanize formats values for people: quantities, short and with a suitable unit, and the
 // differences between two versions of an object, path by path.
 package humanize
 
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Count formats a whole number with a comma at each thousand: 50,000.
+// Count formats an integer with a comma at each thousand: 50,000.
 func Count(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	s, negative := strings.CutPrefix(s, "-")
@@ -22,13 +22,13 @@ func Count(n int64) string {
 	return s
 }
 
-// Rounded formats a number like Count, rounded to a whole one.
+// Rounded rounds a number to an integer and formats it like Count.
 func Rounded(v float64) string { return Count(int64(v + 0.5)) }
 
 // Bytes formats a size in decimal multiples: 55.3 MB.
 func Bytes(n int64) string { return scaled(float64(n), []string{"B", "KB", "MB", "GB", "TB"}) }
 
-// Seconds formats a time: 1.62 s, 480 ns.
+// Seconds formats a time given in seconds: 1.62 s, 480 ns.
 func Seconds(s float64) string { return scaled(s*1e9, []string{"ns", "µs", "ms", "s"}) }
 
 // Duration formats a time in hours, minutes or seconds: 10 h, 1.5 min, 30 s.
@@ -58,20 +58,20 @@ func Number(v float64) string {
 	case math.Abs(v) >= 99.95:
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	}
-	// Rounded first: 0.9996 is 1.00, and not 1.000.
+	// Round first: 0.9996 must become 1.00, not 1.000.
 	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'e', 2, 64), 64)
 	digits := 2 - int(math.Floor(math.Log10(math.Abs(v))))
 	return strconv.FormatFloat(v, 'f', min(digits, 6), 64)
 }
 
-// scaled formats v in the largest of the units in which it is at least 1. Each unit is 1,000 of the
-// one before.
+// scaled formats v in the largest unit in which it is at least 1. v is in the first unit. Each unit
+// is 1,000 times the unit before it.
 func scaled(v float64, units []string) string {
 	i := 0
 	for ; math.Abs(v) >= 999.5 && i < len(units)-1; i++ {
 		v /= 1000
 	}
-	if i == 0 { // the smallest unit has no fractions
+	if i == 0 { // the smallest unit has no fraction
 		return strconv.FormatFloat(math.Round(v), 'f', 0, 64) + " " + units[0]
 	}
 	return Number(v) + " " + units[i]

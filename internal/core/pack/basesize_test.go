@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestBaseIsNotMuchLarger: a small object does not keep in memory a large base that is no longer
-// stored itself.
+// TestBaseIsNotMuchLarger checks that a small object does not keep a large base in memory whose own
+// object is no longer stored.
 func TestBaseIsNotMuchLarger(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
@@ -28,7 +28,7 @@ func TestBaseIsNotMuchLarger(t *testing.T) {
 			if has := second.dict.base != nil; has != (maxLarger*size >= len(large)) {
 				t.Fatalf("%d bytes have a sibling of %d: %v", size, len(large), has)
 			}
-			objects = append(objects, held{dict: second.dict, packed: second.packed}) // without raw
+			objects = append(objects, held{dict: second.dict, packed: second.packed}) // without a reference to raw
 			plain, _ := s.packer.Pack(nil, large[:size])
 			alone += len(plain)
 			s.packer.Release(first.name, first.dict, first.packed)

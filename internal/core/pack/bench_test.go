@@ -11,7 +11,7 @@ func BenchmarkPack(b *testing.B) {
 	for _, enc := range []wire.Encoding{wire.Protobuf, wire.JSON} {
 		raws := podsim.Spread(enc.String(), 1000)
 		var samples [][]byte
-		for i, r := range raws { // like the store packs them
+		for i, r := range raws { // the store packs objects without their uid
 			raws[i] = withoutUID(b, enc, r)
 			if i%(len(raws)/dictSamples) == 0 {
 				samples = append(samples, raws[i])

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// shortest is the length of the shortest copy: S2 has no shorter repeat.
+// shortest is the minimum length of a copy: S2 has no shorter repeat.
 const shortest = 4
 
 // encoder writes an S2 block.
@@ -15,18 +15,18 @@ type encoder struct {
 	offset         int // of the last copy
 }
 
-// begins reports whether enough bytes for a copy are equal from a place of the base and of raw
-// onward.
+// begins reports whether base[place:] and raw[at:] start with the same bytes, at least as many as
+// the shortest copy needs.
 func (e *encoder) begins(place, at int) bool {
 	return place >= 0 && place <= len(e.base)-shortest && at <= len(e.raw)-shortest &&
 		binary.LittleEndian.Uint32(e.base[place:]) == binary.LittleEndian.Uint32(e.raw[at:])
 }
 
-// equal counts the equal bytes at the start of a and b.
+// equal returns the number of equal bytes at the start of a and b.
 func equal(a, b []byte) (n int) {
 	most := min(len(a), len(b))
 	a, b = a[:most], b[:most]
-	const stride = 128 // the runtime compares this many in a few instructions
+	const stride = 128 // the runtime compares this number of bytes in a few instructions
 	for n <= most-stride && string(a[n:n+stride]) == string(b[n:n+stride]) {
 		n += stride
 	}
@@ -41,10 +41,10 @@ func equal(a, b []byte) (n int) {
 	return n
 }
 
-// The lowest bits of the S2 tags that the encoder writes, and the limits of their lengths.
+// The lowest bits of the S2 tags that the encoder writes, and the maximum length of a copy2.
 const (
 	tagCopy1, tagCopy2 = 1, 2
-	literal1, literal2 = 60 << 2, 61 << 2 // the length has one byte, or two
+	literal1, literal2 = 60 << 2, 61 << 2 // the length follows in one byte, or in two
 	longestCopy2       = 64
 )
 
@@ -57,13 +57,13 @@ func (e *encoder) literal(b []byte) {
 		e.dst = append(e.dst, byte(n<<2))
 	case n < 1<<8:
 		e.dst = append(e.dst, literal1, byte(n))
-	default: // an object is below 32 KiB
+	default: // an object is smaller than 32 KiB
 		e.dst = append(e.dst, literal2, byte(n), byte(n>>8))
 	}
 	e.dst = append(e.dst, b...)
 }
 
-// copy writes a copy of length bytes, at least shortest, at an offset below 64 KiB.
+// copy writes a copy of length bytes. length must be at least shortest, and offset below 64 KiB.
 func (e *encoder) copy(offset, length int) {
 	if offset != e.offset {
 		n := min(length, longestCopy2)
@@ -88,8 +88,8 @@ func (e *encoder) copy(offset, length int) {
 	}
 }
 
-// decodeBlock appends to dst the size bytes that AppendPatch turned into a block. It accepts only
-// such blocks, in which all copies are from the base. ok is false for others.
+// decodeBlock appends to dst the size bytes that AppendPatch encoded as block. It accepts only
+// blocks of AppendPatch, which copy only from the base. ok is false for other blocks.
 func decodeBlock(dst, base, block []byte, size int) (_ []byte, ok bool) {
 	if n, taken := binary.Uvarint(block); taken <= 0 || n != uint64(size) {
 		return dst, false
@@ -106,7 +106,7 @@ func decodeBlock(dst, base, block []byte, size int) (_ []byte, ok bool) {
 		switch {
 		case t&3 == tagCopy2 && len(block) >= 3:
 			taken, offset = 3, int(block[1])|int(block[2])<<8
-		case t&0xe3 == tagCopy1 && len(block) >= 4 && n == 7: // a repeat
+		case t&0xe3 == tagCopy1 && len(block) >= 4 && n == 7: // an S2 repeat
 			taken, n = 4, 1<<8+4+(int(block[2])|int(block[3])<<8)
 		case t&0xe3 == tagCopy1 && len(block) >= 3 && n == 6:
 			taken, n = 3, 8+int(block[2])

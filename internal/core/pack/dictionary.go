@@ -10,40 +10,40 @@ import (
 	"github.com/weirproject/weir/internal/core/views"
 )
 
-// ErrCorrupt is returned for bytes that this dictionary did not pack.
+// ErrCorrupt is returned for bytes that were not packed with this dictionary.
 var ErrCorrupt = errors.New("pack: corrupt")
 
-// The first byte of a packed object is the method by which it was packed.
+// The first byte of a packed object is its packing method.
 const (
-	methodStored  = iota // unpacked
-	methodS2             // by S2 with the dictionary
-	methodSibling        // against a sibling
+	methodStored  = iota // not compressed
+	methodS2             // S2 with the dictionary
+	methodSibling        // as a patch of a sibling
 )
 
 const (
-	dictSamples  = 4           // objects that form a dictionary
+	dictSamples  = 4           // the number of samples in a dictionary
 	maxDictBytes = 32<<10 - 16 // S2 accepts up to 64 KiB
 )
 
-// Dictionary packs and unpacks objects. It is created from a few samples, is immutable and safe for
-// concurrent use, and stays in memory while an object that was packed with it does. The nil
-// *Dictionary is valid: it stores objects unpacked.
+// Dictionary packs and unpacks objects. It is created from a few samples, and is immutable and safe
+// for concurrent use. Each object that was packed with a dictionary must keep a reference to it.
+// The nil *Dictionary is valid: it stores objects without packing them.
 //
-// It packs with S2 against whole objects, and has at most 32 KiB. The tables of S2's encoder are
-// several times larger. They are in the scratch, which the garbage collector frees while no caller
-// packs.
+// A dictionary packs with S2 against whole sample objects, at most 32 KiB in total. The tables of
+// S2's encoder are several times larger. They are in scratch, which the garbage collector frees
+// while no caller packs.
 type Dictionary struct {
 	content []byte
-	decoder *compress.Dict // without tables
+	decoder *compress.Dict // has no encoder tables
 	scratch sync.Pool      // of *scratch
 
-	base     *base // of siblings; the fields above are then empty
+	base     *base // if set, packs siblings; the fields above are then empty
 	attached atomic.Pointer[any]
 }
 
-// Attached returns a value that a caller attaches to a dictionary, such as the common parts of its
-// objects. The first call creates it with make. All calls return the same value, and must expect
-// the same type.
+// Attached returns a value that is attached to the dictionary, such as the common parts of its
+// objects. The first call creates the value with make. All calls return the same value, so all
+// callers must expect the same type.
 func (d *Dictionary) Attached(make func() any) any {
 	if p := d.attached.Load(); p != nil {
 		return *p
@@ -59,13 +59,14 @@ type scratch struct {
 	buf     []byte
 }
 
-// newDictionary creates a dictionary, whose content is the samples.
+// newDictionary creates a dictionary whose content is the samples.
 func newDictionary(samples [][]byte) *Dictionary {
 	d := new(Dictionary)
 	for _, sample := range samples {
 		d.content = append(d.content, sample[:min(len(sample), sampleBytes)]...)
 	}
-	// The exact size, because it stays in memory. MakeDict needs 16 bytes after the content.
+	// The capacity is exact, because the content stays in memory. NewDict needs room for 16 bytes
+	// after the content.
 	d.content = append(make([]byte, 0, max(len(d.content), compress.MinDictBytes)+16), d.content...)
 	if len(d.content) < compress.MinDictBytes {
 		d.content = d.content[:compress.MinDictBytes]
@@ -74,7 +75,8 @@ func newDictionary(samples [][]byte) *Dictionary {
 	return d
 }
 
-// makeDict returns the dictionary in S2's form. An object starts like the first sample.
+// makeDict returns the content as an S2 dictionary. Its first sample is at the start, because most
+// objects start like a sample.
 func (d *Dictionary) makeDict() *compress.Dict { return compress.NewDict(d.content) }
 
 func (d *Dictionary) getScratch() *scratch {
@@ -84,7 +86,7 @@ func (d *Dictionary) getScratch() *scratch {
 	return &scratch{encoder: d.makeDict()}
 }
 
-// pack packs raw and appends the result, at most one byte longer than raw, to dst.
+// pack packs raw and appends the result to dst. The result is at most one byte longer than raw.
 func (d *Dictionary) pack(dst, raw []byte) []byte {
 	if d == nil {
 		return append(dst, raw...)
@@ -103,8 +105,8 @@ func (d *Dictionary) pack(dst, raw []byte) []byte {
 	return append(append(dst, methodS2), packed...)
 }
 
-// Unpack unpacks packed and appends its size raw bytes to dst. It returns dst and ErrCorrupt if d
-// did not create packed. It does not keep packed.
+// Unpack unpacks packed and appends the raw bytes to dst. size is their number. Unpack returns dst
+// and ErrCorrupt if packed was not packed with d. It does not retain packed.
 func (d *Dictionary) Unpack(dst []byte, packed string, size int) ([]byte, error) {
 	bytes := views.Bytes(packed)
 	if d == nil {

@@ -32,7 +32,7 @@ func TestRatio(t *testing.T) {
 	}
 }
 
-// TestPackAnything packs objects of all sizes that differ completely from the samples.
+// TestPackAnything packs objects of all sizes that have nothing in common with the samples.
 func TestPackAnything(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	rnd := newRand(1)
@@ -62,7 +62,7 @@ func TestPackAnything(t *testing.T) {
 	}
 }
 
-// FuzzUnpack: damaged bytes cause an error, not a crash.
+// FuzzUnpack checks that damaged bytes cause no panic.
 func FuzzUnpack(f *testing.F) {
 	raws := podsim.Spread(wire.Protobuf.String(), dictSamples+3)
 	d := newDictionary(raws[:dictSamples])

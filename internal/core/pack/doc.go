@@ -1,21 +1,22 @@
-// Package pack compresses the objects of one resource separately, so that each can be read without
-// the others. docs/ablation.md has the figures.
+// Package pack compresses the objects of one resource, each separately, so that a reader can
+// decompress one without the others. docs/ablation.md has the measurements.
 //
-// Objects of a resource are similar. A [Dictionary] consists of a few of them and packs others with
-// S2, by the parts that they share with it. A [Packer] creates dictionaries, and uses the newest
-// for the next object. An object is unpacked with the dictionary that it was packed with: keep
-// both. Without dictionaries 50,000 similar pods take ten times the memory.
+// Objects of a resource are similar. A [Dictionary] consists of a few sample objects, and packs
+// other objects with S2: parts that an object shares with the samples cost few bytes. A [Packer]
+// creates dictionaries, and packs each object with the newest. An object must be unpacked with the
+// dictionary that it was packed with, so callers store both. Without dictionaries, 50,000 similar
+// pods use ten times the memory.
 //
-// A version of an object that differs little from the previous one need not be packed:
-// [AppendPatch] creates a patch from one to the other, in less time and fewer bytes. Without that,
-// an event of a dissimilar pod costs a quarter more CPU.
+// If a version of an object differs little from the previous version, [AppendPatch] creates a patch
+// between the two, in less time and fewer bytes than packing. Without patches, an event of a
+// dissimilar pod costs a quarter more CPU.
 //
-// Objects of a group, such as the replicas of a workload, have more in common than fits in a
-// dictionary. [Packer.PackSibling] packs an object as a patch of another one of its group, its
-// base. Without that, dissimilar pods take 2.5 times the memory.
+// The objects of a group, such as the replicas of a workload, have more in common than fits into a
+// dictionary. [Packer.PackSibling] packs an object as a patch of another object of its group, the
+// base. Without that, dissimilar pods use 2.5 times the memory.
 //
-// The package starts no goroutine. It keeps only these objects: the samples for the next
-// dictionary, up to 4 of up to 8 KiB; up to 1,024 packed objects that may become bases, which are
-// stored anyway; and, until a garbage collection, about one unpacked base of up to 32 KiB for each
+// The package starts no goroutine. It stores up to 4 samples of up to 8 KiB for the next
+// dictionary, references to up to 1,024 packed objects that may become bases (callers store these
+// objects anyway), and, until a garbage collection, about one unpacked base of up to 32 KiB per
 // processor.
 package pack

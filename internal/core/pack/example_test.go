@@ -7,7 +7,7 @@ import (
 	"github.com/weirproject/weir/internal/core/pack"
 )
 
-// A packed object is stored with its dictionary and its size.
+// A packed object must be stored with its dictionary and its size.
 func Example() {
 	p := pack.New()
 	for i := range 100 {

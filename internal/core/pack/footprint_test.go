@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestFootprint: the footprint approximates the memory of groups, without their objects, while they
-// exist, and is released afterwards.
+// TestFootprint checks that the footprint approximates the memory of the groups without their
+// objects, and that this memory is released with the objects.
 func TestFootprint(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	p := New()
@@ -42,7 +42,7 @@ func TestFootprint(t *testing.T) {
 	s.objects = nil
 	afterGC(t, "all bases have ended", func() bool { return k.count() == 0 })
 	empty := testenv.LiveBytes()
-	// An object of s uses 72 bytes and its name 40, which do not belong to siblings.
+	// An object of s uses 72 bytes and its name 40. They are not memory of siblings.
 	if took := full - empty - int64(packed); counted < took/4 || counted > took*2 {
 		t.Errorf("groups count for %d bytes, and take some %d", counted, took)
 	}
@@ -61,8 +61,8 @@ func (k *siblings) count() int {
 	return k.bases
 }
 
-// TestFootprintOfPins: a base whose object has another version counts until no object is packed
-// against it.
+// TestFootprintOfPins checks that the footprint counts a base whose own object changed or was
+// deleted, until no object is packed against the base.
 func TestFootprintOfPins(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	rnd := newRand(9)
@@ -81,7 +81,7 @@ func TestFootprintOfPins(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			s := &groups{packer: New()}
-			for i := range 80 { // for a dictionary and codes
+			for i := range 80 { // for a dictionary
 				s.add(Name{"ns/g", fmt.Sprint(i)}, fmt.Append(nil, "something", noise(newRand(1), 300), i))
 			}
 			k := s.packer.siblings

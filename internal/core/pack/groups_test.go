@@ -7,7 +7,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// groups are packed objects of several workloads.
+// groups contains packed objects of several workloads.
 type groups struct {
 	packer  *Packer
 	objects []member
@@ -19,7 +19,7 @@ type member struct {
 	held
 }
 
-// newGroups packs the pods of n workloads of a population.
+// newGroups packs the pods of n workloads of a simulation.
 func newGroups(tb testing.TB, sim *podsim.Pods, n int) *groups {
 	tb.Helper()
 	s := &groups{packer: New()}
@@ -35,7 +35,7 @@ func newGroups(tb testing.TB, sim *podsim.Pods, n int) *groups {
 	return s
 }
 
-// pack packs an object like the store, and keeps it.
+// pack packs an object as the store does, but does not add it to s.
 func (s *groups) pack(name Name, raw []byte) member {
 	packed, d := s.packer.PackSibling(nil, raw, name)
 	m := member{name, held{raw, string(packed), d}}
@@ -44,7 +44,7 @@ func (s *groups) pack(name Name, raw []byte) member {
 	return m
 }
 
-// add packs an object and keeps it.
+// add packs an object and adds it to s.
 func (s *groups) add(name Name, raw []byte) *member {
 	m := s.pack(name, raw)
 	s.objects, s.bytes = append(s.objects, m), s.bytes+len(m.packed)

@@ -7,40 +7,41 @@ import (
 )
 
 const (
-	// The first object is the first dictionary. The second has dictSamples samples, of every
-	// sampleEvery-th object: neighbours are similar. Each later one is created from renewFactor
-	// times as many objects as the one before it, so it follows objects that change.
+	// The first dictionary is made of the first object. The second has dictSamples samples, every
+	// sampleEvery-th object, because consecutive objects are similar. Each later dictionary is made
+	// after renewFactor times as many objects as the previous one, so dictionaries follow changes
+	// of the objects.
 	sampleEvery = 384
 	renewFactor = 16
-	// sampleBytes limits one sample. More of it has no room in the dictionary.
+	// sampleBytes is the maximum size of a sample: dictSamples of them must fit into a dictionary.
 	sampleBytes = maxDictBytes / dictSamples
 )
 
-// Packer creates dictionaries and packs with the newest. It is safe for concurrent use. Create one
-// with New.
+// Packer creates dictionaries and packs with the newest. It is safe for concurrent use. Use New to
+// create one.
 type Packer struct {
-	current  atomic.Pointer[Dictionary] // nil: there is none yet
+	current  atomic.Pointer[Dictionary] // nil before the first dictionary
 	siblings *siblings
 
 	mu      sync.Mutex
-	samples [][]byte // collected for the next dictionary: at most dictSamples
-	every   int      // number of objects of which one is a sample
-	objects int      // since the last sample
+	samples [][]byte // for the next dictionary: at most dictSamples
+	every   int      // one of this number of objects becomes a sample
+	objects int      // objects since the last sample
 }
 
 // New returns a packer that has no dictionary yet.
 func New() *Packer { return &Packer{every: 1, siblings: newSiblings()} }
 
-// Pack packs raw, appends the result to dst and returns it with the dictionary that unpacks it,
-// which is nil if there is none yet. It neither keeps nor changes raw.
+// Pack packs raw and appends the result to dst. It also returns the dictionary that unpacks the
+// result, which is nil before the first dictionary. It neither retains nor changes raw.
 func (p *Packer) Pack(dst, raw []byte) (packed []byte, d *Dictionary) {
 	d = p.current.Load()
 	return d.pack(dst, raw), d
 }
 
 // PackSibling packs an object of a group, such as the replicas of a workload. It is like Pack, but
-// packs against another object of the group if one is similar. The result is then often a tenth as
-// large. Pass the result to Note.
+// if another object of the group is similar, it packs raw as a patch of that object. The result is
+// then often a tenth as large. The caller should pass the result to Note if it stores it.
 func (p *Packer) PackSibling(dst, raw []byte, name Name) (packed []byte, d *Dictionary) {
 	if packed, d = p.siblings.pack(dst, raw, name); d != nil {
 		return packed, d
@@ -48,25 +49,26 @@ func (p *Packer) PackSibling(dst, raw []byte, name Name) (packed []byte, d *Dict
 	return p.Pack(dst, raw)
 }
 
-// Note records an object of a group that PackSibling has packed with d, and that is stored as
-// packed. While it is stored, others can be packed against it.
+// Note records an object of a group that PackSibling packed with d, and that the caller stores as
+// packed. While the caller stores it, PackSibling may pack other objects against it.
 func (p *Packer) Note(name Name, d *Dictionary, packed string, size int) {
 	if d != nil && d.base == nil {
 		p.siblings.note(name, d, packed, size)
 	}
 }
 
-// Release records that an object from Note is no longer stored as packed: it has another version,
-// or was deleted. If others are packed against it, only they keep its bytes, and Size counts them.
+// Release records that the caller no longer stores an object of Note as packed, because the object
+// changed or was deleted. If other objects are packed against it, only they keep packed in memory,
+// and Size counts those bytes.
 func (p *Packer) Release(name Name, d *Dictionary, packed string) {
 	if d != nil && d.base == nil {
 		p.siblings.release(name, packed)
 	}
 }
 
-// Observe records an object that Pack or PackSibling has packed, or that is stored as a patch. It
-// may copy raw as a sample, and creates a dictionary when it has enough samples: renewed reports
-// whether it has.
+// Observe records an object that was packed by Pack or PackSibling, or that is stored as a patch.
+// It may copy raw as a sample, and creates a dictionary if it has enough samples. renewed reports
+// whether it created one.
 func (p *Packer) Observe(raw []byte) (renewed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,9 +85,9 @@ func (p *Packer) Observe(raw []byte) (renewed bool) {
 	return true
 }
 
-// Size returns the bytes of the newest dictionary, the samples and the bases of siblings, except
-// the bytes that a base shares with its object. It does not count older dictionaries, which only
-// objects refer to.
+// Size returns the size of the newest dictionary, of the samples and of the siblings' bases, in
+// bytes. It does not count a base's bytes while the caller stores the base's object, because both
+// share the bytes. It does not count older dictionaries, to which only packed objects refer.
 func (p *Packer) Size() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

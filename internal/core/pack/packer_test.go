@@ -11,21 +11,21 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// held is an object as a user of the packer stores it.
+// held is a packed object as a caller stores it, and the raw bytes.
 type held struct {
 	raw    []byte
 	packed string
 	dict   *Dictionary
 }
 
-// take packs an object and passes the result to Observe.
+// take packs an object and then observes it.
 func take(p *Packer, raw []byte) (h held, renewed bool) {
 	packed, d := p.Pack(nil, raw)
 	return held{raw, string(packed), d}, p.Observe(raw)
 }
 
-// TestSecondDictionary: the first dictionary, of neighbours, is soon replaced by one of objects
-// from everywhere.
+// TestSecondDictionary checks that the first dictionary, of consecutive objects, is soon replaced
+// by a dictionary with samples from the whole list.
 func TestSecondDictionary(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	p, sim := New(), podsim.New(3000, 1)
@@ -53,8 +53,9 @@ func TestSecondDictionary(t *testing.T) {
 	}
 }
 
-// TestNewDictionaries: a dictionary is created from the first object and later, ever less often,
-// from samples; old objects keep theirs.
+// TestNewDictionaries checks that the packer creates a dictionary from the first object, and later
+// ones from samples at growing intervals. Old objects must still unpack with their own
+// dictionaries.
 func TestNewDictionaries(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	var all []held
@@ -77,7 +78,7 @@ func TestNewDictionaries(t *testing.T) {
 	}
 }
 
-// TestSize: Size counts the samples, and then the dictionary created from them.
+// TestSize checks that Size counts the samples, and then the dictionary that is created from them.
 func TestSize(t *testing.T) {
 	p := New()
 	raw := podsim.Spread(wire.Protobuf.String(), 1)[0]

@@ -7,24 +7,26 @@ import (
 )
 
 const (
-	seedLength = 8 // bytes that must be equal to continue elsewhere in the base
-	indexEvery = 4 // places of the base that are in an index
-	// patchSeek is the number of consecutive literals after which a patch creates an index of the next
-	// bytes of the base, up to patchWindow. Before that the patch tries to continue where it can after
-	// most changes: at the same distance, one or two bytes off, at the previous distance, or at the
+	seedLength = 8 // equal bytes that a copy at another distance must start with
+	indexEvery = 4 // one of this number of places of the base is in an index
+	// patchSeek is the number of consecutive literals after which a patch builds an index of the
+	// next patchWindow bytes of the base. Before that, the patch tries the distances that fit after
+	// most changes: the current one, one or two bytes more or less, the previous one, and the
 	// distance of the two ends.
 	patchSeek   = 12
 	patchWindow = 1 << 10
 	windowBits  = 9
 )
 
-// MaxPatched limits both versions of a patch, in bytes.
+// MaxPatched is the maximum size of each version of a patch, in bytes.
 const MaxPatched = maxSibling
 
-// AppendPatch appends to dst a patch that turns base, an earlier version of the same object, into
-// raw. ok is false if it would exceed most bytes, or if one of the two is larger than MaxPatched.
+// AppendPatch appends a patch to dst that turns base, an earlier version of the same object, into
+// raw. ok is false if the patch would be longer than most bytes, or if base or raw is larger than
+// MaxPatched.
 //
-// AppendPatch keeps nothing. It is safe for concurrent use, and so is [ApplyPatch].
+// AppendPatch does not retain its arguments. AppendPatch and [ApplyPatch] are safe for concurrent
+// use.
 func AppendPatch(dst, base, raw []byte, most int) (_ []byte, ok bool) {
 	if len(base) > MaxPatched || len(raw) > MaxPatched {
 		return dst, false
@@ -32,7 +34,7 @@ func AppendPatch(dst, base, raw []byte, most int) (_ []byte, ok bool) {
 	begin := len(dst)
 	p := patcher{end: len(base) - len(raw)}
 	p.encoder = encoder{dst: binary.AppendUvarint(dst, uint64(len(raw))), base: base, raw: raw, offset: len(base)}
-	from := 0 // where the literals start that are not written yet
+	from := 0 // the start of the literals that have not been written
 	for at := 0; at < len(raw); {
 		place, n := p.find(at, at-from)
 		if n == 0 {
@@ -56,19 +58,20 @@ func AppendPatch(dst, base, raw []byte, most int) (_ []byte, ok bool) {
 // patcher writes a patch.
 type patcher struct {
 	encoder
-	// Distances from a place in raw to the one in the base: the current, the previous, and that of the
-	// ends of both.
+	// Distances from a place in raw to the corresponding place in the base: the current distance,
+	// the previous one, and that of the two ends.
 	distance, before, end int
 	places                window
 }
 
-// window finds the places in a part of the base by the eight bytes at them. 0 is none, n is place
-// n-1.
+// window maps the eight bytes at a place in a part of the base to the place. 0 means no place, n
+// means place n-1.
 type window [1 << windowBits]uint16
 
 func placeIn(x uint64) uint64 { return x * 0x9e3779b97f4a7c15 >> (64 - windowBits) }
 
-// fill fills the window with the base's places from one on. The first of equal places remains.
+// fill fills the window with places of the base, starting at from. If several places have the same
+// bytes, the window contains the first.
 func (w *window) fill(base []byte, from int) {
 	clear(w[:])
 	base = base[:min(len(base), from+patchWindow)]
@@ -77,9 +80,9 @@ func (w *window) fill(base []byte, from int) {
 	}
 }
 
-// find returns where the base continues like raw does at a place, and for how many bytes. It sets
-// the distance to that. n is 0 if there is no such place; literals is the number of preceding
-// literals.
+// find returns the place at which the base continues like raw[at:], and the number of equal bytes.
+// It changes the distance to that place. n is 0 if there is no such place. literals is the number
+// of literals before at.
 func (p *patcher) find(at, literals int) (place, n int) {
 	if p.begins(at+p.distance, at) {
 		place = at + p.distance
@@ -111,7 +114,7 @@ func (p *patcher) find(at, literals int) (place, n int) {
 	return 0, 0
 }
 
-// has reports whether the eight bytes at a place of the base are x.
+// has reports whether the eight bytes at place in the base are x.
 func (p *patcher) has(place int, x uint64) bool {
 	return place >= 0 && place <= len(p.base)-seedLength && binary.LittleEndian.Uint64(p.base[place:]) == x
 }
@@ -121,8 +124,9 @@ func (p *patcher) move(at, place int) (_, n int) {
 	return place, equal(p.base[place:], p.raw[at:])
 }
 
-// ApplyPatch appends to dst the object of size bytes that a patch creates from base. It returns dst
-// and ErrCorrupt if AppendPatch did not create the patch for the base. It keeps nothing of either.
+// ApplyPatch appends to dst the object that the patch creates from base. size is the object's size
+// in bytes. ApplyPatch returns dst and ErrCorrupt if AppendPatch did not create the patch for the
+// base. It retains neither base nor patch.
 func ApplyPatch(dst, base []byte, patch string, size int) ([]byte, error) {
 	out, ok := decodeBlock(dst, base, views.Bytes(patch), size)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestPatch patches difficult inputs, and typical differences between versions of an object.
+// TestPatch patches difficult inputs, and typical changes of an object.
 func TestPatch(t *testing.T) {
 	rnd := newRand(4)
 	base := []byte(noise(rnd, 9000))
@@ -24,7 +24,7 @@ func TestPatch(t *testing.T) {
 	for _, tc := range []struct {
 		what string
 		raw  []byte
-		most int // bytes of the patch; 0: too different from the base
+		most int // maximum size of the patch; 0 means too different from the base
 	}{
 		{"the same", base, 10},
 		{"a number changed", with(4000, 6, "123457"), 25},
@@ -52,7 +52,7 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// TestPatchOfVersions: typical changes of pods need few bytes.
+// TestPatchOfVersions checks that a patch for a typical change of a pod is small.
 func TestPatchOfVersions(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	for what, most := range map[string]int{"version": 40, "ready": 200, "label": 70} {
@@ -67,7 +67,7 @@ func TestPatchOfVersions(t *testing.T) {
 	}
 }
 
-// TestPatchBound: a patch does not exceed its limit.
+// TestPatchBound checks that a patch never exceeds its maximum size.
 func TestPatchBound(t *testing.T) {
 	rnd := newRand(5)
 	base := []byte(noise(rnd, 500))
@@ -81,8 +81,8 @@ func TestPatchBound(t *testing.T) {
 	}
 }
 
-// TestApplyPatchRefuses: a patch of another base, or of another size, causes an error, or at least
-// no panic.
+// TestApplyPatchRefuses checks that a patch for another base, or of another size, causes an error,
+// or at least no panic.
 func TestApplyPatchRefuses(t *testing.T) {
 	base := []byte(noise(newRand(6), 500))
 	raw := append(bytes.Clone(base[:499]), '+')
@@ -101,7 +101,7 @@ func TestApplyPatchRefuses(t *testing.T) {
 
 func second(_ []byte, err error) error { return err }
 
-// comesBack decodes a block, and has S2 decode it.
+// comesBack checks that decodeBlock and S2 decode a block to raw.
 func comesBack(t *testing.T, base, raw, block []byte) {
 	t.Helper()
 	if back, ok := decodeBlock([]byte("before"), base, block, len(raw)); !ok || string(back) != "before"+string(raw) {
@@ -119,7 +119,7 @@ func comesBack(t *testing.T, base, raw, block []byte) {
 	}
 }
 
-// FuzzPatch: any patched object is restored unchanged.
+// FuzzPatch checks that a patch restores any object unchanged.
 func FuzzPatch(f *testing.F) {
 	f.Add([]byte("pod-a is on node-1 since 10:00 and has 3 containers"), []byte("pod-a is on node-1 since 10:30 and has 2 containers"))
 	f.Add([]byte("pod-a is on node-1 since 10:00 and has 3 containers"), []byte("pod-bc is on node-17 since 10:30 and has 3 containers"))
@@ -136,7 +136,7 @@ func FuzzPatch(f *testing.F) {
 	})
 }
 
-// versionsOf returns the bytes of two versions of a pod, without its uid.
+// versionsOf returns the bytes of a pod before and after a change, without the uid.
 func versionsOf(tb testing.TB, pod *corev1.Pod, change string) (was, is []byte) {
 	pod.ResourceVersion = "1234567"
 	setReady := func(status corev1.ConditionStatus, reason, message string) {
@@ -159,7 +159,7 @@ func versionsOf(tb testing.TB, pod *corev1.Pod, change string) (was, is []byte) 
 	return was, withoutUID(tb, wire.Protobuf, podsim.Encode(wire.Protobuf.String(), pod))
 }
 
-// BenchmarkPatch compares a patch with packing with a dictionary.
+// BenchmarkPatch compares patching with packing with a dictionary.
 func BenchmarkPatch(b *testing.B) {
 	for _, of := range []struct {
 		what string

@@ -12,69 +12,69 @@ import (
 )
 
 const (
-	// maxSibling limits both an object and its base, in bytes: an offset into the base has two
-	// bytes.
+	// maxSibling is the maximum size of an object and of its base, in bytes, because an offset into
+	// the base has two bytes.
 	maxSibling = 32<<10 - 1
-	// maxLarger limits how many times larger than an object its base may be, because the object
-	// keeps the base in memory if no other object does.
+	// maxLarger is the maximum ratio of a base's size to an object's size. It bounds waste, because
+	// an object may be the only one that keeps its base in memory.
 	maxLarger = 2
-	// An object is not packed against its sibling if that results in more than 1/farRatio of its
-	// size.
+	// An object is not packed against its base if the result would have more than 1/farRatio of the
+	// object's size.
 	farRatio = 5
-	// maxMisses consecutive objects that are not similar to a base cause its replacement. A single
-	// one may be an exception.
+	// After maxMisses consecutive objects that are not similar to a base, the base is replaced.
+	// Fewer may be exceptions.
 	maxMisses = 3
-	// maxCandidates limits the groups of which only one object was seen.
+	// maxCandidates is the maximum number of groups that have only a candidate for a base.
 	maxCandidates = 1024
 	// A map that had more than minGroups groups is reallocated when three quarters of them are
-	// gone.
+	// deleted.
 	minGroups = 64
 )
 
 // siblings packs the objects of a group, such as the replicas of a workload, against one of them,
-// their base. So the common parts of siblings are stored once for the group, also those that no
-// other group has. It is safe for concurrent use.
+// the base. The parts that they have in common, even parts that no other group has, are therefore
+// stored once per group. It is safe for concurrent use.
 //
-// A base is an object that was packed with a dictionary, so unpacking an object never needs more
-// than two steps. The base is stored packed, in memory that it shares with the object itself, and
-// stays in memory while a sibling does.
+// A base is an object that was packed with a dictionary, so unpacking any object takes at most two
+// steps. The base is stored packed. It shares its bytes with the stored object, and stays in memory
+// while objects are packed against it.
 type siblings struct {
 	seed maphash.Seed
 
 	mu         sync.Mutex
-	groups     map[uint64]weak.Pointer[Dictionary] // those that have a base
-	most       int                                 // the most groups since the map was allocated
+	groups     map[uint64]weak.Pointer[Dictionary] // the groups that have a base
+	most       int                                 // the largest number of groups since the map was allocated
 	candidates map[uint64]*base                    // objects that may become a base, by group
-	bases      int                                 // live ones, including those of no group
-	pins       int64                               // bytes of bases that only siblings keep
+	bases      int                                 // live bases, including replaced ones
+	pins       int64                               // bytes of bases whose objects are no longer stored
 }
 
-// base is the object against which the others of a group are packed, or one that may become it.
+// base is the object against which other objects of a group are packed, or a candidate for that.
 type base struct {
-	id            uint64 // in this process
-	group, object uint64 // hashes: an object's own versions are not its siblings
+	id            uint64 // unique in this process
+	group, object uint64 // hashes; the base's own object is not its sibling
 	dict          *Dictionary
 	packed        string
 	size          int
-	misses        atomic.Int32 // consecutive objects that were not similar to it
-	pinned        int          // bytes that only siblings keep; siblings.mu guards it
+	misses        atomic.Int32 // consecutive objects that were not similar to the base
+	pinned        int          // bytes of packed, if the object is no longer stored; guarded by siblings.mu
 }
 
-// lastBase is the last id of a base.
+// lastBase is the id of the newest base.
 var lastBase atomic.Uint64
 
-// baseBuffer has the unpacked bytes of one base, up to maxSibling.
+// baseBuffer contains the unpacked bytes of one base, up to maxSibling.
 type baseBuffer struct {
-	of    uint64 // its id; 0: none
+	of    uint64 // the base's id; 0 means none
 	bytes []byte
 }
 
-// baseBuffers keep the bases that were used last, one for each processor or so: in the order of
-// keys, an object often has the same base as the one before it. The garbage collector frees unused
-// buffers.
+// baseBuffers caches the unpacked bases that were used last, about one per processor: in the order
+// of keys, an object often has the same base as the object before it. The garbage collector frees
+// unused buffers.
 var baseBuffers = sync.Pool{New: func() any { return new(baseBuffer) }}
 
-// unpack returns the base's bytes, which are in buf.
+// unpack returns the base's raw bytes. They are in buf.
 func (b *base) unpack(buf *baseBuffer) ([]byte, error) {
 	if buf.of == b.id {
 		return buf.bytes, nil
@@ -88,7 +88,7 @@ func (b *base) unpack(buf *baseBuffer) ([]byte, error) {
 	return raw, nil
 }
 
-// unpackSibling appends to dst the object, of size bytes, that was packed against the base.
+// unpackSibling unpacks an object that was packed against b, and appends its size bytes to dst.
 func (b *base) unpackSibling(dst, packed []byte, size int) ([]byte, error) {
 	if len(packed) == 0 || packed[0] != methodSibling {
 		return dst, ErrCorrupt
@@ -110,13 +110,14 @@ func newSiblings() *siblings {
 	return &siblings{seed: maphash.MakeSeed()}
 }
 
-// Name identifies the object to pack, and the group of its siblings.
+// Name identifies an object and the group of its siblings.
 type Name struct{ Group, Object string }
 
 func (k *siblings) hash(text string) uint64 { return maphash.String(k.seed, text) }
 
-// find returns the dictionary of a group, or nil. If another object of the group is known, it
-// becomes the base of a new dictionary, to be passed to keep.
+// find returns the dictionary of a group, or nil. If the group has only a candidate, another
+// object, find returns a new dictionary with the candidate as its base. fresh is then true, and the
+// caller must pass the dictionary to keep if it uses it.
 func (k *siblings) find(group uint64, object string) (d *Dictionary, fresh bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -130,8 +131,8 @@ func (k *siblings) find(group uint64, object string) (d *Dictionary, fresh bool)
 	return &Dictionary{base: b}, true
 }
 
-// keep makes d the dictionary of its group. If another goroutine was faster, keep returns that
-// one's dictionary with the same base.
+// keep makes d the dictionary of its group. If another goroutine has done that with the same base,
+// keep returns that goroutine's dictionary.
 func (k *siblings) keep(d *Dictionary) *Dictionary {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -140,7 +141,7 @@ func (k *siblings) keep(d *Dictionary) *Dictionary {
 		if other.base == d.base {
 			return other
 		}
-		return d // the group has got another base: no other object will use d
+		return d // the group has another base meanwhile: no other object will use d
 	}
 	if k.groups == nil {
 		k.groups = map[uint64]weak.Pointer[Dictionary]{}
@@ -153,8 +154,8 @@ func (k *siblings) keep(d *Dictionary) *Dictionary {
 	return d
 }
 
-// end forgets a base against which no object is packed any more. The runtime calls it after the
-// base's dictionary was collected.
+// end removes a base to which no packed object refers any more. The runtime calls it after it
+// collected the base's dictionary.
 func (k *siblings) end(b *base) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -163,7 +164,7 @@ func (k *siblings) end(b *base) {
 	if k.groups[b.group].Value() == nil {
 		delete(k.groups, b.group)
 	}
-	if k.most > minGroups && len(k.groups) < k.most/4 { // a map never shrinks
+	if k.most > minGroups && len(k.groups) < k.most/4 { // because a map never shrinks
 		k.most = len(k.groups)
 		groups := make(map[uint64]weak.Pointer[Dictionary], k.most)
 		maps.Copy(groups, k.groups)
@@ -171,7 +172,8 @@ func (k *siblings) end(b *base) {
 	}
 }
 
-// pin counts a base's bytes as kept only by its siblings. The caller holds the lock.
+// pin counts the base's bytes, after the base's own object is no longer stored. The caller holds
+// the lock.
 func (k *siblings) pin(b *base) {
 	if b.pinned == 0 {
 		b.pinned = len(b.packed)
@@ -179,9 +181,10 @@ func (k *siblings) pin(b *base) {
 	}
 }
 
-// miss records that an object of a group is not similar to its base, or candidate. After a few in a
-// row, the next object of the group that is packed without replaces it. Objects that are packed
-// against the old base keep it in memory.
+// miss records that an object of a group is not similar to the group's base or candidate. After
+// maxMisses in a row, miss removes that base, and the next object of the group that is packed
+// without a base becomes the candidate. Objects that are packed against the old base keep it in
+// memory.
 func (k *siblings) miss(d *Dictionary) {
 	b := d.base
 	if b.misses.Add(1) < maxMisses {
@@ -194,7 +197,7 @@ func (k *siblings) miss(d *Dictionary) {
 	}
 	if k.groups[b.group].Value() == d {
 		delete(k.groups, b.group)
-		k.pin(b) // its object's deletion no longer finds it
+		k.pin(b) // release can no longer find b when its object is deleted
 	}
 }
 
@@ -215,8 +218,8 @@ func (k *siblings) note(n Name, d *Dictionary, packed string, size int) {
 	k.candidates[group] = &base{id: lastBase.Add(1), group: group, object: k.hash(n.Object), dict: d, packed: packed, size: size}
 }
 
-// release records that an object is no longer stored as packed. It then does not become a base; if
-// it is one, only its siblings keep it.
+// release records that an object is no longer stored as packed. If the object is a candidate, it
+// will not become a base. If it is a base, only its siblings keep its bytes in memory.
 func (k *siblings) release(n Name, packed string) {
 	group := k.hash(n.Group)
 	k.mu.Lock()
@@ -231,7 +234,7 @@ func (k *siblings) release(n Name, packed string) {
 }
 
 // pack packs raw against its group's base and appends the result to dst. d is nil if the group has
-// none that is similar to raw.
+// no base that is similar to raw.
 func (k *siblings) pack(dst, raw []byte, name Name) (_ []byte, d *Dictionary) {
 	if len(raw) > maxSibling {
 		return dst, nil
@@ -254,7 +257,7 @@ func (k *siblings) pack(dst, raw []byte, name Name) (_ []byte, d *Dictionary) {
 	return block, d
 }
 
-// pack appends to dst a patch from the base to raw. ok is false if raw is not similar.
+// pack appends to dst a patch from the base to raw. ok is false if raw is not similar to the base.
 func (b *base) pack(dst, raw []byte) (_ []byte, ok bool) {
 	if b.size > maxLarger*len(raw) {
 		return dst, false
@@ -268,7 +271,7 @@ func (b *base) pack(dst, raw []byte) (_ []byte, ok bool) {
 	return AppendPatch(dst, of, raw, len(raw)/farRatio)
 }
 
-// footprint estimates the bytes of the groups without their objects.
+// footprint estimates the memory of the groups, in bytes, without their stored objects.
 func (k *siblings) footprint() int64 {
 	const perBase, perGroup, perCandidate = 350, 30, 150
 	k.mu.Lock()

@@ -6,8 +6,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// BenchmarkSiblings packs pods of similar and dissimilar workloads: in the order of a LIST, where
-// consecutive pods use the same base, and in random order, where it is unpacked each time.
+// BenchmarkSiblings packs pods of similar and dissimilar workloads, in two orders. In the order of
+// a LIST, consecutive pods use the same base. In random order, the base is unpacked each time.
 func BenchmarkSiblings(b *testing.B) {
 	for _, of := range []struct {
 		what string
@@ -45,7 +45,7 @@ func BenchmarkSiblings(b *testing.B) {
 	}
 }
 
-// BenchmarkSiblingsNew packs pods as in a first LIST.
+// BenchmarkSiblingsNew packs pods as a first LIST does.
 func BenchmarkSiblingsNew(b *testing.B) {
 	s := newGroups(b, podsim.New(50_000, 1), 400)
 	for _, how := range []string{"siblings", "without"} {

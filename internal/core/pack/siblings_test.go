@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestSiblings: replicas of workloads with nothing in common need a tenth of the bytes that they
-// need separately, and are unpacked unchanged.
+// TestSiblings checks that replicas of workloads with nothing in common need a seventh of the bytes
+// that they need separately, and are unpacked unchanged.
 func TestSiblings(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
@@ -33,7 +33,7 @@ func TestSiblings(t *testing.T) {
 			alone += len(plain)
 		}
 	}
-	// Of 20 replicas four are loners, and one is the base.
+	// Of 20 replicas, four are dissimilar to the others, and one is the base.
 	if want := 60*15 - 100; siblings < want {
 		t.Errorf("%d objects have a sibling, want %d", siblings, want)
 	}
@@ -42,14 +42,14 @@ func TestSiblings(t *testing.T) {
 	}
 }
 
-// TestSiblingsThatBecomeOthers: a group whose objects change receives another base, and objects
-// packed against the old one keep it.
+// TestSiblingsThatBecomeOthers checks that a group receives another base when its objects change,
+// and that objects that were packed against the old base can still be unpacked.
 func TestSiblingsThatBecomeOthers(t *testing.T) {
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 20)
 	sim := podsim.NewUnlike(100, 7)
 	var last *member
 	for i := range 12 {
-		pod := sim.Pod(40 + i) // of one workload, except for loners
+		pod := sim.Pod(40 + i) // of one workload, except for dissimilar ones
 		raw, err := pod.Marshal()
 		check.NoError(t, err)
 		last = s.add(Name{s.objects[0].name.Group, pod.Name}, raw)
@@ -65,7 +65,8 @@ func TestSiblingsThatBecomeOthers(t *testing.T) {
 	}
 }
 
-// TestSiblingsPinNothing: a base ends with the last object that was packed against it.
+// TestSiblingsPinNothing checks that a base is freed after the last object that was packed against
+// it.
 func TestSiblingsPinNothing(t *testing.T) {
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 40)
 	k := s.packer.siblings
@@ -88,7 +89,7 @@ func TestSiblingsPinNothing(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// TestSiblingsAtOnce packs and unpacks from several goroutines.
+// TestSiblingsAtOnce packs and unpacks in several goroutines.
 func TestSiblingsAtOnce(t *testing.T) {
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 30)
 	var wg sync.WaitGroup
@@ -109,7 +110,7 @@ func TestSiblingsAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// FuzzUnpackSibling: damaged bytes cause an error, or other bytes, and never a crash.
+// FuzzUnpackSibling checks that damaged bytes cause an error or other bytes, and never a panic.
 func FuzzUnpackSibling(f *testing.F) {
 	s := newGroups(f, podsim.NewUnlike(2_000, 1), 10)
 	var d *Dictionary
@@ -132,8 +133,8 @@ func FuzzUnpackSibling(f *testing.F) {
 	})
 }
 
-// TestSiblingsOfTwoKinds: an exception in a group does not affect the others. If objects of two
-// kinds alternate, those of one have siblings.
+// TestSiblingsOfTwoKinds checks that an exception in a group does not affect its other objects. If
+// objects of two kinds alternate, the objects of one kind must have siblings.
 func TestSiblingsOfTwoKinds(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
@@ -150,8 +151,8 @@ func TestSiblingsOfTwoKinds(t *testing.T) {
 	}
 }
 
-// TestSiblingsOfOtherContent: when all objects of a group change completely, so does its base,
-// after a few.
+// TestSiblingsOfOtherContent checks that the base of a group is replaced after a few objects when
+// all objects change completely.
 func TestSiblingsOfOtherContent(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
@@ -163,21 +164,21 @@ func TestSiblingsOfOtherContent(t *testing.T) {
 				n++
 			}
 		}
-		if n != 20-maxMisses && n != 19 { // the first content has no base to miss
+		if n != 20-maxMisses && n != 19 { // with the first content there is no old base to miss
 			t.Errorf("%d of 20 have a sibling", n)
 		}
 	}
 }
 
-// TestSiblingsThatChange: every pod changes once, in random key order. They stay as small,
-// including the old versions that their bases keep.
+// TestSiblingsThatChange changes every pod once, in random order of keys. It checks that packed
+// objects stay small, including the old versions that remain in memory as bases.
 func TestSiblingsThatChange(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	for _, tc := range []struct {
 		what         string
 		sim          *podsim.Pods
-		most         int // bytes per object at the end
-		before, then int // at least this % has a sibling, listed and at the end
+		most         int // maximum bytes per object at the end
+		before, then int // minimum percentage of objects with a base: after the list, and at the end
 	}{
 		{"unlike", podsim.NewUnlike(50_000, 1), 1250, 70, 70},
 		{"alike", podsim.New(50_000, 1), 350, 90, 90},
@@ -217,10 +218,11 @@ func TestSiblingsThatChange(t *testing.T) {
 	}
 }
 
-// TestNothingIsNoBase: objects without bytes, which are packed to one byte, are unpacked unchanged.
+// TestNothingIsNoBase checks that empty objects, which are packed to one byte, are unpacked
+// unchanged.
 func TestNothingIsNoBase(t *testing.T) {
 	p := New()
-	for i := range 30 { // until there is a dictionary
+	for i := range 30 { // until the packer has a dictionary
 		raw, name := bytes.Repeat([]byte("x"), 100), Name{"full", fmt.Sprint(i)}
 		packed, d := p.PackSibling(nil, raw, name)
 		p.Note(name, d, string(packed), len(raw))
@@ -238,9 +240,10 @@ func TestNothingIsNoBase(t *testing.T) {
 	}
 }
 
-// TestBasesStayUnpacked: objects in the order of their keys find their base unpacked.
+// TestBasesStayUnpacked checks that most objects, in the order of their keys, find their base
+// already unpacked in a buffer.
 func TestBasesStayUnpacked(t *testing.T) {
-	testenv.SkipUnderRace(t) // under the race detector a sync.Pool drops values at random
+	testenv.SkipUnderRace(t) // the race detector makes a sync.Pool drop values at random
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
 	found, of := 0, 0
@@ -263,8 +266,8 @@ func TestBasesStayUnpacked(t *testing.T) {
 	}
 }
 
-// TestUnpackRefuses: bytes that a dictionary did not pack cause ErrCorrupt, and so does another
-// size.
+// TestUnpackRefuses checks that bytes that were not packed with a dictionary cause ErrCorrupt, and
+// so does a wrong size.
 func TestUnpackRefuses(t *testing.T) {
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 10)
 	var plain, sibling *member

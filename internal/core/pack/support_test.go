@@ -19,8 +19,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// afterGC waits until cond holds, and collects garbage before each check: the runtime reports an
-// object's end some time after it.
+// afterGC waits until cond is true. It collects garbage before each check, because the runtime runs
+// cleanups some time after a collection.
 func afterGC(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -31,7 +31,7 @@ func afterGC(t *testing.T, what string, cond func() bool) {
 	})
 }
 
-// withoutUID removes an object's uid, like the store before it packs.
+// withoutUID removes an object's uid, as the store does before it packs an object.
 func withoutUID(tb testing.TB, enc wire.Encoding, raw []byte) []byte {
 	tb.Helper()
 	var m wire.Meta
@@ -41,7 +41,7 @@ func withoutUID(tb testing.TB, enc wire.Encoding, raw []byte) []byte {
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
 
-// noise is incompressible text.
+// noise returns incompressible text.
 func noise(rnd *rand.Rand, n int) string {
 	b := make([]byte, n)
 	for i := range b {

@@ -8,44 +8,46 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// Proxy is a running proxy. Its methods are safe for concurrent use, and cost nothing while they
-// are not called.
+// Proxy is a running proxy. Its methods are safe for concurrent use. The proxy does no work for
+// them until a caller calls one.
 type Proxy interface {
 	// State returns the proxy's current state.
 	State() ProxyState
-	// Objects returns the objects of one of State's resources, by its Name or FullName. It reports
-	// false if the resource is not cached now.
+	// Objects returns the objects of one of State's resources. resource is the resource's Name or
+	// FullName. ok is false if the proxy does not cache the resource now.
 	Objects(resource string) (ProxyObjects, bool)
 }
 
-// ProxyObjects are the cached objects of one resource.
+// ProxyObjects contains the cached objects of one resource.
 type ProxyObjects struct {
 	Store *store.Store
-	Kind  wire.TypeMeta // empty: not known yet
-	// Decode returns the value of an object, which must not be changed.
+	Kind  wire.TypeMeta // empty if not known yet
+	// Decode returns the Go value of an object. The caller must not change the value.
 	Decode func(*store.Object) (any, error)
 }
 
 // ProxyState is the state of a proxy at one moment.
 type ProxyState struct {
 	Connections int `json:"connections"`
-	// LongRunning counts watches, logs and upgraded connections, forwarded ones included.
+	// LongRunning is the number of open watches, log streams and upgraded connections, including
+	// forwarded ones.
 	LongRunning int `json:"longRunning"`
-	// ForwardedWatches are those of LongRunning that the upstream answers.
+	// ForwardedWatches is the number of those watches that the proxy forwards to the upstream
+	// server.
 	ForwardedWatches int   `json:"forwardedWatches"`
-	WatchBytes       int64 `json:"watchBytes"` // the memory of watches
-	Lists            int64 `json:"lists"`      // sent upstream, for the cache
-	Watches          int64 `json:"watches"`    // also sent upstream for the cache
+	WatchBytes       int64 `json:"watchBytes"` // the memory that watches use
+	Lists            int64 `json:"lists"`      // that the proxy sent upstream for its cache
+	Watches          int64 `json:"watches"`    // that the proxy sent upstream for its cache
 	Received         int64 `json:"receivedBytes"`
-	Forwarded        int64 `json:"forwarded"` // clients' requests
+	Forwarded        int64 `json:"forwarded"` // clients' requests that were forwarded
 	Unanswered       int64 `json:"unanswered"`
-	// BudgetUsed is the part of Budget that resources cached on demand use.
+	// BudgetUsed is the part of Budget that is in use by resources that the proxy caches on demand.
 	BudgetUsed   int64           `json:"budgetUsedBytes"`
 	Budget       int64           `json:"budgetBytes"`
 	Revoked      int64           `json:"revokedWatches"`
-	Resources    []ProxyResource `json:"-"`            // by FullName
-	Watchers     []ProxyWatchers `json:"watchers"`     // of watches served from the cache
-	WatchersMore int             `json:"watchersMore"` // groups that Watchers leaves out
+	Resources    []ProxyResource `json:"-"`            // ordered by FullName
+	Watchers     []ProxyWatchers `json:"watchers"`     // of the watches served from the cache
+	WatchersMore int             `json:"watchersMore"` // groups of watches that Watchers omits
 }
 
 // ProxyResource is the state of one resource of a proxy.
@@ -60,24 +62,24 @@ type ProxyResource struct {
 	Heard           *time.Time `json:"heard,omitempty"`
 	Objects         int        `json:"objects"`
 	ResourceVersion string     `json:"resourceVersion"`
-	Events          uint64     `json:"events"`   // received
-	Sessions        uint64     `json:"sessions"` // how often its caching was started
+	Events          uint64     `json:"events"`   // received events
+	Sessions        uint64     `json:"sessions"` // how often the proxy started to cache the resource
 	Gets            uint64     `json:"gets"`
 	ListsServed     uint64     `json:"listsServed"`
 	Watchers        int        `json:"watchers"`
-	Sent            uint64     `json:"sent"` // events, to all watchers together
+	Sent            uint64     `json:"sent"` // events sent to all watchers together
 	Lag             uint64     `json:"lag"`  // of the slowest watcher, in changes
 	BacklogBytes    int64      `json:"backlogBytes"`
 	CaughtUp        uint64     `json:"caughtUp"`
 	Stalled         uint64     `json:"stalled"`
 
 	Memory      store.Memory           `json:"-"`
-	Reflector   *reflector.Status      `json:"-"` // nil: it does not run
+	Reflector   *reflector.Status      `json:"-"` // nil if the reflector does not run
 	Transitions []reflector.Transition `json:"-"`
 	Relists     reflector.Relists      `json:"-"`
 }
 
-// ProxyWatchers are the open watches of one client with equal parameters.
+// ProxyWatchers describes a group of open watches of one client with equal parameters.
 type ProxyWatchers struct {
 	User      string    `json:"user"`
 	Agent     string    `json:"agent"`
@@ -85,13 +87,13 @@ type ProxyWatchers struct {
 	Namespace string    `json:"namespace,omitempty"`
 	Selector  string    `json:"selector,omitempty"`
 	Count     int       `json:"count"`
-	Since     time.Time `json:"since"` // of the oldest
+	Since     time.Time `json:"since"` // when the oldest watch started
 }
 
-// proxies are the running proxies of this process.
+// proxies contains the running proxies of this process.
 var proxies Registry[Proxy]
 
-// AddProxy adds a running proxy, by its URL. remove removes it.
+// AddProxy adds a running proxy under its URL. remove removes it.
 func AddProxy(url string, p Proxy) (remove func()) { return proxies.Add(url, p) }
 
 // Proxies returns the running proxies of this process, ordered by name.

@@ -1,6 +1,6 @@
 // Package registry lists the running parts of this process under unique names, for the pages and
-// metrics that show them, and gives these access to running proxies. For informers, package engine
-// does that.
+// metrics that show them. It also gives these pages and metrics access to running proxies. Package
+// engine does the same for informers.
 package registry
 
 import (
@@ -11,9 +11,9 @@ import (
 	"sync"
 )
 
-// Registry has the running values of one type. The zero value is empty and ready to use. Its
-// methods do not block, and are safe for concurrent use. The caller of Add removes the value when
-// it ends, so the registry is as large as the number of running values.
+// Registry contains the running values of one type. The zero value is empty and ready to use. Its
+// methods do not block, and are safe for concurrent use. The caller of Add must remove its
+// value when the value stops running.
 type Registry[T any] struct {
 	mu     sync.Mutex
 	byName map[string]T
@@ -25,8 +25,8 @@ type Named[T any] struct {
 	Value T
 }
 
-// Add adds a running value. Its name is name in valid UTF-8, with a number from 2 on, as in pods#2,
-// if the name is in use. remove removes the value and frees its name.
+// Add adds a running value. Its name in the registry is name in valid UTF-8. If that is in use, Add
+// appends a number from 2 on, as in pods#2. remove removes the value and frees the name.
 func (r *Registry[T]) Add(name string, value T) (remove func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,7 +42,8 @@ func (r *Registry[T]) Add(name string, value T) (remove func()) {
 	})
 }
 
-// unique returns name, with the lowest number that makes it unique. The caller holds the lock.
+// unique returns name, or name with the lowest number that makes it unique. The caller holds the
+// lock.
 func (r *Registry[T]) unique(name string) string {
 	unique := name
 	for n := 2; ; n++ {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestRegistry: each value has a unique name, and a freed name is reused.
+// TestRegistry checks that each value has a unique name, and that a freed name is reused.
 func TestRegistry(t *testing.T) {
 	var r Registry[int]
 	expect := func(want ...Named[int]) {
@@ -25,11 +25,11 @@ func TestRegistry(t *testing.T) {
 	first()
 	expect(Named[int]{"nodes", 3}, Named[int]{"pods#2", 5}, Named[int]{"pods#3", 4})
 	r.Add("pods", 6)
-	first() // does not remove the one that has the name now
+	first() // does not remove the value that has the name now
 	expect(Named[int]{"nodes", 3}, Named[int]{"pods", 6}, Named[int]{"pods#2", 5}, Named[int]{"pods#3", 4})
 }
 
-// TestNamesAreValid: a name of any bytes becomes valid for JSON and Prometheus.
+// TestNamesAreValid checks that a name of any bytes becomes valid for JSON and Prometheus.
 func TestNamesAreValid(t *testing.T) {
 	var r Registry[int]
 	r.Add("a\xffb", 1)
