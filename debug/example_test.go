@@ -16,7 +16,7 @@ import (
 	"github.com/weirproject/weir/debug"
 )
 
-// The page and its data as JSON. Serve it only on a local address:
+// This example serves the page, and reads its data as JSON. Serve the page only on a local address:
 // http.ListenAndServe("127.0.0.1:6060", mux).
 func ExampleHandler() {
 	mux := http.NewServeMux()
@@ -44,7 +44,7 @@ func ExampleHandler() {
 	// Output: [{the pods 100}]
 }
 
-// runInformer runs an informer of 100 pods until it is stopped.
+// runInformer runs an informer of 100 pods until stop is called.
 func runInformer(name string) (stop func()) {
 	server, err := apiserver.New(apiserver.Options{Pods: 100})
 	if err == nil {

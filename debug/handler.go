@@ -1,16 +1,17 @@
 // Package debug serves a page that shows the informers of a running process: their contents, how
-// current they are, their errors, and how far their handlers lag.
+// current their contents are, their errors, and how far their handlers lag.
 //
 //	mux.Handle("/debug/weir/", http.StripPrefix("/debug/weir", debug.Handler()))
 //
-// It shows the informers of package weir, the drop-ins of package clientgo, and those under
-// controller-runtime's caches; and a proxy, if one runs in the process.
+// The page shows the informers of package weir, the drop-ins of package clientgo, and the informers
+// under controller-runtime's caches. If a proxy runs in the process, the page shows the proxy too.
 //
-// A user who requests an object by its key sees its changes. The page hides: data and annotations
-// of Secrets and of objects of unknown kind, values of environment variables, annotations that are
-// JSON objects. It shows selectors, errors and the key that a handler is handling. So mount it
-// where only operators can reach it: on a loopback address, where the handler answers only requests
-// for an IP address or localhost, or behind authentication. See docs/debug.md.
+// For an object that the user names by its key, the page shows the changes. It hides the data and
+// annotations of Secrets and of objects of unknown kind, the values of environment variables, and
+// annotations that are JSON objects. It shows selectors, errors, and the key of the object that a
+// handler is handling. So mount it only where operators alone can reach it: behind authentication,
+// or on a loopback address. There the handler answers only requests for an IP address or localhost.
+// See docs/debug.md.
 package debug
 
 import (
@@ -28,11 +29,11 @@ import (
 var page embed.FS
 
 const (
-	// maxStreams limits the open pages. Each has its request's goroutine, and receives a report per
-	// second.
+	// maxStreams limits the number of open pages. Each page uses the goroutine of its request, and
+	// receives one report per second.
 	maxStreams = 32
-	// maxHistories limits the open histories. Each has its request's goroutine, and a cursor that
-	// reads all changes of the object's store.
+	// maxHistories limits the number of open histories. Each history uses the goroutine of its
+	// request, and a cursor that reads all changes of the object's store.
 	maxHistories = 8
 	// streamEvery is the interval at which an open page receives a report.
 	streamEvery = time.Second
@@ -40,7 +41,8 @@ const (
 	writeTimeout = 10 * time.Second
 )
 
-// policy allows the page to send requests only to its own server, and to run only its own script.
+// policy is a Content-Security-Policy. With it, the page can send requests only to its own server
+// and can run only its own script.
 const policy = "default-src 'none'; style-src 'self'; img-src data:; script-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
 // Handler returns a handler that serves the page at / of its mount point, and the page's data as
@@ -54,13 +56,15 @@ const policy = "default-src 'none'; style-src 'self'; img-src data:; script-src 
 //
 // In a process with a proxy, proxy=URL&resource=deployments.apps replaces informer=NAME.
 //
-// The handler accepts only GET and HEAD. On a loopback address it answers requests whose Host is an
-// IP address or localhost, and refuses others with 403: a web page whose name resolves to the
-// loopback address may have sent them. Without a request it collects nothing and reads no object.
-// It serves at most 32 streams and 8 histories; further requests receive 503. Streams and histories
-// end with their requests, for which http.Server.Shutdown waits, so give the server a BaseContext
-// that ends earlier. The handler is safe for concurrent use. The JSON's fields may change in a
-// minor version.
+// The handler accepts only GET and HEAD. On a loopback address, it answers only requests whose Host
+// is an IP address or localhost. It refuses other requests with 403, because a web page whose host
+// name resolves to the loopback address may have sent them. Between requests, the handler collects
+// nothing and reads no object. It serves at most 32 streams and 8 histories; further requests
+// receive 503.
+//
+// A stream or history ends with its request. http.Server.Shutdown waits for requests, so give the
+// server a BaseContext that ends earlier. The handler is safe for concurrent use. The JSON's fields
+// may change in a minor version.
 func Handler() http.Handler {
 	streams, histories := make(limit, maxStreams), make(limit, maxHistories)
 	mux := http.NewServeMux()
@@ -89,7 +93,7 @@ func (l limit) bound(serve http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// header sets the headers that all answers share.
+// header sets the headers that all responses share.
 func header(w http.ResponseWriter, contentType string) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-store")
@@ -100,7 +104,7 @@ func header(w http.ResponseWriter, contentType string) {
 
 func servePage(w http.ResponseWriter, name string) {
 	text, err := page.ReadFile(name)
-	if err != nil { // cannot happen: it is embedded
+	if err != nil { // cannot happen: the file is embedded
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -109,7 +113,7 @@ func servePage(w http.ResponseWriter, name string) {
 }
 
 func writeJSON(w http.ResponseWriter, value any) {
-	// Not every ResponseWriter has deadlines.
+	// Not every ResponseWriter supports deadlines.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 	header(w, "application/json")
 	enc := json.NewEncoder(w)
@@ -123,14 +127,15 @@ type events struct {
 	control *http.ResponseController
 }
 
-// newEvents starts an answer of events. It answers a HEAD request and reports false: net/http drops
-// its body, so no write would ever fail.
+// newEvents starts a response of server-sent events. It returns false for a HEAD request and
+// thereby answers the request: net/http drops the body of such a response, so a write would never
+// fail.
 func newEvents(w http.ResponseWriter, r *http.Request) (*events, bool) {
 	header(w, "text/event-stream")
 	return &events{w, http.NewResponseController(w)}, r.Method != http.MethodHead
 }
 
-// send sends a value as JSON. It returns an error if the client does not accept more.
+// send sends value as JSON. It returns an error if a write to the client fails.
 func (e *events) send(value any) error {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -143,8 +148,8 @@ func (e *events) send(value any) error {
 func (e *events) alive() error { return e.write([]byte(":\n\n")) }
 
 func (e *events) write(text []byte) error {
-	// A server's own WriteTimeout would end the stream, and without a deadline a client that does not
-	// read would block it. Not every ResponseWriter supports deadlines.
+	// The deadline replaces the server's WriteTimeout, which would end the stream, and prevents that a
+	// client that does not read blocks the stream. Not every ResponseWriter supports deadlines.
 	_ = e.control.SetWriteDeadline(time.Now().Add(writeTimeout))
 	if _, err := e.w.Write(text); err != nil {
 		return err
@@ -152,8 +157,8 @@ func (e *events) write(text []byte) error {
 	return e.control.Flush()
 }
 
-// serveStream sends a report immediately and every streamEvery, until the request ends or the
-// client does not accept more.
+// serveStream sends a report immediately and then every streamEvery, until the request ends or a
+// write fails.
 func serveStream(w http.ResponseWriter, r *http.Request) {
 	to, ok := newEvents(w, r)
 	if !ok {

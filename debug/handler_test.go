@@ -26,7 +26,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // secret is a text that no page may show.
 const secret = "hunter2"
 
-// mounted serves the handler under a path, next to an informer of Secrets with a handler.
+// mounted serves the handler under a path. An informer of Secrets, with a handler, runs in the
+// process.
 func mounted(t *testing.T) (url string) {
 	t.Helper()
 	l := newLooking(t)
@@ -53,7 +54,7 @@ func run(t *testing.T, config *rest.Config) {
 	untilWatching(t, inf)
 }
 
-// untilWatching waits until the informer reports that it watches, which is after its handlers have
+// untilWatching waits until the informer reports that it watches. By then its handlers have
 // received its first list.
 func untilWatching(t *testing.T, inf *weir.Informer[*corev1.Secret]) {
 	t.Helper()
@@ -62,7 +63,7 @@ func untilWatching(t *testing.T, inf *weir.Informer[*corev1.Secret]) {
 	testenv.Eventually(t, ctx, "it watches", func() bool { return inf.Status()[0].Phase == weir.PhaseWatching })
 }
 
-// untilEnd runs run until the test ends, and returns after it has synced.
+// untilEnd runs run until the test ends, and returns when synced has returned.
 func untilEnd(t *testing.T, run, synced func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -86,7 +87,7 @@ func within(t *testing.T, wait func(context.Context) error) {
 	check.NoError(t, wait(ctx))
 }
 
-// get sends a request, and returns the answer and its body.
+// get sends a request, and returns the response and its body.
 func get(t *testing.T, method, url string) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
@@ -127,7 +128,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestPage: the page sends no request to another host, and caches store nothing.
+// TestPage checks that the page names no other host, so that it sends requests only to its server,
+// and that caches must not store it.
 func TestPage(t *testing.T) {
 	url := mounted(t)
 	resp, body := get(t, http.MethodGet, url)
@@ -165,8 +167,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// listen opens a stream of events. It returns its status, a function that waits for the next event
-// and returns its text, and one that ends the stream.
+// listen opens a stream of events. It returns the response's status, a function that waits for the
+// next event and returns its text, and a function that ends the stream.
 func listen(t *testing.T, url string) (status int, next func(into any) string, end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -206,7 +208,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestStreamsAreBounded: a stream beyond the limit is refused until another has ended.
+// TestStreamsAreBounded checks that a stream above the limit is refused until another stream has
+// ended.
 func TestStreamsAreBounded(t *testing.T) {
 	url := mounted(t)
 	var ends []func()

@@ -21,28 +21,28 @@ import (
 )
 
 const (
-	// maxLines limits the lines of one change, and maxChanges the changes in one answer.
+	// maxLines limits the lines of one change. maxChanges limits the changes in one response.
 	maxLines   = 100
 	maxChanges = 200
-	// readBatch is how many changes are read from the cursor at a time.
+	// readBatch is the number of changes that one call reads from the cursor.
 	readBatch = 128
 )
 
 // change is one change of an object.
 type change struct {
-	// Time is when the change was observed. It is nil if the change log already had it when the
-	// request started.
+	// Time is when the history observed the change. It is nil if the change log already contained the
+	// change when the request started.
 	Time *time.Time `json:"time,omitempty"`
 	// Type is ADDED, MODIFIED or DELETED.
 	Type            string   `json:"type"`
 	ResourceVersion string   `json:"resourceVersion,omitempty"`
-	Coalesced       bool     `json:"coalesced,omitempty"` // it represents several changes
-	Lines           []string `json:"lines"`               // the changes, path by path
+	Coalesced       bool     `json:"coalesced,omitempty"` // the change represents several changes
+	Lines           []string `json:"lines"`               // the differences, one per path
 	More            int      `json:"more,omitempty"`      // the number of omitted lines
 }
 
-// history reads the changes of one object. It belongs to one request: the store keeps changes for
-// its cursor only while the request lasts.
+// history reads the changes of one object for one request. The store retains changes for the
+// history's cursor only while the request lasts.
 type history struct {
 	objects registry.ProxyObjects
 	key     string
@@ -53,14 +53,14 @@ type history struct {
 
 var (
 	errNotReachable = errors.New("the store changes too fast, or has stopped")
-	// errNotDecoded omits the cause, which might show a value.
+	// errNotDecoded replaces the cause, which might contain a hidden value.
 	errNotDecoded = errors.New("it cannot be decoded")
 )
 
-// newHistory returns a history of the changes in the change log, and of later ones. The caller must
-// close its cursor.
+// newHistory returns a history of the object's changes in the change log and of its later changes.
+// The caller must close the history's cursor.
 func newHistory(objects registry.ProxyObjects, key string) (*history, error) {
-	for range 10 { // the log may advance meanwhile
+	for range 10 { // retry if the log drops the chosen revision meanwhile
 		h := &history{objects: objects, key: key, began: objects.Store.Revision()}
 		first := sort.Search(int(h.began), func(revision int) bool {
 			c, err := objects.Store.CursorAt(uint64(revision))
@@ -77,8 +77,8 @@ func newHistory(objects registry.ProxyObjects, key string) (*history, error) {
 	return nil, errNotReachable
 }
 
-// next calls tell with the available changes of the object, without waiting for more. It reports
-// false when no more can follow.
+// next calls tell with each available change of the object, and does not wait for more. more is
+// false if no change can follow.
 func (h *history) next(tell func(change) error) (more bool, err error) {
 	for {
 		n := h.cursor.Next(h.batch[:])
@@ -94,8 +94,9 @@ func (h *history) next(tell func(change) error) (more bool, err error) {
 	}
 }
 
-// follow calls tell with the changes of the object as they arrive, until the context or the store
-// ends, or tell returns an error. It calls alive now and then while none arrives.
+// follow calls tell with each change of the object when it arrives. It returns when the context
+// ends, the store is closed, or tell or alive returns an error. While no change arrives, it calls
+// alive at intervals.
 func (h *history) follow(ctx context.Context, tell func(change) error, alive func() error) error {
 	tick := time.NewTicker(10 * streamEvery)
 	defer tick.Stop()
@@ -115,7 +116,7 @@ func (h *history) follow(ctx context.Context, tell func(change) error, alive fun
 	}
 }
 
-// changeOf describes a change of the store.
+// changeOf describes a change of the object in the store.
 func (h *history) changeOf(c *store.Change) change {
 	out := change{Type: "MODIFIED", Coalesced: c.Coalesced, Lines: []string{}}
 	if c.Revision > h.began {
@@ -151,8 +152,9 @@ func (h *history) changeOf(c *store.Change) change {
 	return out
 }
 
-// decode returns an object as decoded JSON, and whether it may be a Secret. An object of unknown
-// kind may be one, for example metadata, which does not state its object's kind.
+// decode returns an object as decoded JSON, and whether the object may be a Secret. An object of
+// unknown kind may be a Secret. Metadata is of unknown kind, because it does not state its object's
+// kind.
 func (h *history) decode(o *store.Object) (object map[string]any, secret bool, err error) {
 	value, err := h.objects.Decode(o)
 	if err != nil {
@@ -180,17 +182,17 @@ func isUnknown(kind string) bool { return kind == "" || kind == source.PartialOb
 // longestHistory limits the duration of a history that is not a stream.
 const longestHistory = 5 * time.Minute
 
-// historyReport is the history of one object.
+// historyReport contains the history of one object.
 type historyReport struct {
 	Time            time.Time `json:"time"`
 	Key             string    `json:"key"`
-	Held            bool      `json:"held"` // the store has the object now
+	Held            bool      `json:"held"` // the store contains the object now
 	ResourceVersion string    `json:"resourceVersion,omitempty"`
-	Changes         []change  `json:"changes"`        // the last ones
-	More            int       `json:"more,omitempty"` // changes before those
+	Changes         []change  `json:"changes"`        // the newest ones
+	More            int       `json:"more,omitempty"` // number of changes before those
 }
 
-// objectsOf returns the object source that a request names.
+// objectsOf returns the store of the informer or the proxy's resource that a request names.
 func objectsOf(q url.Values) (registry.ProxyObjects, bool) {
 	for _, p := range registry.Proxies() {
 		if p.Name == q.Get("proxy") {
@@ -212,8 +214,8 @@ func objectsOf(q url.Values) (registry.ProxyObjects, bool) {
 	return registry.ProxyObjects{}, false
 }
 
-// openHistory returns the history that a request asks for, with a report of the current object. If
-// there is none, it answers the request and reports false.
+// openHistory returns the history that a request names, and a report of the current object. If the
+// request is invalid or names no history, openHistory answers it with an error and returns false.
 func openHistory(w http.ResponseWriter, r *http.Request) (h *history, now historyReport, ok bool) {
 	q := r.URL.Query()
 	objects, ok := objectsOf(q)
@@ -238,7 +240,7 @@ func openHistory(w http.ResponseWriter, r *http.Request) (h *history, now histor
 	return h, now, true
 }
 
-// add adds a change, and drops the first if there are too many.
+// add adds a change. If the report is full, it drops the oldest change.
 func (r *historyReport) add(c change) error {
 	if len(r.Changes) == maxChanges {
 		r.Changes = append(r.Changes[:0], r.Changes[1:]...)
@@ -248,7 +250,7 @@ func (r *historyReport) add(c change) error {
 	return nil
 }
 
-// serveHistory answers with the changes in the log, and those during the requested time.
+// serveHistory answers with the changes in the log and those that happen during the requested time.
 func serveHistory(w http.ResponseWriter, r *http.Request) {
 	wait := time.Duration(0)
 	if text := r.URL.Query().Get("for"); text != "" {
@@ -278,11 +280,11 @@ func serveHistory(w http.ResponseWriter, r *http.Request) {
 	} else {
 		report.Held, report.ResourceVersion = false, ""
 	}
-	h.cursor.Close() // the store keeps nothing while the client reads
+	h.cursor.Close() // so that the store retains nothing while the client reads
 	writeJSON(w, report)
 }
 
-// streamHistory sends the current object as an event, and then each change.
+// streamHistory sends the current object as an event, and then each change as an event.
 func streamHistory(w http.ResponseWriter, r *http.Request) {
 	h, now, ok := openHistory(w, r)
 	if !ok {

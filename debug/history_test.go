@@ -24,7 +24,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// looking is a server and an informer whose objects are observed.
+// looking is a server, and an informer whose objects the test changes and views.
 type looking struct {
 	t      *testing.T
 	config *rest.Config
@@ -32,7 +32,7 @@ type looking struct {
 	client *kubernetes.Clientset
 }
 
-// newLooking starts a server without an informer, and the page.
+// newLooking starts a server and the page, without an informer.
 func newLooking(t *testing.T) *looking {
 	t.Helper()
 	server, err := apiserver.New(apiserver.Options{})
@@ -46,7 +46,7 @@ func newLooking(t *testing.T) *looking {
 	return &looking{t, server.Config(), web.URL + "/", client}
 }
 
-// look starts an informer of a type with a handler, and the page.
+// look starts a server, an informer of objects of type T with a handler, and the page.
 func look[T weir.Object](t *testing.T, handler func(context.Context, weir.Event[T])) *looking {
 	t.Helper()
 	l := newLooking(t)
@@ -59,13 +59,13 @@ func look[T weir.Object](t *testing.T, handler func(context.Context, weir.Event[
 	return l
 }
 
-// query returns the path and query for the history of an object.
+// query returns the path and the query of a request for the history of an object.
 func query(path, key string) string {
 	return path + "?" + url.Values{"informer": {engine.Running()[0].Name}, "key": {key}}.Encode()
 }
 
-// stream opens the history of an object. It returns a function that waits for the next event, and
-// one that ends the stream.
+// stream opens the history of an object. It returns a function that waits for the next event, and a
+// function that ends the stream.
 func (l *looking) stream(key string) (next func(into any) string, end func()) {
 	l.t.Helper()
 	status, next, end := listen(l.t, l.url+query("history/stream", key))
@@ -75,7 +75,7 @@ func (l *looking) stream(key string) (next func(into any) string, end func()) {
 	return next, end
 }
 
-// pod returns a pod whose environment must stay hidden.
+// pod returns a pod with an environment variable whose value the page must hide.
 func pod(value string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"},
@@ -83,8 +83,8 @@ func pod(value string) *corev1.Pod {
 	}
 }
 
-// TestHistory: an object's changes are shown as they arrive, path by path, without a value of its
-// environment.
+// TestHistory checks that the history shows an object's changes when they arrive, path by path, and
+// no value of an environment variable.
 func TestHistory(t *testing.T) {
 	l := look(t, func(context.Context, weir.Event[*corev1.Pod]) {})
 	pods := l.client.CoreV1().Pods("default")
@@ -116,7 +116,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestHistoryOfSecret: the page shows which keys changed, and no value.
+// TestHistoryOfSecret checks that the history of a Secret shows which keys changed, and no value.
 func TestHistoryOfSecret(t *testing.T) {
 	l := look(t, func(context.Context, weir.Event[*corev1.Secret]) {})
 	secrets := l.client.CoreV1().Secrets("default")
@@ -126,7 +126,7 @@ func TestHistoryOfSecret(t *testing.T) {
 	l.expectUpdate(s, "~ data.k: (hidden), differs", "+ data.new: (hidden)")
 }
 
-// expectUpdate updates a Secret, and checks that the history shows want.
+// expectUpdate updates a Secret, and checks that the history shows the lines want.
 func (l *looking) expectUpdate(s *corev1.Secret, want ...string) {
 	l.t.Helper()
 	next, _ := l.stream(s.Namespace + "/" + s.Name)
@@ -135,7 +135,7 @@ func (l *looking) expectUpdate(s *corev1.Secret, want ...string) {
 		l.t.Fatal(err)
 	}
 	got := change{Type: "ADDED"}
-	for got.Type == "ADDED" { // its creation may still be in the log
+	for got.Type == "ADDED" { // the log may still contain its creation
 		got = change{}
 		next(&got)
 	}
@@ -144,7 +144,8 @@ func (l *looking) expectUpdate(s *corev1.Secret, want ...string) {
 	}
 }
 
-// TestHistoryBefore: the changes in the change log are shown too, as JSON without a stream.
+// TestHistoryBefore checks that the JSON history also shows the changes that are already in the
+// log.
 func TestHistoryBefore(t *testing.T) {
 	release, seen := make(chan struct{}), make(chan struct{}, 1)
 	l := look(t, func(ctx context.Context, _ weir.Event[*corev1.ConfigMap]) {
@@ -161,7 +162,7 @@ func TestHistoryBefore(t *testing.T) {
 	maps := l.client.CoreV1().ConfigMaps("default")
 	m, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m"}, Data: map[string]string{"k": "0"}}, metav1.CreateOptions{})
 	check.NoError(t, err)
-	<-seen // the handler is handling it, which keeps the log
+	<-seen // while the handler handles the object, the log retains the changes
 	const changes = maxChanges + 5
 	for i := range changes {
 		m.Data["k"] = fmt.Sprint(i + 1)
@@ -183,7 +184,7 @@ func TestHistoryBefore(t *testing.T) {
 	}
 }
 
-// TestHistoryEnds: after the last history has ended, the store keeps no changes for it.
+// TestHistoryEnds checks that the store retains no changes for a history that has ended.
 func TestHistoryEnds(t *testing.T) {
 	l := look(t, func(context.Context, weir.Event[*corev1.ConfigMap]) {})
 	next, end := l.stream("default/m")
@@ -192,8 +193,8 @@ func TestHistoryEnds(t *testing.T) {
 	l.expectNothingKept()
 }
 
-// expectNothingKept changes a config map and checks that the store keeps none of the changes for a
-// cursor.
+// expectNothingKept changes a ConfigMap, and checks that the store retains none of the changes for
+// a cursor.
 func (l *looking) expectNothingKept() {
 	l.t.Helper()
 	maps := l.client.CoreV1().ConfigMaps("default")
@@ -211,7 +212,7 @@ func (l *looking) expectNothingKept() {
 	store := engine.Running()[0].Value.Store()
 	within(l.t, func(ctx context.Context) error { return store.WaitResourceVersion(ctx, m.ResourceVersion) })
 	deadline := time.Now().Add(time.Minute)
-	// The log then consists of free slots only.
+	// Without a cursor, the log then has only free slots.
 	for held := store.Memory(); held.Log+held.Cursors > size; held = store.Memory() {
 		if time.Now().After(deadline) {
 			l.t.Fatalf("%d bytes are kept for a cursor", held.Log+held.Cursors)
@@ -236,8 +237,8 @@ func (w *stuckWriter) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// TestStuckClient: the handler waits for a client that does not read a JSON answer until a
-// deadline, and the store keeps nothing meanwhile.
+// TestStuckClient checks that the handler waits only until a deadline for a client that does not
+// read a JSON response, and that the store retains nothing meanwhile.
 func TestStuckClient(t *testing.T) {
 	l := look(t, func(context.Context, weir.Event[*corev1.ConfigMap]) {})
 	for path, look := range map[string]func(){"informers": func() {}, query("history", "default/m"): l.expectNothingKept} {
@@ -249,7 +250,8 @@ func TestStuckClient(t *testing.T) {
 	}
 }
 
-// TestHistoriesAreBounded: a history beyond the limit is refused, and so is an invalid request.
+// TestHistoriesAreBounded checks that the handler refuses invalid requests, and histories above the
+// limit.
 func TestHistoriesAreBounded(t *testing.T) {
 	l := look(t, func(context.Context, weir.Event[*corev1.Pod]) {})
 	for path, want := range map[string]int{

@@ -8,7 +8,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestRebinding: a web page whose name resolves to a loopback address can read nothing.
+// TestRebinding checks that a web page whose host name resolves to a loopback address can read
+// nothing.
 func TestRebinding(t *testing.T) {
 	web := httptest.NewServer(Handler())
 	t.Cleanup(web.Close)

@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// report is the page's data at one moment.
+// report contains the page's data at one moment.
 type report struct {
 	Time      time.Time  `json:"time"`
 	Informers []informer `json:"informers"` // by name
@@ -22,16 +22,16 @@ type report struct {
 
 type informer struct {
 	Name       string `json:"name"`
-	APIVersion string `json:"apiVersion,omitempty"` // "" until the server has sent it
-	// Kind is also "" for metadata, which does not state its object's kind.
+	APIVersion string `json:"apiVersion,omitempty"` // "" until the server has sent an object
+	// Kind is "" for metadata too, which does not state its object's kind.
 	Kind            string           `json:"kind,omitempty"`
-	Resource        string           `json:"resource,omitempty"` // "" if only the server knows it
+	Resource        string           `json:"resource,omitempty"` // "" if unknown
 	Objects         int              `json:"objects"`
 	ResourceVersion string           `json:"resourceVersion"`
 	RawBytes        int64            `json:"rawBytes"`
 	MemoryBytes     map[string]int64 `json:"memoryBytes"` // by purpose
 	Requests        *requests        `json:"requests,omitempty"`
-	// RelistsBy are the relists by reason, without reasons that did not occur.
+	// RelistsBy counts the relists by reason. It omits reasons that did not occur.
 	RelistsBy  map[string]int   `json:"relistsBy,omitempty"`
 	Reflectors []reflectorState `json:"reflectors"`
 	Handlers   []handlerState   `json:"handlers"` // by name
@@ -47,8 +47,8 @@ type requests struct {
 type reflectorState struct {
 	Namespace string `json:"namespace,omitempty"`
 	Selector  string `json:"selector,omitempty"`
-	// ScopeUnknown reports that the informer does not know its namespace and selector, like a drop-in
-	// that uses a ListerWatcher's results.
+	// ScopeUnknown is true if the informer cannot determine its namespace and selector, as for a
+	// drop-in that only receives the results of a ListerWatcher.
 	ScopeUnknown bool         `json:"scopeUnknown,omitempty"`
 	Phase        string       `json:"phase"`
 	Since        time.Time    `json:"since"`
@@ -61,22 +61,22 @@ type reflectorState struct {
 	LastErrorAt  time.Time    `json:"lastErrorAt,omitzero"`
 	Attempts     int          `json:"attempts"`
 	NextRetry    time.Time    `json:"nextRetry,omitzero"`
-	Queued       bool         `json:"queued,omitempty"` // waits for its turn to list
+	Queued       bool         `json:"queued,omitempty"` // waits for permission to list
 	Relists      int          `json:"relists"`
-	Transitions  []transition `json:"transitions"` // the last ones, oldest first
+	Transitions  []transition `json:"transitions"` // the newest ones, oldest first
 	Listed       int64        `json:"listed"`
-	Remaining    int64        `json:"remaining"` // -1: the server does not say
+	Remaining    int64        `json:"remaining"` // -1: the server does not report it
 	Unreadable   int          `json:"unreadable"`
 }
 
 // transition is one step of a reflector.
 type transition struct {
 	Time   time.Time `json:"time"`
-	After  string    `json:"after"` // the input
+	After  string    `json:"after"` // the input that caused the transition
 	Error  string    `json:"error,omitempty"`
 	Phase  string    `json:"phase"`            // the resulting phase
 	Next   string    `json:"next,omitempty"`   // the next request or wait
-	Reason string    `json:"reason,omitempty"` // of the next list
+	Reason string    `json:"reason,omitempty"` // reason for the next list
 }
 
 type handlerState struct {
@@ -86,16 +86,16 @@ type handlerState struct {
 	Panics         uint64  `json:"panics"`
 	Lag            uint64  `json:"lag"`
 	PendingKeys    int     `json:"pendingKeys"`
-	BusySeconds    float64 `json:"busySeconds"`     // of the current call
-	Doing          string  `json:"doing,omitempty"` // the type of its event
-	Key            string  `json:"key,omitempty"`   // of its object
+	BusySeconds    float64 `json:"busySeconds"`     // duration of the current call
+	Doing          string  `json:"doing,omitempty"` // event type of the current call
+	Key            string  `json:"key,omitempty"`   // object key of the current call
 	LongestSeconds float64 `json:"longestSeconds"`
-	CallSeconds    float64 `json:"callSeconds"`              // in all calls together
-	ResyncSeconds  float64 `json:"resyncSeconds,omitempty"`  // the period
-	ResyncFraction float64 `json:"resyncFraction,omitempty"` // of the current round
+	CallSeconds    float64 `json:"callSeconds"`              // total duration of all calls
+	ResyncSeconds  float64 `json:"resyncSeconds,omitempty"`  // the resync period
+	ResyncFraction float64 `json:"resyncFraction,omitempty"` // finished part of the current resync
 }
 
-// newReport returns a report of the running informers.
+// newReport returns a report of the running informers and proxies.
 func newReport(now time.Time) report {
 	r := report{Time: now, Informers: []informer{}}
 	for _, e := range engine.Running() {
@@ -158,7 +158,7 @@ func reflectorOf(s reflector.Status, last []reflector.Transition) reflectorState
 	return r
 }
 
-// relistsBy returns the counts of the reasons that occurred.
+// relistsBy returns the number of relists by reason, for the reasons that occurred.
 func relistsBy(relists reflector.Relists) map[string]int {
 	all := map[string]int{}
 	for reason, n := range relists.All() {
@@ -169,7 +169,7 @@ func relistsBy(relists reflector.Relists) map[string]int {
 	return all
 }
 
-// memoryOf returns memory by purpose.
+// memoryOf returns the bytes of memory by purpose.
 func memoryOf(m store.Memory) map[string]int64 {
 	all := map[string]int64{}
 	for _, p := range m.Purposes() {
@@ -178,7 +178,7 @@ func memoryOf(m store.Memory) map[string]int64 {
 	return all
 }
 
-// text returns an error's text, or "" for none.
+// text returns an error's text, or "" for nil.
 func text(err error) string {
 	if err == nil {
 		return ""

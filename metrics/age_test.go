@@ -12,7 +12,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestAges: the ages are those of the informer's status, in seconds.
+// TestAges checks that the exported ages match the informer's status, in seconds.
 func TestAges(t *testing.T) {
 	inf, err := weir.NewInformer[*corev1.Pod](serve(t).Config(), weir.Options{})
 	check.NoError(t, err)
@@ -37,7 +37,7 @@ func TestAges(t *testing.T) {
 	} {
 		began, before := time.Now(), of(inf.Status()[0])
 		age := gauge(name)
-		// The watch may have started meanwhile, which also counts as contact.
+		// The watch may have started meanwhile, which also counts as contact with the server.
 		after, ended := of(inf.Status()[0]), time.Now()
 		if before.IsZero() || age < began.Sub(after).Seconds() || age > ended.Sub(before).Seconds() {
 			t.Errorf("%s is %v: from %v to %v, which had happened at %v and %v", name, age, began, ended, before, after)

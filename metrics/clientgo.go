@@ -6,11 +6,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// NewClientGoCollector returns a collector of the two metrics that client-go has too, for the same
-// informers as NewCollector and under client-go's names and labels, for existing dashboards and
-// alerts. Programs that import k8s.io/component-base may have client-go's own in their registry;
-// MustRegister panics there. The collector has no state and no goroutine. It is safe for concurrent
-// use.
+// NewClientGoCollector returns a collector of the two metrics that client-go also exports. It
+// covers the same informers as NewCollector and uses client-go's names and labels, so that existing
+// dashboards and alerts work. A program that imports k8s.io/component-base may have registered
+// client-go's metrics in its registry; MustRegister panics there. The collector has no state and no
+// goroutine. It is safe for concurrent use.
 func NewClientGoCollector() prometheus.Collector { return clientGoCollector{} }
 
 type clientGoCollector struct{}
@@ -42,8 +42,8 @@ func (clientGoCollector) Collect(to chan<- prometheus.Metric) {
 	})
 }
 
-// guessResource returns the resource of a kind by the rule that applies to nearly all. The server
-// sends the kind of its objects, but not the resource.
+// guessResource derives a resource from a kind by the rule that holds for nearly all kinds. The
+// server sends the kind of its objects, but not their resource.
 func guessResource(group, version, kind string) string {
 	if kind == "" {
 		return ""

@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestClientGoNames: a registry accepts both collectors. The second one's metrics have client-go's
-// names and labels, and the first one's values.
+// TestClientGoNames checks that one registry accepts both collectors. The second collector uses
+// client-go's names and labels, and exports the same values as the first.
 func TestClientGoNames(t *testing.T) {
 	native(t, serve(t), "pods")
 	registry := prometheus.NewPedanticRegistry()
@@ -40,7 +40,8 @@ func TestClientGoNames(t *testing.T) {
 	}
 }
 
-// TestGuessResource: names of resources are Kubernetes' own, or empty if the kind is unknown.
+// TestGuessResource checks the guessed resources of some kinds. The resource of an empty kind is
+// empty.
 func TestGuessResource(t *testing.T) {
 	for kind, want := range map[string]string{"Pod": "pods", "Endpoints": "endpoints", "NetworkPolicy": "networkpolicies", "Ingress": "ingresses", "": ""} {
 		check.Equal(t, guessResource("", "v1", kind), want, "%s is of", kind)

@@ -12,10 +12,11 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// NewCollector returns a collector of all informers that run in this process, from the start of
-// their Run to its end, including informers that started before this call. If several informers
-// share a name, a number is added to the names of later ones, from #2 on. The collector has no
-// state and no goroutine. It is safe for concurrent use. A registry accepts one such collector.
+// NewCollector returns a collector of all informers that run in this process. An informer's metrics
+// exist from the start of its Run to the end, even if it started before this call. If several
+// informers share a name, the collector appends a number to the names of the later ones, starting
+// with #2. The collector has no state and no goroutine. It is safe for concurrent use. A registry
+// accepts one such collector.
 func NewCollector() prometheus.Collector { return collector{time.Now} }
 
 type collector struct{ now func() time.Time }
@@ -37,7 +38,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	})
 }
 
-// eachInformer calls send with each informer that runs.
+// eachInformer calls send with each running informer.
 func eachInformer(to chan<- prometheus.Metric, send func(*informer)) {
 	for _, e := range engine.Running() {
 		labels, resource := labelsOf(e)
@@ -45,16 +46,16 @@ func eachInformer(to chan<- prometheus.Metric, send func(*informer)) {
 	}
 }
 
-// informer sends the metrics of one informer.
+// informer sends the metrics of one informer to the channel to.
 type informer struct {
 	to       chan<- prometheus.Metric
 	labels   []string
-	resource string // replaces the kind
+	resource string // used instead of the kind in client-go's metrics
 	engine   *engine.Engine
 }
 
-// labelsOf returns the values of the labels that all metrics have, and the resource. They are empty
-// until the server has sent them.
+// labelsOf returns the values of the labels that all metrics share, and the resource. Except for
+// the name, they are empty until the server has sent an object.
 func labelsOf(e registry.Named[*engine.Engine]) (labels []string, resource string) {
 	for _, s := range e.Value.Statuses() {
 		if s.ItemType == (wire.TypeMeta{}) {
@@ -70,8 +71,8 @@ func labelsOf(e registry.Named[*engine.Engine]) (labels []string, resource strin
 	return []string{e.Name, "", "", ""}, ""
 }
 
-// valid returns a text that can be a label's value: Prometheus rejects all metrics if one label is
-// not UTF-8.
+// valid returns text with invalid UTF-8 replaced: Prometheus rejects all metrics if one label is
+// not valid UTF-8.
 func valid(text string) string { return strings.ToValidUTF8(text, "\ufffd") }
 
 func (i *informer) gauge(d *prometheus.Desc, value float64, more ...string) {
@@ -87,7 +88,7 @@ func (i *informer) send(d *prometheus.Desc, t prometheus.ValueType, value float6
 	i.to <- prometheus.MustNewConstMetric(d, t, value, values...)
 }
 
-// state sends how current the informer is, by the least current of its reflectors.
+// state sends how current the informer is. The least current reflector counts.
 func (i *informer) state(now time.Time) {
 	synced, heard, current, failing, attempts, skipped := true, now, now, 0, 0, 0
 	for _, s := range i.engine.Statuses() {
@@ -105,7 +106,7 @@ func (i *informer) state(now time.Time) {
 		skipped += s.Skipped
 	}
 	i.gauge(syncedDesc, number(synced))
-	if !heard.IsZero() { // otherwise there is no age
+	if !heard.IsZero() { // without contact there is no age
 		i.gauge(ageDesc, now.Sub(heard).Seconds())
 	}
 	if !current.IsZero() {
@@ -157,16 +158,16 @@ func (i *informer) requests() {
 	i.counter(bodyDesc, float64(r.BodyBytes.Load()))
 }
 
-// handlerState is the state of the handlers of one name. Several share a name if it is the type of
-// the handler: then the state is that of the worst, and the totals include all, also removed ones,
-// because totals must not fall.
+// handlerState is the combined state of an informer's handlers with the same name. Handlers share a
+// name if the name is their type. Each gauge is the worst value of any of them. The totals include
+// removed handlers, because totals must not fall.
 type handlerState struct {
 	lag, pending, busy, longest float64
 	synced                      bool
 	totals                      engine.Totals
 }
 
-// add adds the handlers of a group.
+// add adds the handlers of a group to s.
 func (s *handlerState) add(group engine.HandlerGroup) {
 	s.totals = s.totals.Plus(group.Left)
 	for _, r := range group.Leaving {
@@ -183,7 +184,7 @@ func (s *handlerState) add(group engine.HandlerGroup) {
 	}
 }
 
-// handlers sends the state of the informer's handlers.
+// handlers sends the metrics of the informer's handlers.
 func (i *informer) handlers() {
 	byName := map[string]*handlerState{}
 	for name, group := range i.engine.HandlerGroups() {

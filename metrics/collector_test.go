@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve starts an embedded server with pods, and the faults of a test.
+// serve starts an embedded server with pods and the given faults.
 func serve(t *testing.T, faults ...apiserver.Rule) *apiserver.Server {
 	t.Helper()
 	opts := apiserver.Options{Pods: 30, Seed: 1, Faults: &apiserver.Faults{}}
@@ -41,7 +41,7 @@ func serve(t *testing.T, faults ...apiserver.Rule) *apiserver.Server {
 	return server
 }
 
-// start runs an informer until the test ends or the function that it returns is called.
+// start runs an informer until the test ends or stop is called.
 func start(t *testing.T, run func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -57,7 +57,7 @@ func start(t *testing.T, run func(context.Context)) (stop func()) {
 	return stop
 }
 
-// native starts an informer of pods, and returns once its handler has synced.
+// native starts an informer of pods, and returns when its handler has synced.
 func native(t *testing.T, server *apiserver.Server, name string) (stop func()) {
 	t.Helper()
 	inf, err := weir.NewInformer[*corev1.Pod](server.Config(), weir.Options{Name: name})
@@ -117,8 +117,8 @@ weir_informer_synced{group="",kind="Pod",name="pods#2",version="v1"} 1
 `, "synced")
 }
 
-// TestNotHeard: an informer whose server has never answered has no age, no resourceVersion and no
-// kind.
+// TestNotHeard checks that an informer whose server has never answered exports no age, no
+// resourceVersion and no kind.
 func TestNotHeard(t *testing.T) {
 	cfg := &rest.Config{Host: "http://127.0.0.1:1"}
 	failed := make(chan struct{}, 1)
@@ -143,7 +143,8 @@ weir_informer_synced{group="",kind="",name="lost",version=""} 0
 `, "failing_reflectors", "synced", "age_seconds", "state_age_seconds", "store_resource_version")
 }
 
-// TestRelists: each reason has a series from the start, so that a rate shows the first relist.
+// TestRelists checks that each reason has a series from the start, so that a rate shows the first
+// relist.
 func TestRelists(t *testing.T) {
 	server := serve(t, apiserver.Rule{Match: apiserver.Match("watch", "pods"), Times: 1, Err: apierrors.NewResourceExpired("gone")})
 	relisted := make(chan struct{}, 1)
@@ -169,7 +170,7 @@ func TestRelists(t *testing.T) {
 	compare(t, want, "relists_total")
 }
 
-// TestBounded: an additional object adds no series.
+// TestBounded checks that one more object adds no series.
 func TestBounded(t *testing.T) {
 	server := serve(t)
 	native(t, server, "pods")
@@ -192,7 +193,7 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// TestLongestCall: a call is counted while it runs.
+// TestLongestCall checks that a call counts while it runs.
 func TestLongestCall(t *testing.T) {
 	server := serve(t)
 	inf, err := weir.NewInformer[*corev1.Pod](server.Config(), weir.Options{Name: "pods"})
@@ -221,7 +222,7 @@ func TestLongestCall(t *testing.T) {
 	}
 }
 
-// TestRegistry: Prometheus' own registry checks the descriptions, and its linter the names.
+// TestRegistry lets Prometheus' registry check the descriptions, and Prometheus' linter the names.
 func TestRegistry(t *testing.T) {
 	server := serve(t)
 	native(t, server, "pods")

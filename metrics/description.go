@@ -6,15 +6,16 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
-// prefix starts all names, also of metrics that client-go has with the same meaning: a registry
-// rejects two collectors of one name, and programs of Kubernetes register client-go's. Metrics
-// under client-go's names have a separate collector.
+// prefix starts the names of all metrics, even of those that client-go exports with the same
+// meaning: a registry rejects two collectors with the same metric name, and Kubernetes' own
+// programs register client-go's. NewClientGoCollector exports metrics with client-go's names.
 const prefix = "weir_informer_"
 
-// descriptions are all metrics of a collector.
+// descriptions contains the descriptions of all metrics of NewCollector.
 var descriptions []*prometheus.Desc
 
-// describe returns the description of a metric with the labels that all have, and more.
+// describe returns the description of a metric. The metric has the labels that all metrics share,
+// and those in more.
 func describe(name, help string, more ...string) *prometheus.Desc {
 	d := prometheus.NewDesc(prefix+name, help, append([]string{"name", "group", "version", "kind"}, more...), nil)
 	descriptions = append(descriptions, d)
@@ -50,10 +51,9 @@ var (
 	handlerSyncedDesc = describe("handler_synced", "1 once the handler has handled all of what the informer's first list brought, and of what was held when the handler was added.", "handler")
 )
 
-// digits returns the 15 least significant digits of a resourceVersion, which a float64 represents
-// exactly; client-go's informer_store_resource_version does the same. A resourceVersion may exceed
-// a 64-bit number, so digits cuts its text. It reports false for a resourceVersion that is not an
-// integer.
+// digits returns the 15 least significant digits of a resourceVersion, because a float64 represents
+// them exactly. client-go's informer_store_resource_version does the same. A resourceVersion may
+// exceed 64 bits, so digits cuts its text. ok is false if the resourceVersion is not an integer.
 func digits(rv string) (float64, bool) {
 	if !resourceversion.IsInteger(rv) {
 		return 0, false

@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestDocumented: docs/informer-metrics.md lists exactly the existing metrics, with their types and
-// labels.
+// TestDocumented checks that docs/informer-metrics.md lists exactly the exported metrics, with
+// their types and labels.
 func TestDocumented(t *testing.T) {
 	want := documented(t)
 	native(t, serve(t), "pods")
@@ -55,7 +55,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// TestReasonsDocumented: docs/informer-metrics.md explains each reason of a relist.
+// TestReasonsDocumented checks that docs/informer-metrics.md explains each reason for a relist.
 func TestReasonsDocumented(t *testing.T) {
 	text := read(t, "../docs/informer-metrics.md")
 	for reason := range (reflector.Relists{}).All() {
@@ -65,8 +65,8 @@ func TestReasonsDocumented(t *testing.T) {
 	}
 }
 
-// TestShown: the dashboard shows every metric, the dashboard and the rules name no other, and the
-// page names every alert.
+// TestShown checks that the dashboard shows every metric, that the dashboard and the alert rules
+// use no other metric, and that the documentation names every alert.
 func TestShown(t *testing.T) {
 	all := documented(t)
 	dashboard, rules, page := read(t, "../deploy/informers/dashboard.json"), read(t, "../deploy/informers/rules.yaml"), read(t, "../docs/informer-metrics.md")

@@ -40,8 +40,9 @@ weir_informer_handler_events_total{group="",handler="cache.ResourceEventHandlerF
 	}
 }
 
-// TestRemovedHandler: the totals of a name do not fall when one of its handlers is removed, because
-// a rate would read that as a restart. They disappear with the last one.
+// TestRemovedHandler checks that the totals of a name do not fall when one of its handlers is
+// removed, because Prometheus' rate would treat that as a restart. The series disappear with the
+// last handler.
 func TestRemovedHandler(t *testing.T) {
 	server := serve(t)
 	factory, err := clientgo.NewSharedInformerFactory(server.Config(), 0)

@@ -18,7 +18,7 @@ import (
 	"github.com/weirproject/weir/metrics"
 )
 
-// A page that Prometheus scrapes, with the metrics of an informer of 100 pods.
+// This example serves the metrics of an informer of 100 pods to Prometheus.
 func ExampleNewCollector() {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics.NewCollector())

@@ -23,8 +23,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestMetadata: informers of metadata, which does not state its object's kind, are distinguished by
-// their requests, and have the kind that their example states.
+// TestMetadata checks informers of metadata, which does not state its object's kind. Their requests
+// distinguish them, and an example object may state the kind.
 func TestMetadata(t *testing.T) {
 	server := serve(t)
 	factory, err := clientgo.NewMetadataSharedInformerFactory(server.Config(), 0)
@@ -59,8 +59,8 @@ informer_queued_items{group="apps",name="*v1.PartialObjectMetadata",resource="de
 	check.NoError(t, testutil.CollectAndCompare(NewClientGoCollector(), strings.NewReader(want), "informer_queued_items"))
 }
 
-// untilSame waits until the named metrics equal want: a reflector reports that it has synced some
-// moments later than its informer.
+// untilSame waits until the named metrics equal want. A reflector may report that it has synced
+// shortly after its informer does.
 func untilSame(t *testing.T, want string, names ...string) {
 	t.Helper()
 	for n := range names {
@@ -73,8 +73,8 @@ func untilSame(t *testing.T, want string, names ...string) {
 	})
 }
 
-// startDropIn runs a drop-in until the test ends, and returns after it has synced, and the given
-// handlers have.
+// startDropIn runs a drop-in until the test ends. It returns when the drop-in and the given
+// handlers have synced.
 func startDropIn(t *testing.T, inf cache.SharedIndexInformer, handlers ...cache.InformerSynced) {
 	t.Helper()
 	start(t, inf.RunWithContext)
@@ -86,7 +86,7 @@ func startDropIn(t *testing.T, inf cache.SharedIndexInformer, handlers ...cache.
 	})
 }
 
-// ofDeployments returns a drop-in of metadata whose example states a kind, like
+// ofDeployments returns a drop-in of metadata whose example object states a kind, like
 // controller-runtime's.
 func ofDeployments(t *testing.T, server *apiserver.Server) cache.SharedIndexInformer {
 	t.Helper()
