@@ -23,8 +23,8 @@ import (
 // immediately. Otherwise a short WATCH of the upstream shows that nothing has changed: it ends with
 // a bookmark, and every change up to the bookmark is in the stream before it.
 //
-// All readers that wait when the LIST is sent share its result. At most one short WATCH is open at a
-// time. One goroutine lists and one watches while a reader waits. close ends both.
+// All readers that wait when the LIST is sent share its result. At most one short WATCH is open at
+// a time. One goroutine lists and one watches while a reader waits. close ends both.
 type prover struct {
 	ctx     context.Context // ends with close
 	cancel  context.CancelFunc

@@ -41,11 +41,11 @@ type sink struct {
 	// listed says that the first list is complete. The reflector's goroutine writes it with mu held.
 	listed    bool
 	recorded  uint64                    // newest version in history; written like listed
-	coalesced uint64                    // the upstream coalesces changes up to this version; written like listed
+	coalesced uint64                    // the upstream coalesces changes up to it; likewise
 	proven    uint64                    // no change up to this version is missing, see prove
 	waiters   map[*proofWaiter]struct{} // one for each caller of Wait
 
-	refused error // why the sink accepts nothing more; nil: it accepts. Only the reflector's goroutine uses it
+	refused error // why the sink accepts nothing more; only for the reflector's goroutine
 
 	// Only the reflector's goroutine uses these fields, for the relist in progress.
 	relisted      []relistedObject

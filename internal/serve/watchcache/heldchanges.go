@@ -17,7 +17,7 @@ type heldChanges struct {
 	bytes atomic.Int64
 
 	mu       sync.Mutex
-	versions map[*store.Object]int // old versions, with the number of waiting changes that refer to each
+	versions map[*store.Object]int // old versions: the number of waiting changes that refer to each
 	most     int                   // the largest number of entries that this map has had
 }
 
@@ -78,7 +78,7 @@ type changeQueue struct {
 	held    *heldChanges
 	changes []store.Change // a zero Change was coalesced into a later one, taken, or dropped
 	first   int            // all changes before this position were taken
-	index   map[string]int // position of each key's change in changes; nil: the queue does not coalesce
+	index   map[string]int // of each key's change in changes; nil: the queue does not coalesce
 
 	keys  atomic.Int64 // changes that are not zero
 	bytes atomic.Int64 // of these and of the taken changes; shared old versions count in full

@@ -17,7 +17,7 @@ type hub struct {
 	n     atomic.Int64 // the size of all
 
 	mu        sync.Mutex
-	cursor    *store.Cursor // position up to which changes were dispatched; nil exactly while all is empty
+	cursor    *store.Cursor // at the next change to dispatch; nil exactly while all is empty
 	all       map[*subscription]struct{}
 	interests interestIndex // of those in all
 	reader    matcher

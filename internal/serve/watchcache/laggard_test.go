@@ -57,7 +57,7 @@ func (tc *testCache) churn(many int, every time.Duration) (stop func()) {
 // bookmarks. When its cache is drained, the watch ends with a bookmark of what was sent.
 func TestLaggard(t *testing.T) {
 	const many, every = 200, 5 * time.Millisecond
-	for _, query := range []string{"", "&labelSelector=color%3Dred"} { // with a cursor, and with the hub
+	for _, query := range []string{"", "&labelSelector=color%3Dred"} { // without and with the hub
 		for _, logBytes := range []int64{10 << 10, 64 << 20} { // behind the log, and within it
 			t.Run(fmt.Sprint(query, logBytes), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {

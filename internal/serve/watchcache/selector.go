@@ -22,7 +22,7 @@ type selector struct {
 	labels    []labelTerm
 	fields    []fieldTerm
 	shard     *shard.Selector // nil: all shards
-	queried   bool            // the query has a label or field selector, perhaps only of the name or namespace
+	queried   bool            // the query has a selector, perhaps only of the name or namespace
 }
 
 // fieldTerm is one requirement of a field selector.

@@ -79,7 +79,7 @@ func WriteValue(w http.ResponseWriter, r *http.Request, code int, kind wire.Type
 	}
 	if len(body) > largeValue {
 		control := http.NewResponseController(w)
-		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // an error means that a test's writer does not support it
+		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // fails only in tests
 		defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
 	}
 	writeBody(w, mt.Encoding, code, body)

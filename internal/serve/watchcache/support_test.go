@@ -28,7 +28,7 @@ type testCache struct {
 	history *History
 	cache   *Cache
 	rv      uint64
-	lives   map[string]int // how often each name was deleted: an object that is created again has another uid
+	lives   map[string]int // number of deletions by name; a new object gets another uid
 }
 
 var things = Resource{

@@ -104,7 +104,7 @@ func (wt *watcher) begin(err error) {
 		return
 	}
 	wt.bookmarks, wt.drained = wt.newBookmarkTimer(), wt.cache.drain.newTimer()
-	if wt.initial && !(wt.bookmarks.enabled && wt.bookmarks.initialEvents) { // the client gets no bookmark of the state
+	if wt.initial && !(wt.bookmarks.enabled && wt.bookmarks.initialEvents) { // no bookmark follows the state
 		wt.clientVersion = max(wt.clientVersion, wt.sentUpTo)
 	}
 	wt.send()
@@ -126,7 +126,7 @@ func (wt *watcher) finish(err error) {
 		wt.fail(err)
 	}
 	grace := drainGrace
-	if errors.Is(wt.ctx.Err(), context.Canceled) { // the client has disconnected, or lost its permission to watch
+	if errors.Is(wt.ctx.Err(), context.Canceled) { // disconnected, or permission lost
 		grace = closeGrace
 	}
 	if wt.out.finish(grace); errors.Is(wt.out.err, errTooSlow) {
@@ -616,7 +616,7 @@ func (wt *watcher) coalesce(changes []store.Change, relisted bool) (g *changeQue
 	}
 	add(changes)
 	more := make([]store.Change, batch)
-	for complete = true; wt.source.Pending() > 0 || relisted; { // this loop is much faster than any writer
+	for complete = true; wt.source.Pending() > 0 || relisted; { // faster than any writer
 		if relisted && now == 0 {
 			observe()
 		}

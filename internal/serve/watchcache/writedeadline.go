@@ -31,7 +31,7 @@ type writeDeadline struct {
 
 	stateWaited atomic.Int64 // nanoseconds that writes of the state have waited for the client
 	stateSent   atomic.Int64 // bytes of the state that were written
-	stateRate   atomic.Int64 // bytes per second that the client must read of the state; 0: no state is being sent
+	stateRate   atomic.Int64 // bytes per second that the client must read; 0: no state is being sent
 
 	mu          sync.Mutex
 	cutWrite    int64 // start of the last write that cut ended
