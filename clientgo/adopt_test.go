@@ -25,7 +25,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// foreign is another program's wrapper around client-go's informer.
+// foreign is a wrapper of client-go's informer, as another package may define it.
 type foreign struct{ cache.SharedIndexInformer }
 
 // TestAdopt checks that Adopt and a factory's InformerFor replace client-go's unused informers and
@@ -57,15 +57,16 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// TestAdoptsAllFields checks that adopting keeps all arguments that an informer was built with,
-// including its description, and that the linked client-go's informers have only known fields.
+// TestAdoptsAllFields checks that an adopted informer has all the arguments that client-go's
+// informer was built with, including its description, and that the informers of the linked
+// client-go have no unknown fields.
 func TestAdoptsAllFields(t *testing.T) {
 	built := cache.NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, cache.SharedIndexInformerOptions{ObjectDescription: "my pods", ResyncPeriod: time.Hour})
 	inf, ok := adopt(built, "", Options{}).(*informer)
 	if !ok || inf.name != "my pods" || inf.defaultResync != time.Hour || !strings.Contains(inf.HasSyncedChecker().Name(), "my pods") {
 		t.Fatalf("%T with the description %q", inf, inf.name)
 	}
-	// The engine uses that name for the informer in errors, metrics and the debug page.
+	// The engine's errors contain the informer's name.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_ = inf.engine.Run(ctx)
@@ -88,7 +89,7 @@ func TestAdoptsAllFields(t *testing.T) {
 	}
 }
 
-// limiter is a rate limiter that counts.
+// limiter is a rate limiter that counts calls.
 type limiter struct {
 	flowcontrol.RateLimiter
 	waited atomic.Int32
@@ -96,8 +97,9 @@ type limiter struct {
 
 func (l *limiter) Wait(context.Context) error { l.waited.Add(1); return nil }
 
-// TestKeepsRateLimits checks that a chosen rate limit is kept. client-go's default is meant for
-// writers and would only delay the start.
+// TestKeepsRateLimits checks that a factory uses the rate limit of its config if it has one, and
+// otherwise none: client-go's default limit is meant for programs that write, and would only delay
+// the start.
 func TestKeepsRateLimits(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 3})
 	cfg := server.Config()
@@ -115,7 +117,8 @@ func TestKeepsRateLimits(t *testing.T) {
 	}
 }
 
-// client-gen and informer-gen generate such code for custom resources.
+// widgetset and the following types are like the code that client-gen and informer-gen generate for
+// custom resources.
 
 type widgetset interface{ Widgets() cache.ListerWatcher }
 
@@ -139,7 +142,8 @@ func (w widgetInformer) Informer() cache.SharedIndexInformer {
 	})
 }
 
-// TestGeneratedFactory checks that generated accessors of custom resources accept Weir's factory.
+// TestGeneratedFactory checks that a generated accessor of a custom resource accepts Weir's
+// factory.
 func TestGeneratedFactory(t *testing.T) {
 	server := &widgetServer{keys: []string{"apiVersion", "items", "kind", "metadata"}, widgets: 3}
 	client := widgetClients{generated(t, serveWidgets(t, server))}
@@ -159,8 +163,9 @@ func TestGeneratedFactory(t *testing.T) {
 	f.Shutdown()
 }
 
-// reflectorsDescription runs an informer whose lists fail, and returns how the Reflector that its
-// watch error handler receives describes the listed objects. The default handler logs that.
+// reflectorsDescription runs an informer whose lists fail. It returns the description of the
+// objects that the Reflector argument of the watch error handler has. The default handler logs this
+// description.
 func reflectorsDescription(t *testing.T, inf cache.SharedIndexInformer) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -175,8 +180,8 @@ func reflectorsDescription(t *testing.T, inf cache.SharedIndexInformer) string {
 }
 
 // TestReflectorsDescription checks that watch error handlers receive a description of the listed
-// objects: the informer's description, or else the example's type, as in client-go. An informer of
-// the metadata factory, which client-go does not describe, has its resource.
+// objects: the informer's description, or else the example's type, as in client-go. For an informer
+// of the metadata factory, to which client-go gives no description, it is the resource.
 func TestReflectorsDescription(t *testing.T) {
 	cfg := &rest.Config{Host: "http://server", Transport: notServed{}}
 	typed, byResource, partial := kubernetes.NewForConfigOrDie(cfg), dynamic.NewForConfigOrDie(cfg), metadata.NewForConfigOrDie(cfg)

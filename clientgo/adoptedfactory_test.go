@@ -37,8 +37,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestEveryResource checks that each resource of client-go's factory has one Weir informer, of the
-// same type and with the same indexers, by each way to request it.
+// TestEveryResource checks that Weir's factory has one informer for each resource of client-go's
+// factory, with the same type and indexers, and returns that informer by each way to request it.
 func TestEveryResource(t *testing.T) {
 	f := newFactory(t, &rest.Config{Host: "http://127.0.0.1:1"}).(*factory)
 	theirs := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
@@ -84,7 +84,7 @@ func TestEveryResource(t *testing.T) {
 	if _, ok := pods.Informer().GetIndexer().GetIndexers()["probe"]; !ok {
 		t.Error("Pods() and ForResource give different informers")
 	}
-	// So do all groups.
+	// Each method for an API group returns something.
 	v := reflect.ValueOf(f)
 	for i := range v.NumMethod() {
 		if m := v.Type().Method(i); m.Type.NumIn() == 1 && m.Type.NumOut() == 1 && strings.HasPrefix(m.Type.Out(0).PkgPath(), "k8s.io/client-go/informers/") {
@@ -95,8 +95,8 @@ func TestEveryResource(t *testing.T) {
 	}
 }
 
-// TestFactoryOfShard checks that all informers of a factory have its shard, for any order of its
-// options.
+// TestFactoryOfShard checks that all informers of a factory have the factory's shard, in any order
+// of the options.
 func TestFactoryOfShard(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 200})
 	n := 0
@@ -120,8 +120,8 @@ func TestFactoryOfShard(t *testing.T) {
 	check.Equal(t, n, 400, "the shards have objects, two times over")
 }
 
-// TestInformerFor checks that InformerFor adopts an informer from a custom constructor with its
-// transform and selector.
+// TestInformerFor checks that InformerFor adopts an informer that a custom constructor has built,
+// with its transform and its selector.
 func TestInformerFor(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", map[string]string{"app": "x"}), configMap("one", "b", nil))
@@ -138,8 +138,8 @@ func TestInformerFor(t *testing.T) {
 	}
 }
 
-// TestFilteredFactories checks that the factories with the arguments of client-go's filtered ones
-// store what their namespace and tweak select.
+// TestFilteredFactories checks that the informers of filtered factories store the objects that
+// their namespace and tweak select.
 func TestFilteredFactories(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	held := map[string]string{"held": "yes"}
@@ -158,8 +158,8 @@ func TestFilteredFactories(t *testing.T) {
 	}
 }
 
-// TestFactoriesByResource checks the objects of the dynamic and the metadata factory, of a config
-// and of fake clients, and the events of those of a config.
+// TestFactoriesByResource checks the objects of the dynamic and the metadata factory, built from a
+// config and from fake clients, and the events of those built from a config.
 func TestFactoriesByResource(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	a, b := configMap("one", "a", map[string]string{"v": "1"}), configMap("two", "b", nil)
@@ -202,7 +202,7 @@ func TestFactoriesByResource(t *testing.T) {
 			made := create(t, client, configMap("one", name, map[string]string{"v": "2"}))
 			calls.wait(t, "add "+show(made))
 			check.NoError(t, client.CoreV1().ConfigMaps("one").Delete(t.Context(), name, metav1.DeleteOptions{}))
-			// The object of a deletion has the deletion's resourceVersion.
+			// A deleted object has the resourceVersion of its deletion.
 			calls.until(t, "the deletion", func(lines []string) bool {
 				last := lines[len(lines)-1]
 				return strings.HasPrefix(last, "delete one/"+name+"@") && !strings.Contains(last, "@"+made.ResourceVersion+" ")
@@ -211,8 +211,8 @@ func TestFactoriesByResource(t *testing.T) {
 	}
 }
 
-// TestFakeClientset checks that handlers receive each change in order and none twice, although a
-// fake clientset sets no resourceVersions.
+// TestFakeClientset checks that handlers receive each change once and in order, although a fake
+// clientset sets no resourceVersions.
 func TestFakeClientset(t *testing.T) {
 	for name, factoryOf := range map[string]func(kubernetes.Interface) informers.SharedInformerFactory{
 		"client-go": func(c kubernetes.Interface) informers.SharedInformerFactory {

@@ -43,8 +43,8 @@ type unwrapping struct{ bodyReader }
 
 func (u unwrapping) WrappedRoundTripper() http.RoundTripper { return u.next }
 
-// TestBodyReader checks that a RoundTripper that was installed before Wrap can read bodies, as with
-// client-go's informer, and that the bodies are still captured.
+// TestBodyReader checks that a RoundTripper that was installed before Wrap can read response
+// bodies, as with client-go's informer, and that Weir's informer still captures the bodies.
 func TestBodyReader(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 300})
 	for which, newInformer := range map[string]func(cfg *rest.Config) cache.SharedIndexInformer{
@@ -83,8 +83,8 @@ func TestBodyReader(t *testing.T) {
 	}
 }
 
-// TestCompressionBelow checks that only other packages' RoundTrippers keep this package from
-// decompressing bodies itself.
+// TestCompressionBelow checks that this package decompresses bodies itself unless a RoundTripper of
+// another package could read them.
 func TestCompressionBelow(t *testing.T) {
 	plain := &http.Transport{DisableCompression: true}
 	var typed http.RoundTripper = &http.Transport{}

@@ -22,8 +22,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestCaptureEncodings checks for each encoding, with and without gzip, that the informer receives
-// the bodies, and that the caller's client can decode the stub response.
+// TestCaptureEncodings checks, for each encoding with and without gzip, that the informer reads the
+// bodies and that the caller's client can decode the stub response.
 func TestCaptureEncodings(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 300})
 	for _, contentType := range []string{"", "application/json", "application/vnd.kubernetes.protobuf"} {
@@ -46,8 +46,8 @@ func TestCaptureEncodings(t *testing.T) {
 	}
 }
 
-// TestNotCaptured checks that a ListerWatcher that sends several requests, or adds to the response,
-// is not captured, and neither is one with Options.NoCapture: the informer uses its result.
+// TestNotCaptured checks that the informer uses the ListerWatcher's results if the ListerWatcher
+// sends several requests or adds to the response, or if Options.NoCapture is set.
 func TestNotCaptured(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", nil), configMap("two", "b", nil), configMap("three", "c", nil))
@@ -95,8 +95,8 @@ func TestNotCaptured(t *testing.T) {
 	}
 }
 
-// TestCaptureLeavesAlone checks that other requests with the capture in their context, and requests
-// without one, are not captured.
+// TestCaptureLeavesAlone checks that a capture does not capture requests of another kind that have
+// its context, nor requests without its context.
 func TestCaptureLeavesAlone(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", nil))
@@ -124,8 +124,8 @@ func TestCaptureLeavesAlone(t *testing.T) {
 	}
 }
 
-// TestCaptureDetached checks that the captured body outlives the caller's request and is closed
-// with the stream.
+// TestCaptureDetached checks that the captured body outlives the caller's context, and that the
+// request ends with the capture's context.
 func TestCaptureDetached(t *testing.T) {
 	ended := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -165,12 +165,12 @@ func TestCaptureDetached(t *testing.T) {
 	_ = resp.Body.Close()
 }
 
-// TestCaptureCompression checks that the innermost transport's setting of compression applies, at
-// any time it was set.
+// TestCaptureCompression checks that the informer uses the compression that the config or the
+// innermost transport has, whenever it was set.
 func TestCaptureCompression(t *testing.T) {
 	for name, test := range map[string]struct {
 		tls  bool
-		turn func(*rest.Config) *rest.Config // after Wrap
+		turn func(*rest.Config) *rest.Config // called after Wrap
 		want string
 	}{
 		"on":  {true, func(cfg *rest.Config) *rest.Config { return cfg }, "gzip"},
@@ -205,7 +205,7 @@ func TestCaptureCompression(t *testing.T) {
 			}))
 			defer server.Close()
 			defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-			if test.tls { // without it client-go uses the default transport for any config
+			if test.tls { // without TLS, client-go uses the default transport for any config
 				server.StartTLS()
 			} else {
 				server.Start()
@@ -224,15 +224,16 @@ func TestCaptureCompression(t *testing.T) {
 	}
 }
 
-// opaque is a transport that does not unwrap.
+// opaque is a RoundTripper that does not return the RoundTripper that it wraps.
 type opaque struct{}
 
 func (opaque) RoundTrip(req *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(req)
 }
 
-// TestRefusalAsContextEnds reads refusals whose context ends with their last byte. Closing the body
-// must not touch the body that the caller has received; the race detector checks that.
+// TestRefusalAsContextEnds reads error responses whose context ends with the last byte. It checks,
+// with the race detector, that closing the original body does not access the body that the caller
+// has received.
 func TestRefusalAsContextEnds(t *testing.T) {
 	for range 100 {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -245,7 +246,7 @@ func TestRefusalAsContextEnds(t *testing.T) {
 	}
 }
 
-// endsWith is a reader that calls end at EOF.
+// endsWith is a reader that calls end when it reaches EOF.
 type endsWith struct {
 	io.Reader
 	end func()

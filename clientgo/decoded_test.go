@@ -16,7 +16,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// changingStore is a store whose objects a test changes.
+// changingStore is an informer that does not run. The test writes its objects.
 type changingStore struct {
 	inf     *informer
 	writer  *store.Writer
@@ -29,14 +29,14 @@ func newChangingStore(t *testing.T, opts Options) *changingStore {
 	return &changingStore{inf: inf, writer: inf.store.Writer(store.Scope{})}
 }
 
-// change changes an object and returns the new version.
+// change stores a new version of an object and returns it.
 func (c *changingStore) change(t *testing.T, name string) *store.Object {
 	t.Helper()
 	return c.put(t, pod(name, "v"))
 }
 
-// put stores an object with another resourceVersion and with unknown bytes after its own, and
-// returns the new version.
+// put stores an object with a new resourceVersion, with the bytes unknown appended to its encoding.
+// It returns the new version.
 func (c *changingStore) put(t *testing.T, p *corev1.Pod, unknown ...byte) *store.Object {
 	t.Helper()
 	c.version++
@@ -51,7 +51,7 @@ func (c *changingStore) put(t *testing.T, p *corev1.Pod, unknown ...byte) *store
 	return o
 }
 
-// changes returns the changes that take makes, at most 16.
+// changes calls take and returns the changes that it makes, up to 16.
 func (c *changingStore) changes(take func()) []store.Change {
 	cursor := c.inf.store.Cursor()
 	defer cursor.Close()
@@ -63,7 +63,7 @@ func (c *changingStore) changes(take func()) []store.Change {
 	return changes[:cursor.Next(changes)]
 }
 
-// update returns the values that a handler receives for a change.
+// update returns the values that a handler receives for an update from was to is.
 func (c *changingStore) update(t *testing.T, was, is *store.Object) (old, fresh *corev1.Pod) {
 	t.Helper()
 	a, b, err := c.inf.indexer.reader.values(&store.Change{Revision: is.Revision(), Old: was, New: is})
@@ -75,8 +75,9 @@ func (c *changingStore) update(t *testing.T, was, is *store.Object) (old, fresh 
 	return old, fresh
 }
 
-// TestNewVersionIsKept checks that the new value of one change is the old value of the next and
-// that of readers in between, while anything uses it; and that the store keeps nothing of it.
+// TestNewVersionIsKept checks that the new value of a change is the same pointer as the old value
+// of the next change, and as the value that readers get in between, while a caller uses it.
+// Afterwards the store must not keep it.
 func TestNewVersionIsKept(t *testing.T) {
 	for _, opts := range []Options{{}, {ShareDecoded: true}} {
 		synctest.Test(t, func(t *testing.T) { newVersionIsKept(t, opts) })
@@ -106,13 +107,13 @@ func newVersionIsKept(t *testing.T, opts Options) {
 	runtime.KeepAlive(last)
 }
 
-// TestNothingStaysOfAnOldVersion: if a version has a field that this program does not know, the
-// next version does not inherit it.
+// TestNothingStaysOfAnOldVersion checks that a version does not inherit a field that this program
+// does not know from the previous version.
 func TestNothingStaysOfAnOldVersion(t *testing.T) {
 	c := newChangingStore(t, Options{ShareDecoded: true})
 	labelled := pod("a", "v")
 	labelled.Labels, labelled.Finalizers = map[string]string{"only": "once"}, []string{"example.com/first"}
-	first := c.put(t, labelled, 0x7a, 0) // an empty field 15
+	first := c.put(t, labelled, 0x7a, 0) // an unknown field 15, which is empty
 	if _, _, err := c.inf.indexer.reader.values(&store.Change{New: first}); err != nil {
 		t.Fatal(err)
 	}
@@ -128,8 +129,8 @@ func TestNothingStaysOfAnOldVersion(t *testing.T) {
 	}
 }
 
-// TestSeveralHandlersDecodeOnce checks that the versions of a change are decoded once for all
-// handlers, which receive the same values although one is a change behind the other.
+// TestSeveralHandlersDecodeOnce checks that each version is decoded once for all handlers, and that
+// all handlers receive the same value, although one is a change behind the other.
 func TestSeveralHandlersDecodeOnce(t *testing.T) {
 	const handlers = 12
 	for _, opts := range []Options{{}, {ShareDecoded: true}} {
@@ -157,8 +158,8 @@ func TestSeveralHandlersDecodeOnce(t *testing.T) {
 	}
 }
 
-// TestHandlersGetTransformed checks that handlers receive the results of a transform, and that
-// almost nothing is decoded for them.
+// TestHandlersGetTransformed checks that handlers receive the objects that the transform returned,
+// without decoding them again.
 func TestHandlersGetTransformed(t *testing.T) {
 	for _, handlers := range []int{1, 3} {
 		synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// gatedRecorder is a recorder whose calls block until the gate is closed.
+// gatedRecorder is a recorder whose calls block until gate is closed.
 type gatedRecorder struct {
 	*recorder
 	gate chan struct{}
@@ -29,9 +29,9 @@ func (g gatedRecorder) OnAdd(obj any, initial bool) { <-g.gate; g.recorder.OnAdd
 func (g gatedRecorder) OnUpdate(was, is any)        { <-g.gate; g.recorder.OnUpdate(was, is) }
 func (g gatedRecorder) OnDelete(obj any)            { <-g.gate; g.recorder.OnDelete(obj) }
 
-// addLate adds a handler that has handled nothing when another one receives the given line, and
-// then continues. The returned function waits for that line and returns the lines that the handler
-// received.
+// addLate adds two handlers, one of which blocks. When the other one has received line, the
+// returned function lets the blocked handler continue, waits until it has also received line, and
+// returns what it has received.
 func addLate(t *testing.T, inf cache.SharedIndexInformer, line string) (told func() []string) {
 	t.Helper()
 	late, first := gatedRecorder{newRecorder(), make(chan struct{})}, newRecorder()
@@ -47,9 +47,9 @@ func addLate(t *testing.T, inf cache.SharedIndexInformer, line string) (told fun
 	}
 }
 
-// TestDeletedTwice checks that a lagging handler receives, for each object that had a name, the
-// state in its own DELETED event, although the objects have neither uids nor resourceVersions, as
-// with fake clientsets.
+// TestDeletedTwice checks that a lagging handler receives the state in the DELETED event of each
+// object that had the same name. The objects have neither uids nor resourceVersions, as with fake
+// clientsets.
 func TestDeletedTwice(t *testing.T) {
 	for which, newInformer := range bothConstructors {
 		t.Run(which, func(t *testing.T) {
@@ -77,8 +77,8 @@ func TestDeletedTwice(t *testing.T) {
 }
 
 // TestDeletedAtOpaqueVersions checks that OnDelete receives the state in the DELETED event if
-// resourceVersions are not numbers, and the state of its own event each time if an object has left
-// the informer's selection twice.
+// resourceVersions are not numbers. If an object is deleted twice, each call receives the state in
+// its own event.
 func TestDeletedAtOpaqueVersions(t *testing.T) {
 	const widget = `{"type":"%s","object":{"apiVersion":"shop.example/v1","kind":"Widget","metadata":` +
 		`{"namespace":"shop","name":"%s","uid":"u-%[2]s","resourceVersion":"x%[3]d","labels":{"v":"%[3]d"}}}}`
@@ -117,8 +117,8 @@ func TestDeletedAtOpaqueVersions(t *testing.T) {
 	}
 }
 
-// TestDeletedBefore checks that a deletion of an earlier object of the same name does not delete
-// the stored object if resourceVersions are not numbers.
+// TestDeletedBefore checks that the deletion of an earlier object of the same name does not delete
+// the stored object, if resourceVersions are not numbers.
 func TestDeletedBefore(t *testing.T) {
 	c := newChangingStore(t, Options{})
 	held := c.change(t, "a")
@@ -136,8 +136,8 @@ func TestDeletedBefore(t *testing.T) {
 	}
 }
 
-// TestDeletedByName: a server reports a deletion by an object that has only a name, as OpenShift
-// does for projects. OnDelete receives the same as from client-go.
+// TestDeletedByName uses a server whose DELETED events contain only a name, as OpenShift's do for
+// projects. It checks that OnDelete receives the same as with client-go.
 func TestDeletedByName(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -25,7 +25,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// dependentListerWatchers list namespaces first, to list the config maps of each.
+// dependentListerWatchers list the namespaces first, and then the config maps of each namespace.
 var dependentListerWatchers = map[string]struct {
 	example runtime.Object
 	build   func(cfg *rest.Config) *cache.ListWatch
@@ -54,7 +54,8 @@ func metadataDependent(cfg *rest.Config) *cache.ListWatch {
 	})
 }
 
-// dependent lists the objects in each namespace that a client lists, and watches all namespaces.
+// dependent returns a ListerWatcher that lists the namespaces, and the objects in each of them. It
+// watches all namespaces.
 func dependent[L runtime.Object](namespaces client[L], in func(namespace string) *cache.ListWatch) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -82,9 +83,9 @@ func dependent[L runtime.Object](namespaces client[L], in func(namespace string)
 	}
 }
 
-// TestDependentList checks that a ListerWatcher whose List needs the response to another LIST
-// receives it, and that the informer stores its result, with one namespace and with several, in
-// client-go's informer and Weir's. Changes follow.
+// TestDependentList checks a ListerWatcher whose List needs the response to another LIST. It must
+// receive that response, and the informer must store the result of List and receive later changes,
+// with client-go's informer and with Weir's.
 func TestDependentList(t *testing.T) {
 	for name, tc := range dependentListerWatchers {
 		for _, namespaces := range []int{1, 3} {
@@ -115,8 +116,8 @@ func createNamespace(t *testing.T, client kubernetes.Interface, name string) {
 	check.NoError(t, err)
 }
 
-// TestListUntilThereIsSomething checks that a ListerWatcher whose List repeats its request until
-// the answer is not empty receives one that is not.
+// TestListUntilThereIsSomething checks that a List that repeats its request until the answer is not
+// empty receives the real answer.
 func TestListUntilThereIsSomething(t *testing.T) {
 	for which, newInformer := range bothConstructors {
 		t.Run(which, func(t *testing.T) {
@@ -138,9 +139,9 @@ func TestListUntilThereIsSomething(t *testing.T) {
 	}
 }
 
-// TestOwnPages checks that a List that reads page after page itself returns every object, whether
-// it starts with the options that it received or with its own, in client-go's informer and Weir's.
-// In the latter case it is no longer captured.
+// TestOwnPages checks that a List that reads page after page returns every object, with client-go's
+// informer and with Weir's. It starts with the options that it receives, or with its own options;
+// in the second case Weir's informer stops capturing.
 func TestOwnPages(t *testing.T) {
 	for name, begin := range map[string]func(metav1.ListOptions) metav1.ListOptions{
 		"the options given": func(o metav1.ListOptions) metav1.ListOptions { o.Limit = 2; return o },
@@ -171,7 +172,8 @@ func TestOwnPages(t *testing.T) {
 	}
 }
 
-// paging lists config maps page by page, from the options that begin returns for the given ones.
+// paging returns a ListerWatcher whose List reads config maps page after page. begin returns the
+// options of the first page.
 func paging(cfg *rest.Config, begin func(metav1.ListOptions) metav1.ListOptions) *cache.ListWatch {
 	maps := kubernetes.NewForConfigOrDie(cfg).CoreV1().ConfigMaps("")
 	return &cache.ListWatch{
@@ -192,8 +194,8 @@ func paging(cfg *rest.Config, begin func(metav1.ListOptions) metav1.ListOptions)
 	}
 }
 
-// TestExpiredPage checks that lists are still captured after a page has expired: client-go's pager
-// then requests everything.
+// TestExpiredPage checks that the informer still captures lists after a page has expired.
+// client-go's pager then requests everything.
 func TestExpiredPage(t *testing.T) {
 	faults := &apiserver.Faults{}
 	server := serve(t, apiserver.Options{Faults: faults})
@@ -226,7 +228,7 @@ func TestExpiredPage(t *testing.T) {
 	}
 }
 
-// TestDependentWatch checks that a ListerWatcher can first open and read another WATCH.
+// TestDependentWatch checks that a Watch can first open and read another WATCH.
 func TestDependentWatch(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	plain := fill(t, server.Config(), configMap("one", "a", nil))
@@ -238,7 +240,7 @@ func TestDependentWatch(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		// It waits until the namespace exists.
+		// Wait until the namespace exists.
 		defer namespaces.Stop()
 		for event := range namespaces.ResultChan() {
 			if name(event.Object) == "one" {

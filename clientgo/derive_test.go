@@ -11,8 +11,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestIndexOfWhatHandlersGet checks that an index that exists from the start is built from the
-// values for handlers, before they receive them, so that its readers decode nothing.
+// TestIndexOfWhatHandlersGet checks that an index that exists from the start is computed from the
+// values that handlers receive, before they receive them. A reader of the index then decodes
+// nothing.
 func TestIndexOfWhatHandlersGet(t *testing.T) {
 	const n = 50
 	for _, handlers := range []int{1, 2} {
@@ -33,7 +34,7 @@ func TestIndexOfWhatHandlersGet(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				handled[obj.(*corev1.Pod).Name] = obj
-				obj.(*corev1.Pod).Labels["v"] = "scribbled" // forbidden; the index has read it before
+				obj.(*corev1.Pod).Labels["v"] = "scribbled" // forbidden; the index has read it
 			}
 			check.NoError(t, s.informer.RemoveEventHandler(s.registration))
 			for i := range n {
@@ -70,8 +71,8 @@ func TestIndexOfWhatHandlersGet(t *testing.T) {
 	}
 }
 
-// TestIndexFunctionThatReads checks that an index function may read its indexer, except its own
-// index, while handlers receive objects.
+// TestIndexFunctionThatReads checks that an index function may read its indexer, except the
+// function's own index, while handlers receive objects.
 func TestIndexFunctionThatReads(t *testing.T) {
 	const n = 60
 	for _, opts := range []Options{{}, {PrivateCopies: true}, {DetectMutation: true}, {ShareDecoded: true}} {

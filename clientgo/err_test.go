@@ -17,8 +17,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestErr checks that Err and WaitForSync report what keeps an informer from being current, through
-// a generated factory's wrapper too, and that Err returns nil afterwards.
+// TestErr checks that Err and WaitForSync return the error that prevents an informer from being
+// current, also for the wrapper that a generated factory returns, and that Err returns nil
+// afterwards.
 func TestErr(t *testing.T) {
 	t.Parallel()
 	faults := &apiserver.Faults{}
@@ -59,8 +60,8 @@ func TestErr(t *testing.T) {
 	}
 }
 
-// TestErrOfOthers checks that Err and WaitForSync report foreign informers, and that WaitForSync
-// does not wait for one that has stopped.
+// TestErrOfOthers checks that Err and WaitForSync return ErrForeignInformer for informers of other
+// packages, and that WaitForSync does not wait for an informer that has stopped.
 func TestErrOfOthers(t *testing.T) {
 	theirs := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
 	if err := Err(theirs); !errors.Is(err, ErrForeignInformer) || errors.Is(err, ErrLayout) {

@@ -17,7 +17,7 @@ import (
 	"github.com/weirproject/weir/clientgo"
 )
 
-// cluster starts an embedded API server with two config maps. It replaces a cluster.
+// cluster starts an embedded API server with two config maps, which replaces a cluster.
 func cluster() (*apiserver.Server, *rest.Config) {
 	server, err := apiserver.New(apiserver.Options{})
 	if err == nil {
@@ -36,7 +36,8 @@ func cluster() (*apiserver.Server, *rest.Config) {
 	return server, server.Config()
 }
 
-// Only the line that builds the factory changes: it takes the rest.Config instead of a client.
+// Only the line that builds the factory changes: its argument is the rest.Config instead of a
+// client.
 func ExampleNewSharedInformerFactory() {
 	server, cfg := cluster()
 	defer server.Close()
@@ -72,7 +73,7 @@ func ExampleNewSharedInformerFactory() {
 	// default blue
 }
 
-// After Wrap, an informer reads the response bodies of any client that is built from the config.
+// After Wrap, an informer reads the response bodies of any client that was built from the config.
 func ExampleNewSharedIndexInformer() {
 	server, cfg := cluster()
 	defer server.Close()

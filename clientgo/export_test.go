@@ -7,10 +7,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// These functions replace accesses to private fields in client-go's own tests, which e2e/clientgo
-// runs.
+// client-go's own tests, which e2e/clientgo runs, call these functions instead of accessing private
+// fields.
 
-// NewTestInformer is NewSharedInformer with the result as a SharedIndexInformer.
+// NewTestInformer is NewSharedInformer, but returns a SharedIndexInformer.
 func NewTestInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration) cache.SharedIndexInformer {
 	return NewSharedIndexInformer(lw, example, resync, cache.Indexers{})
 }
@@ -31,7 +31,7 @@ func Started(inf any) bool {
 	return i.started
 }
 
-// Registered reports whether a registration belongs to an informer.
+// Registered reports whether a registration belongs to an informer and was not removed.
 func Registered(inf any, reg cache.ResourceEventHandlerRegistration) bool {
 	i := inf.(*informer)
 	i.mu.Lock()

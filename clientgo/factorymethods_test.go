@@ -35,20 +35,21 @@ var (
 	namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
 )
 
-// factoryCall is a use of a factory. Its outcome must be the same as with client-go's.
+// factoryCall is a use of a factory. Its result must be the same with client-go's factory and with
+// Weir's.
 type factoryCall[F any] struct {
-	name string // the method or the option, and its use
+	name string // the method or option, and how it is used
 	call func(t *testing.T, f F) string
 	opts []option
 }
 
-// option is an option of client-go's typed factory, and Weir's option of the same name.
+// option is an option of client-go's typed factory and the corresponding option of Weir's.
 type option struct {
 	theirs informers.SharedInformerOption
 	ours   Option
 }
 
-// ending is a channel and a context that end with the test or earlier.
+// ending is a context that ends when the test calls end, or with the test.
 type ending struct {
 	context.Context
 	end func()
@@ -60,7 +61,7 @@ func newEnding(t *testing.T) ending {
 	return ending{ctx, cancel}
 }
 
-// syncedTypes formats the result of typed factories' waits.
+// syncedTypes formats the result of a typed factory's WaitForCacheSync.
 func syncedTypes(synced map[reflect.Type]bool) string {
 	var out []string
 	for t, ok := range synced {
@@ -70,7 +71,7 @@ func syncedTypes(synced map[reflect.Type]bool) string {
 	return strings.Join(out, ", ")
 }
 
-// syncedResources formats the result of the other factories' waits.
+// syncedResources formats the result of a dynamic or metadata factory's WaitForCacheSync.
 func syncedResources(synced map[schema.GroupVersionResource]bool) string {
 	var out []string
 	for gvr, ok := range synced {
@@ -80,14 +81,15 @@ func syncedResources(synced map[schema.GroupVersionResource]bool) string {
 	return strings.Join(out, ", ")
 }
 
-// held waits until an informer has synced and formats its objects.
+// held waits until an informer has synced, and formats the stored objects.
 func held(t *testing.T, inf cache.SharedIndexInformer) string {
 	t.Helper()
 	synced(t, inf.HasSyncedChecker())
 	return outcome(inf.GetStore().List())
 }
 
-// holding starts a factory's informer of ConfigMaps and formats its objects.
+// holding starts a factory's informer of ConfigMaps, and formats the objects that the informer
+// stores.
 func holding(t *testing.T, f informers.SharedInformerFactory) string {
 	inf := f.Core().V1().ConfigMaps().Informer()
 	f.Start(newEnding(t).Done())
@@ -215,7 +217,7 @@ func withoutData(o any) (any, error) {
 	return o, nil
 }
 
-// generic returns the result of a generic lister.
+// generic returns the results of the methods of a generic lister.
 func generic(lister cache.GenericLister) []any {
 	all, err := lister.List(labels.Everything())
 	one, err2 := lister.ByNamespace("one").Get("a")
@@ -277,9 +279,9 @@ var resourceCalls = []factoryCall[untypedFactory]{
 	}},
 }
 
-// TestFactoryMethods uses every method and every option of the three factories, and their listers,
-// with client-go's and with Weir's. It fails for a method that a later client-go adds.
-// TestEveryResource checks the accessors of groups.
+// TestFactoryMethods calls every method of the three factories and their listers, with every
+// option, and compares the results of client-go's factory and Weir's. It fails if a later client-go
+// adds a method. TestEveryResource checks the methods for API groups.
 func TestFactoryMethods(t *testing.T) {
 	t.Parallel()
 	server := serve(t, apiserver.Options{})
@@ -334,7 +336,8 @@ func oursOf(opts []option) (ours []Option) {
 	return ours
 }
 
-// calls makes the calls of a table with client-go's factory and with each of Weir's.
+// calls makes the calls of a table with client-go's factory and with each of Weir's, and compares
+// the results.
 func calls[F any](t *testing.T, table []factoryCall[F], theirs func([]option) F, ours map[string]func([]option) F) {
 	t.Helper()
 	interfaceOf := reflect.TypeFor[F]()
@@ -360,13 +363,13 @@ func calls[F any](t *testing.T, table []factoryCall[F], theirs func([]option) F,
 	}
 }
 
-// The methods of untypedFactory are those of both interfaces.
+// untypedFactory has the methods of both interfaces.
 var (
 	_ = (dynamicinformer.DynamicSharedInformerFactory)(untypedFactory(nil))
 	_ = (metadatainformer.SharedInformerFactory)(untypedFactory(nil))
 )
 
-// TestFactoryError checks that an invalid config is an error.
+// TestFactoryError checks that the constructors of factories return an error for an invalid config.
 func TestFactoryError(t *testing.T) {
 	for name, bad := range map[string]*rest.Config{"no config": nil, "a bad host": {Host: "http://[::bad"}} {
 		_, typed := NewSharedInformerFactory(bad, 0)

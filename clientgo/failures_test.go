@@ -24,7 +24,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// podInformers build informers that start with a LIST.
+// podInformers build informers that send a LIST first, not a WATCH with initial events.
 var podInformers = map[string]func(cfg *rest.Config) cache.SharedIndexInformer{
 	"client-go": func(cfg *rest.Config) cache.SharedIndexInformer {
 		return cache.NewSharedIndexInformer(noWatchList{podsOf(cfg)}, &corev1.Pod{}, 0, cache.Indexers{})
@@ -37,8 +37,8 @@ var podInformers = map[string]func(cfg *rest.Config) cache.SharedIndexInformer{
 	},
 }
 
-// TestWatchErrorHandlerCalls counts the calls of watch error handlers for one failure each, with
-// client-go's informer and Weir's.
+// TestWatchErrorHandlerCalls counts the calls of watch error handlers for each kind of failure,
+// with client-go's informer and with Weir's.
 func TestWatchErrorHandlerCalls(t *testing.T) {
 	silent(t)
 	forbidden := apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no"))
@@ -50,8 +50,8 @@ func TestWatchErrorHandlerCalls(t *testing.T) {
 	reset := &net.OpError{Op: "read", Err: syscall.ECONNRESET}
 	late := &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}
 	for name, test := range map[string]struct {
-		first error             // of the first LIST
-		fails func(*failServer) // called after a quiet time once the informer has synced
+		first error             // error of the first LIST
+		fails func(*failServer) // called after the informer has synced
 		calls int
 	}{
 		"nothing":                  {},
@@ -91,8 +91,9 @@ func TestWatchErrorHandlerCalls(t *testing.T) {
 	}
 }
 
-// watchErrors runs an informer whose first LIST may fail with an error, and returns the errors that
-// its watch error handler receives. It calls fails after the informer has synced.
+// watchErrors runs an informer and returns the errors that its watch error handler receives. If
+// first is not nil, the first LIST fails with it. watchErrors calls fails after the informer has
+// synced.
 func watchErrors(t *testing.T, build func(*rest.Config) cache.SharedIndexInformer, first error, fails func(*failServer)) (errs []error) {
 	server := &failServer{refusals: map[string][]error{}}
 	if first != nil {
@@ -119,15 +120,16 @@ func watchErrors(t *testing.T, build func(*rest.Config) cache.SharedIndexInforme
 // errEnd ends a watch as soon as it has started.
 var errEnd = errors.New("the watch ends")
 
-// failServer is a transport to a server without pods. It fails as a test asks.
+// failServer is a RoundTripper that acts as a server without pods. The test makes its requests
+// fail.
 type failServer struct {
 	mu       sync.Mutex
 	down     error
-	refusals map[string][]error // of the next requests, by verb
-	stream   *io.PipeWriter     // of the watch
+	refusals map[string][]error // errors of the next requests, by verb
+	stream   *io.PipeWriter     // body of the last watch
 }
 
-// refuse ends the watch, and makes the next requests of a verb fail.
+// refuse ends the watch, and makes the next requests of a verb fail with errs.
 func (s *failServer) refuse(verb string, errs ...error) {
 	s.mu.Lock()
 	s.refusals[verb] = errs
@@ -135,7 +137,7 @@ func (s *failServer) refuse(verb string, errs ...error) {
 	s.end(io.EOF)
 }
 
-// relist ends the watch with an error, and makes the next list fail.
+// relist ends the watch with an ERROR event, and makes the next LIST fail.
 func (s *failServer) relist(watch, list error) {
 	s.mu.Lock()
 	s.refusals["list"] = []error{list}
@@ -143,7 +145,7 @@ func (s *failServer) relist(watch, list error) {
 	s.send("ERROR", statusOf(watch))
 }
 
-// outage ends the watch, and makes all requests fail for a while.
+// outage ends the watch, and makes all requests fail for the duration d.
 func (s *failServer) outage(err error, d time.Duration) {
 	s.setDown(err)
 	s.end(io.EOF)
@@ -159,10 +161,10 @@ func (s *failServer) setDown(err error) {
 
 func (s *failServer) end(err error) { s.open().CloseWithError(err) }
 
-// send sends an event.
+// send sends an event in the current watch.
 func (s *failServer) send(event string, object any) {
 	if err := json.NewEncoder(s.open()).Encode(map[string]any{"type": event, "object": object}); err != nil {
-		panic(err) // cannot happen: a client reads
+		panic(err) // cannot happen: a client reads the stream
 	}
 }
 
@@ -208,7 +210,8 @@ func (s *failServer) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// TestNoWatchErrorHandler checks that the default handler is used if a program sets none.
+// TestNoWatchErrorHandler checks that the informer uses client-go's default handler if the program
+// sets none.
 func TestNoWatchErrorHandler(t *testing.T) {
 	for maker, make := range bothConstructors {
 		t.Run(maker, func(t *testing.T) {
@@ -230,7 +233,7 @@ func TestNoWatchErrorHandler(t *testing.T) {
 	}
 }
 
-// notServed is a transport to a server that has no such resource.
+// notServed is a RoundTripper that acts as a server that does not serve the resource.
 type notServed struct{}
 
 func (notServed) RoundTrip(req *http.Request) (*http.Response, error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestFinalStates checks that OnDelete receives the state in the DELETED event, transformed like
-// all others, as with client-go, for any change of uids by the transform.
+// TestFinalStates checks that OnDelete receives the transformed state of the DELETED event, as with
+// client-go, also if the transform changes the uid.
 func TestFinalStates(t *testing.T) {
 	for maker, make := range bothConstructors {
 		for name, uid := range map[string]types.UID{"the server's uid": "uid-1", "no uid": "", "another uid": "uid-2"} {
@@ -34,8 +34,8 @@ func TestFinalStates(t *testing.T) {
 	}
 }
 
-// TestFinalStatesOfBytes checks the same for captured events, and that the last version replaces an
-// unknown state.
+// TestFinalStatesOfBytes checks the same for captured events. It also checks that OnDelete receives
+// the last stored version if the final state cannot be decoded or transformed.
 func TestFinalStatesOfBytes(t *testing.T) {
 	bad := errors.New("not this one")
 	mark := func(obj any) (any, error) {
@@ -44,7 +44,7 @@ func TestFinalStatesOfBytes(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		transform cache.TransformFunc
-		final     []byte // nil: that of version 9
+		final     []byte // nil: version 9
 		want      string
 	}{
 		"as it came":            {nil, nil, "v=9"},

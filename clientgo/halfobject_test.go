@@ -16,13 +16,13 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// halfObject implements only the methods of an API object that client-go's informers call: every
-// other method of metav1.Object panics, because its receiver is a nil interface. The tests' own
-// recorder calls GetLabels.
+// halfObject implements only the methods of an API object that client-go's informers call, and
+// GetLabels, which the tests' recorder calls. Every other method of metav1.Object panics, because
+// it is called on a nil interface.
 type halfObject struct {
 	metav1.Object
 	namespace, name, version string
-	uid                      types.UID // GetUID panics without one
+	uid                      types.UID // if it is empty, GetUID panics
 	labels                   map[string]string
 }
 
@@ -43,7 +43,7 @@ func (h *halfObject) UnmarshalJSON([]byte) error          { panic("not implement
 func (h *halfObject) GetAnnotations() map[string]string   { panic("not implemented") }
 func (h *halfObject) GetObjectMeta() (none metav1.Object) { panic("not implemented") }
 
-// slimObject can be encoded. Its metadata has all methods, most of which panic.
+// slimObject can be encoded. Its metadata implements metav1.Object, but most of the methods panic.
 type slimObject struct {
 	metav1.TypeMeta `json:",inline"`
 	slimMeta        `json:"metadata"`
@@ -68,7 +68,8 @@ func (s *slimObject) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// halfMade builds the objects of a test, in a version with a label.
+// halfMade contains example objects, and functions that build an object at a version with the label
+// v.
 var halfMade = map[string]struct {
 	example runtime.Object
 	object  func(name, version, v string) runtime.Object
@@ -84,8 +85,8 @@ var halfMade = map[string]struct {
 	}},
 }
 
-// TestHalfImplementedObjects plays a story with objects on which only those methods work that
-// client-go's informers call.
+// TestHalfImplementedObjects checks that the informer handles objects that implement only the
+// methods that client-go's informers call.
 func TestHalfImplementedObjects(t *testing.T) {
 	makers := map[string]constructor{"client-go": cache.NewSharedIndexInformer}
 	for name, opts := range map[string]Options{
@@ -131,7 +132,7 @@ func tellOfHalfObjects(t *testing.T, make constructor, example runtime.Object, t
 	first.Add(object("c", "4", "1"))
 	first.Modify(object("a", "5", "3"))
 	calls.wait(t, "update d/a@3 v=2 -> d/a@5 v=3")
-	first.Error(statusOf(apierrors.NewResourceExpired("too old"))) // b was deleted, and a has changed
+	first.Error(statusOf(apierrors.NewResourceExpired("too old"))) // b was deleted and a has changed
 	calls.wait(t, "delete tombstone d/b d/b@2 v=1")
 	calls.wait(t, "update d/a@5 v=3 -> d/a@6 v=4")
 	second.Delete(object("c", "7", "1"))
@@ -144,7 +145,7 @@ func tellOfHalfObjects(t *testing.T, make constructor, example runtime.Object, t
 	}
 }
 
-// listOf returns a list that requires only that its items are objects.
+// listOf returns a list whose items may be any objects.
 func listOf(version string, items ...runtime.Object) *corev1.List {
 	list := &corev1.List{ListMeta: metav1.ListMeta{ResourceVersion: version}}
 	for _, item := range items {
@@ -154,7 +155,7 @@ func listOf(version string, items ...runtime.Object) *corev1.List {
 }
 
 // TestDeletedHalfObject checks that OnDelete receives the previous version if the final state
-// cannot be transformed, although that version can neither be copied nor be given another
+// cannot be transformed, even if that version can neither be copied nor get another
 // resourceVersion.
 func TestDeletedHalfObject(t *testing.T) {
 	events := watch.NewFakeWithChanSize(10, false)

@@ -16,10 +16,10 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// byNode is an index function with one value.
+// byNode is an index function that returns one value.
 func byNode(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil }
 
-// byLetters is an index function with several values.
+// byLetters is an index function that returns several values.
 func byLetters(obj any) ([]string, error) {
 	return strings.Split(obj.(*corev1.Pod).Labels["v"], ""), nil
 }
@@ -28,8 +28,8 @@ func indexers() cache.Indexers {
 	return cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc, "node": byNode}
 }
 
-// TestIndexerSame writes to client-go's indexer and to that of an informer that never runs, and
-// compares them.
+// TestIndexerSame makes the same random writes to client-go's indexer and to the indexer of an
+// informer that never runs, and checks that their contents are equal.
 func TestIndexerSame(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	theirs := cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, indexers())
@@ -78,7 +78,7 @@ func TestIndexerSame(t *testing.T) {
 	check.NoError(t, ours.Resync())
 }
 
-// dump reads an indexer with all its methods.
+// dump returns the results of all reading methods of an indexer as text.
 func dump(x cache.Indexer, probe *corev1.Pod) string {
 	var b strings.Builder
 	keys := x.ListKeys()
@@ -112,7 +112,7 @@ func dump(x cache.Indexer, probe *corev1.Pod) string {
 	return b.String()
 }
 
-// TestIndexerKeyError checks that a value without metadata is an error of client-go's type.
+// TestIndexerKeyError checks that methods return client-go's KeyError for a value without metadata.
 func TestIndexerKeyError(t *testing.T) {
 	x := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil).GetIndexer()
 	var key cache.KeyError
@@ -132,8 +132,9 @@ func TestIndexerKeyError(t *testing.T) {
 	}
 }
 
-// TestManualWriteRefused checks that writing an object without a name, or a tombstone, changes
-// nothing: a Replace does not even delete the objects that it lacks.
+// TestManualWriteRefused checks that writing an object without a name, or a tombstone, returns an
+// error and changes nothing. Replace must not even delete the objects that are missing from its
+// argument.
 func TestManualWriteRefused(t *testing.T) {
 	a, b, changed := pod("a", "1"), pod("b", "1"), pod("a", "2")
 	tomb := cache.DeletedFinalStateUnknown{Key: "d/c", Obj: pod("c", "1")}
@@ -155,8 +156,8 @@ func TestManualWriteRefused(t *testing.T) {
 	}
 }
 
-// TestManualWriteWhileRunning checks that a manually written object is stored unchanged, that
-// handlers are called, and that a change by the server replaces it.
+// TestManualWriteWhileRunning checks that the informer stores an object that the program writes
+// unchanged, that handlers receive it, and that a later change from the server replaces it.
 func TestManualWriteWhileRunning(t *testing.T) {
 	s := newRecordedInformer(t, NewSharedIndexInformer)
 	s.source.Add(pod("a", "1"))
@@ -174,7 +175,8 @@ func TestManualWriteWhileRunning(t *testing.T) {
 	s.calls.wait(t, "delete d/a@2 v=2")
 }
 
-// TestManualDelete checks that a relist restores an object that was deleted manually.
+// TestManualDelete checks that a relist restores an object that the program has deleted from the
+// store.
 func TestManualDelete(t *testing.T) {
 	for name, remove := range map[string]func(cache.Store) error{
 		"Delete":  func(s cache.Store) error { return s.Delete(&metav1.ObjectMeta{Namespace: "d", Name: "a"}) },

@@ -2,7 +2,8 @@
 
 package clientgo
 
-// The informers of the oldest client-go do not publish to the provider that a program sets.
+// The informers of the oldest supported client-go do not publish to the metrics provider that a
+// program sets.
 
 import (
 	"strconv"
@@ -18,7 +19,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// gauges is a provider of client-go's metrics. A process accepts one and keeps its values.
+// gauges is a metrics provider for client-go that stores the values. A process can set only one
+// provider.
 type gauges struct {
 	mu      sync.Mutex
 	changed chan struct{}
@@ -40,7 +42,7 @@ func (g *gauges) set(name string, value float64) {
 	g.changed = make(chan struct{})
 }
 
-// provide creates a series with the value 0, like component-base.
+// provide creates a gauge with the value 0, as component-base does.
 func (g *gauges) provide(metric string, id cache.InformerNameAndResource) gauge {
 	name := metric + " " + id.Name() + " " + id.GroupVersionResource().Resource
 	g.set(name, 0)
@@ -59,7 +61,7 @@ func (g *gauges) NewStoreResourceVersionMetric(id cache.InformerNameAndResource)
 	return g.provide("store_resource_version", id)
 }
 
-// await waits until a series has a value.
+// await waits until a gauge has a value.
 func (g *gauges) await(t *testing.T, name, value string) {
 	t.Helper()
 	for timeout := time.After(waitTimeout); ; {
@@ -78,8 +80,8 @@ func (g *gauges) await(t *testing.T, name, value string) {
 	}
 }
 
-// TestInformerNamePublishes checks that a named informer publishes its store's resourceVersion from
-// its first list on, as in client-go.
+// TestInformerNamePublishes checks that a named informer publishes its store's resourceVersion
+// after its first list and after a change, as client-go's does.
 func TestInformerNamePublishes(t *testing.T) {
 	cache.SetInformerMetricsProvider(publishedGauges)
 	server := serve(t, apiserver.Options{})

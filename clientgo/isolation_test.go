@@ -21,8 +21,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// isolatedInformers are informers of pods that store and deliver objects in each possible way. None
-// of them shares anything mutable between two objects, or between two versions of one.
+// isolatedInformers build informers of pods that store and deliver objects in each possible way.
+// Two objects, or two versions of one object, of any of them share nothing mutable.
 var isolatedInformers = map[string]func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer{
 	"client-go": func(_ *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
 		return cache.NewSharedIndexInformer(podsOf(cfg), &corev1.Pod{}, 0, nil)
@@ -52,16 +52,16 @@ func withContentType(contentType string, opts Options) func(*testing.T, *rest.Co
 	}
 }
 
-// TestNothingMutableIsShared checks that changing one version of an object affects no other object
-// and no other version: not the previous one, not the next one, and not OnDelete's argument for a
-// DELETED event.
+// TestNothingMutableIsShared checks that a change to one version of an object affects neither
+// another object nor another version: not the previous version, not the next version, and not the
+// argument of OnDelete.
 func TestNothingMutableIsShared(t *testing.T) {
 	for name, build := range isolatedInformers {
 		t.Run(name, func(t *testing.T) {
 			server := serve(t, apiserver.Options{})
 			pods := kubernetes.NewForConfigOrDie(server.Config()).CoreV1().Pods("d")
 			ctx := context.Background()
-			sim := podsim.New(4, 1) // of one workload
+			sim := podsim.New(4, 1) // pods of one workload
 			var names []string
 			for i := range sim.Len() {
 				p := sim.Pod(i)
@@ -108,7 +108,7 @@ func TestNothingMutableIsShared(t *testing.T) {
 	}
 }
 
-// isClean checks that no handler has overwritten an object.
+// isClean checks that no handler has changed an object.
 func isClean(t *testing.T, what string, obj any) {
 	t.Helper()
 	text, err := json.Marshal(obj)
@@ -117,13 +117,13 @@ func isClean(t *testing.T, what string, obj any) {
 	}
 }
 
-// scribbler overwrites the old version of each update, every second new version, and deleted
-// objects, and checks the objects that it receives. After its call only one version of each object
-// is read again: the old one of the next update.
+// scribbler is a handler that changes objects: the old version of each update, every second new
+// version, and deleted objects. It checks that the objects that it receives are unchanged. The
+// informer delivers a changed new version once more, as the old version of the next update.
 type scribbler struct {
 	t *testing.T
 	*recorder
-	held bool // the store has these same values, so only old versions may be changed
+	held bool // the store has the same values, so only old versions may be changed
 }
 
 func name(obj any) string {

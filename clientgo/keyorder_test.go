@@ -27,7 +27,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// generated lists and watches widgets as a generated clientset does.
+// generated returns a ListerWatcher of widgets like that of a generated clientset.
 func generated(t *testing.T, cfg *rest.Config) cache.ListerWatcher {
 	client := widgetClient(t, cfg)
 	params := runtime.NewParameterCodec(widgetScheme())
@@ -43,11 +43,11 @@ func generated(t *testing.T, cfg *rest.Config) cache.ListerWatcher {
 	}
 }
 
-// widgetReader is a way in which an informer, client-go's or Weir's, reads custom resources.
+// widgetReader is a way to build an informer, client-go's or Weir's, of custom resources.
 type widgetReader struct {
 	name     string
 	partial  bool
-	protobuf bool // preferred; a custom resource has none
+	protobuf bool // the client prefers protobuf; servers send custom resources as JSON
 	build    func(t *testing.T, cfg *rest.Config, which string) cache.SharedIndexInformer
 }
 
@@ -91,9 +91,9 @@ func metadataOfFactory(t *testing.T, cfg *rest.Config, which string) cache.Share
 	return f.ForResource(widgetResource).Informer()
 }
 
-// TestListsInAnyKeyOrder checks for each order of a list's keys that the informer stores the list's
-// objects, as client-go's does. Weir's sends one LIST and reads it itself, so the client that sent
-// the request must be able to decode the stub response.
+// TestListsInAnyKeyOrder checks, for each order of a list's keys, that Weir's informer stores the
+// list's objects, as client-go's does. Weir's informer must send one LIST and read the response
+// itself; the client that sent it must be able to decode the stub response.
 func TestListsInAnyKeyOrder(t *testing.T) {
 	for _, reader := range widgetReaders {
 		for which := range bothConstructors {
@@ -133,7 +133,7 @@ func listInKeyOrder(t *testing.T, reader widgetReader, which string, server *wid
 	}
 }
 
-// protobufOnly negotiates for a client that decodes protobuf only.
+// protobufOnly is a serializer of a client that decodes only protobuf.
 type protobufOnly struct{ runtime.NegotiatedSerializer }
 
 func (p protobufOnly) SupportedMediaTypes() []runtime.SerializerInfo {
@@ -145,8 +145,8 @@ func (p protobufOnly) SupportedMediaTypes() []runtime.SerializerInfo {
 	return nil
 }
 
-// TestClientOfFewTypes checks that a client of a built-in group whose scheme has only the types it
-// uses, and which may not know JSON, can decode the stub response.
+// TestClientOfFewTypes checks that a client can decode the stub response even if its scheme
+// contains only the types that it uses, and if it does not decode JSON.
 func TestClientOfFewTypes(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 20})
 	few := runtime.NewScheme()
@@ -186,8 +186,8 @@ func TestClientOfFewTypes(t *testing.T) {
 	}
 }
 
-// TestLongFirstItem: a list whose types come behind more than maxTypeMetaPrefix is of an unknown
-// kind, and can still be read as a whole.
+// TestLongFirstItem checks that a list has an unknown kind if its types follow after more than
+// maxTypeMetaPrefix bytes, and that the whole list can still be read.
 func TestLongFirstItem(t *testing.T) {
 	body := `{"items":[{"spec":"` + strings.Repeat("long ", maxTypeMetaPrefix/4) + `","kind":"Widget"}],"kind":"WidgetList"}`
 	types, whole, err := readListTypeMeta(strings.NewReader(body), wire.JSON)

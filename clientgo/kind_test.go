@@ -21,7 +21,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// statedKinds are the kinds that pods state, by their label v.
+// statedKinds contains the apiVersion and kind that a pod states, by the value of the pod's label
+// v.
 var statedKinds = map[string]metav1.TypeMeta{
 	"1": {APIVersion: "v1", Kind: "Pod"},
 	"2": {APIVersion: "v1", Kind: "Pod"},
@@ -37,7 +38,7 @@ func stateKind(obj any) (any, error) {
 	return p, nil
 }
 
-// kindRecorder is a handler that records its calls with the kinds that objects state.
+// kindRecorder is a recorder that also records the kinds that objects state.
 type kindRecorder struct{ *recorder }
 
 func (r kindRecorder) OnAdd(obj any, _ bool)   { r.note("add %s", showKind(obj)) }
@@ -54,7 +55,7 @@ func showKind(obj any) string {
 	return fmt.Sprintf("%s %q %q", show(p), p.APIVersion, p.Kind)
 }
 
-// heldKinds returns the kinds that an indexer's readers see.
+// heldKinds returns the kinds of the objects that an indexer returns.
 func heldKinds(t *testing.T, x cache.Indexer) string {
 	t.Helper()
 	listed, err := corelisters.NewPodLister(x).Pods("d").List(labels.Everything())
@@ -82,8 +83,8 @@ func heldKinds(t *testing.T, x cache.Indexer) string {
 	return strings.Join(lines, "\n")
 }
 
-// kindStory changes the kinds that pods state, through watches and lists, and returns the kinds
-// that a handler and readers saw.
+// kindStory changes the kinds that pods state, through watches and lists. It returns the kinds that
+// a handler and readers received.
 func kindStory(t *testing.T, make constructor, transform cache.TransformFunc) (told string) {
 	s := newRecordedInformer(t, make)
 	kinds := kindRecorder{newRecorder()}
@@ -111,7 +112,7 @@ func kindStory(t *testing.T, make constructor, transform cache.TransformFunc) (t
 	s.source.Add(version("c", "4"))
 	s.calls.wait(t, "add d/c@11 v=4")
 	told = heldKinds(t, s.informer.GetIndexer())
-	// A list returns the changes that the watch misses.
+	// The watch misses these changes; a list contains them.
 	s.source.DeleteDropWatch(version("b", "1"))
 	s.source.ModifyDropWatch(version("a", "5"))
 	s.source.ResetWatch()
@@ -121,7 +122,7 @@ func kindStory(t *testing.T, make constructor, transform cache.TransformFunc) (t
 	s.source.Modify(version("a", "1"))
 	s.source.Delete(version("c", "1"))
 	s.calls.wait(t, "delete d/c@15 v=1")
-	synctest.Wait() // the other handler
+	synctest.Wait() // for the other handler
 	told += "\n" + kinds.sortedChanges() + "\n" + heldKinds(t, s.informer.GetIndexer())
 	if inf, ok := s.informer.(*informer); ok && !inf.sink.pin {
 		isProtobuf(t, inf)
@@ -130,7 +131,7 @@ func kindStory(t *testing.T, make constructor, transform cache.TransformFunc) (t
 	return told
 }
 
-// isProtobuf checks that an informer stores all its objects in protobuf.
+// isProtobuf checks that an informer stores all objects as protobuf.
 func isProtobuf(t *testing.T, inf *informer) {
 	t.Helper()
 	for o := range inf.store.Snapshot().All() {
@@ -140,8 +141,9 @@ func isProtobuf(t *testing.T, inf *informer) {
 	}
 }
 
-// TestStatedKinds: transforms, or a ListerWatcher, set apiVersion and kind to usual and unusual
-// values. It compares the values for handlers, listers and indexers with client-go's.
+// TestStatedKinds changes apiVersion and kind of objects, by a transform or in the ListerWatcher,
+// to usual and unusual values. It checks that handlers, listers and indexers of Weir's informer
+// receive the same values as those of client-go's.
 func TestStatedKinds(t *testing.T) {
 	ours := map[string]constructor{
 		"weir":    NewSharedIndexInformer,
@@ -165,7 +167,7 @@ func TestStatedKinds(t *testing.T) {
 	}
 }
 
-// kindChecker is a handler that checks that objects state a kind.
+// kindChecker is a recorder that checks that objects state the kind Pod.
 type kindChecker struct {
 	*recorder
 	t *testing.T
@@ -186,8 +188,9 @@ func (c kindChecker) OnAdd(obj any, initial bool) { c.check(obj); c.recorder.OnA
 func (c kindChecker) OnUpdate(was, is any)        { c.check(was, is); c.recorder.OnUpdate(was, is) }
 func (c kindChecker) OnDelete(obj any)            { c.check(obj); c.recorder.OnDelete(obj) }
 
-// TestStatedKindsCaptured: a transform sets the kind of pods that are captured, from a first list,
-// watches and a relist. All readers see it, and the pods are stored in protobuf.
+// TestStatedKindsCaptured uses a transform that sets the kind of captured pods. It checks that
+// handlers and readers receive the kind after a first list, watch events and a relist, and that the
+// pods are stored as protobuf.
 func TestStatedKindsCaptured(t *testing.T) {
 	for _, contentType := range []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON} {
 		for _, opts := range []Options{{}, {ShareDecoded: true}} {
@@ -225,7 +228,7 @@ func captureKinds(t *testing.T, contentType string, opts Options) {
 		check.NoError(t, err)
 		checker.until(t, "an update", func(lines []string) bool { return strings.Contains(lines[len(lines)-1], " -> "+show(p)) })
 	}
-	// No watch reports the deletion, and the server forgets it.
+	// No watch reports the deletion, and the server no longer has its event.
 	cut := int64(0)
 	remove := faults.Add(apiserver.Rule{Match: apiserver.Match("watch", "pods"), Cut: &cut, CutCleanly: true})
 	line.breakOff()
@@ -240,13 +243,13 @@ func captureKinds(t *testing.T, contentType string, opts Options) {
 	isProtobuf(t, inf)
 }
 
-// breakableLine dials connections that a test can break.
+// breakableLine dials connections, and can break them.
 type breakableLine struct {
 	mu    sync.Mutex
 	conns []net.Conn
 }
 
-// dial is rest.Config.Dial.
+// dial implements rest.Config.Dial.
 func (l *breakableLine) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err == nil {

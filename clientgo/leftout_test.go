@@ -22,7 +22,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// refusing is a transform that fails for pods whose label v is "bad".
+// refusing is a transform that returns an error for pods whose label v is "bad".
 func refusing(obj any) (any, error) {
 	if obj.(*corev1.Pod).Labels["v"] == "bad" {
 		return nil, errors.New("a bad pod")
@@ -30,8 +30,9 @@ func refusing(obj any) (any, error) {
 	return obj, nil
 }
 
-// TestTransformErrorOnRelist checks that an object whose newest version cannot be transformed keeps
-// its previous version, after a watch and after a relist, and is deleted with its DELETED event.
+// TestTransformErrorOnRelist checks that the informer keeps the previous version of an object whose
+// newest version cannot be transformed, after a watch event and after a relist, and that a DELETED
+// event deletes the object.
 func TestTransformErrorOnRelist(t *testing.T) {
 	silent(t)
 	synctest.Test(t, transformErrorOnRelist)
@@ -59,17 +60,17 @@ func transformErrorOnRelist(t *testing.T) {
 	}
 }
 
-// TestRefusedOnRelist checks the same for a list with an object that cannot be decoded or
-// transformed, and that another object of its name does not keep the stored version.
+// TestRefusedOnRelist checks that a relist keeps the stored version of an object that cannot be
+// decoded or transformed. If the listed object has another uid, the stored version is deleted.
 func TestRefusedOnRelist(t *testing.T) {
 	for name, test := range map[string]struct {
 		pin      bool
-		returned bool   // the list is of objects, and not of bytes
+		returned bool   // the list contains objects, not bytes
 		cut      bool   // the bytes cannot be decoded
-		restored bool   // the list is of a server that has gone back
-		version  string // the listed version; version 3 is stored
+		restored bool   // the server was restored from a backup
+		version  string // the listed version; the stored version is 3
 		uid      types.UID
-		held     types.UID // the uid that the transform sets, unless ""
+		held     types.UID // if not "", the uid that the transform sets
 		wantGone bool
 	}{
 		"bytes":            {version: "4", uid: "uid-1"},
@@ -121,16 +122,16 @@ func TestRefusedOnRelist(t *testing.T) {
 	}
 }
 
-// pointedPod is a transform's type. A shallow copy of it shares the metadata.
+// pointedPod is a type that a transform returns. A shallow copy shares the metadata.
 type pointedPod struct{ *metav1.ObjectMeta }
 
 // TestHeldValueIsNotChanged checks that OnDelete receives the previous version if the final state
-// cannot be transformed, and that the value that handlers and readers have of it is not changed,
-// although its type cannot be copied.
+// cannot be transformed. The value of that version, which handlers and readers have, must not
+// change, even if it cannot be copied.
 func TestHeldValueIsNotChanged(t *testing.T) {
 	for name, test := range map[string]struct {
 		transformed func(metav1.ObjectMeta) any
-		deleted     string // the resourceVersion that OnDelete gets
+		deleted     string // the resourceVersion that OnDelete receives
 	}{
 		"metadata by value":   {func(m metav1.ObjectMeta) any { return &slimPod{ObjectMeta: m} }, "2"},
 		"metadata by pointer": {func(m metav1.ObjectMeta) any { return &pointedPod{&m} }, "1"},
@@ -168,9 +169,8 @@ func TestHeldValueIsNotChanged(t *testing.T) {
 	}
 }
 
-// TestExcludedVersions checks the versions that a transform excludes, and those for which it fails:
-// handlers and the store have the previous version until the object is deleted. Only the failures
-// are logged, once a minute, and counted.
+// TestExcludedVersions checks that handlers and the store keep the previous version if a transform
+// excludes a version or fails. Only failures are logged, at most once a minute, and counted.
 func TestExcludedVersions(t *testing.T) {
 	for name, test := range map[string]struct {
 		result  func() (any, error)
@@ -222,9 +222,9 @@ func TestExcludedVersions(t *testing.T) {
 	}
 }
 
-// TestUndecodable checks that a handler receives each version that can be decoded, with its last
-// received version as old, and that a version that cannot be decoded is reported once, not at each
-// resync.
+// TestUndecodable checks that a handler receives each version that can be decoded, together with
+// the last version that it received. A version that cannot be decoded must be logged once, not
+// again at each resync.
 func TestUndecodable(t *testing.T) {
 	var reports int
 	silent(t, func(context.Context, error, string, ...any) { reports++ })

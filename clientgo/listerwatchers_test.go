@@ -16,8 +16,8 @@ import (
 	cachetest "k8s.io/client-go/tools/cache/testing"
 )
 
-// watches receives a value for each opened watch, so that a test can wait for the next: some fakes
-// lose changes between a list and its watch, and others make the informer list again.
+// watches receives a value for each opened watch, so that a test can wait until a watch is open.
+// Some fakes lose the changes before that; others then make the informer list again.
 type watches chan struct{}
 
 func newWatches() watches { return make(watches, 100) }
@@ -31,7 +31,7 @@ func (w watches) wait(t *testing.T) {
 	}
 }
 
-// fakeSource is a FakeControllerSource that reports its watches.
+// fakeSource is a FakeControllerSource that sends to watches when a watch is opened.
 type fakeSource struct {
 	*cachetest.FakeControllerSource
 	watches watches
@@ -51,7 +51,7 @@ func (f fakeSource) Watch(o metav1.ListOptions) (watch.Interface, error) {
 	return w, err
 }
 
-// plainListerWatcher is a ListerWatcher that ignores contexts, as old ones do.
+// plainListerWatcher is a ListerWatcher without contexts, as in old programs.
 type plainListerWatcher struct {
 	list  func(metav1.ListOptions) (runtime.Object, error)
 	watch func(metav1.ListOptions) (watch.Interface, error)
@@ -60,10 +60,12 @@ type plainListerWatcher struct {
 func (p plainListerWatcher) List(o metav1.ListOptions) (runtime.Object, error)   { return p.list(o) }
 func (p plainListerWatcher) Watch(o metav1.ListOptions) (watch.Interface, error) { return p.watch(o) }
 
-// IsWatchListSemanticsUnSupported keeps client-go from requesting initial events instead of a list.
+// IsWatchListSemanticsUnSupported returns true, so that client-go sends a LIST instead of a WATCH
+// with initial events.
 func (plainListerWatcher) IsWatchListSemanticsUnSupported() bool { return true }
 
-// podSource lists pods at a version and returns the same watch each time.
+// podSource returns a ListerWatcher that lists the pods at a version, and returns the same watch at
+// each call.
 func podSource(version string, events watch.Interface, pods ...*corev1.Pod) plainListerWatcher {
 	return plainListerWatcher{
 		list: func(metav1.ListOptions) (runtime.Object, error) {
@@ -77,7 +79,8 @@ func podSource(version string, events watch.Interface, pods ...*corev1.Pod) plai
 	}
 }
 
-// listsOnce returns the same list each time, and watches without events.
+// listsOnce returns a ListerWatcher that returns the same list at each call, and watches without
+// events.
 func listsOnce(list runtime.Object) plainListerWatcher {
 	return plainListerWatcher{
 		list:  func(metav1.ListOptions) (runtime.Object, error) { return list, nil },
@@ -85,18 +88,19 @@ func listsOnce(list runtime.Object) plainListerWatcher {
 	}
 }
 
-// noWatchList keeps client-go from requesting initial events instead of a list.
+// noWatchList is a ListWatch for which client-go sends a LIST instead of a WATCH with initial
+// events.
 type noWatchList struct{ *cache.ListWatch }
 
 func (noWatchList) IsWatchListSemanticsUnSupported() bool { return true }
 
-// client lists and watches objects, like the clients of a resource in a clientset.
+// client is the client of a resource in a clientset.
 type client[L runtime.Object] interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-// listWatchOf returns a ListerWatcher of a client, as informer-gen generates it.
+// listWatchOf returns the ListerWatcher of a client, as informer-gen generates it.
 func listWatchOf[L runtime.Object](c client[L]) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return c.List(ctx, o) },
@@ -104,7 +108,7 @@ func listWatchOf[L runtime.Object](c client[L]) *cache.ListWatch {
 	}
 }
 
-// podsOf returns a ListerWatcher of a typed client, as client-go builds one.
+// podsOf returns a ListerWatcher of pods, which client-go's NewListWatchFromClient builds.
 func podsOf(cfg *rest.Config) *cache.ListWatch {
 	client := kubernetes.NewForConfigOrDie(cfg)
 	return cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", "", fields.Everything())

@@ -26,10 +26,10 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// blocked is a ListerWatcher that ignores contexts. Its List, its List of a single object or its
-// Watch blocks until the channel is closed.
+// blocked is a ListerWatcher that ignores contexts. Its List, its probe (a List with limit 1) or
+// its Watch blocks until the channel is closed.
 type blocked struct {
-	list, probe, watch chan struct{} // nil does not block
+	list, probe, watch chan struct{} // nil: the call does not block
 	watcher            *watch.FakeWatcher
 }
 
@@ -52,16 +52,16 @@ func (b blocked) Watch(metav1.ListOptions) (watch.Interface, error) {
 
 func (blocked) IsWatchListSemanticsUnSupported() bool { return true }
 
-// quiet turns off the logging of errors: client-go's handler sleeps until some time after the last
-// logged error, which outside of a synctest bubble is years later.
+// quiet turns off the logging of errors: client-go's handler sleeps until a time after the last
+// logged error, and outside of a synctest bubble the clock shows a time years later.
 func quiet(t *testing.T, inf cache.SharedIndexInformer) {
 	t.Helper()
 	check.NoError(t, inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}))
 }
 
-// TestStopWhileBlocked checks that an informer stops although its ListerWatcher blocks and ignores
-// contexts, and that a watch that the call returns later is stopped. client-go 0.37 waits for
-// Watch.
+// TestStopWhileBlocked checks that an informer stops although a call of its ListerWatcher blocks
+// and ignores its context, and that the informer stops a watch that the call returns later.
+// (client-go 0.37 waits for Watch.)
 func TestStopWhileBlocked(t *testing.T) {
 	for name, test := range map[string]struct {
 		build constructor
@@ -82,7 +82,7 @@ func TestStopWhileBlocked(t *testing.T) {
 				ctx, cancel := context.WithCancel(context.Background())
 				ended := make(chan struct{})
 				go func() { defer close(ended); inf.RunWithContext(ctx) }()
-				time.Sleep(2 * time.Minute) // until a silent watch is probed
+				time.Sleep(2 * time.Minute) // longer than until a silent watch is probed
 				cancel()
 				select {
 				case <-ended:
@@ -100,8 +100,8 @@ func TestStopWhileBlocked(t *testing.T) {
 	}
 }
 
-// TestWatchAfterBlockedProbe checks that a watch that ends is restarted although the List that
-// probes the server's version does not return, and that no second such List is started.
+// TestWatchAfterBlockedProbe checks that the informer restarts a watch that ended although a
+// probe's List does not return, and that it starts no second List for a probe meanwhile.
 func TestWatchAfterBlockedProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
@@ -147,7 +147,8 @@ func TestWatchAfterBlockedProbe(t *testing.T) {
 	})
 }
 
-// lateEvent is a server whose watches send one event, after half an hour.
+// lateEvent is a RoundTripper that acts as a server whose watches send one event after half an
+// hour.
 type lateEvent struct{}
 
 func (lateEvent) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -160,8 +161,8 @@ func (lateEvent) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, Request: req}, nil
 }
 
-// TestWatchTimeout checks that a watch may last as long as its ListerWatcher has asked of the
-// server, even if that differs from the requested timeout, and no longer.
+// TestWatchTimeout checks that a watch may last as long as the timeout that the ListerWatcher
+// requested from the server, but no longer, even if the informer requested another timeout.
 func TestWatchTimeout(t *testing.T) {
 	for name, test := range map[string]struct {
 		seconds *int64
@@ -184,14 +185,14 @@ func TestWatchTimeout(t *testing.T) {
 					t.Errorf("%v, want %v", err, test.want)
 				}
 				_ = w.Close()
-				time.Sleep(time.Hour) // until the server's goroutine has ended
+				time.Sleep(time.Hour) // until the goroutine of RoundTrip has ended
 			})
 		})
 	}
 }
 
 // TestFailsWhileCaptured checks that capturing stops after the second List, or Watch, in a row that
-// fails while it is captured and succeeds without.
+// fails when it is captured and succeeds when it is not.
 func TestFailsWhileCaptured(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 3})
 	inner := podsOf(capturing(server.Config()))
@@ -251,7 +252,7 @@ func TestFailsWhileCaptured(t *testing.T) {
 	}
 }
 
-// TestListWatchConfig: the reflector's Config gets each field of Options.ListWatch and of its
+// TestListWatchConfig checks that reflectorConfig copies each field of Options.ListWatch and its
 // Backoff, and the Server.
 func TestListWatchConfig(t *testing.T) {
 	o := Options{Server: new(weir.ServerGroup), ListWatch: weir.ListWatch{

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// The phases of an informer in which methods are called.
+// These are the phases of an informer in which a test calls methods.
 const (
 	beforeStart  = "before its start"
 	whileRunning = "while it runs"
@@ -24,16 +24,16 @@ const (
 
 var phases = []string{beforeStart, whileRunning, afterEnd}
 
-// method is a call of a method in each phase. Its outcome must be the same as with client-go.
+// method is a call of a method. Its result must be the same as with client-go in each phase.
 type method struct {
-	name string // the interface's method, and the arguments
+	name string // the method of the interface, and the arguments
 	call func(t *testing.T, s *recordedInformer) string
-	// differs has, by phase, outcomes that differ from client-go's on purpose: docs/differences.md
-	// lists them, or only an error text differs.
+	// differs contains, by phase, results that differ from client-go's on purpose. Either
+	// docs/differences.md lists the difference, or only an error text differs.
 	differs map[string]string
 }
 
-// outcome formats the results of a method.
+// outcome formats the results of a method as text.
 func outcome(results ...any) string {
 	var out []string
 	for _, r := range results {
@@ -55,13 +55,13 @@ func outcome(results ...any) string {
 	return strings.Join(out, "; ")
 }
 
-// addHandler calls fn with each method that adds a handler.
+// addHandler returns a method that adds a handler by calling add.
 func addHandler(add func(inf cache.SharedIndexInformer, h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error)) func(t *testing.T, s *recordedInformer) string {
 	return func(t *testing.T, s *recordedInformer) string {
 		h := newRecorder()
 		reg, err := add(s.informer, h)
 		if err != nil {
-			// The preceding text has the handler's type.
+			// The text before it contains the handler's type.
 			_, text, _ := strings.Cut(err.Error(), " was not added")
 			return outcome(reg == nil, text)
 		}
@@ -73,7 +73,7 @@ func addHandler(add func(inf cache.SharedIndexInformer, h cache.ResourceEventHan
 	}
 }
 
-// ended returns how a run ends whose context has ended already.
+// ended reports whether run returns. run uses a context that has ended.
 func ended(run func()) string {
 	done := make(chan struct{})
 	go func() { defer close(done); run() }()
@@ -97,7 +97,7 @@ func endedContext() context.Context {
 	return ctx
 }
 
-// The texts of errors that differ from client-go's.
+// These error texts differ from client-go's.
 const (
 	closed   = "error: the store is closed"
 	conflict = `error: indexer conflict: "namespace" exists`
@@ -105,12 +105,12 @@ const (
 
 var perNode = cache.Indexers{"node": func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil }}
 
-// noRegistration is a registration of another implementation.
+// noRegistration is a registration of another package.
 type noRegistration struct {
 	cache.ResourceEventHandlerRegistration
 }
 
-// informerMethods are the methods of cache.SharedIndexInformer.
+// informerMethods calls the methods of cache.SharedIndexInformer.
 var informerMethods = []method{
 	{name: "AddEventHandler", call: addHandler(func(inf cache.SharedIndexInformer, h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 		return inf.AddEventHandler(h)
@@ -166,7 +166,7 @@ var informerMethods = []method{
 	}, differs: map[string]string{beforeStart: conflict, whileRunning: conflict}},
 }
 
-// onStore formats the results of a method of the store or the indexer, and the store's objects
+// onStore returns a method that formats the results of call, and the objects in the store
 // afterwards.
 func onStore(call func(x cache.Indexer) []any) func(t *testing.T, s *recordedInformer) string {
 	return func(t *testing.T, s *recordedInformer) string {
@@ -175,19 +175,19 @@ func onStore(call func(x cache.Indexer) []any) func(t *testing.T, s *recordedInf
 	}
 }
 
-// readOnly is the outcome of a write after the informer has ended.
+// readOnly returns the result of a write after the informer has ended.
 func readOnly(outcome string) map[string]string {
 	return map[string]string{afterEnd: outcome + "; held: [d/a@1 v=1, d/b@2 v=2]"}
 }
 
-// written returns a pod as a program writes it into the store.
+// written returns a pod that a program writes to the store.
 func written(name string) *corev1.Pod {
 	p := pod(name, "9")
 	p.ResourceVersion = "99"
 	return p
 }
 
-// indexerMethods are the methods of cache.Indexer, and so of cache.Store.
+// indexerMethods calls the methods of cache.Indexer, which include those of cache.Store.
 var indexerMethods = []method{
 	{name: "Add", call: onStore(func(x cache.Indexer) []any { return []any{x.Add(written("c"))} }), differs: readOnly(closed)},
 	{name: "Add without a name", call: onStore(func(x cache.Indexer) []any { return []any{x.Add("no object") != nil} })},
@@ -244,7 +244,7 @@ var indexerMethods = []method{
 	})},
 }
 
-// controllerMethods are the methods of cache.Controller.
+// controllerMethods calls the methods of cache.Controller.
 var controllerMethods = []method{
 	{name: "Run", call: func(t *testing.T, s *recordedInformer) string {
 		return ended(func() { s.informer.GetController().Run(stoppedChannel()) })
@@ -262,7 +262,8 @@ var controllerMethods = []method{
 }
 
 // TestMethods calls every method of informers, indexers and controllers in every phase of an
-// informer, with client-go's and with Weir's. It fails for a method that a later client-go adds.
+// informer, and compares the results of client-go and Weir. It fails if a later client-go adds a
+// method.
 func TestMethods(t *testing.T) {
 	for what, table := range map[reflect.Type][]method{
 		reflect.TypeFor[cache.SharedIndexInformer](): informerMethods,
@@ -298,7 +299,7 @@ func complete(t *testing.T, what reflect.Type, table []method) {
 	}
 }
 
-// inPhase brings an informer of two pods, with a handler, into a phase.
+// inPhase returns an informer with two pods and a handler, in the given phase.
 func inPhase(t *testing.T, make constructor, phase string) *recordedInformer {
 	s := newRecordedInformer(t, make)
 	s.source.Add(pod("a", "1"))

@@ -13,12 +13,12 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// These tests need functions that the oldest client-go lacks.
+// These tests call functions that the oldest supported client-go lacks.
 
-// shutDownHandler removes a handler and waits until it has ended.
+// shutDownHandler removes a handler and waits until its last call has returned.
 var shutDownHandler = cache.ShutDownEventHandler
 
-// TestTypedInformer checks that a factory's typed informer wraps its untyped one.
+// TestTypedInformer checks that a factory's typed informer and its untyped informer are the same.
 func TestTypedInformer(t *testing.T) {
 	pods := NewSharedInformerFactoryWithOptions(fake.NewClientset(), 0).Core().V1().Pods()
 	check.NoError(t, pods.TypedInformer().AddTypedIndexers(coreinformers.PodIndexers{"probe": func(*corev1.Pod) ([]string, error) { return nil, nil }}))
@@ -27,8 +27,8 @@ func TestTypedInformer(t *testing.T) {
 	}
 }
 
-// TestIssueTypedTombstone checks that a typed handler receives a tombstone as a tombstone (calico
-// 12793 and 13663, meshsync 566: lost deletions, or panics, on tombstones).
+// TestIssueTypedTombstone checks that a typed handler receives a tombstone for a missed deletion.
+// In calico 12793 and 13663, and in meshsync 566, tombstones caused lost deletions or panics.
 func TestIssueTypedTombstone(t *testing.T) {
 	s := newRecordedInformer(t, NewSharedIndexInformer)
 	deleted := make(chan coreinformers.DeletedPod, 1)

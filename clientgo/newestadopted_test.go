@@ -14,8 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// TestAdoptsTyped checks that the informer in client-go's typed wrapper, which adds no behaviour,
-// is adopted.
+// TestAdoptsTyped checks that Adopt adopts the informer inside client-go's typed wrapper.
 func TestAdoptsTyped(t *testing.T) {
 	typed := Adopt(cache.NewTypedSharedIndexInformer[*corev1.ConfigMap](cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.ConfigMap{}, 0, nil)))
 	if _, ok := typed.(*informer); !ok {
@@ -23,8 +22,8 @@ func TestAdoptsTyped(t *testing.T) {
 	}
 }
 
-// TestLaterGroups checks that client-go's factory serves a group that it added after v0.36, and
-// that it starts, waits and ends with Weir's.
+// TestLaterGroups checks that client-go's factory provides the informers of an API group that
+// client-go added after v0.36, and that these start, sync and stop together with Weir's.
 func TestLaterGroups(t *testing.T) {
 	f := NewSharedInformerFactoryWithOptions(fake.NewClientset(), 0, WithCustomResyncConfig(map[metav1.Object]time.Duration{
 		&lifecyclev1alpha1.Eviction{}: time.Hour, &corev1.Pod{}: 2 * time.Hour,

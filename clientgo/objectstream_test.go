@@ -23,8 +23,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestHeldObjects checks that returned objects are stored as bytes if the encoding loses nothing,
-// and as values otherwise.
+// TestHeldObjects checks that the informer stores an object that List returned as bytes if the
+// encoding loses nothing, and otherwise as the value.
 func TestHeldObjects(t *testing.T) {
 	typed := pod("kind", "1")
 	typed.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
@@ -62,7 +62,7 @@ func TestHeldObjects(t *testing.T) {
 	}
 }
 
-// TestFakeDynamic checks unstructured objects of a fake dynamic client.
+// TestFakeDynamic checks that an informer stores the unstructured objects of a fake dynamic client.
 func TestFakeDynamic(t *testing.T) {
 	widget := func(name string, teeth int64) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{
@@ -103,7 +103,8 @@ func TestNoExample(t *testing.T) {
 	check.Equal(t, strings.Join(inf.GetStore().ListKeys(), " "), "d/a d/m", "holds")
 }
 
-// TestObjectListHeals checks that a list that has other content for the stored version replaces it.
+// TestObjectListHeals checks that the informer updates a stored object if a list contains the same
+// version with other content.
 func TestObjectListHeals(t *testing.T) {
 	content, watches := "1", make(chan *watch.FakeWatcher, 2)
 	lw := plainListerWatcher{
@@ -134,8 +135,8 @@ type openWatcher chan watch.Event
 func (w openWatcher) Stop()                          {}
 func (w openWatcher) ResultChan() <-chan watch.Event { return w }
 
-// TestSharedChannel checks that no event is lost and no goroutine leaks if all watches of a
-// ListerWatcher share one channel, which is never closed.
+// TestSharedChannel checks that the informer loses no event and leaks no goroutine if all watches
+// of a ListerWatcher return the same channel, which is never closed.
 func TestSharedChannel(t *testing.T) {
 	for watcher, watchOf := range map[string]func(chan watch.Event) watch.Interface{
 		"ProxyWatcher":  func(events chan watch.Event) watch.Interface { return watch.NewProxyWatcher(events) },
@@ -169,12 +170,12 @@ func sharedChannel(t *testing.T, construct constructor, watchOf func(chan watch.
 	}
 	calls.waitCount(t, pods)
 	stop()
-	time.Sleep(callGrace) // in which a drain ends; the bubble reports leaked goroutines
+	time.Sleep(callGrace) // a drain ends within this time; the bubble reports leaked goroutines
 	synctest.Wait()
 }
 
-// TestIssue111370NoPinnedArray checks that one object does not keep its list's array in memory
-// (kubernetes 111370).
+// TestIssue111370NoPinnedArray checks that one stored object does not keep the array of its list in
+// memory (kubernetes 111370).
 func TestIssue111370NoPinnedArray(t *testing.T) {
 	var array weak.Pointer[corev1.Pod]
 	lw := plainListerWatcher{
@@ -182,7 +183,7 @@ func TestIssue111370NoPinnedArray(t *testing.T) {
 			list := &corev1.PodList{Items: make([]corev1.Pod, 1000)}
 			for i := range list.Items {
 				list.Items[i] = *pod(strconv.Itoa(i), "1")
-				// Nanoseconds cannot be encoded, so the store keeps the objects themselves.
+				// Nanoseconds cannot be encoded, so that the store keeps the objects themselves.
 				list.Items[i].CreationTimestamp.Time = time.Unix(1, 5)
 			}
 			array = weak.Make(&list.Items[0])

@@ -23,22 +23,23 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// oddProgram is a program whose functions return invalid results. The server has pods a and b, and
-// adds pod z after the first list.
+// oddProgram is a program whose functions return invalid results. Its server has the pods a and b,
+// and adds pod z after the first list.
 type oddProgram struct {
-	example runtime.Object // nil: a pod
-	// first and later are the results of List; nil means pods a and b, later with z.
+	example runtime.Object // nil means a pod
+	// first is the result of the first List; nil means the pods a and b. later is the result of each
+	// later List; nil means the pods a, b and z.
 	first, later func() (runtime.Object, error)
-	watch        func() (watch.Interface, error) // the first Watch; nil sends events and pod z
+	watch        func() (watch.Interface, error) // the first Watch; nil: events and pod z
 	events       []watch.Event
 	set          func(inf cache.SharedIndexInformer) error
 	handler      cache.ResourceEventHandler
-	// want is whether the informer has synced, and its keys a minute later. clientGo is client-go's
-	// result, if it differs.
+	// want states whether the informer has synced after two minutes, and the stored keys. clientGo is
+	// client-go's result if it differs.
 	want, clientGo string
 }
 
-// oddMap is an object that cannot be a key of a map.
+// oddMap is an object that cannot be the key of a map.
 type oddMap map[string]string
 
 func (oddMap) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
@@ -50,7 +51,8 @@ func (m oddMap) GetObjectMeta() metav1.Object {
 // brokenWatch is a watch whose methods panic.
 type brokenWatch struct{ watch.Interface }
 
-// transformA sets a transform that changes only pod a.
+// transformA returns a function that sets a transform. The transform calls f for pod a and does not
+// change other pods.
 func transformA(f func(p *corev1.Pod) (any, error)) func(cache.SharedIndexInformer) error {
 	return func(inf cache.SharedIndexInformer) error {
 		return inf.SetTransform(func(obj any) (any, error) {
@@ -154,9 +156,9 @@ var oddPrograms = map[string]oddProgram{
 	"an error is a pod":            {events: []watch.Event{{Type: watch.Error, Object: pod("b", "1")}}, want: "synced a b z"},
 }
 
-// TestOddResults runs programs whose functions return nil or invalid results, or panic, with
-// client-go's informer and Weir's, and with utilruntime.ReallyCrash off. Neither may end the
-// process, and Weir's must continue if client-go's does.
+// TestOddResults runs programs whose functions panic, or return nil or invalid results, with
+// client-go's informer and with Weir's; utilruntime.ReallyCrash is off. Neither informer may end
+// the process, and Weir's must continue if client-go's does.
 func TestOddResults(t *testing.T) {
 	survive(t)
 	silent(t)
@@ -175,7 +177,7 @@ func TestOddResults(t *testing.T) {
 	}
 }
 
-// run runs an informer for two minutes.
+// run runs an informer for two minutes, and returns whether it has synced and the stored keys.
 func (p *oddProgram) run(t *testing.T, make constructor) string {
 	lists, watches := 0, 0
 	lw := plainListerWatcher{
@@ -238,7 +240,8 @@ func (p *oddProgram) run(t *testing.T, make constructor) string {
 	return got
 }
 
-// panicsAtA returns a handler that panics after it has recorded the object a.
+// panicsAtA returns a handler that records added objects in to, and panics after it has recorded
+// object a.
 func panicsAtA(to *recorder) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
 		to.OnAdd(obj, false)
@@ -248,12 +251,12 @@ func panicsAtA(to *recorder) cache.ResourceEventHandler {
 	}}
 }
 
-// crashing is the environment variable that makes TestPanicEndsProcess panic, with the constructor
-// that it names.
+// crashing is an environment variable. It makes TestPanicEndsProcess panic, with the constructor
+// that the variable names.
 const crashing = "WEIR_TEST_CRASHING"
 
-// TestPanicEndsProcess checks that a handler's panic ends the process (a child of the test's), and
-// that the log shows where it happened, as with client-go.
+// TestPanicEndsProcess checks that a panic of a handler ends the process, here a child of the
+// test's, and that the log contains the function that panicked, as with client-go.
 func TestPanicEndsProcess(t *testing.T) {
 	if make := bothConstructors[os.Getenv(crashing)]; make != nil {
 		s := newRecordedInformer(t, make)
@@ -262,7 +265,7 @@ func TestPanicEndsProcess(t *testing.T) {
 		s.source.Add(pod("a", "1"))
 		s.start(t)
 		s.source.Add(pod("b", "1"))
-		panicking.wait(t, "add d/b@2 v=1") // never arrives
+		panicking.wait(t, "add d/b@2 v=1") // never: the process has ended
 		return
 	}
 	for maker := range bothConstructors {

@@ -18,8 +18,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestPinDecoded checks that with PinDecoded every reader receives the same value, and nothing is
-// packed.
+// TestPinDecoded checks that with PinDecoded every reader receives the same value, and the informer
+// stores no packed bytes.
 func TestPinDecoded(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 20})
 	inf := NewSharedIndexInformerWithOptions(podsOf(capturing(server.Config())), &corev1.Pod{}, 0, nil, Options{PinDecoded: true}).(*informer)
@@ -48,7 +48,8 @@ func TestPrivateCopies(t *testing.T) {
 	}
 }
 
-// TestDetectMutation checks that the detector names the key of exactly the object that was changed.
+// TestDetectMutation checks that the detector reports the key of exactly the object that was
+// changed.
 func TestDetectMutation(t *testing.T) {
 	c := newChangingStore(t, Options{DetectMutation: true})
 	var found []string
@@ -68,8 +69,8 @@ func TestDetectMutation(t *testing.T) {
 	}
 }
 
-// TestMutationOfOwnObject checks that a program may change an object that it put into the store, to
-// put it there again, also after others have read it, as with client-go.
+// TestMutationOfOwnObject checks that a program may change an object that it has written to the
+// store and write it again, as with client-go, even if others have read the object.
 func TestMutationOfOwnObject(t *testing.T) {
 	c := newChangingStore(t, Options{DetectMutation: true})
 	reader, handed := c.inf.indexer.reader, c.change(t, "a")
@@ -115,7 +116,7 @@ func TestMutationOfPrivateCopy(t *testing.T) {
 }
 
 // TestDetectMutationByEnvironment checks that client-go's environment variable turns the detector
-// on, and that it ends with the informer.
+// on, and that the detector ends with the informer.
 func TestDetectMutationByEnvironment(t *testing.T) {
 	t.Setenv("KUBE_CACHE_MUTATION_DETECTOR", "true")
 	s := newRecordedInformer(t, NewSharedIndexInformer)
@@ -132,8 +133,8 @@ func TestDetectMutationByEnvironment(t *testing.T) {
 	}
 }
 
-// TestHandlerLogger checks that a panic of a handler is logged by the logger that the handler was
-// added with, as in client-go.
+// TestHandlerLogger checks that the informer logs a panic of a handler with the logger that the
+// handler was added with, as client-go does.
 func TestHandlerLogger(t *testing.T) {
 	survive(t)
 	for maker, make := range bothConstructors {
@@ -154,7 +155,7 @@ func TestHandlerLogger(t *testing.T) {
 				s.source.Add(pod("a", "1"))
 				s.start(t)
 				s.source.Add(pod("b", "1"))
-				next.wait(t, "add d/b@2 v=1") // it has received a before
+				next.wait(t, "add d/b@2 v=1") // it received a before
 				if header, text, _ := strings.Cut(log.String(), "] "); !strings.Contains(header, "options_test.go:") ||
 					!strings.Contains(text, "a is too much") || !strings.Contains(text, "TestHandlerLogger") {
 					t.Errorf("its logger has %q", log.String())
@@ -164,8 +165,8 @@ func TestHandlerLogger(t *testing.T) {
 	}
 }
 
-// TestResync checks that handlers with a resync period receive one resync per period, no faster
-// than once a second, and none if the informer has none.
+// TestResync checks that a handler with a resync period receives each object once per period, but
+// at most once a second, and that a handler without a period receives no resyncs.
 func TestResync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := newFakeSource(t)

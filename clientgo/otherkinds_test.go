@@ -27,11 +27,12 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// otherKinds answers a WATCH of ConfigMaps with objects of other kinds, and then one ConfigMap.
+// otherKinds is a server of ConfigMaps. Its first WATCH sends objects of other kinds, and then one
+// ConfigMap.
 type otherKinds struct {
-	metadata bool   // ConfigMaps are sent as metadata
-	table    bool   // a Table is among them
-	relist   string // the first WATCH ends after them, and this is the list that follows
+	metadata bool   // send ConfigMaps as metadata
+	table    bool   // send a Table among the other objects
+	relist   string // unless "", the first WATCH ends with an error, and the next LIST returns this
 	lists    atomic.Int32
 }
 
@@ -84,7 +85,7 @@ func (s *otherKinds) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tables returns the event of a Table, if the test wants one.
+// tables returns an event with a Table if s.table is set, otherwise "".
 func (s *otherKinds) tables(object string) string {
 	if !s.table {
 		return ""
@@ -92,7 +93,7 @@ func (s *otherKinds) tables(object string) string {
 	return `{"type":"ADDED","object":` + object + `}`
 }
 
-// otherKindInformers build informers of ConfigMaps in all ways.
+// otherKindInformers build client-go's informers of ConfigMaps in all possible ways.
 var otherKindInformers = map[string]func(cfg *rest.Config) cache.SharedIndexInformer{
 	"typed": func(cfg *rest.Config) cache.SharedIndexInformer {
 		return coreinformers.NewConfigMapInformer(kubernetes.NewForConfigOrDie(cfg), "", 0, nil)
@@ -118,8 +119,8 @@ var otherKindInformers = map[string]func(cfg *rest.Config) cache.SharedIndexInfo
 	},
 }
 
-// TestObjectsOfOtherKinds checks that Weir's informer skips events with other objects than its own
-// where client-go's does.
+// TestObjectsOfOtherKinds checks that Weir's informer skips the events with objects of other kinds
+// that client-go's informer skips.
 func TestObjectsOfOtherKinds(t *testing.T) {
 	for kind, make := range otherKindInformers {
 		t.Run(strings.ReplaceAll(kind, " ", "_"), func(t *testing.T) {
@@ -128,7 +129,7 @@ func TestObjectsOfOtherKinds(t *testing.T) {
 				t.Cleanup(server.Close)
 				return &rest.Config{Host: server.URL, QPS: -1}
 			}
-			// client-go's metadata client cannot decode the others.
+			// client-go's metadata client cannot decode the other objects.
 			want := "add d/a@1 v=1 initial\nadd d/z@7 v=1"
 			if kind != "metadata" {
 				want = receivedOfOtherKinds(t, make(config()))
@@ -150,7 +151,8 @@ func TestObjectsOfOtherKinds(t *testing.T) {
 	}
 }
 
-// receivedOfOtherKinds returns the events that a handler receives until the last ConfigMap.
+// receivedOfOtherKinds returns the events that a handler receives until the ConfigMap that the
+// first WATCH sends last.
 func receivedOfOtherKinds(t *testing.T, inf cache.SharedIndexInformer) string {
 	t.Helper()
 	calls := observe(t, inf)
@@ -160,8 +162,8 @@ func receivedOfOtherKinds(t *testing.T, inf cache.SharedIndexInformer) string {
 	return calls.sorted()
 }
 
-// TestListOfAnotherKind checks that a captured relist of another kind is not used as the informer's
-// objects: the typed client decodes it as a list without a resourceVersion.
+// TestListOfAnotherKind checks that the informer does not store the objects of a captured relist of
+// another kind. The typed client decodes such a relist as a list without a resourceVersion.
 func TestListOfAnotherKind(t *testing.T) {
 	relist := `{"apiVersion":"v1","kind":"SecretList","metadata":{"resourceVersion":"8"},"items":[` + fmt.Sprintf(statedObject, "v1", "Secret", "s", 8) + `]}`
 	server := httptest.NewServer(&otherKinds{relist: relist})

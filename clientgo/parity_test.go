@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// parityStories are played to an informer over a source. want are the events that its handler
-// receives, as sorted lines.
+// parityStories contains stories. tell plays one to an informer by changing its source. want are
+// the events that the handler receives, as sorted lines.
 var parityStories = map[string]struct {
 	tell func(t *testing.T, s *recordedInformer)
 	want string
@@ -138,13 +138,13 @@ var parityStories = map[string]struct {
 	},
 }
 
-// TestParity plays stories with client-go's informer and with Weir's, over client-go's
-// FakeControllerSource. Handlers must receive the same events, and stores contain the same objects.
+// TestParity plays each story with client-go's informer and with Weir's, over client-go's
+// FakeControllerSource, and checks that the handler receives the same events.
 func TestParity(t *testing.T) {
 	for name, story := range parityStories {
 		for maker, make := range bothConstructors {
 			t.Run(name+"/"+maker, func(t *testing.T) {
-				// Virtual time, because informers wait for a second after a watch has ended.
+				// Informers wait for a second after a watch has ended; virtual time avoids the wait.
 				synctest.Test(t, func(t *testing.T) {
 					s := newRecordedInformer(t, make)
 					story.tell(t, s)
@@ -156,8 +156,8 @@ func TestParity(t *testing.T) {
 	}
 }
 
-// withoutUnchanged removes updates from a version to itself, which client-go sends after a relist:
-// see docs/differences.md.
+// withoutUnchanged removes the updates from a version to itself. client-go sends them after a
+// relist, and Weir does not; see docs/differences.md.
 func withoutUnchanged(lines string) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(lines, "\n"), func(line string) bool {
 		from, to, ok := strings.Cut(strings.TrimPrefix(line, "update "), " -> ")

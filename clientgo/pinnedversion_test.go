@@ -23,16 +23,16 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// replicaEvent is a change of a config map that a replica has reached or will reach.
+// replicaEvent is a change of a config map in the history of a replica.
 type replicaEvent struct {
 	version uint64
 	event   string
 	object  *corev1.ConfigMap
 }
 
-// replica serves config maps like the replica of an API server that may lag, up to the version that
-// it has reached. It is its own http.RoundTripper. A request for a version that it has not reached
-// waits for it, like a watch with kube-apiserver. It supports no initial events.
+// replica is an http.RoundTripper that acts as a replica of an API server, which may lag: it serves
+// config maps up to the version that it has reached. A WATCH from a later version waits until the
+// replica reaches that version, as with kube-apiserver. It does not support initial events.
 type replica struct {
 	history []replicaEvent
 
@@ -42,8 +42,8 @@ type replica struct {
 	watches []*io.PipeWriter
 }
 
-// move makes the replica reach a version. A lower version represents another replica, to which a
-// load balancer directs all clients from then on.
+// move makes the replica reach a version. A lower version simulates that a load balancer from now
+// on directs all clients to another replica.
 func (r *replica) move(to uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,7 +58,8 @@ func (r *replica) move(to uint64) {
 	r.moved = make(chan struct{})
 }
 
-// state returns the objects that the replica has reached, by name.
+// state returns the replica's objects, sorted by name, the version that it has reached, and a
+// channel that is closed at the next move.
 func (r *replica) state() (objects []corev1.ConfigMap, version uint64, moved <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,11 +101,11 @@ func (r *replica) RoundTrip(req *http.Request) (*http.Response, error) {
 	}), nil
 }
 
-// watch sends the changes after a version; after 0, first the current state.
+// watch sends the changes after version from. If from is 0, it sends the current state first.
 func (r *replica) watch(ctx context.Context, out *io.PipeWriter, from uint64) {
 	send := func(event string, o *corev1.ConfigMap) bool {
 		o = o.DeepCopy()
-		// The items of a list lack it.
+		// The objects in the history lack the kind.
 		o.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}
 		return json.NewEncoder(out).Encode(map[string]any{"type": event, "object": o}) == nil
 	}
@@ -141,11 +142,11 @@ func answerJSON(req *http.Request, code int, body any) *http.Response {
 	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(string(text))), Request: req}
 }
 
-// TestPinnedVersion: a factory's tweak requests any resourceVersion, also where the reflector
-// requests another, and a transform changes the objects. After a lagging replica has answered, the
-// informer's store and handlers still reach the current state, and no object is transformed twice.
-// All intermediate events must be consistent. Weir's goes back only if the lag lasts so long that
-// the server seems to have been restored.
+// TestPinnedVersion uses a tweak that sets the resourceVersion of each request to "0", also where
+// the reflector requests another, and a transform. A lagging replica answers for a while. The test
+// checks that the store and the handlers afterwards reach the current state, that all events on the
+// way are consistent, and that no object is transformed twice. Weir's informer may go back to an
+// older state only if the lag lasts so long that the server seems to have been restored.
 func TestPinnedVersion(t *testing.T) {
 	for which, adopted := range map[string]func(*rest.Config) cache.SharedIndexInformer{
 		"client-go":                          pinnedInformer,
@@ -160,7 +161,7 @@ func TestPinnedVersion(t *testing.T) {
 	}
 }
 
-// pinnedInformer returns an informer of a factory with the tweak and the transform.
+// pinnedInformer returns an informer of a client-go factory with the tweak and the transform.
 func pinnedInformer(cfg *rest.Config) cache.SharedIndexInformer {
 	return informers.NewSharedInformerFactoryWithOptions(kubernetes.NewForConfigOrDie(cfg), 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.ResourceVersion = "0" }),
@@ -180,7 +181,7 @@ func pinnedVersion(t *testing.T, build func(*rest.Config) cache.SharedIndexInfor
 		at(8, "ADDED", "a", "1"), at(9, "ADDED", "b", "1"), at(12, "MODIFIED", "a", "2"), at(13, "DELETED", "b", "1"), at(14, "ADDED", "c", "1"),
 	}}
 	inf := build(&rest.Config{Host: "http://replica", Transport: server, QPS: -1})
-	// client-go's own handler waits for the clock outside of the bubble.
+	// client-go's default handler waits for the clock outside of the bubble.
 	check.NoError(t, inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}))
 	calls := observe(t, inf)
 	run(t, inf)
@@ -202,11 +203,11 @@ func pinnedVersion(t *testing.T, build func(*rest.Config) cache.SharedIndexInfor
 	}
 }
 
-// told returns a handler's state after the calls that a recorder has recorded, each of which must
-// be consistent with the previous ones.
+// told returns the state that a handler has received, after the calls that lines describe. It
+// checks that each call is consistent with the previous ones.
 func told(t *testing.T, lines []string) string {
 	t.Helper()
-	known := map[string]string{} // by key, as formatted
+	known := map[string]string{} // formatted objects by key
 	for _, line := range lines {
 		verb, rest, _ := strings.Cut(strings.TrimSuffix(line, " initial"), " ")
 		is := rest
@@ -234,7 +235,7 @@ func told(t *testing.T, lines []string) string {
 	return strings.Join(all, "\n")
 }
 
-// keyOf returns the key of an object that show has formatted.
+// keyOf returns the key of an object, from the text that show returns.
 func keyOf(shown string) string {
 	key, _, _ := strings.Cut(shown, "@")
 	return key

@@ -25,7 +25,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// byPager returns a List of client-go's pager, which keeps the limit that it receives.
+// byPager returns a ListerWatcher whose List uses client-go's pager. The pager uses the limit that
+// List receives.
 func byPager(list pager.ListPageFunc) *cache.ListWatch {
 	pages := pager.New(list)
 	return &cache.ListWatch{ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -38,14 +39,14 @@ func typedPager(cfg *rest.Config) *cache.ListWatch {
 	return byPager(listWatchOf(kubernetes.NewForConfigOrDie(cfg).CoreV1().ConfigMaps("")).ListWithContext)
 }
 
-// TestProbeOfPages checks that a List that reads page after page itself sends one LIST when it is
-// asked for the newest resourceVersion, and returns that; and that one with its own limit receives
-// every page.
+// TestProbeOfPages checks that a List that reads page after page sends one LIST for a probe, and
+// that NewestVersion returns the list's resourceVersion. A List that sets its own limit must
+// receive every page.
 func TestProbeOfPages(t *testing.T) {
 	for name, test := range map[string]struct {
 		contentType string
 		build       func(cfg *rest.Config) *cache.ListWatch
-		want        int64 // LISTs
+		want        int64 // number of LISTs
 	}{
 		"client-go's pager":           {runtime.ContentTypeJSON, typedPager, 1},
 		"client-go's pager, protobuf": {runtime.ContentTypeProtobuf, typedPager, 1},
@@ -90,14 +91,14 @@ func TestProbeOfPages(t *testing.T) {
 	}
 }
 
-// TestProbeLimit probes with clients whose config is not wrapped. Those that seem to read page
-// after page receive a larger limit the next time, until they prove not to.
+// TestProbeLimit probes with clients whose config was not passed to Wrap. A List that seems to read
+// page after page must receive a larger limit in the next probe, until it reads one page.
 func TestProbeLimit(t *testing.T) {
 	for name, test := range map[string]struct {
-		pages   bool // the List reads page after page
+		pages   bool // List reads page after page
 		objects int
 		delay   func(request int) time.Duration
-		want    []int64 // the limits of the requests
+		want    []int64 // limits of the requests
 	}{
 		"one page":         {false, 50, nil, []int64{1, 1, 1}},
 		"one page, slowly": {false, 600, func(n int) time.Duration { return time.Minute / time.Duration(n*n*n) }, []int64{1, 500, 1}},
@@ -139,8 +140,8 @@ func TestProbeLimit(t *testing.T) {
 	}
 }
 
-// TestSlowProbe: after a probe that was not answered in time, a List is asked for one object again.
-// Its config is wrapped, so it cannot have read page after page.
+// TestSlowProbe checks that a probe after one that was not answered in time has the limit 1 again.
+// The client's config was passed to Wrap, so that the List cannot have read page after page.
 func TestSlowProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var limits []string
@@ -166,8 +167,8 @@ func TestSlowProbe(t *testing.T) {
 	})
 }
 
-// TestProbeLimitRecovers checks that a List whose config is wrapped is asked for one object again,
-// after a probe that seemed to read page after page.
+// TestProbeLimitRecovers checks that the limit of probes becomes 1 again after a probe with a
+// larger limit, if the client's config was passed to Wrap.
 func TestProbeLimitRecovers(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", nil), configMap("one", "b", nil))
@@ -183,8 +184,8 @@ func TestProbeLimitRecovers(t *testing.T) {
 	}
 }
 
-// pageOf returns a page of a list of that many objects. Its continue token is the start of the
-// next.
+// pageOf returns a page of a list with that number of objects. The continue token is the index of
+// the next page's first object.
 func pageOf(objects int, o metav1.ListOptions) *corev1.ConfigMapList {
 	at := 0
 	_, _ = fmt.Sscan(o.Continue, &at)

@@ -42,7 +42,8 @@ func (r *recorder) OnAdd(obj any, initial bool) {
 func (r *recorder) OnUpdate(was, is any) { r.note("update %s -> %s", show(was), show(is)) }
 func (r *recorder) OnDelete(obj any)     { r.note("delete %s", show(obj)) }
 
-// show formats the parts of an object that tests compare: key, resourceVersion, the label v.
+// show returns the parts of an object that tests compare, as text: key, resourceVersion and the
+// label v.
 func show(obj any) string {
 	if tomb, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		return "tombstone " + tomb.Key + " " + show(tomb.Obj)
@@ -54,7 +55,7 @@ func show(obj any) string {
 	return fmt.Sprintf("%s/%s@%s v=%s", m.GetNamespace(), m.GetName(), m.GetResourceVersion(), m.GetLabels()["v"])
 }
 
-// wait waits for a line.
+// wait waits until the recorder has recorded a line.
 func (r *recorder) wait(t *testing.T, line string) {
 	t.Helper()
 	r.until(t, line, func(lines []string) bool { return slices.Contains(lines, line) })
@@ -83,14 +84,15 @@ func (r *recorder) until(t *testing.T, what string, cond func([]string) bool) {
 	}
 }
 
-// all returns the lines so far.
+// all returns the lines that were recorded so far.
 func (r *recorder) all() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.lines)
 }
 
-// sorted returns the lines sorted, because the objects of a list come in no order.
+// sorted returns the recorded lines, sorted, because an informer delivers the objects of a list in
+// no order.
 func (r *recorder) sorted() string {
 	return strings.Join(slices.Sorted(slices.Values(r.all())), "\n")
 }
@@ -104,7 +106,7 @@ func shown(objects []any) string {
 	return strings.Join(lines, "\n")
 }
 
-// recordedInformer is an informer over a FakeControllerSource, with a recorder as its handler.
+// recordedInformer is an informer of a FakeControllerSource. Its handler is a recorder.
 type recordedInformer struct {
 	source       fakeSource
 	informer     cache.SharedIndexInformer
@@ -122,7 +124,7 @@ func newRecordedInformer(t *testing.T, make constructor) *recordedInformer {
 	return s
 }
 
-// start runs the informer and waits until its handler has handled the first list and its watch is
+// start runs the informer. It waits until the handler has handled the first list and the watch is
 // open.
 func (s *recordedInformer) start(t *testing.T) {
 	t.Helper()

@@ -16,8 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// renaming is a transform that gives each pod another name and namespace, like caches of several
-// clusters do. It fails if its argument is already renamed.
+// renaming is a transform that gives each pod another name and namespace, as programs do that store
+// the objects of several clusters in one cache. It returns an error if the pod is renamed already.
 func renaming(obj any) (any, error) {
 	p := obj.(*corev1.Pod)
 	if strings.HasPrefix(p.Name, "one.") {
@@ -27,8 +27,8 @@ func renaming(obj any) (any, error) {
 	return p, nil
 }
 
-// TestRenamingTransform compares handler calls and stored objects with client-go's if a transform
-// renames objects.
+// TestRenamingTransform checks that handlers receive the same events, and the store contains the
+// same objects, as with client-go if a transform renames objects.
 func TestRenamingTransform(t *testing.T) {
 	var got []string
 	for maker, make := range bothConstructors {
@@ -52,8 +52,8 @@ func TestRenamingTransform(t *testing.T) {
 	}
 }
 
-// TestRenamingTransformOfBytes checks the same for captured responses: a deletion, and a list that
-// repeats the stored objects.
+// TestRenamingTransformOfBytes checks captured objects that a transform renames: a deletion, and a
+// list that contains the stored objects again.
 func TestRenamingTransformOfBytes(t *testing.T) {
 	c := newChangingStore(t, Options{})
 	sink := c.inf.sink
@@ -87,9 +87,9 @@ func TestRenamingTransformOfBytes(t *testing.T) {
 	holds()
 }
 
-// TestRenamedAndRefused checks that an object that a transform has renamed keeps its version if its
-// next version cannot be transformed, also in a relist, and is deleted even if its final state
-// cannot be.
+// TestRenamedAndRefused checks that a renamed object keeps its stored version if its next version
+// cannot be transformed, also in a relist, and that a DELETED event deletes it even if the final
+// state cannot be transformed.
 func TestRenamedAndRefused(t *testing.T) {
 	t.Run("bytes", func(t *testing.T) { renamedAndRefused(t, false) })
 	t.Run("objects", func(t *testing.T) { renamedAndRefused(t, true) })
@@ -144,12 +144,13 @@ func renamedAndRefused(t *testing.T, returned bool) {
 }
 
 // TestRepeatedDeletion checks what OnDelete receives if a watch repeats its last events after a
-// later version was stored: the version that the handler had, or, if resourceVersions are not
-// numbers, the state in the event, as with client-go. A captured event deletes no later object.
+// later version was stored. If resourceVersions are numbers, it is the stored version; otherwise it
+// is the state in the event, as with client-go. A captured event must not delete a later object of
+// the same name.
 func TestRepeatedDeletion(t *testing.T) {
 	for name, test := range map[string]struct {
 		first, deleted, last, uid string
-		captured, returned        string // OnDelete's argument; "" if it is not called
+		captured, returned        string // the argument of OnDelete; "" if it is not called
 	}{
 		"numbers":                   {"1", "2", "3", "uid-1", "", "d/a@3 v=2"},
 		"of another object":         {"1", "2", "3", "uid-2", "", ""},
@@ -193,8 +194,9 @@ func repeatDeletion(t *testing.T, captured bool, first, deleted, last, uid strin
 	return told
 }
 
-// TestSameVersionDeleted checks that OnDelete receives the state of a DELETED event also if its
-// resourceVersion is that of the stored version, or missing, as with fake clientsets.
+// TestSameVersionDeleted checks that OnDelete receives the state in the DELETED event also if the
+// event's resourceVersion is missing, as with fake clientsets, or equal to that of the stored
+// version.
 func TestSameVersionDeleted(t *testing.T) {
 	for maker, make := range bothConstructors {
 		for _, version := range []string{"7", ""} {

@@ -16,9 +16,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestRepeatedEvent: if a ListerWatcher returns an older version of an object than the stored one,
-// nothing changes. An example is an event that a server repeats before the watch breaks off. If
-// objects have no uid, as with fake clientsets, the order of events counts.
+// TestRepeatedEvent checks that an older version of an object, which a server may send again before
+// a watch breaks off, changes nothing. If objects have no uid, as with fake clientsets, the last
+// event must count instead.
 func TestRepeatedEvent(t *testing.T) {
 	events := watch.NewFake()
 	inf := NewSharedIndexInformer(podSource("", events), &corev1.Pod{}, 0, nil)
@@ -40,8 +40,8 @@ func TestRepeatedEvent(t *testing.T) {
 	events.Modify(version("known", "1", "7"))
 	events.Add(version("known", "1", "5"))
 	events.Add(version("again", "2", "6"))
-	events.Add(version("again", "1", "4"))    // which had the name before
-	events.Modify(version("again", "2", "6")) // a list that broke off contained it
+	events.Add(version("again", "1", "4"))    // the earlier object of that name
+	events.Modify(version("again", "2", "6")) // repeated after a list that broke off
 	events.Delete(version("again", "1", "5"))
 	events.Modify(version("again", "1", "4"))
 	events.Add(version("fake", "", "7"))
@@ -62,8 +62,8 @@ func TestRepeatedEvent(t *testing.T) {
 	eventually(t, func() bool { return calls.Load() == want })
 }
 
-// TestChangeOfSameVersion checks that a MODIFIED event that changes an object but not its
-// resourceVersion is an update, even if the object cannot be encoded or compared.
+// TestChangeOfSameVersion checks that a MODIFIED event is an update also if it changes an object
+// but not its resourceVersion, even if the object cannot be encoded or compared.
 func TestChangeOfSameVersion(t *testing.T) {
 	packed := func(name, rv, v string) runtime.Object {
 		p := pod(name, v)
@@ -100,7 +100,8 @@ func TestChangeOfSameVersion(t *testing.T) {
 	}
 }
 
-// TestResyncOnRelist checks that the option restores client-go's updates for unchanged objects.
+// TestResyncOnRelist checks that ResyncOnRelist makes handlers receive updates for unchanged
+// objects after a relist, as with client-go.
 func TestResyncOnRelist(t *testing.T) {
 	synctest.Test(t, testResyncOnRelist)
 }

@@ -34,8 +34,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestBrokenConnection checks that a broken connection is reported immediately and with its cause,
-// although client-go's REST client would repeat a LIST ten times, and return an empty WATCH.
+// TestBrokenConnection checks that List, Watch and NewestVersion return the error of a broken
+// connection, with its cause, after one request. client-go's REST client would repeat a LIST ten
+// times and return an empty WATCH.
 func TestBrokenConnection(t *testing.T) {
 	t.Run("reset", func(t *testing.T) { brokenConnection(t, "read", syscall.ECONNRESET) })
 	t.Run("timeout", func(t *testing.T) { brokenConnection(t, "dial", os.ErrDeadlineExceeded) })
@@ -74,7 +75,7 @@ func brokenConnection(t *testing.T, op string, why error) {
 	}
 }
 
-// asks are the requests that a reflector sends.
+// asks returns the calls that a reflector makes, by name.
 func (l *listWatch) asks(ctx context.Context) map[string]func() error {
 	return map[string]func() error{
 		"newest": func() error { _, err := l.NewestVersion(ctx, "100"); return err },
@@ -83,8 +84,8 @@ func (l *listWatch) asks(ctx context.Context) map[string]func() error {
 	}
 }
 
-// TestRetryAfterIsHeardAtOnce checks that a refusal with Retry-After is reported immediately,
-// although client-go's REST client would repeat the request ten times before it returns it.
+// TestRetryAfterIsHeardAtOnce checks that List, Watch and NewestVersion return an error response
+// with Retry-After after one request. client-go's REST client would repeat the request ten times.
 func TestRetryAfterIsHeardAtOnce(t *testing.T) {
 	var requests atomic.Int32
 	var header atomic.Value
@@ -116,7 +117,7 @@ func TestRetryAfterIsHeardAtOnce(t *testing.T) {
 	}
 }
 
-// takenWatch is a watch that reports when it is read.
+// takenWatch is a watch that calls taken when its ResultChan is called.
 type takenWatch struct {
 	watch.Interface
 	taken func()
@@ -127,8 +128,9 @@ func (w takenWatch) ResultChan() <-chan watch.Event {
 	return w.Interface.ResultChan()
 }
 
-// TestLateWatch checks that a Watch that returns before it has sent a request, such as one of
-// client-go's RetryWatcher, delivers changes, in client-go's informer and Weir's.
+// TestLateWatch checks that the informer receives changes from a Watch that returns before it has
+// sent a request, such as one of client-go's RetryWatcher, with client-go's informer and with
+// Weir's.
 func TestLateWatch(t *testing.T) {
 	for which, newInformer := range bothConstructors {
 		t.Run(which, func(t *testing.T) {
@@ -153,7 +155,7 @@ func TestLateWatch(t *testing.T) {
 	}
 }
 
-// watchAfter returns a Watcher whose Watch waits until the channel is closed.
+// watchAfter returns a Watcher whose Watch waits until gate is closed.
 func watchAfter(gate <-chan struct{}, maps typedcorev1.ConfigMapInterface) *cache.ListWatch {
 	return &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 		select {
@@ -165,8 +167,8 @@ func watchAfter(gate <-chan struct{}, maps typedcorev1.ConfigMapInterface) *cach
 	}}
 }
 
-// TestCaptureEnds checks that a request on the context of a call that has returned receives its
-// response, whether it was sent before or after the return.
+// TestCaptureEnds checks that a request with the context of a call that has returned receives its
+// response itself, whether it was sent before or after the call returned.
 func TestCaptureEnds(t *testing.T) {
 	for _, v := range []verb{verbList, verbWatch} {
 		for _, before := range []bool{false, true} {
@@ -205,7 +207,8 @@ func TestCaptureEnds(t *testing.T) {
 	}
 }
 
-// firstOf returns the name of the first config map from a LIST or a WATCH, or the error.
+// firstOf returns the name of the first config map of a LIST or WATCH, or a text that describes the
+// error.
 func firstOf(ctx context.Context, v verb, maps typedcorev1.ConfigMapInterface) string {
 	if v == verbList {
 		list, err := maps.List(ctx, metav1.ListOptions{})
@@ -226,9 +229,9 @@ func firstOf(ctx context.Context, v verb, maps typedcorev1.ConfigMapInterface) s
 	return name(event.Object)
 }
 
-// TestLateRequestFails checks that client-go's REST client retries a request that is refused with
-// Retry-After, or whose connection breaks, if it is sent on the context of a call that has
-// returned. The reflector sees neither.
+// TestLateRequestFails checks that client-go's REST client retries a request with the context of a
+// call that has returned, if the server sends an error with Retry-After or the connection breaks.
+// The reflector does not receive these errors and cannot retry.
 func TestLateRequestFails(t *testing.T) {
 	for name, fail := range map[string]func(*http.Request) (*http.Response, error){
 		"refused": func(req *http.Request) (*http.Response, error) {

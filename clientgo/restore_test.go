@@ -19,10 +19,10 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// TestFactoryRestore breaks the watch of one of a factory's informers when the server is restored.
-// The watch of another informer stays open and silent, at a version that the server has reached
-// again; that informer must list again too. Another factory's informer must not list, unless the
-// informers were adopted one by one, so that their servers are unknown.
+// TestFactoryRestore restores a server from a backup. The watch of one of the factory's informers
+// breaks. Another informer's watch stays open without events, at a version that the server has
+// reached again; that informer must list again too. An informer of another factory must not list,
+// unless the informers were adopted one by one: all adopted informers share a ServerGroup.
 func TestFactoryRestore(t *testing.T) {
 	resource := schema.GroupVersion{Version: "v1"}.WithResource
 	for name, build := range map[string]func(t *testing.T, cfg *rest.Config) (configMaps, secrets cache.SharedIndexInformer){
@@ -48,7 +48,7 @@ func TestFactoryRestore(t *testing.T) {
 				_, elsewhere := build(t, cfg)
 				ctx, cancel := context.WithCancel(context.Background())
 				for _, inf := range []cache.SharedIndexInformer{configMaps, secrets, elsewhere} {
-					// client-go's own handler waits for the clock outside of the bubble.
+					// client-go's default handler waits for the clock outside of the bubble.
 					check.NoError(t, inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}))
 					go inf.RunWithContext(ctx)
 				}

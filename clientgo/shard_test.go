@@ -17,7 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// unsharded returns a config for a server that ignores shardSelector, as most servers do.
+// unsharded returns a config whose requests lack shardSelector. The server then answers like the
+// many servers that ignore it.
 func unsharded(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -32,8 +33,8 @@ func unsharded(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// TestShards checks that the informers of a split store each object once, from lists and watches,
-// whether or not the server selects, and whether or not bodies are captured.
+// TestShards checks that the informers of all shards together store each object once, from lists
+// and watches, whether or not the server supports shard selectors and the informers capture bodies.
 func TestShards(t *testing.T) {
 	for _, selects := range []bool{true, false} {
 		for _, noCapture := range []bool{false, true} {
@@ -95,7 +96,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// TestShardRefused checks that an invalid shard panics with the reason.
+// TestShardRefused checks that the constructor panics with the reason if the shard is invalid.
 func TestShardRefused(t *testing.T) {
 	defer func() {
 		if err, ok := recover().(error); !ok || !strings.Contains(err.Error(), "Index 2 is not one of 0 to 1") {

@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// TestShareDecoded checks that equal parts of two pods of a workload, or of two versions of one,
-// exist once with ShareDecoded.
+// TestShareDecoded checks that with ShareDecoded two pods of a workload, and two versions of one
+// pod, share their equal parts in memory.
 func TestShareDecoded(t *testing.T) {
 	for _, share := range []bool{false, true} {
 		inf := NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, 0, nil, Options{ShareDecoded: share}).(*informer)
@@ -43,7 +43,7 @@ func TestShareDecoded(t *testing.T) {
 		}
 		a, b := put(sim.Pod(0)), put(sim.Pod(1))
 		shared := false
-		for range 100 { // a new value is not shared immediately, and shared ones are in a sync.Pool
+		for range 100 { // a value is not shared when it is first seen, and a GC may empty the sync.Pool with shared values
 			shared = shared || &see(a).Spec.Tolerations[0] == &see(b).Spec.Tolerations[0]
 		}
 		check.Equal(t, shared, share, "share %v: two pods share", share)

@@ -14,8 +14,8 @@ import (
 )
 
 // TestTransformOnRelist checks that a relist transforms only objects whose bytes differ from those
-// received before, for any change by the transform, also of uids, even if the server has gone back.
-// Returned objects are compared like bytes.
+// received before. This must hold for any change by the transform, also of the uid, and after the
+// server was restored from a backup. Returned objects are compared by their encoding.
 func TestTransformOnRelist(t *testing.T) {
 	for name, test := range map[string]struct {
 		returned bool
@@ -23,7 +23,7 @@ func TestTransformOnRelist(t *testing.T) {
 	}{
 		"packed":        {false, func(*corev1.Pod) {}},
 		"with the kind": {false, func(p *corev1.Pod) { p.APIVersion, p.Kind = "v1", "Pod" }},
-		// No encoding has nanoseconds.
+		// Nanoseconds cannot be encoded.
 		"as it is":                {false, func(p *corev1.Pod) { p.CreationTimestamp.Time = time.Unix(1, 5) }},
 		"without a uid":           {false, func(p *corev1.Pod) { p.UID = "" }},
 		"returned":                {true, func(*corev1.Pod) {}},
@@ -42,11 +42,11 @@ func TestTransformOnRelist(t *testing.T) {
 	}
 }
 
-// relistedPod is a sink with a transform, and a pod that each list contains.
+// relistedPod is a sink with a transform. Each of its lists contains one pod.
 type relistedPod struct {
 	*sink
-	returned bool // the lists are of objects, and not of bytes
-	calls    int  // of the transform
+	returned bool // the lists contain objects, not bytes
+	calls    int  // number of calls of the transform
 }
 
 func newRelistedPod(t *testing.T, returned bool, change func(*corev1.Pod)) *relistedPod {
@@ -64,8 +64,8 @@ func newRelistedPod(t *testing.T, returned bool, change func(*corev1.Pod)) *reli
 	return l
 }
 
-// list lists the pod at its constant version, and checks how often it is transformed and that the
-// store has the transform's result.
+// list lists the pod, always at the same version, with the given node name. It checks the number of
+// calls of the transform, and that the store contains the transform's result.
 func (l *relistedPod) list(t *testing.T, rebase bool, node string, wantCalls int) {
 	t.Helper()
 	l.calls = 0
@@ -91,8 +91,8 @@ func (l *relistedPod) list(t *testing.T, rebase bool, node string, wantCalls int
 	}
 }
 
-// TestOpaqueDeletion checks that a DELETED event deletes an object if a transform drops uids and
-// the server's versions cannot be compared.
+// TestOpaqueDeletion checks that a DELETED event deletes an object even if a transform removes the
+// uid and the server's versions are not numbers.
 func TestOpaqueDeletion(t *testing.T) {
 	l := newRelistedPod(t, false, func(p *corev1.Pod) { p.UID = "" })
 	for _, event := range []wire.EventType{wire.Added, wire.Deleted} {
@@ -105,8 +105,8 @@ func TestOpaqueDeletion(t *testing.T) {
 	}
 }
 
-// TestListedEarlier checks that a list, and initial events instead of one, replace the state for
-// any stored versions: those of a server that was restored from a backup are lower.
+// TestListedEarlier checks that a list, or initial events, replace the stored state even if the
+// listed versions are lower, as after a restore of the server from a backup.
 func TestListedEarlier(t *testing.T) {
 	for _, event := range []wire.EventType{0, wire.Added} {
 		values := codec.Of(&corev1.Pod{})
@@ -133,8 +133,8 @@ func TestListedEarlier(t *testing.T) {
 	}
 }
 
-// TestListedValueAfterRestore checks that a list of a server that has gone back does not change a
-// value that cannot be encoded and has no resourceVersion.
+// TestListedValueAfterRestore checks that a list after a restore of the server does not change a
+// stored value that cannot be encoded and has no resourceVersion.
 func TestListedValueAfterRestore(t *testing.T) {
 	values := codec.Of(&corev1.Pod{})
 	s := store.New(store.Config{Decode: values.Decode})

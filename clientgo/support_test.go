@@ -23,13 +23,13 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// waitTimeout bounds every wait of the tests.
+// waitTimeout limits every wait of the tests.
 const waitTimeout = 2 * time.Minute
 
-// constructor builds an informer: client-go's or Weir's.
+// constructor builds an informer, client-go's or Weir's.
 type constructor func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer
 
-// bothConstructors must behave alike.
+// bothConstructors contains the constructors whose informers must behave alike.
 var bothConstructors = map[string]constructor{
 	"client-go": cache.NewSharedIndexInformer,
 	"weir":      NewSharedIndexInformer,
@@ -45,10 +45,10 @@ func withOptions(opts Options) constructor {
 // identity is a transform that changes nothing.
 func identity(obj any) (any, error) { return obj, nil }
 
-// identityOrNone are a transform that changes nothing and no transform.
+// identityOrNone contains no transform, and a transform that changes nothing.
 var identityOrNone = map[string]cache.TransformFunc{"as it came": nil, "transformed": identity}
 
-// run runs an informer until the test ends or stop is called.
+// run runs an informer until the test ends or calls stop.
 func run(t *testing.T, inf cache.SharedInformer) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -59,7 +59,7 @@ func run(t *testing.T, inf cache.SharedInformer) (stop func()) {
 	return stop
 }
 
-// runSynced is run, and waits until the informer has synced.
+// runSynced runs an informer like run, and waits until it has synced.
 func runSynced(t *testing.T, inf cache.SharedInformer) (stop func()) {
 	t.Helper()
 	stop = run(t, inf)
@@ -77,7 +77,7 @@ func synced(t *testing.T, checkers ...cache.DoneChecker) {
 	}
 }
 
-// eventually waits until a condition holds.
+// eventually waits until cond returns true.
 func eventually(t *testing.T, cond func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
@@ -89,7 +89,7 @@ func eventually(t *testing.T, cond func() bool) {
 	}
 }
 
-// register adds a handler to an informer.
+// register adds a handler to an informer, or fails the test.
 func register(t *testing.T, inf cache.SharedInformer, handler cache.ResourceEventHandler) cache.ResourceEventHandlerRegistration {
 	t.Helper()
 	reg, err := inf.AddEventHandler(handler)
@@ -97,7 +97,7 @@ func register(t *testing.T, inf cache.SharedInformer, handler cache.ResourceEven
 	return reg
 }
 
-// observe adds a handler to an informer that records its calls.
+// observe adds a recorder to an informer as a handler, and returns it.
 func observe(t *testing.T, inf cache.SharedInformer) *recorder {
 	t.Helper()
 	calls := newRecorder()
@@ -105,22 +105,22 @@ func observe(t *testing.T, inf cache.SharedInformer) *recorder {
 	return calls
 }
 
-// survive makes panics of the program's functions be logged only, as programs can configure
-// client-go to do.
+// survive turns utilruntime.ReallyCrash off until the test ends: panics of the program's functions
+// are then only logged.
 func survive(t *testing.T) {
 	utilruntime.ReallyCrash = false
 	t.Cleanup(func() { utilruntime.ReallyCrash = true })
 }
 
-// silent turns off the logging of panics and errors, except by the given handlers. One of the
-// loggers waits until some time after the last error.
+// silent replaces the functions that log errors by handlers, and those that log panics by none,
+// until the test ends. One of client-go's functions would sleep until a time after the last error.
 func silent(t *testing.T, handlers ...utilruntime.ErrorHandler) {
 	errorHandlers, panics := utilruntime.ErrorHandlers, utilruntime.PanicHandlers
 	utilruntime.ErrorHandlers, utilruntime.PanicHandlers = handlers, nil
 	t.Cleanup(func() { utilruntime.ErrorHandlers, utilruntime.PanicHandlers = errorHandlers, panics })
 }
 
-// serve runs an API server until the test ends.
+// serve starts an API server that stops when the test ends.
 func serve(t *testing.T, opts apiserver.Options) *apiserver.Server {
 	t.Helper()
 	opts.AnyNamespace = true
@@ -133,7 +133,7 @@ func serve(t *testing.T, opts apiserver.Options) *apiserver.Server {
 	return server
 }
 
-// capturing returns a wrapped copy of a config.
+// capturing returns a copy of a config that was passed to Wrap.
 func capturing(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	Wrap(cfg)
@@ -147,7 +147,7 @@ func newFactory(t *testing.T, cfg *rest.Config, opts ...Option) informers.Shared
 	return f
 }
 
-// begin runs a factory until the test ends, and waits until it has synced.
+// begin runs a factory until the test ends, and waits until its informers have synced.
 func begin(t *testing.T, f informers.SharedInformerFactory) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -165,7 +165,7 @@ func configMap(namespace, name string, l map[string]string) *corev1.ConfigMap {
 	}
 }
 
-// fill creates config maps on a server, and returns the client that it used.
+// fill creates config maps on a server. It returns the client that it used.
 func fill(t *testing.T, cfg *rest.Config, maps ...*corev1.ConfigMap) kubernetes.Interface {
 	t.Helper()
 	client := kubernetes.NewForConfigOrDie(cfg)
@@ -203,7 +203,7 @@ func marshal(t testing.TB, m interface{ Marshal() ([]byte, error) }) []byte {
 	return raw
 }
 
-// received returns the bytes of a pod and their metadata, as a reflector passes them to a sink.
+// received returns a pod's bytes and metadata, as a reflector passes them to a sink.
 func received(t *testing.T, p *corev1.Pod) (*wire.Meta, []byte) {
 	t.Helper()
 	raw, m := marshal(t, p), &wire.Meta{}
@@ -211,7 +211,7 @@ func received(t *testing.T, p *corev1.Pod) (*wire.Meta, []byte) {
 	return m, raw
 }
 
-// statusOf returns the status of an error as servers send it.
+// statusOf returns the Status that a server sends for an error.
 func statusOf(err error) *metav1.Status {
 	status := err.(apierrors.APIStatus).Status()
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
@@ -225,7 +225,7 @@ func (f roundTripperFunc) RoundTrip(req *http.Request) (*http.Response, error) {
 func TestMain(m *testing.M) {
 	testenv.RelaxGC()
 	goleak.VerifyTestMain(m,
-		// Idle connections of the tests' own clients. client-go shares them between clients and never
+		// The tests' own clients leave idle connections: client-go shares them between clients and never
 		// closes them.
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
 		goleak.IgnoreAnyFunction("internal/poll.runtime_pollWait"),

@@ -22,7 +22,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// silentServer is a server that does not answer.
+// silentServer is a RoundTripper that acts as a server that does not answer.
 type silentServer struct{}
 
 func (silentServer) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -30,8 +30,8 @@ func (silentServer) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, context.Cause(req.Context())
 }
 
-// TestHeaderTimeout checks that a request whose response does not start is cancelled, and that Err
-// reports that.
+// TestHeaderTimeout checks that the informer cancels a request whose response does not start within
+// headerTimeout, and that Err returns the error.
 func TestHeaderTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := &rest.Config{Host: "http://none.invalid", Transport: silentServer{}}
@@ -51,7 +51,8 @@ func TestHeaderTimeout(t *testing.T) {
 	})
 }
 
-// stuckRefusal is a server whose refusal, or a proxy's error page, stops half-way.
+// stuckRefusal is a RoundTripper that acts as a server, or a proxy, whose error response stops
+// half-way.
 type stuckRefusal struct {
 	code        int
 	contentType string
@@ -65,8 +66,8 @@ func (r stuckRefusal) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: r.code, Header: http.Header{"Content-Type": {r.contentType}}, Body: text, Request: req}, nil
 }
 
-// TestRefusalTimeout checks that a refusal that does not end is cancelled too, and that its code is
-// reported.
+// TestRefusalTimeout checks that the informer also cancels a request whose error response does not
+// end, and that Err corresponds to the response's status code.
 func TestRefusalTimeout(t *testing.T) {
 	for _, c := range []struct {
 		server stuckRefusal
@@ -91,8 +92,8 @@ func TestRefusalTimeout(t *testing.T) {
 	}
 }
 
-// otherEncoding is a server whose LISTs are JSON and whose WATCHes have an encoding that this
-// package does not know, and send nothing yet.
+// otherEncoding is a RoundTripper that acts as a server. Its LISTs are JSON. Its WATCHes have an
+// encoding that this package cannot read, and send nothing.
 type otherEncoding struct{}
 
 func (otherEncoding) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -104,7 +105,8 @@ func (otherEncoding) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: list, Request: req}, nil
 }
 
-// TestWatchInAnotherEncoding checks that a WATCH that only its caller can read starts immediately.
+// TestWatchInAnotherEncoding checks that Watch returns immediately if only the caller can read the
+// encoding of the response.
 func TestWatchInAnotherEncoding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := &rest.Config{Host: "http://none.invalid", Transport: otherEncoding{}}
@@ -123,7 +125,8 @@ func TestWatchInAnotherEncoding(t *testing.T) {
 	})
 }
 
-// TestHandlerSyncsAfterInformer checks that the informer has synced if a handler has.
+// TestHandlerSyncsAfterInformer checks that the informer's HasSynced is true after a handler has
+// synced.
 func TestHandlerSyncsAfterInformer(t *testing.T) {
 	for range 100 {
 		inf := NewSharedIndexInformer(podSource("1", watch.NewFake()), &corev1.Pod{}, 0, nil)
@@ -137,8 +140,8 @@ func TestHandlerSyncsAfterInformer(t *testing.T) {
 	}
 }
 
-// TestWrappedTwice checks that the responses of a config that was wrapped twice are captured once,
-// and read as they arrive.
+// TestWrappedTwice checks that the informer captures responses, and reads each once, if the config
+// was passed to Wrap twice.
 func TestWrappedTwice(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 30})
 	inf := NewSharedIndexInformer(podsOf(capturing(capturing(server.Config()))), &corev1.Pod{}, 0, nil).(*informer)
@@ -148,14 +151,14 @@ func TestWrappedTwice(t *testing.T) {
 	}
 }
 
-// TestStopTakesTheRest checks that stopping a watch around another one receives the events that it
-// still sends.
+// TestStopTakesTheRest checks that closing a watch that wraps another one receives the events that
+// the other one still sends.
 func TestStopTakesTheRest(t *testing.T) {
 	inner := watch.NewFake()
 	w := watch.Filter(inner, func(e watch.Event) (watch.Event, bool) { return e, true })
 	body, err := newObjectWatch(t.Context(), w, expectedObject{})
 	check.NoError(t, err)
-	inner.Add(pod("a", "1")) // the filter receives it and blocks in its send
+	inner.Add(pod("a", "1")) // the filter receives the event and blocks in a send
 	check.NoError(t, body.Close())
 	// goleak reports the filter's goroutine if it leaks.
 }

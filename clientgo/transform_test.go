@@ -22,13 +22,13 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// slimPod is the type to which a transform reduces pods.
+// slimPod is the type of the objects that a transform returns for pods.
 type slimPod struct {
 	metav1.ObjectMeta
 	Node string
 }
 
-// TestTransform compares the effect of transforms on client-go's informer and ours.
+// TestTransform checks that transforms have the same effect on Weir's informer as on client-go's.
 func TestTransform(t *testing.T) {
 	transforms := map[string]func(any) (any, error){
 		"same type": func(obj any) (any, error) {
@@ -88,8 +88,8 @@ func TestTransform(t *testing.T) {
 	}
 }
 
-// TestTransformCaptured checks that captured bytes are decoded for a transform and encoded after
-// it.
+// TestTransformCaptured checks that the informer decodes captured bytes for a transform and encodes
+// the result.
 func TestTransformCaptured(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 50})
 	cfg := capturing(server.Config())
@@ -102,7 +102,7 @@ func TestTransformCaptured(t *testing.T) {
 		if calls == 7 {
 			return nil, errors.New("not this one")
 		}
-		p.Spec.Tolerations[0].Key += "+" // in place: no other pod may share that slice
+		p.Spec.Tolerations[0].Key += "+" // a change in place: no other pod may share the slice
 		p.ManagedFields, p.Spec, p.Status = nil, corev1.PodSpec{NodeName: "transformed", Tolerations: p.Spec.Tolerations}, corev1.PodStatus{}
 		return p, nil
 	}))
@@ -121,9 +121,9 @@ func TestTransformCaptured(t *testing.T) {
 	}
 }
 
-// TestSlimmingTransform: a transform copies a few strings and the start time of each pod into
-// another pod, and a handler keeps the start time. The pods that were decoded for the transform
-// must not stay in memory, and no pod may be decoded by the client.
+// TestSlimmingTransform uses a transform that copies a few strings and the start time of each pod
+// into a new pod, and a handler that stores the start time. It checks that the pods that were
+// decoded for the transform do not stay in memory, and that the client decodes no pod.
 func TestSlimmingTransform(t *testing.T) {
 	const count = 50
 	server := serve(t, apiserver.Options{Pods: count})

@@ -28,13 +28,13 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// logLines are the log lines of an informer.
+// logLines contains the log lines of an informer.
 type logLines struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-// withContext returns a context whose logger writes the lines.
+// withContext returns a context whose logger appends to the lines.
 func (l *logLines) withContext(ctx context.Context) context.Context {
 	return klog.NewContext(ctx, funcr.New(func(_, line string) {
 		l.mu.Lock()
@@ -43,7 +43,7 @@ func (l *logLines) withContext(ctx context.Context) context.Context {
 	}, funcr.Options{}))
 }
 
-// uncaptured returns the lines about an informer that is not captured.
+// uncaptured returns the lines that report that the informer does not capture responses.
 func (l *logLines) uncaptured() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +51,8 @@ func (l *logLines) uncaptured() []string {
 }
 
 // runLogged runs an informer until it has stored the objects of its first list and received a new
-// one from its watch, and returns the lines about not capturing it.
+// object from its watch. It returns the log lines that report that the informer does not capture
+// responses.
 func runLogged(t *testing.T, inf cache.SharedIndexInformer, client kubernetes.Interface, name string) []string {
 	t.Helper()
 	calls, log := newRecorder(), &logLines{}
@@ -66,9 +67,9 @@ func runLogged(t *testing.T, inf cache.SharedIndexInformer, client kubernetes.In
 	return log.uncaptured()
 }
 
-// TestInformersWithoutAKind checks that informers whose example states no kind, or a wrong one, are
-// captured if their constructor's other arguments identify their objects, and that the log says so
-// if they are not.
+// TestInformersWithoutAKind checks informers whose example states no kind, or a wrong one. They
+// must capture responses if their constructor's other arguments identify the objects. Otherwise the
+// log must report why not.
 func TestInformersWithoutAKind(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	plain := fill(t, server.Config(), configMap("one", "a", nil), configMap("one", "b", nil))
@@ -81,7 +82,7 @@ func TestInformersWithoutAKind(t *testing.T) {
 	withContext := listWatchOf(typed)
 	for name, test := range map[string]struct {
 		informer cache.SharedIndexInformer
-		why      string // "" if it is captured
+		why      string // a part of the logged reason; "" if responses are captured
 	}{
 		"dynamic":      {Adopt(dynamicinformer.NewFilteredDynamicInformer(dynamicClient, gvr, "one", 0, cache.Indexers{}, nil).Informer()), ""},
 		"metadata":     {Adopt(metadatainformer.NewFilteredMetadataInformer(metadata.NewForConfigOrDie(cfg), gvr, "one", 0, cache.Indexers{}, nil).Informer()), "kind"},
@@ -106,7 +107,7 @@ func TestInformersWithoutAKind(t *testing.T) {
 	}
 }
 
-// contextless lists and watches like older generated code, without a context.
+// contextless is a ListerWatcher without contexts, like older generated code.
 type contextless struct {
 	client typedcorev1.ConfigMapInterface
 }

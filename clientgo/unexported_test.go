@@ -20,8 +20,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// gadget is a custom resource whose spec may have fields that reflection cannot read, like protobuf
-// messages and times.
+// gadget is a custom resource. Its spec may have unexported fields, as protobuf messages and times
+// have.
 type gadget[S any] struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -51,20 +51,20 @@ func (l *gadgetList[S]) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// sizedSpec caches a size, as protobuf messages do.
+// sizedSpec has an unexported size, as protobuf messages have.
 type sizedSpec struct {
 	A    string `json:"a"`
 	size int32
 }
 
-// timedSpec has a time that is not Kubernetes' type.
+// timedSpec has a time.Time, which is not Kubernetes' type of times.
 type timedSpec struct {
 	A  string    `json:"a"`
 	At time.Time `json:"at"`
 }
 
-// TestUnexportedFields plays a story with objects that equality.Semantic cannot compare: returned
-// ones, and captured ones with a transform.
+// TestUnexportedFields checks that the informer handles objects that equality.Semantic cannot
+// compare: objects that the ListerWatcher returns, and captured ones with a transform.
 func TestUnexportedFields(t *testing.T) {
 	t.Run("size", func(t *testing.T) {
 		testUnexportedFields(t, func(a string) sizedSpec { return sizedSpec{a, 7} })
@@ -96,8 +96,8 @@ func testUnexportedFields[S any](t *testing.T, spec func(string) S) {
 	}
 }
 
-// tellOfGadgets adds, changes, lists again and deletes a gadget. whole reports that the informer
-// receives its unexported fields too.
+// tellOfGadgets adds, changes, lists again and deletes a gadget, and checks the events. whole is
+// true if the informer receives the unexported fields too.
 func tellOfGadgets[S any](t *testing.T, source fakeSource, inf cache.SharedIndexInformer, spec func(string) S, whole bool) {
 	gadgetOf := func(name, v string) *gadget[S] {
 		g := &gadget[S]{ObjectMeta: pod(name, v).ObjectMeta, Spec: spec(v)}
@@ -118,7 +118,7 @@ func tellOfGadgets[S any](t *testing.T, source fakeSource, inf cache.SharedIndex
 	s.calls.wait(t, "update d/a@2 v=2 -> d/a@3 v=3")
 	source.watches.wait(t)
 	source.AddDropWatch(gadgetOf("b", "1"))
-	source.ResetWatch() // the list has the gadget unchanged
+	source.ResetWatch() // the list contains gadget a unchanged
 	s.calls.wait(t, "add d/b@4 v=1")
 	source.watches.wait(t)
 	if held, _, err := inf.GetStore().GetByKey("d/a"); err != nil || whole && !reflect.DeepEqual(held.(*gadget[S]).Spec, spec("3")) {
@@ -139,8 +139,8 @@ func gadgetScheme[S any]() *runtime.Scheme {
 	return s
 }
 
-// gadgetsOf returns a ListerWatcher of a capturing client, of a server that serves the gadgets of a
-// source.
+// gadgetsOf starts a server with the gadgets of a source. It returns the ListerWatcher of a client
+// of that server whose config was passed to Wrap.
 func gadgetsOf[S any](t *testing.T, source fakeSource, gadgets *runtime.Scheme) cache.ListerWatcher {
 	t.Helper()
 	server := httptest.NewServer(sourceServer{source})
@@ -153,7 +153,7 @@ func gadgetsOf[S any](t *testing.T, source fakeSource, gadgets *runtime.Scheme) 
 	return cache.NewListWatchFromClient(client, "gadgets", "", fields.Everything())
 }
 
-// sourceServer answers LISTs and WATCHes with a source's objects.
+// sourceServer is a server that answers LISTs and WATCHes with a source's objects.
 type sourceServer struct{ fakeSource }
 
 func (s sourceServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -198,7 +198,7 @@ func (s sourceServer) serveWatch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuse answers with the status of an error.
+// refuse answers a request with the status of an error.
 func refuse(w http.ResponseWriter, err error) {
 	if _, ok := err.(apierrors.APIStatus); !ok {
 		err = apierrors.NewInternalError(err)

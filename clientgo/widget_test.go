@@ -25,7 +25,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// Widget is a custom resource as users declare it.
+// Widget is the Go type of a custom resource, like those that users write.
 type Widget struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -67,7 +67,7 @@ var (
 	widgetResource = widgetVersion.WithResource("widgets")
 )
 
-// widgetScheme returns a scheme that knows only widgets, as a generated clientset's does.
+// widgetScheme returns a scheme that contains only widgets, like that of a generated clientset.
 func widgetScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	s.AddKnownTypes(widgetVersion, &Widget{}, &WidgetList{})
@@ -75,7 +75,8 @@ func widgetScheme() *runtime.Scheme {
 	return s
 }
 
-// widgetClient returns the capturing REST client of a generated clientset.
+// widgetClient returns a REST client like that of a generated clientset. Its config was passed to
+// Wrap.
 func widgetClient(t *testing.T, cfg *rest.Config) *rest.RESTClient {
 	t.Helper()
 	cfg = capturing(cfg)
@@ -86,16 +87,16 @@ func widgetClient(t *testing.T, cfg *rest.Config) *rest.RESTClient {
 	return client
 }
 
-// widgetServer answers LISTs of widgets, with the list's keys in a given order, and WATCHes without
-// events. It refuses initial events.
+// widgetServer is a server of widgets. The keys of its lists have a given order. Its watches send
+// no events, and it does not support initial events.
 type widgetServer struct {
-	keys    []string // of the list
+	keys    []string // keys of a list, in order
 	widgets int
-	partial bool // lists are of metadata
+	partial bool // lists contain metadata only
 	lists   atomic.Int32
 }
 
-// serveWidgets runs a server until the test ends.
+// serveWidgets starts a server that stops when the test ends, and returns its config.
 func serveWidgets(t *testing.T, s *widgetServer) *rest.Config {
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
@@ -143,8 +144,8 @@ func (s *widgetServer) list() string {
 	return "{" + strings.Join(members, ",") + "}\n"
 }
 
-// widget returns an item with its keys in kube-apiserver's order. It is longer than what one read
-// of a body brings.
+// widget returns an item whose keys have kube-apiserver's order. The item is longer than the bytes
+// that one read of a body returns.
 func (s *widgetServer) widget(i int) string {
 	apiVersion, kind := "shop.example/v1", "Widget"
 	if s.partial {
@@ -164,7 +165,7 @@ func (s *widgetServer) widget(i int) string {
 	return string(text)
 }
 
-// keyOrders returns all orders of the keys of a list.
+// keyOrders returns all orders of a list's keys.
 func keyOrders() [][]string {
 	var orders [][]string
 	var place func(order, left []string)
@@ -181,7 +182,7 @@ func keyOrders() [][]string {
 	return orders
 }
 
-// widget is the internal type of widgets. Its name is their kind in lower case.
+// widget is the internal type of widgets. In lower case, the kind equals the type's name.
 type widget struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -209,8 +210,8 @@ func (l *widgetList) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// internalWidgets returns a ListerWatcher of a capturing client whose codec converts widgets to the
-// internal type.
+// internalWidgets returns the ListerWatcher of a client whose config was passed to Wrap, and whose
+// codec converts widgets to the internal type.
 func internalWidgets(t *testing.T, cfg *rest.Config) *cache.ListWatch {
 	t.Helper()
 	known := widgetScheme()
@@ -243,7 +244,8 @@ func internalWidgets(t *testing.T, cfg *rest.Config) *cache.ListWatch {
 	}
 }
 
-// TestInternalType checks that an informer of an internal type receives its client codec's result.
+// TestInternalType checks that an informer of an internal type stores the objects that the client's
+// codec returns.
 func TestInternalType(t *testing.T) {
 	for maker, make := range bothConstructors {
 		t.Run(maker, func(t *testing.T) {
@@ -261,7 +263,7 @@ func TestInternalType(t *testing.T) {
 	}
 }
 
-// TestHasWireForm checks which types are captured.
+// TestHasWireForm checks for which types the informer captures responses.
 func TestHasWireForm(t *testing.T) {
 	type derived struct {
 		corev1.Pod `json:",inline"`
