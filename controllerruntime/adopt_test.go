@@ -20,11 +20,12 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// foreign is a program's own informer around client-go's.
+// foreign is a wrapper of client-go's informer, as a program may define it.
 type foreign struct{ toolscache.SharedIndexInformer }
 
-// TestNewInformerOfTheProgram checks that a cache uses Weir's informers although the program builds
-// them itself, and that one that cannot be replaced by Weir's is an error.
+// TestNewInformerOfTheProgram checks that a cache replaces the informers that the program's
+// NewInformer returns by Weir's, and that the cache returns an error for an informer that cannot be
+// replaced.
 func TestNewInformerOfTheProgram(t *testing.T) {
 	for name, test := range map[string]struct {
 		make   func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer
@@ -65,7 +66,7 @@ func TestNewInformerOfTheProgram(t *testing.T) {
 }
 
 // TestNewCacheLeavesAlone checks that NewCache changes neither the config nor the client that it
-// receives, and keeps a NewInformer that is set.
+// receives, and calls the NewInformer in the options if it is set.
 func TestNewCacheLeavesAlone(t *testing.T) {
 	s := newSetup(t, builders[0])
 	s.create(pod("a", "1"))

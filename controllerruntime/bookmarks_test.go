@@ -25,13 +25,12 @@ import (
 )
 
 // TestEnableWatchBookmarks checks that WATCHes request bookmarks unless the options of all kinds,
-// of one kind or of a namespace turn them off. The server sends no initial events: client-go
-// requests them anyway, and without bookmarks it would wait for ever for the bookmark that ends
-// them.
+// of one kind or of a namespace turn them off. The server supports no initial events: client-go
+// would request them even without bookmarks, and wait for ever for the bookmark that ends them.
 func TestEnableWatchBookmarks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		options cache.Options
-		ask     []string // the namespaces whose WATCHes request bookmarks
+		ask     []string // namespaces whose WATCHes must request bookmarks
 	}{
 		"by default":   {cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, "b": {}}}, []string{"a", "b"}},
 		"of all kinds": {cache.Options{DefaultEnableWatchBookmarks: new(false), DefaultNamespaces: map[string]cache.Config{"a": {}, "b": {}}}, nil},
@@ -64,7 +63,7 @@ func TestEnableWatchBookmarks(t *testing.T) {
 	}
 }
 
-// watchLog has the parameter allowWatchBookmarks of the WATCHes of pods, by namespace.
+// watchLog contains the parameter allowWatchBookmarks of the WATCHes of pods, by path.
 type watchLog struct {
 	mu    sync.Mutex
 	asked map[string][]string
@@ -76,7 +75,8 @@ func (l *watchLog) of(namespace string) []string {
 	return slices.Clone(l.asked["/api/v1/namespaces/"+namespace+"/pods"])
 }
 
-// recordWatches refuses the WATCHes of pods that request initial events, and records all others.
+// recordWatches makes the server refuse the WATCHes of pods that request initial events. It records
+// all other WATCHes of pods.
 func recordWatches(s *setup) *watchLog {
 	l := &watchLog{asked: map[string][]string{}}
 	watch := apiserver.Match("watch", "pods")
@@ -96,17 +96,18 @@ func recordWatches(s *setup) *watchLog {
 	return l
 }
 
-// TestListsWithoutBookmarks watches unchanged pods for twelve hours, without bookmarks, while other
-// objects change on the server. Such a watch looks like one of a server that hangs. So Weir's
-// informers list, five times in the first half hour, and then less and less often, as
-// docs/differences.md promises. Each of the last changes, one every twenty minutes, is delivered
-// once.
+// TestListsWithoutBookmarks watches unchanged pods for twelve hours without bookmarks, while other
+// objects on the server change. The informer cannot distinguish such a watch from that of a server
+// that hangs. Therefore Weir's informers list five times in the first half hour, and then less and
+// less often, as docs/differences.md promises. Afterwards a pod changes every twenty minutes;
+// handlers must receive each change once.
 func TestListsWithoutBookmarks(t *testing.T) {
 	eachWithoutBookmarks(t, informertest.Refused, listsWithoutBookmarks)
 }
 
 // TestSyncWithoutBookmarks checks that Weir's caches sync if the server supports initial events.
-// controller-runtime's own request them, and without bookmarks never receive the end of them.
+// controller-runtime's own cache requests initial events, and without bookmarks never receives the
+// one that ends them.
 func TestSyncWithoutBookmarks(t *testing.T) {
 	eachWithoutBookmarks(t, informertest.Honoured, func(s *setup, _ *informertest.Server, c cache.Cache) {
 		inf, err := c.GetInformer(s.ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
@@ -116,11 +117,11 @@ func TestSyncWithoutBookmarks(t *testing.T) {
 	})
 }
 
-// eachWithoutBookmarks runs a test with every builder in virtual time, with a server of one pod and
-// a running cache that requests no bookmarks.
+// eachWithoutBookmarks runs a test with every builder, in virtual time. The server has one pod; the
+// cache is running and requests no bookmarks.
 func eachWithoutBookmarks(t *testing.T, initial informertest.InitialEvents, test func(*setup, *informertest.Server, cache.Cache)) {
 	defer func(was []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = was }(utilruntime.ErrorHandlers)
-	// The pause between logged errors uses a clock outside of the bubble.
+	// These handlers pause between logged errors, by a clock outside of the bubble.
 	utilruntime.ErrorHandlers = nil
 	for _, b := range builders {
 		t.Run(b.name, func(t *testing.T) {
@@ -182,15 +183,16 @@ func listsWithoutBookmarks(s *setup, server *informertest.Server, c cache.Cache)
 	}
 }
 
-// changeOthers changes objects that are not watched.
+// changeOthers advances the server's resourceVersion every 30 s for the duration d, as changes of
+// other objects would.
 func changeOthers(server *informertest.Server, d time.Duration) {
 	for began := time.Now(); time.Since(began) < d; time.Sleep(30 * time.Second) {
 		server.Advance(1)
 	}
 }
 
-// fullLists returns the times of a server's LISTs, without probes. No WATCH may have requested
-// bookmarks.
+// fullLists returns the times of a server's LISTs, without probes. It reports a WATCH that
+// requested bookmarks as an error.
 func fullLists(t *testing.T, server *informertest.Server) []time.Time {
 	t.Helper()
 	var lists []time.Time

@@ -13,17 +13,18 @@ import (
 	"github.com/weirproject/weir/internal/core/source"
 )
 
-// NewCache returns a function for the Options.NewCache of a manager or a cluster. The function
-// builds controller-runtime's own cache with the informers of NewInformer, on a client that
-// captures. It does not change the config and the HTTP client that it receives. It returns an error
-// if the config is nil or invalid, and otherwise the error of cache.New. It may be called any
-// number of times, concurrently.
+// NewCache returns a function for Options.NewCache of a manager or a cluster. The function builds
+// controller-runtime's own cache, with the informers of NewInformer and a client whose responses
+// these informers read themselves. The function does not change the config and the HTTP client that
+// it receives. It returns an error if the config is nil or invalid, and otherwise the error of
+// cache.New. It may be called several times, also concurrently.
 //
-// If cache.Options.NewInformer is set, the cache uses Weir informers instead of those that the
-// function returns, with the same ListerWatcher, indexers and watch error handler; see
-// clientgo.Adopt. A Weir informer is used unchanged. If another one cannot be adopted, such as a
-// wrapper around client-go's, GetInformer and reads return ErrNotAdopted. A function must not keep
-// its result to read it: the cache runs the informer that has adopted it.
+// If cache.Options.NewInformer is set, the cache calls it, but replaces each returned informer by a
+// Weir informer with the same ListerWatcher, indexers and watch error handler; see clientgo.Adopt.
+// The cache uses a returned Weir informer as it is. If it cannot adopt a returned informer, for
+// example a wrapper of client-go's, GetInformer and reads return ErrNotAdopted.
+// cache.Options.NewInformer must not read an informer that it has returned, because the cache does
+// not run that informer but its replacement.
 func NewCache(opts ...Option) cache.NewCacheFunc {
 	s := newSettings(opts)
 	return func(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
@@ -47,8 +48,8 @@ func NewCache(opts ...Option) cache.NewCacheFunc {
 
 var errNoConfig = errors.New("controllerruntime: NewCache needs a rest.Config")
 
-// capturingClient returns a copy of client, or of a client for cfg if client is nil, with
-// clientgo's transport around the client's own. The copies share their connections.
+// capturingClient returns a copy of client whose transport is wrapped in clientgo's; both share the
+// connections. If client is nil, it builds a client for cfg first.
 func capturingClient(cfg *rest.Config, client *http.Client) (*http.Client, error) {
 	if client == nil {
 		cfg = source.CopyConfig(cfg)

@@ -22,7 +22,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestDefaultFieldSelector checks that the default field selector takes effect.
+// TestDefaultFieldSelector checks that DefaultFieldSelector selects the stored objects.
 func TestDefaultFieldSelector(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"), pod("a", "2", node("n2")))
@@ -33,8 +33,8 @@ func TestDefaultFieldSelector(t *testing.T) {
 	})
 }
 
-// TestReaderFailOnMissingInformer checks that a read of a kind without an informer fails, and
-// creates none, if the options say so.
+// TestReaderFailOnMissingInformer checks that with ReaderFailOnMissingInformer a read of a kind
+// without an informer fails and creates no informer.
 func TestReaderFailOnMissingInformer(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"))
@@ -73,8 +73,8 @@ func TestSyncPeriods(t *testing.T) {
 	}
 }
 
-// TestConfigOfANamespace checks the transform of one namespace, next to another namespace without
-// deep copies.
+// TestConfigOfANamespace checks that the transform of one namespace does not affect another
+// namespace, which has no deep copies.
 func TestConfigOfANamespace(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"), pod("b", "1"))
@@ -94,7 +94,7 @@ func TestConfigOfANamespace(t *testing.T) {
 	})
 }
 
-// TestInformerForKind checks that GetInformerForKind returns the same informer as GetInformer, and
+// TestInformerForKind checks that GetInformerForKind and GetInformer return the same informer, and
 // that a List with a continue token fails.
 func TestInformerForKind(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
@@ -112,8 +112,8 @@ func TestInformerForKind(t *testing.T) {
 	})
 }
 
-// TestSelectors checks that the cache contains only the objects that ByObject and the defaults
-// select, also when objects change.
+// TestSelectors checks that the cache contains exactly the objects that ByObject and the defaults
+// select.
 func TestSelectors(t *testing.T) {
 	web := labels.SelectorFromSet(labels.Set{"app": "web"})
 	n2 := fields.OneTermEqualSelector("spec.nodeName", "n2")
@@ -154,8 +154,8 @@ func TestSelectors(t *testing.T) {
 	}
 }
 
-// TestSelectorMoves checks that an object that stops matching is removed, and added when it matches
-// again.
+// TestSelectorMoves checks that the cache removes an object that no longer matches the selector,
+// and adds it again when it matches.
 func TestSelectorMoves(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"))
@@ -214,8 +214,8 @@ func TestTransform(t *testing.T) {
 	})
 }
 
-// TestTransformToAnotherType checks that a transform may change the type, and that the cache
-// reports the new type.
+// TestTransformToAnotherType checks that a transform may return another type, and that the error of
+// a read then names that type.
 func TestTransformToAnotherType(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"))
@@ -230,7 +230,7 @@ func TestTransformToAnotherType(t *testing.T) {
 	})
 }
 
-// TestDisableDeepCopy checks that readers share values with UnsafeDisableDeepCopy, unless
+// TestDisableDeepCopy checks that readers receive shared values with UnsafeDisableDeepCopy, unless
 // PrivateCopies is set.
 func TestDisableDeepCopy(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
@@ -247,7 +247,7 @@ func TestDisableDeepCopy(t *testing.T) {
 	})
 }
 
-// TestUnknownNamespace checks that reads of a namespace that is not cached fail.
+// TestUnknownNamespace checks that a read in a namespace that the cache does not contain fails.
 func TestUnknownNamespace(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"), pod("b", "1"), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
@@ -263,7 +263,8 @@ func TestUnknownNamespace(t *testing.T) {
 	})
 }
 
-// TestShard checks that the shards of a split together store each object once.
+// TestShard checks that each shard contains the pods whose uid has a hash in its range, and that
+// other kinds are not split.
 func TestShard(t *testing.T) {
 	for i := range 2 {
 		s := newSetup(t, cacheBuilder{newCache: controllerruntime.NewCache(
@@ -294,7 +295,7 @@ func TestShard(t *testing.T) {
 	}
 }
 
-// TestObjectOptions checks that options for one kind do not affect another.
+// TestObjectOptions checks that WithObjectOptions affects only objects of the given type and form.
 func TestObjectOptions(t *testing.T) {
 	s := newSetup(t, cacheBuilder{newCache: controllerruntime.NewCache(
 		controllerruntime.WithOptions(clientgo.Options{PrivateCopies: true}),

@@ -22,8 +22,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// spied is a ListerWatcher that counts the objects that controller-runtime's own client decodes:
-// none, if responses are captured.
+// spied is a ListerWatcher that sends, for each List, the number of objects that
+// controller-runtime's client has decoded. The number is 0 if the informer captures the response.
 type spied struct {
 	toolscache.ListerWatcherWithContext
 	items chan<- int
@@ -45,8 +45,8 @@ func (s spied) ListWithContext(ctx context.Context, options metav1.ListOptions) 
 	return list, err
 }
 
-// TestCaptured checks that each informer sends one LIST, of which controller-runtime decodes no
-// object.
+// TestCaptured checks that each informer sends one LIST, and that controller-runtime's client
+// decodes none of its objects if the transport is wrapped.
 func TestCaptured(t *testing.T) {
 	wrapped := func(cfg *rest.Config) *rest.Config {
 		cfg = rest.CopyConfig(cfg)
@@ -91,7 +91,8 @@ func TestCaptured(t *testing.T) {
 					return newInformer(spied{toolscache.ToListerWatcherWithContext(lw), items}, example, resync, indexers)
 				},
 			}))
-			// controller-runtime ignores the kind that typed objects state.
+			// The informer must capture the response although this object states a wrong kind:
+			// controller-runtime ignores the kind of typed objects.
 			odd := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "core/v1", Kind: "Pod"}}
 			for _, o := range []client.Object{odd, untyped(podKind), metadataOf(podKind)} {
 				s.informer(c, o)

@@ -18,8 +18,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// gatedInformer blocks the calls of all its handlers at an object, except those that the tests add
-// themselves.
+// gatedInformer is an informer whose handlers block at an object. The tests' own recorders do not
+// block.
 type gatedInformer struct {
 	toolscache.SharedIndexInformer
 	gate *gate
@@ -32,11 +32,11 @@ func (i gatedInformer) AddEventHandler(handler toolscache.ResourceEventHandler) 
 	return i.SharedIndexInformer.AddEventHandler(handler)
 }
 
-// gate blocks each caller that passes an object of its name.
+// gate blocks the calls of handlers for the object of the given name.
 type gate struct {
 	name    string
 	once    sync.Once
-	held    chan struct{} // closed when a caller has arrived
+	held    chan struct{} // closed when a call has arrived
 	release chan struct{}
 }
 
@@ -53,8 +53,8 @@ func (h gatedHandler) OnAdd(obj any, initial bool) {
 	h.ResourceEventHandler.OnAdd(obj, initial)
 }
 
-// TestReadYourWrites checks that a consistent read returns although the handler that it waits for
-// lagged while an object was created, deleted and created again.
+// TestReadYourWrites checks that a consistent read returns even if an object was created, deleted
+// and created again while the handler that the read depends on was blocked.
 func TestReadYourWrites(t *testing.T) {
 	for name, newInformer := range map[string]func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer{
 		"client-go": toolscache.NewSharedIndexInformer,
@@ -76,7 +76,7 @@ func TestReadYourWrites(t *testing.T) {
 			})
 			check.NoError(t, err)
 			recreated := configMap("again")
-			if err := consistent.Create(s.ctx, recreated); err != nil { // adds the handler
+			if err := consistent.Create(s.ctx, recreated); err != nil { // adds controller-runtime's handler
 				t.Fatal(err)
 			}
 			calls := s.follow(s.informer(c, configMap("")))

@@ -23,8 +23,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// serveSorted lists n widgets with sorted keys, as kube-apiserver lists custom resources, and
-// watches them without events.
+// serveSorted starts a server with n widgets. The keys of its lists are sorted, as kube-apiserver
+// sorts those of custom resources. Its watches send no events.
 func serveSorted(t *testing.T, n int) *rest.Config {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -58,7 +58,7 @@ func serveSorted(t *testing.T, n int) *rest.Config {
 	return &rest.Config{Host: server.URL, QPS: -1}
 }
 
-// gear is a widget whose Go type has another name.
+// gear is a widget, but its Go type has another name than the kind.
 type gear struct{ widget }
 
 type gearList struct {
@@ -67,7 +67,7 @@ type gearList struct {
 	Items           []gear `json:"items"`
 }
 
-// decodedGears counts the gears that a client has decoded in lists.
+// decodedGears counts the gears in lists that a client has decoded.
 var decodedGears atomic.Int32
 
 func (l *gearList) UnmarshalJSON(text []byte) error {
@@ -85,8 +85,8 @@ func (l *gearList) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// TestCustomResourcesAlone checks that a manager that uses only its own custom resources, with a
-// scheme of only those, syncs, and that its client decodes none of them, if that can be counted.
+// TestCustomResourcesAlone checks that a cache syncs whose scheme contains only one custom
+// resource. It also checks, for the type that counts this, that the client decodes no object.
 func TestCustomResourcesAlone(t *testing.T) {
 	own := func(object, list runtime.Object) *runtime.Scheme {
 		s := runtime.NewScheme()

@@ -1,20 +1,22 @@
-// Package controllerruntime puts Weir's informers under the caches of controller-runtime: one line
-// changes in the options of a manager, and clients, controllers and handlers stay.
+// Package controllerruntime makes the caches of controller-runtime use Weir's informers. A program
+// changes one line in the options of its manager; its clients, controllers and handlers remain the
+// same.
 //
 //	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 //		Scheme:   scheme,
 //		NewCache: controllerruntime.NewCache(),
 //	})
 //
-// [NewCache] builds controller-runtime's own cache with Weir's informers, on a client whose
-// transport passes them the bodies of LISTs and WATCHes as they arrive. [NewInformer] is for
-// programs that set cache.Options.NewInformer themselves. They call clientgo.Wrap on the config (or
-// on the config of the HTTP client) of that cache. Otherwise the informers receive objects that
-// controller-runtime has decoded: that works, and uses little memory afterwards, but the first list
-// uses much.
+// [NewCache] builds controller-runtime's own cache with Weir's informers. These informers read the
+// bodies of LISTs and WATCHes themselves. [NewInformer] is for programs that set
+// cache.Options.NewInformer. Such a program calls clientgo.Wrap on the config of the cache, or on
+// the config from which it builds the cache's HTTP client. Without Wrap, the informers receive
+// objects that controller-runtime has decoded. The first list then needs much memory; afterwards
+// the informers use little.
 //
-// Everything in cache.Options keeps its meaning: typed, unstructured and metadata objects,
-// namespaces, selectors, transforms, indexes, resync periods, and a deep copy for each read unless
-// it is disabled. docs/migrating.md lists the changes, docs/differences.md the intended differences
-// between Weir's informers and client-go's.
+// All fields of cache.Options have the same meaning as with controller-runtime's own informers:
+// typed, unstructured and metadata objects, namespaces, selectors, transforms, indexes, resync
+// periods, and a deep copy for each read unless it is disabled. docs/migrating.md describes the
+// changes to a program. docs/differences.md lists the intended differences between Weir's informers
+// and client-go's.
 package controllerruntime

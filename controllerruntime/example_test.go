@@ -18,7 +18,7 @@ import (
 	"github.com/weirproject/weir/controllerruntime"
 )
 
-// NewCache is the one line of a manager that changes.
+// Only the line with NewCache is new in the program.
 func ExampleNewCache() {
 	cfg, stop := server()
 	defer stop()
@@ -48,7 +48,7 @@ func ExampleNewCache() {
 	// Output: red
 }
 
-// If cache.Options.NewInformer is set, the program calls clientgo.Wrap on the config first.
+// A program that sets cache.Options.NewInformer calls clientgo.Wrap on the config first.
 func ExampleNewInformer() {
 	cfg, stop := server()
 	defer stop()
@@ -76,8 +76,8 @@ func ExampleNewInformer() {
 	// Output: 1 settings
 }
 
-// A controller that reads every Node all the time keeps the Nodes decoded, as client-go does. Other
-// kinds are not affected.
+// A controller that reads every Node all the time can keep the Nodes decoded, as client-go does.
+// The options do not affect other kinds.
 func ExampleWithObjectOptions() {
 	_ = ctrl.Options{
 		NewCache: controllerruntime.NewCache(
@@ -86,7 +86,8 @@ func ExampleWithObjectOptions() {
 	}
 }
 
-// server starts an API server with one object.
+// server starts an API server with one object. It returns the server's config and a function that
+// stops the server.
 func server() (*rest.Config, func()) {
 	s, err := apiserver.New(apiserver.Options{})
 	if err != nil {

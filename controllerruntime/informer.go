@@ -12,37 +12,39 @@ import (
 	"github.com/weirproject/weir/clientgo"
 )
 
-// NewInformer returns a function for controller-runtime's cache.Options.NewInformer. Any number of
-// caches may use it, concurrently.
+// NewInformer returns a function for controller-runtime's cache.Options.NewInformer. Several caches
+// may use the function, also concurrently.
 //
-// Call clientgo.Wrap on the config of those caches before clients are built from it, so that the
-// informers read bodies as they arrive. Otherwise the informers use the objects that
-// controller-runtime has decoded. They do so too for a Go type whose name is not its kind, unless
-// the informer's options have a scheme that knows the type. NewCache does both automatically.
+// Call clientgo.Wrap on the config of these caches before clients are built from it. The informers
+// then read the bodies of responses themselves. Otherwise they use the objects that
+// controller-runtime has decoded. They also do so for a Go type that has another name than its
+// kind, unless the informer's options have a Scheme that contains the type. NewCache does both
+// automatically: it wraps the transport and sets the Scheme.
 //
-// All informers of the function share a weir.ServerGroup unless their options have one, because the
-// function cannot know which of them have the same API server: create another function for the
+// All informers of the function share one weir.ServerGroup, unless their options have a Server: the
+// function cannot detect which informers have the same API server. Create another function for the
 // caches of another cluster.
 func NewInformer(opts ...Option) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
 	return newInformer(newSettings(opts), nil, &weir.ServerGroup{})
 }
 
-// informerFunc is the type of cache.Options.NewInformer: it creates the informers of a cache.
+// informerFunc is the type of cache.Options.NewInformer.
 type informerFunc = func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer
 
-// newInformer returns NewInformer's function for a scheme, which may be nil, and a server. They are
-// used if an informer's options have none.
+// newInformer returns the function that NewInformer returns. Informers whose options have no Scheme
+// or no Server use scheme, which may be nil, and server.
 func newInformer(s *settings, scheme *runtime.Scheme, server *weir.ServerGroup) informerFunc {
 	return func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		return clientgo.NewSharedIndexInformerWithOptions(lw, example, resync, indexers, s.optionsOf(example, scheme, server))
 	}
 }
 
-// ErrNotAdopted is returned by reads and by GetInformer of a cache of NewCache, if the informer
-// that cache.Options.NewInformer returned is neither Weir's nor one that clientgo.Adopt can adopt.
+// ErrNotAdopted is returned by GetInformer and reads of a NewCache cache if
+// cache.Options.NewInformer has returned an informer that is not Weir's and that clientgo.Adopt
+// cannot adopt.
 var ErrNotAdopted = errors.New("controllerruntime: the informer of cache.Options.NewInformer cannot be adopted")
 
-// adopting returns a function that adopts the informers that make returns.
+// adopting returns a function that calls make and adopts the informer that make returns.
 func adopting(make informerFunc, s *settings, scheme *runtime.Scheme, server *weir.ServerGroup) informerFunc {
 	return func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		inf := clientgo.AdoptWithOptions(make(lw, example, resync, indexers), s.optionsOf(example, scheme, server))
@@ -53,8 +55,8 @@ func adopting(make informerFunc, s *settings, scheme *runtime.Scheme, server *we
 	}
 }
 
-// notAdopted is an informer that cannot be used. controller-runtime calls SetTransform on each new
-// informer and returns its error.
+// notAdopted is an informer that could not be adopted. Its methods that controller-runtime calls on
+// each new informer return an error, which controller-runtime returns to the caller.
 type notAdopted struct {
 	toolscache.SharedIndexInformer
 	err error

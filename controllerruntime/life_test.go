@@ -23,7 +23,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// sameLabels reports whether two objects share their labels' map, or its container.
+// sameLabels reports whether two objects share the map of their labels. For unstructured objects it
+// compares the maps of the whole objects.
 func sameLabels(a, b client.Object) bool {
 	if a, ok := a.(*unstructured.Unstructured); ok {
 		return reflect.ValueOf(a.Object).Pointer() == reflect.ValueOf(b.(*unstructured.Unstructured).Object).Pointer()
@@ -31,8 +32,8 @@ func sameLabels(a, b client.Object) bool {
 	return reflect.ValueOf(a.GetLabels()).Pointer() == reflect.ValueOf(b.GetLabels()).Pointer()
 }
 
-// TestHandlers checks that handlers of all forms receive every event, in order, and that
-// unstructured and metadata objects state their kind.
+// TestHandlers checks that handlers of typed, unstructured and metadata objects receive every event
+// in order, and that unstructured and metadata objects state their kind.
 func TestHandlers(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"))
@@ -61,7 +62,7 @@ func TestHandlers(t *testing.T) {
 	})
 }
 
-// TestRemoveInformer checks that a removed informer stops, and that a later read starts another.
+// TestRemoveInformer checks that a removed informer stops, and that a later read starts a new one.
 func TestRemoveInformer(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"))
@@ -88,8 +89,8 @@ func TestRemoveInformer(t *testing.T) {
 	})
 }
 
-// TestRemoveBeforeStart checks that an informer that never ran can be removed and leaks nothing;
-// goleak looks for goroutines.
+// TestRemoveBeforeStart checks that an informer that has never run can be removed and leaks no
+// goroutine, which goleak would report.
 func TestRemoveBeforeStart(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		c := s.cache(cache.Options{})
@@ -104,8 +105,8 @@ func TestRemoveBeforeStart(t *testing.T) {
 	})
 }
 
-// TestMultiNamespaceRemove uses several caches of one NewInformer, one after another and
-// concurrently.
+// TestMultiNamespaceRemove checks that removing an informer of several namespaces from one cache
+// does not affect another cache, and that a later read starts a new informer.
 func TestMultiNamespaceRemove(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"), pod("b", "1"))
@@ -157,8 +158,8 @@ func TestWatchErrorHandler(t *testing.T) {
 	})
 }
 
-// TestExampleIsNotKept checks that an informer does not keep the object with which it was
-// requested.
+// TestExampleIsNotKept checks that an informer does not use the object that was passed to request
+// it after that call.
 func TestExampleIsNotKept(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(newWidget("a", "1", "red"), newWidget("a", "2", "red"))
@@ -185,7 +186,7 @@ func TestNewCacheErrors(t *testing.T) {
 	}
 }
 
-// poll waits for a condition that nothing signals.
+// poll calls cond repeatedly until it returns true.
 func (s *setup) poll(cond func() bool) {
 	s.t.Helper()
 	err := wait.PollUntilContextCancel(s.ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) { return cond(), nil })

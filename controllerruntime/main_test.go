@@ -11,8 +11,8 @@ import (
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
 	goleak.VerifyTestMain(m,
-		// controller-runtime's own metadata informers, which run the same tests, leak the goroutine of a
-		// watch.Filter: they do not drain a stopped watch.
+		// controller-runtime's own metadata informers leak the goroutine of a watch.Filter, because they
+		// do not drain a stopped watch. The same tests run with these informers.
 		goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/watch.(*filteredWatch).loop"),
 	)
 }

@@ -16,14 +16,14 @@ import (
 // Option configures the informers of a cache. A later option takes precedence over an earlier one.
 type Option func(*settings)
 
-// settings are the result of the options. It does not change after NewInformer has returned.
+// settings contains the result of the options. It does not change after newSettings has returned.
 type settings struct {
 	all    clientgo.Options
 	byType map[objectType]clientgo.Options
 }
 
-// objectType identifies informers as controller-runtime does: by Go type and, for Go types that
-// represent all kinds, by kind.
+// objectType identifies the informers that have the same options, as controller-runtime does: by Go
+// type and, for the Go types that represent all kinds, also by kind.
 type objectType struct {
 	goType reflect.Type
 	gvk    schema.GroupVersionKind
@@ -46,8 +46,8 @@ func newSettings(opts []Option) *settings {
 	return s
 }
 
-// optionsOf returns the options of one informer. The scheme and the server are for options that
-// have none.
+// optionsOf returns the options of the informer for example. It sets their Scheme and Server to
+// scheme and server if they have none.
 func (s *settings) optionsOf(example runtime.Object, scheme *runtime.Scheme, server *weir.ServerGroup) clientgo.Options {
 	opts, ok := s.byType[objectTypeOf(example)]
 	if !ok {
@@ -62,20 +62,21 @@ func (s *settings) optionsOf(example runtime.Object, scheme *runtime.Scheme, ser
 	return opts
 }
 
-// WithOptions sets the options of all informers that WithObjectOptions does not cover. The default
+// WithOptions sets the options of all informers for which WithObjectOptions sets none. The default
 // is the zero value of clientgo.Options.
 //
 // PinDecoded suits a cache whose objects are all read all the time. PrivateCopies is rarely needed,
-// because controller-runtime copies each object that is read; it also covers event handlers,
-// predicates and UnsafeDisableDeepCopy. DetectMutation finds changes of objects that those share.
+// because controller-runtime copies each object that a program reads; PrivateCopies also covers
+// event handlers, predicates, and reads with UnsafeDisableDeepCopy. DetectMutation detects changes
+// to the objects that handlers, predicates and such reads share.
 func WithOptions(opts clientgo.Options) Option {
 	return func(s *settings) { s.all = opts }
 }
 
-// WithObjectOptions sets the options of the informers for objects of object's type, in place of
-// those of WithOptions, as cache.Options.ByObject does for controller-runtime's. The typed,
-// unstructured and metadata objects of a kind have separate informers. An unstructured or metadata
-// object must state its kind. object is not kept.
+// WithObjectOptions sets the options of the informers for objects of object's type. They replace
+// those of WithOptions. The typed, unstructured and metadata objects of a kind have separate
+// informers. An unstructured or metadata object must state its kind. WithObjectOptions does not
+// keep object.
 func WithObjectOptions(object client.Object, opts clientgo.Options) Option {
 	k := objectTypeOf(object)
 	return func(s *settings) { s.byType[k] = opts }

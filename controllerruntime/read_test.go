@@ -52,8 +52,7 @@ func TestGet(t *testing.T) {
 	})
 }
 
-// TestCopies checks that readers own the objects that they read, unless the cache is configured
-// otherwise.
+// TestCopies checks that a change that a reader makes to an object does not appear in later reads.
 func TestCopies(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "p"))
@@ -132,7 +131,8 @@ func TestList(t *testing.T) {
 	})
 }
 
-// TestOtherKinds checks a cluster-scoped kind, and a custom resource in all three forms.
+// TestOtherKinds checks reads of a cluster-scoped kind, and of a custom resource as typed,
+// unstructured and metadata objects.
 func TestOtherKinds(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, newWidget("a", "w", "red"), newWidget("b", "w", "blue"))

@@ -16,19 +16,19 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// recorder records a handler's calls and lets tests wait for them.
+// recorder is a handler that records its calls. Tests can wait for a call.
 type recorder struct {
 	t       *testing.T
 	ctx     context.Context
-	changed chan struct{} // capacity 1
+	changed chan struct{} // has capacity 1
 
 	mu      sync.Mutex
 	entries []string
-	seen    int // how many of them waitFor has passed
+	seen    int // index of the first entry that waitFor has not passed
 	objects map[string]client.Object
 }
 
-// follow adds a handler to an informer and waits until the handler has synced.
+// follow adds a recorder to an informer as a handler, and waits until the handler has synced.
 func (s *setup) follow(inf cache.Informer) *recorder {
 	s.t.Helper()
 	r := &recorder{t: s.t, ctx: s.ctx, changed: make(chan struct{}, 1), objects: map[string]client.Object{}}
@@ -66,7 +66,8 @@ func (r *recorder) note(what string, obj any) {
 	}
 }
 
-// waitFor waits for a call after the previous one that was waited for, and returns its object.
+// waitFor waits for a call that follows the one of the previous waitFor. It returns the call's
+// object.
 func (r *recorder) waitFor(entry string) client.Object {
 	r.t.Helper()
 	for {
@@ -89,7 +90,7 @@ func (r *recorder) waitFor(entry string) client.Object {
 	}
 }
 
-// all returns the calls so far.
+// all returns the calls that were recorded so far.
 func (r *recorder) all() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +116,7 @@ func node(name string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.NodeName = name }
 }
 
-// names returns the keys of a list, in order.
+// names returns the keys of a list, in the list's order.
 func names[T client.Object](items []T) []string {
 	out := make([]string, 0, len(items))
 	for _, o := range items {

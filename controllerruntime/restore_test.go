@@ -20,9 +20,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// TestNewInformerRestore breaks the watch of one informer of a function when the server is
-// restored. The function's other informer, whose watch stays open and silent, must list too; that
-// of another function must not.
+// TestNewInformerRestore restores a server from a backup. The watch of one of a function's
+// informers breaks. The function's other informer, whose watch stays open without events, must list
+// too. The informer of another function must not.
 func TestNewInformerRestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := api.NewRewound()
@@ -33,7 +33,7 @@ func TestNewInformerRestore(t *testing.T) {
 		newInformer, another := controllerruntime.NewInformer(), controllerruntime.NewInformer()
 		run := func(newInformer func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer, resource string, example runtime.Object) toolscache.SharedIndexInformer {
 			inf := newInformer(toolscache.NewListWatchFromClient(from, resource, "", fields.Everything()), example, 0, nil)
-			// client-go's own handler waits for the clock outside of the bubble.
+			// client-go's default handler waits for the clock outside of the bubble.
 			check.NoError(t, inf.SetWatchErrorHandler(func(*toolscache.Reflector, error) {}))
 			go inf.RunWithContext(ctx)
 			return inf

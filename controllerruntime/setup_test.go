@@ -19,10 +19,10 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// deadline bounds every wait. It is generous because no test measures time.
+// deadline limits every wait. It is long because no test measures time.
 const deadline = 2 * time.Minute
 
-// cacheBuilder is a way to build a cache. Every test runs with each: Weir's informers must behave
+// cacheBuilder is a way to build a cache. Tests run with each builder: Weir's informers must behave
 // like controller-runtime's own.
 type cacheBuilder struct {
 	name     string
@@ -41,13 +41,14 @@ var builders = []cacheBuilder{
 	{"detecting", controllerruntime.NewCache(controllerruntime.WithOptions(clientgo.Options{DetectMutation: true})), true},
 }
 
-// withNewInformer uses NewInformer without Wrap, so nothing is captured.
+// withNewInformer builds a cache with NewInformer but without Wrap, so that the informers capture
+// nothing.
 func withNewInformer(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 	o.NewInformer = controllerruntime.NewInformer()
 	return cache.New(cfg, o)
 }
 
-// wrapped does the same as NewCache with NewInformer and Wrap.
+// wrapped builds a cache with NewInformer and Wrap, which has the same effect as NewCache.
 func wrapped(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 	cfg = rest.CopyConfig(cfg)
 	clientgo.Wrap(cfg)
@@ -55,7 +56,7 @@ func wrapped(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 	return cache.New(cfg, o)
 }
 
-// wrappedTwice uses NewCache with a config that was wrapped before.
+// wrappedTwice calls NewCache with a config that was already passed to Wrap.
 func wrappedTwice(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 	cfg = rest.CopyConfig(cfg)
 	clientgo.Wrap(cfg)
@@ -66,7 +67,7 @@ func wrappedTwice(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 func each(t *testing.T, test func(t *testing.T, s *setup)) {
 	for _, b := range builders {
 		t.Run(b.name, func(t *testing.T) {
-			t.Parallel() // most of it is controller-runtime's polling
+			t.Parallel() // most of the time is controller-runtime's polling
 			test(t, newSetup(t, b))
 		})
 	}
@@ -81,7 +82,7 @@ type setup struct {
 	faults  *apiserver.Faults
 	cfg     *rest.Config
 	scheme  *runtime.Scheme
-	client  client.Client // reads and writes directly
+	client  client.Client // reads and writes without a cache
 }
 
 func newSetup(t *testing.T, b cacheBuilder) *setup {
@@ -114,7 +115,7 @@ func (s *setup) cache(o cache.Options) cache.Cache {
 	return c
 }
 
-// start runs a cache until the test ends.
+// start runs a cache until the test ends, and waits until it has synced.
 func (s *setup) start(c cache.Cache) cache.Cache {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.ctx)
@@ -134,7 +135,7 @@ func (s *setup) start(c cache.Cache) cache.Cache {
 	return c
 }
 
-// create creates deep copies of objects, so that the caller's do not change.
+// create creates copies of the objects on the server, because a create changes its argument.
 func (s *setup) create(objects ...client.Object) {
 	s.t.Helper()
 	for _, o := range objects {

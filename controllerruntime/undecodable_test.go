@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestUndecodableByField checks that one object that cannot be decoded makes no List fail, with a
-// field selector or without, and that List finds it after it became decodable. In
+// TestUndecodableByField checks that List succeeds although one object cannot be decoded, with a
+// field selector and without, and that List returns the object after it has become decodable. In
 // controller-runtime's own cache such an object makes the informer's whole list fail.
 func TestUndecodableByField(t *testing.T) {
 	for name, opts := range map[string]clientgo.Options{"packed": {}, "pinned": {PinDecoded: true}} {
@@ -44,7 +44,7 @@ func TestUndecodableByField(t *testing.T) {
 	}
 }
 
-// lists checks the keys of the widgets that a List returns.
+// lists calls List and checks the keys of the returned widgets.
 func (s *setup) lists(c client.Reader, want []string, opts ...client.ListOption) {
 	s.t.Helper()
 	var list widgetList

@@ -9,7 +9,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// widgets is a custom resource with a Go type, in JSON only.
+// widgets is a custom resource with a Go type. The server sends it as JSON only.
 var widgets = apiserver.Resource{
 	GroupVersionResource: schema.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "widgets"},
 	Kind:                 "Widget",
