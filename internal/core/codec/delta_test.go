@@ -72,8 +72,8 @@ func TestUpdateShared(t *testing.T) {
 	}
 }
 
-// TestUpdateSharedOfKinds checks that the later of two versions has its own kind, whatever the kind
-// of the earlier version, and still shares equal fields with the earlier version.
+// TestUpdateSharedOfKinds checks that the later of two versions has its own kind, for any kind of
+// the earlier version, and still shares equal fields with the earlier version.
 func TestUpdateSharedOfKinds(t *testing.T) {
 	kinds := []metav1.TypeMeta{{}, {APIVersion: "v1", Kind: "Pod"}, {Kind: "a/b"}, {APIVersion: "a/b/c"}}
 	c := Of(&corev1.Pod{})

@@ -25,7 +25,7 @@ type Change struct {
 // that state that they are Secrets. Annotations are hidden because many tools store the whole
 // object in one.
 type DiffOptions struct {
-	// Secret says that the object is, or may be, a Secret, whatever kind it states.
+	// Secret says that the object is, or may be, a Secret, even if it states another kind.
 	Secret bool
 	// Env hides the values of environment variables: everything below a field whose name isEnv
 	// accepts, except the names of the variables and the references to their sources. It also hides

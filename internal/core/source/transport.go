@@ -93,7 +93,7 @@ func refusesProtocol(code int) bool {
 	return code == http.StatusUpgradeRequired || code == http.StatusHTTPVersionNotSupported
 }
 
-// notConnected reports whether err says that no connection was made, whatever the HTTP version.
+// notConnected reports whether err says that no connection was made at all, for any HTTP version.
 func notConnected(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"

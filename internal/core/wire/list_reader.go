@@ -12,7 +12,7 @@ const DefaultMaxObject = 16 << 20
 // a scan to a few megabytes. encoding/json has the same limit.
 const MaxDepth = 10_000
 
-// Limits bounds a reader's memory. The zero value stands for the defaults.
+// Limits bounds a reader's memory. The zero value means the defaults.
 type Limits struct {
 	// MaxObject is the maximum size of an object, in bytes. The error for a larger object wraps
 	// ErrTooLarge. A reader's memory is at most about MaxObject plus its read buffer, and reaches
