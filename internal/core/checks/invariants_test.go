@@ -29,8 +29,8 @@ func breakRule() {
 	Fail("two and two make five")
 }
 
-// TestFail checks that a violated rule ends the program even if its goroutine holds locks, and that
-// the output contains the rule and the place.
+// TestFail checks that a violated rule ends the program even if the goroutine that calls Fail holds
+// locks, and that the output contains the rule and the place.
 func TestFail(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), broken+"=1")

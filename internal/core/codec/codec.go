@@ -78,7 +78,7 @@ func (c *Codec) HasProtobuf() bool { return c.protobuf != nil }
 // Type returns the type, a pointer to a struct, or nil.
 func (c *Codec) Type() reflect.Type { return c.goType }
 
-// New returns a pointer to a new zero value. Its kind is the one that the codec sets.
+// New returns a pointer to a new value. Its fields are zero, except for a kind that the codec sets.
 func (c *Codec) New() any { return c.setTypeMeta(reflect.New(c.goType.Elem()).Interface()) }
 
 // SetItemType sets the type of lists' items, because the items of JSON lists of built-in kinds do
@@ -185,9 +185,9 @@ func (c *Codec) setTypeMeta(object any) any {
 
 // Encode encodes a value for Decode. It uses protobuf if the type has a protobuf form, and
 // otherwise JSON. The value's apiVersion and kind precede the protobuf message unless Decode would
-// set them anyway. ok is false if the value has another type, if Decode would not return an equal
-// value, or if Equal cannot compare values of the type. A nil slice or map equals an empty one, and
-// a time's zone does not matter.
+// set them anyway. ok is false if the value has another type, or if Decode would not return an
+// equal value. It is also false if Equal cannot compare values of the type. A nil slice or map
+// equals an empty one, and a time's zone does not matter.
 func (c *Codec) Encode(value any) ([]byte, bool) {
 	if c.goType == nil || reflect.TypeOf(value) != c.goType || reflect.ValueOf(value).IsNil() || c.incomparable.Load() {
 		return nil, false
@@ -232,11 +232,11 @@ func marshalJSON(value any) (raw []byte, err error) {
 	return json.Marshal(value)
 }
 
-// roundTripsJSON reports whether a value is an unstructured object that certainly equals itself
-// after encoding as JSON and decoding.
+// roundTripsJSON reports whether encoding a value as JSON and decoding the result certainly returns
+// an equal value. It returns true only for unstructured objects.
 func roundTripsJSON(value any) bool {
 	u, ok := value.(*unstructured.Unstructured)
-	// setTypeMeta would set a kind on an object without one.
+	// For an object without a kind, Decode may set one, and the objects would differ.
 	return ok && u.GetKind() != "" && isPlainJSON(u.Object, maxPlainDepth)
 }
 

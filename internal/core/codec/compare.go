@@ -18,9 +18,9 @@ type difference struct {
 	value uint64
 }
 
-// recentPlan is a recently used plan. By token, it stores the strings in which the last object
-// differed from the prototype, because the next object may be another version of that object, or of
-// the same workload.
+// recentPlan is a recently used plan. texts contains, by token, the strings in which the last
+// object differed from the prototype. The next object often has the same strings, because it may be
+// another version of the last object, or belong to the same workload.
 type recentPlan struct {
 	plan  *plan
 	texts []textEntry // also for the keys of map entries
@@ -122,7 +122,7 @@ func (s *scratch) compareMessage(c *prototype, token, last, was, wasEnd, pos, en
 	return pos == end
 }
 
-// move adds by to the positions of the tokens from token up to, but not including, last.
+// move adds the number by to the positions of the tokens from token up to, but not including, last.
 func (s *scratch) move(token, last, by int) {
 	if !s.locating || by == 0 {
 		return

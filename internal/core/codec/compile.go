@@ -82,8 +82,8 @@ func (c *compiler) field(t reflect.Type) (f field, ok bool) {
 // elements.
 func piece(k fieldKind, t reflect.Type) field { return field{kind: k, goType: t, of: &field{}} }
 
-// single sets f to how to decode a value of type t that occurs once. It tests for types with
-// special encodings first.
+// single sets f for a type t whose value occurs once in the bytes, unlike a slice or map. It tests
+// for types with special encodings first.
 func (c *compiler) single(f *field, t reflect.Type) (ok bool) {
 	switch {
 	case scalar(f, t):
@@ -107,7 +107,7 @@ func (c *compiler) single(f *field, t reflect.Type) (ok bool) {
 	return ok
 }
 
-// scalar sets f to how to decode a type without fields. It returns false for other types.
+// scalar sets f for a type without fields. It returns false for other types.
 func scalar(f *field, t reflect.Type) bool {
 	f.kind, f.wireType = other, protowire.BytesType
 	switch t {

@@ -9,10 +9,10 @@ import (
 )
 
 // DecodeUpdateShared decodes two versions of an object like DecodeUpdate, for callers that only
-// read them. The new version is decoded over the old one: the values share fields that are equal in
-// both, such as the spec and the labels of a pod whose status has changed, which are decoded only
-// once. That needs half of the memory and CPU for the two versions of a dissimilar pod. This
-// applies only to protobuf; other objects are decoded by DecodeShared.
+// read them. The values share the fields that are equal in both versions, such as the spec and the
+// labels of a pod whose status has changed. Those fields are decoded only once. That needs half of
+// the memory and CPU for the two versions of a dissimilar pod. This applies only to protobuf; other
+// objects are decoded by DecodeShared.
 func (c *Codec) DecodeUpdateShared(old any, was, is []byte) (_, fresh any, err error) {
 	if old == nil {
 		if old, err = c.DecodeShared(was); err != nil {
@@ -83,10 +83,10 @@ func (c *Codec) decodeOver(old any, was, is []byte) (any, bool) {
 }
 
 // decodeCopy decodes is, the message of a version. old is the value of was, and no caller has
-// received it. decodeCopy deep-copies the fields of old that are structs with equal bytes in both
-// versions, such as the spec of a pod whose status has changed, because a copy costs less than
-// decoding. The two values therefore share only strings. ok is false if there are no such fields,
-// or if decodeCopy cannot decode the message.
+// received it. Some fields are structs that have equal bytes in both versions, such as the spec of
+// a pod whose status has changed. decodeCopy deep-copies these fields from old, because a copy
+// costs less than decoding. The two values therefore share only strings. ok is false if there are
+// no such fields, or if decodeCopy cannot decode the message.
 func (c *Codec) decodeCopy(old any, was, is []byte) (any, bool) {
 	fields := c.fields()
 	if fields == nil {
@@ -254,7 +254,7 @@ func fieldTableOf(t reflect.Type, inside bool) (m fieldTable) {
 // split appends the fields of a message: of field outer of the object, or of the object itself if
 // outer is 0. If inside is set, it replaces each field that is a struct by the fields inside it. ok
 // is false unless all fields are known and in the order of their numbers, as every Go encoder
-// writes them, because only then are all values of a field adjacent.
+// writes them. In another order, the values of a field might not be adjacent.
 func (m fieldTable) split(fields []wireField, message []byte, outer protowire.Number, inside bool) (_ []wireField, ok bool) {
 	last := protowire.Number(0)
 	for begin, end := 0, 0; end < len(message); {

@@ -25,8 +25,8 @@ func (d *decoder) keeps(value any) bool {
 	return d.lossy.keepsFields(v.Elem(), d.typeMeta)
 }
 
-// lossy contains the fields whose values encoding may change, by struct, for one struct and all
-// structs inside it.
+// lossy contains the fields whose values encoding may change, by struct type. It has an entry for a
+// struct and for each struct inside it.
 type lossy map[reflect.Type][]lossyField
 
 type lossyField struct {

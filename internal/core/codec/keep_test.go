@@ -38,9 +38,8 @@ func survives(t *testing.T, object protoMessage) bool {
 	return equality.Semantic.DeepEqual(decoded, object)
 }
 
-// TestKeepsEveryType checks, for random values of every built-in type, that each value that keeps
-// accepts equals itself after encoding and decoding. keeps must accept all values that a server
-// sends.
+// TestKeepsEveryType checks random values of every built-in type. A value that keeps accepts must
+// be equal after encoding and decoding, and keeps must accept all values that a server sends.
 func TestKeepsEveryType(t *testing.T) {
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
 	sent, kept := 0, 0

@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// TestWhatIsKeptKeepsNothingElse checks that a program can keep some parts of a decoded value
-// without keeping the whole value in memory, for each way to decode: texts, maps, copied owner
+// TestWhatIsKeptKeepsNothingElse checks, for each way to decode, that a program can keep some parts
+// of a value without keeping the whole value in memory. These parts are texts, maps, copied owner
 // references, and numbers and times of its structs, with or without a pointer. Handlers keep such
 // parts of each object while the object exists.
 func TestWhatIsKeptKeepsNothingElse(t *testing.T) {

@@ -83,7 +83,7 @@ func (c *Codec) marshalProtobuf(value protoMessage) ([]byte, error) {
 }
 
 // setKind sets the apiVersion and kind of a decoded value and returns the value. k is the kind that
-// preceded its message. If k is nil, setKind sets the kind that the codec gives.
+// preceded its message. If k is nil, setKind sets c.given.
 func (c *Codec) setKind(value any, k *kind) any {
 	switch stated := c.protobuf.typeMetaOf(value); {
 	case stated == nil:

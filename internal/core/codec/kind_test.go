@@ -121,8 +121,8 @@ var statedKinds = map[string]metav1.TypeMeta{
 	"braces":          {APIVersion: "{", Kind: `{"kind":"Pod"}`},
 }
 
-// TestStatedKinds checks that a decoded value has exactly the kind that it states, for any value
-// decoded before it, for each way to decode and each kind that a codec sets.
+// TestStatedKinds checks that a decoded value has exactly the kind that it states. It tests each
+// way to decode, each kind that a codec sets, and every pair of consecutive values.
 func TestStatedKinds(t *testing.T) {
 	codecs := map[string]*Codec{
 		"typed":           Of(&corev1.Pod{}),

@@ -135,8 +135,8 @@ func inCommon(a, b *corev1.Pod) (n int) {
 	return n
 }
 
-// TestUnknownLayouts checks that this release of Go has known layouts, and that Unmarshal decodes
-// objects if it has not.
+// TestUnknownLayouts checks that this release of Go has the known layouts, and that Unmarshal
+// decodes objects on a release that does not.
 func TestUnknownLayouts(t *testing.T) {
 	if !slicesKnown() || !stringsKnown() || !mapsKnown() || !structsKnown() {
 		t.Fatalf("slices %v, strings %v, maps %v, structs %v", slicesKnown(), stringsKnown(), mapsKnown(), structsKnown())

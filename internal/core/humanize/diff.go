@@ -155,8 +155,8 @@ func (d *differ) values(path string, before, after any) {
 	}
 }
 
-// lists compares two lists without their common start and common end, so that one added or removed
-// element is reported as an addition or removal at any position.
+// lists compares two lists without their common start and common end. Wherever one element was
+// added or removed, it therefore reports one addition or removal.
 func (d *differ) lists(path string, before, after []any) {
 	start := 0
 	for start < min(len(before), len(after)) && reflect.DeepEqual(before[start], after[start]) {

@@ -15,8 +15,8 @@ type encoder struct {
 	offset         int // of the last copy
 }
 
-// begins reports whether base[place:] and raw[at:] start with the same bytes, at least as many as
-// the shortest copy needs.
+// begins reports whether base[place:] and raw[at:] have at least shortest equal bytes at their
+// start.
 func (e *encoder) begins(place, at int) bool {
 	return place >= 0 && place <= len(e.base)-shortest && at <= len(e.raw)-shortest &&
 		binary.LittleEndian.Uint32(e.base[place:]) == binary.LittleEndian.Uint32(e.raw[at:])

@@ -31,13 +31,13 @@ const (
 	minGroups = 64
 )
 
-// siblings packs the objects of a group, such as the replicas of a workload, against one of them,
-// the base. The parts that they have in common, even parts that no other group has, are therefore
-// stored once per group. It is safe for concurrent use.
+// siblings packs the objects of a group, such as the replicas of a workload, as patches of one
+// object of the group, the base. The parts that they have in common, even parts that no other group
+// has, are therefore stored once per group. It is safe for concurrent use.
 //
 // A base is an object that was packed with a dictionary, so unpacking any object takes at most two
-// steps. The base is stored packed. It shares its bytes with the stored object, and stays in memory
-// while objects are packed against it.
+// steps. The base is stored packed. While the base's own object is stored, both share their bytes.
+// The base stays in memory while objects are packed against it.
 type siblings struct {
 	seed maphash.Seed
 
@@ -115,9 +115,9 @@ type Name struct{ Group, Object string }
 
 func (k *siblings) hash(text string) uint64 { return maphash.String(k.seed, text) }
 
-// find returns the dictionary of a group, or nil. If the group has only a candidate, another
-// object, find returns a new dictionary with the candidate as its base. fresh is then true, and the
-// caller must pass the dictionary to keep if it uses it.
+// find returns the dictionary of a group, or nil. If the group has only a candidate, which is
+// another object, find returns a new dictionary whose base is the candidate. fresh is then true. A
+// caller that packs with the dictionary must pass it to keep.
 func (k *siblings) find(group uint64, object string) (d *Dictionary, fresh bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

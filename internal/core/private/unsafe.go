@@ -12,7 +12,7 @@ const Fields = true
 
 // Function identifies a function value: a pointer to the value's code and captured variables.
 // Copies of one function value have the same Function. Two closures with the same source have
-// different Functions, and so have two method values. The zero value is the Function of a nil func.
+// different Functions. Two method values also do. The zero value is the Function of a nil func.
 // While the func or the Function is in memory, no other func has the same Function.
 type Function struct{ at unsafe.Pointer }
 
@@ -23,8 +23,8 @@ func FunctionOf[F any](f F) Function { return Function{*(*unsafe.Pointer)(unsafe
 // itself, the number does not keep the func in memory. It is 0 for a nil func.
 func (f Function) Number() uintptr { return uintptr(f.at) }
 
-// Field returns the field of v called name, private or not. v must be addressable. ok is false if v
-// has no such field, or if the field is not of type T.
+// Field returns the field of v with the given name, exported or not. v must be addressable. ok is
+// false if v has no such field, or if the field's type is not T.
 func Field[T any](v reflect.Value, name string) (value T, ok bool) {
 	f := v.FieldByName(name)
 	if !f.IsValid() || f.Type() != reflect.TypeFor[T]() || !f.CanAddr() {

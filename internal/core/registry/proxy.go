@@ -32,8 +32,8 @@ type ProxyState struct {
 	// LongRunning is the number of open watches, log streams and upgraded connections, including
 	// forwarded ones.
 	LongRunning int `json:"longRunning"`
-	// ForwardedWatches is the number of those watches that the proxy forwards to the upstream
-	// server.
+	// ForwardedWatches is the number of watches in LongRunning that the proxy forwards to the
+	// upstream server.
 	ForwardedWatches int   `json:"forwardedWatches"`
 	WatchBytes       int64 `json:"watchBytes"` // the memory that watches use
 	Lists            int64 `json:"lists"`      // that the proxy sent upstream for its cache

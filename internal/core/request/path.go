@@ -103,9 +103,10 @@ func (p *Path) isStrict(u *url.URL) bool {
 		(p.Namespace == "" || isName(p.Namespace, labelByte)) && (p.Name == "" || isName(p.Name, nameByte))
 }
 
-// isReserved reports whether kube-apiserver does not read the resource's name as a resource: it may
-// be the verb of a deprecated path, a subresource of the namespace before it, or "namespaces" in a
-// group or in a namespace, where the core group's namespaces are not.
+// isReserved reports whether kube-apiserver does not read p.Resource as the name of a resource. The
+// name may be the verb of a deprecated path, a subresource of the namespace before it, or
+// "namespaces" in a place where no namespaces resource exists: in a named group or inside a
+// namespace.
 func (p *Path) isReserved() bool {
 	switch p.Resource {
 	case "watch", "proxy", "status", "finalize":

@@ -10,7 +10,7 @@ import (
 )
 
 // Query is the raw query of a URL. Each method looks up one parameter as kube-apiserver reads it,
-// and does not parse the others. A server therefore spends little time on a query with many
+// and parses no other parameter. A server therefore spends little time on a query with many
 // parameters before it admits the request.
 type Query string
 

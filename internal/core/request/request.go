@@ -106,8 +106,8 @@ func CachedStrict(r *http.Request) (rq *Request, ok bool) {
 }
 
 // Strict parses a GET request. It returns nil unless the path, the query and the resourceVersion
-// have the one spelling that every server reads alike, every parameter is known and occurs once,
-// and kube-apiserver accepts all of them. It does not check the Accept header, see
+// have the one spelling that every server reads alike. Each parameter must be known, occur once,
+// and have a value that kube-apiserver accepts. It does not check the Accept header, see
 // [Accept.IsStrict].
 func Strict(r *http.Request) *Request {
 	if rq, ok := CachedStrict(r); ok {

@@ -20,9 +20,9 @@ import (
 var ErrShard = errors.New("invalid shard")
 
 // Shard is one of Count equal parts of a resource's objects. Index is its number, from 0. The zero
-// value contains all objects. If informers with the same Count have every Index below Count, each
-// object is in exactly one of them. Shard hashes the uid. A split by namespace would be uneven,
-// because the KEP's hash puts names that differ only in their last letters into one shard.
+// value contains all objects. If one informer runs for each Index below Count, each object is in
+// exactly one informer. Shard hashes the uid. A split by namespace would be uneven, because the
+// KEP's hash puts names that differ only in their last letters into one shard.
 type Shard struct {
 	Index, Count int
 }
@@ -87,7 +87,7 @@ type Range struct{ First, Last uint64 }
 type Selector struct {
 	field  Field
 	ranges []Range // as in the selector's text
-	union  []Range // the same hashes as ranges, sorted and without overlaps
+	union  []Range // the hashes in ranges, as sorted ranges that do not overlap
 }
 
 func newSelector(f Field, ranges []Range) *Selector {

@@ -96,8 +96,9 @@ func (c *Discovery) get(ctx context.Context, path, accept string, retries int, i
 	return answer, nil
 }
 
-// withRetryAfter returns err with the Retry-After header of the answer, which plain contains. err
-// was made from the Status that the server sent, if any, and plain from the rest of the answer.
+// withRetryAfter returns err with the Retry-After header of the answer. plain contains that header.
+// client-go made err from the Status that the server sent, if any, and plain from the rest of the
+// answer.
 func withRetryAfter(err, plain error) error {
 	status, sent := errors.AsType[*apierrors.StatusError](err)
 	rest, refused := errors.AsType[*apierrors.StatusError](plain)

@@ -26,7 +26,7 @@ import (
 )
 
 // TestAgainstClientGo checks that Discovery and client-go's discovery client return the same
-// resources of the embedded server, for both forms of its answers.
+// resources for Weir's test server, in both forms of the server's answers.
 func TestAgainstClientGo(t *testing.T) {
 	server, err := apiserver.New(apiserver.Options{Resources: []apiserver.Resource{
 		{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, Kind: "Widget", Status: true},
@@ -116,7 +116,7 @@ func list(groupVersion string) metav1.APIResourceList {
 }
 
 // TestPlain checks that the preferred version of each group is first. If some groups fail, All must
-// return the lists of the other groups and an error.
+// return the lists of the remaining groups and an error.
 func TestPlain(t *testing.T) {
 	group := func(name, preferred string, versions ...string) metav1.APIGroup {
 		g := metav1.APIGroup{Name: name, PreferredVersion: metav1.GroupVersionForDiscovery{Version: preferred}}
@@ -165,8 +165,8 @@ func TestPlain(t *testing.T) {
 }
 
 // TestAggregated checks that All omits resources without a kind, which the server lists only for
-// their subresources. If the server of a version does not answer, All must return the other lists
-// and an error.
+// their subresources. If the server of a version does not answer, All must return the remaining
+// lists and an error.
 func TestAggregated(t *testing.T) {
 	c := serve(t, map[string]any{"/api": `{}`, "/apis": `{"items":[{"metadata":{"name":"g"},"versions":[
 		{"version":"v2","freshness":"Stale"},

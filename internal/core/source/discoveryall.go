@@ -108,8 +108,8 @@ func (c *Discovery) versions(ctx context.Context, path string, plain func() any)
 	return versions, nil
 }
 
-// isAggregated reports whether an answer has an aggregated media type. Its parameters may be in any
-// order, and others may be added.
+// isAggregated reports whether an answer has an aggregated media type. The parameters of
+// contentType may be in any order, and it may have additional parameters.
 func isAggregated(contentType string) bool {
 	is, has, err := mime.ParseMediaType(contentType)
 	return err == nil && slices.ContainsFunc(aggregated, func(mediaType string) bool {

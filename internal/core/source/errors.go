@@ -24,8 +24,8 @@ var (
 	ErrStalled = errors.New("the server stopped sending")
 	// ErrMediaType is returned for an answer with an unknown content type or content encoding.
 	ErrMediaType = errors.New("unreadable media type")
-	// ErrResource is returned for a Resource that no server can serve, such as one with a malformed
-	// namespace or selector.
+	// ErrResource is returned for a Resource that no server can serve. For example, its namespace
+	// or a selector is malformed.
 	ErrResource = errors.New("invalid resource")
 )
 

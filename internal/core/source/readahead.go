@@ -32,7 +32,8 @@ const (
 	maxReadAhead    = 256 << 10 // the ring, used only while there are unread bytes
 )
 
-// bursts and rings store read buffers and rings between bursts of events.
+// bursts contains read buffers, and rings contains rings, that no watch uses between bursts of
+// events.
 var (
 	bursts = sync.Pool{New: func() any { return new([burstReadBuffer]byte) }}
 	rings  = sync.Pool{New: func() any { return new([maxReadAhead]byte) }}

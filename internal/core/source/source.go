@@ -64,7 +64,8 @@ type List interface {
 	Close() error
 }
 
-// Watch is the answer to a WATCH. The rules for its use and for Close are the same as for List.
+// Watch is the answer to a WATCH. Like a List, only one goroutine at a time may use it, any
+// goroutine may call Close, and every Watch must be closed.
 type Watch interface {
 	// Next returns the next event, or io.EOF after the server ended the watch. It blocks until the
 	// event has arrived. A *wire.ItemError concerns one event only, and the next call returns the

@@ -240,7 +240,7 @@ func (s *stream) abort(cause error) error {
 		s.deadline.Stop()
 	}
 	s.mu.Unlock()
-	// The context ends first, so that closing the body does not block.
+	// Cancel the context first, so that closing the body does not block.
 	if s.cancel != nil {
 		s.cancel(cause)
 	}

@@ -249,9 +249,10 @@ func (w warningHandler) handle(ctx context.Context, server *url.URL, header http
 }
 
 // handleByDefault passes warnings to the handler that rest.SetDefaultWarningHandler has set. Only
-// client-go's requests can access that handler, so handleByDefault sends a request through
-// client-go whose transport returns an answer with the warnings and nothing else. client-go counts
-// that request in its metrics, as it would have counted the Source's request.
+// client-go's requests can access that handler. Therefore handleByDefault sends a request with
+// client-go. The transport of that request sends nothing, and returns an answer that contains only
+// the warnings. client-go counts that request in its metrics, as it would have counted the Source's
+// request.
 func handleByDefault(ctx context.Context, server *url.URL, values []string) {
 	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Warning": values}, Body: http.NoBody}
 	client := &http.Client{Transport: roundTripperFunc(func(r *http.Request) (*http.Response, error) {

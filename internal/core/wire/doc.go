@@ -19,14 +19,14 @@
 // larger than [Limits] allows causes a [*SyntaxError] with the offset in the decoded body. A
 // reader's memory grows only with the bytes that it received.
 //
-// A protobuf body is also malformed if a field that this package reads occurs twice and is no list
-// or map, if a typeMeta follows the raw bytes that it describes, or if the body of a LIST is of
-// another kind than a list.
+// A protobuf body is also malformed in three cases: a field that this package reads occurs twice
+// and is no list or map; a typeMeta follows the raw bytes that it describes; the body of a LIST is
+// not a list.
 //
-// A JSON body is malformed if its text does not follow RFC 8259, starts with a byte order mark, is
-// nested deeper than [MaxDepth], or has two members of the same name and this package reads that
-// name. Names are compared exactly: case matters. Like encoding/json, the package accepts strings
-// that are not valid UTF-8; it returns them unchanged.
+// A JSON body is malformed if its text does not follow RFC 8259, starts with a byte order mark, or
+// is nested deeper than [MaxDepth]. It is also malformed if an object has two members of a name
+// that this package reads. Names are compared exactly: case matters. Like encoding/json, the
+// package accepts strings that are not valid UTF-8; it returns them unchanged.
 //
 // If one complete item of a list, or the object of one complete event, is malformed, the reader
 // returns an [*ItemError] and continues. Examples are an item that is null or has two metadata

@@ -107,7 +107,8 @@ func (n *dropNode) each() *dropNode {
 	return n.all
 }
 
-// settle merges the node for all elements into the nodes of single keys.
+// settle merges n.all, which applies to every element, into the nodes of single keys. Append then
+// needs only one node for each element.
 func (n *dropNode) settle() {
 	for _, one := range n.names {
 		one.merge(n.all)

@@ -156,7 +156,7 @@ type jsonList struct {
 	seen    map[string]bool // members of the list that were read and may occur only once
 	notes   objectNotes     // of the item last read
 	// status contains the members that a Status has and a list does not have, each with a comma
-	// before it. They are kept because the kind, which says that the body is a Status, may be the
+	// before it. They are stored because the kind, which says that the body is a Status, may be the
 	// last member.
 	status []byte
 }
@@ -186,7 +186,7 @@ func (j *jsonList) next() ([]byte, error) {
 	}
 }
 
-// readItem returns the next item, or nil after the last item.
+// readItem returns the next item, or nil after the last one.
 func (j *jsonList) readItem() ([]byte, error) {
 	ended, err := j.separator(j.first, ']', "items")
 	j.first, j.inItems = false, !ended

@@ -118,15 +118,15 @@ func hexDigit(c byte) rune {
 	return -1
 }
 
-// marshalJSON returns v as JSON, with all escapes of encoding/json, which also escapes characters
-// that are special in HTML or JavaScript. v must be a value that can always be encoded, such as a
-// string. Bytes that are not UTF-8 become U+FFFD.
+// marshalJSON returns v as JSON. It writes all escapes of encoding/json, also those for characters
+// that are special in HTML or JavaScript. v must be a value that encoding/json can always encode,
+// such as a string. Bytes that are not UTF-8 become U+FFFD.
 func marshalJSON(v any) []byte {
 	text, _ := json.Marshal(v)
 	return text
 }
 
-// comma appends a comma if dst is longer than was.
+// comma appends a comma if dst is longer than was, its earlier length.
 func comma(dst []byte, was int) []byte {
 	if len(dst) > was {
 		dst = append(dst, ',')

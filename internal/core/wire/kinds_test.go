@@ -9,8 +9,8 @@ import (
 )
 
 // TestEveryListIsLaidOutAlike checks what the protobuf readers assume of every kind that can be
-// listed: the kind of the list ends in List, the list has its metadata in field 1 and its items in
-// field 2, and each item has its metadata in field 1.
+// listed: the kind of the list ends in List; field 1 of the list is its metadata and field 2 its
+// items; field 1 of each item is its metadata.
 func TestEveryListIsLaidOutAlike(t *testing.T) {
 	lists := 0
 	for gvk, typ := range apiScheme.AllKnownTypes() {

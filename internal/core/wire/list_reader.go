@@ -93,9 +93,9 @@ func (l *ListReader) Next() ([]byte, error) {
 func (l *ListReader) TypeMeta() TypeMeta { return l.typeMeta }
 
 // ItemTypeMeta returns the apiVersion and kind of the items. They follow from the list's type: its
-// kind without the final List. If the list has not stated its type (yet), ItemTypeMeta returns the
-// type of the first item that states one, or the zero value before such an item. An item of a JSON
-// list that states its own type has that type.
+// kind without the final List. As long as the list has not stated its type, ItemTypeMeta returns
+// the type of the first item that states one, or the zero value before the first such item. If an
+// item of a JSON list states another type, that item has the other type.
 func (l *ListReader) ItemTypeMeta() TypeMeta {
 	kind, ok := strings.CutSuffix(l.typeMeta.Kind, "List")
 	if !ok || kind == "" {

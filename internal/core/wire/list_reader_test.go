@@ -127,8 +127,8 @@ func TestListReaderReadsStreamedLists(t *testing.T) {
 	}
 }
 
-// TestListReaderItemTypeMetaOfItems checks the items' type in JSON lists that state their kind
-// after the items or not at all, as lists of custom resources do, while the items state their own.
+// TestListReaderItemTypeMetaOfItems checks the items' type if the JSON list states its own type
+// after the items, as lists of custom resources do, or not at all. Each item states its type.
 func TestListReaderItemTypeMetaOfItems(t *testing.T) {
 	widget := TypeMeta{"shop.example/v1", "Widget"}
 	const item = `{"apiVersion":"shop.example/v1","kind":"Widget"}`

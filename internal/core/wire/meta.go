@@ -75,8 +75,8 @@ func (m *Meta) Forget() {
 	*m = Meta{unescaped: m.unescaped[:0], entries: m.entries[:0], set: m.set[:0]}
 }
 
-// TakeLabels replaces m's labels and annotations by from's, which must have the same encoding. They
-// are valid as long as from's.
+// TakeLabels sets m's labels and annotations to those of from. They are valid as long as from's.
+// Both must have the same encoding.
 func (m *Meta) TakeLabels(from *Meta) { m.labels, m.annotations = from.labels, from.annotations }
 
 // Label returns the value of one label. If a key occurs twice, Label returns the last value, as all
@@ -179,8 +179,8 @@ func ReadMetaOf(value any, m *Meta) error {
 	return nil
 }
 
-// ReadBookmarkOf is ReadMetaOf for the object of a BOOKMARK event. It also reads the annotations of
-// InitialEventsEnd and Coalesced.
+// ReadBookmarkOf is ReadMetaOf for the object of a BOOKMARK event. It also reads the annotations
+// that InitialEventsEnd and Coalesced report.
 func ReadBookmarkOf(value any, m *Meta) error {
 	if err := ReadMetaOf(value, m); err != nil {
 		return err

@@ -223,7 +223,8 @@ func TestFingerprintOfListAndWatch(t *testing.T) {
 	}
 }
 
-// TestFingerprintOfCustomResource checks the same for a custom resource, whose members are sorted.
+// TestFingerprintOfCustomResource checks that the item of a list and the object of an event have
+// the same fingerprint if they are custom resources, whose members are sorted.
 func TestFingerprintOfCustomResource(t *testing.T) {
 	widget := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.com/v1", "kind": "Widget", "data": map[string]any{"x": "y"},
@@ -291,8 +292,8 @@ func BenchmarkFingerprint(b *testing.B) {
 	}
 }
 
-// namedOnly is metadata whose methods panic, except those for the name, the namespace and the
-// resourceVersion.
+// namedOnly is metadata without working methods: all panic, except those for the name, the
+// namespace and the resourceVersion.
 type namedOnly struct {
 	metav1.Object
 	name string

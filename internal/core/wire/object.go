@@ -37,9 +37,9 @@ func AppendWithResourceVersion(dst []byte, enc Encoding, object []byte, rv strin
 	return appendJSONVersion(dst, object, rv)
 }
 
-// appendProtoVersion keeps the order of the field numbers, so the result is the same as marshalling
-// the changed object. If the object has no metadata, appendProtoVersion appends it after the other
-// fields.
+// appendProtoVersion appends the fields in the order of their numbers, so the result is the same as
+// marshalling the changed object. If the object has no metadata, appendProtoVersion appends it
+// after the other fields.
 func appendProtoVersion(dst, object []byte, rv string) ([]byte, error) {
 	was := len(dst)
 	found := false
@@ -98,8 +98,8 @@ func appendMetaVersion(dst, meta []byte, offset int64, rv string) ([]byte, error
 	return append(dst, meta[to:]...), nil
 }
 
-// objectNotes is what a reader records when it checks an object: the positions of these members,
-// relative to the object, and whether one of them occurs twice.
+// objectNotes is what a reader records when it checks an object: where its members metadata, kind
+// and apiVersion are, relative to the object, and whether one of them occurs twice.
 type objectNotes struct {
 	metadata, kind, apiVersion span
 	twice                      bool
@@ -266,7 +266,7 @@ func AppendWithAPIVersion(dst, object []byte, apiVersion string) ([]byte, error)
 	return append(dst, object[w.value.to:]...), nil
 }
 
-// insertFirst appends object with member in front of its other members.
+// insertFirst appends object, with member inserted before object's other members.
 func insertFirst(dst, object, member []byte) []byte {
 	brace := bytes.IndexByte(object, '{')
 	dst = append(dst, object[:brace+1]...)
@@ -282,7 +282,7 @@ var fingerprintSeed = maphash.MakeSeed()
 
 // Fingerprint returns a hash of an object's bytes, which is never 0. The item of a LIST and the
 // object of a WATCH event have the same fingerprint if the same server wrote them for the same
-// version. For that, Fingerprint ignores a JSON apiVersion and kind in front of the other members,
+// version. Fingerprint therefore ignores a JSON apiVersion and kind in front of the other members,
 // because LIST items of built-in kinds lack them. Objects with different fingerprints may still
 // have the same content; see Same. The hash differs between processes.
 func Fingerprint(enc Encoding, object []byte) uint64 {
@@ -306,8 +306,9 @@ func behindTypeMeta(object []byte) []byte {
 	return bytes.TrimLeft(rest, "{, \t\r\n")
 }
 
-// Same reports whether two objects have the same content: the same bytes, or JSON members with the
-// same bytes in any order. In JSON it ignores apiVersion and kind.
+// Same reports whether two objects have the same content. That means the same bytes, or in JSON the
+// same members in any order, if the value of each has the same bytes. In JSON, Same ignores
+// apiVersion and kind.
 func Same(enc Encoding, a, b []byte) bool {
 	if enc != JSON || bytes.Equal(a, b) {
 		return bytes.Equal(a, b)

@@ -21,7 +21,7 @@ import (
 // In both encodings, a path returns the values in the object's JSON. A field that JSON omits
 // because it is empty therefore has no value in protobuf either, although the message contains its
 // bytes. A string is returned unchanged, a number or boolean as JSON writes it, and a time,
-// quantity or int-or-string as its text. null, objects and lists do not count as values.
+// quantity or int-or-string as its text. A path ignores null, objects and lists.
 type Path struct {
 	text  string
 	enc   Encoding
@@ -36,9 +36,9 @@ type Path struct {
 
 // CompilePath compiles a path. In protobuf, goType must be the API type, a struct or a pointer to a
 // struct; its protobuf struct tags give the field numbers. CompilePath returns an error if the type
-// lacks the path, if the path ends at a value without a text, or if it names kind or apiVersion,
-// which are not in an object's bytes. In JSON, goType is ignored and may be nil, and CompilePath
-// accepts any path that it can parse. The error wraps ErrPath.
+// has no such field, or if the path ends at a value without a text. It also refuses kind and
+// apiVersion, because a protobuf object's bytes do not contain them. In JSON, goType is ignored and
+// may be nil, and CompilePath accepts any path that it can parse. The error wraps ErrPath.
 func CompilePath(enc Encoding, goType reflect.Type, path string) (*Path, error) {
 	p := &Path{text: path, enc: enc}
 	var err error

@@ -235,8 +235,8 @@ func structField(t reflect.Type, name string) ([]protoStep, fieldType, bool) {
 }
 
 // FieldNumber returns the number in the protobuf tag of a struct's field, such as 1 of
-// "bytes,1,opt,name=metadata", or 0 if it cannot be read. tagged is false if the field has no such
-// tag or it is "-". The rest of a tag is not reliable: some tags say bytes for a number.
+// "bytes,1,opt,name=metadata", or 0 if the tag has no number. tagged is false if the field has no
+// such tag or its tag is "-". The rest of a tag is not reliable: some tags say bytes for a number.
 func FieldNumber(f reflect.StructField) (num uint32, tagged bool) {
 	tag, ok := f.Tag.Lookup("protobuf")
 	if !ok || tag == "-" {
