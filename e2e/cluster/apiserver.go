@@ -16,19 +16,19 @@ import (
 )
 
 // APIServer is one kube-apiserver of a cluster. Its methods are safe for concurrent use, except
-// that Kill and Start must not overlap.
+// that calls of Kill and Start must not overlap.
 type APIServer struct {
 	cluster *Cluster
-	name    string // of its log and its certificates
+	name    string // name of its log and its certificates
 	port    int
-	caData  []byte // its certificate, which it signed itself
+	caData  []byte // its self-signed certificate
 
 	mu      sync.Mutex
-	process *process // nil while it is killed
+	process *process // nil after Kill, until Start
 }
 
-// AddAPIServer starts one more API server on the cluster's etcd, and waits until it is ready. It
-// has the credentials of the first, and a certificate of its own.
+// AddAPIServer starts an additional API server on the cluster's etcd, and waits until it is ready.
+// It accepts the same credentials as the first, and has its own certificate.
 func (c *Cluster) AddAPIServer(ctx context.Context) (*APIServer, error) {
 	c.mu.Lock()
 	s := &APIServer{cluster: c, name: "kube-apiserver"}
@@ -49,7 +49,8 @@ func (c *Cluster) AddAPIServer(ctx context.Context) (*APIServer, error) {
 	return s, nil
 }
 
-// APIServers returns the API servers in the order in which they were made. There is always one.
+// APIServers returns the API servers in the order of their creation. Unless Options.EtcdOnly is
+// set, there is at least one.
 func (c *Cluster) APIServers() []*APIServer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +79,7 @@ func (s *APIServer) Address() string { return net.JoinHostPort(loopback, strconv
 // The caller may change it.
 func (s *APIServer) Config() *rest.Config { return s.config(s.cluster.credentials.tokens[adminName]) }
 
-// Kill kills the server, like a crash, and returns after its end. Its connections break. If the
+// Kill kills the server like a crash, and returns when it has exited. Its connections break. If the
 // server is not running, Kill does nothing.
 func (s *APIServer) Kill() {
 	s.mu.Lock()
@@ -90,9 +91,9 @@ func (s *APIServer) Kill() {
 	}
 }
 
-// Pause stops the server without ending it: its connections stay open and silent. On Linux it
-// returns when the server has stopped, elsewhere perhaps a moment before. If the server was killed,
-// it does nothing.
+// Pause stops the server without ending it: its connections stay open, and it sends nothing. On
+// Linux, Pause returns when the server has stopped, on other systems perhaps a moment earlier. If
+// the server was killed, Pause does nothing.
 func (s *APIServer) Pause() { s.signal((*process).pause) }
 
 // Resume continues a paused server. If the server was killed, it does nothing.
@@ -107,7 +108,7 @@ func (s *APIServer) signal(send func(*process)) {
 }
 
 // Start starts the server again after Kill, on the same port and with the same certificate and
-// tokens, and waits until it is ready. Its watch cache is filled again: a WATCH from an older
+// tokens, and waits until it is ready. Its watch cache is filled again, so a WATCH from an older
 // resourceVersion receives 410.
 func (s *APIServer) Start(ctx context.Context) error {
 	if s.Running() {
@@ -119,14 +120,15 @@ func (s *APIServer) Start(ctx context.Context) error {
 	return nil
 }
 
-// Running reports whether the server has not been killed. One that is paused runs.
+// Running reports whether the server was started and not killed since. A paused server counts as
+// running.
 func (s *APIServer) Running() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.process != nil
 }
 
-// PID returns the id of the server's process, or 0 if it was killed.
+// PID returns the server's process ID, or 0 if the server was killed.
 func (s *APIServer) PID() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +147,7 @@ func (s *APIServer) start(ctx context.Context) error {
 		"--etcd-servers=" + c.etcdURL,
 		"--bind-address=" + loopback,
 		"--advertise-address=" + loopback,
-		"--endpoint-reconciler-type=none", // an Endpoints object may not point to loopback
+		"--endpoint-reconciler-type=none", // an Endpoints object must not contain a loopback address
 		"--secure-port=" + strconv.Itoa(s.port),
 		"--cert-dir=" + certs,
 		"--token-auth-file=" + filepath.Join(c.dir, tokenFile),
@@ -160,7 +162,7 @@ func (s *APIServer) start(ctx context.Context) error {
 	if c.options.MemoryLimit != "" {
 		env = append(env, "GOMEMLIMIT="+c.options.MemoryLimit)
 	}
-	// The server signs its certificate itself, so there is none to check it against before the start.
+	// The server signs its certificate itself at the start, so the client cannot verify it before.
 	insecure := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer insecure.CloseIdleConnections()
 	p, err := startServer(c.binaries.APIServer, args, env, filepath.Join(c.dir, s.name+".log"), func(p *process) error {

@@ -9,8 +9,8 @@ import (
 
 const backupDir = "etcd-backup"
 
-// Backup copies etcd's data and replaces an earlier copy. etcd is down meanwhile, which API servers
-// survive.
+// Backup copies etcd's data, and replaces an earlier copy. It stops etcd meanwhile; API servers
+// survive that.
 func (c *Cluster) Backup(ctx context.Context) error {
 	if err := c.withoutEtcd(ctx, func() error { return replaceDir(c.path(backupDir), c.path(etcdDataDir)) }); err != nil {
 		return fmt.Errorf("cluster: copying etcd's data: %w", err)
@@ -18,9 +18,9 @@ func (c *Cluster) Backup(ctx context.Context) error {
 	return nil
 }
 
-// Restore restores the copy of Backup: all later writes are lost, and later resourceVersions are
-// used again for other content. It kills the running API servers before, and starts them again
-// after.
+// Restore restores the copy that Backup made. All later writes are lost, and their resourceVersions
+// are used again for other content. Restore kills the running API servers, and starts them again
+// after the restore.
 func (c *Cluster) Restore(ctx context.Context) error {
 	var running []*APIServer
 	for _, s := range c.APIServers() {
@@ -42,7 +42,7 @@ func (c *Cluster) Restore(ctx context.Context) error {
 
 func (c *Cluster) path(name string) string { return filepath.Join(c.dir, name) }
 
-// withoutEtcd kills etcd, calls f and starts etcd again, at the same address.
+// withoutEtcd kills etcd, calls f, and starts etcd again at the same address.
 func (c *Cluster) withoutEtcd(ctx context.Context, f func() error) error {
 	c.mu.Lock()
 	old := c.etcd
@@ -54,7 +54,7 @@ func (c *Cluster) withoutEtcd(ctx context.Context, f func() error) error {
 	return c.runEtcd(ctx)
 }
 
-// replaceDir makes to a copy of from.
+// replaceDir replaces the directory to with a copy of from.
 func replaceDir(to, from string) error {
 	if err := os.RemoveAll(to); err != nil {
 		return err

@@ -16,15 +16,14 @@ import (
 	"time"
 )
 
-// Binaries are the paths of the servers' programs. controller-runtime's envtest takes them as
+// Binaries are the paths of the servers' programs. controller-runtime's envtest accepts them in
 // TEST_ASSET_KUBE_APISERVER and TEST_ASSET_ETCD.
 type Binaries struct {
 	APIServer string
 	Etcd      string
 }
 
-// Clients are the paths of programs that an API server has for clients, of the same version of
-// Kubernetes.
+// Clients are the paths of the client programs of the same version of Kubernetes.
 type Clients struct {
 	ControllerManager string
 	Scheduler         string
@@ -35,13 +34,13 @@ const (
 	e2eModule     = "github.com/weirproject/weir/e2e"
 	apiserverName = "kube-apiserver"
 	etcdName      = "etcd"
-	clientsName   = "kube-clients" // all of Clients in one
+	clientsName   = "kube-clients" // one program with all of Clients
 )
 
-// Build returns the servers' programs, after having built them if they are not in the user's cache
-// directory yet. That takes some minutes and happens once for each state of the module e2e/kube;
-// processes that build at the same time build once. It must run inside this repository: the sources
-// are looked up with the go command.
+// Build returns the servers' programs. It builds them if they are not in the user's cache directory
+// yet, which takes some minutes and happens once for each state of the module e2e/kube. If several
+// processes call Build at the same time, only one builds. Build must run inside this repository,
+// because it finds the sources with the go command.
 func Build(ctx context.Context, logf func(format string, args ...any)) (Binaries, error) {
 	dir, err := build(ctx, logf, etcdName, apiserverName)
 	if err != nil {
@@ -50,8 +49,8 @@ func Build(ctx context.Context, logf func(format string, args ...any)) (Binaries
 	return Binaries{APIServer: filepath.Join(dir, apiserverName), Etcd: filepath.Join(dir, etcdName)}, nil
 }
 
-// BuildClients returns the clients' programs as Build does the servers', which it builds along with
-// them: most of what either is made of is the same.
+// BuildClients returns the client programs as Build does the servers'. It builds the servers too,
+// because both have most packages in common.
 func BuildClients(ctx context.Context, logf func(format string, args ...any)) (Clients, error) {
 	dir, err := build(ctx, logf, etcdName, apiserverName, clientsName)
 	if err != nil {
@@ -69,8 +68,8 @@ func BuildClients(ctx context.Context, logf func(format string, args ...any)) (C
 	return c, nil
 }
 
-// build builds those of the named programs that are missing, and returns the directory that has all
-// of them.
+// build builds those of the named programs that are missing, and returns the directory with all of
+// them.
 func build(ctx context.Context, logf func(string, ...any), names ...string) (dir string, err error) {
 	source, err := sourceDir(ctx)
 	if err != nil {
@@ -109,7 +108,7 @@ func build(ctx context.Context, logf func(string, ...any), names ...string) (dir
 	return dir, nil
 }
 
-// missing returns the names of the programs that are not in dir.
+// missing returns the names of the programs that dir does not contain.
 func missing(dir string, names []string) (out []string) {
 	for _, name := range names {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || !info.Mode().IsRegular() {
@@ -119,9 +118,9 @@ func missing(dir string, names []string) (out []string) {
 	return out
 }
 
-// buildFlags returns the flags with which the programs are built. They equal those of the other
-// modules' tests, and so do the versions that e2e/kube requires, so that common packages are
-// compiled once.
+// buildFlags returns the flags with which the programs are built. These flags, and the versions
+// that e2e/kube requires, equal those of the other modules' tests, so that common packages are
+// compiled only once.
 func buildFlags(ctx context.Context, source string) ([]string, error) {
 	version, err := GoCommand(ctx, source, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
 	if err != nil {
@@ -134,7 +133,8 @@ func buildFlags(ctx context.Context, source string) ([]string, error) {
 	return []string{"-buildvcs=false", "-ldflags", "-s -w " + ldflags}, nil
 }
 
-// compile builds all the programs at once, so that one is linked while the next is compiled.
+// compile builds all the programs with one command, so that the go command can link one while it
+// compiles another.
 func compile(ctx context.Context, source, dir string, names, flags []string, logf func(string, ...any)) error {
 	all := strings.Join(names, ", ")
 	logf("building %s from their Go modules; the first time takes some minutes", all)
@@ -156,8 +156,8 @@ func compile(ctx context.Context, source, dir string, names, flags []string, log
 	return nil
 }
 
-// versionFlags returns the linker's flags that stamp the version of Kubernetes into a program.
-// Without them clients see v0.0.0.
+// versionFlags returns the linker flags that set the version of Kubernetes in a program. Without
+// these flags, clients see v0.0.0.
 func versionFlags(version string) (string, error) {
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	if len(parts) != 3 {
@@ -167,7 +167,7 @@ func versionFlags(version string) (string, error) {
 	return strings.Join([]string{x + "gitVersion=" + version, x + "gitMajor=" + parts[0], x + "gitMinor=" + parts[1]}, " "), nil
 }
 
-// sourceDir returns the directory of the module that builds the servers.
+// sourceDir returns the directory of the module e2e/kube, from which the programs are built.
 func sourceDir(ctx context.Context) (string, error) {
 	dir, err := GoCommand(ctx, "", "list", "-m", "-f", "{{.Dir}}", e2eModule)
 	if err != nil {
@@ -179,8 +179,9 @@ func sourceDir(ctx context.Context) (string, error) {
 	return filepath.Join(dir, "kube"), nil
 }
 
-// hashSources returns a name for the module in dir as it is, built with these flags on this kind of
-// machine. Programs that were built in another way are not taken for these.
+// hashSources returns a directory name for the programs. It depends on the module's sources in dir,
+// the flags, the operating system and the architecture, so that programs that were built in another
+// way are not used.
 func hashSources(dir string, flags []string) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %s %q\n", runtime.GOOS, runtime.GOARCH, flags)
@@ -209,10 +210,10 @@ func hashSources(dir string, flags []string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:8]), nil
 }
 
-// GoCommand runs the go command in dir, for the module there, outside of any workspace. If dir is
-// empty, it runs in this process's directory. It returns the standard output; an error contains the
-// standard error. The end of the context ends the command. cgo is unchanged: without it all
-// packages that need net would be compiled a second time.
+// GoCommand runs the go command for the module in dir, outside of any workspace. If dir is empty,
+// it runs in this process's directory. It returns the standard output; an error contains the
+// standard error. The end of ctx ends the command. GoCommand does not change the setting of cgo:
+// without cgo, all packages that need net would be compiled a second time.
 func GoCommand(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

@@ -1,7 +1,7 @@
 // Package cluster runs a real kube-apiserver on a real etcd, on loopback and in a temporary
-// directory, for end-to-end tests and measurements. It builds both from their Go modules the first
-// time (see Build) and needs nothing else; it runs on Unix. BuildClients and StartProgram do the
-// same for kube-controller-manager, kube-scheduler and kubectl.
+// directory, for end-to-end tests and measurements. It builds both programs from their Go modules
+// the first time (see Build), and needs nothing else. It runs on Unix. BuildClients and
+// StartProgram do the same for kube-controller-manager, kube-scheduler and kubectl.
 package cluster
 
 import (
@@ -33,41 +33,42 @@ type User struct {
 	Groups []string
 }
 
-// Pods are pods that a cluster has from the start; usually a *podsim.Pods. Its methods must be safe
-// for concurrent use.
+// Pods are the pods that a cluster has from the start, usually a *podsim.Pods. The methods must be
+// safe for concurrent use.
 type Pods interface {
 	Len() int
-	Pod(i int) *corev1.Pod // 0 ≤ i < Len; the caller's own
-	Namespaces() []string  // all that they are in
+	Pod(i int) *corev1.Pod // 0 ≤ i < Len; the caller owns the result
+	Namespaces() []string  // all namespaces of the pods
 }
 
-// Options are the choices for a cluster. The zero value is a good default.
+// Options configure a cluster. The zero value is a good default.
 type Options struct {
 	// Authorization is the authorization mode, AlwaysAllow if it is empty.
 	Authorization Authorization
-	// Users can authenticate, in addition to the admin; ConfigFor returns the configuration of one of
-	// them.
+	// Users are the users who can authenticate, in addition to the admin. ConfigFor returns the
+	// configuration of one of them.
 	Users []User
-	// APIServerArgs and EtcdArgs are more flags for the two servers; they come last and so win.
+	// APIServerArgs and EtcdArgs are additional flags for the two servers. They come last, so they
+	// override the default flags.
 	APIServerArgs []string
 	EtcdArgs      []string
 	// MemoryLimit is the GOMEMLIMIT of kube-apiserver, such as "3GiB".
 	MemoryLimit string
-	// EtcdOnly omits the API server: Config and similar methods are then useless.
+	// EtcdOnly omits the API server. Methods that need one, such as Config, then panic.
 	EtcdOnly bool
-	// Pods, if set, are in etcd before the API server starts, which is faster than LoadPods
+	// Pods, if set, are written to etcd before the API server starts, which is faster than LoadPods
 	// afterwards.
 	Pods Pods
-	// Kinds are objects of other kinds that are in etcd likewise, if there are Pods: in the
-	// namespaces of these, or of the system's.
+	// Kinds are objects of other kinds, which are also written to etcd before the API server starts.
+	// They are ignored without Pods. Their namespaces must be namespaces of Pods or of the system.
 	Kinds []populations.Kind
 	// Logf, if set, receives progress messages.
 	Logf func(format string, args ...any)
 }
 
-// Cluster is a running etcd with a kube-apiserver before it. Its methods are safe for concurrent
-// use, except that KillAPIServer, StartAPIServer, Expire, Backup, Restore and Stop must not overlap
-// each other.
+// Cluster is a running etcd with a kube-apiserver in front of it. Its methods are safe for
+// concurrent use, except that calls of KillAPIServer, StartAPIServer, Expire, Backup, Restore and
+// Stop must not overlap each other.
 type Cluster struct {
 	options     Options
 	binaries    Binaries
@@ -88,14 +89,14 @@ type Cluster struct {
 	diedOnce sync.Once
 }
 
-// startTimeout bounds how long each of the servers may take until it is ready.
+// startTimeout bounds how long each server may take to be ready.
 const startTimeout = 3 * time.Minute
 
-// Start builds the servers if necessary, starts them and waits until the API server is ready. The
-// caller must call Stop. The servers die with this process, however it ends (on Linux; elsewhere a
-// SIGKILL leaves them running). The context bounds only Start itself.
+// Start builds the servers if necessary, starts them, and waits until the API server is ready. The
+// caller must call Stop. The servers die with this process, however it ends (on Linux; on other
+// systems they survive a SIGKILL of this process). ctx bounds only Start itself.
 //
-// If Start fails, the error ends with the last lines of the failing server's log and names the
+// If Start fails, the error ends with the last lines of the failing server's log, and names the
 // directory of the logs.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if options.Authorization == "" {
@@ -150,8 +151,8 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 	return c.waitForCache(ctx, c.options.Pods, newest)
 }
 
-// Wait returns when ctx is done (then the error is nil), when a server has died without Kill, or
-// after Stop.
+// Wait waits until ctx ends, until a server has died without being killed on purpose, or until
+// Stop. It returns nil if ctx ended.
 func (c *Cluster) Wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -161,7 +162,7 @@ func (c *Cluster) Wait(ctx context.Context) error {
 	}
 }
 
-// KeepLogs makes Stop leave the logs of the servers behind, and returns the directory they are in.
+// KeepLogs makes Stop keep the logs of the servers, and returns their directory.
 func (c *Cluster) KeepLogs() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,8 +170,8 @@ func (c *Cluster) KeepLogs() string {
 	return c.dir
 }
 
-// Stop kills both servers at once and removes everything they wrote, but for the logs if KeepLogs
-// was called. The second and later calls do nothing.
+// Stop kills the servers immediately and removes all files that they wrote, except the logs if
+// KeepLogs was called. Later calls do nothing.
 func (c *Cluster) Stop() error {
 	c.mu.Lock()
 	if c.stopped {
@@ -206,7 +207,7 @@ func (c *Cluster) Stop() error {
 	return nil
 }
 
-// watchOver fails the cluster when p exits without having been killed.
+// watchOver makes Wait fail when p exits without having been killed on purpose.
 func (c *Cluster) watchOver(p *process) {
 	go func() {
 		<-p.exited

@@ -33,8 +33,8 @@ func (s *APIServer) config(token string) *rest.Config {
 	}
 }
 
-// WriteKubeconfig writes the admin's configuration to path as a kubeconfig, over whatever was
-// there.
+// WriteKubeconfig writes the admin's configuration to path as a kubeconfig. It overwrites an
+// existing file.
 func (c *Cluster) WriteKubeconfig(path string) error {
 	const name = "weir-e2e"
 	config := clientcmdapi.NewConfig()

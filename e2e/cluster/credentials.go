@@ -26,8 +26,8 @@ type credentials struct {
 	tokens map[string]string // by the user's name
 }
 
-// newCredentials makes tokens for the admin and for users, and the key that signs service account
-// tokens, and writes them into dir for the API server.
+// newCredentials generates tokens for the admin and for users, and the key that signs service
+// account tokens. It writes them into dir for the API server.
 func newCredentials(dir string, users []User) (*credentials, error) {
 	c := &credentials{tokens: map[string]string{}}
 	path := filepath.Join(dir, tokenFile)

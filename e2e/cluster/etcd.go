@@ -15,7 +15,7 @@ import (
 
 const etcdDataDir = "etcd"
 
-// startEtcd starts etcd on a free port and waits until it is ready.
+// startEtcd starts etcd on free ports and waits until it is ready.
 func (c *Cluster) startEtcd(ctx context.Context) error {
 	err := onFreePort(func() error {
 		if err := c.chooseEtcdPorts(); err != nil {
@@ -48,7 +48,7 @@ func (c *Cluster) chooseEtcdPorts() error {
 	return err
 }
 
-// runEtcd starts etcd at the chosen ports and waits until it is ready.
+// runEtcd starts etcd on the ports that startEtcd chose, and waits until it is ready.
 func (c *Cluster) runEtcd(ctx context.Context) error {
 	args := append([]string{
 		"--name=weir",

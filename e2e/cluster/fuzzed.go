@@ -15,18 +15,18 @@ import (
 
 const objectsName = "kube-objects"
 
-// FuzzedKind says of which kind PutFuzzed makes objects.
+// FuzzedKind describes the objects of one kind that PutFuzzed creates.
 type FuzzedKind struct {
 	Resource schema.GroupResource
 	Kind     string
-	// Versions are those of the kind's group that the objects are read in. They are stored in the
-	// first.
+	// Versions are the versions of the kind's group in which the objects must be readable. The objects
+	// are stored in the first one.
 	Versions  []string
-	Namespace string // empty: they have none
+	Namespace string // empty: the objects are cluster-scoped
 	Names     []string
 }
 
-// key returns the place of an object in etcd.
+// key returns the key of an object in etcd.
 func (k *FuzzedKind) key(name string) string {
 	if k.Namespace != "" {
 		name = k.Namespace + "/" + name
@@ -35,9 +35,9 @@ func (k *FuzzedKind) key(name string) string {
 }
 
 // PutFuzzed writes objects with random values into etcd, one after the other, and returns the
-// revision of the last write. Objects of the same key are overwritten. The values come from the
+// revision of the last write. Objects with the same key are overwritten. The values come from the
 // fuzzers with which Kubernetes tests its own conversions: kube-apiserver can read them, but would
-// not accept them from a client. The seed decides them.
+// not accept them from a client. The same seed gives the same values.
 func (c *Cluster) PutFuzzed(ctx context.Context, seed int64, kinds []FuzzedKind) (newest int64, err error) {
 	lines, err := c.fuzzed(ctx, seed, kinds)
 	if err != nil {
@@ -69,13 +69,14 @@ func (c *Cluster) DeleteFuzzed(ctx context.Context, kinds []FuzzedKind) (newest 
 	return newest, nil
 }
 
-// fuzzedObject is a line of kube-objects: an object as it is stored, and its place in the request.
+// fuzzedObject is a line of output of kube-objects: an encoded object, and its indexes in the
+// request.
 type fuzzedObject struct {
 	Kind, Name int
 	Value      []byte
 }
 
-// fuzzed runs kube-objects.
+// fuzzed runs kube-objects and returns its output.
 func (c *Cluster) fuzzed(ctx context.Context, seed int64, kinds []FuzzedKind) (lines []fuzzedObject, err error) {
 	dir, err := build(ctx, c.options.Logf, etcdName, apiserverName, objectsName)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Revision returns etcd's current revision, which is the newest resourceVersion that any object can
-// have.
+// Revision returns etcd's current revision, which is the highest resourceVersion that any object
+// can have now.
 func (c *Cluster) Revision(ctx context.Context) (int64, error) {
 	resp, err := c.etcdClient.Get(ctx, "/", clientv3.WithLimit(1), clientv3.WithKeysOnly())
 	if err != nil {
@@ -17,13 +17,13 @@ func (c *Cluster) Revision(ctx context.Context) (int64, error) {
 	return resp.Header.Revision, nil
 }
 
-// Compact makes etcd forget everything older than its current revision, which it returns. A WATCH
-// that etcd answers gets 410 if it wants an event from before that revision. A WATCH from the
-// revision just before it does not.
+// Compact makes etcd drop all history before its current revision, and returns that revision. If
+// etcd itself answers a WATCH that needs an earlier event, the WATCH gets 410. A WATCH from the
+// revision just before the returned one does not.
 //
-// The API server's watch cache does not notice. It knows every event since it was filled as long as
-// there were no more than 100; after that, the newest 100, and more (up to 102,400) while they are
-// younger than 75 s. Expire makes it forget them.
+// The API server's watch cache is unaffected. It stores all events since it was filled, up to 100.
+// Beyond that, it stores the newest 100, and more (up to 102,400) while they are younger than 75 s.
+// Expire drops these events too.
 func (c *Cluster) Compact(ctx context.Context) (int64, error) {
 	revision, err := c.Revision(ctx)
 	if err != nil {
@@ -35,12 +35,14 @@ func (c *Cluster) Compact(ctx context.Context) (int64, error) {
 	return revision, nil
 }
 
-// Expire makes a WATCH from any earlier resourceVersion receive 410. It kills the API server, which
-// could send the newest one in a bookmark, compacts etcd, and starts the API server again, whose
-// watch cache is then filled again and knows no older event. Every connection breaks.
+// Expire makes a WATCH from any earlier resourceVersion receive 410. It kills the API server,
+// compacts etcd, and starts the API server again, whose watch cache is then filled again and
+// contains no older event. The API server must be dead before the compaction, because it could send
+// the newest resourceVersion in a bookmark. Every connection breaks.
 func (c *Cluster) Expire(ctx context.Context) error {
 	c.KillAPIServer()
-	// Two revisions, so that the first event after the newest resourceVersion is forgotten, too.
+	// Write two revisions, so that the compaction also drops the first event after the newest
+	// resourceVersion.
 	for range 2 {
 		if _, err := c.etcdClient.Put(ctx, "/weir-e2e/expired", ""); err != nil {
 			return fmt.Errorf("cluster: writing to etcd: %w", err)

@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// watchFrom is the error with which a WATCH of pods from resourceVersion begins, nil if it begins
-// with anything else within the time that a refusal takes.
+// watchFrom returns the error with which a WATCH of pods from resourceVersion starts. It returns
+// nil if the WATCH starts with anything else, or if no error arrives within the time of a refusal.
 func watchFrom(ctx context.Context, t *testing.T, client kubernetes.Interface, resourceVersion string) error {
 	t.Helper()
 	w, err := client.CoreV1().Pods("").Watch(ctx, metav1.ListOptions{ResourceVersion: resourceVersion, TimeoutSeconds: new(int64(2))})
@@ -29,7 +29,7 @@ func watchFrom(ctx context.Context, t *testing.T, client kubernetes.Interface, r
 	return nil
 }
 
-// newest is the resourceVersion of the pods now.
+// newest returns the current resourceVersion of the pods.
 func newest(t *testing.T, client kubernetes.Interface) string {
 	t.Helper()
 	list, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{Limit: 1})
@@ -47,7 +47,7 @@ func createPod(t *testing.T, client kubernetes.Interface, name string) {
 	}
 }
 
-// waitForDefault waits until the API server has made the namespace default.
+// waitForDefault waits until the API server has created the namespace default.
 func waitForDefault(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
 	w, err := client.CoreV1().Namespaces().Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=default"})

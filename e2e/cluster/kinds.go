@@ -12,7 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/populations"
 )
 
-// storedAt has the places in etcd of those resources that are not under their own names.
+// storedAt contains the names that etcd's keys use for resources, where they differ from the
+// resources' names.
 var storedAt = map[schema.GroupResource]string{
 	{Resource: "nodes"}:                                                    "minions",
 	{Resource: "services"}:                                                 "services/specs",
@@ -22,7 +23,7 @@ var storedAt = map[schema.GroupResource]string{
 	{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}: "apiextensions.k8s.io/customresourcedefinitions",
 }
 
-// storageKey returns what the keys in etcd of a resource's objects begin with.
+// storageKey returns the prefix of the keys in etcd of a resource's objects.
 func storageKey(gr schema.GroupResource) string {
 	place, ok := storedAt[gr]
 	if !ok {
@@ -31,8 +32,8 @@ func storageKey(gr schema.GroupResource) string {
 	return "/registry/" + place + "/"
 }
 
-// putKinds writes all objects of several kinds into etcd. The API server must not run: it has
-// objects of its own of some kinds, and makes them when it finds that they are not there.
+// putKinds writes all objects of several kinds into etcd. The API server must not run: at its start
+// it creates objects of some kinds itself if they do not exist.
 func (c *Cluster) putKinds(ctx context.Context, kinds []populations.Kind) error {
 	start, n := time.Now(), 0
 	for k := range kinds {
@@ -66,7 +67,7 @@ func (c *Cluster) putObject(ctx context.Context, kind *populations.Kind, o popul
 	return resp.Header.Revision, nil
 }
 
-// stored returns an object as kube-apiserver writes it into etcd.
+// stored encodes an object as kube-apiserver writes it into etcd.
 func stored(kind *populations.Kind, o populations.Object) (string, error) {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		raw, err := json.Marshal(u.Object)

@@ -14,16 +14,16 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// kubelet simulates the kubelets for some pods. A pod with restarts immediately runs, any other
-// immediately succeeds, and a pod that is being deleted is immediately removed.
+// kubelet simulates the kubelets of some pods. A pod that restarts its containers runs immediately,
+// any other pod succeeds immediately, and a pod with a deletion timestamp is removed immediately.
 type kubelet struct {
 	t      *testing.T
 	ctx    context.Context
 	client kubernetes.Interface
 }
 
-// StartKubelet starts a kubelet for the pods that the options select, such as those of a namespace
-// or of a node. It lives until the test ends.
+// StartKubelet starts a simulated kubelet for the pods that the options select, such as those of a
+// namespace or of a node. It runs until the test ends.
 func StartKubelet(t *testing.T, ctx context.Context, client kubernetes.Interface, pods ...informers.SharedInformerOption) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
@@ -43,7 +43,7 @@ func StartKubelet(t *testing.T, ctx context.Context, client kubernetes.Interface
 	})
 }
 
-// sync does what a pod needs.
+// sync brings a pod to the state that its spec requires.
 func (k *kubelet) sync(pod *corev1.Pod) {
 	pods := k.client.CoreV1().Pods(pod.Namespace)
 	var err error
@@ -61,12 +61,12 @@ func (k *kubelet) sync(pod *corev1.Pod) {
 	}
 }
 
-// statusOf returns the status that a pod gets.
+// statusOf returns the status that the kubelet sets for a pod.
 func statusOf(pod *corev1.Pod) corev1.PodStatus {
 	if pod.Spec.RestartPolicy != corev1.RestartPolicyAlways {
 		return corev1.PodStatus{Phase: corev1.PodSucceeded}
 	}
-	const address = "10.9.0.1" // that all have the same does no harm
+	const address = "10.9.0.1" // all pods can share one address in these tests
 	status := corev1.PodStatus{Phase: corev1.PodRunning, PodIP: address, PodIPs: []corev1.PodIP{{IP: address}}}
 	for _, condition := range []corev1.PodConditionType{corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady} {
 		status.Conditions = append(status.Conditions, corev1.PodCondition{Type: condition, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()})

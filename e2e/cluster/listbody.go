@@ -11,9 +11,9 @@ var (
 	token   = regexp.MustCompile(`("continue": ?)"[^"]+"`)
 )
 
-// ComparableList returns the JSON of a list without the texts of its resourceVersion and its
-// continue token, which each server has of its own. An empty token stays. So does JSON of anything
-// else.
+// ComparableList returns the JSON of a list with fixed texts in place of its resourceVersion and
+// its continue token, which differ between servers. It does not change an empty token, or JSON that
+// is not a list.
 func ComparableList(body []byte) []byte {
 	var list struct{ Metadata, Items json.RawMessage }
 	if json.Unmarshal(body, &list) != nil || list.Items == nil {

@@ -18,15 +18,15 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// loaders is how many writes to etcd are under way at once.
+// loaders is the number of concurrent writes to etcd.
 const loaders = 64
 
-// cacheTimeout bounds how long the API server's watch cache may take to see what was loaded.
+// cacheTimeout bounds how long the API server's watch cache may take to receive the loaded objects.
 const cacheTimeout = 3 * time.Minute
 
-// LoadPods writes the pods, and the namespaces they need, straight into etcd, each in a write of
-// its own so that it gets a resourceVersion of its own. Pods of the same key are overwritten. If
-// the API server runs, LoadPods returns when its watch cache has all of them.
+// LoadPods writes the pods, and the namespaces that they need, directly into etcd. Each object has
+// its own write, and so its own resourceVersion. Pods with the same key are overwritten. If the API
+// server runs, LoadPods returns only when its watch cache contains all of them.
 func (c *Cluster) LoadPods(ctx context.Context, pods Pods) error {
 	newest, err := c.putObjects(ctx, pods)
 	if err == nil && c.first().Running() {
@@ -53,7 +53,7 @@ func (c *Cluster) putObjects(ctx context.Context, pods Pods) (int64, error) {
 	return newest, nil
 }
 
-// putAll writes n objects, several at once, and returns the revision of the last write.
+// putAll writes n objects, several at the same time, and returns the revision of the last write.
 func putAll(ctx context.Context, n int, put func(ctx context.Context, i int) (int64, error)) (int64, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -130,8 +130,9 @@ func storageEncoding(apiVersion, kind string, obj interface{ Marshal() ([]byte, 
 	return "k8s\x00" + string(raw), nil
 }
 
-// waitForCache waits until the API server's watch cache has reached revision. It GETs a pod that
-// may not be older than that, which is answered from the cache, and fails until then.
+// waitForCache waits until the API server's watch cache has reached revision. It sends GETs of a
+// pod with that resourceVersion: the cache answers them, with an error until it has reached the
+// revision.
 func (c *Cluster) waitForCache(ctx context.Context, pods Pods, revision int64) error {
 	if pods.Len() == 0 {
 		return nil

@@ -14,8 +14,8 @@ import (
 )
 
 // Main runs the tests of a package that share a cluster, and returns the exit code for its
-// TestMain. start starts the cluster within limit. If it fails later than Start does, it returns
-// the cluster and the error. The servers' logs are kept if a test fails.
+// TestMain. start starts the cluster within limit. If start fails after the cluster runs, it must
+// return the cluster and the error. Main keeps the servers' logs if a test fails.
 func Main(m *testing.M, limit time.Duration, start func(ctx context.Context) (*Cluster, error)) int {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	c, err := start(ctx)
@@ -39,12 +39,13 @@ func Main(m *testing.M, limit time.Duration, start func(ctx context.Context) (*C
 	return code
 }
 
-// LogToStderr prints a line on standard error. It is an Options.Logf for a TestMain, which has no
-// log of a test.
+// LogToStderr prints a line on standard error. It serves as Options.Logf in a TestMain, which has
+// no test log.
 func LogToStderr(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
-// Leaks returns the options with which a test looks for goroutines that it has left. They ignore
-// what runs now, and an API server that the test starts again, which lives on for the next test.
+// Leaks returns the options with which a test checks for leaked goroutines. They ignore goroutines
+// that run now, and those of an API server that the test restarts, since it serves the next test
+// too.
 func Leaks() []goleak.Option {
 	return []goleak.Option{
 		goleak.IgnoreCurrent(),
@@ -53,22 +54,22 @@ func Leaks() []goleak.Option {
 	}
 }
 
-// HTTPClient returns a client whose idle connections end with the test, and those of all clients of
-// an equal configuration.
+// HTTPClient returns a client for cfg. When the test ends, it closes the idle connections of this
+// client and of all clients with an equal configuration.
 func HTTPClient(t *testing.T, cfg *rest.Config) *http.Client {
 	t.Helper()
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { utilnet.CloseIdleConnectionsFor(client.Transport) }) // looks through wrappers
+	t.Cleanup(func() { utilnet.CloseIdleConnectionsFor(client.Transport) }) // also finds wrapped transports
 	return client
 }
 
-// Begin returns the context of a test, which ends after limit. When the test has ended, it checks
-// that the test has left no goroutine behind except those that are ignored. It closes the idle
-// connections that the clients of the cluster's configuration share. One whose last request was
-// cancelled, or whose last answer has just been read, becomes idle a moment later.
+// Begin returns the context of a test, which ends after limit. When the test has ended, Begin
+// closes the idle connections that the clients of the cluster's configuration share, and checks
+// that the test has left no goroutine except ignored ones. A connection becomes idle only a moment
+// after its last request was cancelled or its last response was read, so the check is repeated.
 func (c *Cluster) Begin(t *testing.T, limit time.Duration, ignored ...goleak.Option) context.Context {
 	t.Helper()
 	leaks := append(Leaks(), ignored...)

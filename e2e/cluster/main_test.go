@@ -21,7 +21,8 @@ var shared *Cluster
 
 const stranger = "stranger" // a user without any rights
 
-// childVariable, in the environment, makes the test program start a cluster and wait to be killed.
+// childVariable is an environment variable. If it is set, the test program starts a cluster and
+// waits to be killed.
 const childVariable = "WEIR_CLUSTER_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -38,13 +39,13 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// child is what a child process tells about its cluster.
+// child describes the cluster of a child process, which prints it.
 type child struct {
 	Dir  string
 	PIDs []int
 }
 
-// startAndHang is the child's main.
+// startAndHang is the main function of a child process.
 func startAndHang() {
 	c, err := Start(context.Background(), Options{})
 	if err != nil {
@@ -57,7 +58,7 @@ func startAndHang() {
 	select {}
 }
 
-// admin is a client of the admin of c.
+// admin returns a client with the credentials of c's admin.
 func admin(t *testing.T, c *Cluster) kubernetes.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(c.Config())
@@ -65,7 +66,7 @@ func admin(t *testing.T, c *Cluster) kubernetes.Interface {
 	return client
 }
 
-// start starts a cluster of the test's own.
+// start starts a cluster for one test only.
 func start(t *testing.T, options Options) *Cluster {
 	t.Helper()
 	c, err := Start(t.Context(), options)

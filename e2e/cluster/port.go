@@ -8,20 +8,21 @@ import (
 	"strconv"
 )
 
-// The ports lie below those that the kernel gives to outgoing connections, so that a port stays
-// free while its server is restarted.
+// The ports are below those that the kernel assigns to outgoing connections, so that a port stays
+// free while its server restarts.
 const (
 	firstPort = 20_000
 	lastPort  = 31_999
 )
 
-// portAttempts is how often a server is started on another port if another process was faster.
+// portAttempts is how often a server is started, each time on another port, if another process has
+// taken the port.
 const portAttempts = 5
 
 // errPortTaken is returned if another process listens on the port of a server.
 var errPortTaken = errors.New("the port is taken")
 
-// onFreePort calls start, which chooses a port, again if another process was faster to take it.
+// onFreePort calls start, which chooses a port. It calls start again if the error is errPortTaken.
 func onFreePort(start func() error) (err error) {
 	for range portAttempts {
 		if err = start(); !errors.Is(err, errPortTaken) {
@@ -31,7 +32,7 @@ func onFreePort(start func() error) (err error) {
 	return err
 }
 
-// freePort finds a port on loopback without a listener.
+// freePort returns a port on loopback that no process listens on.
 func freePort() (int, error) {
 	var last error
 	for range 100 {
@@ -49,8 +50,8 @@ func freePort() (int, error) {
 	return 0, fmt.Errorf("finding a free port: %w", last)
 }
 
-// FreeAddress returns an address of loopback without a listener. It stays free while a server there
-// is restarted, unless another one takes it.
+// FreeAddress returns an address on loopback that no process listens on. It stays free while a
+// server there restarts, unless another process listens on it explicitly.
 func FreeAddress() (string, error) {
 	port, err := freePort()
 	if err != nil {

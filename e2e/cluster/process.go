@@ -17,17 +17,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// process is a server that runs as a child of this process and dies with it.
+// process is a program that runs as a child of this process and dies with it.
 type process struct {
 	name    string
 	logPath string
 	pid     int
-	killed  atomic.Bool   // set before it is killed on purpose
-	exited  chan struct{} // closed when it has exited
-	err     error         // how it exited; read it after exited is closed
+	killed  atomic.Bool   // set before the process is killed on purpose
+	exited  chan struct{} // closed when the process has exited
+	err     error         // error of the exit; valid after exited is closed
 }
 
-// startProcess starts the program at path and appends what it prints to logPath.
+// startProcess starts the program at path and appends its output to logPath.
 func startProcess(path string, args, env []string, logPath string) (*process, error) {
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -41,8 +41,8 @@ func startProcess(path string, args, env []string, logPath string) (*process, er
 
 	started := make(chan error)
 	go func() {
-		// The kernel kills the child when the thread that started it ends, so this one waits for
-		// the child.
+		// The kernel kills the child when the thread that started it ends, so this goroutine keeps its
+		// thread until the child has exited.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer log.Close()
@@ -62,8 +62,9 @@ func startProcess(path string, args, env []string, logPath string) (*process, er
 	return p, nil
 }
 
-// startServer starts a program as startProcess does, and calls ready, which waits until it serves.
-// If that fails, startServer kills the process; the error wraps errPortTaken if that is the reason.
+// startServer starts a program as startProcess does, and calls ready, which must wait until the
+// program serves. If ready fails, startServer kills the process. The error wraps errPortTaken if
+// the reason is that another process listens on the port.
 func startServer(path string, args, env []string, logPath string, ready func(*process) error) (*process, error) {
 	p, err := startProcess(path, args, env, logPath)
 	if err != nil {
@@ -79,7 +80,7 @@ func startServer(path string, args, env []string, logPath string, ready func(*pr
 	return p, nil
 }
 
-// kill kills the process and its children and waits until it is gone.
+// kill kills the process and its children, and waits until the process has exited.
 func (p *process) kill() {
 	p.killed.Store(true)
 	select {
@@ -87,16 +88,16 @@ func (p *process) kill() {
 		return
 	default:
 	}
-	// The process leads a group of its own. An error means that it is gone already.
+	// The process leads its own group. An error means that it has exited already.
 	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 	<-p.exited
 }
 
-// terminate sends SIGTERM and waits for the end of the process. It returns an error if that was not
-// in good order, or if ctx ended first.
+// terminate sends SIGTERM and waits until the process has exited. It returns an error if the
+// process exited with an error, or if ctx ended first.
 func (p *process) terminate(ctx context.Context) error {
 	p.killed.Store(true)
-	_ = syscall.Kill(p.pid, syscall.SIGTERM) // an error means that it is gone already
+	_ = syscall.Kill(p.pid, syscall.SIGTERM) // an error means that the process has exited already
 	select {
 	case <-p.exited:
 	case <-ctx.Done():
@@ -108,16 +109,16 @@ func (p *process) terminate(ctx context.Context) error {
 	return nil
 }
 
-// pause stops the process and its children. On Linux it returns when the process has stopped: a
-// thread on another CPU runs on for a moment after it was sent the signal. If the process is gone,
-// it does nothing.
+// pause stops the process and its children with SIGSTOP. On Linux, it returns when the process has
+// stopped; without that wait, a thread on another CPU would run for a moment longer. If the process
+// has exited, pause does nothing.
 func (p *process) pause() {
 	if err := syscall.Kill(-p.pid, syscall.SIGSTOP); err == nil {
 		awaitStop(p.pid)
 	}
 }
 
-// resume lets the process and its children go on. If the process is gone, it does nothing.
+// resume continues the process and its children. If the process has exited, it does nothing.
 func (p *process) resume() { _ = syscall.Kill(-p.pid, syscall.SIGCONT) }
 
 // failure returns the error of a process that exited without kill, with the last lines of its log.
@@ -129,7 +130,7 @@ func (p *process) failure() error {
 	return fmt.Errorf("%s exited (%s); its log %s ends:\n%s", p.name, how, p.logPath, p.lastLines())
 }
 
-// lastLines returns the last lines of the process's log, or what went wrong in reading it.
+// lastLines returns the last lines of the process's log, or the error from reading it.
 func (p *process) lastLines() string {
 	const lines, size = 15, 16 << 10
 	raw, err := os.ReadFile(p.logPath)
@@ -141,8 +142,8 @@ func (p *process) lastLines() string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// waitReady waits until a GET of url answers 200. It fails if the process exits, ctx ends, or
-// startTimeout has passed before.
+// waitReady waits until a GET of url returns 200. It fails if the process exits, ctx ends, or
+// startTimeout passes first.
 func (p *process) waitReady(ctx context.Context, client *http.Client, url, token string) error {
 	var last string
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {

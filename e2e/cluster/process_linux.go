@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childAttributes puts a child into a process group of its own, so that a terminal's SIGINT goes to
-// the parent alone, and has the kernel kill it when the parent dies.
+// childAttributes puts a child into its own process group, so that a terminal's SIGINT reaches only
+// the parent. It also makes the kernel kill the child when the parent dies.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// awaitStop waits until a child that was sent SIGSTOP has stopped, or has exited. It leaves the
-// exit status to the parent's own wait.
+// awaitStop waits until a child that received SIGSTOP has stopped or exited. It does not consume
+// the exit status, for which the parent waits.
 func awaitStop(pid int) {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil)

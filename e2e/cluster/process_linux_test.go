@@ -33,7 +33,7 @@ func TestServersDieWithParent(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Error(err)
 	}
-	// It was killed, which Wait reports.
+	// The error reports that the process was killed.
 	_ = cmd.Wait()
 	check.NoError(t, decodeErr)
 	defer os.RemoveAll(c.Dir)
@@ -47,8 +47,8 @@ func TestServersDieWithParent(t *testing.T) {
 	}
 }
 
-// TestPausedProcessHasStopped: nothing of a process runs when pause has returned, and one that
-// exited meanwhile is not waited for.
+// TestPausedProcessHasStopped checks that no thread of a process runs after pause has returned, and
+// that pause does not wait for a process that has exited.
 func TestPausedProcessHasStopped(t *testing.T) {
 	p, err := startProcess("/bin/sh", []string{"-c", "while :; do :; done"}, nil, filepath.Join(t.TempDir(), "log"))
 	check.NoError(t, err)
@@ -66,7 +66,8 @@ func TestPausedProcessHasStopped(t *testing.T) {
 	p.pause()
 }
 
-// gone reports whether a process no longer runs; its new parent may not have reaped it yet.
+// gone reports whether a process no longer runs. It may be a zombie that its new parent has not
+// reaped yet.
 func gone(pid int) bool {
 	if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
 		return true

@@ -4,8 +4,8 @@ package cluster
 
 import "syscall"
 
-// childAttributes puts a child into a process group of its own, so that a terminal's SIGINT goes to
-// the parent alone.
+// childAttributes puts a child into its own process group, so that a terminal's SIGINT reaches only
+// the parent.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

@@ -2,12 +2,12 @@ package cluster
 
 import "context"
 
-// Program is a client of an API server that runs as a child of this process, and dies with it (on
+// Program is a client of an API server. It runs as a child of this process, and dies with it (on
 // Linux).
 type Program struct{ process *process }
 
 // StartProgram starts the program at path, with env added to this process's environment, and
-// appends what it prints to logPath. The caller must call Stop.
+// appends its output to logPath. The caller must call Stop.
 func StartProgram(path string, args, env []string, logPath string) (*Program, error) {
 	p, err := startProcess(path, args, env, logPath)
 	if err != nil {
@@ -16,8 +16,8 @@ func StartProgram(path string, args, env []string, logPath string) (*Program, er
 	return &Program{p}, nil
 }
 
-// Err returns an error that says why the program does not run any more, with the last lines of its
-// log, or nil while it runs. It is safe for concurrent use.
+// Err returns nil while the program runs. Otherwise, it returns an error with the reason of the
+// exit and the last lines of the log. It is safe for concurrent use.
 func (p *Program) Err() error {
 	select {
 	case <-p.process.exited:
@@ -27,16 +27,16 @@ func (p *Program) Err() error {
 	}
 }
 
-// PID returns the id of the program's process.
+// PID returns the program's process ID.
 func (p *Program) PID() int { return p.process.pid }
 
-// LastLines returns the last lines of what the program has printed.
+// LastLines returns the last lines of the program's output.
 func (p *Program) LastLines() string { return p.process.lastLines() }
 
-// Terminate asks the program to end, and waits until it has. The error says how it ended if that
-// was not in good order. If the context ends first, the error is the context's, and the program may
-// go on.
+// Terminate sends SIGTERM to the program and waits until it has exited. It returns an error if the
+// program exited with an error. If ctx ends first, Terminate returns the error of ctx, and the
+// program may continue to run.
 func (p *Program) Terminate(ctx context.Context) error { return p.process.terminate(ctx) }
 
-// Stop kills the program and waits until it is gone.
+// Stop kills the program and waits until it has exited.
 func (p *Program) Stop() { p.process.kill() }

@@ -15,8 +15,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestServersAndBackup: two API servers serve one etcd, each can be paused and killed, and both
-// serve the restored state.
+// TestServersAndBackup checks that two API servers serve the same etcd, that each of them can be
+// paused and killed, and that both serve the restored state.
 func TestServersAndBackup(t *testing.T) {
 	c := start(t, Options{})
 	second, err := c.AddAPIServer(t.Context())
@@ -44,7 +44,7 @@ func TestServersAndBackup(t *testing.T) {
 	pauseAndResume(t, second, maps[1], maps[0])
 	check.NoError(t, c.Backup(t.Context()))
 	var lost int
-	for lost == 0 { // etcd has just come back
+	for lost == 0 { // etcd has just been restarted
 		if lost, err = create(t.Context(), 1, "lost"); err != nil && !apierrors.IsServerTimeout(err) && !apierrors.IsInternalError(err) {
 			t.Fatal(err)
 		}
@@ -72,8 +72,8 @@ func TestServersAndBackup(t *testing.T) {
 	}
 }
 
-// pauseAndResume pauses a server, and checks that it does not answer then, that another one does,
-// and that it answers again when it is resumed.
+// pauseAndResume pauses a server. It checks that the server does not answer while it is paused,
+// that another server does, and that the paused server answers again after Resume.
 func pauseAndResume(t *testing.T, s *APIServer, its, others typedcorev1.ConfigMapInterface) {
 	t.Helper()
 	s.Pause()

@@ -20,7 +20,7 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// expect waits for the event of one pod.
+// expect waits for a watch event of the pod name.
 func expect(t *testing.T, ctx context.Context, w watch.Interface, name string) {
 	t.Helper()
 	for {
@@ -38,7 +38,8 @@ func expect(t *testing.T, ctx context.Context, w watch.Interface, name string) {
 	}
 }
 
-// TestDenied: a caller without permission receives no object, and kube-apiserver's own answer.
+// TestDenied checks that a caller without permission receives no object, but kube-apiserver's own
+// answer.
 func TestDenied(t *testing.T) {
 	ctx := begin(t)
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
@@ -87,7 +88,8 @@ func mustConfig(t *testing.T, user string) *rest.Config {
 	return cfg
 }
 
-// TestNamesAndNamespaces: a permission for one namespace, or for one name, allows only that.
+// TestNamesAndNamespaces checks that a permission for one namespace, or for one name, allows only
+// reads of that namespace or name.
 func TestNamesAndNamespaces(t *testing.T) {
 	ctx := begin(t)
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
@@ -120,7 +122,7 @@ func TestNamesAndNamespaces(t *testing.T) {
 	}
 }
 
-// TestRevoked: a watch ends when its permission does.
+// TestRevoked checks that a watch ends when its caller's permission is revoked.
 func TestRevoked(t *testing.T) {
 	ctx := begin(t)
 	revoke := granted(t, ctx, "leaver", readPods)
@@ -146,7 +148,8 @@ func TestRevoked(t *testing.T) {
 	check.Equal(t, metric(t, ctx, s, "weir_proxy_revoked_watches_total"), 2, "watches were revoked")
 }
 
-// TestPassedOn: writes are forwarded in the caller's name, for each way to authenticate.
+// TestPassedOn checks that writes are forwarded with the caller's identity, for each way to
+// authenticate.
 func TestPassedOn(t *testing.T) {
 	ctx := begin(t)
 	all := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods", "pods/status", "configmaps"}, Verbs: []string{"*"}}
@@ -167,7 +170,7 @@ func TestPassedOn(t *testing.T) {
 		if err != nil || patched.Labels["x"] != "y" {
 			t.Errorf("patch: %v", err)
 		}
-		// A writer can read its own write from the cache, by its resourceVersion.
+		// A writer can read its own write from the cache, with the resourceVersion of the write.
 		got, err := pods.Get(ctx, name, metav1.GetOptions{ResourceVersion: patched.ResourceVersion})
 		if err != nil || got.ResourceVersion != patched.ResourceVersion || got.UID != made.UID {
 			t.Errorf("%v, %v", got, err)
@@ -178,7 +181,7 @@ func TestPassedOn(t *testing.T) {
 	}
 }
 
-// TestImpersonation: kubectl --as, with a token and with a certificate.
+// TestImpersonation checks kubectl --as, with a token and with a certificate.
 func TestImpersonation(t *testing.T) {
 	ctx := begin(t)
 	granted(t, ctx, "reader", readPods)

@@ -15,8 +15,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// balancer is a TCP load balancer: each connection goes to the next backend whose /readyz reports
-// that it is ready. Like Kubernetes' own it moves no open connection, and tries no other backend if
+// balancer is a TCP load balancer. It connects each client to the next backend whose /readyz
+// succeeds. Like Kubernetes' own, it moves no open connection, and does not try another backend if
 // one that it considers ready cannot be reached.
 type balancer struct {
 	net.Listener
@@ -27,13 +27,14 @@ type balancer struct {
 	backends []string // addresses
 	ready    []bool
 	next     int
-	refused  int // connections that no backend took
+	refused  int // number of connections that no backend accepted
 }
 
-// probeEvery is how often the balancer asks.
+// probeEvery is the time between two probes of a backend.
 const probeEvery = 100 * time.Millisecond
 
-// startBalancer starts one that trusts the backends as cfg says. It ends with the test.
+// startBalancer starts a balancer, which ends with the test. It verifies the backends' certificates
+// as cfg requires.
 func startBalancer(t *testing.T, ctx context.Context, cfg *rest.Config, backends ...string) *balancer {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -60,7 +61,7 @@ func startBalancer(t *testing.T, ctx context.Context, cfg *rest.Config, backends
 	return b
 }
 
-// probe asks one backend whether it is ready, by a new connection each time.
+// probe checks repeatedly whether one backend is ready, with a new connection each time.
 func (b *balancer) probe(ctx context.Context, i int) {
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
@@ -91,7 +92,7 @@ func (b *balancer) isReady(i int) bool {
 	return b.ready[i]
 }
 
-// choose returns the backend of the next connection, empty: none is ready.
+// choose returns the backend for the next connection, or the empty string if no backend is ready.
 func (b *balancer) choose() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -104,7 +105,7 @@ func (b *balancer) choose() string {
 	return ""
 }
 
-// pipe carries one connection to its end.
+// pipe copies the data of one connection until the connection ends.
 func (b *balancer) pipe(ctx context.Context, client net.Conn) {
 	defer client.Close()
 	server, err := new(net.Dialer).DialContext(ctx, "tcp", b.choose())

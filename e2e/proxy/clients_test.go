@@ -38,7 +38,7 @@ type kubectl struct {
 	path, kubeconfig, home string
 }
 
-// said is what a run of kubectl has printed.
+// said is the output of a run of kubectl.
 type said struct {
 	out, err string
 	code     int
@@ -46,7 +46,7 @@ type said struct {
 
 func (k *kubectl) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, k.path, append([]string{"--kubeconfig=" + k.kubeconfig}, args...)...)
-	cmd.Env = append(os.Environ(), "HOME="+k.home) // it keeps what it has discovered
+	cmd.Env = append(os.Environ(), "HOME="+k.home) // kubectl stores discovered resources there
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
 }
@@ -63,10 +63,10 @@ func (k *kubectl) run(t *testing.T, ctx context.Context, args ...string) said {
 	return said{out: steady(out.String()), err: steady(errs.String()), code: cmd.ProcessState.ExitCode()}
 }
 
-// ages are what depends on when it is asked for.
+// ages matches ages, which depend on the time of the request.
 var ages = regexp.MustCompile(`\b(\d+d)?(\d+h)?(\d+m)?\d+s\b|\b\d+m\b`)
 
-// steady hides ages, and the width that they take in a table.
+// steady replaces ages, and the padding that depends on their width in a table.
 func steady(s string) string {
 	s = ages.ReplaceAllString(s, "AGE")
 	return regexp.MustCompile(` {2,}`).ReplaceAllString(s, "  ")
@@ -76,7 +76,8 @@ func newKubectl(t *testing.T, path, kubeconfig string) *kubectl {
 	return &kubectl{path: path, kubeconfig: kubeconfig, home: t.TempDir()}
 }
 
-// kubectls are kubectl through the proxy and straight to kube-apiserver, with an admin's rights.
+// kubectls returns a kubectl that uses the proxy and one that uses kube-apiserver directly, both
+// with an admin's rights.
 func kubectls(t *testing.T, s *proxy.Server) (proxied, direct *kubectl) {
 	t.Helper()
 	return newKubectl(t, clients.Kubectl, kubeconfig(t, through(t, s, shared.Config()))),
@@ -97,7 +98,7 @@ spec:
   containers: [{name: c, image: i}]
 `
 
-// TestKubectl: what kubectl prints is the same through the proxy as without it.
+// TestKubectl checks that kubectl prints the same through the proxy as without the proxy.
 func TestKubectl(t *testing.T) {
 	ctx := begin(t)
 	granted(t, ctx, "reader", readPods)
@@ -144,7 +145,7 @@ func TestKubectl(t *testing.T) {
 	} {
 		t.Run(args, func(t *testing.T) {
 			got, want := proxied.run(t, ctx, strings.Fields(args)...), direct.run(t, ctx, strings.Fields(args)...)
-			// kubectl says where it has asked.
+			// kubectl prints the server's address.
 			got.err = strings.ReplaceAll(got.err, s.URL(), shared.URL())
 			if got != want {
 				t.Errorf("through the proxy:\n%+v\nkube-apiserver:\n%+v", got, want)
@@ -159,7 +160,7 @@ func TestKubectl(t *testing.T) {
 	}
 }
 
-// TestKubectlWatch: get -w tells what happens, with a certificate of one's own.
+// TestKubectlWatch checks that kubectl get -w prints changes, with the user's own certificate.
 func TestKubectlWatch(t *testing.T) {
 	ctx := begin(t)
 	granted(t, ctx, "carol", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}})
@@ -167,7 +168,7 @@ func TestKubectlWatch(t *testing.T) {
 	proxied, _ := kubectls(t, s)
 	proxied.kubeconfig = kubeconfig(t, through(t, s, issue(t, callers, "carol")))
 	pods := clientFor(t, shared.Config()).CoreV1().Pods("default")
-	for _, form := range []string{"name", "json"} { // a table is made upstream
+	for _, form := range []string{"name", "json"} { // the upstream answers requests for tables
 		ctx, cancel := context.WithCancel(ctx)
 		before := metric(t, ctx, s, `weir_proxy_served_total{group="",resource="pods",verb="watch"}`)
 		cmd := proxied.command(ctx, "get", "pods", "-n", "default", "-l", "app=e2e", "-w", "-o", form)
@@ -192,20 +193,21 @@ func TestKubectlWatch(t *testing.T) {
 			}
 		}
 		cancel()
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // kubectl was killed
 		for _, name := range []string{"watched-1", "watched-2"} {
 			check.NoError(t, pods.Delete(context.WithoutCancel(ctx), name, *metav1.NewDeleteOptions(0)))
 		}
 	}
 }
 
-// copied is the label of ConfigMaps that are to be copied, and of the copies.
+// copied is the label of ConfigMaps to copy, and of the copies.
 const copied = "copied"
 
-// copier keeps a copy of each ConfigMap that asks for one, and owns it.
+// copier is a controller that maintains a copy of each ConfigMap with the label copied. The
+// original owns the copy.
 type copier struct{ client.Client }
 
-// Reconcile is reconcile.Reconciler's.
+// Reconcile implements reconcile.Reconciler.
 func (c copier) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var original corev1.ConfigMap
 	if err := c.Get(ctx, req.NamespacedName, &original); err != nil {
@@ -219,10 +221,11 @@ func (c copier) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		duplicate.Data, duplicate.Labels = original.Data, map[string]string{copied: "made"}
 		return controllerutil.SetControllerReference(&original, duplicate, c.Scheme())
 	})
-	return ctrl.Result{}, err // also when the cache was behind: it is tried again
+	return ctrl.Result{}, err // the manager retries, also if the cache was behind
 }
 
-// TestManager runs controller-runtime's manager, with its own cache, on the proxy alone.
+// TestManager runs controller-runtime's manager, with its own cache, with the proxy as its only API
+// server.
 func TestManager(t *testing.T) {
 	ctx := begin(t)
 	granted(t, ctx, "carol", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "configmaps/finalizers"}, Verbs: []string{"*"}})
@@ -232,13 +235,13 @@ func TestManager(t *testing.T) {
 	straight := shared.Config()
 	straight.BearerToken, straight.CertData, straight.KeyData = "", carol.CertData, carol.KeyData
 	asCarol := clientFor(t, straight)
-	// Otherwise the manager's first watch would be passed on, and stay so.
+	// Otherwise the manager's first watch would be forwarded, and remain forwarded.
 	testenv.Eventually(t, ctx, "the permission has come", func() bool {
 		_, err := asCarol.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{})
 		return err == nil
 	})
 	cfg := through(t, s, carol)
-	cluster.HTTPClient(t, cfg) // has the manager's connections, so that they end
+	cluster.HTTPClient(t, cfg) // this client has the manager's transport, so that its connections end with the test
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0", Controller: config.Controller{SkipNameValidation: new(true)},
 	})

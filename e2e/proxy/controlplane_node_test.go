@@ -21,7 +21,7 @@ import (
 
 const madeUpNode = "made-up"
 
-// startNode creates a node without a machine, and a kubelet that watches its pods.
+// startNode creates a node without a machine, and starts a simulated kubelet for its pods.
 func startNode(t *testing.T, ctx context.Context, client kubernetes.Interface) {
 	t.Helper()
 	capacity := corev1.ResourceList{
@@ -44,11 +44,11 @@ func startNode(t *testing.T, ctx context.Context, client kubernetes.Interface) {
 	cluster.StartKubelet(t, ctx, client, informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "spec.nodeName=" + madeUpNode }))
 }
 
-// theLog is what every container has printed.
+// theLog is the log of every container.
 const theLog = "one\ntwo\n"
 
-// serveLogs is the part of a kubelet from which kube-apiserver reads logs. It prints the log in
-// pieces, and the received request.
+// serveLogs serves the part of the kubelet's API from which kube-apiserver reads logs. Its answer
+// is the log in pieces, and then the query of the request.
 func serveLogs(t *testing.T) (address string, port int32) {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -27,8 +27,7 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// controlPlane is kube-controller-manager and kube-scheduler that know no other API server than a
-// proxy.
+// controlPlane is a kube-controller-manager and a kube-scheduler whose only API server is a proxy.
 type controlPlane struct {
 	direct, through *kubernetes.Clientset // of an admin
 	proxy           *proxy.Server
@@ -37,14 +36,14 @@ type controlPlane struct {
 	forwarded       *forwardedLists
 }
 
-// forwardedLists notes the first lists of informers that a proxy forwards.
+// forwardedLists records the resources whose first lists from informers a proxy forwards.
 type forwardedLists struct {
 	mu sync.Mutex
 	of sets.Set[string] // group/resource
 }
 
 // leftOut are the resources that the manifests omit on purpose: Secrets, ConfigMaps and Leases, and
-// those that only the garbage collector reads, because it reads every resource.
+// the resources that only the garbage collector reads, since it reads every resource.
 var leftOut = sets.New(
 	"/secrets", "/configmaps", "coordination.k8s.io/leases",
 	"/limitranges", "/podtemplates",
@@ -58,7 +57,7 @@ var leftOut = sets.New(
 	"rbac.authorization.k8s.io/rolebindings", "rbac.authorization.k8s.io/roles", "scheduling.k8s.io/priorityclasses",
 )
 
-// noting is a transport whose requests are noted.
+// noting is a transport that records its requests.
 type noting struct {
 	http.RoundTripper
 	in *forwardedLists
@@ -71,7 +70,7 @@ func (n noting) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (n noting) WrappedRoundTripper() http.RoundTripper { return n.RoundTripper }
 
-// note notes the list of a caller with a certificate from resourceVersion "0".
+// note records a list from resourceVersion "0" of a caller with a certificate.
 func (f *forwardedLists) note(r *http.Request) {
 	if r.Header.Get("Impersonate-User") == "" || r.URL.Query().Get("resourceVersion") != "0" {
 		return
@@ -83,8 +82,8 @@ func (f *forwardedLists) note(r *http.Request) {
 	}
 }
 
-// startControlPlane starts them, with further args for both, on a separate cluster: the garbage
-// collector would delete the pods of the shared one, whose owners are made up.
+// startControlPlane starts both programs, with additional args for both, on a separate cluster. On
+// the shared cluster, the garbage collector would delete the pods, whose owners do not exist.
 func startControlPlane(t *testing.T, ctx context.Context, args ...string) *controlPlane {
 	t.Helper()
 	logf := func(format string, args ...any) { t.Logf(format, args...) }
@@ -97,8 +96,8 @@ func startControlPlane(t *testing.T, ctx context.Context, args ...string) *contr
 			t.Error(err)
 		}
 	})
-	// The proxy never answers a GET of an object that the garbage collector considers an owner: the
-	// answer must not be older than the watch that sent the dependent.
+	// The proxy always forwards a GET of an object that the garbage collector considers an owner: the
+	// answer must not be older than the watch event of the dependent.
 	upstream := c.Config()
 	forwarded := &forwardedLists{of: sets.New[string]()}
 	upstream.Wrap(func(rt http.RoundTripper) http.RoundTripper { return noting{rt, forwarded} })
@@ -114,7 +113,7 @@ func startControlPlane(t *testing.T, ctx context.Context, args ...string) *contr
 		}, args...)
 	}
 	cp.start(t, clients.ControllerManager, append(common("system:kube-controller-manager"),
-		// So it has a token for each controller, in addition to its certificate.
+		// With this flag, it uses a token for each controller, in addition to its certificate.
 		"--use-service-account-credentials=true",
 		"--node-monitor-grace-period=1h")) // no kubelet renews the node's lease
 	cp.start(t, clients.Scheduler, common("system:kube-scheduler"))
@@ -135,7 +134,7 @@ func (cp *controlPlane) start(t *testing.T, path string, args []string) {
 	cp.programs = append(cp.programs, p)
 }
 
-// kubeconfig writes a configuration to a file of the test's.
+// kubeconfig writes a configuration to a temporary file, and returns its path.
 func kubeconfig(t *testing.T, cfg *rest.Config) string {
 	t.Helper()
 	const name = "e2e"
@@ -149,7 +148,7 @@ func kubeconfig(t *testing.T, cfg *rest.Config) string {
 	return path
 }
 
-// until is the test's until, but fails immediately if one of the programs has died.
+// until is testenv.Eventually, but fails immediately if one of the programs has exited.
 func (cp *controlPlane) until(t *testing.T, ctx context.Context, what string, cond func() bool) {
 	t.Helper()
 	testenv.Eventually(t, ctx, what, func() bool {
@@ -179,8 +178,8 @@ func (cp *controlPlane) deploy(t *testing.T, ctx context.Context, name string, r
 	cp.settled(t, ctx, name, replicas, "image:1")
 }
 
-// settled waits until the deployment is what it is to be, and then looks at what the API server has
-// of it.
+// settled waits until the deployment has the wanted replicas and image, and then checks its objects
+// at the API server.
 func (cp *controlPlane) settled(t *testing.T, ctx context.Context, name string, replicas int32, image string) {
 	t.Helper()
 	cp.until(t, ctx, name+" is available", func() bool {
@@ -215,7 +214,7 @@ func (cp *controlPlane) settled(t *testing.T, ctx context.Context, name string, 
 	}
 }
 
-// parts are the ReplicaSets and the pods of a deployment, as the API server has them.
+// parts returns the ReplicaSets and the pods of a deployment from the API server.
 func (cp *controlPlane) parts(t *testing.T, ctx context.Context, name string) ([]appsv1.ReplicaSet, []corev1.Pod) {
 	t.Helper()
 	of := metav1.ListOptions{LabelSelector: "app=" + name}
@@ -226,7 +225,7 @@ func (cp *controlPlane) parts(t *testing.T, ctx context.Context, name string) ([
 	return sets.Items, pods.Items
 }
 
-// delete deletes the deployment and waits until it is gone.
+// delete deletes the deployment and waits until it no longer exists.
 func (cp *controlPlane) delete(t *testing.T, ctx context.Context, name string, how metav1.DeletionPropagation) {
 	t.Helper()
 	check.NoError(t, cp.through.AppsV1().Deployments("default").Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &how}))
@@ -236,13 +235,14 @@ func (cp *controlPlane) delete(t *testing.T, ctx context.Context, name string, h
 	})
 }
 
-// TestControlPlane runs both as they come, whose informers stream their first state, which must be
-// current unless the operator says otherwise, and with informers that list with resourceVersion 0.
+// TestControlPlane runs both programs through the proxy in several configurations. By default their
+// informers stream the initial state, which must be current unless the operator configures
+// otherwise. It also runs them with informers that list with resourceVersion 0.
 func TestControlPlane(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		args []string
-		verb string // of the first read of ReplicaSets
+		verb string // verb of the first read of ReplicaSets
 	}{
 		{"as they come", nil, "watch"},
 		{"lists", []string{"--feature-gates=WatchListClient=false"}, "list"},
@@ -256,8 +256,8 @@ func TestControlPlane(t *testing.T) {
 	}
 }
 
-// live checks that a Deployment becomes a ReplicaSet and pods on a node, and can be scaled, rolled
-// and deleted.
+// live checks that the control plane creates a ReplicaSet and pods on a node for a Deployment, and
+// that the Deployment can be scaled, rolled out and deleted.
 func (cp *controlPlane) live(t *testing.T, ctx context.Context) {
 	t.Helper()
 	deployments := cp.through.AppsV1().Deployments("default")
@@ -281,7 +281,7 @@ func (cp *controlPlane) live(t *testing.T, ctx context.Context) {
 		t.Errorf("%d ReplicaSets after it was rolled", len(sets))
 	}
 
-	// In the foreground the owner goes last.
+	// With foreground deletion, the owner is deleted last.
 	cp.delete(t, ctx, "web", metav1.DeletePropagationForeground)
 	if sets, pods := cp.parts(t, ctx, "web"); len(sets)+len(pods) > 0 {
 		t.Errorf("%d ReplicaSets and %d pods are left", len(sets), len(pods))
@@ -300,7 +300,7 @@ func (cp *controlPlane) live(t *testing.T, ctx context.Context) {
 	}
 }
 
-// look has kubectl wait for a deployment, and follow the log of one of its pods to the end.
+// look runs kubectl to wait for a deployment, and to follow the log of one of its pods to the end.
 func (cp *controlPlane) look(t *testing.T, ctx context.Context, name string) {
 	t.Helper()
 	kubectl := newKubectl(t, clients.Kubectl, kubeconfig(t, cp.admin))
@@ -317,14 +317,15 @@ func (cp *controlPlane) look(t *testing.T, ctx context.Context, name string) {
 	}
 }
 
-// checkServed checks that the proxy's cache answered their reads: if they list with resourceVersion
-// "0", exactly those of the resources that the manifests cache for them, except those that the
-// manifests omit on purpose. verb is how they read the first state.
+// checkServed checks that the proxy's cache answered the programs' reads. If the programs list with
+// resourceVersion "0", it must have answered lists of all resources that the manifests cache for
+// them, and the forwarded lists must all be of resources in leftOut. verb is the verb with which
+// the programs read the initial state.
 func (cp *controlPlane) checkServed(t *testing.T, ctx context.Context, verb string) {
 	t.Helper()
 	resp := do(t, ctx, cp.admin, http.MethodGet, cp.proxy.URL()+"/metrics")
 	missing := map[string]bool{
-		// By the scheduler, the controllers and the garbage collector.
+		// Read by the scheduler, the controllers and the garbage collector.
 		`weir_proxy_served_total{group="",resource="pods",verb="watch"}`:  true,
 		`weir_proxy_served_total{group="",resource="nodes",verb="watch"}`: true,
 	}

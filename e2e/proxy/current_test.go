@@ -31,13 +31,13 @@ import (
 
 var currentReads = flag.Int("current.reads", 100, "how many writes TestCurrentReads looks for")
 
-// cutter cuts connections that go through it.
+// cutter opens connections, and can cut them.
 type cutter struct {
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 }
 
-// dial is rest.Config.Dial.
+// dial implements rest.Config.Dial.
 func (c *cutter) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, network, address)
@@ -53,7 +53,7 @@ func (c *cutter) dial(ctx context.Context, network, address string) (net.Conn, e
 	return conn, nil
 }
 
-// cut ends any one connection.
+// cut closes any one connection.
 func (c *cutter) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,9 +74,10 @@ func (c *cutter) cutAll() {
 	clear(c.conns)
 }
 
-// TestCurrentReads: each LIST without resourceVersion, and the initial events of each WATCH, to any
-// replica, contain all earlier writes through kube-apiserver, while pods change and are quiet in
-// turn and connections are cut. The replicas answer most of these reads.
+// TestCurrentReads checks that each LIST without resourceVersion, and the initial events of each
+// WATCH, from any replica, contain all earlier writes through kube-apiserver. Meanwhile pods
+// alternate between changing and not changing, and connections are cut. The replicas must answer
+// most of these reads themselves.
 func TestCurrentReads(t *testing.T) {
 	ctx := begin(t)
 	if *currentReads > 1000 {
@@ -86,7 +87,7 @@ func TestCurrentReads(t *testing.T) {
 	}
 	granted(t, ctx, "reader", readPods)
 	var line cutter
-	t.Cleanup(line.cutAll) // HTTP/2 leaves a connection that loses its last stream as its client ends
+	t.Cleanup(line.cutAll) // HTTP/2 keeps a connection open if its last stream ends together with its client
 	var replicas []*kubernetes.Clientset
 	var servers []*proxy.Server
 	for range 2 {
@@ -120,7 +121,7 @@ func TestCurrentReads(t *testing.T) {
 			}
 			defer direct.CoreV1().Pods("default").Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 			for n := next.Add(1); n <= int64(*currentReads) && !t.Failed(); n = next.Add(1) {
-				if n%100 == 0 { // for a while nothing changes but what is waited for
+				if n%100 == 0 { // for a while only the awaited pod changes
 					pauseFor(ctx, time.Second)
 				}
 				if !readsWrite(t, ctx, direct, replicas, name, n) {
@@ -143,8 +144,8 @@ func TestCurrentReads(t *testing.T) {
 	}
 }
 
-// readsWrite changes a pod through kube-apiserver, and checks that a read after that has it. It
-// returns false if the write fails or no read is answered.
+// readsWrite changes a pod through kube-apiserver, and checks that a later read contains the
+// change. It returns false if the write fails or no read is answered.
 func readsWrite(t *testing.T, ctx context.Context, direct *kubernetes.Clientset, replicas []*kubernetes.Clientset, name string, n int64) bool {
 	mark := strconv.FormatInt(n, 10)
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"mark":"n%s"}}}`, mark)
@@ -161,23 +162,23 @@ func readsWrite(t *testing.T, ctx context.Context, direct *kubernetes.Clientset,
 	return true
 }
 
-// maxCuts bounds how often a read is tried whose connection is cut.
+// maxCuts bounds the attempts of a read whose connection is cut.
 const maxCuts = 10
 
-// answeredRead sends a read that must be current to any replica, and repeats it until one is
-// answered. No write happens meanwhile, so the repeated read has the same result.
+// answeredRead sends a consistent read to any replica, and repeats it until a replica answers. No
+// write happens meanwhile, so each attempt has the same result.
 func answeredRead(t *testing.T, ctx context.Context, replicas []*kubernetes.Clientset, selector string, watches bool) (name string, err error) {
 	for range maxCuts {
 		if name, err = readsCurrent(ctx, replicas[rand.IntN(len(replicas))], selector, watches); err == nil {
 			return name, nil
 		}
-		t.Logf("not answered: %v", err) // its connection was cut, perhaps
+		t.Logf("not answered: %v", err) // its connection may have been cut
 	}
 	return "", err
 }
 
-// readsCurrent sends a read that must be current, a LIST or a WATCH, and returns the name of the
-// only pod in it.
+// readsCurrent sends a consistent read, a LIST or a WATCH, and returns the name of the only pod in
+// the answer.
 func readsCurrent(ctx context.Context, client *kubernetes.Clientset, selector string, watches bool) (name string, err error) {
 	pods := client.CoreV1().Pods("")
 	if !watches {
@@ -208,7 +209,7 @@ func readsCurrent(ctx context.Context, client *kubernetes.Clientset, selector st
 	return "", fmt.Errorf("the watch ended before its initial events")
 }
 
-// servedPods is how many reads of pods a proxy has answered.
+// servedPods returns the number of reads of pods that a proxy has answered.
 func servedPods(t *testing.T, ctx context.Context, s *proxy.Server) (n int) {
 	t.Helper()
 	raw, err := clientFor(t, through(t, s, shared.Config())).RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
@@ -222,7 +223,7 @@ func servedPods(t *testing.T, ctx context.Context, s *proxy.Server) (n int) {
 	return n
 }
 
-// pauseFor waits, and reports false when ctx has ended.
+// pauseFor waits for d. It returns false if ctx ends first.
 func pauseFor(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -231,13 +232,14 @@ func pauseFor(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// ageNoter notes whether the last response is the proxy's own, which has an age.
+// ageNoter is a transport that records whether the proxy itself sent the last response, which then
+// has an Age header.
 type ageNoter struct {
 	http.RoundTripper
 	own bool
 }
 
-// WrappedRoundTripper lets idle connections be closed.
+// WrappedRoundTripper lets client-go find the transport whose idle connections it closes.
 func (n *ageNoter) WrappedRoundTripper() http.RoundTripper { return n.RoundTripper }
 
 func (n *ageNoter) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -246,8 +248,8 @@ func (n *ageNoter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// TestPagesElsewhere: kube-apiserver continues a list that the proxy began, of all namespaces, of
-// one, and of a resource without namespaces, as the proxy itself would.
+// TestPagesElsewhere checks that kube-apiserver continues a list that the proxy started exactly as
+// the proxy would: a list of all namespaces, of one namespace, and of a cluster-scoped resource.
 func TestPagesElsewhere(t *testing.T) {
 	ctx := begin(t)
 	direct := dynamicFor(t)
@@ -262,14 +264,14 @@ func TestPagesElsewhere(t *testing.T) {
 	roles := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
 	for what, of := range map[string]func(dynamic.Interface) dynamic.ResourceInterface{
 		"all namespaces": func(c dynamic.Interface) dynamic.ResourceInterface { return c.Resource(podResource) },
-		"one namespace": func(c dynamic.Interface) dynamic.ResourceInterface { // a large one
+		"one namespace": func(c dynamic.Interface) dynamic.ResourceInterface { // a large namespace
 			return c.Resource(podResource).Namespace(all.Items[len(all.Items)/2].GetNamespace())
 		},
 		"no namespaces": func(c dynamic.Interface) dynamic.ResourceInterface { return c.Resource(roles) },
 	} {
 		whole, err := of(direct).List(ctx, metav1.ListOptions{})
 		check.NoError(t, err)
-		// With a resourceVersion that the proxy has, it answers a page of any size.
+		// With a resourceVersion that its cache has reached, the proxy answers pages of any size.
 		limit := int64(len(whole.Items)/2 + 1)
 		now, err := of(client).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		check.NoError(t, err)
@@ -292,7 +294,7 @@ func TestPagesElsewhere(t *testing.T) {
 	}
 }
 
-// namesOf returns the namespaces and names of the objects of lists.
+// namesOf returns the namespaces and names of all objects in lists.
 func namesOf(lists ...*unstructured.UnstructuredList) (names []string) {
 	for _, l := range lists {
 		for i := range l.Items {

@@ -38,7 +38,7 @@ import (
 
 const manifests = "../../deploy"
 
-// readManifests are the objects in a folder of the manifests.
+// readManifests returns the objects in a folder of the manifests.
 func readManifests(t *testing.T, folder string) (out []*unstructured.Unstructured) {
 	t.Helper()
 	read := func(name string) []byte {
@@ -58,7 +58,7 @@ func readManifests(t *testing.T, folder string) (out []*unstructured.Unstructure
 	return out
 }
 
-// objectsIn are the objects that a text of YAML has.
+// objectsIn returns the objects in a YAML text.
 func objectsIn(t *testing.T, raw []byte) (out []*unstructured.Unstructured) {
 	t.Helper()
 	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096)
@@ -73,8 +73,8 @@ func objectsIn(t *testing.T, raw []byte) (out []*unstructured.Unstructured) {
 	}
 }
 
-// apply creates the objects of a folder, strictly: roles, bindings and flow schemas, until the test
-// ends; the others only as a dry run.
+// apply creates the objects of a folder with strict validation. It creates roles, bindings and flow
+// schemas until the test ends, and all other objects only as a dry run.
 func apply(t *testing.T, ctx context.Context, folder string) {
 	t.Helper()
 	client, err := dynamic.NewForConfigAndClient(shared.Config(), cluster.HTTPClient(t, shared.Config()))
@@ -101,16 +101,17 @@ func apply(t *testing.T, ctx context.Context, folder string) {
 	}
 }
 
-// ledger notes what a proxy asks for with its own credentials, and what it may not.
+// ledger records the requests that a proxy sends with its own credentials, and those that were
+// denied.
 type ledger struct {
 	mu     sync.Mutex
 	asked  sets.Set[string] // verb group/resource
 	denied []string
 	token  string           // the proxy's own
-	flows  sets.Set[string] // uids of the FlowSchemas by which they were dispatched
+	flows  sets.Set[string] // UIDs of the FlowSchemas that matched the requests
 }
 
-// noted is a transport whose requests are noted.
+// noted is a transport that records its requests in a ledger.
 type noted struct {
 	http.RoundTripper
 	in *ledger
@@ -118,7 +119,7 @@ type noted struct {
 
 func (n noted) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := n.RoundTripper.RoundTrip(r)
-	if err == nil && r.Header.Get("Impersonate-User") == "" { // else it is a caller's
+	if err == nil && r.Header.Get("Impersonate-User") == "" { // otherwise it is a caller's request
 		n.in.note(r, resp)
 	}
 	return resp, err
@@ -143,7 +144,7 @@ func (l *ledger) note(r *http.Request, resp *http.Response) {
 	}
 }
 
-// headerOf is a transport that keeps the head of the last answer.
+// headerOf is a transport that stores the headers of the last response.
 type headerOf struct {
 	http.RoundTripper
 	in *http.Header
@@ -159,7 +160,7 @@ func (h headerOf) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (h headerOf) WrappedRoundTripper() http.RoundTripper { return h.RoundTripper }
 
-// ruled are the permissions that the ClusterRoles of a folder give, as the ledger writes them.
+// ruled returns the permissions that the ClusterRoles of a folder grant, in the ledger's format.
 func ruled(t *testing.T, folder string) sets.Set[string] {
 	t.Helper()
 	out := sets.New[string]()
@@ -180,7 +181,7 @@ func ruled(t *testing.T, folder string) sets.Set[string] {
 	return out
 }
 
-// resourcesOption is what --resources of the Deployment among these objects says.
+// resourcesOption returns the values of --resources in the Deployment among these objects.
 func resourcesOption(t *testing.T, objects []*unstructured.Unstructured) (cached []string) {
 	t.Helper()
 	for _, o := range objects {
@@ -201,8 +202,8 @@ func resourcesOption(t *testing.T, objects []*unstructured.Unstructured) (cached
 	return cached
 }
 
-// TestManifests runs a proxy as the ServiceAccount of the manifests: it needs exactly the
-// permissions that they grant.
+// TestManifests runs a proxy as the ServiceAccount of the manifests, and checks that it needs
+// exactly the permissions that the manifests grant.
 func TestManifests(t *testing.T) {
 	ctx := begin(t)
 	apply(t, ctx, "base")
@@ -282,8 +283,8 @@ func rendered(t *testing.T, ctx context.Context) []*unstructured.Unstructured {
 	return objectsIn(t, raw)
 }
 
-// TestComponents: base and components render to one configuration, in which the Deployment caches
-// the resources of both.
+// TestComponents checks that kubectl renders base and components to one configuration, in which the
+// Deployment caches the resources of both.
 func TestComponents(t *testing.T) {
 	ctx := begin(t)
 	kinds := map[string]int{}

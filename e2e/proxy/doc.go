@@ -1,4 +1,4 @@
-// Package proxy tests the caching proxy in front of a real kube-apiserver with RBAC: what it
-// answers, row by row, against what kube-apiserver does; and real clients that know nothing else,
-// up to a control plane.
+// Package proxy tests the caching proxy in front of a real kube-apiserver with RBAC. It compares
+// the proxy's answers with kube-apiserver's, row by row. It also runs real clients, up to a control
+// plane, whose only API server is the proxy.
 package proxy

@@ -22,7 +22,8 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// metric reads one of the proxy's metrics; labels as the exposition writes them, "" for none.
+// metric returns the sum of the proxy's metrics whose name and labels, as written in the exposition
+// format, start with name.
 func metric(t *testing.T, ctx context.Context, s *proxy.Server, name string) float64 {
 	t.Helper()
 	resp := do(t, ctx, through(t, s, shared.Config()), http.MethodGet, s.URL()+"/metrics")
@@ -40,7 +41,8 @@ func metric(t *testing.T, ctx context.Context, s *proxy.Server, name string) flo
 	return total
 }
 
-// inform runs client-go's own informer of pods until the test ends and waits until it has synced.
+// inform runs client-go's own informer of pods until the test ends. It returns when the informer
+// has synced.
 func inform(t *testing.T, ctx context.Context, cfg *rest.Config) cache.SharedIndexInformer {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
@@ -57,7 +59,7 @@ func inform(t *testing.T, ctx context.Context, cfg *rest.Config) cache.SharedInd
 	return inf
 }
 
-// same waits until the informer holds exactly what the API server has.
+// same waits until the informer stores exactly the objects of the API server.
 func same(t *testing.T, ctx context.Context, direct kubernetes.Interface, inf cache.SharedIndexInformer) {
 	t.Helper()
 	mark, err := direct.CoreV1().Pods("default").Create(ctx, newPod(""), metav1.CreateOptions{})
@@ -94,8 +96,8 @@ func newPod(name string) *corev1.Pod {
 	return p
 }
 
-// TestInformers runs client-go's informer through the proxy: both ways to list, both encodings,
-// each way to authenticate.
+// TestInformers runs client-go's informer through the proxy with each combination of the two ways
+// to list, the two encodings, and the ways to authenticate.
 func TestInformers(t *testing.T) {
 	for _, watchList := range []bool{false, true} {
 		for _, contentType := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
@@ -121,7 +123,7 @@ func TestInformers(t *testing.T) {
 					inf := inform(t, ctx, cfg)
 					same(t, ctx, direct, inf)
 				}
-				// A LIST and a WATCH each, or a WATCH alone.
+				// Each informer sends a LIST and a WATCH, or a WATCH alone.
 				if served := metric(t, ctx, s, "weir_proxy_served_total{") - before; served < 3 {
 					t.Errorf("%v reads were answered by the proxy", served)
 				}
@@ -131,7 +133,7 @@ func TestInformers(t *testing.T) {
 	}
 }
 
-// remoteUser is a front proxy.
+// remoteUser is a transport that names a user in the headers of a front proxy.
 type remoteUser struct {
 	http.RoundTripper
 	name string
@@ -143,8 +145,8 @@ func (f remoteUser) RoundTrip(r *http.Request) (*http.Response, error) {
 	return f.RoundTripper.RoundTrip(r)
 }
 
-// TestUpstreamRestarts kills the API server during informers' watches: they keep their state, reads
-// continue, and later changes are delivered afterwards.
+// TestUpstreamRestarts kills the API server during informers' watches. It checks that the informers
+// keep their state, that reads continue, and that later changes are delivered after the restart.
 func TestUpstreamRestarts(t *testing.T) {
 	ctx := begin(t)
 	granted(t, ctx, "reader", readPods)

@@ -25,21 +25,21 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// pods is how many there are in the shared cluster.
+// pods is the number of pods in the shared cluster.
 const pods = 1000
 
-// deadline bounds every wait of these tests. It is generous: nothing is timed here.
+// deadline bounds every wait of these tests. It is generous, because no test measures time.
 const deadline = 2 * time.Minute
 
 var (
 	// shared is the cluster of all tests here; they run one after another, because some kill its
 	// API server.
 	shared *cluster.Cluster
-	// clients are kubectl and its kin, built before the tests: that may take longer than a test
-	// may.
+	// clients are kubectl and the control plane's programs. They are built before the tests, because
+	// building may take longer than a test may.
 	clients cluster.Clients
-	// callers signs the certificates that the API server, and so the proxy, believes; fronts those
-	// of front proxies.
+	// callers signs the client certificates that the API server, and so the proxy, accepts. fronts
+	// signs those of front proxies.
 	callers, fronts *testenv.Authority
 )
 
@@ -60,7 +60,7 @@ func run(m *testing.M) int {
 	})
 }
 
-// startShared starts the shared cluster, and creates what the tests need in addition.
+// startShared starts the shared cluster, and creates the other objects that the tests need.
 func startShared(ctx context.Context, dir string) (err error) {
 	if callers, err = testenv.NewAuthority(filepath.Join(dir, "callers.crt")); err != nil {
 		return err
@@ -75,7 +75,7 @@ func startShared(ctx context.Context, dir string) (err error) {
 		Authorization: cluster.RBAC,
 		Users:         []cluster.User{{Name: "stranger"}, {Name: "reader"}, {Name: "leaver"}},
 		APIServerArgs: []string{
-			// Alpha: the proxy's handling of shardSelector is compared with it.
+			// An alpha feature, with which the proxy's handling of shardSelector is compared.
 			"--feature-gates=ShardedListAndWatch=true",
 			"--client-ca-file=" + callers.File,
 			"--requestheader-client-ca-file=" + fronts.File,
@@ -115,8 +115,8 @@ func start(t *testing.T, ctx context.Context, o proxy.Options) *proxy.Server {
 	return s
 }
 
-// readyz returns the code of /readyz, or 503 while the cache does not follow the upstream, by
-// which a replica is ready all the same.
+// readyz returns the code of /readyz. It returns 503 also while a resource is behind the upstream,
+// although the replica is then ready.
 func readyz(t *testing.T, ctx context.Context, s *proxy.Server) int {
 	t.Helper()
 	resp := do(t, ctx, through(t, s, nil), http.MethodGet, s.URL()+"/readyz?verbose")
@@ -128,7 +128,8 @@ func readyz(t *testing.T, ctx context.Context, s *proxy.Server) int {
 	return resp.StatusCode
 }
 
-// through is a configuration for the proxy with the credentials of another one; nil: with none.
+// through returns a configuration for the proxy with the credentials of cfg, or without credentials
+// if cfg is nil.
 func through(t *testing.T, s *proxy.Server, cfg *rest.Config) *rest.Config {
 	t.Helper()
 	out := &rest.Config{Host: s.URL(), QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: s.CAData()}}
@@ -138,7 +139,7 @@ func through(t *testing.T, s *proxy.Server, cfg *rest.Config) *rest.Config {
 	return out
 }
 
-// as is a configuration for the proxy of one of the cluster's users.
+// as returns a configuration for the proxy with the credentials of one of the cluster's users.
 func as(t *testing.T, s *proxy.Server, user string) *rest.Config {
 	t.Helper()
 	cfg, err := shared.ConfigFor(user)
@@ -146,7 +147,7 @@ func as(t *testing.T, s *proxy.Server, user string) *rest.Config {
 	return through(t, s, cfg)
 }
 
-// clientFor is a client whose connections end with the test.
+// clientFor returns a client whose connections end with the test.
 func clientFor(t *testing.T, cfg *rest.Config) *kubernetes.Clientset {
 	t.Helper()
 	set, err := kubernetes.NewForConfigAndClient(cfg, cluster.HTTPClient(t, cfg))
@@ -154,7 +155,7 @@ func clientFor(t *testing.T, cfg *rest.Config) *kubernetes.Clientset {
 	return set
 }
 
-// do sends a request; the response's body is closed with the test.
+// do sends a request. The response's body is closed when the test ends.
 func do(t *testing.T, ctx context.Context, cfg *rest.Config, method, url string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, url, nil)
@@ -165,7 +166,7 @@ func do(t *testing.T, ctx context.Context, cfg *rest.Config, method, url string)
 	return resp
 }
 
-// granted is a permission that ends with revoke, or with the test.
+// granted grants a permission until revoke is called or the test ends.
 func granted(t *testing.T, ctx context.Context, user string, rule rbacv1.PolicyRule) (revoke func()) {
 	t.Helper()
 	client := clientFor(t, shared.Config())
@@ -197,5 +198,5 @@ func granted(t *testing.T, ctx context.Context, user string, rule rbacv1.PolicyR
 	return revoke
 }
 
-// readPods is what a reader of pods needs.
+// readPods is the permission that a reader of pods needs.
 var readPods = rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}}

@@ -24,8 +24,8 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// TestWaysIn tries every path to what a reader of one namespace may not see: the proxy answers each
-// with kube-apiserver's code, and shows what kube-apiserver shows.
+// TestWaysIn sends requests for many paths as a user who may read only one namespace. It checks
+// that the proxy answers each of them with kube-apiserver's code, and with the same objects.
 func TestWaysIn(t *testing.T) {
 	ctx := begin(t)
 	admin := clientFor(t, shared.Config())
@@ -43,7 +43,8 @@ func TestWaysIn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// What view is made of. View itself is empty where no kube-controller-manager fills it.
+	// Grant the role from which kube-controller-manager fills the role view. Without
+	// kube-controller-manager, view itself is empty.
 	_, err := admin.RbacV1().RoleBindings("mine").Create(ctx, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "view"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:aggregate-to-view"},
@@ -77,7 +78,7 @@ func TestWaysIn(t *testing.T) {
 			"resourceVersion=0", "resourceVersion=0&watch=1", "", "fieldSelector=metadata.namespace%3Dyours",
 			"fieldSelector=metadata.name%3Dyours", "fieldSelector=metadata.name%3Dof-yours", "resourceVersion=0&limit=500&unheardOf=1",
 		} {
-			target := path + "?timeoutSeconds=1&" + query // an old path may be a watch too
+			target := path + "?timeoutSeconds=1&" + query // a deprecated path may be a watch too
 			code, shown := read(t, ctx, through, target)
 			wantCode, wantShown := read(t, ctx, direct, target)
 			if code != wantCode || !slices.Equal(shown, wantShown) {
@@ -118,7 +119,7 @@ func read(t *testing.T, ctx context.Context, cfg *rest.Config, target string) (c
 		}
 		if err := d.Decode(&answer); err != nil {
 			_, _ = io.Copy(io.Discard, resp.Body)
-			break // the end, or no JSON at all
+			break // the end of the body, or no JSON
 		}
 		for _, o := range append(answer.Items, answer.object, answer.Object) {
 			if o.Kind != "Status" && o.Metadata.Name != "" {
@@ -130,8 +131,8 @@ func read(t *testing.T, ctx context.Context, cfg *rest.Config, target string) (c
 	return resp.StatusCode, keys
 }
 
-// TestGroupThatHeadersChange: no caller is in a group that HTTP headers would change into
-// system:masters, also if the request is forwarded by HTTP/1.1.
+// TestGroupThatHeadersChange checks that a caller whose group HTTP headers would change into
+// system:masters does not get that group, also if the request is forwarded over HTTP/1.1.
 func TestGroupThatHeadersChange(t *testing.T) {
 	ctx := begin(t)
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}})
@@ -157,8 +158,8 @@ func TestGroupThatHeadersChange(t *testing.T) {
 	}
 }
 
-// TestNodeByName: a caller that is forwarded under a node's name, and in no group, is in no group
-// of nodes, although the proxy's permissions would allow it to be a node.
+// TestNodeByName checks that a caller who has a node's name and no group, and whose requests are
+// forwarded, is not in a group of nodes, although the proxy's permissions would allow that.
 func TestNodeByName(t *testing.T) {
 	ctx := begin(t)
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}})
@@ -175,7 +176,7 @@ func TestNodeByName(t *testing.T) {
 	}
 }
 
-// issue returns a configuration whose only credential is a new client certificate.
+// issue returns a configuration whose only credential is a new client certificate, signed by by.
 func issue(t *testing.T, by *testenv.Authority, name string, groups ...string) *rest.Config {
 	t.Helper()
 	cert := by.Issue(t, name, groups...)

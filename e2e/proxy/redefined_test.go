@@ -17,8 +17,9 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// TestRedefined: when a custom resource gains a default, the proxy's answers soon contain it, as
-// kube-apiserver's do immediately, although no object has another resourceVersion.
+// TestRedefined checks that, when a custom resource gains a default, the proxy's answers soon
+// contain the default. kube-apiserver's answers contain it immediately, although no object gets a
+// new resourceVersion.
 func TestRedefined(t *testing.T) {
 	ctx := begin(t)
 	direct := dynamicFor(t)
@@ -51,7 +52,7 @@ func TestRedefined(t *testing.T) {
 		var now unstructured.Unstructured
 		raw, err := io.ReadAll(resp.Body)
 		if err != nil || now.UnmarshalJSON(raw) != nil || resp.Header.Get("Age") == "" {
-			return false // from upstream, while it is loaded again
+			return false // the upstream answered, while the proxy loads the resource again
 		}
 		size, _, _ := unstructured.NestedInt64(now.Object, "spec", "size")
 		if now.GetResourceVersion() != made.GetResourceVersion() {
@@ -61,8 +62,9 @@ func TestRedefined(t *testing.T) {
 	})
 }
 
-// TestDeletedDefinition: after a custom resource was deleted, a LIST of any state through the proxy
-// is 404 soon after kube-apiserver's own answer is. The log has the times.
+// TestDeletedDefinition checks that, after a custom resource definition was deleted, a LIST at any
+// resourceVersion through the proxy is answered with 404 soon after kube-apiserver itself answers
+// 404. It logs the times.
 func TestDeletedDefinition(t *testing.T) {
 	ctx := begin(t)
 	direct := dynamicFor(t)

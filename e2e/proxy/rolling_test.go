@@ -37,10 +37,10 @@ var (
 	rollingDelay    = flag.Duration("rolling.delay", 4*time.Second, "the proxy's --shutdown-delay in TestRollingRestart")
 )
 
-// rollingNamespace is where everything of TestRollingRestart happens.
+// rollingNamespace is the namespace of all objects of TestRollingRestart.
 const rollingNamespace = "rolling"
 
-// replica is the program weir-proxy, which is started again at the same address.
+// replica is a process of the program weir-proxy, which can be restarted at the same address.
 type replica struct {
 	path, addr, dir string
 	program         *cluster.Program
@@ -66,8 +66,8 @@ func (r *replica) port() string {
 
 func (r *replica) kubeconfig() string { return filepath.Join(r.dir, "kubeconfig-"+r.port()) }
 
-// startReplicas builds the program and starts two, which show the same certificate. cfg is for
-// clients of either.
+// startReplicas builds the program and starts two replicas with the same serving certificate. cfg
+// is for clients of both.
 func startReplicas(t *testing.T, ctx context.Context) (replicas []*replica, cfg *rest.Config) {
 	t.Helper()
 	dir := t.TempDir()
@@ -99,11 +99,11 @@ func startReplicas(t *testing.T, ctx context.Context) (replicas []*replica, cfg 
 	return replicas, cfg
 }
 
-// reads counts the requests of informers: those that bring the whole state, and those that go on
-// with a watch.
+// reads counts the requests of informers: those that read the whole state, and those that resume a
+// watch.
 type reads struct{ states, watches atomic.Int64 }
 
-// countedReads is a transport that counts.
+// countedReads is a transport that counts its requests in reads.
 type countedReads struct {
 	http.RoundTripper
 	in *reads
@@ -121,7 +121,7 @@ func (c countedReads) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (c countedReads) WrappedRoundTripper() http.RoundTripper { return c.RoundTripper }
 
-// alone is a configuration whose clients share no connection with others.
+// alone returns a configuration whose clients share no connection with other clients.
 func alone(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Dial = (&net.Dialer{}).DialContext
@@ -168,9 +168,9 @@ func startInformers(t *testing.T, ctx context.Context, cfg *rest.Config, n int) 
 	return of, count
 }
 
-// users are clients that send one request after another until they are stopped, and count
-// unanswered ones. They use only net/http, which does not repeat requests that the server may have
-// seen.
+// users are clients that send one request after another until they are stopped, and record
+// unanswered requests. They use only net/http, which does not repeat requests that the server may
+// have received.
 type users struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -181,7 +181,7 @@ type users struct {
 	written  []string // names of ConfigMaps whose creation was answered
 }
 
-// asking is what one client sends for the nth time, and the name of what it creates.
+// asking returns the nth request of a client, and the name of the object that the request creates.
 type asking func(ctx context.Context, n int) (req *http.Request, creates string, err error)
 
 func (u *users) run(ctx context.Context, client *http.Client, what string, make asking) {
@@ -221,8 +221,8 @@ func (u *users) once(client *http.Client, what string, n int, make asking) {
 	}
 }
 
-// startUsers starts readers and writers, with either HTTP, on connections that last and that do
-// not.
+// startUsers starts readers and writers, over HTTP/1.1 and HTTP/2, with persistent connections and
+// with a new connection for each request.
 func startUsers(t *testing.T, ctx context.Context, cfg *rest.Config) *users {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
@@ -269,9 +269,9 @@ func startUsers(t *testing.T, ctx context.Context, cfg *rest.Config) *users {
 	return u
 }
 
-// TestRollingRestart restarts two replicas behind a load balancer, one after the other, under
-// informers, readers and writers: no informer lists again, no write is lost, and every request is
-// answered.
+// TestRollingRestart restarts two replicas behind a load balancer, one after the other, while
+// informers, readers and writers run. It checks that no informer lists again, no write is lost, and
+// every request is answered.
 func TestRollingRestart(t *testing.T) {
 	ctx := begin(t)
 	direct := clientFor(t, shared.Config())
@@ -311,9 +311,9 @@ func TestRollingRestart(t *testing.T) {
 	if b.refused > 0 {
 		t.Errorf("%d connections were refused", b.refused)
 	}
-	// All of them were at the replica that was restarted last, and the other now serves what that one
-	// served from its cache. Pods do not change: these watches resume from their last bookmark, which
-	// is as new as the other replica's list.
+	// All watches were at the replica that was restarted last, and the other replica now serves those
+	// that the restarted replica served from its cache. Pods do not change, so these watches resume
+	// from their last bookmark, which is as new as the other replica's list.
 	if n := replicas[0].metric(t, ctx, cfg, `weir_proxy_served_total{`, `verb="watch"`); n < watchers || watchers == 0 {
 		t.Errorf("%d watches of the cache went on from there, of %d", n, watchers)
 	}
@@ -321,7 +321,7 @@ func TestRollingRestart(t *testing.T) {
 		len(informers), count.watches.Load()-watches, count.states.Load()-states, users.answered+len(users.failures), len(users.failures), len(users.written))
 }
 
-// metric is the sum of a replica's metrics whose name starts with begins and that have all the
+// metric returns the sum of a replica's metrics whose name starts with begins and that have all the
 // labels.
 func (r *replica) metric(t *testing.T, ctx context.Context, cfg *rest.Config, begins string, labels ...string) (n int) {
 	t.Helper()
@@ -338,7 +338,8 @@ func (r *replica) metric(t *testing.T, ctx context.Context, cfg *rest.Config, be
 	return n
 }
 
-// checkWritten looks for everything that was written, at the API server and in the informers.
+// checkWritten checks that the API server and the informers have every object whose creation was
+// answered.
 func checkWritten(t *testing.T, ctx context.Context, direct kubernetes.Interface, u *users, informers []cache.SharedIndexInformer) {
 	t.Helper()
 	list, err := direct.CoreV1().ConfigMaps(rollingNamespace).List(ctx, metav1.ListOptions{})

@@ -25,30 +25,30 @@ import (
 	"github.com/weirproject/weir/e2e/cluster"
 )
 
-// server is one that the rows are sent to.
+// server is a server to which the rows are sent.
 type server struct {
 	url    string
 	client *http.Client
-	page   map[string]string // by a resource's name: a continue token of this server
+	page   map[string]string // continue tokens of this server, by resource
 }
 
 func newServer(t *testing.T, cfg *rest.Config) *server {
-	cfg.DisableCompression = true // a row says what it accepts
+	cfg.DisableCompression = true // a row sets Accept-Encoding itself
 	return &server{url: cfg.Host, client: cluster.HTTPClient(t, cfg), page: map[string]string{}}
 }
 
-// answer is what a server said to one row, without what differs between any two moments.
+// answer is a server's answer to one row, without values that differ between any two requests.
 type answer struct {
 	Code   int
 	Header map[string]string
-	Bodies []any // of each page, or one, or none; of a watch, its events
-	passed bool  // kube-apiserver has answered, as the identifier tells that it gives to each request
+	Bodies []any // one for each page, or one, or none; for a watch, its events
+	passed bool  // kube-apiserver answered: the response has the identifier that kube-apiserver sets for each request
 }
 
-// headers are those that matter to clients.
+// headers are the response headers that matter to clients.
 var headers = []string{"Content-Type", "Cache-Control", "Content-Encoding", "Retry-After", "Vary", "Warning", "Allow"}
 
-// ask sends a row, and reads all pages of the answer.
+// ask sends a row, and reads the answer with all its pages.
 func (s *server) ask(ctx context.Context, r *row, w *world) (*answer, error) {
 	a := &answer{}
 	for next := "start"; next != ""; {
@@ -69,7 +69,7 @@ func (s *server) ask(ctx context.Context, r *row, w *world) (*answer, error) {
 	return a, nil
 }
 
-// nextPage is what the request for a later page may not have.
+// nextPage matches the parameters that the request for a later page may not have.
 var nextPage = regexp.MustCompile(`(^|&)(resourceVersion|resourceVersionMatch|continue)=[^&]*`)
 
 func (s *server) once(ctx context.Context, r *row, w *world, query string, a *answer) (map[string]any, error) {
@@ -115,7 +115,7 @@ func (s *server) once(ctx context.Context, r *row, w *world, query string, a *an
 	return decode(raw, kind)
 }
 
-// formats decodes everything that the rows ask for as protobuf.
+// formats decodes all objects that the rows request as protobuf.
 var formats = func() runtime.Decoder {
 	s := runtime.NewScheme()
 	utilruntime.Must(scheme.AddToScheme(s))
@@ -123,7 +123,8 @@ var formats = func() runtime.Decoder {
 	return serializer.NewCodecFactory(s).UniversalDeserializer()
 }()
 
-// decode reads one object of either encoding as a map; it returns other text under "text".
+// decode decodes one object of either encoding into a map. For other text, the map contains it
+// under "text".
 func decode(raw []byte, contentType string) (map[string]any, error) {
 	out := map[string]any{}
 	switch {
@@ -186,9 +187,9 @@ func readFrame(in io.Reader, contentType string) (map[string]any, error) {
 	return map[string]any{"type": event.Type, "object": object}, err
 }
 
-// tidy replaces, in a body, what differs between any two moments: a resourceVersion of a list or a
-// bookmark that may be newer than that of the last change, and continue tokens, of which it returns
-// the one to go on with.
+// tidy replaces the values in a body that differ between any two requests: the resourceVersion of a
+// list or bookmark, if it may be newer than the last change, and continue tokens. It returns the
+// original token of the next page.
 func tidy(body map[string]any, w *world, exact bool) (next string) {
 	if message, ok := body["message"].(string); ok {
 		body["message"] = currently.ReplaceAllString(message, "current: …")
@@ -216,7 +217,7 @@ func tidy(body map[string]any, w *world, exact bool) (next string) {
 	}
 	token, _ := meta["continue"].(string)
 	switch {
-	case token == "": // what the lists of custom resources have where others have nothing
+	case token == "": // lists of custom resources have an empty token where other lists have none
 		delete(meta, "continue")
 	default:
 		meta["continue"] = "a token"
@@ -229,7 +230,7 @@ func tidy(body map[string]any, w *world, exact bool) (next string) {
 
 var currently = regexp.MustCompile(`current: \d+`)
 
-// tidyEvent is tidy for an event. It returns false for a periodic bookmark.
+// tidyEvent does what tidy does, for an event. It returns false for a periodic bookmark.
 func tidyEvent(e map[string]any, w *world) bool {
 	object, _ := e["object"].(map[string]any)
 	if e["type"] != "BOOKMARK" {
@@ -243,7 +244,7 @@ func tidyEvent(e map[string]any, w *world) bool {
 		return false
 	}
 	w.tidyVersion(meta)
-	// The object of a bookmark is empty except for its metadata, in one form or another.
+	// The object of a bookmark is empty except for its metadata, with or without empty fields.
 	for key, value := range object {
 		if empty(value) {
 			delete(object, key)
@@ -268,7 +269,7 @@ func tidyAges(table map[string]any) {
 
 var age = regexp.MustCompile(`^\d+[smhd]$`)
 
-// empty says whether a value holds nothing, however deep.
+// empty reports whether a value contains only empty values, at any depth.
 func empty(value any) bool {
 	switch v := value.(type) {
 	case map[string]any:
@@ -284,14 +285,14 @@ func empty(value any) bool {
 	return value == nil
 }
 
-// tidyVersion hides a resourceVersion that is not older than the last change.
+// tidyVersion replaces a resourceVersion if it is not older than the last change.
 func (w *world) tidyVersion(meta map[string]any) {
 	if rv, err := strconv.ParseUint(fmt.Sprint(meta["resourceVersion"]), 10, 64); err == nil && rv >= w.now {
 		meta["resourceVersion"] = "not older than the last change"
 	}
 }
 
-// text is the answer in lines.
+// text returns the answer as indented lines.
 func (a *answer) text() string {
 	raw, err := json.MarshalIndent(a, "", " ")
 	if err != nil {
@@ -300,7 +301,7 @@ func (a *answer) text() string {
 	return string(raw)
 }
 
-// firstDifference shows where two answers part.
+// firstDifference returns the lines around the first difference between two answers.
 func firstDifference(ours, theirs *answer) string {
 	a, b := strings.Split(ours.text(), "\n"), strings.Split(theirs.text(), "\n")
 	for i := range min(len(a), len(b)) {

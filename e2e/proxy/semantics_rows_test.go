@@ -14,7 +14,7 @@ const (
 	tableOf      = ";as=Table;g=meta.k8s.io;v=v1"
 )
 
-// Why the upstream answers.
+// Reasons why the upstream answers.
 const (
 	invalid   = "what is not well-formed goes upstream, which says best what is wrong"
 	foreign   = "what no watch cache answers"
@@ -43,7 +43,7 @@ var (
 	vary = &difference{"Vary also where the client could have had it compressed", func(a *answer) { delete(a.Header, "Vary") }}
 )
 
-// lists are the rows of LIST in addition to the combinations of resourceVersion, match and limit.
+// lists are the rows of LIST, except the combinations of resourceVersion, match and limit.
 var lists = []row{
 	{query: "resourceVersion=&resourceVersionMatch="},
 	{query: "resourceVersion=0&limit=0"},
@@ -123,8 +123,8 @@ var lists = []row{
 	{query: "resourceVersion=0&limit=1", method: http.MethodHead, passed: foreign},
 }
 
-// watches are the rows of WATCH in addition to the combinations of resourceVersion,
-// sendInitialEvents, match and bookmarks.
+// watches are the rows of WATCH, except the combinations of resourceVersion, sendInitialEvents,
+// match and bookmarks.
 var watches = []row{
 	{query: "watch=true&timeoutSeconds=1&resourceVersion={then}&labelSelector=color%3Dred"},
 	{query: "watch=true&timeoutSeconds=1&resourceVersion={then}&labelSelector=color%3Dblue"},
@@ -188,7 +188,7 @@ var gets = []row{
 	{only: "pods", path: "/api/v1/pods/a", query: "resourceVersion=0", passed: foreign},
 }
 
-// forms are the rows of what a LIST is written in.
+// forms are the rows about media types and compression of a LIST.
 var forms = []row{
 	{query: "resourceVersion=0", accept: "*/*"},
 	{query: "resourceVersion=0", accept: "application/*", passed: unheld},
@@ -223,7 +223,7 @@ var forms = []row{
 	{only: "pods", path: "/api/v1/pods", query: "resourceVersion=0&labelSelector=app", gzip: "gzip", accept: protobufType + metadataList},
 }
 
-// malformed are the rows of parameters that cannot be read.
+// malformed are the rows whose parameters cannot be parsed.
 var malformed = []row{
 	{query: "resourceVersion=abc", passed: invalid},
 	{query: "resourceVersion=-1", passed: invalid},

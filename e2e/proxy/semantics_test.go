@@ -18,25 +18,25 @@ import (
 // row is one request that the proxy must answer like kube-apiserver. The zero value is a LIST of
 // the namespace.
 type row struct {
-	name  string // the query, unless set
-	query string // with the variables of world.fill
+	name  string // name of the sub-test; empty: the query
+	query string // may contain the variables of world.fill
 	// path replaces the path of the namespace's objects, or is appended to it if it does not start
 	// with a slash.
 	path   string
 	method string
 	accept string
 	gzip   string // Accept-Encoding
-	only   string // one resource
-	// passed is the reason why the upstream answers; empty: the cache must answer.
+	only   string // if set, the only resource that the row applies to
+	// passed is the reason why the upstream must answer. If it is empty, the cache must answer.
 	passed string
-	// inconsistent: a continue token with this property, after which each page has the state of its
-	// own time.
+	// inconsistent means that the continue token is inconsistent: each page has the state at the time
+	// of its own request.
 	inconsistent bool
-	// differs describes an intended difference and its reason.
+	// differs is an intended difference between the answers, or nil.
 	differs *difference
 }
 
-// difference is one that is meant.
+// difference is an intended difference between the two servers' answers.
 type difference struct {
 	why  string
 	hide func(*answer)
@@ -47,8 +47,8 @@ func (r *row) watch() bool {
 	return q.Has("watch") && q.Get("watch") != "false" && r.path == "" || strings.Contains(r.path, "/watch/")
 }
 
-// exact reports whether the answer is the state of one resourceVersion, so that there is only one
-// right answer.
+// exact reports whether the answer must be the state of one exact resourceVersion, so that only one
+// answer is right.
 func (r *row) exact() bool {
 	q, _ := url.ParseQuery(r.query)
 	rv, limit := q.Get("resourceVersion"), q.Get("limit")
@@ -56,7 +56,7 @@ func (r *row) exact() bool {
 		q.Get("resourceVersionMatch") == "" && limit != "" && limit[0] != '-' && rv != "" && rv != "0"
 }
 
-// where is the path of the request.
+// where returns the path of the request.
 func (r *row) where(w *world) string {
 	switch {
 	case r.path == "":
@@ -67,7 +67,7 @@ func (r *row) where(w *world) string {
 	return w.path() + "/" + r.path
 }
 
-// TestSemantics sends every row to kube-apiserver and to the proxy, and compares.
+// TestSemantics sends every row to kube-apiserver and to the proxy, and compares the answers.
 func TestSemantics(t *testing.T) {
 	ctx := begin(t)
 	client := dynamicFor(t)
@@ -90,8 +90,8 @@ func TestSemantics(t *testing.T) {
 	}
 }
 
-// TestSemanticsProven compares the answers to reads that must be current where the proxy proves
-// that what it caches is.
+// TestSemanticsProven does the same for consistent reads of a resource for which the proxy can
+// prove that its cache is current.
 func TestSemanticsProven(t *testing.T) {
 	ctx := begin(t)
 	client := dynamicFor(t)
@@ -115,12 +115,12 @@ func TestSemanticsProven(t *testing.T) {
 		}
 		t.Run(rows[i].name, func(t *testing.T) { b.compareTexts(t, rows[i]) })
 	}
-	if proven < 5 { // the others are errors, pages of two, or of forms that it does not make
+	if proven < 5 { // the other rows are errors, pages of two objects, or forms that the proxy does not support
 		t.Errorf("%d of %d were answered by the proxy", proven, len(rows))
 	}
 }
 
-// both are the answers to a row.
+// both contains the answers of the two servers to a row.
 type both struct {
 	ours, theirs *answer
 	err          error
@@ -156,7 +156,7 @@ func askBoth(ctx context.Context, r *row, w *world, ours, theirs *server) (b bot
 	return b
 }
 
-// late reports whether one of them was too busy to start a watch before its timeout.
+// late reports whether one of the servers was too busy to start a watch before its timeout.
 func (b *both) late() bool {
 	const over = "context deadline exceeded"
 	return b.err == nil && (strings.Contains(b.ours.text(), over) || strings.Contains(b.theirs.text(), over))
@@ -180,7 +180,8 @@ func (b *both) compare(t *testing.T, r *row) {
 	b.compareTexts(t, r)
 }
 
-// compareTexts compares the answers, from the proxy's cache or the upstream.
+// compareTexts compares the two answers, and checks whether the proxy's cache or the upstream
+// answered.
 func (b *both) compareTexts(t *testing.T, r *row) {
 	if b.err != nil {
 		t.Fatal(b.err)
@@ -202,7 +203,7 @@ func (b *both) compareTexts(t *testing.T, r *row) {
 	}
 }
 
-// axes are every combination of what one parameter may be with what another may be; an empty one is
+// axes returns the queries with every combination of one value of each parameter. An empty value is
 // left out.
 func axes(prefix string, parameters ...[]string) (queries []string) {
 	queries = []string{prefix}
@@ -223,7 +224,7 @@ func axes(prefix string, parameters ...[]string) (queries []string) {
 	return queries
 }
 
-// rowsFor are the rows for one resource.
+// rowsFor returns the rows for one resource.
 func rowsFor(w *world) (out []*row) {
 	add := func(rows ...row) {
 		for _, r := range rows {
@@ -250,7 +251,7 @@ func rowsFor(w *world) (out []*row) {
 		seconds := "1"
 		r := row{}
 		if strings.Contains(query, "{ahead}") {
-			seconds = "4" // longer than a server waits for it to come
+			seconds = "4" // longer than a server waits for a resourceVersion
 			if strings.Contains(query, "sendInitialEvents=true&resourceVersionMatch=NotOlderThan") {
 				r.passed = behind
 				if strings.Contains(query, "allowWatchBookmarks=true") {

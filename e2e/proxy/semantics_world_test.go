@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// semanticsNamespace has the objects that the rows are about.
+	// semanticsNamespace is the namespace of the objects of the rows.
 	semanticsNamespace = "semantics"
 	widgetGroup        = "semantics.weir.dev"
 )
@@ -35,14 +35,14 @@ var (
 	definitions    = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 )
 
-// world is the objects of one resource, with a past that both servers have seen.
+// world describes the objects of one resource, with past changes that both servers have received.
 type world struct {
 	gvr       schema.GroupVersionResource
 	objects   dynamic.ResourceInterface
-	then, now uint64 // the resourceVersions after they were made, and after some have changed
+	then, now uint64 // resourceVersions after the objects were created, and after the changes
 }
 
-// path is where the namespace's objects are.
+// path returns the path of the namespace's objects.
 func (w *world) path() string {
 	if w.gvr.Group == "" {
 		return "/api/v1/namespaces/" + semanticsNamespace + "/" + w.gvr.Resource
@@ -50,14 +50,14 @@ func (w *world) path() string {
 	return "/apis/" + w.gvr.GroupVersion().String() + "/namespaces/" + semanticsNamespace + "/" + w.gvr.Resource
 }
 
-// fill puts what a row can only name into it.
+// fill replaces the variables in a row's text by values.
 func (w *world) fill(text string, s *server) string {
 	group, kind := "", "Pod"
 	if w.gvr == widgetResource {
 		group, kind = widgetGroup, "Widget"
 	}
 	ahead := fmt.Sprint(w.now + 1_000_000)
-	many := podsim.New(pods, 1).Apps()[:3] // some 60 pods
+	many := podsim.New(pods, 1).Apps()[:3] // about 60 pods
 	maker := ""
 	if page, err := base64.RawURLEncoding.DecodeString(s.page[w.gvr.Resource]); err == nil && strings.Contains(string(page), ownToken) {
 		maker = "," + ownToken
@@ -77,7 +77,7 @@ func (w *world) fill(text string, s *server) string {
 
 func forge(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 
-// ownToken is what continue tokens of the watch cache have and kube-apiserver's have not.
+// ownToken is a part of the watch cache's continue tokens that kube-apiserver's do not have.
 const ownToken = `"by":"weir.dev"`
 
 // newWorld creates the objects a to e, then changes b's color and a's annotation, deletes c, and
@@ -134,7 +134,8 @@ func (w *world) create(t *testing.T, ctx context.Context, name string, i int) (r
 	return rv
 }
 
-// makeNamespace creates the namespace of the rows, and removes it, and its contents, at the end.
+// makeNamespace creates the namespace of the rows, and removes it with its contents when the test
+// ends.
 func makeNamespace(t *testing.T, ctx context.Context, client dynamic.Interface) {
 	t.Helper()
 	namespaces := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
@@ -144,7 +145,7 @@ func makeNamespace(t *testing.T, ctx context.Context, client dynamic.Interface) 
 	if _, err := namespaces.Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // no controller removes what is in a namespace
+	t.Cleanup(func() { // no controller removes the contents of a namespace
 		grace := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
 		if err := client.Resource(podResource).Namespace(semanticsNamespace).DeleteCollection(context.WithoutCancel(ctx), grace, metav1.ListOptions{}); err != nil {
 			t.Error(err)
@@ -152,7 +153,7 @@ func makeNamespace(t *testing.T, ctx context.Context, client dynamic.Interface) 
 	})
 }
 
-// define creates the custom resource, and removes it at the end.
+// define creates the custom resource definition, and removes it when the test ends.
 func define(t *testing.T, ctx context.Context, client dynamic.Interface) {
 	t.Helper()
 	text := func(kind string) map[string]any { return map[string]any{"type": kind} }
@@ -179,7 +180,7 @@ func define(t *testing.T, ctx context.Context, client dynamic.Interface) {
 		if err := client.Resource(definitions).Delete(ctx, crd.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
-		testenv.Eventually(t, ctx, "the definition is gone", func() bool { // the next test makes it again
+		testenv.Eventually(t, ctx, "the definition is gone", func() bool { // the next test creates it again
 			_, err := client.Resource(definitions).Get(ctx, crd.GetName(), metav1.GetOptions{})
 			return apierrors.IsNotFound(err)
 		})
@@ -190,7 +191,7 @@ func define(t *testing.T, ctx context.Context, client dynamic.Interface) {
 	})
 }
 
-// dynamicFor is a client whose connections end with the test.
+// dynamicFor returns a client whose connections end with the test.
 func dynamicFor(t *testing.T) dynamic.Interface {
 	t.Helper()
 	client, err := dynamic.NewForConfigAndClient(shared.Config(), cluster.HTTPClient(t, shared.Config()))
@@ -198,7 +199,7 @@ func dynamicFor(t *testing.T) dynamic.Interface {
 	return client
 }
 
-// settle waits until a server has every change.
+// settle waits until a server has received every change.
 func (s *server) settle(t *testing.T, ctx context.Context, w *world) {
 	t.Helper()
 	testenv.Eventually(t, ctx, s.url+" has every change to "+w.gvr.Resource, func() bool {
@@ -210,7 +211,7 @@ func (s *server) settle(t *testing.T, ctx context.Context, w *world) {
 	})
 }
 
-// readPage reads a first page and keeps its continue token.
+// readPage reads a first page and stores its continue token.
 func (s *server) readPage(t *testing.T, ctx context.Context, w *world) {
 	t.Helper()
 	var a answer

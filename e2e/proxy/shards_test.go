@@ -20,7 +20,7 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// shardText is the selector of one shard of count, escaped for a query.
+// shardText returns the selector of one of count shards, escaped for a query.
 func shardText(field string, index, count int64) string {
 	bound := func(i int64) string {
 		n := new(big.Int).Lsh(big.NewInt(i), 64)
@@ -29,14 +29,15 @@ func shardText(field string, index, count int64) string {
 	return url.QueryEscape(fmt.Sprintf("shardRange(object.metadata.%s, '%s', '%s')", field, bound(index), bound(index+1)))
 }
 
-// unsaid is where kube-apiserver leaves out which selector it has applied.
+// unsaid is the difference that kube-apiserver does not always report the selector that it has
+// applied.
 var unsaid = &difference{"kube-apiserver tells of the shard in lists of built-in kinds alone", func(a *answer) {
 	for _, body := range a.Bodies {
 		if meta, ok := body.(map[string]any)["metadata"].(map[string]any); ok {
 			delete(meta, "shardInfo")
 		}
 		if items, ok := body.(map[string]any)["items"].([]any); ok && len(items) == 0 {
-			body.(map[string]any)["items"] = nil // as kube-apiserver has them in PartialObjectMetadataList
+			body.(map[string]any)["items"] = nil // as kube-apiserver does in PartialObjectMetadataList
 		}
 	}
 }}
@@ -53,8 +54,8 @@ var sharded = slices.Concat([]row{
 	{query: "watch=true&timeoutSeconds=1&resourceVersion={then}&shardSelector="},
 }, shardedRows("{low}", 7), shardedRows("{high}", 7), shardedRows("{both}", 1), shardedRows("{home}", 1))
 
-// shardedRows are the rows of one selector: up to most queries for lists, and for watches, in each
-// form.
+// shardedRows returns the rows of one selector: up to most queries for lists and for watches, in
+// each form.
 func shardedRows(selector string, most int) (rows []row) {
 	for _, query := range []string{
 		"resourceVersion=0", "", "resourceVersion={now}", "resourceVersion={then}&resourceVersionMatch=Exact", "resourceVersion=0&labelSelector=color%3Dred",
@@ -78,9 +79,9 @@ func shardedRows(selector string, most int) (rows []row) {
 	return rows
 }
 
-// TestShards: Weir's informers of four shards together store each pod once, and receive nothing of
-// another shard, from kube-apiserver and from the proxy; also page by page, and while pods are
-// created and deleted.
+// TestShards checks that Weir's informers of four shards together store each pod once, and receive
+// no object of another shard. It reads from kube-apiserver and from the proxy, also in pages, and
+// while pods are created and deleted.
 func TestShards(t *testing.T) {
 	ctx := begin(t)
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}})
@@ -121,8 +122,8 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// startShards runs an informer for each of count shards until stop, and returns once all have
-// synced.
+// startShards runs an informer for each of count shards until stop is called. It returns when all
+// have synced.
 func startShards(t *testing.T, ctx context.Context, cfg *rest.Config, count int) (infs []*weir.Informer[*corev1.Pod], stop func()) {
 	t.Helper()
 	var running sync.WaitGroup
@@ -153,8 +154,8 @@ func startShards(t *testing.T, ctx context.Context, cfg *rest.Config, count int)
 	return infs, stop
 }
 
-// holdEachOnce reports whether the informers hold each pod, and nothing else. The test fails if two
-// of them hold the same.
+// holdEachOnce reports whether the informers together store each of the pods, and no other object.
+// It fails the test if two informers store the same pod.
 func holdEachOnce(t *testing.T, infs []*weir.Informer[*corev1.Pod], pods []corev1.Pod) bool {
 	t.Helper()
 	n, held := 0, 0
@@ -176,7 +177,8 @@ func holdEachOnce(t *testing.T, infs []*weir.Informer[*corev1.Pod], pods []corev
 	return n == len(pods) && held == n
 }
 
-// TestShardPages: the pages of a shard's list are, together, what kube-apiserver's are.
+// TestShardPages checks that the pages of a shard's list, taken together, contain the same objects
+// as kube-apiserver's.
 func TestShardPages(t *testing.T) {
 	ctx := begin(t)
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}})

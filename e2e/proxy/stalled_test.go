@@ -25,11 +25,10 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// stall holds back what the connections that it has dialled receive, as a network that loses
-// packets does.
+// stall delays the data that its connections receive, like a network that loses packets.
 type stall struct {
 	mu   sync.Mutex
-	open chan struct{} // closed: nothing is held back
+	open chan struct{} // closed: data is not delayed
 }
 
 func newStall() *stall {
@@ -52,8 +51,8 @@ func (s *stall) begin() {
 
 func (s *stall) end() { close(s.gate()) }
 
-// config is the shared cluster's, through the stall. At the end of the test its connections are
-// closed, those too that were not idle yet when the proxy was closed.
+// config returns the shared cluster's configuration, with connections through the stall. At the end
+// of the test it closes all of them, including those that were not idle when the proxy was closed.
 func (s *stall) config(t *testing.T) *rest.Config {
 	cfg := shared.Config()
 	dialer := connrotation.NewDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -96,14 +95,14 @@ func number(t *testing.T, resourceVersion string) uint64 {
 	return rv
 }
 
-// stalledReplica is a replica that at times receives nothing from upstream, another one that is
-// current, and clients of both and of the upstream.
+// stalledReplica is a replica that can be made to receive nothing from upstream, another replica
+// that is current, and clients of both replicas and of the upstream.
 type stalledReplica struct {
 	t        *testing.T
 	ctx      context.Context
 	upstream *stall
 	server   *proxy.Server
-	client   *kubernetes.Clientset // of the server
+	client   *kubernetes.Clientset // client of the stalled replica
 	pods     typedcorev1.PodInterface
 	current  typedcorev1.PodInterface
 	direct   typedcorev1.PodInterface
@@ -113,7 +112,8 @@ func newStalledReplica(t *testing.T, ctx context.Context) *stalledReplica {
 	t.Helper()
 	granted(t, ctx, "reader", readPods)
 	s := &stalledReplica{t: t, ctx: ctx, upstream: newStall()}
-	// The answers about callers outlast the test: what is stalled is not the caller.
+	// The cached reviews outlast the test, because the test is about stalled resources, not about
+	// reviews.
 	known := proxy.Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline}
 	options := proxy.Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}, Authentication: known}
 	s.current = clientFor(t, as(t, start(t, ctx, options), "reader")).CoreV1().Pods("default")
@@ -125,7 +125,8 @@ func newStalledReplica(t *testing.T, ctx context.Context) *stalledReplica {
 	return s
 }
 
-// askOnce asks for everything that will be asked for, while it can be found out whether it may be.
+// askOnce sends each kind of read once while the upstream answers, so that the replica caches the
+// reviews of all of them.
 func (s *stalledReplica) askOnce(at *corev1.Pod) {
 	s.t.Helper()
 	if _, err := s.pods.Get(s.ctx, at.Name, metav1.GetOptions{ResourceVersion: at.ResourceVersion}); err != nil {
@@ -139,8 +140,8 @@ func (s *stalledReplica) askOnce(at *corev1.Pod) {
 	w.Stop()
 }
 
-// refuses asks for a path under the pods that the replica cannot answer, and checks that it says so
-// as kube-apiserver does.
+// refuses sends a read of a path below the pods that the replica cannot answer, and checks that the
+// replica refuses it with kube-apiserver's error.
 func (s *stalledReplica) refuses(name string, options runtime.Object) {
 	err := s.client.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces/default/pods", name).
 		VersionedParams(options, scheme.ParameterCodec).MaxRetries(0).Do(s.ctx).Error()
@@ -152,7 +153,8 @@ func (s *stalledReplica) refuses(name string, options runtime.Object) {
 	}
 }
 
-// showsNoOlder checks that a list of any version is no older than what the replica has shown.
+// showsNoOlder checks that a list with resourceVersion "0" is no older than resourceVersion, which
+// the replica has already returned.
 func (s *stalledReplica) showsNoOlder(resourceVersion string) {
 	s.t.Helper()
 	list, err := s.pods.List(s.ctx, metav1.ListOptions{ResourceVersion: "0"})
@@ -161,9 +163,10 @@ func (s *stalledReplica) showsNoOlder(resourceVersion string) {
 	}
 }
 
-// TestStalledReplica moves a client from a current replica to one that receives nothing more from
-// upstream: each request with a resourceVersion that the client has seen is answered when the
-// replica has it, or refused like kube-apiserver does, and never with an older state.
+// TestStalledReplica moves a client from a current replica to a replica that receives nothing more
+// from upstream. It checks each request with a resourceVersion that the client has seen: once the
+// replica has reached that resourceVersion, it answers; otherwise it refuses as kube-apiserver
+// does. It never answers with an older state.
 func TestStalledReplica(t *testing.T) {
 	ctx := begin(t)
 	s := newStalledReplica(t, ctx)
@@ -186,7 +189,7 @@ func TestStalledReplica(t *testing.T) {
 	if err != nil || seen.Continue == "" {
 		t.Fatalf("%q, %v", seen.Continue, err)
 	}
-	var asked sync.WaitGroup // at the same time: each of them waits
+	var asked sync.WaitGroup // the requests run at the same time, because each of them waits
 	asked.Go(func() { s.refuses("", &metav1.ListOptions{ResourceVersion: seen.ResourceVersion}) })
 	asked.Go(func() { s.refuses("", &metav1.ListOptions{Limit: 2, Continue: seen.Continue}) })
 	asked.Go(func() { s.refuses("stall-b", &metav1.GetOptions{ResourceVersion: changed.ResourceVersion}) })
@@ -194,25 +197,28 @@ func TestStalledReplica(t *testing.T) {
 	check.NoError(t, err)
 	defer w.Stop()
 	asked.Wait()
-	// The cache may be read with its current age, and /readyz removes the replica from a Service.
+	// The client can still read the cache and learns its age. /readyz fails, so that a Service removes
+	// the replica.
 	s.showsNoOlder(before.ResourceVersion)
 	testenv.Eventually(t, ctx, "/readyz says so", func() bool { return readyz(t, ctx, s.server) == http.StatusServiceUnavailable })
 
 	var waits sync.WaitGroup
-	waits.Go(func() { // a waiting one is answered when the event arrives
+	waits.Go(func() { // a read that waits is answered when the event arrives
 		got, err := s.pods.Get(ctx, "stall-b", metav1.GetOptions{ResourceVersion: changed.ResourceVersion})
 		if err != nil || got.ResourceVersion != changed.ResourceVersion {
 			t.Errorf("%v, %v", got, err)
 		}
 	})
-	// Usually the event arrives while the read waits. If it arrives earlier, the read need not wait.
+	// Usually the event arrives while the read waits. If it arrives before the read, the read need not
+	// wait.
 	time.AfterFunc(100*time.Millisecond, s.upstream.end)
 	waits.Wait()
 	s.goesOn(w, seen)
 }
 
-// goesOn checks that the replica has the rest of a list that another one began, and that a watch
-// from that list's version has the next change, now that it hears from upstream again.
+// goesOn checks the replica after it receives data from upstream again. The replica must serve the
+// rest of a list that another replica started, and a watch from the resourceVersion of that list
+// must receive the next change.
 func (s *stalledReplica) goesOn(w watch.Interface, seen *corev1.PodList) {
 	s.t.Helper()
 	next, err := s.pods.List(s.ctx, metav1.ListOptions{Limit: 2, Continue: seen.Continue})
@@ -233,8 +239,9 @@ func (s *stalledReplica) goesOn(w watch.Interface, seen *corev1.PodList) {
 	s.showsNoOlder(seen.ResourceVersion)
 }
 
-// TestPagesOfReplicas: pages may come from different replicas. A replica that started too late to
-// know the state of the first page answers with an error that contains a token to continue.
+// TestPagesOfReplicas checks that the pages of a list can come from different replicas. A replica
+// that was started after the first page does not have the state of that page, and answers with an
+// error that contains a token to continue.
 func TestPagesOfReplicas(t *testing.T) {
 	ctx := begin(t)
 	granted(t, ctx, "reader", readPods)
@@ -258,7 +265,7 @@ func TestPagesOfReplicas(t *testing.T) {
 		for i := range got.Items {
 			names[got.Items[i].Namespace+"/"+got.Items[i].Name] = true
 		}
-		if page == 0 { // which changes nothing of the pages
+		if page == 0 { // this must not change the pages
 			check.NoError(t, direct.Delete(ctx, "paged", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 		}
 		if later = list.Continue; got.Continue == "" {

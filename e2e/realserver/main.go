@@ -1,6 +1,6 @@
 // Command realserver runs a real kube-apiserver and etcd on loopback, filled with simulated pods,
-// until it is interrupted. It prints the path of a kubeconfig on stdout once the API server has all
-// the pods; everything else goes to stderr.
+// until it is interrupted. Once the API server has all the pods, it prints the path of a kubeconfig
+// on stdout. All other output goes to stderr.
 package main
 
 import (
@@ -29,7 +29,7 @@ const usage = `Runs a real kube-apiserver and etcd on loopback, filled with simu
 
 `
 
-// flags are the choices on the command line.
+// flags are the command line flags.
 type flags struct {
 	pods          int
 	population    string
@@ -102,8 +102,8 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 	return f, nil
 }
 
-// serve runs the cluster until ctx is done, which is not an error once the kubeconfig has been
-// printed.
+// serve runs the cluster until ctx ends. The end of ctx is an error only before the kubeconfig has
+// been printed.
 func serve(ctx context.Context, f flags, stdout, stderr io.Writer) (err error) {
 	start := time.Now()
 	logf := func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }
@@ -150,8 +150,8 @@ func serve(ctx context.Context, f flags, stdout, stderr io.Writer) (err error) {
 	return c.Wait(ctx)
 }
 
-// startedByGoRun tells whether "go run" started this program: then it lies where the go command
-// builds or caches.
+// startedByGoRun reports whether "go run" started this program: its executable is then in a
+// directory where the go command builds or caches programs.
 func startedByGoRun() bool {
 	path, err := os.Executable()
 	if err != nil {
@@ -161,11 +161,11 @@ func startedByGoRun() bool {
 	return strings.Contains(path, string(filepath.Separator)+"go-build") || cache != "" && strings.HasPrefix(path, cache)
 }
 
-// cancelWithParent calls cancel when the parent process is gone: "go run" does not pass a SIGTERM
-// on, it just dies.
+// cancelWithParent calls cancel when the parent process has exited: when "go run" receives a
+// SIGTERM, it exits without forwarding it.
 func cancelWithParent(ctx context.Context, cancel func()) {
 	parent := os.Getppid()
-	// The error says that ctx is done, which is the end of it.
+	// The only possible error is that ctx has ended.
 	_ = wait.PollUntilContextCancel(ctx, 250*time.Millisecond, false, func(context.Context) (bool, error) {
 		return os.Getppid() != parent, nil
 	})

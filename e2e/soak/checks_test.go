@@ -20,8 +20,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestLine: a good line passes everything on, stalled data continues when the line is good again,
-// and a bad line ends every connection.
+// TestLine checks that a good line forwards all data, that stalled data continues when the line is
+// good again, and that a bad line ends every connection.
 func TestLine(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	echo, err := net.Listen("tcp", "127.0.0.1:0")
@@ -72,7 +72,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// TestSightings: a version counts once, and not after a newer one.
+// TestSightings checks that a version counts once, and does not count after a newer one.
 func TestSightings(t *testing.T) {
 	var s sightings
 	s.count()
@@ -87,13 +87,13 @@ func TestSightings(t *testing.T) {
 	}
 }
 
-// v is a version of the usual object.
+// v returns a version of an object.
 func v(rv uint64) version { return version{"uid", rv, "w"} }
 
-// histories are calls of a handler, by name.
+// histories are sequences of handler calls, by name.
 var histories = map[string]struct {
 	tell func(h *history)
-	want string // in the problem; empty: there is none
+	want string // text in the problem; empty: there is no problem
 }{
 	"in order": {func(h *history) {
 		h.added("k", v(1))
@@ -128,7 +128,7 @@ var histories = map[string]struct {
 		h.added("k", v(5))
 		h.wentBack(100)
 		h.updated("k", v(5), v(6))
-		h.updated("k", v(6), v(6)) // a relist at a watch cache that has not noticed yet
+		h.updated("k", v(6), v(6)) // a relist from a watch cache that has not noticed the restore yet
 		h.updated("k", v(6), v(2))
 	}, ""},
 	"restored, first told late": {func(h *history) {
@@ -152,7 +152,8 @@ var histories = map[string]struct {
 	}, "went back"},
 }
 
-// TestHistory: violations of the contract are problems, and other calls are not.
+// TestHistory checks that history reports violations of the contract, and nothing else, as
+// problems.
 func TestHistory(t *testing.T) {
 	for name, tt := range histories {
 		h := newHistory(name, time.Now(), &sightings{})
@@ -165,7 +166,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestDifference: every way to differ is one.
+// TestDifference checks that difference reports each kind of difference.
 func TestDifference(t *testing.T) {
 	one, other := version{"u", 1, "1"}, version{"u", 1, "2"}
 	told := func(string) string { return "" }
@@ -179,7 +180,8 @@ func TestDifference(t *testing.T) {
 	check.Equal(t, difference(map[string]version{"k": one}, map[string]version{"k": one}, told), "", "the same differs")
 }
 
-// TestTap: the reader of a body receives all of it, and the tap the versions of each key.
+// TestTap checks that the reader of a tapped body receives the whole body, and that the tap records
+// the versions of each key.
 func TestTap(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	const event = `{"type":%q,"object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"a","name":"x","uid":"uid-1","resourceVersion":"%d"}}}` + "\n"
@@ -199,13 +201,13 @@ func TestTap(t *testing.T) {
 	}
 }
 
-// ownEvery is how often an API server is asked whether its own watch cache is current.
+// ownEvery is the time between two reads of an API server's own watch cache.
 const ownEvery = 100 * time.Millisecond
 
-// startOwn measures how long the API servers themselves take, after the last fault, until their
-// watch caches have the wanted state: no informer that is connected to one can be current earlier.
-// The returned function ends that, and returns the times by resource, for each server; for a server
-// that is not current by then, the time is that long.
+// startOwn measures how long the API servers' watch caches need, after the last fault, to reach the
+// wanted state: no informer that is connected to a server can be current earlier. The returned
+// function ends the measurement. It returns the times by resource, for each server. For a server
+// that is not current by then, the time is the time of the call.
 func (w *world) startOwn(ctx context.Context, over time.Time, want *state) func() map[string][]time.Duration {
 	ctx, cancel := context.WithCancel(ctx)
 	took := map[string][]time.Duration{"configmaps": make([]time.Duration, len(w.servers)), "widgets": make([]time.Duration, len(w.servers))}
@@ -233,7 +235,7 @@ func (w *world) startOwn(ctx context.Context, over time.Time, want *state) func(
 	}
 }
 
-// cached is what an API server's watch cache has; nil if it does not answer.
+// cached returns the objects in an API server's watch cache, or nil if the server does not answer.
 func (w *world) cached(ctx context.Context, server int, of string) map[string]version {
 	out := map[string]version{}
 	options := metav1.ListOptions{ResourceVersion: "0"}
@@ -261,7 +263,7 @@ func (w *world) cached(ctx context.Context, server int, of string) map[string]ve
 	return out
 }
 
-// putOff is until when a subject is to wait because an answer said so, or a proxy.
+// putOff returns until when a subject must wait because a response to it, or to a proxy, said so.
 func (w *world) putOff(s *subject) time.Time {
 	until := s.requests.putOffUntil()
 	if asked := w.proxiesPutOff(); s.way != ways[0] && asked.After(until) {
@@ -270,8 +272,8 @@ func (w *world) putOff(s *subject) time.Time {
 	return until
 }
 
-// putOffByServer is until when an API server has asked a subject to wait. A proxy's own answers do
-// not count.
+// putOffByServer returns until when an API server made a subject wait. A delay that a proxy itself
+// requested does not count.
 func (w *world) putOffByServer(s *subject) time.Time {
 	until := s.requests.putOffUntil()
 	if asked := w.proxiesPutOff(); s.way != ways[0] && asked.Before(until) {
@@ -280,7 +282,7 @@ func (w *world) putOffByServer(s *subject) time.Time {
 	return until
 }
 
-// proxiesPutOff is until when a proxy is to wait because an API server said so.
+// proxiesPutOff returns until when a proxy must wait because an API server said so.
 func (w *world) proxiesPutOff() (until time.Time) {
 	for _, asked := range w.asked {
 		if at := asked.putOffUntil(); at.After(until) {
@@ -290,7 +292,8 @@ func (w *world) proxiesPutOff() (until time.Time) {
 	return until
 }
 
-// serversOf reports which API servers a subject is connected to, or the proxies before them.
+// serversOf reports, for each API server, whether a subject is connected to it, directly or through
+// the proxies.
 func (w *world) serversOf(s *subject) []bool {
 	if s.way == ways[0] {
 		return w.line.targets(s.way+"/"+s.name+"/"+s.of, len(w.servers))
@@ -304,8 +307,8 @@ func (w *world) serversOf(s *subject) []bool {
 	return out
 }
 
-// heldUp is how long the slowest of the servers took that a subject was connected to, when the last
-// fault was over or when it was current.
+// heldUp returns the longest time of the servers to which a subject was connected, either when the
+// last fault was over or when the subject was current.
 func heldUp(took []time.Duration, before, after []bool) (most time.Duration) {
 	for i, t := range took {
 		if before[i] || len(after) > i && after[i] {

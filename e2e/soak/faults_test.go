@@ -20,20 +20,20 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// faults causes faults of the servers for a while.
+// faults causes faults of the servers, in sequence, for a given time.
 type faults struct {
 	w      *world
 	rand   *rand.Rand
-	client dynamic.Interface // steady
-	undone sync.WaitGroup    // servers that are to be started or to go on again
+	client dynamic.Interface // on the steady line
+	undone sync.WaitGroup    // waits for servers that must be started or resumed
 
 	mu    sync.Mutex
 	busy  map[*cluster.APIServer]bool
 	kills int
 }
 
-// maxKills bounds the kills of a round: to start an API server again costs a core for seconds, of
-// which the informers get none.
+// maxKills bounds the kills in a round. Starting an API server occupies a CPU core for seconds,
+// during which the informers receive no events.
 const maxKills = 2
 
 func (w *world) newFaults(round int, client dynamic.Interface) *faults {
@@ -42,7 +42,7 @@ func (w *world) newFaults(round int, client dynamic.Interface) *faults {
 	}
 }
 
-// between draws a duration.
+// between returns a random duration.
 func (f *faults) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(f.rand.Int64N(int64(most-least)))
 }
@@ -72,7 +72,7 @@ func (f *faults) run(ctx context.Context, length time.Duration) {
 	f.w.note("the line is good, and all servers run")
 }
 
-// one does one thing.
+// one causes one random fault.
 func (f *faults) one(ctx context.Context) {
 	server := f.rand.IntN(len(f.w.servers))
 	switch what := f.rand.IntN(10); {
@@ -91,7 +91,8 @@ func (f *faults) one(ctx context.Context) {
 	}
 }
 
-// take reports whether nothing else is being done to the server.
+// take reserves the server for a fault. It returns false if another fault of that server is in
+// progress.
 func (f *faults) take(s *cluster.APIServer) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -142,7 +143,7 @@ func (f *faults) pause(ctx context.Context, server int, length time.Duration) {
 	})
 }
 
-// sleep lets time pass, in which the world does what it does.
+// sleep waits for d, or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -151,24 +152,24 @@ func sleep(ctx context.Context, d time.Duration) {
 }
 
 const (
-	// writers write at the same time, each to its own keys.
+	// writers is the number of concurrent writers. Each has its own keys.
 	writers = 3
-	// keysPerNamespace is how many objects of each kind there are in a namespace, at most.
+	// keysPerNamespace is the maximum number of objects of each kind in a namespace.
 	keysPerNamespace = 40
-	// writePause is between two writes of a writer.
+	// writePause is the time between two writes of a writer.
 	writePause = 15 * time.Millisecond
-	// writeTimeout bounds one write, which may meet a server that is paused.
+	// writeTimeout bounds one write, because a server may be paused.
 	writeTimeout = 2 * time.Second
 )
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// churn writes until it is stopped: objects are created, changed, deleted and created again, and
-// labels change so that selectors gain and lose them.
+// churn writes objects until it is stopped: it creates, changes, deletes and recreates them, and
+// changes labels so that objects enter and leave selectors.
 type churn struct {
-	clients []dynamic.Interface // of each API server
-	written atomic.Uint64       // writes that are known to have been made
-	number  atomic.Uint64       // of the next write
+	clients []dynamic.Interface // one for each API server
+	written atomic.Uint64       // number of writes that were confirmed
+	number  atomic.Uint64       // number of the next write
 	seed    uint64
 
 	runs   uint64
@@ -194,13 +195,13 @@ func (c *churn) start(ctx context.Context) {
 	}
 }
 
-// stop waits for the last write.
+// stop stops the writers, and waits for the writes in progress.
 func (c *churn) stop() {
 	c.cancel()
 	c.wg.Wait()
 }
 
-// write is a writer. If a server does not answer, it continues with the other one.
+// write runs one writer. If a server does not answer, the writer continues with the other one.
 func (c *churn) write(ctx context.Context, r *rand.Rand, writer int) {
 	pause := time.NewTicker(writePause)
 	defer pause.Stop()
@@ -211,7 +212,7 @@ func (c *churn) write(ctx context.Context, r *rand.Rand, writer int) {
 		case <-ctx.Done():
 			return
 		}
-		// Not ctx: what is under way when the writer is stopped is waited for.
+		// Do not use ctx: when the writer is stopped, a write in progress must finish.
 		one, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 		err := c.one(one, c.clients[server], r, writer)
 		cancel()
@@ -250,7 +251,7 @@ func (c *churn) one(ctx context.Context, client dynamic.Interface, r *rand.Rand,
 	return err
 }
 
-// object is the next version of an object. It has its labels red and blue at random.
+// object returns the next version of an object. It has the labels red and blue at random.
 func (c *churn) object(gvr schema.GroupVersionResource, name string, r *rand.Rand) *unstructured.Unstructured {
 	number := strconv.FormatUint(c.number.Add(1), 10)
 	labels := map[string]any{writeLabel: number, "red": "no", "blue": "no"}

@@ -12,11 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// writeLabel is the label that identifies the writes of an object, because after a restore the same
-// resourceVersion is reused with other content.
+// writeLabel is the label with the number of an object's write. It is needed because, after a
+// restore, the same resourceVersion is used again with other content.
 const writeLabel = "write"
 
-// version is one version of an object, as a client sees it.
+// version identifies one version of an object that a client received.
 type version struct {
 	uid   string
 	rv    uint64
@@ -42,23 +42,23 @@ func (v version) String() string {
 	return fmt.Sprintf("%d (write %s, uid %.4s)", v.rv, v.write, v.uid)
 }
 
-// history checks the calls of one handler: for each key Added, then Updated from exactly the
-// version that it saw, then Deleted, and nothing older than before, unless the server itself has
-// gone back. Safe for concurrent use.
+// history checks the calls of one handler. For each key, the handler must receive Added, then
+// Updated from exactly the version that it received before, then Deleted. No version may be older
+// than an earlier one, unless the server itself has gone back. history is safe for concurrent use.
 type history struct {
 	name  string
 	begun time.Time
 	seen  *sightings
-	// replicas: the events come from several watch caches, by an informer that passes on all of them
-	// (docs/proxy.md, Several replicas): the handler may receive the deletion of an object that one of
-	// them had and another skipped.
+	// replicas means that the events come from several watch caches through an informer that forwards
+	// all of them (docs/proxy.md, Several replicas). The handler may then receive the deletion of an
+	// object that one watch cache contained and another skipped.
 	replicas bool
-	tap      *tap // of its subject, or nil
+	tap      *tap // tap of the subject, or nil
 
 	mu        sync.Mutex
 	keys      map[string]*keyHistory
-	epoch     int    // counts how often the server went back
-	lastWrite uint64 // number of the last write before it did
+	epoch     int    // number of times that the server went back
+	lastWrite uint64 // number of the last write before the server went back
 	replays   int    // updates that changed nothing
 	strays    int    // deletions of objects that the handler did not have
 	problems  []string
@@ -67,8 +67,8 @@ type history struct {
 // keyHistory is the history of one key.
 type keyHistory struct {
 	held  version // zero: absent
-	floor uint64  // the newest resourceVersion that the handler knows of
-	epoch int     // in which that was
+	floor uint64  // newest resourceVersion that the handler has received for the key
+	epoch int     // epoch of floor
 	told  []string
 }
 
@@ -106,7 +106,7 @@ func (h *history) updated(key string, old, v version) {
 	if old == v {
 		h.replays++
 	}
-	// The same resourceVersion may have other bytes after the definition of the resource has changed.
+	// After a change of the resource's definition, the same resourceVersion may have other bytes.
 	h.advance(key, k, v, k.floor)
 	h.seen.add(key, v)
 }
@@ -123,13 +123,14 @@ func (h *history) deleted(key string, last version) {
 	case k.held.uid != last.uid:
 		h.blame(key, "Deleted as another object than %v", k.held)
 	}
-	h.advance(key, k, last, k.floor) // client-go hands out the version of the deletion
+	h.advance(key, k, last, k.floor) // client-go passes the version of the deletion
 	k.held = version{}
 }
 
-// advance records a version, which must not be older than least. After a restore it may be older
-// once. Until then events may be from before: a watch cache that has not noticed the restore sends
-// them, and a relist repeats the handler's objects.
+// advance records a version, which must not be older than least. After a restore, one version of
+// each key may be older. Events that arrive before that one may still be from before the restore: a
+// watch cache that has not noticed the restore sends such events, and a relist repeats the
+// handler's objects.
 func (h *history) advance(key string, k *keyHistory, v version, least uint64) {
 	older := v.rv < least
 	switch {
@@ -162,8 +163,8 @@ func (h *history) blame(key, format string, args ...any) {
 	}
 }
 
-// wentBack records that the server was restored: from here on, and once for each key, an older
-// version may arrive. lastWrite is the number of the last write before.
+// wentBack records that the server was restored. From then on, each key may once receive an older
+// version. lastWrite is the number of the last write before the restore.
 func (h *history) wentBack(lastWrite uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -194,7 +195,7 @@ func (h *history) told(key string) string {
 	return "never told of"
 }
 
-// take returns the problems since the last call, and the updates and ends that are counted.
+// take returns the problems, and the numbers of replays and strays, since the last call.
 func (h *history) take() (problems []string, replays, strays int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -203,14 +204,15 @@ func (h *history) take() (problems []string, replays, strays int) {
 	return problems, replays, strays
 }
 
-// sightings counts the distinct versions that the handlers of one subject see. If the subject has
-// several informers, a version that one of them delivers after another has delivered a newer one
-// does not count: an informer that merges them must not deliver it. Safe for concurrent use.
+// sightings counts the distinct versions that the handlers of one subject receive. If the subject
+// has several informers, a version does not count if another informer has already delivered a newer
+// one: an informer that merges their events must not deliver it. sightings is safe for concurrent
+// use.
 type sightings struct {
 	mu       sync.Mutex
 	counting bool
 	seen     map[sighting]struct{}
-	newest   map[string]uint64 // resourceVersion seen, by key
+	newest   map[string]uint64 // newest received resourceVersion, by key
 }
 
 type sighting struct {
@@ -227,7 +229,7 @@ func (s *sightings) add(key string, v version) {
 	}
 }
 
-// count starts to count again.
+// count restarts the counting at zero.
 func (s *sightings) count() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,7 +24,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// pairs are the namespaces and the selectors of the informers that have two of each.
+// The namespaces and the selectors of the informers that watch two of each.
 var (
 	pairNamespaces = namespaces[:2]
 	pairSelectors  = []string{"red=yes", "blue=yes"}
@@ -32,7 +32,7 @@ var (
 
 const protobuf = "application/vnd.kubernetes.protobuf"
 
-// startInformers starts each kind of informer, by one way.
+// startInformers starts each kind of informer, over one way.
 func (w *world) startInformers(ctx context.Context, way string) (out []*subject) {
 	out = append(out,
 		startNative[*corev1.ConfigMap](w, ctx, way, "configmaps", weir.Options{}),
@@ -61,7 +61,7 @@ func (w *world) startInformers(ctx context.Context, way string) (out []*subject)
 	return append(out, s)
 }
 
-// startControls starts client-go's informers, by one way.
+// startControls starts client-go's informers, over one way.
 func (w *world) startControls(ctx context.Context, way string) (out []*subject) {
 	s, cfg := w.newSubject(clientGo, way, "configmaps")
 	factory := informers.NewSharedInformerFactory(w.client(cfg), 0)
@@ -116,7 +116,7 @@ func startFactory(ctx context.Context, factory informers.SharedInformerFactory) 
 	}
 }
 
-// client is a typed client that speaks protobuf.
+// client returns a typed client that uses protobuf.
 func (w *world) client(cfg *rest.Config) kubernetes.Interface {
 	w.t.Helper()
 	cfg = rest.CopyConfig(cfg)
@@ -131,14 +131,14 @@ func (w *world) fatal(err error) {
 	check.NoError(w.t, err)
 }
 
-// handle adds a checked handler to an informer of client-go's interface.
+// handle adds a checked handler to an informer that has client-go's interface.
 func (w *world) handle(inf cache.SharedIndexInformer, h *history) {
 	w.t.Helper()
 	_, err := inf.AddEventHandler(h.handler())
 	w.fatal(err)
 }
 
-// start starts a subject that is one informer of client-go's interface.
+// start starts a subject that is one informer with client-go's interface.
 func (s *subject) start(w *world, inf cache.SharedIndexInformer, start func() (stop func())) {
 	w.t.Helper()
 	w.handle(inf, s.newHistory(w, ""))
@@ -153,7 +153,7 @@ func (s *subject) start(w *world, inf cache.SharedIndexInformer, start func() (s
 	s.stop = start()
 }
 
-// heldBy returns what informers hold, all together.
+// heldBy returns the objects that informers store, all together.
 func heldBy(informers ...cache.SharedIndexInformer) map[string]version {
 	out := map[string]version{}
 	for _, inf := range informers {
@@ -209,8 +209,8 @@ func itemVersion[T weir.Object](i weir.Item[T]) version {
 	return version{uid: i.UID(), rv: parseVersion(i.ResourceVersion()), write: write}
 }
 
-// tap remembers the versions of each key that servers sent to a subject, by request, for a log.
-// Safe for concurrent use.
+// tap records the versions of each key that servers sent to a subject, by request, for the log. It
+// is safe for concurrent use.
 type tap struct {
 	begun time.Time
 
@@ -220,16 +220,16 @@ type tap struct {
 }
 
 const (
-	// maxTapped bounds what is remembered of a key.
+	// maxTapped bounds the recorded versions of a key.
 	maxTapped = 40
-	// maxBookmarks bounds the bookmarks that are remembered.
+	// maxBookmarks bounds the recorded bookmarks.
 	maxBookmarks = 40
 )
 
 func newTap(begun time.Time) *tap { return &tap{begun: begun, keys: map[string][]string{}} }
 
-// listen returns a body that reads on as resp's does, and remembers what it brings. A goroutine
-// reads along until the body ends or is closed.
+// listen returns a body that behaves like resp's, and records the received versions. A goroutine
+// parses the same bytes until the body ends or is closed.
 func (t *tap) listen(number int64, resp *http.Response, watch bool) io.ReadCloser {
 	pr, pw := io.Pipe()
 	enc := wire.JSON
@@ -240,7 +240,7 @@ func (t *tap) listen(number int64, resp *http.Response, watch bool) io.ReadClose
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer func() { _, _ = io.Copy(io.Discard, pr) }() // the unread rest
+		defer func() { _, _ = io.Copy(io.Discard, pr) }() // the rest that the parser did not read
 		body, err := wire.NewBody(pr, encoding)
 		switch {
 		case err != nil:
@@ -253,7 +253,7 @@ func (t *tap) listen(number int64, resp *http.Response, watch bool) io.ReadClose
 	return &tapped{resp.Body, pw, done}
 }
 
-// tapped is a body that is read along.
+// tapped is a body whose read bytes are also sent to the tap.
 type tapped struct {
 	io.ReadCloser
 	along *io.PipeWriter
@@ -306,7 +306,8 @@ func (t *tap) list(number int64, body io.Reader, enc wire.Encoding) {
 	}
 }
 
-// note remembers one object of an answer, before which newest was the newest version in that.
+// note records one object of a response. newest is the newest version that the response contained
+// before it.
 func (t *tap) note(how string, m *wire.Meta, newest uint64) {
 	line := fmt.Sprintf("%8.3fs  %s %s (uid %.4s), after %d", time.Since(t.begun).Seconds(), how, m.ResourceVersion, m.UID, newest)
 	t.mu.Lock()
@@ -321,7 +322,7 @@ func (t *tap) note(how string, m *wire.Meta, newest uint64) {
 	t.keys[key] = lines[max(0, len(lines)-maxTapped):]
 }
 
-// told returns the remembered versions of a key, and the bookmarks.
+// told returns the recorded versions of a key, and the bookmarks.
 func (t *tap) told(key string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

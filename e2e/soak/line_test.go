@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// line is what all connections of informers go over. While it is bad each of them is cut or stalled
-// sooner or later. Safe for concurrent use.
+// line is the network between informers and servers: all connections of informers go through its
+// relays. While the line is bad, each connection is cut or stalled sooner or later. A line is safe
+// for concurrent use.
 type line struct {
 	seed uint64
-	// patience bounds how long a connection lives until something happens to it, and how long it is
-	// stalled then.
+	// patience bounds how long a connection is undisturbed on a bad line, and how long a stall lasts.
 	patience time.Duration
 
 	mu      sync.Mutex
@@ -29,7 +29,7 @@ func newLine(seed uint64, patience time.Duration) *line {
 	return &line{seed: seed, patience: patience, changed: make(chan struct{})}
 }
 
-// set makes the line bad or good. On a good one stalled data immediately continues.
+// set makes the line bad or good. On a good line, stalled data immediately continues.
 func (l *line) set(bad bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,7 +47,8 @@ func (l *line) state() (bad bool, changed <-chan struct{}) {
 	return l.bad, l.changed
 }
 
-// server returns which server the connection from a client's address goes to, for a log.
+// server returns the name of the server to which the connection from a client's address goes, for
+// the log.
 func (l *line) server(client net.Addr) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +60,7 @@ func (l *line) server(client net.Addr) string {
 	return "no server"
 }
 
-// targets reports which of n targets have connections over the relays of a name.
+// targets reports, for each of n targets, whether the relays with this name have connections to it.
 func (l *line) targets(name string, n int) []bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +73,7 @@ func (l *line) targets(name string, n int) []bool {
 	return out
 }
 
-// close ends all relays and waits for them.
+// close closes all relays and waits for them.
 func (l *line) close() {
 	l.mu.Lock()
 	relays := l.relays
@@ -82,8 +83,8 @@ func (l *line) close() {
 	}
 }
 
-// relay passes TCP connections on to its targets, each to a random one that accepts it. Its
-// goroutines end with close: one that accepts, and three per connection.
+// relay forwards TCP connections to its targets, each to a random target that accepts it. Its
+// goroutines end with close: one accepts connections, and each connection has three.
 type relay struct {
 	line     *line
 	name     string
@@ -97,7 +98,7 @@ type relay struct {
 	links  map[*link]struct{}
 }
 
-// relay starts a relay. Its name decides, with the seed, what befalls its connections.
+// relay starts a relay. Its name and the seed determine the faults of its connections.
 func (l *line) relay(name string, targets ...string) (*relay, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -138,7 +139,8 @@ func (r *relay) dial() (net.Conn, error) {
 	return nil, err
 }
 
-// target returns which target the connection from a client's address goes to; -1: there is none.
+// target returns the index of the target to which the connection from a client's address goes, or
+// -1.
 func (r *relay) target(client net.Addr) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -150,7 +152,7 @@ func (r *relay) target(client net.Addr) int {
 	return -1
 }
 
-// note marks the targets with connections.
+// note sets the elements of targets whose targets have connections.
 func (r *relay) note(targets []bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -167,10 +169,10 @@ func (r *relay) intN(n int) int {
 	return r.rand.IntN(n)
 }
 
-// patience draws how long something lasts.
+// patience returns a random duration below the line's patience.
 func (r *relay) patience() time.Duration { return time.Duration(r.intN(int(r.line.patience))) }
 
-// pass serves one connection until it ends.
+// pass forwards one connection until it ends.
 func (r *relay) pass(client net.Conn) {
 	server, err := r.dial()
 	if err != nil {
@@ -195,7 +197,8 @@ func (r *relay) pass(client net.Conn) {
 	r.mu.Unlock()
 }
 
-// befall cuts and stalls the connection while the line is bad, until it has ended.
+// befall cuts or stalls the connection at random times while the line is bad. It returns when the
+// connection has ended.
 func (r *relay) befall(k *link) {
 	for {
 		bad, changed := r.line.state()
@@ -238,18 +241,18 @@ func (r *relay) close() {
 	r.running.Wait()
 }
 
-// link is one connection through a relay. Safe for concurrent use.
+// link is one connection through a relay. It is safe for concurrent use.
 type link struct {
 	client, server net.Conn
 	once           sync.Once
-	done           chan struct{} // closed when it is cut
+	done           chan struct{} // closed when the connection is cut
 
 	mu    sync.Mutex
 	flows chan struct{} // closed unless the link is stalled
 }
 
-// pump copies one direction. While the link is stalled it keeps the bytes that it has read, and
-// reads no more.
+// pump copies the data of one direction. While the link is stalled, it holds back the bytes that it
+// has read, and reads no more.
 func (k *link) pump(to, from net.Conn) {
 	defer k.cut(false)
 	buf := make([]byte, 16<<10)
@@ -286,7 +289,7 @@ func (k *link) resume() {
 	close(k.flows)
 }
 
-// cut ends the connection, with a reset or in good order.
+// cut ends the connection, with a TCP reset or by a normal close.
 func (k *link) cut(reset bool) {
 	k.once.Do(func() {
 		close(k.done)

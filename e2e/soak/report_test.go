@@ -10,40 +10,42 @@ import (
 	"time"
 )
 
-// result is what a subject did, in all rounds.
+// result is the result of a subject over all rounds.
 type result struct {
 	Way      string `json:"way"`
 	Name     string `json:"name"`
 	Of       string `json:"of"`
 	Control  bool   `json:"control"`
 	Problems int    `json:"problems"`
-	// Current is how long after the last fault of each round it was current, in seconds; negative:
-	// it was not.
+	// Current is the time from the last fault of each round until the subject was current, in seconds.
+	// It is negative if the subject was not current in time.
 	Current []float64 `json:"current"`
-	// HeldUp is how much of that its servers held it up.
+	// HeldUp is the part of Current that the subject's servers caused.
 	HeldUp []float64 `json:"heldUp"`
-	// Restored is the same after the server was taken back.
+	// Restored is like Current, but after the server was restored.
 	Restored []float64 `json:"restored,omitempty"`
-	// Versions are the distinct versions that its handlers saw during the faults of each round.
+	// Versions is the number of distinct versions that the subject's handlers received during the
+	// faults of each round.
 	Versions []int `json:"versions"`
-	// Replays are updates that changed nothing.
+	// Replays is the number of updates that changed nothing.
 	Replays int `json:"replays"`
-	// Strays are ends of objects that its handlers did not hold, where that is no problem.
+	// Strays is the number of deletions of objects that a handler did not have, where that is no
+	// problem.
 	Strays  int   `json:"strays,omitempty"`
 	Lists   int64 `json:"lists"`
 	Probes  int64 `json:"probes"`
 	Watches int64 `json:"watches"`
 
-	// OfControl is all its versions divided by client-go's for the same objects, and Behind how much
-	// later than client-go it was current, in the worst of the rounds, in seconds. There are two
-	// servers, and the two may use different ones: BehindOwn subtracts the delay that its servers
+	// OfControl is the total of Versions divided by the control's. Behind is how much later than the
+	// control the subject was current, in the worst round, in seconds. The subject and the control may
+	// be connected to different servers: BehindOwn subtracts the delay that the subject's servers
 	// caused.
 	OfControl float64 `json:"ofControl,omitempty"`
 	Behind    float64 `json:"behind"`
 	BehindOwn float64 `json:"behindOwn"`
 }
 
-// report is what a run is summed up in.
+// report is the summary of a run.
 type report struct {
 	Seed    uint64    `json:"seed"`
 	Seconds float64   `json:"seconds"`
@@ -74,8 +76,8 @@ func (r *report) compare() {
 	}
 }
 
-// plain reports whether it is an informer, and not one within controller-runtime, which is compared
-// with such a one.
+// plain reports whether the subject is an informer itself. A subject with controller-runtime's
+// client is compared only with another one.
 func (r *result) plain() bool { return !strings.HasPrefix(r.Name, readYourWrites) }
 
 func sum(list []int) (n int) {
@@ -85,7 +87,7 @@ func sum(list []int) (n int) {
 	return n
 }
 
-// table writes the report for people.
+// table returns the report as a table for people.
 func (r *report) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d, %.0f s, %d rounds, %d writes\n", r.Seed, r.Seconds, r.Rounds, r.Writes)
@@ -101,11 +103,11 @@ func (r *report) table() string {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s, %s\t%s\t%s\t%d\t%s\t%d\t%d\t%d\t%d\t%d\n", o.Way, o.Name, o.Of, o.Problems, median, worst, behind, restored, sum(o.Versions),
 			ratio, o.Lists, o.Probes, o.Watches, o.Replays, o.Strays)
 	}
-	_ = t.Flush() // to memory
+	_ = t.Flush() // writes to memory
 	return b.String()
 }
 
-// spread returns the middle and the longest of times, of which negative ones are for ever.
+// spread returns the median and the maximum of times. Negative times count as infinite.
 func spread(times []float64) (median, worst string) {
 	sorted := slices.Clone(times)
 	slices.SortFunc(sorted, func(a, b float64) int {
@@ -137,7 +139,7 @@ func (r *report) write(path string) error {
 	return os.WriteFile(path, append(raw, '\n'), 0o644)
 }
 
-// summary is a line about how long subjects took.
+// summary returns a line about how long the subjects took.
 func summary(subjects []*subject, took []time.Duration) string {
 	var late []string
 	var ours, control time.Duration

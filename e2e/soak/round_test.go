@@ -18,20 +18,20 @@ import (
 const (
 	// lost is the time after the last fault from which a missing object counts as lost.
 	lost = time.Minute
-	// look is how often subjects are looked at, after the last fault.
+	// look is the time between two checks of the subjects after the last fault.
 	look = 20 * time.Millisecond
-	// restoredFor is how long objects are written after a restore, before and after resourceVersions
-	// are reached again.
+	// restoredFor is how long objects are written after a restore: once before and once after the
+	// earlier resourceVersions are reached again.
 	restoredFor = 8 * time.Second
 )
 
-// state is what a server has, as a quorum LIST gives it.
+// state is the state of a server according to a quorum LIST.
 type state struct {
-	objects map[string]map[string]version // by what subjects inform of
+	objects map[string]map[string]version // by the kind of objects of the subjects
 	whole   map[string]*corev1.ConfigMap
 }
 
-// truth lists everything on one API server, without anything in between. Nothing may be written
+// truth lists everything from one API server, without relays or proxies. Nothing may be written
 // meanwhile.
 func (w *world) truth(ctx context.Context) *state {
 	w.t.Helper()
@@ -66,8 +66,8 @@ func paired(o *corev1.ConfigMap) bool {
 	})
 }
 
-// round is 20 to 30 seconds of faults while objects are written, and then the wait until everybody
-// is current.
+// round runs one round: 20 to 30 seconds of faults while objects are written, and then the wait
+// until all subjects are current.
 func (w *world) round(ctx context.Context, number int, length time.Duration, c *churn, f *faults, subjects []*subject, backup bool) {
 	w.t.Helper()
 	w.note("round %d", number)
@@ -91,23 +91,23 @@ func (w *world) round(ctx context.Context, number int, length time.Duration, c *
 	}
 }
 
-// slow is how long after the control, and after its own servers, a subject may become current
-// without a report.
+// slow is the tolerated delay: a subject that becomes current later than that, after both the
+// control and the subject's own servers, is logged.
 const slow = time.Second
 
-// controlOf returns which subject is client-go's on the same things; -1: none, or s is one itself.
+// controlOf returns the index of client-go's subject with the same way and objects as s. It returns
+// -1 if there is none, or if s is itself a control.
 func controlOf(s *subject, subjects []*subject) int {
 	return slices.IndexFunc(subjects, func(o *subject) bool {
 		return o.control && !s.control && o.way == s.way && o.of == s.of && o.result.plain() == s.result.plain()
 	})
 }
 
-// never is the time of a subject that is not current in time.
+// never is the recorded time of a subject that was not current in time.
 const never = -time.Second
 
-// settle waits until every subject's objects, and its handlers' states, equal the server's. The
-// last fault has just ended. It returns how long each subject took, and how long its servers
-// delayed it, see heldUp.
+// settle waits, after the last fault, until every subject's objects and handler states equal the
+// server's. It returns how long each subject took, and how long its servers delayed it, see heldUp.
 func (w *world) settle(ctx context.Context, name string, c *churn, subjects []*subject) (took, held []time.Duration) {
 	w.t.Helper()
 	over := time.Now()
@@ -143,7 +143,7 @@ func (w *world) settle(ctx context.Context, name string, c *churn, subjects []*s
 }
 
 // wait polls all subjects until they are current, and returns how long each took. It does not wait
-// again for a lost one.
+// for a subject that was lost in an earlier round.
 func (w *world) wait(ctx context.Context, over time.Time, want *state, subjects []*subject) []time.Duration {
 	ctx, cancel := context.WithDeadline(ctx, over.Add(lost))
 	defer cancel()
@@ -171,12 +171,12 @@ func (w *world) wait(ctx context.Context, over time.Time, want *state, subjects 
 	return took
 }
 
-// holds reports whether the subject is current.
+// holds reports whether the subject is current: its objects and its handlers' states equal want.
 func (s *subject) holds(want *state) bool {
 	return maps.Equal(s.objects(), want.objects[s.of]) && maps.Equal(s.told(), want.objects[s.of]) && (s.current == nil || s.current())
 }
 
-// check looks for what must never be.
+// check checks the subject for violations of the contract.
 func (s *subject) check(w *world, want *state, current bool) {
 	for _, h := range s.histories {
 		problems, replays, strays := h.take()
@@ -203,8 +203,8 @@ func (s *subject) check(w *world, want *state, current bool) {
 	}
 }
 
-// problem records a subject's violation. client-go's own violations are not failures, because it is
-// the control.
+// problem records a subject's violation. Violations by client-go's own informers do not fail the
+// test, because client-go is the control.
 func (w *world) problem(s *subject, text string) {
 	s.result.Problems++
 	if s.control && s.way == "direct" {
@@ -215,7 +215,7 @@ func (w *world) problem(s *subject, text string) {
 	w.problems = append(w.problems, text)
 }
 
-// tell shows the problems since the last call, with what was done to the world meanwhile.
+// tell reports the problems since the last call, and the faults and other events meanwhile.
 func (w *world) tell(name string) {
 	w.t.Helper()
 	events := w.takeEvents()
@@ -231,9 +231,9 @@ func (w *world) tell(name string) {
 	w.failed = false
 }
 
-// restore restores the server's backup. Writes continue until earlier resourceVersions are reached
-// again. Subjects that depend on versions that will never exist, controller-runtime's
-// read-your-writes, are excluded; the control need not notice.
+// restore restores the server's backup. Writes continue until the earlier resourceVersions are
+// reached again. It excludes subjects that wait for versions that will never exist
+// (controller-runtime's read-your-writes). The control need not notice the restore.
 func (w *world) restore(ctx context.Context, c *churn, subjects []*subject) {
 	w.t.Helper()
 	before, err := w.cluster.Revision(ctx)

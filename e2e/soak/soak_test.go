@@ -36,12 +36,12 @@ const (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	log.SetLogger(logr.Discard())
-	klog.SetLogger(logr.Discard()) // what goes wrong is on purpose
+	klog.SetLogger(logr.Discard()) // errors are expected
 	os.Exit(m.Run())
 }
 
-// TestSoak runs informers through rounds of faults: nothing is lost, no order is violated, and
-// after each round all their objects equal the server's.
+// TestSoak runs informers through rounds of faults. It checks that nothing is lost, that no order
+// is violated, and that after each round all their objects equal the server's.
 func TestSoak(t *testing.T) {
 	leaks := cluster.Leaks()
 	t.Cleanup(func() { goleak.VerifyNone(t, leaks...) })
@@ -100,7 +100,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// all starts what is tested, with results in the report.
+// all starts all subjects, with results in the report.
 func (w *world) all(ctx context.Context, r *report) (out []*subject) {
 	for _, way := range ways {
 		out = append(out, w.startInformers(ctx, way)...)
@@ -108,8 +108,8 @@ func (w *world) all(ctx context.Context, r *report) (out []*subject) {
 	return r.with(out)
 }
 
-// allControls starts client-go's informers, and controller-runtime's clients, neither of which
-// outlives a restore of the server.
+// allControls starts client-go's informers and controller-runtime's clients. Neither survives a
+// restore of the server, so both are started again after one.
 func (w *world) allControls(ctx context.Context, r *report) (out []*subject) {
 	for _, way := range ways {
 		out = append(out, w.startControls(ctx, way)...)
@@ -120,7 +120,7 @@ func (w *world) allControls(ctx context.Context, r *report) (out []*subject) {
 	return r.with(out)
 }
 
-// with gives the subjects their results, those that there are or new ones.
+// with sets the results of the subjects: existing results of the report, or new ones.
 func (r *report) with(subjects []*subject) []*subject {
 next:
 	for _, s := range subjects {
@@ -136,7 +136,7 @@ next:
 	return subjects
 }
 
-// judge fails the test for each figure that is missed.
+// judge fails the test for each measured value that misses its target.
 func (r *report) judge(t *testing.T) {
 	for _, o := range r.Results {
 		if !o.Control && o.plain() && o.OfControl < 0.95 {

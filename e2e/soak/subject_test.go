@@ -17,40 +17,44 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// subject is an informer, or several that share the work of one, whose handlers are checked.
+// subject is an informer under test, or several informers that share the work of one. Its handlers
+// are checked.
 type subject struct {
-	name    string // what it is: "native", "client-go"
+	name    string // kind of informer: "native", "client-go"
 	way     string
 	of      string // its objects: "configmaps", "widgets", "configmaps 2x2"
-	control bool   // it is client-go's: it is not expected to survive a restore of the server
+	control bool   // client-go's informer, which need not survive a restore of the server
 
 	requests  *requests
 	seen      *sightings
 	histories []*history
-	// objects returns the subject's objects, without those that are not compared.
+	// objects returns the subject's objects, except those that the test does not compare.
 	objects func() map[string]version
-	// content returns one object, to be compared as a whole; nil: it is not.
+	// content returns one object, which is compared as a whole. nil: objects are not compared as a
+	// whole.
 	content func(key string) (any, error)
-	// settle is called when the last fault is over, and current reports whether it has caught up
-	// since, apart from what it holds. nil: it has.
+	// settle is called after the last fault. current then reports whether the subject has caught up
+	// since, apart from its objects. nil: there is nothing but the objects to check.
 	settle  func()
 	current func() bool
-	// problems returns what it has found wrong itself since the last call; nil: it finds nothing.
+	// problems returns the errors that the subject itself has found since the last call. nil: it finds
+	// none.
 	problems func() []string
-	// trouble says what it has to say of itself, for a log.
+	// trouble returns the state of the subject for the log.
 	trouble func() string
 	stop    func()
 
 	result *result
-	lost   bool   // it was not current in time, and has not been since
-	asked  string // for what, until it was current
-	// servers are those that it was connected to then, see serversOf.
+	lost   bool   // it was not current in time, and still is not
+	asked  string // its requests until it was current, for the log
+	// servers are the servers to which the subject was connected when it was current, see serversOf.
 	servers []bool
 }
 
 func (s *subject) String() string { return fmt.Sprintf("%s/%s of %s", s.way, s.name, s.of) }
 
-// newSubject prepares a subject. Its caller fills in the rest and starts it.
+// newSubject creates a subject and the configuration for its client. The caller sets the other
+// fields and starts the subject.
 func (w *world) newSubject(name, way, of string) (*subject, *rest.Config) {
 	s := &subject{name: name, way: way, of: of, requests: &requests{begun: w.begun, line: w.line, tap: newTap(w.begun)}, seen: &sightings{}, trouble: func() string { return "" }}
 	cfg := w.config(way, name+"/"+of)
@@ -58,7 +62,7 @@ func (w *world) newSubject(name, way, of string) (*subject, *rest.Config) {
 	return s, cfg
 }
 
-// end stops the subject, and adds up what it asked for.
+// end stops the subject, and adds the numbers of its requests to its result.
 func (s *subject) end() {
 	s.stop()
 	s.result.Lists += s.requests.lists.Load()
@@ -75,7 +79,7 @@ func (s *subject) newHistory(w *world, part string) *history {
 	return h
 }
 
-// told returns the states of all the subject's handlers.
+// told returns the objects of the subject according to all its handlers' events.
 func (s *subject) told() map[string]version {
 	out := map[string]version{}
 	for _, h := range s.histories {
@@ -91,7 +95,7 @@ func (s *subject) told() map[string]version {
 	return out
 }
 
-// tellings is the last events of a key, of all handlers.
+// tellings returns the last events of a key, from all handlers.
 func (s *subject) tellings(key string) (out string) {
 	for _, h := range s.histories {
 		out += h.name + " was told\n    " + h.told(key) + "\n    "
@@ -99,7 +103,7 @@ func (s *subject) tellings(key string) (out string) {
 	return out
 }
 
-// handler is a client-go handler that is checked.
+// handler returns a client-go handler whose calls the history checks.
 func (h *history) handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(o any) { h.added(keyOf(o), versionOf(metaOf(o))) },
@@ -121,13 +125,13 @@ func metaOf(o any) metav1.Object { return o.(metav1.Object) }
 func keyOf(o any) string {
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(o)
 	if err != nil {
-		panic(err) // no informer passes anything else
+		panic(err) // informers pass no other types
 	}
 	return key
 }
 
-// compared reports whether the test writes the object, so that it does not change while everything
-// is compared.
+// compared reports whether the test itself writes the object, so that the object does not change
+// during a comparison.
 func compared(key string) bool {
 	for _, ns := range namespaces {
 		if len(key) > len(ns) && key[:len(ns)+1] == ns+"/" {
@@ -137,22 +141,22 @@ func compared(key string) bool {
 	return false
 }
 
-// requests counts what a subject asks for, and remembers the last of it for a log. Safe for
+// requests counts the requests of a subject, and stores the last ones for the log. It is safe for
 // concurrent use.
 type requests struct {
 	begun          time.Time
 	line           *line
 	lists, watches atomic.Int64
-	probes         atomic.Int64 // LISTs of one object, which ask for the newest resourceVersion
+	probes         atomic.Int64 // LISTs of one object, which only read the newest resourceVersion
 
 	tap    *tap
 	number atomic.Int64
 	mu     sync.Mutex
 	last   []string
-	putOff time.Time // until when the servers have asked it to wait, by Retry-After
+	putOff time.Time // end of the delay that servers requested by Retry-After
 }
 
-// maxRequests bounds what is remembered.
+// maxRequests bounds the stored requests.
 const maxRequests = 40
 
 func (r *requests) wrap(next http.RoundTripper) http.RoundTripper { return &countingTransport{next, r} }
@@ -164,7 +168,7 @@ func (r *requests) note(format string, args ...any) {
 	r.last = r.last[max(0, len(r.last)-maxRequests):]
 }
 
-// retryAfter notes what an answer says of when to try again.
+// retryAfter records the Retry-After header of a response.
 func (r *requests) retryAfter(header string) {
 	seconds, err := strconv.Atoi(header)
 	if err != nil {
@@ -177,7 +181,7 @@ func (r *requests) retryAfter(header string) {
 	}
 }
 
-// putOffUntil returns until when it is to wait because an answer said so.
+// putOffUntil returns when the delay ends that a response has requested.
 func (r *requests) putOffUntil() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,7 +199,7 @@ type countingTransport struct {
 	requests *requests
 }
 
-// RoundTrip counts a WATCH that sends the state as the LIST that it replaces.
+// RoundTrip counts the requests. A WATCH that sends the initial state counts as a LIST.
 func (t *countingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	q := r.URL.Query()
 	watches := q.Has("watch") && q.Get("watch") != "false" && q.Get("watch") != "0"
@@ -229,10 +233,10 @@ func (t *countingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// WrappedRoundTripper lets client-go find the transport whose connections are to be closed.
+// WrappedRoundTripper lets client-go find the transport whose idle connections it closes.
 func (t *countingTransport) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
 
-// notedBody tells when it has ended.
+// notedBody is a response body that records when it has ended.
 type notedBody struct {
 	io.ReadCloser
 	size  int64
@@ -249,7 +253,7 @@ func (b *notedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// running runs f until the returned function is called, which waits for its end.
+// running runs f in a goroutine. stop cancels its context, and waits until f returns.
 func running(ctx context.Context, f func(ctx context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

@@ -22,10 +22,10 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// namespaces hold the objects that are written to.
+// namespaces are the namespaces of the objects that the test writes.
 var namespaces = []string{"soak-a", "soak-b", "soak-c"}
 
-// world is two API servers on one etcd, two proxies in front of them, and the lines to both.
+// world is two API servers on one etcd, two proxies in front of them, and the lines to all of them.
 type world struct {
 	t       *testing.T
 	begun   time.Time
@@ -33,23 +33,23 @@ type world struct {
 	cluster *cluster.Cluster
 	servers []*cluster.APIServer
 	line    *line // of informers and proxies
-	steady  *line // of writers; it is never bad
+	steady  *line // of writers; never bad
 	ca      []byte
 	proxyCA []byte
 	proxies []*proxy.Server
-	asked   []*requests // of the proxies, in order
+	asked   []*requests // requests of the proxies, in the proxies' order
 
-	problems []string // since the last time that everything was compared
-	failed   bool     // one of them is not client-go's own
+	problems []string // since the last comparison
+	failed   bool     // one of the problems is not client-go's own
 
 	mu     sync.Mutex
-	events []string // what was done to the world
+	events []string // faults and other events, for the log
 }
 
-// patience is the line's.
+// patience is the patience of line.
 const patience = 8 * time.Second
 
-// maxEvents bounds what is remembered of what was done, for the log.
+// maxEvents bounds the recorded events.
 const maxEvents = 60
 
 // newWorld starts everything. The world ends with the test.
@@ -113,7 +113,7 @@ func (w *world) startProxy(ctx context.Context, name string) {
 	w.proxyCA = append(append(w.proxyCA, s.CAData()...), '\n')
 }
 
-// proxyLog puts what a proxy says among the events of the world.
+// proxyLog adds a proxy's log lines to the events of the world.
 type proxyLog struct {
 	w    *world
 	name string
@@ -131,11 +131,11 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// ways are the connections of informers to the API servers.
+// ways are the two ways in which informers reach the API servers.
 var ways = []string{"direct", "proxy"}
 
-// config is a client's configuration over its own relay, which is cut and stalled: to both API
-// servers, or to both proxies.
+// config returns a client's configuration with its own relay, whose connections are cut and
+// stalled. way selects both API servers or both proxies as the relay's targets.
 func (w *world) config(way, name string) *rest.Config {
 	w.t.Helper()
 	targets, ca := w.addresses(), w.ca
@@ -164,12 +164,12 @@ func (w *world) addresses() (out []string) {
 	return out
 }
 
-// steadyConfig is a configuration whose connections are never cut, to any running API server.
+// steadyConfig returns a configuration whose connections are never cut, to any running API server.
 func (w *world) steadyConfig(name string) *rest.Config {
 	return w.over(w.steady, name, w.ca, w.addresses())
 }
 
-// admin is a client of one API server, without anything in between.
+// admin returns a client of one API server, without relays or proxies.
 func (w *world) admin(server int) *kubernetes.Clientset {
 	w.t.Helper()
 	client, err := kubernetes.NewForConfig(w.servers[server].Config())
@@ -192,7 +192,7 @@ func (w *world) note(format string, args ...any) {
 	w.events = w.events[max(0, len(w.events)-maxEvents):]
 }
 
-// takeEvents returns what was done since the last call.
+// takeEvents returns the events since the last call.
 func (w *world) takeEvents() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

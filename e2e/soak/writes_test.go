@@ -26,23 +26,24 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// readYourWrites is the name of the subjects of this file, with whose cache they have.
+// readYourWrites is the name of the subjects of this file. It is followed by whose cache a subject
+// has.
 const readYourWrites = "controller-runtime"
 
 // ownWrites writes with controller-runtime's read-your-writes, and checks that it reads its own
-// writes. Its reads are served by a cache that is far behind on a bad line, and wait for it; its
-// writes use a steady line.
+// writes. Its reads wait for a cache, which is far behind on a bad line. Its writes use the steady
+// line.
 type ownWrites struct {
 	name      string
 	namespace string
 	client    client.Client
 
-	round    atomic.Int64 // counts the rounds of reads and writes that ended well
-	step     atomic.Value // what it is doing, a string
+	round    atomic.Int64 // number of rounds of reads and writes that succeeded
+	step     atomic.Value // current step, a string, for the log
 	problems chan string
 }
 
-// startOwnWrites starts a cache and a client that writes and reads through it.
+// startOwnWrites starts a cache, and a client that writes and that reads through the cache.
 func (w *world) startOwnWrites(ctx context.Context, way, whose string, newCache cache.NewCacheFunc) *subject {
 	w.t.Helper()
 	s, cfg := w.newSubject(readYourWrites+" "+whose, way, "configmaps")
@@ -77,7 +78,7 @@ func (w *world) startOwnWrites(ctx context.Context, way, whose string, newCache 
 	stop := running(ctx, o.run)
 	s.stop = func() { stop(); stopCache() }
 	since := o.round.Load()
-	// The active round ends, and another one starts and ends after that.
+	// The round in progress must end, and then another one must start and end.
 	s.settle = func() { since = o.round.Load() + 1 }
 	s.current = func() bool { return o.round.Load() > since }
 	s.trouble = func() string { return "it is at: " + o.step.Load().(string) }
@@ -99,7 +100,7 @@ func (o *ownWrites) take() (out []string) {
 func (o *ownWrites) blame(format string, args ...any) {
 	select {
 	case o.problems <- fmt.Sprintf(format, args...):
-	default: // there are enough
+	default: // enough problems are recorded
 	}
 }
 
@@ -121,7 +122,7 @@ func (o *ownWrites) run(ctx context.Context) {
 
 var errUnknown = errors.New("the write has failed, or its result is unknown")
 
-// once writes one object, reads it, deletes it and lists.
+// once writes one object, reads it, deletes it, and lists.
 func (o *ownWrites) once(ctx context.Context, name string, number int) error {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: o.namespace, Name: name, Labels: map[string]string{writeLabel: strconv.Itoa(number)},
@@ -166,7 +167,7 @@ func (o *ownWrites) once(ctx context.Context, name string, number int) error {
 	return nil
 }
 
-// write sends a write, and allows as much time as a paused server may need.
+// write sends a write. It waits as long as a paused server may need.
 func (o *ownWrites) write(ctx context.Context, what string, f func(ctx context.Context) error) error {
 	o.step.Store(what)
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
@@ -177,22 +178,22 @@ func (o *ownWrites) write(ctx context.Context, what string, f func(ctx context.C
 	return nil
 }
 
-// widgets are custom resources whose definition changes: their schema, a default, and whether this
-// version is served. They are written in version v2, which always is.
+// widgets are custom resources whose definition changes: its schema, a default, and whether version
+// v1 is served. Widgets are written in version v2, which is always served.
 var (
 	widgets        = schema.GroupVersionResource{Group: "soak.example.com", Version: "v1", Resource: "widgets"}
 	writtenWidgets = widgets.GroupResource().WithVersion("v2")
 	definitions    = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 )
 
-// definition is what changes of the definition.
+// definition contains the variable parts of the definition.
 type definition struct {
-	served bool   // v1
+	served bool   // whether v1 is served
 	colour string // the default of spec.colour
 	extra  bool   // the schema has spec.extra
 }
 
-// object is the whole definition.
+// object returns the whole definition.
 func (d definition) object() *unstructured.Unstructured {
 	extra := ""
 	if d.extra {
@@ -206,7 +207,7 @@ func (d definition) object() *unstructured.Unstructured {
 		d.served, validation, validation)
 	u := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
-		panic(err) // of a text of ours
+		panic(err) // the text is a constant of this test
 	}
 	return u
 }
@@ -225,7 +226,8 @@ func (w *world) defineWidgets(ctx context.Context) {
 	w.widgetsServed(ctx)
 }
 
-// redefine changes the definition. Errors are of servers that are down: then it stays as it is.
+// redefine changes the definition. If it returns an error because a server is down, the definition
+// is unchanged.
 func (w *world) redefine(ctx context.Context, client dynamic.Interface, d definition) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		now, err := client.Resource(definitions).Get(ctx, "widgets.soak.example.com", metav1.GetOptions{})
@@ -238,7 +240,7 @@ func (w *world) redefine(ctx context.Context, client dynamic.Interface, d defini
 	})
 }
 
-// widgetsServed waits until both API servers serve widgets, in the version that is read.
+// widgetsServed waits until both API servers serve widgets in version v1, in which they are read.
 func (w *world) widgetsServed(ctx context.Context) {
 	w.t.Helper()
 	for i, s := range w.servers {

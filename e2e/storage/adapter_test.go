@@ -20,20 +20,21 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// adapter is the storage on which the suites are run. It reads like a client of the watch cache,
-// with client-go's own functions; everything else is its Interface's, which is on etcd.
+// adapter is the storage under test. Its reads are requests to the watch cache with client-go's own
+// functions. Its Interface, which is kube-apiserver's store on etcd, does everything else.
 type adapter struct {
 	apistorage.Interface
 	client     rest.Interface
 	feed       *feed
 	watches    *watches
 	namespaced bool
-	// visible makes Create return when the cache has the created object. Some suites require that,
-	// also of kube-apiserver's cache: a read at "0" need not have it earlier.
+	// visible makes Create wait until the cache contains the created object. Some suites require that,
+	// also of kube-apiserver's cache, although a read at resourceVersion "0" need not return the
+	// object immediately.
 	visible bool
 }
 
-// Create is kube-apiserver's.
+// Create calls kube-apiserver's store, and waits for the cache if visible is set.
 func (a *adapter) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
 	err := a.Interface.Create(ctx, key, obj, out, ttl)
 	if err != nil || !a.visible {
@@ -46,8 +47,8 @@ func (a *adapter) Create(ctx context.Context, key string, obj, out runtime.Objec
 	return a.feed.Wait(ctx, rv)
 }
 
-// current waits until the cache has everything that was in etcd at the call, for a read that must
-// be consistent. The proxy does the same.
+// current waits until the cache contains everything that etcd contained at the time of the call. A
+// consistent read needs that; the proxy does the same.
 func (a *adapter) current(ctx context.Context) error {
 	rv, err := a.GetCurrentResourceVersion(ctx)
 	if err != nil {
@@ -56,7 +57,7 @@ func (a *adapter) current(ctx context.Context) error {
 	return a.feed.Wait(ctx, rv)
 }
 
-// Get is a GET.
+// Get sends a GET.
 func (a *adapter) Get(ctx context.Context, key string, opts apistorage.GetOptions, out runtime.Object) error {
 	if opts.ResourceVersion == "" {
 		if err := a.current(ctx); err != nil {
@@ -81,7 +82,7 @@ func (a *adapter) Get(ctx context.Context, key string, opts apistorage.GetOption
 	return scheme.Convert(&pod, out, nil)
 }
 
-// GetList is a LIST.
+// GetList sends a LIST.
 func (a *adapter) GetList(ctx context.Context, key string, opts apistorage.ListOptions, out runtime.Object) error {
 	if opts.ResourceVersion == "" && (opts.Predicate.Continue == "" || isInconsistent(opts.Predicate.Continue)) {
 		if err := a.current(ctx); err != nil {
@@ -121,7 +122,7 @@ func (a *adapter) GetList(ctx context.Context, key string, opts apistorage.ListO
 	return nil
 }
 
-// Watch is a WATCH.
+// Watch sends a WATCH.
 func (a *adapter) Watch(ctx context.Context, key string, opts apistorage.ListOptions) (watch.Interface, error) {
 	if opts.ResourceVersion == "" && opts.SendInitialEvents != nil {
 		if err := a.current(ctx); err != nil {
@@ -132,7 +133,7 @@ func (a *adapter) Watch(ctx context.Context, key string, opts apistorage.ListOpt
 	if opts.Predicate.AllowWatchBookmarks {
 		req.Param("allowWatchBookmarks", "true")
 	}
-	if initial := opts.SendInitialEvents; initial != nil { // which a request must say together
+	if initial := opts.SendInitialEvents; initial != nil { // a request must set both fields together
 		req.Param("sendInitialEvents", strconv.FormatBool(*initial)).Param("resourceVersionMatch", string(metav1.ResourceVersionMatchNotOlderThan))
 	}
 	if end, ok := ctx.Deadline(); ok {
@@ -141,8 +142,8 @@ func (a *adapter) Watch(ctx context.Context, key string, opts apistorage.ListOpt
 	return a.watches.begin(ctx, req)
 }
 
-// collection returns a request for the objects of a key of a LIST or a WATCH. A key of one object
-// becomes a selector of its name, as kube-apiserver's own clients must send it.
+// collection returns a LIST or WATCH request for the objects of a key. If the key is that of one
+// object, the request has a selector of the object's name, as kube-apiserver's own clients send it.
 func (a *adapter) collection(key string, opts apistorage.ListOptions) *rest.Request {
 	namespace, selectors := a.prefix(key), []fields.Selector{opts.Predicate.Field}
 	if !opts.Recursive {
@@ -151,7 +152,7 @@ func (a *adapter) collection(key string, opts apistorage.ListOptions) *rest.Requ
 		selectors = append(selectors, fields.OneTermEqualSelector("metadata.name", name))
 	}
 	namespace = strings.TrimSuffix(namespace, "/")
-	// It is the key of an object, as a prefix.
+	// The key is that of an object, used as a prefix.
 	if namespace != "" && len(validation.IsDNS1123Label(namespace)) > 0 {
 		selectors = append(selectors, fields.OneTermEqualSelector("metadata.namespace", namespace))
 		namespace = ""
@@ -175,12 +176,14 @@ func (a *adapter) collection(key string, opts apistorage.ListOptions) *rest.Requ
 	return req
 }
 
-// request is one for pods. It is not tried again: the suites expect errors.
+// request returns a request for pods. The client does not retry it, because the suites expect
+// errors.
 func (a *adapter) request(namespace string) *rest.Request {
 	return a.client.Verb(http.MethodGet).MaxRetries(0).NamespaceIfScoped(namespace, namespace != "").Resource("pods")
 }
 
-// prefix returns the start of the keys below a key, in the watch cache's form: empty for all.
+// prefix returns the prefix of the keys below a key, in the watch cache's form. It is empty for all
+// objects.
 func (a *adapter) prefix(key string) string {
 	rel := strings.TrimPrefix(key, resourcePrefix)
 	if rel == "" || strings.HasSuffix(rel, "/") {

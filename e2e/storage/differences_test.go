@@ -24,14 +24,14 @@ import (
 )
 
 // difference is an intended difference between the watch cache and kube-apiserver's cache. The
-// sub-tests must fail, each with this one error, and the rest of the suite must pass.
+// listed sub-tests must fail, each with this one error, and the rest of the suite must pass.
 type difference struct {
 	reason   string
 	failing  []string // sub-tests
-	complain string   // all that they complain of
+	complain string   // the only error of each of them
 }
 
-// differences are the suites that fail in part.
+// differences are the suites of which some sub-tests fail, by name.
 var differences = map[string]difference{
 	"RunTestList": {
 		reason: "kube-apiserver ends a full page with a continue token whenever there are more objects, and answers it with an empty list if none of " +
@@ -46,13 +46,14 @@ var differences = map[string]difference{
 	},
 }
 
-// childVariable, in the environment, makes the test program run a suite with differences unchanged.
+// childVariable is an environment variable. If it is set, the test program runs a suite with
+// differences directly, so that it fails.
 const childVariable = "WEIR_STORAGE_TEST_CHILD"
 
 func inChild() bool { return os.Getenv(childVariable) != "" }
 
-// check runs the suite of test t in a child process, because a test cannot fail without its parent,
-// and compares the failures.
+// check runs the suite of test t in a child process, because a failed test would fail its parent
+// too, and compares the failures with d.
 func (d difference) check(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
@@ -78,12 +79,12 @@ func (d difference) check(t *testing.T) {
 
 var (
 	failLine = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+) `)
-	// A complaint that upstream leaves a sub-test out for caches is empty.
+	// If upstream leaves out a sub-test for caches, its error is empty.
 	complaintLine = regexp.MustCompile(`(?m)^ +\w+\.go:\d+: (.+)$`)
 )
 
-// failures reads from the output of a test, which has failed in part, the sub-tests that did and
-// what was complained of.
+// failures parses the output of a test that failed in part. It returns the failed sub-tests and
+// their errors.
 func failures(test string, out []byte) (failed, complaints []string) {
 	for _, m := range failLine.FindAllSubmatch(out, -1) {
 		if name, ok := bytes.CutPrefix(m[1], []byte(test+"/")); ok {
@@ -97,13 +98,14 @@ func failures(test string, out []byte) (failed, complaints []string) {
 	return failed, complaints
 }
 
-// etcdsWays is a world for RunTestListInconsistentContinuation, which kube-apiserver runs on etcd
-// only. Its first LIST is for a page at resourceVersion 0: kube-apiserver's cache ignores a limit
-// there, and so does the watch cache. And it writes a pod that is not in the namespace of its key,
-// which no API server does: the watch cache knows no other key than an object's own.
+// etcdsWays adapts a world for RunTestListInconsistentContinuation, which kube-apiserver runs only
+// on etcd. The first LIST of that suite requests a page at resourceVersion 0, where
+// kube-apiserver's cache and the watch cache ignore the limit. The suite also writes a pod whose
+// namespace differs from the one in its key. No API server does that, and the watch cache derives
+// the key from the object.
 type etcdsWays struct{ *world }
 
-// GetList turns a LIST at 0 into a consistent one.
+// GetList turns a LIST at resourceVersion 0 into a consistent one.
 func (e etcdsWays) GetList(ctx context.Context, key string, opts apistorage.ListOptions, out runtime.Object) error {
 	if opts.ResourceVersion == "0" {
 		opts.ResourceVersion = ""
@@ -111,7 +113,7 @@ func (e etcdsWays) GetList(ctx context.Context, key string, opts apistorage.List
 	return e.world.GetList(ctx, key, opts, out)
 }
 
-// GuaranteedUpdate writes into the namespace of the key.
+// GuaranteedUpdate sets the object's namespace to that of the key.
 func (e etcdsWays) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool, preconditions *apistorage.Preconditions,
 	update apistorage.UpdateFunc, _ runtime.Object) error {
 	namespace, _ := e.split(key)
@@ -136,7 +138,7 @@ const (
 	onEncryption = "about how etcd's values are encrypted and decoded, of which the cache sees nothing"
 )
 
-// leftOut are the suites that are not run, with the reason.
+// leftOut are the suites that are not run, each with its reason.
 var leftOut = map[string]string{
 	"RunTestCreate":                                     onWrites,
 	"RunTestCreateWithTTL":                              onWrites,
@@ -176,8 +178,8 @@ var leftOut = map[string]string{
 
 const upstreamPackage = "k8s.io/apiserver/pkg/storage/testing"
 
-// TestEverySuiteIsRunOrLeftOut fails when upstream has a suite that is neither run nor left out, or
-// not any more one that is.
+// TestEverySuiteIsRunOrLeftOut checks that each of upstream's suites is either run or left out, and
+// that upstream still has all of these suites.
 func TestEverySuiteIsRunOrLeftOut(t *testing.T) {
 	known := map[string]bool{}
 	for _, s := range suites {
@@ -207,8 +209,8 @@ func TestEverySuiteIsRunOrLeftOut(t *testing.T) {
 	}
 }
 
-// upstreamSuites returns the names of upstream's suites: functions that start with Run and take a
-// test.
+// upstreamSuites returns the names of upstream's suites: the functions whose names start with Run
+// and that have a test parameter.
 func upstreamSuites(t *testing.T) map[string]bool {
 	t.Helper()
 	dir, err := cluster.GoCommand(t.Context(), "", "list", "-f", "{{.Dir}}", upstreamPackage)
@@ -233,8 +235,8 @@ func upstreamSuites(t *testing.T) map[string]bool {
 	return names
 }
 
-// takesTest reports whether a function has a *testing.T or a testing.TB; benchmarks have a
-// *testing.B.
+// takesTest reports whether a function has a parameter of type *testing.T or testing.TB. Benchmarks
+// have a *testing.B.
 func takesTest(f *ast.FuncDecl) bool {
 	for _, p := range f.Type.Params.List {
 		typ := p.Type

@@ -19,15 +19,15 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
-// feed copies the contents of kube-apiserver's store in etcd into a store.Store, and is its
-// watchcache.Clock. It is current up to what etcd has confirmed: by a change, or by the progress
-// that Wait requests.
+// feed copies the contents of kube-apiserver's store in etcd into a store.Store, and is the store's
+// watchcache.Clock. It is current up to the last revision that etcd has confirmed, by a change or
+// by the progress notification that Wait requests.
 type feed struct {
 	source   apistorage.Interface
 	encoding wire.Encoding
 	store    *store.Store
 	history  *watchcache.History
-	writer   *store.Writer // of run's goroutine
+	writer   *store.Writer // used only by run's goroutine
 
 	mu       sync.Mutex
 	now      uint64
@@ -42,14 +42,14 @@ func newFeed(source apistorage.Interface, enc wire.Encoding) *feed {
 	return f
 }
 
-// askAgain is how often etcd is asked for its progress while a caller waits: it does not answer
-// while one of its watches lags.
+// askAgain is the time between two requests for etcd's progress while a caller waits. Repeats are
+// needed because etcd does not answer while one of its watches lags.
 const askAgain = 100 * time.Millisecond
 
 // errEnded is returned when etcd ends a watch that was not cancelled.
 var errEnded = errors.New("the watch on etcd has ended")
 
-// list brings the first state.
+// list reads the initial state into the store.
 func (f *feed) list(ctx context.Context) error {
 	var pods example.PodList
 	opts := apistorage.ListOptions{Predicate: apistorage.Everything, Recursive: true}
@@ -69,7 +69,7 @@ func (f *feed) list(ctx context.Context) error {
 	return err
 }
 
-// watch brings what changes, until ctx ends.
+// watch writes changes to the store until ctx ends.
 func (f *feed) watch(ctx context.Context) error {
 	opts := apistorage.ListOptions{ResourceVersion: f.store.ResourceVersion(), Predicate: apistorage.Everything, Recursive: true, ProgressNotify: true}
 	w, err := f.source.Watch(ctx, resourcePrefix, opts)
@@ -88,7 +88,8 @@ func (f *feed) watch(ctx context.Context) error {
 	return nil
 }
 
-// take applies one event. What it does and the clock are one step for Observe.
+// take applies one event to the store and advances the clock. Both happen under the lock, so that
+// Observe sees them as one step.
 func (f *feed) take(e watch.Event) error {
 	m, err := meta.Accessor(e.Object)
 	if err != nil {
@@ -140,14 +141,14 @@ func (f *feed) advanceLocked(rv uint64) {
 	f.advanced = make(chan struct{})
 }
 
-// Observe is watchcache.Clock's.
+// Observe implements watchcache.Clock.
 func (f *feed) Observe(fn func(resourceVersion uint64)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	fn(f.now)
 }
 
-// Wait is watchcache.Clock's. While it waits, it has etcd tell how far it has got.
+// Wait implements watchcache.Clock. While it waits, it requests etcd's progress.
 func (f *feed) Wait(ctx context.Context, resourceVersion uint64) error {
 	ticker := time.NewTicker(askAgain)
 	defer ticker.Stop()

@@ -13,8 +13,8 @@ import (
 // deadline bounds every wait of these tests. It is generous because no test measures time.
 const deadline = 2 * time.Minute
 
-// atOnce is how many tests run in parallel, on any machine: the suites' wait for each other, and
-// for 3 s, while what they read expires.
+// atOnce is how many tests run in parallel, on any machine. It is high because the suites wait most
+// of the time, for each other, and for 3 s until their objects expire.
 const atOnce = "32"
 
 func TestMain(m *testing.M) {

@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// variants are the setups on which each suite runs, at the same time, each with its own etcd.
-// Within one the suites run one after another, because they count resourceVersions.
+// variants are the setups on which each suite runs. They run in parallel, each with its own etcd.
+// Within one setup, the suites run one after another, because they count resourceVersions.
 var variants = []struct {
 	name  string
 	setup setup
@@ -23,24 +23,25 @@ var variants = []struct {
 	{"json", setup{encoding: wire.JSON}},
 }
 
-// suite is one of upstream's.
+// suite is one of upstream's test suites.
 type suite struct {
-	name   string // of its function
+	name   string // name of its function
 	run    func(ctx context.Context, t *testing.T, w *world)
 	change []func(*setup)
 }
 
-// reads is a suite that needs nothing but the storage.
+// reads returns a suite that needs only the storage.
 func reads(name string, run func(context.Context, *testing.T, apistorage.Interface)) suite {
 	return suite{name: name, run: func(ctx context.Context, t *testing.T, w *world) { run(ctx, t, w) }}
 }
 
-// pages is one that would count, too, what etcd has been asked for: nothing here.
+// pages returns a suite that can also check the requests to etcd. It passes nil, so that these
+// checks are omitted.
 func pages(name string, run func(context.Context, *testing.T, apistorage.Interface, upstream.CallsValidation)) suite {
 	return reads(name, func(ctx context.Context, t *testing.T, s apistorage.Interface) { run(ctx, t, s, nil) })
 }
 
-// with is the suite on another setup.
+// with returns the suite with changes of its setup.
 func (s suite) with(change ...func(*setup)) suite {
 	s.change = change
 	return s
@@ -51,7 +52,7 @@ func visible(s *setup)   { s.visible = true }
 func alone(s *setup)     { s.alone = true }
 
 var suites = []suite{
-	reads("RunTestGet", upstream.RunTestGet).with(alone), // what it writes expires
+	reads("RunTestGet", upstream.RunTestGet).with(alone), // its objects expire
 
 	{name: "RunTestList", run: func(ctx context.Context, t *testing.T, w *world) {
 		upstream.RunTestList(ctx, t, w, w.compact, true, w.lists)
@@ -98,7 +99,7 @@ var suites = []suite{
 	reads("RunWatchListMatchSingle", upstream.RunWatchListMatchSingle).with(visible).gated(),
 }
 
-// TestSuites runs the suites that are about reads.
+// TestSuites runs the suites that test reads.
 func TestSuites(t *testing.T) {
 	leaks := cluster.Leaks()
 	t.Cleanup(func() { goleak.VerifyNone(t, leaks...) })
@@ -124,8 +125,8 @@ func TestSuites(t *testing.T) {
 	}
 }
 
-// gates is held while a suite has set a feature gate of the process, which two must not do at the
-// same time.
+// gates is locked while a suite has set a feature gate of the process, which two suites must not do
+// at the same time.
 var gates sync.Mutex
 
 // gated makes the suites that set feature gates run one after another.
@@ -133,7 +134,7 @@ func (s suite) gated() suite {
 	run := s.run
 	s.run = func(ctx context.Context, t *testing.T, w *world) {
 		gates.Lock()
-		t.Cleanup(gates.Unlock) // after the gate is as it was
+		t.Cleanup(gates.Unlock) // after the gate has its old value again
 		run(ctx, t, w)
 	}
 	return s

@@ -16,23 +16,23 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// watches are those that suites have begun, some of which they never stop.
+// watches are the WATCHes that a suite has started. Suites do not stop all of them.
 type watches struct {
-	ctx     context.Context // ends them
+	ctx     context.Context // its end ends the watches
 	running sync.WaitGroup
 }
 
-// begun is a WATCH of client-go's whose events are kept for a suite that reads them late, also
-// after Stop, as storage does.
+// begun is a WATCH of client-go's client that buffers events for a suite that reads them late, even
+// after Stop, as kube-apiserver's storage does.
 type begun struct {
 	results chan watch.Event
 	stop    context.CancelFunc
 }
 
-// maxKept is how many events are kept; a suite that reads none blocks its watch.
+// maxKept is how many events are buffered. A suite that reads none blocks its watch beyond that.
 const maxKept = 100
 
-// begin starts a WATCH. It ends with ctx, the suite, or when it is stopped.
+// begin starts a WATCH. It ends with ctx, with the suite, or by Stop.
 func (ws *watches) begin(ctx context.Context, req *rest.Request) (watch.Interface, error) {
 	w := &begun{results: make(chan watch.Event, maxKept)}
 	own, cancel := context.WithCancel(ctx)
@@ -56,7 +56,7 @@ func (ws *watches) begin(ctx context.Context, req *rest.Request) (watch.Interfac
 	return w, nil
 }
 
-// pass passes events on until there are no more.
+// pass forwards the events of a watch to results until the watch ends.
 func (w *begun) pass(ctx context.Context, from watch.Interface) {
 	defer close(w.results)
 	defer w.stop()
@@ -78,7 +78,7 @@ func (w *begun) pass(ctx context.Context, from watch.Interface) {
 	}
 }
 
-// inner is an event as the suites know it.
+// inner converts an event to the form that the suites expect.
 func inner(e watch.Event) watch.Event {
 	object, err := internal(e.Object)
 	if err != nil {
@@ -88,15 +88,16 @@ func inner(e watch.Event) watch.Event {
 	return watch.Event{Type: e.Type, Object: object}
 }
 
-// ResultChan is watch.Interface's.
+// ResultChan implements watch.Interface.
 func (w *begun) ResultChan() <-chan watch.Event { return w.results }
 
-// Stop is watch.Interface's.
+// Stop implements watch.Interface.
 func (w *begun) Stop() { w.stop() }
 
-// position is a parsed continue token. The suites create and parse kube-apiserver's. The watch
-// cache's has the same content: the state, -1 for the current one, and the first key that may
-// follow, without the listed namespace. It also names its creator, which kube-apiserver ignores.
+// position is a parsed continue token. The suites create and parse kube-apiserver's tokens. The
+// watch cache's tokens have the same content: the resourceVersion of the state (-1 for the current
+// one), and the first key that may follow, without the listed namespace. They also name their
+// creator, which kube-apiserver ignores.
 type position struct {
 	Version         string `json:"v"`
 	ResourceVersion int64  `json:"rv"`
@@ -130,8 +131,8 @@ func isInconsistent(text string) bool {
 	return err == nil && t.ResourceVersion < 0
 }
 
-// ownToken returns the watch cache's token for one of kube-apiserver's. It leaves it to the watch
-// cache to refuse what it says.
+// ownToken converts one of kube-apiserver's tokens to the watch cache's. It does not check the
+// content, so that the watch cache can refuse it.
 func ownToken(text string) (string, error) {
 	t, err := parseToken(text)
 	if err != nil || t.Version != version {
@@ -141,13 +142,13 @@ func ownToken(text string) (string, error) {
 	return t.String(), nil
 }
 
-// pageToken converts the watch cache's token, after a page that ends with the key last, to
-// kube-apiserver's. The watch cache names the next key, kube-apiserver the position after the last
-// one.
+// pageToken converts the watch cache's token, after a page whose last key is last, to
+// kube-apiserver's. The watch cache's token contains the next key; kube-apiserver's contains the
+// position after the last key.
 func pageToken(text, prefix, last string) string {
 	t, err := parseToken(text)
 	if last = strings.TrimPrefix(last, prefix); err != nil || t.Start <= last {
-		return text // a suite that reads it fails
+		return text // a suite that parses it fails
 	}
 	t.Start, t.Maker = last+"\x00", ""
 	return t.String()

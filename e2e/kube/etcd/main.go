@@ -1,5 +1,5 @@
 // Command etcd is the upstream etcd server, built from its Go module so that end-to-end tests need
-// nothing but the module proxy.
+// only the module proxy.
 package main
 
 import (

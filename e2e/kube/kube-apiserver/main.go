@@ -1,5 +1,5 @@
 // Command kube-apiserver is the upstream kube-apiserver, built from its Go module so that
-// end-to-end tests need nothing but the module proxy.
+// end-to-end tests need only the module proxy.
 package main
 
 import (

@@ -1,6 +1,6 @@
 // Command kube-clients is the upstream kube-controller-manager, kube-scheduler and kubectl in one
-// program; its name selects one. They share most of their packages, and linking them once takes a
-// third of the time.
+// program; its name selects one of them. They share most of their packages, so linking one program
+// takes a third of the time.
 package main
 
 import (
@@ -23,7 +23,7 @@ func main() {
 	case "kube-scheduler":
 		os.Exit(cli.Run(scheduler.NewSchedulerCommand()))
 	case "kubectl":
-		logs.GlogSetter(kubectl.GetLogVerbosity(os.Args)) // some logging comes before the flags are read
+		logs.GlogSetter(kubectl.GetLogVerbosity(os.Args)) // some code logs before the flags are parsed
 		util.CheckErr(cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()))
 	default:
 		fmt.Fprintf(os.Stderr, "%s: call it kube-controller-manager, kube-scheduler or kubectl\n", name)

@@ -1,6 +1,6 @@
-// Command kube-objects fills objects of built-in kinds with random values, by the fuzzers with
-// which Kubernetes tests its own conversions, and prints them as kube-apiserver writes them into
-// etcd. It reads a request from its standard input, and prints one object a line.
+// Command kube-objects fills objects of built-in kinds with random values, using the fuzzers with
+// which Kubernetes tests its own conversions. It reads a request from its standard input, and
+// prints one object per line, encoded as kube-apiserver writes it into etcd.
 package main
 
 import (
@@ -25,22 +25,22 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/storagemigration/install"
 )
 
-// request says which objects are wanted.
+// request describes the wanted objects.
 type request struct {
 	Seed  int64
 	Kinds []kind
 }
 
-// kind is a kind of objects that are wanted. The first version is the one that they are printed in;
-// they can be converted to all.
+// kind describes the wanted objects of one kind. The objects are printed in the first version, and
+// can be converted to all versions.
 type kind struct {
 	Group, Kind string
 	Versions    []string
-	Names       []string // one for each object
-	Namespace   string   // empty: none
+	Names       []string // one name for each object
+	Namespace   string   // empty: cluster-scoped
 }
 
-// object is one of the objects, with its place in the request.
+// object is one of the objects, with its indexes in the request.
 type object struct {
 	Kind, Name int
 	Value      []byte // as in etcd
@@ -75,13 +75,14 @@ func run() error {
 	return out.Flush()
 }
 
-// attempts bounds how many values are tried for one object: now and then one cannot be converted.
+// attempts bounds how many random values are tried for one object: occasionally a value cannot be
+// converted.
 const attempts = 100
 
-// filler is a randfill.Filler.
+// filler is the interface of a randfill.Filler.
 type filler interface{ Fill(value any) }
 
-// fill makes the n-th object of a kind.
+// fill creates the n-th object of a kind.
 func (k *kind) fill(f filler, n int) (value []byte, err error) {
 	for range attempts {
 		internal, err := legacyscheme.Scheme.New(schema.GroupVersionKind{Group: k.Group, Version: runtime.APIVersionInternal, Kind: k.Kind})
@@ -107,7 +108,8 @@ func (k *kind) fill(f filler, n int) (value []byte, err error) {
 }
 
 // complete sets the fields that kube-apiserver sets when it reads objects that are older than these
-// fields. In events of a WATCH it does so only sometimes.
+// fields. kube-apiserver does not always set them in events of a WATCH, so the objects must have
+// them already.
 func complete(internal runtime.Object) {
 	switch o := internal.(type) {
 	case *core.PersistentVolumeClaim:
@@ -124,13 +126,14 @@ func complete(internal runtime.Object) {
 	}
 }
 
-// uid returns the uid of the n-th object. It does not depend on the value of the object.
+// uid returns the UID of the n-th object. It does not depend on the value of the object.
 func (k *kind) uid(n int) types.UID {
 	h := fmt.Sprintf("%x", sha256.Sum256([]byte(k.Group+"/"+k.Kind+"/"+k.Namespace+"/"+k.Names[n])))
 	return types.UID(h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-8" + h[17:20] + "-" + h[20:32])
 }
 
-// encode returns an object as it is stored in the first version, if it can be read in all of them.
+// encode returns an object in its stored form, in the first version. It returns an error if the
+// object cannot be read in all versions.
 func (k *kind) encode(internal runtime.Object) ([]byte, error) {
 	proto := protobuf.NewSerializer(legacyscheme.Scheme, legacyscheme.Scheme)
 	in := func(version string) runtime.GroupVersioner {
