@@ -92,10 +92,10 @@ func TestHandlersHoldNothing(t *testing.T) {
 	for _, h := range handlers {
 		check.NoError(t, h.WaitForSync(ctx))
 	}
+	check.Equal(t, looked.Load(), 900, "objects were looked at")
+	// The log drops the values when the last handler asks for its next change, after WaitForSync.
 	const tracked = 300 * 160 // bytes that track objects which a caller may still use
-	if held := inf.Stats().Memory.Decoded; looked.Load() != 900 || held > tracked {
-		t.Errorf("%d objects were looked at; %d bytes are held decoded", looked.Load(), held)
-	}
+	testenv.Eventually(t, ctx, "no value is left", func() bool { return inf.Stats().Memory.Decoded <= tracked })
 	if s := inf.Stats(); s.DecodedMisses < 300 || s.DecodedHits < 900 || s.DecodedHits+s.DecodedMisses != 1800 {
 		t.Errorf("of 1,800 reads %d found the object decoded, and %d did not", s.DecodedHits, s.DecodedMisses)
 	}
