@@ -71,6 +71,29 @@ func TestIndexOfWhatHandlersGet(t *testing.T) {
 	}
 }
 
+// TestBlockedIndexFunction checks that the handler receives another copy while an index function
+// still reads an object.
+func TestBlockedIndexFunction(t *testing.T) {
+	s := newRecordedInformer(t, NewSharedIndexInformer)
+	looking, release := make(chan any, 1), make(chan struct{})
+	check.NoError(t, s.informer.AddIndexers(cache.Indexers{"blocks": func(obj any) ([]string, error) {
+		looking <- obj
+		<-release
+		return nil, nil
+	}}))
+	handed := make(chan any, 2)
+	register(t, s.informer, cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) { handed <- obj }})
+	check.NoError(t, s.informer.RemoveEventHandler(s.registration))
+	s.source.Add(pod("a", "1"))
+	run(t, s.informer)
+	seen := <-looking
+	obj := <-handed
+	if obj == seen || show(obj) != show(seen) {
+		t.Errorf("the function looks at %p, the handler was handed %p", seen, obj)
+	}
+	close(release)
+}
+
 // TestIndexFunctionThatReads checks that an index function may read its indexer, except the
 // function's own index, while handlers receive objects.
 func TestIndexFunctionThatReads(t *testing.T) {

@@ -159,8 +159,7 @@ func (r *registration) call(e store.Change) error {
 			return r.record(e, err)
 		}
 		_ = r.record(e, nil)
-		r.informer.store.Derive(e.New, added)
-		r.handler.OnAdd(added, e.Initial)
+		r.handler.OnAdd(r.derive(e.New, added), e.Initial)
 	case store.Updated, store.Resynced:
 		if !r.callbacks.updated {
 			return r.record(e, nil)
@@ -171,7 +170,7 @@ func (r *registration) call(e store.Change) error {
 		}
 		_ = r.record(e, nil)
 		if e.Old != e.New {
-			r.informer.store.Derive(e.New, is)
+			is = r.derive(e.New, is)
 		}
 		r.handler.OnUpdate(was, is)
 	case store.Deleted:
@@ -182,6 +181,18 @@ func (r *registration) call(e store.Change) error {
 		}
 	}
 	return nil
+}
+
+// derive runs the index functions on a version before the handler receives it. It returns the value
+// for the handler: a copy if one of the functions blocks and so still reads the value.
+func (r *registration) derive(o *store.Object, value any) any {
+	if r.informer.store.Derive(o, value) {
+		return value
+	}
+	if own, ok := codec.Copy(value); ok {
+		return own
+	}
+	return value
 }
 
 // record records, before the callback is called, whether the object of an event could be decoded

@@ -2,8 +2,10 @@ package store
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // derivedValues holds what the function of an index has returned for versions that the index has
@@ -14,20 +16,50 @@ type derivedValues struct {
 	values  map[string]funcEntry // by object key; no more than there are objects, and dirtySlack
 }
 
+// deriveWait limits how long Derive waits for functions. A busy machine keeps a goroutine from the
+// processor for less than that.
+const deriveWait = 100 * time.Millisecond
+
 // Derive calls the functions of indexes for a version that the caller has decoded anyway, so that
-// the next query need not decode it again. It does not wait for a function that runs for another
-// caller: the query calls that for the version. If several have decoded the version, the values of
-// the first count. Safe for concurrent use.
-func (s *Store) Derive(o *Object, decoded any) {
+// the next query need not decode it again. It leaves out a function that runs for another caller:
+// the query calls that for the version. If several callers have decoded the version, the values of
+// the first count.
+//
+// Derive waits at most deriveWait for functions. It returns false if a function still reads the
+// decoded value, which the caller must not change then. Until that function returns, further calls
+// do nothing and return true. Derive starts one goroutine, which ends when the functions have
+// returned. Safe for concurrent use.
+func (s *Store) Derive(o *Object, decoded any) bool {
 	all := s.derives.Load()
-	if all == nil || !o.live() {
-		return
+	if all == nil || s.blocked.Load() > 0 || !o.live() {
+		return true
 	}
-	for _, x := range *all {
-		if x.derived.wants(o) && x.calls.TryLock() {
-			x.derive(o, decoded)
+	wants := func(x *funcIndex) bool { return x.derived.wants(o) }
+	if !slices.ContainsFunc(*all, wants) {
+		return true
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended) // also if a function ends its goroutine
+		for _, x := range *all {
+			if wants(x) && x.calls.TryLock() {
+				x.derive(o, decoded)
+			}
 		}
+	}()
+	patience := time.NewTimer(deriveWait)
+	defer patience.Stop()
+	select {
+	case <-ended:
+		return true
+	case <-patience.C:
 	}
+	s.blocked.Add(1)
+	go func() {
+		<-ended
+		s.blocked.Add(-1)
+	}()
+	return false
 }
 
 // derive computes the values of a version and keeps them for the next query. It unlocks calls.

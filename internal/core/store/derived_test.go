@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -113,37 +115,34 @@ func TestDeriveIsBounded(t *testing.T) {
 	check.Equal(t, len(x.derived.values), 0, "are left")
 }
 
-// TestDeriveDoesNotWait: Derive leaves out a version while the function runs for another caller.
-func TestDeriveDoesNotWait(t *testing.T) {
-	s := newStore(t, decodeConfig())
-	blocked, release := make(chan struct{}), make(chan struct{})
-	check.NoError(t, s.AddIndex("name", FuncIndex(func(v any) ([]string, error) {
-		if v.(*corev1.Pod).Name == "p1" {
-			close(blocked)
-			<-release
+// TestDeriveOfBlocked checks that Derive waits once for a function that blocks, and not for long.
+func TestDeriveOfBlocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, decodeConfig())
+		release, calls := make(chan struct{}), 0
+		check.NoError(t, s.AddIndex("name", FuncIndex(func(v any) ([]string, error) {
+			if calls++; v.(*corev1.Pod).Name == "p1" {
+				<-release
+			}
+			return []string{v.(*corev1.Pod).Name}, nil
+		})))
+		fillPods(t, s, 4)
+		derive := func(name string) bool {
+			o, _ := s.Get(name)
+			return s.Derive(o, smallPod("", name, 1, 0, nil, ""))
 		}
-		return []string{v.(*corev1.Pod).Name}, nil
-	})))
-	fillPods(t, s, 3)
-	derive := func(name string) {
-		o, _ := s.Get(name)
-		s.Derive(o, smallPod("", name, 1, 0, nil, ""))
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		derive("p1")
-	}()
-	<-blocked
-	derive("p0")
-	close(release)
-	<-ended
-	derive("p2")
-	x := s.funcs["name"]
-	check.Equal(t, len(x.derived.values), 2, "versions were derived")
-	for _, name := range []string{"p0", "p1", "p2"} {
-		got, err := byKeys(t, s.Snapshot(), "name", name)
-		check.NoError(t, err)
-		check.Equal(t, got, name, "the index has")
-	}
+		begin := time.Now()
+		if !derive("p0") || derive("p1") || !derive("p2") || !derive("p1") {
+			t.Error("only the function that blocks at p1 still looks at it")
+		}
+		check.Equal(t, time.Since(begin), deriveWait, "waited for")
+		close(release)
+		synctest.Wait()
+		if !derive("p3") || calls != 3 || s.blocked.Load() != 0 {
+			t.Errorf("%d calls, want those for p0, p1 and p3", calls)
+		}
+		if got, err := byKeys(t, s.Snapshot(), "name", "p1"); got != "p1" || err != nil || calls != 4 {
+			t.Errorf("%q (%v) after %d calls", got, err, calls)
+		}
+	})
 }

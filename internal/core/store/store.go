@@ -58,6 +58,7 @@ type Store struct {
 	// changes counts the revisions that did not belong to a writer's first state.
 	changes atomic.Uint64
 	derives atomic.Pointer[[]*funcIndex] // the same as funcs, likewise; nil: there are none
+	blocked atomic.Int32                 // how many calls of Derive have returned before their functions
 
 	// writing is held while a writer changes anything: writers take turns. What mu guards changes
 	// only while both are held, so a writer reads it holding writing alone. It is outside mu.
