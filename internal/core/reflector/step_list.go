@@ -177,7 +177,7 @@ func (m *machine) listOpened() {
 	if !m.rebase && !m.awaitsWatch() {
 		m.err = nil
 	}
-	if m.rvAtEnd = m.in.rv == "" || m.in.empty; m.rv != "" { // a version before an empty list counts as stated after the items
+	if m.rvAtEnd = m.in.rv == "" || m.in.empty; m.rv != "" { // before an empty list: as if after the items
 		m.rebase = m.rebase || m.opaque() || m.in.rv != "" && resourceversion.Incomparable(m.in.rv, m.rv)
 	}
 	m.do(beginReplace{m.rebase, m.restored})
@@ -341,7 +341,7 @@ func (m *machine) listFailed(sentinel error) {
 		m.switchMatch(sentinel)
 	case m.tooOld(sentinel):
 		m.noMatch, m.noConsistent, m.unmatched, m.inconsistent = true, false, 0, 0
-		if m.exactLists++; m.exactLists%relistAfter == 0 { // a whole list is not answered at exactly that version
+		if m.exactLists++; m.exactLists%relistAfter == 0 { // not answered at exactly that version
 			m.whole, m.brokenLists = true, 0
 		}
 	}

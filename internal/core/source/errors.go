@@ -136,7 +136,7 @@ func mergeRetryAfter(status *metav1.Status, header string) {
 func RetryAfter(header string) int32 {
 	header = strings.TrimSpace(header)
 	seconds, err := strconv.ParseInt(header, 10, 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) { // if out of range, seconds is the nearest int64
+	if err != nil && !errors.Is(err, strconv.ErrRange) { // out of range: the nearest int64
 		at, err := http.ParseTime(header)
 		if err != nil {
 			return 0

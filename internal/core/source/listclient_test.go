@@ -91,7 +91,7 @@ func TestListsGoApart(t *testing.T) {
 func TestListsThatGetNoAnswer(t *testing.T) {
 	const closes, hangs, refuses, answers = 'c', 'h', 'r', 'a'
 	for name, tc := range map[string]struct {
-		http1 string // how the server answers each LIST over HTTP/1.1; the last one applies to all further LISTs
+		http1 string // how the server answers each LIST over HTTP/1.1; the last one: all further ones
 		want  string // the HTTP version that answered each LIST, or - for no answer
 	}{
 		"never":             {"c", "222"},

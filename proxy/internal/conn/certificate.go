@@ -22,7 +22,7 @@ import (
 // would leak. It is safe for concurrent use.
 type Certificate struct {
 	certFile, keyFile string   // empty: the certificate is only in memory
-	hosts             []string // of a certificate that the proxy makes; nil: the user gave the certificate
+	hosts             []string // of a certificate that the proxy makes; nil: the user gave one
 	log               *slog.Logger
 
 	mu         sync.Mutex
