@@ -92,7 +92,7 @@ func (p *weirProxy) collections(t *testing.T) (live []int64) {
 // liveHeap returns the size of the live heap after garbage collections that start after the call.
 // Its requests cause the collections: the head of each makes half a megabyte of garbage. Contents
 // of a sync.Pool live until the second collection, and allocations during a collection count as
-// live. So liveHeap returns the smallest of several sizes.
+// live; liveHeap therefore returns the smallest of several sizes.
 func (p *weirProxy) liveHeap(t *testing.T, ctx context.Context) int64 {
 	t.Helper()
 	const enough = 6

@@ -16,7 +16,7 @@ import (
 )
 
 // connectionLimit returns how many connections attackers open. It is the number of file descriptors
-// that the system permits, minus those for well-behaved clients and other files, and at most
+// that the system permits, minus those for well-behaved clients and other files. It is at most
 // 12,000, because the ports of one address are limited. A short attack opens 2,000.
 func connectionLimit() int {
 	const short = 2000

@@ -207,8 +207,8 @@ func impersonation(d dice, h http.Header) {
 	}
 }
 
-// minter signs tokens of ServiceAccounts with a key that kube-apiserver trusts. So it can make
-// tokens that kube-apiserver itself would not issue.
+// minter signs tokens of ServiceAccounts with a key that kube-apiserver trusts, also tokens that
+// kube-apiserver itself would not issue.
 type minter struct {
 	key    *ecdsa.PrivateKey
 	issuer string

@@ -5,7 +5,8 @@
 //
 // One seed determines everything: callers, paths, queries, headers, and permissions, which change
 // in rounds. The seed is a constant in the first round and the current time in later rounds, unless
-// a flag sets it to replay a run. Nothing else changes while requests are compared. So
-// kube-apiserver's own answer is the reference, independent of the proxy's implementation. Where
-// the answers of kube-apiserver and the proxy may differ, the methods that judge calls say why.
+// a flag sets it to replay a run. Nothing else changes while requests are compared, so
+// kube-apiserver's own answer is the reference. It is independent of the proxy's implementation.
+// Where the answers of kube-apiserver and the proxy may differ, the methods that judge calls say
+// why.
 package proxyfuzz

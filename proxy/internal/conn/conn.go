@@ -287,11 +287,11 @@ func (c *Conn) count() {
 }
 
 // growHead charges n more bytes for the head that a stream is receiving. fields is the number of
-// its fields so far. growHead is called before these bytes are decoded. If there is no room, it
-// closes an unknown connection that sends its head slowly, or else this connection. It then returns
-// false, and the caller must not decode the bytes. It does not close an accepted connection whose
-// heads use up to ConnectionBytes, since other clients may have used the room: the request gets 429
-// later.
+// its fields so far. growHead is called before these bytes are decoded. If there is no room,
+// growHead closes unknown connections that send their heads slowly. If there are none, it closes
+// this connection and returns false: the caller must then not decode the bytes. It does not close
+// an accepted connection whose heads use up to ConnectionBytes, since other clients may have used
+// the room. The request gets 429 later.
 func (c *Conn) growHead(stream uint32, n int64, fields int) (ok bool) {
 	c.listener.do(func() {
 		cs := c.listener

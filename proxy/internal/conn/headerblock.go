@@ -114,8 +114,8 @@ func (hb *headerBlock) next() {
 	}
 }
 
-// memory estimates the memory of the decoded fields, in bytes. Compressed text has at least 5 of
-// the 8 bits of each character.
+// memory estimates the memory of the decoded fields, in bytes. It counts two bytes for each
+// received byte, because the compression needs at least 5 bits for a character of 8 bits.
 func (hb *headerBlock) memory() int64 {
 	return int64(hb.fields*fieldBytes + 2*hb.bytes)
 }

@@ -10,9 +10,9 @@ import (
 )
 
 // The decoded head of a request is much larger than the received bytes: HTTP/2 compresses it, and
-// each field uses memory in addition to its text. So the heads of all requests share a budget. A
-// head is released when its handler returns, although net/http keeps the request until the response
-// is read.
+// each field uses memory in addition to its text. The heads of all requests therefore share a
+// budget. A head is released when its handler returns, although net/http keeps the request until
+// the response is read.
 const (
 	// fieldBytes is the measured overhead of a field: in the frame, in the header map and in the copy
 	// that the proxy forwards.

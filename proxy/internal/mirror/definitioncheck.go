@@ -51,12 +51,12 @@ func (h *definitionHistory) mixed() bool {
 // definitionCheck detects that the upstream would write the objects of a session differently. Only
 // one goroutine uses it at a time.
 //
-// While the upstream is upgraded, requests reach API servers of two versions in turn. So a
-// definition that was seen in the other version a while ago is no redefinition. The session then
-// has objects of both versions, and it must end once all servers have the same version again.
+// While the upstream is upgraded, requests reach API servers of two versions in turn. A definition
+// of the other version that was seen a while ago is therefore no redefinition. The session then has
+// objects of both versions, and it must end once all servers have the same version again.
 //
 // The schema hash of a custom resource is that of its whole group, and it also changes when the
-// group gets another resource. So a changed hash is a redefinition only in two cases: the
+// group gets another resource. A changed hash is therefore a redefinition only in two cases: the
 // generation of the CRD cannot be read, or the session is not older than settle. An API server may
 // load a generation later than other servers, and the hash shows what the server has loaded.
 type definitionCheck struct {

@@ -65,8 +65,8 @@ func TestByPreference(t *testing.T) {
 	}
 }
 
-// TestSendsState checks that SendsState is true for a WATCH that starts with the state, even with a
-// limit, which a WATCH ignores, and false for a LIST of a small page.
+// TestSendsState checks that SendsState is true for a WATCH that starts with the state, and false
+// for a LIST of a small page. A WATCH ignores its limit.
 func TestSendsState(t *testing.T) {
 	for query, want := range map[string]struct{ State, small bool }{
 		"":                                  {State: true},

@@ -188,7 +188,7 @@ func (res *Resource) listed(s *Session) {
 	res.take(input{typ: inListed})
 }
 
-// noteCached does what follows after a session has begun to serve. Only then it notifies the
+// noteCached does what must follow after a session has begun to serve. Only then it notifies the
 // restore tracker, so that no watch from before a restore resumes in between. Only then it reads
 // the time of a drain, since Drain stores that time before it looks for sessions.
 func (res *Resource) noteCached(s *Session) {

@@ -92,8 +92,8 @@ func TestServesBeforeTracked(t *testing.T) {
 }
 
 // TestDrainOfNewSession checks that a session serves before it reads when watches must have ended.
-// A drain stores that time first, and then looks for sessions. So either the drain finds the
-// session, or the session finds the time.
+// A drain stores that time first, and then looks for sessions. One of them finds the other: the
+// drain finds the session, or the session finds the time.
 func TestDrainOfNewSession(t *testing.T) {
 	m := withoutUpstream(t, func(string) {})
 	res := m.load(t, "pods")

@@ -99,8 +99,9 @@ func (s *Session) encodes(rq *request.Request, indents bool) bool {
 	return s.Info.Custom || s.Info.encoding != wire.JSON || !rq.Accept.WantsProtobuf()
 }
 
-// MinProofObjects is the number of objects from which a consistent LIST is not forwarded. A LIST of
-// fewer objects costs the upstream no more than the query that proves the session to be current.
+// MinProofObjects is the minimum number of objects of a resource whose consistent LISTs are not
+// forwarded. A LIST of fewer objects costs the upstream no more than the query that proves the
+// session to be current.
 const MinProofObjects = 100
 
 // isSmall reports whether a LIST of the resource costs the upstream no more than a query that
@@ -117,8 +118,8 @@ func (s *Session) serves(rq *request.Request) bool {
 
 // versionTimeout is how long a read of a small resource waits for a resourceVersion that the client
 // may have got from another replica. If the resource does not change, the session reaches the
-// version only with its next bookmark. So a large resource is proven to be current instead, and
-// reads of a small one are forwarded after versionTimeout.
+// version only with its next bookmark. A large resource is therefore proven to be current instead,
+// and reads of a small one are forwarded after versionTimeout.
 const versionTimeout = time.Second
 
 // waitForVersion blocks until the session has reached the version that the read needs, and reports

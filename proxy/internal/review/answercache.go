@@ -59,8 +59,8 @@ func (o *Config) answerAge(ttl time.Duration) time.Duration {
 
 // answerCache caches the upstream's last answers about callers. It removes answers soon after they
 // are older than maxAge. When it is full, it removes the least recently used answer of the caller
-// whose answers use the most memory, so a caller cannot displace the answers about callers with
-// fewer. It is safe for concurrent use.
+// whose answers use the most memory, so no caller displaces answers about callers with less memory.
+// It is safe for concurrent use.
 type answerCache struct {
 	limit  int
 	maxAge time.Duration // of an answer

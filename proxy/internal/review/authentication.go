@@ -37,7 +37,7 @@ type Authenticator struct {
 }
 
 // localTTLPart: tokenAnswers is used for 1/localTTLPart of the TTL of an answer about a token. The
-// library's cache, where a lookup costs as much as serving the request, is used for the rest. So no
+// library's cache, where a lookup costs as much as serving the request, is used for the rest. No
 // answer is used for longer than its TTL.
 const localTTLPart = 10
 

@@ -76,7 +76,7 @@ func (a uncachedAttributes) GetName() string {
 
 // Allows decides whether the caller may do the action.
 //
-// A caller that may read everything may read each part of it. So Allows first asks about the
+// A caller that may read everything may read each part of it. Allows therefore asks first about the
 // request without its selectors. One such review serves all selectors of the caller. Allows asks
 // about the request with its selectors only if the first answer is no.
 func (a *Authorizer) Allows(ctx context.Context, who user.Info, q *request.Request, opts Options) Decision {

@@ -42,7 +42,7 @@ type reviewAttempt struct {
 
 // classify returns the decision for a review that failed with err: Unreachable or Unanswered. It is
 // Unanswered if the upstream answers other requests, if the caller has canceled the review, or if
-// the answer cannot be read. So a caller cannot open the breaker by its own requests.
+// the answer cannot be read. A caller therefore cannot open the breaker by its own requests.
 func (a reviewAttempt) classify(ctx context.Context, err error) Decision {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled) || HasStatus(err) || !isNetworkError(err):

@@ -29,9 +29,9 @@ func TestSurvivesForwarding(t *testing.T) {
 	}
 }
 
-// TestRefusedOfFrontProxy checks that a refused caller whom a front proxy names is authenticated
-// neither as the front proxy, whose certificate the clients' CA may have signed too, nor by a
-// token. kube-apiserver would use the name that the front proxy sends.
+// TestRefusedOfFrontProxy checks a refused caller whom a front proxy names. The caller must not be
+// authenticated as the front proxy, whose certificate the clients' CA may have signed too, and not
+// by a token. kube-apiserver would use the name that the front proxy sends.
 func TestRefusedOfFrontProxy(t *testing.T) {
 	of := func(name string) authenticator.Request {
 		return authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {

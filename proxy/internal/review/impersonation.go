@@ -96,9 +96,9 @@ func ImpersonationOf(who user.Info) *transport.ImpersonationConfig {
 func isNodeName(name string) bool { return strings.HasPrefix(name, "system:node:") }
 
 // fixGroups adds system:authenticated to an identity without groups, so that the upstream adds no
-// other groups. It would add the groups of ServiceAccounts to a ServiceAccount, and system:nodes to
-// a node if the proxy itself may impersonate nodes (KEP-5284). It adds system:authenticated in any
-// case.
+// other groups. Otherwise the upstream would add the groups of ServiceAccounts to a ServiceAccount,
+// and system:nodes to a node if the proxy itself may impersonate nodes (KEP-5284). The upstream
+// adds system:authenticated in any case.
 func fixGroups(to *transport.ImpersonationConfig) {
 	if len(to.Groups) == 0 {
 		to.Groups = []string{user.AllAuthenticated}

@@ -217,8 +217,8 @@ func (s *Pool) next() (first *flowQueue, its *turn) {
 		if first != nil && !l.before(first) {
 			continue
 		}
-		// If any turn of a flow may take a seat, so may each turn that has no seat yet. So this loop
-		// examines few turns.
+		// If any turn of a flow may take a seat, so may each turn that has no seat yet. This loop
+		// therefore examines few turns.
 		if i := slices.IndexFunc(l.ready, func(t *turn) bool { return s.mayTake(l, t) }); i >= 0 {
 			first, its = l, l.ready[i]
 		}

@@ -24,9 +24,9 @@ type Config struct {
 	// waits for its seat for at most Wait.
 	Reads, Writes int
 	Wait          time.Duration
-	// ReviewWait is how long a request waits for a seat to review its caller. It must not be longer
-	// than a review takes: while the upstream does not answer, the reviews in progress then open the
-	// breaker.
+	// ReviewWait is how long a request waits for a seat to review its caller. It is no longer than the
+	// time limit of a review. While the upstream does not answer, the reviews in progress time out and
+	// open the breaker.
 	ReviewWait time.Duration
 	// StartWait is how long a WATCH waits for a seat to start.
 	StartWait time.Duration
@@ -44,8 +44,8 @@ const (
 	// maxParsing bounds the WATCHes whose selectors are being parsed. Parsing takes milliseconds.
 	maxParsing = 64
 	// MaxReviews bounds the concurrent reviews of callers. A known caller may use at most 35 % of
-	// them. So a caller that starts a thousand watches at once leaves reviews to other callers. New
-	// tokens may use half.
+	// them, so a caller that starts a thousand watches at the same time leaves reviews to other
+	// callers. New tokens may use half.
 	MaxReviews = 160
 	// maxQueuedReviews bounds the requests of a level that wait for a review. Each such request has a
 	// seat or counts as long-running. After a start of the proxy many watches wait for the reviews of

@@ -55,9 +55,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestUnread checks that the unread responses of a user may use half of their memory, those of a
-// user that runs the cluster all, and those of a source with new tokens or without a credential an
-// eighth.
+// TestUnread checks how much of the memory unread responses may use: half for one user, all for a
+// user that runs the cluster, and an eighth for a source with new tokens or without a credential.
 func TestUnread(t *testing.T) {
 	u := newUnread(800)
 	for name, c := range map[string]struct {

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// flood takes all the seats and places that the given flows may have.
+// flood sends requests of the given flows until they have all the seats and places that they may
+// have.
 func flood(s *Pool, ctx context.Context, flows func(i int) Flow) {
 	for i := range 2 * (int(s.budget.Limit()) + s.places) {
 		sit(s, ctx, flows(i))

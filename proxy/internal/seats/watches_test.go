@@ -9,9 +9,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestSharesOfMemory checks that one user may use at most half of the memory, and that all unknown
-// tokens together may use half, of which each source leaves as much free as it uses. Callers
-// without a credential may use an eighth, and callers that run the cluster all.
+// TestSharesOfMemory checks how much of the memory callers may use: one user half, all unknown
+// tokens together half, callers without a credential an eighth, and callers that run the cluster
+// all. A source with unknown tokens must leave as much free as it uses.
 func TestSharesOfMemory(t *testing.T) {
 	const room = 96
 	w := newWatches(&Config{
