@@ -16,7 +16,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// row has the measurements of one attack. Sizes are in bytes.
+// row contains the measurements of one attack. Sizes are in bytes.
 type row struct {
 	Attack           string
 	SameAddress      bool
@@ -129,7 +129,7 @@ func (r *row) print(t *testing.T) {
 	check.NoError(t, err)
 }
 
-// measured has the rows of this run.
+// measured contains the rows of this run.
 var measured struct {
 	sync.Mutex
 	rows []*row
@@ -139,8 +139,8 @@ var measured struct {
 var kinds = []string{"list-known", "list-new", "livez", "readyz", "health-livez", "health-readyz"}
 
 // table returns the rows as a Markdown table. Memory is in MiB. For each kind of well-behaved
-// client it has the number of requests that were answered with 200, and their p99. kube-apiserver's
-// numbers under the same attack are in parentheses.
+// client it shows the number of requests that were answered with 200, and their p99.
+// kube-apiserver's numbers under the same attack are in parentheses.
 func table() string {
 	measured.Lock()
 	defer measured.Unlock()

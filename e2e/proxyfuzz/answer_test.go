@@ -35,9 +35,9 @@ type answer struct {
 	// uids are all texts in the body that look like a uid, in any encoding. Each returned object has a
 	// uid.
 	uids map[string]bool
-	// shown has the objects that read could decode: resourceVersions by uid.
+	// shown contains the objects that read could decode: resourceVersions by uid.
 	shown map[string]map[string]bool
-	// refused has the codes of a watch's ERROR events.
+	// refused contains the codes of a watch's ERROR events.
 	refused []int
 	next    string // the continue token
 }
@@ -76,7 +76,7 @@ func (a *answer) read() {
 	}
 }
 
-// expired reports whether the side no longer has the requested state.
+// expired reports whether the side can no longer return the requested state.
 func (a *answer) expired() bool {
 	return a.code == http.StatusGone || slices.Contains(a.refused, http.StatusGone)
 }

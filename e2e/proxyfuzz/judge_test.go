@@ -114,7 +114,7 @@ func (e *exchange) fault(format string, args ...any) {
 	e.faults = append(e.faults, fmt.Sprintf(format, args...))
 }
 
-// judge records the faults of an exchange. known has the objects that do not change.
+// judge records the faults of an exchange. known contains the objects that do not change.
 func (e *exchange) judge(known map[string]string) {
 	ours, theirs := e.ours, e.theirs
 	if ours.err != nil || theirs.err != nil {

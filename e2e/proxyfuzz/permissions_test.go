@@ -18,7 +18,7 @@ import (
 // ours is the label selector of the permissions that are drawn in each round.
 const ours = "proxyfuzz=round"
 
-// roundsOf is the number of requests in a round. A round has the same permissions.
+// roundsOf is the number of requests in a round. All of them are sent with the same permissions.
 const roundsOf = 500
 
 // grant is one role and the subjects that have it.

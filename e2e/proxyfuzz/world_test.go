@@ -40,9 +40,9 @@ type world struct {
 	// then and now are resourceVersions: then after the objects were created, now after some of them
 	// have changed.
 	then, now uint64
-	// frozen has all objects that are not permissions: resourceVersions by uid.
+	// frozen contains all objects that are not permissions: resourceVersions by uid.
 	frozen map[string]string
-	// known has the objects of frozen and the permissions of the round.
+	// known contains the objects of frozen and the permissions of the round.
 	known           map[string]string
 	server, proxied *side
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// flags has the values of the command-line flags.
+// flags contains the values of the command-line flags.
 type flags struct {
 	options            proxy.Options
 	rules              *clientcmd.ClientConfigLoadingRules
@@ -150,7 +150,8 @@ func (f *flags) addOperation(fs *pflag.FlagSet) {
 	fs.Lookup("check-arguments").Hidden = true
 }
 
-// complete parses the flags' values into the options, and validates what does not need an upstream.
+// complete parses the flags' values into the options, and validates the options as far as that is
+// possible without an upstream.
 func (f *flags) complete() error {
 	for _, size := range []struct {
 		name, text string

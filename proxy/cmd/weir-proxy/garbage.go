@@ -8,8 +8,8 @@ import (
 
 const (
 	// gcPercent is how much garbage the process may have, in percent of the live memory. Live memory
-	// is packed and has nearly no pointers, so a collection costs little. Frequent collections prevent
-	// that the garbage of slow clients and many watches adds up.
+	// is packed and has nearly no pointers, so a collection costs little. Frequent collections keep
+	// the garbage of slow clients and many watches small.
 	gcPercent = 25
 	// minGarbage is how much garbage the process may have in any case, in bytes. Otherwise a proxy
 	// with little live memory would collect dozens of times a second while clients without credentials

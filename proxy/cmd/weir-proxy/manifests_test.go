@@ -33,8 +33,8 @@ import (
 
 const manifests = "../../../deploy"
 
-// kustomization has the fields that the kustomization files of this repository use. readYAML fails
-// for other fields.
+// kustomization contains the fields that the kustomization files of this repository use. readYAML
+// fails for other fields.
 type kustomization struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
@@ -61,8 +61,8 @@ type jsonPatch []struct {
 	Value string `json:"value"`
 }
 
-// serviceMonitor has the fields that the ServiceMonitor of this repository uses. readYAML fails for
-// other fields. The Prometheus operator has Go types, but they would need another module.
+// serviceMonitor contains the fields that the ServiceMonitor of this repository uses. readYAML
+// fails for other fields. The Prometheus operator has Go types, but they would need another module.
 type serviceMonitor struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`

@@ -6,8 +6,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/golden"
 )
 
-// TestPages checks that docs/commands has the page of weir proxy with this command's help. The weir
-// command itself does not have these flags.
+// TestPages checks that docs/commands contains a page of weir proxy with this command's help. The
+// weir command itself does not have these flags.
 func TestPages(t *testing.T) {
 	cmd := newCommand()
 	golden.CheckPage(t, "../../../docs/commands", golden.Page{

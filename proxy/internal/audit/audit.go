@@ -190,7 +190,7 @@ func (a *Recorder) Refused(r *http.Request, attrs authorizer.Attributes, why err
 }
 
 // Impersonated records a forwarded request in which a caller impersonates another user. The
-// upstream's event names the proxy instead of the caller. That event has all other parts, so
+// upstream's event names the proxy instead of the caller. That event contains all other parts, so
 // Impersonated records metadata only.
 func (a *Recorder) Impersonated(r *http.Request, attrs authorizer.Attributes, to *transport.ImpersonationConfig, received time.Time) (*Record, error) {
 	if a == nil {

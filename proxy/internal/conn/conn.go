@@ -16,8 +16,8 @@ type Conn struct {
 	listener *Listener
 	source   string
 	buffer   writeBuffer
-	// memory is charged for the connection itself while it is unknown, responses for its requests (see
-	// count), and heads for the request heads that it receives.
+	// These are charges: memory for the connection itself while it is unknown, responses for its
+	// requests (see count), and heads for the request heads that it is receiving.
 	memory, responses, heads *budget.Charge
 
 	opened    time.Time
@@ -124,8 +124,8 @@ func (c *Conn) EndReview() {
 	}
 }
 
-// Accept records that the credential of a request on the connection was accepted. The bytes of the
-// connection no longer count for unknown connections.
+// Accept records that the credential of a request on the connection was accepted. From now on its
+// bytes do not count as bytes of unknown connections.
 func (c *Conn) Accept() {
 	if c == nil {
 		return
@@ -182,9 +182,10 @@ func (c *Conn) End() {
 }
 
 // openStream records that the client opens an HTTP/2 stream. It is called before the stream's head
-// is decoded. It closes an unknown connection in two cases: its client ignores all bounds; or it
-// opens a further stream while the requests of unknown connections, also of closed ones, exceed
-// their memory. openStream then returns false, and the caller must not decode the head.
+// is decoded. It closes an unknown connection in two cases: the client has far more streams than it
+// may have; or the client opens a second stream while the requests of unknown connections,
+// including closed ones, exceed their memory. openStream then returns false, and the caller must
+// not decode the head.
 func (c *Conn) openStream() (ok bool) {
 	c.listener.do(func() {
 		c.streams++

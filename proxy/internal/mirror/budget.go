@@ -112,7 +112,7 @@ func (m *Mirror) Evict(now time.Time) {
 	b.used = total + going
 }
 
-// evictionCandidate has the use of a resource at one moment.
+// evictionCandidate describes the use of a resource at one moment.
 type evictionCandidate struct {
 	*Resource
 	bytes, lastRead int64

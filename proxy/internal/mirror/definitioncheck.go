@@ -14,8 +14,8 @@ const (
 	maxDefinitions = 16
 )
 
-// definitionHistory has the definitions of a resource that were seen within mixedVersions, the most
-// recent last. The zero value is empty. Only one goroutine uses it at a time.
+// definitionHistory contains the definitions of a resource that were seen within mixedVersions, the
+// most recent last. The zero value is empty. Only one goroutine uses it at a time.
 type definitionHistory struct{ seen []seenDefinition }
 
 // seenDefinition is a definition without the generation of the CRD, which is the same from all API
@@ -43,7 +43,7 @@ func (h *definitionHistory) add(def definition, at time.Time) (known bool) {
 	return known
 }
 
-// mixed reports whether the history has several versions of the upstream.
+// mixed reports whether the history contains several versions of the upstream.
 func (h *definitionHistory) mixed() bool {
 	return slices.ContainsFunc(h.seen, func(s seenDefinition) bool { return s.definition["version"] != h.seen[0].definition["version"] })
 }
@@ -52,8 +52,8 @@ func (h *definitionHistory) mixed() bool {
 // one goroutine uses it at a time.
 //
 // While the upstream is upgraded, requests reach API servers of two versions in turn. A definition
-// of the other version that was seen a while ago is therefore no redefinition. The session then has
-// objects of both versions, and it must end once all servers have the same version again.
+// of the other version that was seen a while ago is therefore no redefinition. The session then
+// contains objects of both versions, and it must end once all servers have the same version again.
 //
 // The schema hash of a custom resource is that of its whole group, and it also changes when the
 // group gets another resource. A changed hash is therefore a redefinition only in two cases: the

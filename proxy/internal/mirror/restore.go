@@ -25,13 +25,14 @@ type RestoreTracker struct {
 	// back.
 	newestBefore uint64
 	foundAt      time.Time // when the restore was last found
-	// cached has the resources that are cached now or were cached within the last rereadTime. unread
-	// has the resources that were in cached when the restore was found and have not been read since.
+	// cached contains the resources that are cached now or were cached within the last rereadTime.
+	// unread contains the resources that were in cached when the restore was found and have not been
+	// read since.
 	cached map[schema.GroupVersionResource]cachedResource
 	unread map[schema.GroupVersionResource]struct{}
 }
 
-// cachedResource has when a resource was cached, and up to which version.
+// cachedResource says until when a resource was cached, and up to which version.
 type cachedResource struct {
 	until  time.Time // zero: it is cached now
 	newest uint64    // resourceVersion that its session had reached at that time

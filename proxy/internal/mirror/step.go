@@ -25,8 +25,8 @@ const (
 // errOtherVersion ends a resource that must be cached in another version.
 var errOtherVersion = errors.New("the upstream prefers another version")
 
-// step returns the state that follows from state s and input in, and the actions to perform. It has
-// the whole logic of how a resource is cached. It reads no clock and sends no request.
+// step returns the state that follows from state s and input in, and the actions to perform. It
+// contains the whole logic of how a resource is cached. It reads no clock and sends no request.
 func step(s State, in input) (State, []action) {
 	m := machine{State: s, in: in}
 	switch in.typ {
@@ -198,8 +198,8 @@ func (m *machine) checked() {
 // refused ends the session. If the upstream went back, the sessions of all other resources and all
 // forwarded watches end, too. Otherwise they might find the restore only when the upstream has
 // reached the same resourceVersions again, and then nothing shows what they have missed. A resource
-// without a session is not affected. It has none for a while if its last one ended for another
-// reason, for instance because an upstream that has just started does not know the resource yet.
+// may have no session to end, because its last one has ended for another reason. For instance, an
+// upstream that has just started may not know the resource yet.
 func (m *machine) refused() {
 	m.do(end{m.in.err})
 	if errors.Is(m.in.err, feed.ErrWentBack) {

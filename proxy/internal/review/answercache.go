@@ -52,7 +52,7 @@ func (a cachedAnswer) size() int64 {
 // seats as a known user.
 const minAnswerAge = 10 * time.Minute
 
-// answerAge returns for how long answers with the given TTL are cached.
+// answerAge returns how long answers with the given TTL are cached.
 func (o *Config) answerAge(ttl time.Duration) time.Duration {
 	return max(o.OutageGrace, ttl, minAnswerAge)
 }
@@ -81,7 +81,7 @@ type answerEntry struct {
 	cachedAnswer
 }
 
-// callerAnswers has the answers about one caller, the most recently used first.
+// callerAnswers contains the answers about one caller, the most recently used first.
 type callerAnswers struct {
 	name    string
 	entries list.List

@@ -36,9 +36,9 @@ type Authenticator struct {
 	controllers    []func(context.Context) // Run runs them
 }
 
-// localTTLPart: tokenAnswers is used for 1/localTTLPart of the TTL of an answer about a token. The
-// library's cache, where a lookup costs as much as serving the request, is used for the rest. No
-// answer is used for longer than its TTL.
+// localTTLPart is a divisor of the TTL of an answer about a token. For the first 1/localTTLPart of
+// the TTL, tokenAnswers is used. The library's cache, where a lookup costs as much as serving the
+// request, is used for the rest. No answer is used for longer than its TTL.
 const localTTLPart = 10
 
 // reviewBackoff returns how the delegating libraries retry a failed review.
@@ -46,8 +46,8 @@ func reviewBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 3}
 }
 
-// NewAuthenticator returns an Authenticator. It reads the CAs until ctx ends. If a CA file cannot
-// be read, it returns a *FileError.
+// NewAuthenticator returns an Authenticator. ctx bounds the requests that read the published CAs.
+// If a CA file cannot be read, it returns a *FileError.
 func NewAuthenticator(ctx context.Context, o *Config) (*Authenticator, error) {
 	ttl := o.Trust.TokenTTL
 	a := &Authenticator{

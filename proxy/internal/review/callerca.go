@@ -22,8 +22,8 @@ import (
 type callerCAs struct {
 	frontProxies, clients authenticator.Request                     // nil: no CA is trusted
 	headers               *authenticatorfactory.RequestHeaderConfig // of frontProxies
-	// published has the names of the headers that the upstream accepts from front proxies. nil: the
-	// names were not read.
+	// published contains the names of the headers that the upstream accepts from front proxies. nil:
+	// the names were not read.
 	published *headerrequest.RequestHeaderAuthRequestController
 	// missing says that the proxy could not read the published CAs.
 	missing     bool
@@ -36,8 +36,9 @@ const (
 	configMapName      = "extension-apiserver-authentication"
 	clientCAKey        = "client-ca-file"
 	headerCAKey        = "requestheader-client-ca-file"
-	// lookupTimeout is for how long the proxy is not ready when it cannot read the published CAs. An
-	// API server that has just started publishes them, and lets the proxy read them, within seconds.
+	// lookupTimeout is how long the proxy waits for the published CAs before it is ready without them.
+	// An API server that has just started publishes them, and lets the proxy read them, within
+	// seconds.
 	lookupTimeout = 6 * time.Second
 )
 

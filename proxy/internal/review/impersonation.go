@@ -118,7 +118,7 @@ func (a *Authorizer) AllowImpersonation(ctx context.Context, who user.Info, to *
 		}
 	}
 	// The upstream adds the groups of a ServiceAccount for any impersonator. For a node, fixGroups
-	// prevents that it adds groups.
+	// prevents the upstream from adding groups.
 	if isNodeName(to.UserName) {
 		fixGroups(to)
 	}

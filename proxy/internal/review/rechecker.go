@@ -64,9 +64,9 @@ func newRechecker(period, most, grace time.Duration, ask asker) *Rechecker {
 	return c
 }
 
-// NewRechecker returns a Rechecker that repeats each review once per period, or less often, but at
-// least once in most, if there are many reviews. While the upstream cannot be reached, the last
-// positive answer is used for grace.
+// NewRechecker returns a Rechecker that repeats each review once per period. If there are many
+// reviews, it repeats them less often, but at least once in most. While the upstream cannot be
+// reached, the last positive answer is used for grace.
 func NewRechecker(period, most, grace time.Duration, authn *Authenticator, authz *Authorizer) *Rechecker {
 	c := newRechecker(period, most, grace, nil)
 	c.authn, c.authz = authn, authz
@@ -300,9 +300,9 @@ func (c *Rechecker) finish(q *recheckedReview, who user.Info, d Decision, now ti
 	return nil
 }
 
-// confirmLater schedules the review that confirms a denial. It is soon after a denial, and also if
-// the upstream could not be reached. It is a whole period later if the upstream answered with an
-// error, because maxRefusals bounds such answers. The caller holds the lock.
+// confirmLater schedules the review that confirms a denial. That review follows soon after a
+// denial, and also if the upstream could not be reached. If the upstream answered with an error, it
+// follows a whole period later, because maxRefusals bounds such answers. The caller holds the lock.
 func (c *Rechecker) confirmLater(q *recheckedReview, d Decision, now time.Time) {
 	delay := c.period
 	if d == Deny || d == Unreachable || d == Grace {

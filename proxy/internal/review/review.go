@@ -16,7 +16,7 @@ import (
 // Config configures which callers are trusted, and how the proxy asks the upstream about callers.
 type Config struct {
 	Trust Trust
-	// OutageGrace is for how long answers are cached for outages of the upstream.
+	// OutageGrace is how long answers are cached for outages of the upstream.
 	OutageGrace time.Duration
 	// Timeout bounds a review. Lookup is the time between two attempts to read the published CAs.
 	Timeout, Lookup time.Duration
@@ -26,7 +26,7 @@ type Config struct {
 	Log             *slog.Logger
 }
 
-// Trust has the fields of the proxy's Authentication, which documents them.
+// Trust contains the fields of the proxy's Authentication, which documents them.
 type Trust struct {
 	ClientCAFile, RequestHeaderCAFile                    string
 	RequestHeaderNames                                   []string

@@ -21,11 +21,11 @@ func (a *Authenticator) ForgetOwner(id [sha256.Size]byte) {
 	a.ownersAsked.Remove(id)
 }
 
-// LearnOwner reviews a token in the background, which the upstream may have accepted. Without
+// LearnOwner reviews, in the background, a token that the upstream may have accepted. Without
 // LearnOwner the proxy would not review the token of a request that it only forwards. It would then
 // count the seats by token, and a user may have any number of tokens. If too many reviews are in
-// progress, LearnOwner does nothing, and the next request with the token tries again. run is called
-// to run the review, which ends when ctx ends.
+// progress, LearnOwner does nothing, and the next request with the token tries again. LearnOwner
+// passes the review to run. The review ends when ctx ends.
 func (a *Authenticator) LearnOwner(ctx context.Context, r *http.Request, id [sha256.Size]byte, run func(func())) {
 	if _, known := a.tokenAnswers.get(id); known {
 		return

@@ -37,7 +37,7 @@ const (
 	Levels
 )
 
-// rules has the bounds of each level in a Pool, in percent of the Pool's seats.
+// rules contains the bounds of each level in a Pool, in percent of the Pool's seats.
 var rules = [Levels]struct {
 	name string
 	// reserved is the part that only this level may take. Everyone needs reserved seats because any

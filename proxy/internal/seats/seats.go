@@ -6,8 +6,8 @@ package seats
 
 import "time"
 
-// Seats has all bounds of the proxy's requests. Reads and all other short requests wait for seats.
-// Long-running requests are bounded by their number and memory. A short request that asks to
+// Seats contains all bounds of the proxy's requests. Reads and all other short requests wait for
+// seats. Long-running requests are bounded by their number and memory. A short request that asks to
 // upgrade its connection is bounded by both, and releases its seat once the connection is upgraded.
 type Seats struct {
 	Reads, Writes *Pool

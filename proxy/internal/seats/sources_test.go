@@ -17,7 +17,7 @@ func flood(s *Pool, ctx context.Context, flows func(i int) Flow) {
 }
 
 // TestSeatsOfASource checks that a token does not wait for a free seat only because another token
-// of the same source waits, which has all the seats that it may have.
+// of the same source waits, which already uses all the seats that it may use.
 func TestSeatsOfASource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewPool(100, 100, time.Minute)

@@ -9,8 +9,8 @@ import (
 
 // Unread bounds the memory of responses that wait for their clients to read them: responses to
 // LISTs and GETs, the compressor of the initial state of a WATCH, and the part of a forwarded
-// response that the proxy has read ahead. Watches.Memory has the rest of a WATCH. Unread is safe
-// for concurrent use.
+// response that the proxy has read ahead. Watches.Memory counts the other memory of a WATCH. Unread
+// is safe for concurrent use.
 type Unread struct{ *budget.Budget }
 
 // The levels of Unread.
