@@ -14,14 +14,14 @@
 //
 // The actions and the calls around a step have an order. Each rule prevents a race:
 //
-//   - A list that shows a restore ends all other sessions, and the forwarded watches, before its own
-//     session serves. The restore tracker is notified that the session serves only afterwards.
+//   - A list that shows a restore ends all other sessions, and the forwarded watches, before its
+//     own session serves. The restore tracker is notified that the session serves only afterwards.
 //     Otherwise a watch from before the restore would be forwarded.
 //   - The restore tracker is notified that a session has ended before the session is withdrawn, for
 //     the same reason.
-//   - A drain stores the time when watches must have ended before it looks for sessions. A new session
-//     reads that time after it serves. One of them finds the other: the drain finds the session, or
-//     the session finds the time.
+//   - A drain stores the time when watches must have ended before it looks for sessions. A new
+//     session reads that time after it serves. One of them finds the other: the drain finds the
+//     session, or the session finds the time.
 //   - Watches expire after their session is withdrawn, so that no new watch starts on it.
 //   - A session that finds a restore ends before the sessions of other resources do. Actions are
 //     performed without a lock, since two resources may find a restore at the same time.
