@@ -8,18 +8,18 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// batch is what the writers have prepared: at most one change for each key, and at most
-// batchChanges. The writers do all that costs time (packing, reading index values, comparing with
-// the version in the table) before they take Store.mu. Store.writing guards the batch, and keeps
-// the table and the set of indexes as the batch was prepared for. A store has a batch only while
-// something is in it.
+// batch is the set of changes that the writers have prepared: at most one change for each key, and
+// at most batchChanges. The writers do all slow work (packing, reading index values, comparing with
+// the version in the table) before they lock Store.mu. Store.writing guards the batch, and the
+// table and the set of indexes for which it was prepared. A store has a batch only while a change
+// is buffered.
 type batch struct {
 	list     []pending
 	keys     map[string]struct{}
-	listed   bool // a change comes from a replace
+	listed   bool // some change comes from a replace
 	queue    packQueue
 	ops      []indexOp
-	arena    []byte // the ops' values
+	arena    []byte // the values of ops
 	records  []Change
 	woken    []*Cursor // by the records
 	notified []any     // scratch for signal; empty otherwise
@@ -31,29 +31,29 @@ type batch struct {
 	raw    []byte
 }
 
-// A batch is flushed when it has batchChanges changes, or batchBytes bytes.
+// The store flushes a batch that has batchChanges changes, or batchBytes bytes.
 const (
 	batchChanges = 128
 	batchBytes   = 256 << 10
 )
 
-// pending is one change, from before to object. before is the version in the table, nil if there is
-// none. If object is nil, the writer's owner no longer has before.
+// pending is one change, from before to object. before is the version in the table, or nil. If
+// object is nil, the change removes the writer's owner from before.
 type pending struct {
 	writer         *Writer
 	key            string
 	before, object *Object
-	value          *decodedBox // of object, if the caller has it
-	end            uint64      // where object is nil: the resourceVersion of the end
-	missed         bool        // where object is nil: the source did not report the end
-	late           bool        // where object is nil: end is not above what was reported before
-	coalesced      uint64      // where object is nil: see Writer.Coalesced
-	final          *Object     // where object is nil: the state that the deletion reported, or nil
-	hash           uint64      // of object's index values
-	from, to       int         // its index changes in ops
+	value          *decodedBox // the decoded object, if the caller has it
+	end            uint64      // if object is nil: the resourceVersion of the deletion
+	missed         bool        // if object is nil: the source did not report the deletion
+	late           bool        // if object is nil: end is not above an earlier version that the source reported
+	coalesced      uint64      // if object is nil: see Writer.Coalesced
+	final          *Object     // if object is nil: the state that the deletion reported, or nil
+	hash           uint64      // the hash of object's index values
+	from, to       int         // the range of its index changes in ops
 }
 
-// span is a value of an index: bytes from to to of the arena.
+// span is a value of an index: the bytes from from to to of the arena.
 type span struct{ index, from, to int }
 
 type indexOp struct {
@@ -61,7 +61,7 @@ type indexOp struct {
 	add bool
 }
 
-// batches holds the batches of all stores from one use to the next.
+// batches pools the batches of all stores between uses.
 var batches = sync.Pool{New: func() any { return &batch{keys: map[string]struct{}{}} }}
 
 func (b *batch) empty() bool { return b == nil || len(b.list) == 0 }
@@ -82,13 +82,13 @@ func (b *batch) add(p *pending) {
 	b.listed = b.listed || p.writer.replacing
 }
 
-// drop discards the index changes of a change that is not added.
+// drop discards the index changes of a change that will not be added.
 func (b *batch) drop(p *pending) { b.ops = b.ops[:p.from] }
 
 var hashSeed = maphash.MakeSeed()
 
 // index prepares the index changes from p.before to an object, and the hash of the object's values.
-// If the version before has the same hash, it has the same values and need not be unpacked.
+// If p.before has the same hash, it has the same values, and index need not unpack it.
 func (b *batch) index(s *Store, p *pending, m *wire.Meta, raw []byte) error {
 	mark := b.beginIndex(p)
 	set := s.byteIndexes
@@ -102,7 +102,7 @@ func (b *batch) index(s *Store, p *pending, m *wire.Meta, raw []byte) error {
 	return nil
 }
 
-// indexAgain does what index does, for an object that is packed already, or is a value.
+// indexAgain does what index does, for an object that is already packed, or is a value.
 func (b *batch) indexAgain(s *Store, p *pending) {
 	mark := b.beginIndex(p)
 	if set := s.byteIndexes; len(set.indexes) > 0 {
@@ -118,7 +118,7 @@ func (b *batch) beginIndex(p *pending) (mark int) {
 	return len(b.arena)
 }
 
-// endIndex makes the index changes from p.before's values to those in the spans.
+// endIndex adds the index changes from p.before's values to the values in the spans.
 func (b *batch) endIndex(set *byteIndexSet, p *pending, mark int) {
 	p.hash = b.hash(set)
 	if p.before != nil && p.before.indexed == p.hash {
@@ -134,7 +134,7 @@ func (b *batch) endIndex(set *byteIndexSet, p *pending, mark int) {
 	p.to = len(b.ops)
 }
 
-// unindex prepares the index changes for the end of p.before.
+// unindex prepares the index changes for the removal of p.before.
 func (b *batch) unindex(s *Store, p *pending) {
 	set := s.byteIndexes
 	p.from, p.to = len(b.ops), len(b.ops)
@@ -159,8 +159,8 @@ func (b *batch) read(set *byteIndexSet, m *wire.Meta, raw []byte) (err error) {
 	return nil
 }
 
-// readHeld appends the values of an object of the table to the spans. All indexes could read the
-// object before, so they can read it again.
+// readHeld appends the values of an object of the table to the spans. It cannot fail: all indexes
+// have read the object before.
 func (b *batch) readHeld(set *byteIndexSet, o *Object) {
 	var raw []byte
 	var err error
@@ -201,7 +201,7 @@ func (b *batch) hash(set *byteIndexSet) uint64 {
 	return h.Sum64()
 }
 
-// diff appends an op for each span whose value is not among others.
+// diff appends an op for each of spans whose value is not among others.
 func (b *batch) diff(spans, others []span, add bool) {
 next:
 	for _, sp := range spans {
@@ -214,7 +214,7 @@ next:
 	}
 }
 
-// applyOps changes the indexes for p. The caller holds the store's lock.
+// applyOps applies the index changes of p. The caller holds the store's lock.
 func (b *batch) applyOps(s *Store, p *pending) {
 	for _, op := range b.ops[p.from:p.to] {
 		value := views.String(b.arena[op.span.from:op.span.to])
@@ -226,8 +226,8 @@ func (b *batch) applyOps(s *Store, p *pending) {
 	}
 }
 
-// publishValues makes the values that callers had those of their versions, for handlers. The caller
-// holds the store's lock.
+// publishValues gives the decoded values that callers passed in to their versions, for handlers.
+// The caller holds the store's lock.
 func (b *batch) publishValues(s *Store) {
 	handled := s.log.handlers.Load() > 0
 	for i := range b.list {
@@ -240,7 +240,7 @@ func (b *batch) publishValues(s *Store) {
 	}
 }
 
-// keepValues has the log keep these values, once it has the changes.
+// keepValues makes the log keep these values. The log must already have the changes.
 func (b *batch) keepValues(s *Store) {
 	for i := range b.list {
 		if p := &b.list[i]; p.value != nil {
@@ -249,8 +249,8 @@ func (b *batch) keepValues(s *Store) {
 	}
 }
 
-// release empties the batch and returns it to the pool. The batch keeps its memory, but nothing of
-// the store.
+// release empties the batch and returns it to the pool. The batch keeps its buffers, but no
+// reference to the store.
 func (b *batch) release() {
 	clear(b.list)
 	clear(b.keys)

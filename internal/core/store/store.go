@@ -19,76 +19,78 @@ import (
 type Config struct {
 	// Encoding is the encoding of the raw bytes that writers put. Zero: wire.JSON.
 	Encoding wire.Encoding
-	// Decode returns the decoded value of an object: a pointer. It must not keep raw. The caller of
-	// Object.Decoded calls it, without a lock of the store, and several goroutines may do so at
-	// once. nil: Object.Decoded returns ErrNoDecoder.
+	// Decode returns the decoded value of an object: a pointer. It must not retain raw.
+	// Object.Decoded calls it in the caller's goroutine, without a lock of the store; several
+	// goroutines may call it at the same time. nil: Object.Decoded returns ErrNoDecoder.
 	Decode func(raw []byte) (any, error)
-	// DecodeCopy is Decode for Object.DecodeCopy: what it returns shares nothing that can be
-	// changed with any other value. nil: Decode, which then must not return values that share such
+	// DecodeCopy is Decode for Object.DecodeCopy: its value must share no mutable memory with any
+	// other value. nil: the store uses Decode, whose values then must not share mutable memory
 	// either.
 	DecodeCopy func(raw []byte) (any, error)
-	// DecodeUpdate decodes two versions of an object for Store.Values. old is the value of was, or
-	// nil if there is none: then it decodes both. The new value may share memory with the old one.
-	// It must not keep was or is. nil: Decode decodes each.
+	// DecodeUpdate decodes two versions of an object for Store.Values: was and is. old is the value
+	// of was; if it is nil, DecodeUpdate decodes was as well. The new value may share memory with
+	// the old one. DecodeUpdate must not retain was or is. nil: Decode decodes each version.
 	DecodeUpdate func(old any, was, is []byte) (oldValue, newValue any, err error)
-	// DecodedBudget bounds the bytes, estimated from the raw size, of the decoded objects that the
-	// store refers to: those that are read repeatedly, and up to half of it those that handlers are
-	// about to get (see Store.Values). Beyond it, the store releases those that were not read
-	// recently. 0: there is no bound for what is read.
+	// DecodedBudget bounds the decoded objects that the store refers to, in bytes estimated from
+	// their raw size: those that are read repeatedly, and, up to half of the budget, those that
+	// handlers are about to receive (see Store.Values). Beyond the budget, the store releases
+	// objects that were not read recently. 0: decoded objects that are read have no bound.
 	DecodedBudget int64
-	// DecodedIdle is how long a decoded object is held after its last read, give or take an eighth.
-	// 0: one minute.
+	// DecodedIdle is how long the store keeps a decoded object after its last read, within an
+	// eighth. 0: one minute.
 	DecodedIdle time.Duration
-	// LogBytes bounds the change log: its records, and the old versions that only the log keeps
-	// alive. The values that it keeps for handlers have the same bound. 0: 8 MiB.
+	// LogBytes bounds the change log: its records, and the old versions that only the log refers
+	// to. The decoded values that the log keeps for handlers have a separate bound of the same
+	// size. 0: 8 MiB.
 	LogBytes int64
-	// KeepLog keeps the log, up to LogBytes, even when every cursor has passed it, for CursorAt.
-	// false: what every cursor has seen is dropped at once.
+	// KeepLog makes the store keep the log, up to LogBytes, even after every cursor has passed it,
+	// for CursorAt. false: the store drops a record immediately when every cursor has read it.
 	KeepLog bool
 }
 
-// Store holds the objects of one resource. It is safe for concurrent use.
+// Store stores the objects of one resource. It is safe for concurrent use.
 type Store struct {
 	decoder *cachedDecoder
 	packer  *pack.Packer
-	layout  atomic.Pointer[layout] // of the dictionary that was packed with last
+	layout  atomic.Pointer[layout] // of the newest dictionary
 	log     *changeLog             // its lock is taken inside mu
 
-	revised atomic.Uint64 // the revision, to be read without mu
-	// changes counts the revisions that did not belong to a writer's first state.
+	revised atomic.Uint64 // a copy of revision, for reads without mu
+	// changes counts the revisions that are not part of a writer's first state.
 	changes atomic.Uint64
-	derives atomic.Pointer[[]*funcIndex] // the same as funcs, likewise; nil: there are none
-	blocked atomic.Int32                 // how many calls of Derive have returned before their functions
+	derives atomic.Pointer[[]*funcIndex] // a copy of funcs, for reads without mu; nil: no index by function
+	blocked atomic.Int32                 // calls of Derive that have returned before their functions
 
-	// writing is held while a writer changes anything: writers take turns. What mu guards changes
-	// only while both are held, so a writer reads it holding writing alone. It is outside mu.
+	// writing is held by the writer that is changing something: writers take turns. The fields that
+	// mu guards change only while both locks are held, so a writer may read them with writing
+	// alone. Lock writing before mu.
 	writing  sync.Mutex
-	batch    *batch    // nil: nothing is buffered
-	cameFast time.Time // when objects came fast last, outside a replace
+	batch    *batch    // nil: no changes are buffered
+	cameFast time.Time // when objects last arrived in quick succession, outside a replace
 
 	mu          sync.RWMutex
 	table       tree[string, *Object]
 	revision    uint64
-	raw         int64     // bytes of the objects in the table as they came
-	packed      int64     // and packed
-	keys        int64     // and of their keys
+	raw         int64     // bytes of the objects in the table, as received
+	packed      int64     // their bytes as packed
+	keys        int64     // the bytes of their keys
 	replaced    int64     // bytes of all versions that were in the table and no longer are
-	snap        *Snapshot // of this revision, if a reader has asked for one
+	snap        *Snapshot // of this revision, if a reader has requested one
 	byteIndexes *byteIndexSet
 	writers     map[*Writer]struct{}
 	deletions   deletions
-	serverGen   uint32 // how often the server has gone back; see owners.go
+	serverGen   uint32 // how often the server went back in time; see owners.go
 	funcs       map[string]*funcIndex
 	reserved    map[string]struct{} // names of indexes that are being built
-	waiting     waiters             // for a resourceVersion
-	// becameSynced is closed when the store has become synced. nil: no caller waits for that.
+	waiting     waiters             // callers that wait for a resourceVersion
+	// becameSynced is closed when the store becomes synced. nil: no caller waits for that.
 	becameSynced chan struct{}
 	closed       atomic.Bool
 
-	list decodedList // has a lock of its own, outside all others
+	list decodedList // has a separate lock, which is taken before all others
 }
 
-// New returns an empty store. Call Close to end what it has started.
+// New returns an empty store. Call Close to stop its goroutines.
 func New(cfg Config) *Store {
 	if cfg.Encoding == 0 {
 		cfg.Encoding = wire.JSON
@@ -119,9 +121,9 @@ func New(cfg Config) *Store {
 	return s
 }
 
-// Close closes all cursors, ends all waiting with ErrClosed, and ends the goroutine that drops
-// idle decoded objects; it blocks until that goroutine has ended. The objects can still be read.
-// Writers get ErrClosed. Closing again does nothing.
+// Close closes all cursors, ends all waits with ErrClosed, and ends the goroutine that drops idle
+// decoded objects; it blocks until that goroutine has ended. Objects can still be read after Close.
+// Writers return ErrClosed. Further calls do nothing.
 func (s *Store) Close() {
 	s.closed.Store(true)
 	s.mu.Lock()
@@ -135,11 +137,12 @@ func (s *Store) Close() {
 // Encoding returns the encoding of the raw bytes.
 func (s *Store) Encoding() wire.Encoding { return s.decoder.encoding }
 
-// Revision returns the store's own counter, which grows by one with each change of an object.
+// Revision returns the store's revision, which increases by one with each change of an object. It
+// is not a resourceVersion.
 func (s *Store) Revision() uint64 { return s.revised.Load() }
 
-// Changes returns how many changes of an object there were, without those that made up the first
-// state of a writer.
+// Changes returns the number of changes of objects, without those that are part of a writer's first
+// state.
 func (s *Store) Changes() uint64 { return s.changes.Load() }
 
 // Get returns the newest version of the object under key, and false if there is none.
@@ -150,15 +153,15 @@ func (s *Store) Get(key string) (*Object, bool) {
 	return o, ok
 }
 
-// Len returns the number of objects held.
+// Len returns the number of stored objects.
 func (s *Store) Len() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.table.count
 }
 
-// announceLocked wakes only the callers whose condition is met: thousands may wait
-// for a resourceVersion that is far away. The caller holds the lock.
+// announceLocked wakes the callers whose condition is met, and no others: thousands may wait for a
+// resourceVersion that is far away. The caller holds the lock.
 func (s *Store) announceLocked() {
 	closed := s.closed.Load()
 	if s.becameSynced != nil && (closed || s.syncedLocked()) {
@@ -178,8 +181,7 @@ func (s *Store) announceLocked() {
 	}
 }
 
-// Synced reports whether there is a writer and every writer has ended its first
-// replace.
+// Synced reports whether the store has a writer and every writer has ended its first replace.
 func (s *Store) Synced() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -216,15 +218,15 @@ func (s *Store) WaitSynced(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-synced: // it may not be any more, with another writer
+		case <-synced: // another writer may have been added since: check again
 		}
 	}
 }
 
-// ResourceVersion returns the lowest progress of all writers. The store holds the state of this
+// ResourceVersion returns the lowest progress of all writers. The store has the state of this
 // resourceVersion or a later one. The versions are compared as integers; if one is not an integer,
-// they must all be equal. ResourceVersion returns "" if there is no such version, for example
-// because a writer has made no progress yet.
+// they must all be equal. If there is no such version, for example because a writer has made no
+// progress yet, ResourceVersion returns "".
 func (s *Store) ResourceVersion() string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -255,16 +257,16 @@ func (s *Store) resourceVersionLocked() string {
 }
 
 // WaitResourceVersion blocks until all writers have progressed to rv or beyond, compared as
-// integers, and then returns nil. After that, what was written at rv can be read here. "" and "0"
-// are always reached.
+// integers, and then returns nil. After that, readers see what was written to the server at rv. It
+// returns immediately for "" and "0".
 //
-// A writer progresses with what its own source reports. It is not known which of several sources
-// has what was written at rv, so the wait is for the slowest of them. Where nothing changes in a
-// source, that is its next bookmark, which takes kube-apiserver a minute. The error is the cause of
-// ctx, ErrClosed, or ErrInvalidResourceVersion.
+// A writer progresses with the versions that its source reports. The store does not know which of
+// several sources contains the change at rv, so it waits for the slowest. If nothing changes in a
+// source, that takes until its next bookmark, which kube-apiserver sends once a minute. The error
+// is the cause of ctx, ErrClosed, or ErrInvalidResourceVersion.
 //
-// While a restore is known and a writer has not ended a replace since, the writer is at no
-// resourceVersion: earlier ones name other states.
+// After a restore of the server was found, a writer has no resourceVersion until it has ended a
+// replace: earlier versions name other states.
 func (s *Store) WaitResourceVersion(ctx context.Context, rv string) error {
 	if rv == "" {
 		return nil
@@ -316,8 +318,8 @@ func (s *Store) reachedLocked() uint64 {
 	return reached
 }
 
-// filling returns the batch that changes are added to, and takes one from the pool if there is
-// none. The caller holds Store.writing, as for the methods below.
+// filling returns the batch to which changes are added. If there is none, it takes one from the
+// pool. The caller holds Store.writing, as for the methods below.
 func (s *Store) filling() *batch {
 	if s.batch == nil {
 		s.batch = batches.Get().(*batch)
@@ -330,7 +332,7 @@ func (s *Store) filling() *batch {
 func (s *Store) flush() (changed int) {
 	changed = s.applyBatch()
 	for w := range s.writers {
-		if w.listed && !w.synced { // it waited for news of unconfirmed versions
+		if w.listed && !w.synced { // it waited for news about unconfirmed versions
 			w.trySync()
 		}
 	}
@@ -344,8 +346,8 @@ func (s *Store) flushFull() {
 	}
 }
 
-// applyBatch applies the batch, and returns the number of changes. It takes Store.mu only to put
-// the changes in place.
+// applyBatch applies the batch, and returns the number of changes. It holds Store.mu only while it
+// applies them.
 func (s *Store) applyBatch() (changed int) {
 	b := s.batch
 	if b == nil {
@@ -373,7 +375,7 @@ func (s *Store) applyBatch() (changed int) {
 	return changed
 }
 
-// applyLocked makes the changes of a batch. The caller holds Store.mu, as for the methods below.
+// applyLocked applies the changes of a batch. The caller holds Store.mu, as for the methods below.
 func (s *Store) applyLocked(b *batch) {
 	for i := range b.list {
 		if p := &b.list[i]; p.object != nil {
@@ -402,7 +404,8 @@ func (s *Store) applyLocked(b *batch) {
 	}
 }
 
-// removeLocked removes an owner from a version, and the version from the table if it was the last.
+// removeLocked removes the writer's owner from a version. If it was the last owner, removeLocked
+// deletes the version from the table.
 func (s *Store) removeLocked(b *batch, p *pending) {
 	w, old := p.writer, p.before
 	s.deletions.record(w, old, p)
@@ -452,7 +455,7 @@ func (s *Store) setLocked(b *batch, p *pending) {
 	b.records = append(b.records, Change{Revision: s.revision, Old: old, New: o, ResourceVersion: o.number(), Awaited: w.initial()})
 }
 
-// retireLocked subtracts a version that is no longer in the table from the sums.
+// retireLocked subtracts a version that has left the table from the byte counts.
 func (s *Store) retireLocked(old *Object) {
 	s.replaced += old.Footprint()
 	s.raw -= int64(old.size)

@@ -9,8 +9,9 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// Scope says which objects one writer answers for. Two writers of one store must differ in at least
-// one field. Namespaces never overlap. Selectors may: each is an owner.
+// Scope says which objects one writer is responsible for. Two writers of one store must differ in
+// at least one field. The namespaces of two writers do not overlap. Their selectors may: each is a
+// separate owner.
 type Scope struct {
 	// Namespace is the namespace of the objects, or "" for all namespaces.
 	Namespace string
@@ -22,45 +23,47 @@ type Scope struct {
 // Writer puts one source's objects into the store. All writers of a store add to one batch of
 // bounded size. The store applies the batch under one short lock when the batch is full, or when a
 // writer calls Flush. A Writer is not safe for concurrent use, except for the methods that say so.
-// Several writers may be used at the same time; they take turns, holding Store.writing.
+// Different writers may be used at the same time; they take turns by locking Store.writing.
 type Writer struct {
 	s     *Store
 	scope Scope
-	bit   uint32 // of the owner
+	bit   uint32 // the bit of the owner
 
-	// Writers read these fields holding Store.writing, and change them holding Store.mu as well.
+	// Writers read these fields with Store.writing held, and change them with Store.mu held as
+	// well.
 	synced    bool
 	progress  progress
 	next      progress // becomes progress when the batch is applied
-	advanced  bool     // next is set
-	serverGen uint32   // of the store when the state of the last BeginReplace was requested
-	removing  bool     // Remove is running: its releases count in every server generation
-	// outdated is called once, when serverGen is no longer that of the store. It may be nil.
+	advanced  bool     // next is set and not yet applied
+	serverGen uint32   // the store's generation when the state of the last BeginReplace was requested
+	removing  bool     // Remove is running: what it releases counts in every server generation
+	// outdated is called once, when the store's serverGen moves beyond this writer's. It may be
+	// nil.
 	outdated func()
 
-	// Store.writing guards the rest.
+	// Store.writing guards the fields below.
 
-	// aboveProgress has, by key, the version that the source reported last, if that is above
-	// progress and is not the version in the table. Such versions come from a list that has not
-	// ended or broke off. Its size is bounded by the number of keys that other writers have put
-	// since.
+	// aboveProgress maps a key to the version that the source reported last, if that version is
+	// above progress and is not the one in the table. Such versions come from a list that has not
+	// ended or that broke off. The map has at most one entry for each key that other writers have
+	// put since.
 	aboveProgress map[string]uint64
 	// asked is the store's server generation at ListRequested, for the next BeginReplace. nil:
 	// BeginReplace reads it.
 	asked     *uint32
-	newest    uint64 // the newest version, or end, that the source reported since BeginReplace
+	newest    uint64 // the newest version that the source reported since BeginReplace, deletions included
 	replacing bool
 	listed    bool   // a replace has ended; while not synced, one of this server generation
-	replaces  uint32 // how many replaces began
-	goingBack bool   // the last replace began with rebase, and the source reported nothing since
+	replaces  uint32 // the number of replaces that were started
+	goingBack bool   // the last replace started with rebase, and the source has reported nothing since
 	manual    bool   // see ManualWriter
 	coalesced uint64 // see Coalesced
 	removed   bool
 	// unconfirmed has at most one version for each key that other writers have put in a newer
 	// version or deleted, see keepUnconfirmed.
 	unconfirmed map[string]unconfirmedVersion
-	// firstUnconfirmed is what unconfirmed was when a relist began before the writer was synced. It
-	// only becomes smaller, and ends with the relist.
+	// firstUnconfirmed is the value of unconfirmed when a relist started before the writer was
+	// synced. Entries are only removed from it. It is cleared when the relist ends.
 	firstUnconfirmed map[string]unconfirmedVersion
 	key              []byte // scratch
 }
@@ -79,21 +82,21 @@ func (s *Store) Writer(sc Scope) *Writer {
 }
 
 // ManualWriter returns a writer for objects that the caller puts or deletes without a server. It
-// exists next to the registered writer of the scope, and writes as that one's owner: the next
-// replace of that writer deletes what its list does not have, and overwrites what its list has in
-// another version. A manual writer takes any version, and counts neither for Synced nor for
+// exists beside the registered writer of the scope, and has the same owner: the next replace of the
+// registered writer deletes the objects that its list lacks, and overwrites those that its list has
+// in another version. A manual writer accepts any version, and does not count for Synced or
 // ResourceVersion. Do not use it for replaces.
 func (s *Store) ManualWriter(sc Scope) *Writer {
 	return &Writer{s: s, scope: sc, bit: 1 << (sc.Owner & 31), synced: true, manual: true}
 }
 
-// Behind reports whether a cursor that is being read does not keep up. A cursor is behind when it
-// has a thousand changes to see, and until it has half as many. A cursor that was not read for a
-// second is blocked, and does not count. read is the mean number of
-// changes that the cursors that are behind have read. Safe for concurrent use.
+// Behind reports whether a cursor that is being read does not keep up. A cursor is behind from when
+// it has a thousand unread changes until it has half as many. A cursor that was not read for a
+// second is blocked, and does not count. read is the mean number of changes that the cursors that
+// are behind have read. Behind is safe for concurrent use.
 func (w *Writer) Behind() (behind bool, read uint64) { return w.s.log.isBehind() }
 
-// Err returns ErrWriterRemoved or ErrClosed if the writer can no longer write, and nil before.
+// Err returns ErrWriterRemoved or ErrClosed if the writer can no longer write, and nil otherwise.
 func (w *Writer) Err() error {
 	switch {
 	case w.removed:
@@ -104,23 +107,24 @@ func (w *Writer) Err() error {
 	return nil
 }
 
-// Put takes an object of a LIST, or of an ADDED or MODIFIED event. The caller may reuse m and raw
-// after it returns. The change is buffered until Flush, or until the batch is full.
+// Put puts an object of a LIST, or of an ADDED or MODIFIED event, into the store. The caller may
+// reuse m and raw after it returns. The change is buffered until Flush, or until the batch is full.
 //
-// An object changes nothing if the table has it already: the same uid, resourceVersion and bytes,
-// except for what Fingerprint does not count. Neither does an object whose resourceVersion is
-// lower, as an integer, than that in the table, unless it comes in a replace: EndReplace says when
-// it is right. Both count as seen by the running replace. If only the bytes differ, in a relist or
-// in a repeated event, the object is put. Cursors then see a change from the resourceVersion to
-// itself.
+// Put changes nothing if the table already has the object: the same uid, resourceVersion and bytes,
+// except for fields that Fingerprint does not count. It also ignores a resourceVersion that is
+// lower, as an integer, than the one in the table. In a replace, EndReplace decides about such
+// lower versions. In both cases the object counts as seen by the running replace. If only the bytes
+// differ, in a relist or in a repeated event, Put changes the object. Cursors then see a change
+// from the resourceVersion to itself.
 //
-// The error is ErrNoName, ErrOutOfScope, ErrTooLarge, ErrWriterRemoved, ErrClosed, or that of
-// reading an indexed field. The object is then not taken.
+// The error is ErrNoName, ErrOutOfScope, ErrTooLarge, ErrWriterRemoved, ErrClosed, or an error from
+// reading an indexed field. After an error the store does not have the object.
 func (w *Writer) Put(m *wire.Meta, raw []byte) error { return w.PutAs(m, raw, raw, nil) }
 
-// PutAs puts raw for an object that its source sent as received. Later versions are compared with
-// what was received. If received is nil, only the versions are compared. The labels of m are those
-// of raw. value is what raw decodes to, for Store.Values, or nil. Otherwise it is Put.
+// PutAs puts raw as the content of an object that its source sent as received. The store compares
+// the bytes of later versions with received. If received is nil, it compares only the
+// resourceVersions. The labels of m are those of raw. value is the decoded value of raw, for
+// Store.Values, or nil. In all else PutAs is like Put.
 func (w *Writer) PutAs(m *wire.Meta, received, raw []byte, value any) error {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -133,19 +137,19 @@ func (w *Writer) PutAs(m *wire.Meta, received, raw []byte, value any) error {
 	switch came {
 	case newer:
 		return w.put(m, &id, raw, value, held)
-	case conflicting: // this is rare, so the version is packed alone
+	case conflicting: // rare, so the version is packed alone
 		w.keepUnconfirmed(w.newPacked(m, &id, raw, held))
 	}
 	return nil
 }
 
 // PutValue puts an object whose value cannot, or should not, be packed. The store keeps the value
-// itself as long as its version, and Object.Decoded returns it. m is the object's metadata.
+// itself for as long as the version, and Object.Decoded returns it. m is the object's metadata.
 // received is as in PutAs.
 //
-// Such an object has no raw bytes. Size is 0, AppendRaw appends nothing, Labels are those of m, and
-// Annotation and so on find nothing. An index by field finds nothing in it, and an index by label
-// finds the labels of m. Memory does not know its size.
+// Such an object has no raw bytes. Size returns 0, AppendRaw appends nothing, and Labels returns
+// the labels of m. Annotation and other methods that read the bytes find nothing. An index by field
+// has no entry for it; an index by label has the labels of m. Memory does not include its size.
 func (w *Writer) PutValue(m *wire.Meta, received []byte, value any) error {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -165,8 +169,8 @@ func (w *Writer) PutValue(m *wire.Meta, received []byte, value any) error {
 	return nil
 }
 
-// Take puts the object of an ADDED or MODIFIED event, or of a list if t is 0, and deletes that of a
-// DELETED event. It makes a Writer the Sink of a reflector. The errors are those of Put.
+// Take puts the object of an ADDED or MODIFIED event, or of a list if t is 0. It deletes the object
+// of a DELETED event. Take makes a Writer the Sink of a reflector. The errors are those of Put.
 func (w *Writer) Take(t wire.EventType, m *wire.Meta, raw []byte, _ any) error {
 	if t == wire.Deleted {
 		return w.Delete(m, raw)
@@ -174,9 +178,9 @@ func (w *Writer) Take(t wire.EventType, m *wire.Meta, raw []byte, _ any) error {
 	return w.Put(m, raw)
 }
 
-// Unchanged reports whether a Put of what was received would change nothing. If so, it records what
-// that Put would record. It is for callers that have work to do before they put a new version. The
-// errors are those of Put.
+// Unchanged reports whether a Put of the received bytes would change nothing. If so, it records
+// what that Put would record. Callers use it when a new version costs them work before they put it.
+// The errors are those of Put.
 func (w *Writer) Unchanged(m *wire.Meta, received []byte) (bool, error) {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -188,18 +192,18 @@ func (w *Writer) Unchanged(m *wire.Meta, received []byte) (bool, error) {
 	return came == same || came == older, nil
 }
 
-// Delete takes a DELETED event. m is the metadata of its object; its resourceVersion is the
-// deletion's. This writer's owner no longer has the object, and the object is deleted if no other
-// owner has it. Delete ignores the event if the source has reported a version whose resourceVersion
-// is higher as an integer: the event is a repeated one. If a resourceVersion is missing, the uid
-// must be the same, unless that is missing too. The change is buffered as in Put. The caller may
-// reuse m and raw after it returns. The errors are those of Put.
+// Delete handles a DELETED event. m is the metadata of its object, with the resourceVersion of the
+// deletion. Delete removes this writer's owner from the object, and deletes the object if it was
+// the last owner. Delete ignores a repeated event: one after which the source has already reported
+// a resourceVersion that is higher as an integer. If a resourceVersion is missing, the uid must be
+// the same, unless the uid is missing too. The change is buffered as in Put. The caller may reuse m
+// and raw after it returns. The errors are those of Put.
 func (w *Writer) Delete(m *wire.Meta, raw []byte) error { return w.takeDeletion(m, raw, nil, false) }
 
-// DeleteAs does what Delete does, and reports the state in which the object was deleted as
-// Change.Final: final, or value if that cannot be packed. Otherwise both are as in PutAs and
-// PutValue. The log keeps the state with its change. A cursor that falls behind the log does not
-// get it.
+// DeleteAs is like Delete, and also reports the state in which the object was deleted as
+// Change.Final. That state is final, or value if it cannot be packed; both are as in PutAs and
+// PutValue. The log stores the state with its change. A cursor that falls behind the log does not
+// receive it.
 func (w *Writer) DeleteAs(m *wire.Meta, final []byte, value any) error {
 	return w.takeDeletion(m, final, func(id *identity, held *Object) *Object {
 		if value != nil {
@@ -209,27 +213,27 @@ func (w *Writer) DeleteAs(m *wire.Meta, final []byte, value any) error {
 	}, false)
 }
 
-// DeleteNamesake does what Delete does to the object in the table that has the name of a new object
-// which is not put. The object in the table was another one, whose deletion the source did not
-// report. Cursors see the end as Missed. m and raw are those of the new object.
+// DeleteNamesake deletes, like Delete, the object in the table that has the name of a new object
+// which the caller does not put. The object in the table is a different one, whose deletion the
+// source did not report. Cursors see its end as Missed. m and raw are those of the new object.
 func (w *Writer) DeleteNamesake(m *wire.Meta, raw []byte) error {
 	return w.takeDeletion(m, raw, nil, true)
 }
 
-// Coalesced records that from now on the source reports one change for each key, up to
-// resourceVersion, and deletions first. Such a deletion may have been at any version up to there.
-// "" records that the source reports each change again.
+// Coalesced records that from now on the source reports one change for each key, deletions first,
+// up to resourceVersion. The true version of such a deletion may be any version up to that one. ""
+// records that the source reports each change again.
 func (w *Writer) Coalesced(resourceVersion string) {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
 	w.coalesced = progressOf(resourceVersion).rv
 }
 
-// KeepHeld records that the source has an object that the caller cannot put. The version in the
-// table stays through the running replace; without a replace, KeepHeld does nothing. A version in
-// the table that has the name but another uid is another object, which does not stay. A missing
-// uid, of either, matches. m is the object's metadata, which the caller may reuse after KeepHeld
-// returns.
+// KeepHeld records that the source has an object that the caller cannot put. The running replace
+// then does not delete the version in the table; without a replace, KeepHeld does nothing. If the
+// version in the table has the same name but another uid, it is another object, and KeepHeld does
+// not protect it. A missing uid, of either object, matches. m is the object's metadata, which the
+// caller may reuse after KeepHeld returns.
 func (w *Writer) KeepHeld(m *wire.Meta) {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -246,15 +250,15 @@ func (w *Writer) KeepHeld(m *wire.Meta) {
 }
 
 // Flush applies the batch under one lock, and wakes the cursors. It returns the number of changes,
-// those of other writers included. Call it before waiting for more input.
+// including those of other writers. Call it before waiting for more input.
 func (w *Writer) Flush() (changed int) {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
 	return w.s.flush()
 }
 
-// check reads the key of an incoming object into w.key. It returns the error for which the object
-// is refused. The caller holds Store.writing, as all callers of the methods below do.
+// check reads the key of an incoming object into w.key. If the store refuses the object, check
+// returns the error. The caller holds Store.writing, as do all callers of the methods below.
 func (w *Writer) check(m *wire.Meta, raw []byte) error {
 	switch err := w.Err(); {
 	case err != nil:
@@ -271,12 +275,13 @@ func (w *Writer) check(m *wire.Meta, raw []byte) error {
 	w.goingBack = false
 	w.key = wire.AppendKey(w.key[:0], m)
 	if w.s.batch.has(w.key) {
-		w.s.flush() // a batch has one change of a key
+		w.s.flush() // a batch has at most one change of a key
 	}
 	return nil
 }
 
-// held returns the version in the table under the current key, or nil. The string is only compared.
+// held returns the version in the table under the current key, or nil. The lookup does not retain
+// the key's bytes.
 func (w *Writer) held() *Object {
 	o, _ := w.s.table.get(views.String(w.key))
 	return o
@@ -294,13 +299,13 @@ func (w *Writer) identity(m *wire.Meta, received []byte) identity {
 }
 
 // compare decides what an incoming version of the current key changes, and returns the version in
-// the table. If came is newer, the caller puts the version. If came is conflicting, the caller
-// keeps it unconfirmed. Otherwise compare has recorded what there is to record.
+// the table. If came is newer, the caller must put the version. If came is conflicting, the caller
+// must store it as unconfirmed. Otherwise compare has already recorded everything.
 func (w *Writer) compare(id *identity, received []byte) (held *Object, came order) {
 	if w.isOutdated() {
 		return nil, same
 	}
-	delete(w.unconfirmed, string(w.key)) // the source has reported something later
+	delete(w.unconfirmed, string(w.key)) // the source has now reported something later
 	if held = w.held(); held == nil {
 		if w.s.deletions.outdates(w, string(w.key), id.rv, id.opaqueUID || id.opaqueRV) {
 			return nil, conflicting
@@ -318,9 +323,9 @@ func (w *Writer) compare(id *identity, received []byte) (held *Object, came orde
 	return held, came
 }
 
-// sameContent reports whether the received bytes have the content of the version in the table,
-// though the fingerprints differ. Another server may send the members of a JSON object in another
-// order.
+// sameContent reports whether the received bytes have the same content as the version in the table,
+// although their fingerprints differ. Another server may send the members of a JSON object in
+// another order.
 func (w *Writer) sameContent(held *Object, received []byte) (same bool) {
 	enc := w.s.decoder.encoding
 	if enc != wire.JSON || len(received) == 0 || held.size == 0 || held.sum == 0 || held.flags&flagMade != 0 {
@@ -333,7 +338,7 @@ func (w *Writer) sameContent(held *Object, received []byte) (same bool) {
 	return same
 }
 
-// put adds an object to the batch, which packs it when it is flushed.
+// put adds an object to the batch. The batch packs it before it is applied.
 func (w *Writer) put(m *wire.Meta, id *identity, raw []byte, value any, held *Object) error {
 	p := pending{writer: w, before: held}
 	if value != nil {
@@ -360,7 +365,7 @@ func (w *Writer) putPacked(p *pending) {
 	b.add(p)
 }
 
-// newObject returns a version that is yet to be packed.
+// newObject returns a version that is not packed yet.
 func (w *Writer) newObject(m *wire.Meta, id *identity, raw []byte, held *Object) *Object {
 	o := &Object{uid: id.uid, rv: id.rv, sum: id.sum, size: uint32(len(raw)), nsLen: uint16(len(m.Namespace))}
 	if id.opaqueUID {
@@ -383,7 +388,7 @@ func (w *Writer) newObject(m *wire.Meta, id *identity, raw []byte, held *Object)
 	return o
 }
 
-// newPacked returns a version that is packed alone, outside a batch.
+// newPacked returns a version that it packs alone, outside a batch.
 func (w *Writer) newPacked(m *wire.Meta, id *identity, raw []byte, held *Object) *Object {
 	o := w.newObject(m, id, raw, held)
 	packed, layout := w.s.pack(nil, o.cutUID(nil, raw, m.UID))
@@ -391,7 +396,7 @@ func (w *Writer) newPacked(m *wire.Meta, id *identity, raw []byte, held *Object)
 	return o
 }
 
-// newValue returns a version whose decoded value the cache does not track, and so never evicts.
+// newValue returns a version with a decoded value that the cache does not track and never evicts.
 func (w *Writer) newValue(m *wire.Meta, id *identity, value any, held *Object) *Object {
 	o := w.newObject(m, id, nil, held)
 	o.packed = string(id.uidText) + string(id.rvText)
@@ -403,7 +408,7 @@ func (w *Writer) newValue(m *wire.Meta, id *identity, value any, held *Object) *
 	return o
 }
 
-// takeDeletion makes the final state by the function final, unless that is nil.
+// takeDeletion handles a deletion. If final is not nil, it returns the final state of the object.
 func (w *Writer) takeDeletion(m *wire.Meta, raw []byte, final func(id *identity, held *Object) *Object, missed bool) error {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -413,9 +418,9 @@ func (w *Writer) takeDeletion(m *wire.Meta, raw []byte, final func(id *identity,
 	id := identityOf(m.UID, m.ResourceVersion)
 	held := w.held()
 	stale := held == nil || w.isOutdated() || !held.ownedBy(w) || w.stale(&id, held, missed)
-	if u, ok := w.unconfirmed[string(w.key)]; ok && (id.opaqueRV || id.rv >= u.rv) { // this is later
+	if u, ok := w.unconfirmed[string(w.key)]; ok && (id.opaqueRV || id.rv >= u.rv) { // the deletion is later
 		delete(w.unconfirmed, u.key)
-		if held != nil && w.replacing { // the list, as of its end, does not have it
+		if held != nil && w.replacing { // the list, at its end, does not have it
 			held.marks &^= w.bit
 		}
 	}
@@ -439,7 +444,7 @@ func (w *Writer) takeDeletion(m *wire.Meta, raw []byte, final func(id *identity,
 	return nil
 }
 
-// release adds to the batch that this writer's owner no longer has p.before.
+// release adds a change to the batch that removes this writer's owner from p.before.
 func (w *Writer) release(p pending) {
 	p.writer = w
 	b := w.s.filling()
@@ -448,19 +453,20 @@ func (w *Writer) release(p pending) {
 	w.s.flushFull()
 }
 
-// BeginReplace starts a relist: Put marks objects as seen from here on. It aborts a relist that is
-// still running. rebase says that the server went back in time. Then the relist takes lower
+// BeginReplace starts a relist: from now on, Put marks objects as seen. It aborts a relist that is
+// still running. rebase says that the server went back in time. Then the relist accepts lower
 // resourceVersions, and deletes objects of any resourceVersion.
 //
-// If a replace with rebase was aborted and begins again, the server counts as having gone back once
-// more, unless the source reported nothing in between.
+// If a replace with rebase is aborted and started again, that counts as another restore of the
+// server, unless the source reported nothing in between.
 func (w *Writer) BeginReplace(rebase bool) {
 	for _, outdated := range w.beginReplace(rebase) {
 		outdated()
 	}
 }
 
-// beginReplace returns the functions that the caller must call without a lock.
+// beginReplace does BeginReplace, and returns the functions that the caller must then call without
+// a lock.
 func (w *Writer) beginReplace(rebase bool) (outdated []func()) {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -474,10 +480,10 @@ func (w *Writer) beginReplace(rebase bool) (outdated []func()) {
 	return w.enterGeneration(rebase)
 }
 
-// ListRequested records that the request is sent for the state with which the next BeginReplace
-// begins. If another writer finds before that BeginReplace that the server went back, it is not
-// known which past the answer reports, and the writer is Outdated after BeginReplace as well.
-// Without ListRequested, BeginReplace takes the state for one of its own moment.
+// ListRequested records that the source is now asked for the state of the next BeginReplace. If
+// another writer finds before that BeginReplace that the server went back, the answer may be from
+// before or after the restore, so the writer is Outdated even after BeginReplace. Without
+// ListRequested, BeginReplace assumes that the state was requested at the time of its call.
 func (w *Writer) ListRequested() {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -486,8 +492,8 @@ func (w *Writer) ListRequested() {
 }
 
 // enterGeneration moves the writer to the server generation in which its state was requested. If
-// the writer is the first to find that the server went back, it begins a new one. It returns the
-// functions of the writers that are outdated by that.
+// the writer is the first to find that the server went back, enterGeneration starts a new
+// generation, and returns the outdated functions of all other writers.
 func (w *Writer) enterGeneration(rebase bool) (outdated []func()) {
 	s := w.s
 	s.mu.Lock()
@@ -507,28 +513,28 @@ func (w *Writer) enterGeneration(rebase bool) (outdated []func()) {
 		}
 	}
 	if w.goingBack = w.goingBack || rebase; w.serverGen != to {
-		// A list of the new past settles what was unconfirmed of the old one.
+		// A list of the new generation replaces what was unconfirmed in the old one.
 		w.serverGen, w.aboveProgress, w.firstUnconfirmed, w.listed = to, nil, nil, w.listed && w.synced
 	}
 	return outdated
 }
 
-// Replacing reports whether the writer is between BeginReplace and its end. Only the writer's own
-// goroutine calls it.
+// Replacing reports whether the writer is between BeginReplace and EndReplace or AbortReplace. Only
+// the writer's goroutine may call it.
 func (w *Writer) Replacing() bool { return w.replacing }
 
-// EndReplace ends a relist at resourceVersion, to which the writer is then current. It overrides
-// what the source reported up to there. Everything in the writer's scope that was not seen since
-// BeginReplace loses this writer's owner. Where the list has a lower version than the store, the
-// list's replaces it.
+// EndReplace ends a relist at resourceVersion. The writer is then current to that version, and the
+// list overrides what the source reported up to there. EndReplace removes this writer's owner from
+// every object in the writer's scope that was not seen since BeginReplace. Where the list has a
+// lower version than the store, the list's version replaces it.
 //
 // A version newer than the list, as an integer, stays if this source reported it and the replace
-// did not begin with rebase: the watch that continues from the list reports what became of it. What
-// other sources reported says nothing about this one.
+// did not start with rebase: the watch that continues from the list reports any later change of it.
+// Reports of other sources do not count here.
 //
 // The first EndReplace makes the writer synced. If the list has objects that other sources reported
-// deleted, the writer is synced as soon as it is known whether they exist. Without BeginReplace,
-// EndReplace only does Flush and Progress.
+// as deleted, the writer becomes synced only when it has been confirmed whether they exist. Without
+// BeginReplace, EndReplace only does Flush and Progress.
 func (w *Writer) EndReplace(resourceVersion string) {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -545,8 +551,9 @@ func (w *Writer) EndReplace(resourceVersion string) {
 	w.trySync()
 }
 
-// AbortReplace ends a relist that broke off: the table keeps what it had, and what was put. What
-// was unconfirmed after the first list is so again, except for what the relist reported.
+// AbortReplace ends a relist that broke off: the table keeps its objects, and those that were put.
+// Versions that were unconfirmed after the first list become unconfirmed again, except those that
+// the relist reported.
 func (w *Writer) AbortReplace() {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -560,9 +567,9 @@ func (w *Writer) abortReplace() {
 	}
 }
 
-// Remove ends the writer for good. The writer's owner no longer has the objects of its scope, and
-// those that no other owner has are deleted. Put and Delete return ErrWriterRemoved from then on.
-// Removing again does nothing.
+// Remove ends the writer permanently. It removes the writer's owner from all objects of the
+// writer's scope, and deletes those without another owner. After that, Put and Delete return
+// ErrWriterRemoved. Further calls do nothing.
 func (w *Writer) Remove() {
 	s := w.s
 	s.writing.Lock()
@@ -583,9 +590,9 @@ func (w *Writer) Remove() {
 	s.announceLocked()
 }
 
-// Progress records that the writer is current to resourceVersion with what was put before: a
-// bookmark's, or an event's own. It takes effect when the batch is flushed, or immediately if the
-// batch is empty. Progress ignores "".
+// Progress records that, with the objects put before, the writer is current to resourceVersion:
+// that of a bookmark or of an event. It takes effect when the batch is flushed, or immediately if
+// the batch is empty. Progress ignores "".
 func (w *Writer) Progress(resourceVersion string) {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -609,7 +616,7 @@ func (w *Writer) progressTo(resourceVersion string) {
 	}
 	s.mu.Unlock()
 	if unsettled {
-		s.flush() // after a bookmark no caller does; only then may the writer be synced
+		s.flush() // after a bookmark the caller does not flush, and the writer may become synced now
 	}
 }
 
@@ -631,7 +638,7 @@ func (w *Writer) advanceLocked() {
 	w.s.announceLocked()
 }
 
-// ResourceVersion returns the last progress, or "" before the first.
+// ResourceVersion returns the version of the last Progress, or "" before the first.
 func (w *Writer) ResourceVersion() string {
 	w.s.mu.RLock()
 	defer w.s.mu.RUnlock()
@@ -641,9 +648,9 @@ func (w *Writer) ResourceVersion() string {
 	return w.progress.text
 }
 
-// trySync makes the writer synced if its first replace has ended and the table has all of that
-// list. The source will report an object that may have been deleted since: it changed after the
-// list.
+// trySync makes the writer synced if its first replace has ended and the table has all objects of
+// that list. An object that another source reported as deleted must first be confirmed: the source
+// will report it, because it changed after the list.
 func (w *Writer) trySync() {
 	if !w.listed || w.replacing {
 		return
@@ -692,7 +699,7 @@ func (w *Writer) sweep(visit func(o *Object)) {
 }
 
 // releaseAll releases all objects that match, as deletions that the source did not report. end is
-// the resourceVersion at which they were found to be gone.
+// the resourceVersion at which the source no longer had them.
 func (w *Writer) releaseAll(end uint64, match func(o *Object) bool) {
 	var found []*Object
 	w.sweep(func(o *Object) {
