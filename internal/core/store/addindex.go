@@ -8,13 +8,13 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// AddIndex adds an index under a name, before or after the first object. It is safe for concurrent
-// use.
+// AddIndex adds an index under a name. The store may already contain objects. AddIndex is safe for
+// concurrent use.
 //
-// An index by function is not built before it is queried. Until then it costs only what Derive
-// keeps for the first query: a few values for each object. AddIndex builds an index by label or
-// field from a snapshot while everybody goes on, catches up, and puts it in place. It blocks until
-// then. Snapshots that are taken after it has returned know the index.
+// The first query builds an index by function. Until then the index uses only the memory for what
+// Derive computes: a few values for each object. AddIndex builds an index by label or field from a
+// snapshot, while readers and writers continue. Then it catches up, adds the index to the store,
+// and returns. Snapshots taken after that have the index.
 //
 // The errors are ErrIndexExists, ErrNoDecoder for an index by function in a store without
 // Config.Decode, and an *IndexError for an object that cannot be read.
@@ -55,7 +55,7 @@ func (s *Store) startIndex(name string, ix Index) (*indexBuilder, error) {
 	return &indexBuilder{s: s, index: newByteIndex(name, ix)}, nil
 }
 
-// finish builds the index, puts it in place, and ends the reservation of its name.
+// finish builds the index, adds it to the store, and ends the reservation of its name.
 func (b *indexBuilder) finish() error {
 	s := b.s
 	var err error
@@ -66,7 +66,7 @@ func (b *indexBuilder) finish() error {
 	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	s.flush() // the batch is prepared for the indexes as they are
+	s.flush() // the batch is prepared for the existing indexes
 	if err == nil {
 		err = b.follow(s.Snapshot())
 	}
@@ -98,19 +98,19 @@ func (s *Store) funcIndex(name string) *funcIndex {
 	return s.funcs[name]
 }
 
-// indexBuilder builds a label or field index beside the running store.
+// indexBuilder builds an index by label or field while the store is in use.
 type indexBuilder struct {
 	s      *Store
 	index  *byteIndex
-	table  tree[string, *Object] // that the index is of
+	table  tree[string, *Object] // the table that the index has reached
 	values [][]byte
 	meta   wire.Meta
 	raw    []byte
 }
 
-// buildRounds is how often a builder catches up with the writers before it makes them wait for the
-// last time. The first round reads everything, and each round what has changed during the one
-// before.
+// buildRounds is how often a builder catches up before it blocks the writers to catch up for the
+// last time. The first round reads all objects. Each later round reads what has changed during the
+// one before.
 const buildRounds = 3
 
 // follow moves the index to a snapshot.
@@ -124,8 +124,8 @@ func (b *indexBuilder) follow(sn *Snapshot) (err error) {
 	return err
 }
 
-// eachDifference calls visit for each key that two frozen tables have in different versions, nil if
-// a table lacks the key. It skips leaves that are in both.
+// eachDifference calls visit for each key whose versions in two frozen tables differ. A version is
+// nil if its table lacks the key. eachDifference skips leaves that are in both tables.
 func eachDifference(before, after *tree[string, *Object], visit func(was, is *Object)) {
 	shared := make(map[*leaf]bool)
 	before.eachLeaf(func(l *leaf) { shared[l] = false })
@@ -152,7 +152,7 @@ func eachDifference(before, after *tree[string, *Object], visit func(was, is *Ob
 	})
 }
 
-// change replaces the values of version was by those of version is; either may be nil.
+// change replaces the values of version was by those of version is. Either may be nil.
 func (b *indexBuilder) change(was, is *Object) error {
 	if was != nil {
 		if err := b.read(was); err != nil {
@@ -187,12 +187,12 @@ func (b *indexBuilder) read(o *Object) (err error) {
 	return nil
 }
 
-// DropIndex removes an index by label or field. Snapshots that were taken before still know it. It
-// returns false if there is no such index. Safe for concurrent use.
+// DropIndex removes an index by label or field. Snapshots taken before still have it. DropIndex
+// returns false if there is no such index. It is safe for concurrent use.
 func (s *Store) DropIndex(name string) bool {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	s.flush() // the batch is prepared for the indexes as they are
+	s.flush() // the batch is prepared for the existing indexes
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.byteIndexes
@@ -206,7 +206,7 @@ func (s *Store) DropIndex(name string) bool {
 }
 
 // IndexBytes returns the estimated bytes of an index by label or field, or 0 if there is no such
-// index. Safe for concurrent use.
+// index. It is safe for concurrent use.
 func (s *Store) IndexBytes(name string) int64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -1,37 +1,38 @@
 package store
 
-// backlog keeps for a cursor the changes that the log dropped before the cursor saw them. It has
-// one entry for each key, or by uid one for each object that the key stood for.
+// backlog stores for a cursor the changes that the log dropped before the cursor read them. It has
+// one entry for each key. With byUID, it has one entry for each object that had the key.
 //
-// Its memory is the entries, the versions that the cursor saw last, and by uid the last versions of
-// objects that came and went, of which it keeps the newest maxGone. So it is bounded by what the
-// cursor has seen and the table has. The newest version of an entry is alive anyway, in the table
-// or as the old version of the key's next change in the log. The log's lock guards it, as the rest
-// of its cursor.
+// It keeps in memory the entries, the versions that the cursor saw last, and, with byUID, the last
+// versions of objects that were created and deleted unseen, of which it keeps the newest maxGone.
+// So it is bounded by what the cursor has seen and what is in the table. It does not count the
+// newest version of an entry, which is alive in any case, in the table or as the old version of the
+// key's next change in the log. The log's lock guards the backlog, like the rest of its cursor.
 type backlog struct {
 	byUID   bool
-	entries map[string]*backlogEntry // by key; by uid without the objects that are gone
-	// The list is in the order of each entry's last change. An entry that SyncedThrough waits for
-	// stays where it came first: under steady load it would never come to the front otherwise.
+	entries map[string]*backlogEntry // by key; with byUID without deleted objects
+	// The list is ordered by each entry's last change. An entry that SyncedThrough waits for keeps
+	// its first place: otherwise, under steady load, it would never reach the front.
 	first, last *backlogEntry
-	n           int // of entries in the list,
+	n           int // the number of entries in the list,
 	awaited     int // and how many of them SyncedThrough waits for
-	awaiting    int // changes that it waits for, here and in the log
+	awaiting    int // the changes that SyncedThrough waits for, here and in the log
 	bytes       int64
-	// gone are the objects that came and went, in the order in which they went. Those that have been
-	// popped since have no last version any more.
+	// gone are the objects that were created and deleted unseen, in the order of their deletion. An
+	// entry that was popped since has no last version.
 	gone     []*backlogEntry
-	goneLeft int // of gone, those that have one
+	goneLeft int // the number of gone that have a last version
 }
 
-// maxGone bounds the objects that came and went of a backlog by uid: without it a handler that is
-// blocked for good would grow with each object that is created and deleted.
+// maxGone bounds the objects of a backlog with byUID that were created and deleted unseen. Without
+// it the backlog of a handler that is blocked forever would grow with each such object.
 const maxGone = 16384
 
-// backlogEntry represents all dropped changes of one key. Its Old is what the cursor saw last.
+// backlogEntry represents all dropped changes of one key. Its Old is the version that the cursor
+// saw last.
 type backlogEntry struct {
 	Change
-	last       *Object // where both versions are nil: what came and went
+	last       *Object // if both versions are nil: the last version of an object created and deleted unseen
 	prev, next *backlogEntry
 }
 
@@ -48,8 +49,8 @@ func (e *backlogEntry) cost() int64 {
 	return n
 }
 
-// absorb takes a change that the log is about to drop. awaited reports that SyncedThrough waits for
-// it.
+// absorb adds a change that the log is about to drop. awaited reports whether SyncedThrough waits
+// for it.
 func (m *backlog) absorb(r *Change, awaited bool) {
 	if m.byUID && r.Old != nil && r.New != nil && !r.Old.SameUID(r.New) {
 		m.take(&Change{Revision: r.Revision, Old: r.Old, Missed: true}, false)
@@ -77,12 +78,12 @@ func (m *backlog) take(r *Change, awaited bool) {
 			m.unlink(e)
 			m.link(e)
 		}
-		// By uid, the end of what came and went is a change of its own.
+		// With byUID, the deletion of an object that was created unseen is a separate change.
 		e.Coalesced = e.Coalesced || !m.byUID || e.Old != nil || r.New != nil
 	}
 	switch {
 	case awaited && e.Awaited:
-		m.awaiting-- // one is for both
+		m.awaiting-- // one entry counts once
 	case awaited:
 		e.Awaited = true
 		m.awaited++
@@ -92,17 +93,17 @@ func (m *backlog) take(r *Change, awaited bool) {
 	switch {
 	case e.New != nil:
 	case m.byUID:
-		m.remove(key) // what comes under this key is another object
+		m.remove(key) // a later object under this key is a different one
 		if e.Old == nil {
 			m.keepGone(e, r.Old)
 		}
-	case e.Old == nil: // came and went unseen
+	case e.Old == nil: // created and deleted unseen
 		m.forget(key, e)
 	}
 }
 
 // await makes SyncedThrough wait for a key. It reports whether the backlog has an entry for the
-// key, so that a change will come.
+// key, so that the cursor will return a change.
 func (m *backlog) await(key string) bool {
 	e := m.entries[key]
 	if e != nil && !e.Awaited {
@@ -117,7 +118,7 @@ func (m *backlog) await(key string) bool {
 func (m *backlog) pop() (Change, bool) {
 	for e := m.first; e != nil; e = m.first {
 		ch := e.Change
-		if e.Old == nil && e.New == nil { // it comes before it goes
+		if e.Old == nil && e.New == nil { // return the creation first, then the deletion
 			ch.New, ch.ResourceVersion, ch.Missed = e.last, e.last.number(), false
 			e.Old, e.last, e.Initial, e.Coalesced = e.last, nil, false, false
 			m.trimGone()
@@ -132,8 +133,8 @@ func (m *backlog) pop() (Change, bool) {
 	return Change{}, false
 }
 
-// keepGone keeps the last version of an object that came and went unseen, and forgets the oldest
-// such object if there are too many.
+// keepGone stores the last version of an object that was created and deleted unseen. If there are
+// too many such objects, it removes the oldest.
 func (m *backlog) keepGone(e *backlogEntry, last *Object) {
 	e.last = last
 	m.bytes += last.Footprint()
@@ -146,7 +147,7 @@ func (m *backlog) keepGone(e *backlogEntry, last *Object) {
 	}
 }
 
-// trimGone is called when one of gone has lost its last version.
+// trimGone updates gone after one of its entries has lost its last version.
 func (m *backlog) trimGone() {
 	m.goneLeft--
 	for len(m.gone) > 0 && m.gone[0].last == nil {
@@ -173,7 +174,7 @@ func (m *backlog) forget(key string, e *backlogEntry) {
 
 func (m *backlog) remove(key string) {
 	if delete(m.entries, key); len(m.entries) == 0 {
-		m.entries = nil // a map keeps its room
+		m.entries = nil // a map does not shrink
 	}
 }
 

@@ -1,32 +1,33 @@
 package store
 
-// Change is one step of one key: in the log, from a cursor, and to a handler. Old is always the
-// version of the key that its reader saw last, by uid and resourceVersion. The objects are shared
-// with all readers of the store; do not modify them.
+// Change is one change of one key: in the log, from a cursor, and to a handler. Old is always the
+// version that the reader saw last, by uid and resourceVersion. All readers of the store share the
+// objects; do not modify them.
 type Change struct {
-	// Revision is the store's revision of the change, or of the last one if it represents several.
-	// In the initial state it is the revision of the object.
+	// Revision is the store's revision of the change, or of the last change if it represents
+	// several. In the initial state it is the revision of the object.
 	Revision uint64
-	// Old and New are the versions before and after. Old is nil if the key did not exist before, New
-	// if it does not exist after. They are never both nil. They are the same version only if a resync
-	// reached the object.
+	// Old and New are the versions before and after. Old is nil if the key did not exist before,
+	// and New is nil if it does not exist after. They are never both nil. They are the same version
+	// only in a resync.
 	Old, New *Object
-	// Final is the state in which Writer.DeleteAs deleted the object. nil: it is not known.
+	// Final is the state in which Writer.DeleteAs deleted the object. nil: unknown.
 	Final *Object
-	// ResourceVersion is that of New, or that of the object's end: the one that Writer.Delete got,
-	// or that of the list that lacked the object. It is 0 if it is not an integer, or not known.
+	// ResourceVersion is the resourceVersion of New. If New is nil, it is that of the deletion: the
+	// one passed to Writer.Delete, or that of the list that lacked the object. It is 0 if it is not
+	// an integer, or unknown.
 	ResourceVersion uint64
-	// Initial reports that Old is nil and that the change is part of the state that the cursor
-	// started with, or of a writer's first replace (client-go's isInInitialList).
+	// Initial reports that Old is nil and that the change is part of the cursor's initial state, or
+	// of a writer's first replace (client-go's isInInitialList).
 	Initial bool
-	// Awaited reports that SyncedThrough has waited for this change. The change is Initial, or
-	// represents something that a writer's first replace changed. In the log, it reports the latter.
+	// Awaited reports that SyncedThrough waited for this change. The change is Initial, or
+	// represents a change by a writer's first replace. In the log, Awaited means only the latter.
 	Awaited bool
-	// Coalesced reports that the change represents more than one, because its reader lagged behind
+	// Coalesced reports that the change represents several changes, because its reader fell behind
 	// the log.
 	Coalesced bool
-	// Missed reports that New is nil and the server sent no DELETED event. A relist lacked the object,
-	// another object has its name, or its writer was removed.
+	// Missed reports that New is nil and the server sent no DELETED event: a relist lacked the
+	// object, another object has its name, or its writer was removed.
 	Missed bool
 	// Refused reports that New is nil because a handler's filter rejects the newest version.
 	Refused bool
@@ -94,8 +95,7 @@ func (ch *Change) Key() string { return ch.Object().key }
 // changeBytes is the size of a Change in the log.
 const changeBytes = 48
 
-// cost returns the bytes of the change in the log and of the versions that only the log keeps
-// alive.
+// cost returns the bytes of the change in the log, and of the versions that only the log refers to.
 func (ch *Change) cost() int64 {
 	n := int64(changeBytes)
 	if ch.Old != nil {

@@ -6,23 +6,24 @@ import (
 	"github.com/weirproject/weir/internal/core/checks"
 )
 
-// checking makes the store check its state after each change, and panic if a rule is broken. Tests
-// set it. The rules stand beside the fields: see owners.go and backlog.
+// checking makes the store check its state after each change, and panic if the state breaks a rule.
+// It is set in tests. The rules are documented with the fields: see owners.go and backlog.
 var checking = checks.Invariants
 
-// checkEntries bounds the backlogs that are walked after each operation. Of longer ones only the
-// sums are checked.
+// checkEntries bounds the backlogs whose entries are checked after each operation. For longer ones
+// only the counts are checked.
 const checkEntries = 64
 
-// must ends the program with the state of what the rule is about, if the rule is broken.
+// must ends the program if a rule is broken. It reports the state of the object that the rule is
+// about.
 func must(ok bool, rule string, of interface{ state() string }, also ...int64) {
 	if !ok {
 		checks.Fail(fmt.Sprintf("store: %s: %s %d", rule, of.state(), also))
 	}
 }
 
-// checkRecordsLocked checks the versions that the records of a batch have put in or taken out. The
-// caller holds the store's lock.
+// checkRecordsLocked checks the versions that the records of a batch have added to or removed from
+// the table. The caller holds the store's lock.
 func (s *Store) checkRecordsLocked(records []Change) {
 	for i := range records {
 		r := &records[i]
@@ -37,8 +38,8 @@ func (s *Store) checkRecordsLocked(records []Change) {
 	}
 }
 
-// checkTableLocked checks all versions in the table, its sums, and what the writers know. The
-// caller holds the store's lock.
+// checkTableLocked checks all versions in the table, the table's byte counts, and the state of the
+// writers. The caller holds the store's lock.
 func (s *Store) checkTableLocked() {
 	n, raw, packed, keys := 0, int64(0), int64(0), int64(0)
 	s.table.ascend("", func(key string, o *Object) bool {
@@ -57,7 +58,7 @@ func (s *Store) checkTableLocked() {
 	}
 }
 
-// state returns what a failing check shows of a store.
+// state returns the store's state for the message of a failed check.
 func (s *Store) state() string {
 	return fmt.Sprintf("revision %d server generation %d objects %d raw %d packed %d keys %d", s.revision, s.serverGen, s.table.count, s.raw, s.packed, s.keys)
 }
@@ -71,7 +72,7 @@ func (s *Store) checkOwnersLocked(o *Object) {
 	must(o.revision > 0 && o.revision <= s.revision, "a version of a revision that has not come", o, int64(s.revision))
 }
 
-// state returns what a failing check shows of a version.
+// state returns the version's state for the message of a failed check.
 func (o *Object) state() string {
 	return fmt.Sprintf("%s rv %s revision %d owners %b puts %b marks %b server generation %d flags %b",
 		o.key, o.ResourceVersion(), o.revision, o.owners.Load(), o.puts, o.marks, o.serverGen, o.flags)
@@ -106,7 +107,7 @@ func (b *backlog) check() {
 		"a backlog's sums", b, int64(n), int64(awaited), int64(listed), bytes)
 }
 
-// newest returns a version that has the key of the entry, or nil.
+// newest returns a version with the key of the entry, or nil.
 func (e *backlogEntry) newest() *Object {
 	for _, o := range [...]*Object{e.New, e.Old, e.last} {
 		if o != nil {
@@ -116,7 +117,7 @@ func (e *backlogEntry) newest() *Object {
 	return nil
 }
 
-// state returns what a failing check shows of a backlog.
+// state returns the backlog's state for the message of a failed check.
 func (b *backlog) state() string {
 	return fmt.Sprintf("n %d entries %d awaited %d awaiting %d bytes %d byUID %v", b.n, len(b.entries), b.awaited, b.awaiting, b.bytes, b.byUID)
 }
@@ -139,12 +140,12 @@ func (c *Cursor) check() {
 	must(awaiting == c.backlog.awaiting, "a cursor awaits what is not there", c, int64(awaiting))
 }
 
-// state returns what a failing check shows of a cursor.
+// state returns the cursor's state for the message of a failed check.
 func (c *Cursor) state() string {
 	return fmt.Sprintf("at %d of %d to %d, counts %v, backlog: %s", c.pos, c.log.base, c.log.next(), c.counts, c.backlog.state())
 }
 
-// state returns what a failing check shows of a log.
+// state returns the log's state for the message of a failed check.
 func (l *changeLog) state() string {
 	return fmt.Sprintf("%d to %d, %d cursors", l.base, l.next(), len(l.cursors))
 }
@@ -160,7 +161,7 @@ func (l *changeLog) check() {
 	must(atBase == l.atBase.Load(), "a log counts the cursors at its base wrongly", l, atBase, l.atBase.Load())
 }
 
-// check checks the sum of an index by function. The caller holds the index's lock.
+// check checks the byte count of an index by function. The caller holds the index's lock.
 func (x *funcIndex) check() {
 	if len(x.byKey) > checkEntries {
 		return
@@ -172,7 +173,7 @@ func (x *funcIndex) check() {
 	must(bytes == x.entryBytes, "an index's sum is not that of its entries", x, bytes)
 }
 
-// state returns what a failing check shows of an index by function.
+// state returns the index's state for the message of a failed check.
 func (x *funcIndex) state() string {
 	return fmt.Sprintf("index %q at %d, %d keys, bytes %d", x.name, x.upTo, len(x.byKey), x.entryBytes)
 }

@@ -6,57 +6,59 @@ import (
 	"time"
 )
 
-// Cursor is a consumer's position in a store's changes. It sees every change in order as long as
-// the log reaches back to it. What the log drops before the cursor has seen it is kept for the
-// cursor: one entry for each key, with the version that it last saw and the key's state since.
+// Cursor is a consumer's position in a store's changes. It returns every change in order while the
+// log still has it. Changes that the log drops before the cursor has read them go to the cursor's
+// backlog: one entry for each key, with the version that the cursor saw last and the key's newest
+// state.
 //
-// Next returns these entries first, as one change for each key, in the order of their revisions,
-// then the rest of the log. Awaited changes keep the place at which they came first, with the
-// newest state. So after a change that is not Awaited, all changes of lower revisions have been
-// returned, or are part of a later one.
+// Next returns the backlog first, as one change for each key, in the order of their revisions, and
+// then the rest of the log. An Awaited change keeps its first place in this order, with the newest
+// state. So when Next returns a change that is not Awaited, it has already returned all changes of
+// lower revisions, or will return them as part of a later change.
 //
-// A key that came and went unseen gives no change. Neither does one that is back at the version
-// that the cursor saw. So being behind costs at most one old version for each key that changed.
-// One of NotifyingCursor follows uids, and leaves out no object.
+// If a key was created and deleted unseen, the cursor returns no change of it, and neither if the
+// key is back at the version that the cursor saw. So a cursor that is behind costs at most one old
+// version for each changed key. A NotifyingCursor follows uids, and omits no object.
 //
-// Close a cursor when it is not needed any more. Until then the store keeps changes for it. Next is
-// not safe for concurrent use with itself; all other methods are safe for concurrent use.
+// Close a cursor when it is no longer needed. Until then the store keeps changes for it. Only one
+// goroutine at a time may call Next; all other methods are safe for concurrent use.
 type Cursor struct {
 	log    *changeLog
-	ready  chan struct{} // nil where there is a notifier
-	counts bool          // SyncedThrough is asked: it began with the state
-	// handles is set if the reader is a handler: what Next returned is passed only with the next
-	// Next, so that the values of these changes stay in the log until then.
+	ready  chan struct{} // nil if there is a notifier
+	counts bool          // the cursor started with the state, so it counts for SyncedThrough
+	// handles is set if the reader is a handler. The changes of one Next then count as passed only
+	// at the next Next, so that their values stay in the log until then.
 	handles bool
 
 	notifier Notifier
 	owner    [1]any
 
-	waiting atomic.Bool // nothing is there: the next change must signal. Changed as what is guarded
+	waiting atomic.Bool // Next has returned everything: the next change must signal. Guarded like the fields below
 
-	// Of the reader.
-	snap *Snapshot // the initial state, as far as it was not read; else nil
-	from string    // the last key read of it
-	owes bool      // handles, and Next has returned changes that are not passed
+	// Only the reader uses these fields.
+	snap *Snapshot // the unread initial state; nil when it was read
+	from string    // the last key read from snap
+	owes bool      // handles, and Next has returned changes that do not count as passed yet
 
-	// Guarded by log.mu. The reader changes them holding it for reading, all others for writing.
-	initial bool   // snap is not read to its end
-	unread  int    // objects of snap
+	// log.mu guards these fields. The reader changes them with log.mu held for reading, all others
+	// with it held for writing.
+	initial bool   // snap was not read to its end
+	unread  int    // the number of unread objects of snap
 	begun   uint64 // revision of snap
 	pos     uint64 // revision of the next change to read
-	passed  uint64 // the changes before it are handled; at most pos
-	late    uint64 // the newest revision that came to be awaited since Next has returned it
+	passed  uint64 // the reader has handled the changes before it; at most pos
+	late    uint64 // the newest revision that became awaited after Next had returned it
 	backlog backlog
-	readAt  time.Time // when it was read last
-	read    uint64    // changes
+	readAt  time.Time // when Next was last called
+	read    uint64    // the number of changes read
 	closed  bool
 }
 
 // nextChunk bounds how many changes Next copies while it holds the log's lock for reading.
 const nextChunk = 256
 
-// Cursor returns a cursor that starts with everything held now. Each object comes with Old nil and
-// Initial set, in key order. Then come the changes since.
+// Cursor returns a cursor that starts with all objects in the store now. Each of them is returned
+// with Old nil and Initial set, in key order. The later changes follow.
 func (s *Store) Cursor() *Cursor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,22 +66,21 @@ func (s *Store) Cursor() *Cursor {
 	return c.beginLocked(s)
 }
 
-// NotifyingCursor returns a cursor that starts as Cursor's, and follows uids. Where Cursor's
-// signals Ready, it calls to with the owner, for the first time before NotifyingCursor returns. A
-// change that many cursors wait for is one call, if all of them have the same notifier. If to is
-// nil, Ready is signalled.
+// NotifyingCursor returns a cursor that starts like the one of Cursor, but follows uids. Instead of
+// signalling Ready, it calls to.Notify with the owner, for the first time before NotifyingCursor
+// returns. If several cursors with the same notifier wait for a change, there is one call for all
+// of them. If to is nil, Ready is signalled.
 //
-// While it is behind, it sees that objects come and go:
+// A cursor that is behind also returns objects that were created and deleted unseen:
 //
-//   - An object that came and went unseen gives two changes. It comes as its last version, and
-//     goes. Of these the newest 16,384 are kept: a consumer that is blocked for good must not grow
-//     with each object that is created and deleted.
-//   - An object that was deleted and created again under its key gives two changes: the end of one,
-//     and the other.
+//   - An object that was created and deleted unseen causes two changes: its creation with its last
+//     version, and its deletion. Only the newest 16,384 such objects are kept: the backlog of a
+//     consumer that is blocked forever must not grow with each object that is created and deleted.
+//   - An object that was deleted and created again under its key causes two changes: the deletion
+//     of one, and the creation of the other.
 //
-// Being behind costs the last version of each such object that is kept in addition. While the
-// cursor keeps up, a change from one uid to another of which no DELETED event told is left as it
-// is.
+// A cursor that is behind additionally costs the last version of each such object. While the cursor
+// keeps up, it returns a change from one uid to another without a DELETED event as a single change.
 func (s *Store) NotifyingCursor(to Notifier, owner any) *Cursor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +92,8 @@ func (s *Store) NotifyingCursor(to Notifier, owner any) *Cursor {
 	return c.beginLocked(s)
 }
 
-// beginLocked begins a cursor with everything held now, and returns it. The store's lock is held.
+// beginLocked starts a cursor with all objects in the store, and returns it. The caller holds the
+// store's lock.
 func (c *Cursor) beginLocked(s *Store) *Cursor {
 	c.initial, c.snap = true, s.snapshotLocked()
 	c.unread, c.begun = c.snap.table.count, c.snap.revision
@@ -101,8 +103,8 @@ func (c *Cursor) beginLocked(s *Store) *Cursor {
 }
 
 // CursorAt returns a cursor over the changes after revision rev. The error is ErrTrimmed if the log
-// does not reach back so far (see Config.KeepLog), ErrFutureRevision if the store has not reached
-// rev, or ErrClosed.
+// no longer has all of these changes (see Config.KeepLog), ErrFutureRevision if the store has not
+// reached rev, or ErrClosed.
 func (s *Store) CursorAt(rev uint64) (*Cursor, error) {
 	l := s.log
 	c := &Cursor{log: l, ready: make(chan struct{}, 1)}
@@ -121,15 +123,15 @@ func (s *Store) CursorAt(rev uint64) (*Cursor, error) {
 	return c, nil
 }
 
-// Next fills dst with the next changes and returns how many there are. It does not block. It
-// returns 0 when the cursor has caught up or is closed, or if dst is empty. Not safe for concurrent
-// use with itself.
+// Next fills dst with the next changes and returns their number. It does not block. It returns 0
+// when the cursor has caught up or is closed, or if dst is empty. Only one goroutine at a time may
+// call Next.
 func (c *Cursor) Next(dst []Change) int {
 	n := 0
 	if c.snap != nil {
 		n = c.nextInitial(dst)
 	}
-	// A thousand readers of one log do without its lock where they can.
+	// A thousand readers of one log avoid its lock where possible.
 	for n < len(dst) && (c.owes || !c.waiting.Load()) {
 		got := c.nextChanges(dst[n:min(n+nextChunk, len(dst))], n == 0)
 		if got == 0 {
@@ -172,8 +174,8 @@ func (c *Cursor) nextInitial(dst []Change) int {
 	return n
 }
 
-// nextChanges reads a chunk. first tells that it is the first of a Next, so that the reader has
-// handled what Next returned before.
+// nextChanges reads a chunk. first says that it is the first chunk of a Next: the reader has then
+// handled the changes of the previous Next.
 func (c *Cursor) nextChanges(dst []Change, first bool) int {
 	n, last := c.readChunk(dst, first)
 	if last || checking {
@@ -189,11 +191,12 @@ func (c *Cursor) nextChanges(dst []Change, first bool) int {
 	return n
 }
 
-// readChunk reads a chunk. last reports that no other cursor has yet to pass the oldest record.
+// readChunk reads a chunk. last reports whether all other cursors have passed the oldest record, so
+// that the log can be trimmed.
 func (c *Cursor) readChunk(dst []Change, first bool) (n int, last bool) {
 	now := time.Now()
 	l := c.log
-	l.mu.RLock() // only the reader changes the cursor's fields meanwhile, and no caller reads them
+	l.mu.RLock() // meanwhile only this reader changes the cursor's fields, and nothing reads them
 	defer l.mu.RUnlock()
 	if c.closed {
 		return 0, false
@@ -220,7 +223,7 @@ func (c *Cursor) readChunk(dst []Change, first bool) (n int, last bool) {
 		n++
 	}
 	c.read += uint64(n)
-	// To look at all cursors each time would be a thousand times a thousand.
+	// Do not look at all cursors each time: a thousand cursors would look a thousand times.
 	if c.owes = c.handles && c.passed < c.pos; !c.handles {
 		c.passed = c.pos
 	}
@@ -232,8 +235,9 @@ func (c *Cursor) readChunk(dst []Change, first bool) (n int, last bool) {
 	return n, last
 }
 
-// Revision returns the revision up to which Next has returned everything. It returns 0 while Next
-// returns the initial state, or Awaited changes that the log has dropped. Safe for concurrent use.
+// Revision returns the revision up to which Next has returned all changes. It returns 0 while Next
+// returns the initial state, or Awaited changes that the log has dropped. It is safe for concurrent
+// use.
 func (c *Cursor) Revision() uint64 {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
@@ -250,26 +254,25 @@ func (c *Cursor) revision() uint64 {
 	return c.pos - 1
 }
 
-// Saw reports whether o is still the newest version of its key, and Next has returned it, or
-// everything up to it. It is for a reader that hands a version out once more, and must not do so
-// before the version's own change. For a version that was replaced or deleted it is not known
-// that: the change may have gone with it.
+// Saw reports whether o is still the newest version of its key, and Next has returned it, or a
+// later state that includes it. It is for a reader that delivers a version again, as in a resync,
+// and must not do so before the version's own change. For a version that was replaced or deleted
+// Saw returns false, since the change to it may have been coalesced.
 func (c *Cursor) Saw(o *Object) bool {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
-	// A version is dead before the record of its end is in the log.
+	// A version loses its owners before the record of its end is in the log.
 	return o.live() && !c.initial && o.revision < c.pos && c.backlog.entries[o.key] == nil
 }
 
-// Pending returns the number of keys kept for the cursor because the log has dropped
-// their changes.
+// Pending returns the number of keys in the cursor's backlog.
 func (c *Cursor) Pending() int {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
 	return c.backlog.n
 }
 
-// Lag returns how many revisions the store is ahead of the cursor. Each object of the initial state
+// Lag returns how many revisions the cursor is behind the store. Each object of the initial state
 // that Next has not returned counts as one.
 func (c *Cursor) Lag() uint64 {
 	c.log.mu.Lock()
@@ -284,12 +287,12 @@ func (c *Cursor) Lag() uint64 {
 }
 
 // SyncedThrough reports whether every writer has ended its first replace and Next has returned all
-// that came with these replaces. It becomes true with the last change that is Awaited, whatever
-// else keeps coming.
+// changes of these replaces. It becomes true with the last Awaited change, no matter how many other
+// changes follow.
 //
-// unhandled is what the reader has yet to handle of what Next returned last. It matters because a
-// first replace may since have brought one of these versions, which another writer had put.
-// SyncedThrough is always false for a cursor of CursorAt.
+// unhandled are the changes of the last Next that the reader has not handled yet. They matter
+// because a first replace may meanwhile have included one of these versions, which another writer
+// had put. SyncedThrough is always false for a cursor of CursorAt.
 func (c *Cursor) SyncedThrough(unhandled ...Change) bool {
 	if !c.counts || !c.log.synced.Load() {
 		return false
@@ -300,15 +303,15 @@ func (c *Cursor) SyncedThrough(unhandled ...Change) bool {
 		!slices.ContainsFunc(unhandled, func(ch Change) bool { return ch.Revision <= c.late })
 }
 
-// Closed reports whether the cursor or its store was closed: Next returns 0 for
-// good.
+// Closed reports whether the cursor or its store was closed. Next then always returns 0.
 func (c *Cursor) Closed() bool {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
 	return c.closed
 }
 
-// Close frees what is kept for the cursor. Closing again does nothing.
+// Close frees the cursor's backlog, and the changes that the log keeps for it. Further calls do
+// nothing.
 func (c *Cursor) Close() {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
@@ -316,8 +319,8 @@ func (c *Cursor) Close() {
 	c.log.trim()
 }
 
-// Discard frees the initial state that was not read. Only the reader calls it, and does not call
-// Next after it.
+// Discard frees the unread part of the initial state. Only the reader may call it, and must not
+// call Next after it.
 func (c *Cursor) Discard() { c.snap = nil }
 
 func (c *Cursor) closeLocked() {
@@ -336,10 +339,10 @@ func (c *Cursor) closeLocked() {
 	c.signalNow()
 }
 
-// Notifier is notified of cursors that may have something for Next.
+// Notifier is notified of cursors for which Next may have changes.
 type Notifier interface {
-	// Notify gets the owners of cursors that were signalled at one time; it must not keep the
-	// slice. It must neither block nor use the store or its cursors, whose locks may be held.
+	// Notify receives the owners of cursors that were signalled together; it must not retain the
+	// slice. It must neither block nor use the store or its cursors, since their locks may be held.
 	Notify(owners []any)
 }
 
@@ -354,8 +357,8 @@ func (c *Cursor) signalNow() {
 	}
 }
 
-// signal signals cursors, those of the first notifier by one call. The handlers of a store have the
-// same notifier. signal returns owners, emptied, to be used again.
+// signal signals cursors, and those of the first notifier with one call. All handlers of a store
+// have the same notifier. signal returns owners, emptied, for reuse.
 func signal(cursors []*Cursor, owners []any) []any {
 	var to Notifier
 	for _, c := range cursors {
@@ -375,7 +378,7 @@ func signal(cursors []*Cursor, owners []any) []any {
 	return owners[:0]
 }
 
-// Ready returns a channel of capacity one, nil if there is a notifier. It is signalled when there
-// may be something for Next, when the store becomes synced, and when the cursor is closed. A reader
-// loops: it calls Next until that returns 0, and then waits on Ready.
+// Ready returns a channel of capacity one, or nil if there is a notifier. The store signals it when
+// Next may have changes, when the store becomes synced, and when the cursor is closed. A reader
+// loops: it calls Next until Next returns 0, and then waits on Ready.
 func (c *Cursor) Ready() <-chan struct{} { return c.ready }

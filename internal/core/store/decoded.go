@@ -8,23 +8,23 @@ import (
 	"github.com/weirproject/weir/internal/core/views"
 )
 
-// decodedEntry is an object's decoded value. At first only a weak pointer refers to it, so that it
-// lives as long as a caller uses it. After the second read of a reader soon after the first, a
-// strong pointer refers to it too, until it is idle or evicted: see decodedCache.
+// decodedEntry is an object's decoded value. At first only a weak pointer refers to the value, so
+// that it lives as long as a caller uses it. When a reader reads the value again soon after the
+// first read, a strong pointer refers to it too, until it is idle or evicted: see decodedCache.
 type decodedEntry struct {
 	strong atomic.Pointer[decodedBox]
 	weak   weakValue
 	bytes  int64         // estimate
-	used   atomic.Uint32 // usedX bits, set by each read
+	used   atomic.Uint32 // used… bits, set by each read
 
 	// Guarded by the cache's lock.
 	owner *Object // nil: the cache does not track the entry
 	pos   int32   // in the cache's entries
-	age   int32   // ticks since the last read
+	age   int32   // sweeps since the last read
 }
 
-// Each read of a reader sets all bits. The sweep of idle entries and the hand of CLOCK each clear
-// their own.
+// Each read sets all bits. The sweep of idle entries and the hand of CLOCK each clear their own
+// bit.
 const (
 	usedSinceSweep = 1 << iota
 	usedSinceHand
@@ -44,7 +44,7 @@ func (d *decodedEntry) touch() (again bool) {
 	return used != 0
 }
 
-// decodedBox is a decoded value, which may have no address of its own.
+// decodedBox is a decoded value. It gives an address to values that have none.
 type decodedBox struct{ value any }
 
 // load returns the decoded value if it exists, and whether the cache refers to it strongly. d may
@@ -60,8 +60,8 @@ func (d *decodedEntry) load() (box *decodedBox, strongly bool) {
 }
 
 // weakValue is a weak pointer to the result of Config.Decode. If the result is a pointer, weakValue
-// points to what that points to, so all callers receive the same decoded object as long as one of
-// them keeps it. Otherwise it points to the box.
+// refers weakly to the object behind it, so all callers receive the same decoded object as long as
+// one of them uses it. Otherwise weakValue refers to the box.
 type weakValue struct {
 	value views.WeakValue
 	box   weak.Pointer[decodedBox]
@@ -74,7 +74,7 @@ func makeWeak(box *decodedBox) weakValue {
 	return weakValue{box: weak.Make(box)}
 }
 
-// get returns the value in a box, or nil if it was collected.
+// get returns the value in a box, or nil if the garbage collector has freed it.
 func (w weakValue) get() *decodedBox {
 	if value := w.value.Value(); value != nil {
 		return &decodedBox{value: value}
@@ -96,11 +96,11 @@ func newDecodedEntry(box *decodedBox, bytes int64) *decodedEntry {
 // decodedBytes estimates the memory of the decoded value.
 func (o *Object) decodedBytes() int64 { return decodedFactor * int64(o.size) }
 
-// Decoded returns the decoded value, made by Config.Decode. All who ask for this version share it:
-// copy it before you change it. Safe for concurrent use.
+// Decoded returns the decoded value, as returned by Config.Decode. All callers share it: copy it
+// before you modify it. Decoded is safe for concurrent use.
 //
-// The value lives as long as a caller uses it. If it is asked for again within Config.DecodedIdle,
-// the store holds it until no caller has asked for that long, or the budget needs the room. The
+// The value lives as long as a caller uses it. If it is read again within Config.DecodedIdle, the
+// store keeps it until it has not been read for that long, or the budget requires its eviction. The
 // error is ErrNoDecoder, or that of Config.Decode with the object's key.
 func (o *Object) Decoded() (any, error) {
 	c := o.layout.cache
@@ -133,7 +133,7 @@ func (o *Object) Decoded() (any, error) {
 	}
 }
 
-// decodeBy returns a new value that decode makes of the object's bytes.
+// decodeBy returns the new value that decode returns for the object's bytes.
 func (o *Object) decodeBy(decode func(raw []byte) (any, error)) (value any, err error) {
 	if decode == nil {
 		return nil, ErrNoDecoder
@@ -148,9 +148,9 @@ func (o *Object) decodeBy(decode func(raw []byte) (any, error)) (value any, err 
 	return value, nil
 }
 
-// decodeOnce returns the decoded value for a caller that needs it once: the one that exists or, if
-// there is none, a new one for the caller alone. It keeps nothing decoded, and does not count as a
-// read. The errors are those of Decoded.
+// decodeOnce returns the decoded value for a caller that needs it only once: the existing one or,
+// if there is none, a new one for this caller alone. It does not cache the value, and does not
+// count as a read. The errors are those of Decoded.
 func (o *Object) decodeOnce() (any, error) {
 	if box := o.existing(); box != nil {
 		return box.value, nil
@@ -162,7 +162,7 @@ func (o *Object) decodeOnce() (any, error) {
 	return value, err
 }
 
-// existing returns the decoded value if it exists now, and otherwise nil. It does not count as a
+// existing returns the decoded value if it exists now, and nil otherwise. It does not count as a
 // read. o may be nil.
 func (o *Object) existing() *decodedBox {
 	if o == nil {
@@ -175,7 +175,7 @@ func (o *Object) existing() *decodedBox {
 	return box
 }
 
-// DecodeCopy decodes the object's bytes once more, by Config.DecodeCopy, for the caller alone, who
-// may change the value. So it does not show changes that others have made to the shared value. A
-// version that is held as a value has no bytes (see Size). The errors are those of Decoded.
+// DecodeCopy decodes the object's bytes with Config.DecodeCopy into a new value, which the caller
+// may modify. The value does not contain modifications of the shared value by other callers. A
+// version that is stored as a value has no bytes (see Size). The errors are those of Decoded.
 func (o *Object) DecodeCopy() (any, error) { return o.decodeBy(o.layout.decodeCopy) }

@@ -13,22 +13,23 @@ const idleTicks = 8
 const sweepChunk = 1024
 
 // decodedCache tracks the decoded values that readers use, and refers strongly to those that are
-// read repeatedly: see Object.Decoded. A budget bounds these. What exceeds it is evicted by the
-// CLOCK algorithm. A hand goes round the entries. An entry that was read since the hand came by
-// gets a second chance, and the first other one goes.
+// read repeatedly: see Object.Decoded. A budget bounds these. The CLOCK algorithm evicts what
+// exceeds the budget: a hand moves around the entries. It skips an entry that was read since the
+// hand last passed, and evicts the first other one.
 //
 // One goroutine sweeps the entries and releases those that were not read for a while. It runs while
-// there are any, and ends alone, or with close. Lock order: no other lock is taken inside mu.
+// there are entries, and ends when there are none, or with close. No other lock is taken while mu
+// is held.
 type decodedCache struct {
 	idle   time.Duration
 	budget int64 // 0: none
 
-	hits, misses atomic.Int64 // reads that found a decoded value, and reads that made one
+	hits, misses atomic.Int64 // reads that found a decoded value, and reads that decoded one
 	forHandlers  atomic.Int64 // bytes of the values that the log keeps, which count for the budget
 
 	mu      sync.Mutex
-	entries []*decodedEntry // weak ones too; no more than there are objects
-	bytes   int64           // of those that the cache refers to strongly
+	entries []*decodedEntry // including weak ones; at most one for each object
+	bytes   int64           // of the values that the cache refers to strongly
 	hand    int             // of CLOCK: a position in entries
 	list    *decodedList    // nil: there is no list
 	running bool
@@ -51,9 +52,9 @@ func (c *decodedCache) startLocked() {
 	}
 }
 
-// trackLocked starts to track d, o's decoded value, unless that is tracked. It returns false if d
-// must not be tracked, because the cache is closed or the version is no longer in the table: a
-// writer that removes a version from the table clears its owners first and then calls drop. The
+// trackLocked starts to track d, o's decoded value, unless d is already tracked. It returns false
+// if the cache must not track d, because the cache is closed or the version has left the table. (A
+// writer that removes a version from the table first clears its owners and then calls drop.) The
 // caller holds the lock.
 func (c *decodedCache) trackLocked(o *Object, d *decodedEntry) bool {
 	if d.owner != nil {
@@ -68,7 +69,7 @@ func (c *decodedCache) trackLocked(o *Object, d *decodedEntry) bool {
 	return true
 }
 
-// detach stops tracking d, if d is tracked, and leaves the value to the garbage collector.
+// detach stops tracking d, if d is tracked, and drops the strong reference to its value.
 func (c *decodedCache) detach(d *decodedEntry) {
 	if d.owner == nil {
 		return
@@ -84,7 +85,7 @@ func (c *decodedCache) detach(d *decodedEntry) {
 	}
 }
 
-// replace tracks fresh, o's decoded value, in place of d, whose value no longer exists. d may be
+// replace tracks fresh, o's decoded value, instead of d, whose value no longer exists. d may be
 // nil.
 func (c *decodedCache) replace(o *Object, d, fresh *decodedEntry) {
 	c.mu.Lock()
@@ -95,8 +96,8 @@ func (c *decodedCache) replace(o *Object, d, fresh *decodedEntry) {
 	c.trackLocked(o, fresh)
 }
 
-// hold refers to d's value strongly, because it was read again soon after, if the version is in the
-// table and the value fits the budget.
+// hold makes the cache refer to d's value strongly, because it was read again soon. It does nothing
+// if the version has left the table or the value exceeds the budget.
 func (c *decodedCache) hold(o *Object, d *decodedEntry, box *decodedBox) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,14 +109,14 @@ func (c *decodedCache) hold(o *Object, d *decodedEntry, box *decodedBox) {
 	c.evictLocked()
 }
 
-// evictLocked evicts entries until the budget is kept. The caller holds the lock.
+// evictLocked evicts entries until the budget is met. The caller holds the lock.
 func (c *decodedCache) evictLocked() {
 	for c.budget > 0 && c.bytes > 0 && c.bytes+c.forHandlers.Load() > c.budget {
 		c.weaken(c.victim())
 	}
 }
 
-// victim moves the hand on to the entry that is to go. At least one is referred to strongly.
+// victim moves the hand to the entry to evict. The cache must refer to at least one value strongly.
 func (c *decodedCache) victim() *decodedEntry {
 	for {
 		c.hand++
@@ -124,28 +125,27 @@ func (c *decodedCache) victim() *decodedEntry {
 		}
 		d := c.entries[c.hand]
 		if d.strong.Load() == nil || d.used.And(^uint32(usedSinceHand))&usedSinceHand != 0 {
-			continue // weak, or a second chance
+			continue // weak, or read since the hand last passed
 		}
 		return d
 	}
 }
 
-// weaken leaves d's value to the garbage collector. d stays tracked.
+// weaken drops the strong reference to d's value. The cache still tracks d.
 func (c *decodedCache) weaken(d *decodedEntry) {
 	if d.strong.Swap(nil) != nil {
 		c.bytes -= d.bytes
 	}
 }
 
-// drop releases d: its object is no longer in the table.
+// drop stops tracking d, because its object has left the table.
 func (c *decodedCache) drop(d *decodedEntry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.detach(d)
 }
 
-// addForHandlers counts n bytes that the log keeps for handlers, or no longer keeps if n is
-// negative.
+// addForHandlers adds n to the bytes that the log keeps for handlers. n may be negative.
 func (c *decodedCache) addForHandlers(n int64) {
 	if c.forHandlers.Add(n); n > 0 && c.budget > 0 {
 		c.mu.Lock()
@@ -169,7 +169,7 @@ func (c *decodedCache) run() {
 	}
 }
 
-// sweep ages all entries by a tick. It returns false if none is left.
+// sweep ages all entries by a tick. It returns false if no entry is left.
 func (c *decodedCache) sweep() bool {
 	c.mu.Lock()
 	list := c.list
@@ -196,8 +196,8 @@ func (c *decodedCache) sweep() bool {
 	return c.running
 }
 
-// age makes d older by a tick, unless it was read since the last one, and releases it if it was not
-// read for idle. The caller holds the lock.
+// age makes d older by a tick, unless it was read since the last tick. It releases d if it was not
+// read for the idle time. The caller holds the lock.
 func (c *decodedCache) age(d *decodedEntry) {
 	if d.used.And(^uint32(usedSinceSweep))&usedSinceSweep != 0 {
 		d.age = 0
@@ -205,7 +205,7 @@ func (c *decodedCache) age(d *decodedEntry) {
 		d.age++
 	}
 	switch {
-	case d.used.Load() == 0 && !d.weak.alive(): // no reader has used it
+	case d.used.Load() == 0 && !d.weak.alive(): // no reader uses it
 		c.release(d)
 	case d.age < idleTicks:
 	case d.strong.Load() != nil:
@@ -216,7 +216,8 @@ func (c *decodedCache) age(d *decodedEntry) {
 	}
 }
 
-// release stops tracking d. The object forgets it, unless a caller still uses the value.
+// release stops tracking d. If no caller uses the value any more, the object also drops its
+// reference to d.
 func (c *decodedCache) release(d *decodedEntry) {
 	o := d.owner
 	if c.detach(d); !d.weak.alive() {
@@ -239,8 +240,8 @@ func (c *decodedCache) close() {
 }
 
 // footprint returns the estimated bytes of the values that the store refers to strongly, and of the
-// tracking. listed is the bytes of those that the list refers to, some of which the cache may refer
-// to as well.
+// tracking. listed is the bytes of the values in the decodedList; the cache may refer to some of
+// these too.
 func (c *decodedCache) footprint(listed int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

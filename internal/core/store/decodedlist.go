@@ -7,36 +7,37 @@ import (
 	"time"
 )
 
-// decodedList keeps the values of the last List for callers who list everything repeatedly. The
-// second List within listIdle is the first to be kept, once the store is synced and unless the
-// values of all objects do not fit the budget. The sweep drops the values of objects that were
-// replaced, and all values once there was no List for listIdle. Store.Close does too. The bound is
-// the values of all objects, which the result of a List refers to in any case, and the budget.
+// decodedList caches the values of the last List, for callers that list all objects repeatedly. It
+// caches the result of a List that follows another one within listIdle, once the store is synced,
+// and only if the values of all objects fit the budget. The sweep drops the values of objects that
+// were replaced, and all values when there was no List for listIdle. Store.Close drops all values
+// too. The memory is bounded by the budget, and by the values of all objects, which the result of a
+// List refers to in any case.
 type decodedList struct {
 	store *Store
 	size  atomic.Int64 // the number of values, readable without mu
 
 	mu   sync.Mutex
 	last time.Time // time of the last List
-	kept *listed   // nil: there is no list
+	kept *listed   // nil: no result is cached
 }
 
-// listed is the result of a List. It does not change. A leaf of a snapshot's table does not either,
-// so the next List decodes only the leaves that others have replaced.
+// listed is the result of a List. It never changes. The leaves of a snapshot's table do not change
+// either, so the next List decodes only the objects of new leaves.
 type listed struct {
 	root   *leaf // of the table; nil: some values are missing
 	values []any
-	leaves map[*leaf][]any // parts of values; only of leaves all of whose objects could be decoded
+	leaves map[*leaf][]any // parts of values, for the leaves whose objects could all be decoded
 }
 
 const listIdle = time.Minute
 
-// perListed estimates the bytes that a list uses for an object, in addition to its value.
+// perListed estimates the bytes that a list uses for an object, without its value.
 const perListed = 24
 
-// List returns the decoded values of all objects, in no order. They are shared, as those of
-// Object.Decoded are. List calls failed with the error of each object that cannot be decoded, and
-// leaves it out. Safe for concurrent use.
+// List returns the decoded values of all objects, in no order. Callers share them, as those of
+// Object.Decoded. If an object cannot be decoded, List calls failed with the error and omits the
+// object. List is safe for concurrent use.
 func (s *Store) List(failed func(error)) []any {
 	known, keep := s.list.begin()
 	snap := s.Snapshot()
@@ -58,8 +59,8 @@ func (s *Store) List(failed func(error)) []any {
 	return slices.Clone(known.values)
 }
 
-// update returns the values of a snapshot's objects: known ones, and those that add appends of
-// other objects. was may be nil.
+// update returns the values of a snapshot's objects: the values of was for leaves that have not
+// changed, and the values that add appends for the objects of other leaves. was may be nil.
 func (was *listed) update(snap *Snapshot, add func(values []any, o *Object) []any) *listed {
 	is := &listed{root: snap.table.root, values: make([]any, 0, snap.Len()), leaves: make(map[*leaf][]any, 1+snap.Len()/maxTreeNode)}
 	snap.table.eachLeaf(func(l *leaf) {
@@ -80,7 +81,7 @@ func (was *listed) update(snap *Snapshot, add func(values []any, o *Object) []an
 	return is
 }
 
-// of returns the values of a leaf, if they are known. was may be nil.
+// of returns the values of a leaf, if was has them. was may be nil.
 func (was *listed) of(l *leaf) (values []any, ok bool) {
 	if was != nil {
 		values, ok = was.leaves[l]
@@ -88,7 +89,8 @@ func (was *listed) of(l *leaf) (values []any, ok bool) {
 	return values, ok
 }
 
-// begin returns the last List's result, if it is kept, and whether that of this one is to be kept.
+// begin returns the cached result of the last List, or nil, and whether the result of this List
+// must be cached.
 func (l *decodedList) begin() (known *listed, keep bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,8 +120,8 @@ func (l *decodedList) keep(is *listed) {
 	}
 }
 
-// expire drops the list if no caller has listed for listIdle, and otherwise the values of objects
-// that were replaced.
+// expire drops the cached list if no caller has listed for listIdle. Otherwise it drops the values
+// of objects that were replaced.
 func (l *decodedList) expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,22 +135,22 @@ func (l *decodedList) expire() {
 	}
 }
 
-// close drops the list. Once the store is closed, no other is kept.
+// close drops the cached list. A closed store caches no other one.
 func (l *decodedList) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drop()
 }
 
-// drop drops the list, if there is one. The caller holds mu.
+// drop drops the cached list, if there is one. The caller holds mu.
 func (l *decodedList) drop() {
 	l.store.decoder.cache.setList(nil)
 	l.kept = nil
 	l.size.Store(0)
 }
 
-// setList sets the list, or unsets it if l is nil. While there is a list, the cache sweeps it.
-// setList reports false if the cache is closed.
+// setList sets the list that the cache sweeps. nil: there is none. It returns false if the cache is
+// closed.
 func (c *decodedCache) setList(l *decodedList) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,19 +6,20 @@ import (
 )
 
 const (
-	// A part is decoded by one goroutine at a time, because neighbours are alike and decode faster
-	// one after another. It ends at partObjects objects, or with the object that reaches partBytes.
+	// One goroutine at a time decodes a part, because neighbouring objects are similar and decode
+	// faster one after another. A part ends at partObjects objects, or with the object that reaches
+	// partBytes.
 	partObjects = 32
 	partBytes   = 256 << 10
-	// maxDecoders bounds the goroutines. More would wait for the one that uses what they have
-	// decoded.
+	// maxDecoders bounds the goroutines. More of them would only wait for the goroutine that uses
+	// the decoded values.
 	maxDecoders = 8
 )
 
-// decodeEach calls use with each of the objects and what its decodeOnce returns. The calls come one
-// after another, on the caller's goroutine, in no order. If there are many objects, other
-// goroutines decode: each has at most one part decoded, and one in the channel. They have ended
-// when decodeEach returns.
+// decodeEach calls use with each of the objects and the result of its decodeOnce. It makes all
+// calls one after another, on the caller's goroutine, in no order. If there are many objects, other
+// goroutines decode them. Each of them decodes at most one part ahead, and the channel has space
+// for one part of each. They have ended when decodeEach returns.
 func decodeEach(objects []*Object, use func(o *Object, decoded any, err error)) {
 	if len(objects) < 2*partObjects {
 		for _, o := range objects {
@@ -29,7 +30,7 @@ func decodeEach(objects []*Object, use func(o *Object, decoded any, err error)) 
 	}
 	n := min(runtime.GOMAXPROCS(0), maxDecoders)
 	p, done, ready := &parts{rest: objects}, make(chan struct{}), make(chan []decodedObject, n)
-	var decoders sync.WaitGroup // they end when nothing is left, or with done
+	var decoders sync.WaitGroup // they end when no part is left, or with done
 	defer decoders.Wait()
 	defer close(done)
 	for range n {
@@ -40,7 +41,7 @@ func decodeEach(objects []*Object, use func(o *Object, decoded any, err error)) 
 		for i := range decoded {
 			d := &decoded[i]
 			if !d.returned {
-				d.value, d.err = d.decodeOnce() // where the caller sees how it ends
+				d.value, d.err = d.decodeOnce() // on the caller's goroutine, so that the caller sees the panic
 			}
 			use(d.Object, d.value, d.err)
 		}
@@ -48,13 +49,13 @@ func decodeEach(objects []*Object, use func(o *Object, decoded any, err error)) 
 	}
 }
 
-// parts holds the objects that are left to be decoded.
+// parts holds the objects that are not decoded yet.
 type parts struct {
 	mu   sync.Mutex
 	rest []*Object
 }
 
-// next takes a part. It returns none if nothing is left.
+// next returns the next part, or none if no object is left.
 func (p *parts) next() []*Object {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,17 +73,17 @@ type decodedObject struct {
 	*Object
 	value    any
 	err      error
-	returned bool // false: the decoder did not return
+	returned bool // false: the decoder panicked or ended the goroutine
 }
 
-// decode decodes parts until nothing is left.
+// decode decodes parts until none is left.
 func (p *parts) decode(ready chan<- []decodedObject, done <-chan struct{}) {
 	for p.decodeNext(ready, done) {
 	}
 }
 
-// decodeNext decodes one part. It returns false if nothing is left, or done is closed. The
-// goroutine that waits for the part gets it, even if a decoder ends this goroutine.
+// decodeNext decodes one part. It returns false if no part is left, or done is closed. It sends the
+// part even if a decoder ends this goroutine, since decodeEach waits for it.
 func (p *parts) decodeNext(ready chan<- []decodedObject, done <-chan struct{}) (more bool) {
 	part := p.next()
 	if len(part) == 0 {
@@ -105,8 +106,7 @@ func (p *parts) decodeNext(ready chan<- []decodedObject, done <-chan struct{}) (
 	return false
 }
 
-// decodeSafely calls decodeOnce on a goroutine of decodeEach. It recovers from a panic, and leaves
-// returned false.
+// decodeSafely calls decodeOnce. If that panics, decodeSafely recovers and leaves returned false.
 func (d *decodedObject) decodeSafely() {
 	defer func() {
 		if !d.returned {

@@ -6,75 +6,76 @@ import (
 )
 
 const (
-	// deletionsKept is how many deletions are remembered although every writer has passed them. A
-	// server may send its last events again.
+	// deletionsKept is how many deletions the store remembers even after every writer has passed
+	// them. A server may send its last events again.
 	deletionsKept = 64
-	// maxDeletions bounds the deletions, however far a writer is behind: about 2 MiB.
+	// maxDeletions bounds the deletions, no matter how far a writer is behind: about 2 MiB.
 	maxDeletions = 16 << 10
 )
 
-// deletions remembers, by key, at which resourceVersion objects were deleted. The writers of merged
-// sources are not in step. One source reports that an object came and went. Another, which lags,
-// reports the same object after that, or one that had the key before. Such an older version must
-// not come back.
+// deletions remembers, by key, the resourceVersions at which objects were deleted. The writers of
+// merged sources are not synchronized. One source may report that an object was created and
+// deleted. Another source, which lags, then reports the same object, or an earlier one with the
+// same key. The store must not add such an older version again.
 //
-// The source that lags will report the rest: an object that was deleted at rv has changed there, in
-// every source that has it. Store.mu guards deletions. The zero value remembers nothing.
+// A source that lags will report the rest: if an object was deleted at rv, every source that has
+// the object reports a change of it at or before rv. Store.mu guards deletions. The zero value is
+// empty.
 type deletions struct {
 	of    map[string]deletion
-	queue []string // in the order of their deletion
+	queue []string // in the order of the deletions
 	head  int
 	keys  int64 // bytes of all keys in of
 }
 
-// deletionBytes is what a deletion uses in addition to its key: in the map, part of which is free,
-// and in the queue.
+// deletionBytes is what a deletion uses in addition to its key: in the map, part of which is
+// unused, and in the queue.
 const deletionBytes = 128
 
-// footprint returns about how many bytes the deletions take.
+// footprint estimates the bytes of the deletions.
 func (g *deletions) footprint() int64 { return g.keys + int64(len(g.of))*deletionBytes }
 
-// deletion is the end of an object.
+// deletion is the deletion of an object.
 type deletion struct {
-	// rv is the resourceVersion of the end, or a guess, see exact. A source that is current to it has
-	// reported what became of the object.
+	// rv is the resourceVersion of the deletion, or an estimate, see exact. A source that is
+	// current to rv has reported what happened to the object.
 	rv uint64
-	// Versions below supersedes are older than the end.
+	// Versions below supersedes are older than the deletion.
 	supersedes uint64
-	// Versions up to goneUpTo do not come back, where rv is a guess: see record.
+	// If rv is an estimate, versions up to goneUpTo are not added again: see record.
 	goneUpTo  uint64
 	serverGen uint32
 	by        *Writer
-	replace   uint32 // by.replaces at that time
-	// exact says that rv is the end's own, which by's source reported in its order. What that source
-	// reports below rv afterwards is a repeated event.
+	replace   uint32 // by.replaces at the time of the deletion
+	// exact says that rv is the deletion's own version, which the source of by reported in order.
+	// Whatever that source reports below rv afterwards is a repeated event.
 	exact bool
 }
 
-// record remembers the end of old that the source of w reported; other owners may still have old.
-// If a relist found the end, all that is known is that old was not the last version.
+// record remembers the deletion of old that the source of w reported. Other owners may still have
+// old. If a relist found the deletion, its version is unknown, except that it is above old's.
 func (g *deletions) record(w *Writer, old *Object, p *pending) {
 	rv, below := p.end, p.end
 	if rv == 0 || old.opaque() || w.manual {
-		return // no end was reported, versions cannot be compared, or the object still exists
+		return // no version was reported, versions cannot be compared, or the source still has the object
 	}
 	past := old.serverGen < w.serverGen
 	received := old.puts&w.bit != 0
 	switch {
 	case p.missed && (past || !received):
-		return // nor that, if another writer has put it, or the server has gone back since
+		return // unknown too, if only another writer has put old, or the server has gone back since
 	case p.missed:
 		below = old.rv + 1
 	case !past && received:
 		below = max(below, old.rv+1)
 	case !past && below <= old.rv:
-		return // the end is that of an object that had the key before
+		return // the deletion is of an earlier object with the same key
 	}
 	goneUpTo, exact := uint64(0), !p.missed
 	if late := p.late || rv <= max(old.rv, w.progress.rv); late && !past && !p.missed {
-		// A watch cache reports an end in this way that a relist found. It may have been at any
-		// version up to that list's, which is not known. But the source that had this very version
-		// no longer has it, so no other source that has it is as new.
+		// A watch cache reports a deletion in this way if a relist of the cache found it. Its
+		// version is unknown: any version up to that list's is possible. But the source that had
+		// exactly this version no longer has it, so every other source that still has it is older.
 		if rv, exact = max(rv, old.rv+1, w.progress.rv+1, p.coalesced), false; received {
 			goneUpTo = old.rv
 		}
@@ -94,8 +95,9 @@ func (g *deletions) record(w *Writer, old *Object, p *pending) {
 	g.forget(w.s)
 }
 
-// forget drops the oldest deletions that every writer has passed. It is called after each deletion
-// and each progress: most deletions that a relist finds are passed as soon as the relist ends.
+// forget removes the oldest deletions that every writer has passed. It is called after each
+// deletion and each progress: writers pass most deletions that a relist finds as soon as the relist
+// ends.
 func (g *deletions) forget(s *Store) {
 	for n := len(g.queue) - g.head; n > maxDeletions || n > deletionsKept && g.passed(s); n-- {
 		delete(g.of, g.queue[g.head])
@@ -125,9 +127,9 @@ func (g *deletions) passed(s *Store) bool {
 	return true
 }
 
-// outdates reports whether an incoming version of a key that is not in the table is from before a
-// remembered end. The end may be that of the same object, or of one that had the key before. A
-// source's list overrides what the source reported before the list.
+// outdates reports whether an incoming version of a key that is not in the table is older than a
+// remembered deletion. The deletion may be of the same object, or of an earlier one with the same
+// key. A source's list overrides what the source reported before the list.
 func (g *deletions) outdates(w *Writer, key string, rv uint64, opaque bool) bool {
 	if len(g.of) == 0 || opaque || w.manual {
 		return false

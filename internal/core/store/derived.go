@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// derivedValues holds what the function of an index has returned for versions that the index has
-// not reached yet: see Store.Derive.
+// derivedValues stores the results of an index's function for versions that the index has not
+// reached yet: see Store.Derive.
 type derivedValues struct {
 	mu      sync.Mutex
-	reached uint64               // what is older, the index has come to
-	values  map[string]funcEntry // by object key; no more than there are objects, and dirtySlack
+	reached uint64               // the revision that the index has reached
+	values  map[string]funcEntry // by object key; at most one for each object, and dirtySlack more
 }
 
-// deriveWait limits how long Derive waits for functions. A busy machine keeps a goroutine from the
-// processor for less than that.
+// deriveWait limits how long Derive waits for functions. Even on a busy machine, a goroutine waits
+// less than that for the processor.
 const deriveWait = 100 * time.Millisecond
 
 // Derive calls the functions of indexes for a version that the caller has decoded anyway, so that
-// the next query need not decode it again. It leaves out a function that runs for another caller:
-// the query calls that for the version. If several callers have decoded the version, the values of
-// the first count.
+// the next query need not decode it again. It skips a function that is running for another caller:
+// the query then calls it for the version. If several callers derive from the same version, the
+// first values count.
 //
-// Derive waits at most deriveWait for functions. It returns false if a function still reads the
-// decoded value, which the caller must not change then. Until that function returns, further calls
-// do nothing and return true. Derive starts one goroutine, which ends when the functions have
-// returned. Safe for concurrent use.
+// Derive waits at most deriveWait for the functions. It returns false if a function is still
+// reading the decoded value; the caller must not modify the value then. Until that function
+// returns, further calls do nothing and return true. Derive starts goroutines, which end when the
+// functions have returned. Derive is safe for concurrent use.
 func (s *Store) Derive(o *Object, decoded any) bool {
 	all := s.derives.Load()
 	if all == nil || s.blocked.Load() > 0 || !o.live() {
@@ -62,25 +62,25 @@ func (s *Store) Derive(o *Object, decoded any) bool {
 	return false
 }
 
-// derive computes the values of a version and keeps them for the next query. It unlocks calls.
+// derive computes the values of a version and stores them for the next query. It unlocks calls.
 func (x *funcIndex) derive(o *Object, decoded any) {
 	defer x.calls.Unlock()
 	if !x.derived.wants(o) {
-		return // another caller was faster
+		return // another caller has derived the values
 	}
 	values, err := x.callLocked(decoded)
 	if err != nil {
-		return // the query finds out why
+		return // the query calls the function again and reports the error
 	}
 	own := make([]string, len(values))
 	for i, v := range values {
-		own[i] = strings.Clone(v) // it may be a part of a longer one
+		own[i] = strings.Clone(v) // it may be part of a longer string
 	}
 	x.derived.put(o, own, x.s)
 }
 
-// DropDerived drops what Derive has kept of the object under key. Call it when the object is
-// gone.
+// DropDerived drops the values that Derive has stored for the object under key. Call it after the
+// object was deleted.
 func (s *Store) DropDerived(key string) {
 	if all := s.derives.Load(); all != nil {
 		for _, x := range *all {
@@ -91,7 +91,7 @@ func (s *Store) DropDerived(key string) {
 	}
 }
 
-// wants reports whether neither the index nor the derived values have the version, or a newer one.
+// wants reports whether neither the index nor the derived values have this version or a newer one.
 func (d *derivedValues) wants(o *Object) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -105,7 +105,7 @@ func (d *derivedValues) put(o *Object, values []string, s *Store) {
 		return
 	}
 	if len(d.values) > dirtySlack && len(d.values) > s.Len()+dirtySlack {
-		d.values = nil // those of objects that are gone are among them
+		d.values = nil // some of them belong to deleted objects
 	}
 	if d.values == nil {
 		d.values = make(map[string]funcEntry)
@@ -121,14 +121,14 @@ func (d *derivedValues) take(o *Object) (values []string, ok bool) {
 	return e.values, ok && e.revision == o.revision
 }
 
-// reach drops the values of versions that the index has reached with a revision.
+// reach drops the values of versions up to revision, which the index has reached.
 func (d *derivedValues) reach(revision uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.reached = revision
 	maps.DeleteFunc(d.values, func(_ string, e funcEntry) bool { return e.revision <= revision })
 	if len(d.values) == 0 {
-		d.values = nil // a map keeps its room
+		d.values = nil // a map does not shrink
 	}
 }
 

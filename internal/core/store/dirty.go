@@ -1,15 +1,15 @@
 package store
 
 // dirtyKeys collects the keys that have changed since a reader that derives data from the table
-// last took them. It is bounded by the number of objects held. Beyond twice that, plus dirtySlack,
-// it gives up and sets lost: everything must be derived again. The log's lock guards it.
+// last took them. If there are more than twice as many keys as stored objects, plus dirtySlack, it
+// stops and sets lost: the reader must then derive everything again. The log's lock guards it.
 type dirtyKeys struct {
-	revs map[string]uint64 // the last change of each
+	revs map[string]uint64 // the revision of the last change of each key
 	lost bool
-	// letGo is called when more was replaced than a reader that has seen the versions may hold:
-	// about dirtySlack versions, or dirtyHeld bytes of them. nil: no reader holds any.
+	// letGo is called when more versions were replaced than a reader may keep alive: about
+	// dirtySlack versions, or dirtyHeld bytes. nil: the reader keeps no versions.
 	letGo    func()
-	replaced int64 // bytes
+	replaced int64 // bytes of replaced versions
 }
 
 const (
@@ -36,7 +36,7 @@ func (d *dirtyKeys) add(records []Change, held int) {
 	}
 }
 
-// count adds up the versions that were replaced, and calls letGo when they are too many.
+// count adds up the versions that were replaced, and calls letGo if they are too many.
 func (d *dirtyKeys) count(records []Change) {
 	for i := range records {
 		if old := records[i].Old; old != nil {
@@ -48,7 +48,7 @@ func (d *dirtyKeys) count(records []Change) {
 	}
 }
 
-// take returns what d has collected, and starts again.
+// take returns the keys that d has collected, and empties d.
 func (l *changeLog) take(d *dirtyKeys) (revs map[string]uint64, lost bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

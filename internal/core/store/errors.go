@@ -2,7 +2,7 @@ package store
 
 import "errors"
 
-// Some of these errors reach users: their texts name no package.
+// Some of these errors reach users, so their texts name no package.
 var (
 	// ErrNoDecoder is returned by Object.Decoded of a store without Config.Decode.
 	ErrNoDecoder = errors.New("the store has no decoder")
@@ -10,9 +10,9 @@ var (
 	ErrTrimmed = errors.New("the revision is no longer in the change log")
 	// ErrFutureRevision is returned by CursorAt for a revision that the store has not reached.
 	ErrFutureRevision = errors.New("the revision is in the future")
-	// ErrIndexExists is returned by AddIndex for a name that is taken.
+	// ErrIndexExists is returned by AddIndex for a name that is already used.
 	ErrIndexExists = errors.New("index exists")
-	// ErrUnknownIndex is returned by what reads an index, but for Snapshot.Values.
+	// ErrUnknownIndex is returned by all methods that read an index, except Snapshot.Values.
 	ErrUnknownIndex = errors.New("unknown index")
 	// ErrOutOfScope is returned by Writer.Put for an object of another namespace than the writer's.
 	ErrOutOfScope = errors.New("object is outside the writer's namespace")
@@ -24,7 +24,7 @@ var (
 	// ErrInvalidResourceVersion is returned by WaitResourceVersion for a version that cannot be
 	// compared.
 	ErrInvalidResourceVersion = errors.New("not an integer")
-	// ErrClosed is returned by what cannot work on a closed store.
+	// ErrClosed is returned by methods that cannot work on a closed store.
 	ErrClosed = errors.New("the store is closed")
 	// ErrWriterRemoved is returned by Writer.Put and Writer.Delete after Remove.
 	ErrWriterRemoved = errors.New("the writer was removed")

@@ -8,27 +8,27 @@ import (
 	"sync/atomic"
 )
 
-// funcIndex is an index by a function. Queries keep it up to date, under its own lock. The store's
-// and the log's locks are taken inside that.
+// funcIndex is an index by a function. Queries update it, under its own lock. The store's and the
+// log's locks are taken after that lock.
 type funcIndex struct {
 	s  *Store
 	fn func(decoded any) ([]string, error)
 
 	mu         sync.Mutex
-	valueIndex                      // of the versions of revision upTo
-	built      bool                 // and everything up to upTo is in it
-	upTo       uint64               // revision of the newest snapshot that it was caught up with
-	dirty      dirtyKeys            // what has changed since; guarded by the log's lock
-	later      map[string]uint64    // what has changed after upTo
+	valueIndex                      // of the versions at revision upTo
+	built      bool                 // the index contains everything up to upTo
+	upTo       uint64               // revision of the newest snapshot that the index has reached
+	dirty      dirtyKeys            // the keys that have changed since; guarded by the log's lock
+	later      map[string]uint64    // the keys that have changed after upTo
 	byKey      map[string]funcEntry // by object key
-	entryBytes int64                // of what is in byKey
-	failed     map[string]error     // of the function, by object key
+	entryBytes int64                // the bytes of byKey
+	failed     map[string]error     // errors of the function, by object key
 	found      foundObjects
 
-	calls   sync.Mutex // held while the function is called; inside mu
+	calls   sync.Mutex // held while the function is called; taken after mu
 	derived derivedValues
 
-	size atomic.Int64 // bytes of all but derived, as the last catchUp has left them
+	size atomic.Int64 // bytes of all but derived, after the last catchUp
 }
 
 // funcEntry is what the function returned for one version.
@@ -45,10 +45,10 @@ func (e funcEntry) footprint() int64 {
 	return n
 }
 
-// foundObjects holds the objects that queries have found under a value, so that the next query need
-// not look them up in the table. A writer drops all of them when enough versions have been
-// replaced: by then it is not known which of these are among them. So each index holds no more
-// versions that have left the table than its dirtyKeys allow. The index's lock guards the map.
+// foundObjects caches the objects that queries have found under a value, so that the next query
+// need not look them up in the table. When enough versions have been replaced, a writer drops the
+// whole cache, since it does not know which of them are cached. So each index keeps alive no more
+// versions outside the table than its dirtyKeys allow. The index's lock guards the map.
 type foundObjects struct {
 	byValue atomic.Pointer[map[string][]*Object]
 }
@@ -62,8 +62,8 @@ func (f *foundObjects) get(value string) (objects []*Object, ok bool) {
 	return objects, ok
 }
 
-// put holds the objects under a value, unless one of them has left the table, as an older snapshot
-// may show: no writer counts it again.
+// put caches the objects under a value. It does nothing if one of them has left the table, as in an
+// older snapshot: no writer would count that version any more.
 func (f *foundObjects) put(value string, objects []*Object) {
 	if slices.ContainsFunc(objects, func(o *Object) bool { return !o.live() }) {
 		return
@@ -90,8 +90,8 @@ func newFuncIndex(s *Store, name string, fn func(any) ([]string, error)) *funcIn
 	return x
 }
 
-// appendBy appends the objects of sn under value, in key order. The index does not go back: in a
-// snapshot that is older than the index, appendBy looks at all objects, and calls the function for
+// appendBy appends the objects of sn under value, in key order. The index does not move back: for a
+// snapshot that is older than the index, appendBy reads all objects, and calls the function for
 // those that have changed since.
 func (x *funcIndex) appendBy(objects []*Object, sn *Snapshot, value string) ([]*Object, error) {
 	x.mu.Lock()
@@ -108,7 +108,7 @@ func (x *funcIndex) appendBy(objects []*Object, sn *Snapshot, value string) ([]*
 }
 
 // appendNow appends the objects of sn under each of several values. If another query has moved the
-// index beyond sn meanwhile, it takes a newer snapshot.
+// index beyond sn, it uses a newer snapshot instead.
 func (x *funcIndex) appendNow(objects []*Object, sn *Snapshot, values []string) ([]*Object, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -154,7 +154,7 @@ func (x *funcIndex) distinct(sn *Snapshot) (values []string) {
 }
 
 // eachOlder calls visit for all objects of a snapshot that is older than the index, in key order,
-// with their values. It returns an *IndexError if the function failed for some of them.
+// with their values. If the function failed for some of them, it returns an *IndexError.
 func (x *funcIndex) eachOlder(sn *Snapshot, visit func(o *Object, values []string)) error {
 	failed := make(map[string]error)
 	for o := range sn.All() {
@@ -169,9 +169,9 @@ func (x *funcIndex) eachOlder(sn *Snapshot, visit func(o *Object, values []strin
 	return failure(x.name, failed)
 }
 
-// catchUp moves the index on to sn, if sn is newer, and further if it has to be built. If a decoder
-// that panics, or a function that ends its goroutine, interrupts it, the next query builds the
-// index again.
+// catchUp moves the index to sn if sn is newer. If it has to build the index, it moves it to the
+// newest state. If a decoder that panics, or a function that ends its goroutine, interrupts it, the
+// next query builds the index again.
 func (x *funcIndex) catchUp(sn *Snapshot) {
 	if x.built && sn.revision <= x.upTo {
 		return
@@ -200,7 +200,7 @@ func (x *funcIndex) catchUp(sn *Snapshot) {
 	}
 }
 
-// begin empties the index, and begins to collect what changes after the snapshot that it returns.
+// begin empties the index, and starts to collect the changes after the snapshot that it returns.
 func (x *funcIndex) begin() *Snapshot {
 	x.s.mu.Lock()
 	defer x.s.mu.Unlock()
@@ -211,7 +211,7 @@ func (x *funcIndex) begin() *Snapshot {
 	return x.s.snapshotLocked()
 }
 
-// follow moves the index on to sn for the keys that have changed, at revs.
+// follow moves the index to sn for the keys that have changed, at revs.
 func (x *funcIndex) follow(sn *Snapshot, revs map[string]uint64) {
 	var changed []*Object
 	for key, rev := range revs {
@@ -222,7 +222,7 @@ func (x *funcIndex) follow(sn *Snapshot, revs map[string]uint64) {
 			x.later[key] = rev
 		}
 		was := x.byKey[key]
-		x.found.forget(was.values) // they have versions that may have been replaced since sn
+		x.found.forget(was.values) // the found objects may have been replaced since sn
 		if o, ok := sn.table.get(key); !ok {
 			x.removeKey(key)
 		} else if was.revision != o.revision {
@@ -232,8 +232,8 @@ func (x *funcIndex) follow(sn *Snapshot, revs map[string]uint64) {
 	x.evaluate(slices.Values(changed))
 }
 
-// evaluate calls the function for versions whose values are not known yet, and puts them into the
-// index.
+// evaluate adds the values of versions to the index. It calls the function for versions without
+// derived values.
 func (x *funcIndex) evaluate(versions func(yield func(*Object) bool)) {
 	var rest []*Object
 	for o := range versions {
@@ -249,7 +249,7 @@ func (x *funcIndex) evaluate(versions func(yield func(*Object) bool)) {
 	})
 }
 
-// set replaces the values of the key of o by those of o, or by none if the function failed.
+// set replaces the values of o's key by values, or by none if the function failed.
 func (x *funcIndex) set(o *Object, values []string, err error) {
 	was := x.byKey[o.key]
 	if err != nil {
@@ -294,9 +294,9 @@ func (x *funcIndex) forget(key string, was funcEntry) {
 	}
 }
 
-// call calls the function with a decoded value. If the object could not be decoded, as undecoded
-// says, it has no values: a caller that reads that object gets the error, and queries go on with
-// the others.
+// call calls the function with a decoded value. If the object could not be decoded, undecoded is
+// the error and the object has no values: a caller that reads the object gets that error, and
+// queries return the other objects.
 func (x *funcIndex) call(decoded any, undecoded error) (values []string, err error) {
 	if undecoded != nil {
 		return nil, nil
@@ -306,7 +306,7 @@ func (x *funcIndex) call(decoded any, undecoded error) (values []string, err err
 	return x.callLocked(decoded)
 }
 
-// callLocked calls the function, and turns a panic into an error. The lock of calls is held.
+// callLocked calls the function, and turns a panic into an error. The caller holds x.calls.
 func (x *funcIndex) callLocked(decoded any) (values []string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -316,8 +316,8 @@ func (x *funcIndex) callLocked(decoded any) (values []string, err error) {
 	return x.fn(decoded)
 }
 
-// footprint estimates the memory, as the last query has left it. It does not wait for a query,
-// which may wait for the function.
+// footprint estimates the memory after the last query. It does not wait for a running query, which
+// may wait for the function.
 func (x *funcIndex) footprint() int64 { return x.size.Load() + x.derived.footprint() }
 
 // failure returns an *IndexError with the first object for which the function failed, or nil.

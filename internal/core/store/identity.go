@@ -7,9 +7,9 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
-// A uid that is a canonical UUID is held in 16 bytes, and a resourceVersion that is a canonical
-// decimal in 8. Any other text is opaque: it stands behind the packed bytes, and the 16 or 8 bytes
-// hold its length.
+// The store keeps a uid that is a canonical UUID in 16 bytes, and a resourceVersion that is a
+// canonical decimal in 8. Any other text is opaque: it is stored after the packed bytes, and the 16
+// or 8 bytes contain its length.
 
 // uuidLen is the length of a canonical UUID.
 const uuidLen = 36
@@ -62,13 +62,13 @@ func putUUID(b []byte, u *[16]byte) {
 	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
 }
 
-// identity is the uid, resourceVersion and fingerprint of an incoming object. The texts alias its
-// bytes.
+// identity is the uid, resourceVersion and fingerprint of an incoming object. The texts alias the
+// object's bytes.
 type identity struct {
 	uid                 [16]byte
 	rv                  uint64
-	sum                 uint64 // 0: not known
-	made                bool   // what is to be held is not what was received
+	sum                 uint64 // 0: unknown
+	made                bool   // the bytes to store are not those received
 	opaqueUID, opaqueRV bool
 	uidText, rvText     []byte // set if opaque
 }
@@ -90,17 +90,17 @@ func (id *identity) isEmpty() bool {
 	return id.opaqueUID && len(id.uidText) == 0 && id.opaqueRV && len(id.rvText) == 0
 }
 
-// order is how an incoming version compares with the one held.
+// order says how an incoming version compares with the one in the table.
 type order uint8
 
 const (
 	newer       order = iota
 	same              // same uid, same resourceVersion
 	older             // both are integers, and the incoming one is lower
-	conflicting       // older, and yet told as news: see Writer.contradicts
+	conflicting       // older, but not a repetition: see Writer.contradicts
 )
 
-// against compares an incoming identity with the object held.
+// against compares an incoming identity with the object in the table.
 func (id *identity) against(o *Object) order {
 	if id.opaqueRV || o.flags&flagOpaqueRV != 0 {
 		if id.opaqueRV && o.flags&flagOpaqueRV != 0 && string(id.rvText) == o.opaqueRV() && id.sameUID(o) {
@@ -117,8 +117,8 @@ func (id *identity) against(o *Object) order {
 	return newer
 }
 
-// sameBytes reports whether the incoming bytes are those that were received as o. It returns
-// believe where that is not known.
+// sameBytes reports whether the incoming bytes are the same as those received for o. It returns
+// believe if a fingerprint is unknown.
 func (id *identity) sameBytes(o *Object, believe bool) bool {
 	if id.sum == 0 || o.sum == 0 {
 		return believe

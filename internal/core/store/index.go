@@ -8,8 +8,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// Index describes how objects are indexed. LabelIndex, LabelSetIndex, FieldIndex and FuncIndex make
-// one. The zero value indexes nothing.
+// Index describes how objects are indexed. LabelIndex, LabelSetIndex, FieldIndex and FuncIndex
+// return one. The zero value indexes nothing.
 type Index struct {
 	label string
 	sets  bool
@@ -18,36 +18,37 @@ type Index struct {
 }
 
 // LabelIndex returns an index by the value of a label. Objects without the label are not in it. The
-// writer keeps it from the bytes.
+// writer updates it from the objects' bytes.
 func LabelIndex(label string) Index { return Index{label: label} }
 
 // LabelSetIndex returns an index by all labels together, as wire.Meta's LabelSet writes them.
-// Objects without labels have the empty set. There are mostly few sets, since the objects of a
-// workload have the same one. So a label selector need only be decided once for each set. The
-// writer keeps the index from the bytes.
+// Objects without labels have the empty set. Usually there are few sets, since the objects of a
+// workload have the same labels. So a label selector must be evaluated only once for each set. The
+// writer updates the index from the objects' bytes.
 func LabelSetIndex() Index { return Index{sets: true} }
 
 // FieldIndex returns an index by the values of a field path. p must be compiled for the store's
-// encoding. The writer keeps the index from the bytes.
+// encoding. The writer updates the index from the objects' bytes.
 func FieldIndex(p *wire.Path) Index { return Index{path: p} }
 
-// FuncIndex returns an index by the values that f returns for a decoded object. f must not change
-// or keep the object, nor query an index by function of the store.
+// FuncIndex returns an index by the values that f returns for a decoded object. f must not modify
+// or retain the object, and must not query an index by function of the store.
 //
-// The writer does not keep this index. A query calls f for what has changed since the
-// last query, or for everything the first time, unless Derive has done so. This happens under the
-// index's own lock. Several goroutines decode if there are many objects; f is called by one at a
-// time.
+// The writer does not update this index. A query calls f for the objects that have changed since
+// the last query, or for all objects the first time, unless Derive has already called f. This
+// happens under the index's own lock. If there are many objects, several goroutines decode them;
+// only one of them calls f at a time.
 //
-// A query sees the state of its snapshot. The index only moves forward. A query of a snapshot older
-// than the index looks at all objects of that snapshot, and calls f for those that have changed
-// since. Store.AppendBy takes no older snapshot.
+// A query returns the state of its snapshot. The index only moves forward. A query of a snapshot
+// older than the index reads all objects of that snapshot, and calls f for those that have changed
+// since. Store.AppendBy never queries an older snapshot.
 //
-// If f fails or panics for an object, queries return an *IndexError until that object changes, and
-// work for the others. An object that cannot be decoded is in no index, and is no error of a query.
+// If f fails or panics for an object, queries return an *IndexError until that object changes, but
+// also return the other objects. An object that cannot be decoded is in no index, and causes no
+// error of a query.
 func FuncIndex(f func(decoded any) ([]string, error)) Index { return Index{fn: f} }
 
-// values appends an object's values. They are valid until the next call for m.
+// values appends an object's values. They are valid until the next call with m.
 func (ix Index) values(dst [][]byte, m *wire.Meta, raw []byte) ([][]byte, error) {
 	if ix.path != nil {
 		return ix.path.Append(dst, raw)
@@ -63,8 +64,7 @@ func (ix Index) values(dst [][]byte, m *wire.Meta, raw []byte) ([][]byte, error)
 	return dst, nil
 }
 
-// heldValues appends the values of an object that is held. They are valid until the next call for
-// m.
+// heldValues appends the values of a stored object. They are valid until the next call with m.
 func (ix Index) heldValues(dst [][]byte, o *Object, m *wire.Meta, raw []byte) ([][]byte, error) {
 	if !o.layout.isValue {
 		return ix.values(dst, m, raw)
@@ -78,8 +78,8 @@ func (ix Index) heldValues(dst [][]byte, o *Object, m *wire.Meta, raw []byte) ([
 	return dst, nil
 }
 
-// byteIndexSet is the set of indexes that writers keep. It is immutable. Its number tells objects
-// that were indexed by it from those that were not.
+// byteIndexSet is the set of indexes that writers update. It is immutable. Its number identifies
+// the set with which an object was indexed.
 type byteIndexSet struct {
 	number  uint64
 	indexes []*byteIndex
@@ -95,8 +95,8 @@ func compareIndexKeys(a, b indexKey) int {
 	return strings.Compare(a.key, b.key)
 }
 
-// valueIndex has the entries of an index. Entries with the same value share its string, and all
-// share the object's key.
+// valueIndex contains the entries of an index. Entries with the same value share its string, and
+// all entries share their object's key.
 type valueIndex struct {
 	name    string
 	entries tree[indexKey, struct{}]
@@ -104,7 +104,7 @@ type valueIndex struct {
 	variety uint64 // see Snapshot.Variety
 }
 
-// byteIndex is an index that the writers keep. The store's lock guards it.
+// byteIndex is an index that the writers update. The store's lock guards it.
 type byteIndex struct {
 	valueIndex
 	source Index
@@ -128,7 +128,8 @@ func (x *valueIndex) freeze() valueIndex {
 	return frozen
 }
 
-// add adds an entry. It copies value if the index does not have it, and returns the index's string.
+// add adds an entry. It copies value if the index does not have it yet, and returns the index's
+// string.
 func (x *valueIndex) add(value, key string) string {
 	own, ok := x.first(value)
 	if !ok || own != value {
@@ -152,7 +153,8 @@ func (x *valueIndex) remove(value, key string) {
 
 func (x *valueIndex) footprint() int64 { return x.entries.footprint(32) + x.bytes }
 
-// each yields the keys of the objects under value, in order, from the first that is not below key.
+// each yields the keys of the objects under value, in order, starting with the first key that is
+// not below key.
 func (x *valueIndex) each(value, key string, yield func(key string) bool) {
 	x.entries.ascend(indexKey{value, key}, func(k indexKey, _ struct{}) bool {
 		return k.value == value && yield(k.key)
@@ -179,7 +181,7 @@ func unknownIndex(name string) error { return fmt.Errorf("index %q: %w", name, E
 // IndexError says that an index failed for an object.
 type IndexError struct {
 	Index, Key string
-	More       int // how many other objects it failed for
+	More       int // the number of other objects for which it failed
 	Err        error
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// cachedDecoder decodes the objects of a store, and caches their decoded values. It is apart from
-// the store so that an object that a caller keeps does not keep the store's table alive.
+// cachedDecoder decodes the objects of a store, and caches their decoded values. It is separate
+// from the store so that an object that a caller keeps does not keep the store's table alive.
 type cachedDecoder struct {
 	encoding     wire.Encoding
 	decode       func(raw []byte) (any, error)
@@ -17,17 +17,18 @@ type cachedDecoder struct {
 	cache        *decodedCache
 }
 
-// layout says how an object is held: packed with a dictionary, or as a value. Objects of one
-// dictionary share a layout. A value has its own, and no bytes to read labels from.
+// layout says how an object is stored: packed with a dictionary, or as a value. Objects with the
+// same dictionary share a layout. A value has a separate layout with its labels, since it has no
+// bytes to read them from.
 type layout struct {
 	*cachedDecoder
-	dict    *pack.Dictionary // nil: the bytes are held as they came
+	dict    *pack.Dictionary // nil: the bytes are stored as received
 	isValue bool
 	labels  map[string]string // of the value
 }
 
 // packSibling packs the object of a key into dst and returns the layout of the result. Objects
-// whose names are alike up to the last dash, such as replicas, are packed against each other.
+// whose names are the same up to the last dash, such as replicas, are packed against each other.
 func (s *Store) packSibling(dst, raw []byte, key string) ([]byte, *layout) {
 	name, ok := nameOf(key)
 	if !ok {
@@ -37,7 +38,7 @@ func (s *Store) packSibling(dst, raw []byte, key string) ([]byte, *layout) {
 	return packed, s.layoutOf(dict)
 }
 
-// release tells the packer that the table does not hold a version any more.
+// release notifies the packer that a version has left the table.
 func (s *Store) release(o *Object) {
 	if o.layout.dict == nil {
 		return
@@ -48,7 +49,8 @@ func (s *Store) release(o *Object) {
 	}
 }
 
-// nameOf returns whose sibling the object of a key is. ok is false for a name without a dash.
+// nameOf returns the sibling group and name of the object of a key. ok is false for a name without
+// a dash.
 func nameOf(key string) (name pack.Name, ok bool) {
 	i := strings.LastIndexByte(key, '-')
 	if i <= strings.LastIndexByte(key, '/') {
@@ -57,7 +59,7 @@ func nameOf(key string) (name pack.Name, ok bool) {
 	return pack.Name{Group: key[:i], Object: key}, true
 }
 
-// layoutOf returns the layout of what is packed with a dictionary.
+// layoutOf returns the layout of objects that are packed with a dictionary.
 func (s *Store) layoutOf(dict *pack.Dictionary) *layout {
 	if l := s.layout.Load(); l.dict == dict {
 		return l

@@ -8,33 +8,33 @@ import (
 
 const (
 	minRing = 64
-	// A cursor that has behindBy changes to see is behind until it has fewer than caughtUp. Both
-	// are more than come at once, and less than the log holds. A cursor that has not read for
-	// blockedFor is not slow, but waits for something.
+	// A cursor with behindBy unread changes is behind until it has fewer than caughtUp. Both are
+	// more than the changes of one batch, and fewer than the log can store. A cursor that was not
+	// read for blockedFor is not slow, but blocked.
 	behindBy   = 1024
 	caughtUp   = 512
 	blockedFor = time.Second
 )
 
 // changeLog is a ring of the newest changes, bounded in bytes, and the cursors that read it. A
-// cursor absorbs into its backlog what the log drops before the cursor has seen it. The log's lock
-// is taken inside the store's.
+// cursor absorbs into its backlog the changes that the log drops before the cursor has read them.
+// The log's lock is taken after the store's.
 type changeLog struct {
 	limit   int64
 	keep    bool
 	decoded *decodedCache // counts the bytes of values
 
-	handlers   atomic.Int32 // cursors of handlers
+	handlers   atomic.Int32 // the number of cursors of handlers
 	valueLimit int64        // bounds the bytes of values
 
-	mu      sync.RWMutex // readers hold it for reading while they move their own cursor
-	ring    []Change     // a power of two; a change without versions is free
+	mu      sync.RWMutex // a reader holds it for reading while it moves its own cursor
+	ring    []Change     // its length is a power of two; a change without versions is a free slot
 	head, n int
 	base    uint64 // revision of the record at head
 	bytes   int64
-	behind  bool // as isBehind found last
+	behind  bool // the last result of isBehind
 	cursors map[*Cursor]struct{}
-	atBase  atomic.Int64            // how many of the cursors have yet to pass the record at base
+	atBase  atomic.Int64            // the number of cursors that have not passed the record at base
 	values  map[uint64]changeValues // of changes in the log, by revision
 	dirty   map[*dirtyKeys]struct{}
 
@@ -64,9 +64,9 @@ func (l *changeLog) at(rev uint64) *Change {
 }
 
 // append adds records, the first of which has revision l.next(). held is the number of objects in
-// the table. append adds the cursors that waited for records to woken, and returns that. The caller
-// signals them when it holds no lock: the first of a thousand readers would block on it while the
-// last is woken.
+// the table. append appends the cursors that waited for records to woken, and returns woken. The
+// caller signals them after it has released all locks: otherwise the first of a thousand readers
+// would block on the lock while the last is woken.
 func (l *changeLog) append(records []Change, held int, woken []*Cursor) []*Cursor {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,8 +117,8 @@ func (l *changeLog) await(n int) {
 	}
 }
 
-// awaitVersion makes SyncedThrough wait for a version that another writer has put and a first
-// replace has as well.
+// awaitVersion makes SyncedThrough wait for a version that another writer has put, and that is also
+// part of a first replace.
 func (l *changeLog) awaitVersion(o *Object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,8 +143,8 @@ func (l *changeLog) awaitVersion(o *Object) {
 	}
 }
 
-// isBehind reports whether a cursor that is being read has fallen behind and not caught up yet.
-// read is the mean number of changes that those that are behind have read.
+// isBehind reports whether a cursor that is being read has fallen behind and has not caught up yet.
+// read is the mean number of changes that such cursors have read.
 func (l *changeLog) isBehind() (behind bool, read uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,7 +164,7 @@ func (l *changeLog) isBehind() (behind bool, read uint64) {
 	return l.behind, read / max(n, 1)
 }
 
-// enforce drops the oldest records until the rest fits the limit.
+// enforce drops the oldest records until the others fit the limit.
 func (l *changeLog) enforce() {
 	bytes, to := l.bytes, l.base
 	for bytes > l.limit && to < l.next() {
@@ -181,7 +181,7 @@ func (l *changeLog) enforce() {
 	l.drop(to)
 }
 
-// trim drops what every cursor has passed.
+// trim drops the records that every cursor has passed.
 func (l *changeLog) trim() {
 	if l.keep || l.n == 0 {
 		return
@@ -193,7 +193,7 @@ func (l *changeLog) trim() {
 	l.drop(to)
 }
 
-// drop forgets all records before revision to.
+// drop drops all records before revision to.
 func (l *changeLog) drop(to uint64) {
 	for ; l.base < to; l.base++ {
 		r := &l.ring[l.head]
@@ -227,7 +227,7 @@ func (l *changeLog) resize(size int) {
 	l.ring, l.head = ring, 0
 }
 
-// setSynced notes whether all writers are synced, and wakes the cursors.
+// setSynced records whether all writers are synced, and wakes the cursors.
 func (l *changeLog) setSynced(synced bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -249,7 +249,7 @@ func (l *changeLog) close() {
 	l.trim()
 }
 
-// footprint returns the bytes of the log, and of what it keeps for the cursors.
+// footprint returns the bytes of the log, and of the backlogs of its cursors.
 func (l *changeLog) footprint() (log, cursors int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -264,7 +264,7 @@ func (l *changeLog) footprint() (log, cursors int64) {
 	return log, cursors
 }
 
-// register adds c, which is to read from revision pos on.
+// register adds c, which will read from revision pos on.
 func (l *changeLog) register(c *Cursor, pos uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

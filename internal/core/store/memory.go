@@ -7,19 +7,19 @@ import (
 	"github.com/weirproject/weir/internal/core/humanize"
 )
 
-// Memory is the memory of a store by purpose, in bytes. Packed, Keys and Log are exact sums of what
-// was asked of the allocator, which rounds up by about five per cent. The others are estimates.
+// Memory is the memory of a store by purpose, in bytes. Packed, Keys and Log are exact sums of the
+// requested bytes; the allocator rounds these up by about five per cent. The others are estimates.
 type Memory struct {
 	Objects    int   // number of objects
-	Raw        int64 // what they would take as they came
+	Raw        int64 // the size of the objects as received
 	Packed     int64 // their packed bytes
 	Keys       int64 // namespace/name
 	Tree       int64 // the table: its nodes and one record per object
 	Indexes    int64
-	Decoded    int64 // decoded objects that the store holds
-	Log        int64 // the change log with the old versions in it
-	Cursors    int64 // what is kept for cursors that fell behind the log
-	Deletions  int64 // which objects were deleted, and when
+	Decoded    int64 // decoded objects that the store refers to
+	Log        int64 // the change log with its old versions
+	Cursors    int64 // the backlogs of cursors that fell behind the log
+	Deletions  int64 // the remembered deletions
 	Dictionary int64
 }
 
@@ -29,7 +29,7 @@ type Purpose struct {
 	Bytes int64
 }
 
-// Purposes returns all purposes. Raw is not among them.
+// Purposes returns all purposes. Raw is not included.
 func (m Memory) Purposes() []Purpose {
 	return []Purpose{
 		{"packed", m.Packed}, {"keys", m.Keys}, {"tree", m.Tree}, {"indexes", m.Indexes}, {"decoded", m.Decoded},
@@ -69,8 +69,8 @@ func (m Memory) String() string {
 }
 
 // Memory returns the store's memory by purpose. It takes the locks briefly, one after another, so
-// the figures may be a few changes apart. An index by function counts as the last query has left
-// it. Safe for concurrent use.
+// the figures may differ by a few changes. An index by function counts with its size after the last
+// query. Memory is safe for concurrent use.
 func (s *Store) Memory() Memory {
 	s.mu.RLock()
 	m := Memory{
@@ -99,31 +99,31 @@ func (s *Store) Memory() Memory {
 	return m
 }
 
-// CursorBytes returns Memory.Cursors alone. It is cheap. Safe for concurrent use.
+// CursorBytes returns Memory.Cursors alone. It is cheap, and safe for concurrent use.
 func (s *Store) CursorBytes() int64 {
 	_, cursors := s.log.footprint()
 	return cursors
 }
 
-// Bytes returns the memory of what Pending counts, which is a part of Memory.Cursors. Safe for
-// concurrent use.
+// Bytes returns the memory of the cursor's backlog, which is a part of Memory.Cursors. It is safe
+// for concurrent use.
 func (c *Cursor) Bytes() int64 {
-	c.log.mu.Lock() // Next changes it holding the lock for reading
+	c.log.mu.Lock() // Next changes it with the lock held for reading
 	defer c.log.mu.Unlock()
 	return c.backlog.bytes
 }
 
-// LogStart returns the revision of the oldest change in the log. The versions before and after a
-// change that is not older are in the log or in the table, even if nothing else keeps them. Safe
-// for concurrent use.
+// LogStart returns the revision of the oldest change in the log. For this change and all later
+// ones, the versions before and after are still in the log or in the table. LogStart is safe for
+// concurrent use.
 func (s *Store) LogStart() uint64 {
 	s.log.mu.RLock()
 	defer s.log.mu.RUnlock()
 	return s.log.base
 }
 
-// DecodedReads returns how many reads of decoded objects found the object decoded, and how many had
-// to decode it. Safe for concurrent use.
+// DecodedReads returns how many reads of decoded objects found a decoded value, and how many had to
+// decode. It is safe for concurrent use.
 func (s *Store) DecodedReads() (hits, misses int64) {
 	return s.decoder.cache.hits.Load(), s.decoder.cache.misses.Load()
 }

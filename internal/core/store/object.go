@@ -16,37 +16,37 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// Object is one immutable version of an object, packed into its own memory. A caller that keeps it
-// keeps nothing else of the store but its key and what it was packed with, a dictionary or a
-// sibling. All methods are safe for concurrent use.
+// Object is one immutable version of an object, packed into separate memory. A caller that keeps an
+// Object keeps only its key and its dictionary or sibling alive, and nothing else of the store. All
+// methods are safe for concurrent use.
 type Object struct {
 	key string // shared by all versions of one object
-	// packed has the packed bytes, the patch, then the uid and the resourceVersion if they are
-	// opaque.
+	// packed contains the packed bytes, then the patch, then the uid and the resourceVersion if
+	// they are opaque.
 	packed   string
 	layout   *layout
 	uid      [16]byte
 	rv       uint64
 	revision uint64
-	sum      uint64 // fingerprint of what was received; 0: not known
+	sum      uint64 // fingerprint of the received bytes; 0: unknown
 
-	// The bits of the version in the table, one for each owner, see owners.go. They change while
-	// Store.writing is held, owners while Store.mu is held too. A version without an owner is no
-	// longer in the table.
+	// These fields have one bit for each owner, see owners.go. They are used for the version in the
+	// table. All three change only while Store.writing is held, owners only while Store.mu is held
+	// too. A version without an owner is no longer in the table.
 	owners      atomic.Uint32
 	marks, puts uint32
-	// serverGen is the newest server generation in which a writer was sent this version. It changes
+	// serverGen is the newest server generation in which a source reported this version. It changes
 	// like puts.
 	serverGen uint32
 
 	size    uint32
-	patched uint16 // bytes of the patch; 0: the packed bytes are this version's own
-	based   uint16 // bytes of what the patch is for, not packed
+	patched uint16 // bytes of the patch; 0: no patch
+	based   uint16 // bytes of the version that the patch applies to, unpacked
 	decoded atomic.Pointer[decodedEntry]
 
-	indexed uint64 // hash of the values in a set of indexes; 0: there was none
+	indexed uint64 // hash of the values in a set of indexes; 0: no indexes
 	nsLen   uint16
-	cutAt   uint16 // where the uid was cut out, with flagCutUID
+	cutAt   uint16 // the position where the uid was cut out, with flagCutUID
 	flags   uint8
 }
 
@@ -54,25 +54,25 @@ const (
 	flagOpaqueUID = 1 << iota // uid is not a canonical UUID: its length is in uid[:4]
 	flagOpaqueRV              // resourceVersion is not a canonical integer: its length is in rv
 	flagCutUID                // the bytes were packed without the uid's text at cutAt
-	flagManual                // no source has told of this version: see ManualWriter
-	flagMade                  // held otherwise than as it was received: see PutAs
+	flagManual                // no source has reported this version: see ManualWriter
+	flagMade                  // the stored bytes are not those received: see PutAs
 )
 
-// objectOverhead is the size of an Object in memory, by the allocator's classes. Every byte of it
-// counts twice in the peak of a first sync, because the garbage collector lets the heap grow to
-// twice what lives.
+// objectOverhead is the size of an Object in memory, by the allocator's size classes. Each byte of
+// it counts twice in the peak of a first sync, because the garbage collector lets the heap grow to
+// twice the live memory.
 const objectOverhead = 128
 
-// live reports whether this version is the one that the table holds.
+// live reports whether this version is in the table.
 func (o *Object) live() bool { return o.owners.Load() != 0 }
 
-// ownedBy reports whether the owner that a writer writes for has the version.
+// ownedBy reports whether the writer's owner has the version.
 func (o *Object) ownedBy(w *Writer) bool { return o.owners.Load()&w.bit != 0 }
 
-// Footprint returns the bytes that this version takes beyond its key and its decoded value.
+// Footprint returns the bytes that this version uses, without its key and its decoded value.
 func (o *Object) Footprint() int64 { return objectOverhead + int64(len(o.packed)) }
 
-// tail returns the packed bytes, with the patch, and the opaque texts behind them.
+// tail returns the packed bytes, including the patch, and the opaque texts after them.
 func (o *Object) tail() (packed, uid, rv string) {
 	packed = o.packed
 	if o.flags&flagOpaqueRV != 0 {
@@ -86,10 +86,10 @@ func (o *Object) tail() (packed, uid, rv string) {
 	return packed, uid, rv
 }
 
-// opaque reports whether the uid or the resourceVersion is not in its usual form.
+// opaque reports whether the uid or the resourceVersion is not in its canonical form.
 func (o *Object) opaque() bool { return o.flags&(flagOpaqueUID|flagOpaqueRV) != 0 }
 
-// identity returns the identity that the object came in with.
+// identity returns the identity with which the object was put.
 func (o *Object) identity() identity {
 	_, uid, rv := o.tail()
 	return identity{
@@ -115,7 +115,7 @@ func (o *Object) Name() string {
 	return o.key[o.nsLen+1:]
 }
 
-// UID returns the uid of the object as its server wrote it.
+// UID returns the uid of the object as the server wrote it.
 func (o *Object) UID() string {
 	if o.flags&flagOpaqueUID != 0 {
 		return strings.Clone(o.opaqueUID()) // must not pin the packed bytes
@@ -123,7 +123,7 @@ func (o *Object) UID() string {
 	return formatUUID(o.uid)
 }
 
-// AppendUID appends the uid to dst. It unpacks nothing, and allocates only to grow dst.
+// AppendUID appends the uid to dst. It does not unpack the object, and allocates only to grow dst.
 func (o *Object) AppendUID(dst []byte) []byte {
 	if o.flags&flagOpaqueUID != 0 {
 		return append(dst, o.opaqueUID()...)
@@ -134,12 +134,12 @@ func (o *Object) AppendUID(dst []byte) []byte {
 	return dst
 }
 
-// SameUID reports whether both versions have the same uid, and so are of one object.
+// SameUID reports whether both versions have the same uid, and are thus versions of one object.
 func (o *Object) SameUID(other *Object) bool {
 	return o.uid == other.uid && (o.flags^other.flags)&flagOpaqueUID == 0 && o.opaqueUID() == other.opaqueUID()
 }
 
-// ResourceVersion returns the resourceVersion as its server wrote it.
+// ResourceVersion returns the resourceVersion as the server wrote it.
 func (o *Object) ResourceVersion() string {
 	if o.flags&flagOpaqueRV != 0 {
 		return strings.Clone(o.opaqueRV())
@@ -162,18 +162,18 @@ func (o *Object) number() uint64 {
 	return rv
 }
 
-// Revision returns the revision of the store at which this version came in.
+// Revision returns the revision of the store at which this version was applied.
 func (o *Object) Revision() uint64 { return o.revision }
 
-// Manual reports whether a ManualWriter has put this version, and no source has told of it.
+// Manual reports whether a ManualWriter has put this version, and no source has reported it.
 func (o *Object) Manual() bool { return o.flags&flagManual != 0 }
 
 // Size returns the number of raw bytes, or 0 for a value.
 func (o *Object) Size() int { return int(o.size) }
 
-// sameVersion reports whether both are the same version of the same object: uid, resourceVersion
-// and content. Where it is not known what was received, content that was packed otherwise counts as
-// different, and so do values.
+// sameVersion reports whether a and b are the same version of the same object: uid, resourceVersion
+// and content. If the fingerprint of the received bytes is unknown, it compares the packed bytes:
+// then content that was packed differently counts as different, and so do values.
 func sameVersion(a, b *Object) bool {
 	if a == b {
 		return true
@@ -187,9 +187,9 @@ func sameVersion(a, b *Object) bool {
 	return a.size > 0 && a.layout.dict == b.layout.dict && a.packed == b.packed && a.cutAt == b.cutAt && (a.flags^b.flags)&flagCutUID == 0
 }
 
-// cutUID appends raw without the uid. The object has the uid in fewer bytes, and packing would not
-// make it smaller, since it is random. An opaque uid stays where it is, and so does one that begins
-// too far from the beginning.
+// cutUID appends raw without the uid. The Object stores the uid in fewer bytes, and packing could
+// not make it smaller, since it is random. cutUID leaves an opaque uid in place, and also a uid
+// that starts too late in raw.
 func (o *Object) cutUID(dst, raw, uid []byte) []byte {
 	at := -1
 	if o.flags&flagOpaqueUID == 0 {
@@ -207,8 +207,9 @@ func (o *Object) cutUID(dst, raw, uid []byte) []byte {
 func (o *Object) Encoding() wire.Encoding { return o.layout.encoding }
 
 // Meta reads the object's metadata into m. m aliases the returned bytes: the raw object in
-// scratch[:0], or in a larger buffer if scratch was too small. Label, Annotation and so on return
-// one field each. Meta is cheaper for several, since each of those unpacks the object.
+// scratch[:0], or in a larger buffer if scratch was too small. Label, Annotation and similar
+// methods return one field each, and each call unpacks the object. For several fields Meta is
+// cheaper.
 func (o *Object) Meta(m *wire.Meta, scratch []byte) (raw []byte, err error) {
 	raw, err = o.AppendRaw(scratch[:0])
 	if err != nil {
@@ -279,19 +280,20 @@ func (o *Object) DeletionTimestamp() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// metaScratch is the scratch memory for reading a held object's metadata.
+// metaScratch is the scratch memory for reading a stored object's metadata.
 type metaScratch struct {
 	meta wire.Meta
 	raw  []byte
 }
 
-// maxScratch bounds the bytes that a pooled scratch may keep.
+// maxScratch bounds the bytes that a pooled scratch buffer may retain.
 const maxScratch = 1 << 20
 
 var metaScratches = sync.Pool{New: func() any { return new(metaScratch) }}
 
-// readMeta calls read with the object's metadata, which is valid during the call. The metadata was
-// read when the object came in, so it can be read again. If memory was damaged, read is not called.
+// readMeta calls read with the object's metadata, which is valid during the call. Reading cannot
+// fail, since the metadata was read when the object was put. If memory was damaged, readMeta does
+// not call read.
 func (o *Object) readMeta(read func(m *wire.Meta)) {
 	sc := metaScratches.Get().(*metaScratch)
 	raw, err := o.Meta(&sc.meta, sc.raw)
@@ -318,12 +320,12 @@ func (o *Object) withRaw(use func(raw []byte) error) error {
 	return err
 }
 
-// AppendRaw appends the object's bytes, as they came, to dst.
+// AppendRaw appends the object's raw bytes to dst, as they were put.
 func (o *Object) AppendRaw(dst []byte) ([]byte, error) { return o.appendRaw(dst, nil) }
 
 // appendVersions appends the bytes of two versions of an object: those of was to wasDst, and those
-// of is to isDst. If both are patches of the same bytes, or one of them is what the other is a
-// patch of, those bytes are unpacked once.
+// of is to isDst. If both are patches of the same bytes, or one is a patch of the other, it unpacks
+// the common bytes once.
 func appendVersions(was, is *Object, wasDst, isDst []byte) (wasRaw, isRaw []byte, err error) {
 	var base []byte
 	if was.patched+is.patched > 0 && was.hasBaseOf(is) {
@@ -340,13 +342,13 @@ func appendVersions(was, is *Object, wasDst, isDst []byte) (wasRaw, isRaw []byte
 	return wasRaw, isRaw, err
 }
 
-// appendRaw appends the object's bytes, as they came, to dst. base is what unpackBase appends, or
-// nil.
+// appendRaw appends the object's raw bytes to dst, as they were put. base is the result of
+// unpackBase, or nil.
 func (o *Object) appendRaw(dst, base []byte) ([]byte, error) {
 	if o.flags&flagCutUID == 0 {
 		return o.appendBody(dst, base)
 	}
-	// With room for the uid in front, to which only what is before it has to move.
+	// Unpack after a gap for the uid, so that only the bytes before the uid have to move.
 	n, at := len(dst), int(o.cutAt)
 	out, err := o.appendBody(slices.Grow(dst, int(o.size))[:n+uuidLen], base)
 	if err != nil {
@@ -377,7 +379,7 @@ func (o *Object) appendBody(dst, base []byte) ([]byte, error) {
 	return pack.ApplyPatch(dst, base, patch, o.bodySize())
 }
 
-// parts returns the packed bytes, and the patch that makes this version of what they are of.
+// parts returns the packed bytes, and the patch that turns the unpacked bytes into this version.
 func (o *Object) parts() (packed, patch string) {
 	packed, _, _ = o.tail()
 	n := len(packed) - int(o.patched)
@@ -391,7 +393,7 @@ func (o *Object) hasBaseOf(other *Object) bool {
 	return o.layout == other.layout && o.baseSize() == other.baseSize() && a == b
 }
 
-// unpackBase appends what the packed bytes are of: this version, or what the patch is for.
+// unpackBase appends the unpacked bytes: this version, or the version that the patch applies to.
 func (o *Object) unpackBase(dst []byte) ([]byte, error) {
 	packed, _ := o.parts()
 	return o.layout.dict.Unpack(dst, packed, o.baseSize())
@@ -405,7 +407,7 @@ func (o *Object) baseSize() int {
 	return o.bodySize()
 }
 
-// bodySize returns the number of bytes without a uid that was cut out.
+// bodySize returns the number of raw bytes, without a uid that was cut out.
 func (o *Object) bodySize() int {
 	if o.flags&flagCutUID != 0 {
 		return int(o.size) - uuidLen
@@ -413,7 +415,8 @@ func (o *Object) bodySize() int {
 	return int(o.size)
 }
 
-// baseBuffer is memory to unpack a base in. It has no more than the largest object that is patched.
+// baseBuffer is a buffer for an unpacked base. It is no larger than the largest object that is
+// patched.
 type baseBuffer struct{ raw []byte }
 
 var baseBuffers = sync.Pool{New: func() any { return new(baseBuffer) }}

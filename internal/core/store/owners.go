@@ -2,45 +2,46 @@ package store
 
 import "sync/atomic"
 
-// A store keeps an object as long as the source of some writer has it. Each source reports in its
-// own order. But sources are not in step: one lags, lists, breaks off or repeats itself while
-// another goes on. So the version in the table records, with one bit for each owner, what each
-// source reported of the key last:
+// A store keeps an object as long as the source of some writer has it. Each source reports its
+// changes in order. But sources are not synchronized: one may lag, list, break off or repeat events
+// while another continues. So the version in the table records, with one bit for each owner, what
+// each source reported last about the key:
 //
-//   - owners: it has the object. The object is deleted with its last owner.
-//   - puts, a subset of owners: it has the object in this very version.
-//   - marks, a subset of owners: it reported the object since the writer's BeginReplace.
+//   - owners: the source has the object. The store deletes the object with its last owner.
+//   - puts, a subset of owners: the source has the object in exactly this version.
+//   - marks, a subset of owners: the source reported the object since the writer's BeginReplace.
 //
-// A version that one writer puts in place of another's inherits owners and marks: that an object
-// has changed in one source says nothing about the others. The version that a source reported last
-// may be older than the version in the table. Then it is not above the writer's progress, or it is
-// in Writer.aboveProgress.
+// When one writer replaces a version, the new version inherits the owners and marks of the old one:
+// a change in one source says nothing about the other sources. The version that a source reported
+// last may be older than the version in the table. Then it is not above the writer's progress, or
+// it is in Writer.aboveProgress.
 //
-// A source may report a version as news although it is older than the version in the table, or than
-// a deletion. Which one is right is not known before the writer's progress passes the newer one: if
-// the source merely lags, it reports the object again before. Until then the writer keeps the
-// version as unconfirmed.
+// A source may report a version for the first time although it is older than the version in the
+// table, or than a deletion. The store can decide which of the two is right only when the writer's
+// progress passes the newer one: a source that merely lags reports the object again before that.
+// Until then the writer stores the version as unconfirmed.
 //
-// A server that went back to an earlier state begins a new server generation, in which
-// resourceVersions come again with other content. The first writer that finds out begins it. The
-// others join it with their next replace: what they receive after that comes from the new past. A
-// version of an older generation gives way to any version of a newer one.
+// When a server went back to an earlier state, a new server generation starts, in which the same
+// resourceVersions occur again with other content. The first writer that finds out starts it. The
+// others join it with their next replace: what they receive after that comes from the restored
+// server. Any version of a newer generation replaces a version of an older one.
 //
-// The sources of one store have one server. When one of them finds that it went back, all others
-// must list again, though they need not have noticed. Until then it is not known which past they
-// report, so the store takes nothing from them (see Outdated).
+// All sources of one store have the same server. When one source finds that the server went back,
+// all others must list again, even if they have not noticed. Until they do, the store does not know
+// whether their reports are from before or after the restore. So it ignores them (see Outdated).
 //
-// check.go enforces these rules where checks are on. A version in the table has an owner; one that
-// is out of it has none. puts and marks are subsets of owners. No server generation and no revision
-// is above the store's.
+// check.go enforces these rules where checks are on. A version has an owner if and only if it is in
+// the table. puts and marks are subsets of owners. No server generation and no revision is above
+// the store's.
 
-// covers reports whether the writer's source may have the object.
+// covers reports whether the object is in the writer's namespace.
 func (w *Writer) covers(o *Object) bool {
 	return w.scope.Namespace == "" || w.scope.Namespace == o.Namespace()
 }
 
 // ownUnlessNewer compares an incoming version with held, the version in the table. If it returns
-// newer, the caller puts the incoming version. Otherwise held stays, and this owner has it too.
+// newer, the caller must put the incoming version. Otherwise held stays in the table, and the
+// writer's owner is added to it.
 func (w *Writer) ownUnlessNewer(id *identity, held *Object) order {
 	o := w.order(id, held)
 	switch {
@@ -62,15 +63,15 @@ func (w *Writer) ownUnlessNewer(id *identity, held *Object) order {
 	return o
 }
 
-// setBits sets bits. It does not write to memory that has them already.
+// setBits sets bits. If they are already set, it does not write to memory.
 func setBits(to *atomic.Uint32, bits uint32) {
 	if to.Load()&bits != bits {
 		to.Or(bits)
 	}
 }
 
-// initial reports whether the writer still reports its first state: its first replace, or what is
-// unconfirmed after that.
+// initial reports whether the writer still reports its first state: its first replace, or versions
+// that are unconfirmed after that.
 func (w *Writer) initial() bool { return (w.replacing || w.listed) && !w.synced }
 
 // order compares an incoming version with the one in the table: by their server generations, and
@@ -88,8 +89,8 @@ func (w *Writer) order(id *identity, held *Object) order {
 	return o
 }
 
-// noteReceived records that the source reported version rv of an object that the table has in
-// another version.
+// noteReceived records that the source reported version rv of an object whose version in the table
+// is a different one.
 func (w *Writer) noteReceived(held *Object, rv uint64) {
 	if rv <= w.progress.rv && w.progress.serverGen == w.serverGen {
 		return
@@ -100,8 +101,8 @@ func (w *Writer) noteReceived(held *Object, rv uint64) {
 	w.aboveProgress[held.key] = max(w.aboveProgress[held.key], rv)
 }
 
-// lastReceived returns the version that the source reported last of the key of held. It returns 0
-// if that version is not above the writer's progress, is of an older server generation, or is no
+// lastReceived returns the version of held's key that the source reported last. It returns 0 if
+// that version is not above the writer's progress, is of an older server generation, or is no
 // integer.
 func (w *Writer) lastReceived(held *Object) uint64 {
 	switch {
@@ -113,8 +114,8 @@ func (w *Writer) lastReceived(held *Object) uint64 {
 	return held.rv
 }
 
-// overtake records for the other writers that their sources reported old, which this writer is
-// about to replace.
+// overtake records for the other writers that their sources reported old, which this writer will
+// replace.
 func (w *Writer) overtake(old *Object) {
 	if old.flags&flagOpaqueRV != 0 || old.puts&^w.bit == 0 {
 		return
@@ -126,16 +127,16 @@ func (w *Writer) overtake(old *Object) {
 	}
 }
 
-// stale reports whether the source has reported something newer than a deletion, or, if that was
-// missed, than another object of the name. A deletion that has neither uid nor resourceVersion
-// counts for any version.
+// stale reports whether the source has already reported something newer than a deletion. If the
+// deletion was missed, it compares with the other object of the same name instead. A deletion that
+// has neither uid nor resourceVersion applies to any version.
 func (w *Writer) stale(id *identity, held *Object, missed bool) bool {
 	received := held.puts&w.bit != 0 && held.serverGen >= w.serverGen
 	switch {
 	case w.manual, id.isEmpty():
 		return false
 	case received && (id.opaqueRV || held.flags&flagOpaqueRV != 0):
-		return !missed && !id.sameUID(held) // not to be compared: at least the same object
+		return !missed && !id.sameUID(held) // the versions cannot be compared: require the same object
 	}
 	return !id.opaqueRV && id.rv < w.lastReceived(held)
 }
@@ -146,15 +147,15 @@ type unconfirmedVersion struct {
 	watched bool // a watch reported it, not a list
 }
 
-// contradicts reports whether the source reports a version as news that is older than the one in
-// the table: by a list, or beyond the writer's progress while only other sources have reported the
-// one in the table. Either the source lags, or the server went back, and has reached the same
-// resourceVersions again.
+// contradicts reports whether the source reports an older version than the one in the table, but
+// not as a repetition: the older version is in a list, or it is above the writer's progress and
+// only other sources have reported the version in the table. Either the source lags, or the server
+// went back and has reached the same resourceVersions again.
 func (w *Writer) contradicts(id *identity, held *Object) bool {
 	return w.replacing || !id.opaqueRV && id.rv > w.progress.rv && held.puts&w.bit == 0
 }
 
-// keepUnconfirmed keeps a version until it is confirmed, or the source reports the key again.
+// keepUnconfirmed stores a version until it is confirmed, or the source reports the key again.
 func (w *Writer) keepUnconfirmed(o *Object) {
 	if w.unconfirmed == nil {
 		w.unconfirmed = make(map[string]unconfirmedVersion)
@@ -162,16 +163,16 @@ func (w *Writer) keepUnconfirmed(o *Object) {
 	w.unconfirmed[o.key] = unconfirmedVersion{o, !w.replacing}
 }
 
-// confirm puts the unconfirmed versions that are right now that the writer is current to at, and
-// forgets those that are wrong.
+// confirm handles the unconfirmed versions when the writer becomes current to at. It puts those
+// that have proved right, and removes those that have proved wrong.
 func (w *Writer) confirm(at progress) {
 	for key, u := range w.unconfirmed {
 		if w.s.batch.has([]byte(key)) {
-			w.s.applyBatch() // flush would find the writer synced before it is current to at
+			w.s.applyBatch() // flush would make the writer synced before it is current to at
 		}
 		held, _ := w.s.table.get(key)
 		right, decided := w.isBack(u.Object, at)
-		if held != nil { // which need not be the version that u conflicted with
+		if held != nil { // held may be another version than the one that u conflicted with
 			id := u.identity()
 			came := w.order(&id, held)
 			if came == same {
@@ -193,8 +194,8 @@ func (w *Writer) confirm(at progress) {
 	}
 }
 
-// isRight reports whether an unconfirmed version is right, and held, which is newer, is wrong, now
-// that the source is current to at.
+// isRight reports whether an unconfirmed version is right, and held, which is newer, is wrong, when
+// the source is current to at.
 func (w *Writer) isRight(u unconfirmedVersion, held *Object, at progress) bool {
 	switch {
 	case held.flags&flagManual != 0:
@@ -202,22 +203,23 @@ func (w *Writer) isRight(u unconfirmedVersion, held *Object, at progress) bool {
 	case held.flags&flagOpaqueRV != 0:
 		return false
 	case u.watched:
-		// While a source has held, held is right: this one may have reported u before the server
-		// went back.
+		// While some source has held, held is right: this source may have reported u before the
+		// server went back.
 		return held.puts == 0 && at.ok && held.rv <= at.rv
-	case !at.ok || at.rv == 0: // how new the list is, is not known
+	case !at.ok || at.rv == 0: // the version of the list is unknown
 		return held.puts&^w.bit == 0
 	}
 	// A list is right if it is as new as held, and not older than what the writer knew before.
 	return held.rv <= at.rv && (w.progress.serverGen < w.serverGen || at.rv >= w.progress.rv)
 }
 
-// isBack reports whether an unconfirmed version of an object that was deleted is right, and whether
-// that is known. Other sources reported the deletion. This source, as of at, has reported what
-// became of the object if it is current to the deletion. A version that it has then is right,
-// unless another source had that very version and no longer has it. But what a source reports below
-// a deletion that it reported itself is a repeated event. A list is no better than a watch here:
-// the deletion may be above it.
+// isBack decides about an unconfirmed version of an object that is not in the table. right reports
+// whether the object exists, and decided whether that is certain. Other sources reported the
+// deletion. When this source is current to the deletion, it has reported what happened to the
+// object. A version that it then still has is right, unless another source had exactly that version
+// and no longer has it. If this source itself reported the deletion, a version below it is a
+// repeated event. This holds for a list as well as for a watch, since the deletion may be above the
+// list's version.
 func (w *Writer) isBack(o *Object, at progress) (right, decided bool) {
 	d, ok := w.s.deletions.of[o.key]
 	if !ok || d.serverGen < w.serverGen {
@@ -230,10 +232,10 @@ func (w *Writer) isBack(o *Object, at progress) (right, decided bool) {
 	return decided && o.rv > d.goneUpTo, decided
 }
 
-// Outdated reports whether another writer has found that the server went back, since this one's
+// Outdated reports whether another writer has found that the server went back, since this writer's
 // last BeginReplace or the ListRequested before that. Then this writer's source must be listed
-// again too. Until the writer's next BeginReplace, its Put, Delete, EndReplace and Progress have no
-// effect. Safe for concurrent use.
+// again. Until the writer's next BeginReplace, its Put, Delete, EndReplace and Progress have no
+// effect. Outdated is safe for concurrent use.
 func (w *Writer) Outdated() bool {
 	w.s.mu.RLock()
 	defer w.s.mu.RUnlock()
@@ -245,10 +247,10 @@ func (w *Writer) isOutdated() bool {
 	return w.serverGen < w.s.serverGen && !w.manual && !w.removing
 }
 
-// WhenOutdated calls f once, as soon as the writer is Outdated. If it is already, WhenOutdated
-// calls f itself, before it returns. Otherwise the goroutine that finds out calls f, so f must not
-// block. f replaces the function before it, which may still be called shortly after; nil removes
-// it. Safe for concurrent use.
+// WhenOutdated sets the function that is called, once, when the writer becomes Outdated. If it is
+// already Outdated, WhenOutdated calls f before it returns. Otherwise the goroutine that finds the
+// restore calls f, so f must not block. f replaces the previous function, which may still be called
+// shortly after; nil removes it. WhenOutdated is safe for concurrent use.
 func (w *Writer) WhenOutdated(f func()) {
 	w.s.mu.Lock()
 	already := f != nil && w.isOutdated()

@@ -9,46 +9,46 @@ import (
 	"github.com/weirproject/weir/internal/core/views"
 )
 
-// A second goroutine packs when packApart objects wait to be packed and they come faster than one
-// each packTime, which is about what packing takes. To wake it for a trickle costs more than it
-// brings.
+// A second goroutine helps to pack when packApart objects wait and they arrive faster than one per
+// packTime, which is about the time to pack one. To wake it for fewer objects costs more than it
+// saves.
 const (
 	packApart = 8
 	packTime  = 10 * time.Microsecond
-	// fastTime is the time between two objects below which they count as frequent. Frequent objects
-	// are patched.
+	// fastTime is the mean time between two objects below which they count as frequent. The store
+	// patches frequent objects instead of packing them.
 	fastTime = 100 * time.Microsecond
-	// fastLasts is how long objects are patched after that.
+	// fastLasts is how long the store patches objects after they were frequent.
 	fastLasts = time.Second
 )
 
-// packQueue holds the objects of a batch that are to be packed, at most batchChanges of them.
-// Packing is most of the work of taking them in. The writer packs when it flushes the batch. When
-// objects come faster than that, a second goroutine packs while the batch still fills. It ends when
-// nothing is left to pack, and pack waits for it.
+// packQueue contains the objects of a batch that are not packed yet, at most batchChanges of them.
+// Packing is most of the work of putting objects. The writer packs when it flushes the batch. When
+// objects arrive faster than that, a second goroutine packs while the batch still fills. It ends
+// when no object is left to pack, and batch.pack waits for it.
 type packQueue struct {
-	raws    []byte    // of the objects, each with its opaque texts behind it
-	began   time.Time // when the first of them came
-	patches bool      // rather than to pack them, patch the version before
+	raws    []byte    // the bytes of the objects, each followed by its opaque texts
+	began   time.Time // when the first of them was added
+	patches bool      // patch the previous version instead of packing
 	jobs    [batchChanges]packJob
 	added   atomic.Int32 // number of jobs
 	taken   atomic.Int32 // number of jobs that a goroutine has taken
 	apart   sync.WaitGroup
-	running atomic.Bool // the second goroutine
+	running atomic.Bool // the second goroutine runs
 	scratch [2][]byte
 }
 
 // packJob is one object to pack.
 type packJob struct {
 	object      *Object
-	before      *Object // the version that it may be a patch for, or nil
-	raw, opaque []byte  // opaque is the texts that stay as they are
+	before      *Object // the version to patch, or nil
+	raw, opaque []byte  // opaque is the opaque texts, which are not packed
 }
 
-// add copies an object's bytes and keeps them until they are packed. before is the version held, or
-// nil. uid is the text of the uid in raw.
+// add copies an object's bytes until they are packed. before is the version in the table, or nil.
+// uid is the text of the uid in raw.
 func (q *packQueue) add(s *Store, o, before *Object, raw, uid []byte, id *identity) {
-	// Should raws grow into other memory, the jobs there keep what they have.
+	// If raws grows into new memory, earlier jobs keep referring to the old memory.
 	from := len(q.raws)
 	q.raws = o.cutUID(q.raws, raw, uid)
 	opaque := len(q.raws)
@@ -71,7 +71,7 @@ func (q *packQueue) add(s *Store, o, before *Object, raw, uid []byte, id *identi
 	}
 }
 
-// comesFast reports whether the objects have come fastTime apart or less, in the mean.
+// comesFast reports whether the mean time between the objects is at most fastTime.
 func (q *packQueue) comesFast() bool {
 	n := q.added.Load()
 	return n >= packApart && time.Since(q.began) < time.Duration(n)*fastTime
@@ -106,17 +106,17 @@ func (j *packJob) pack(s *Store, scratch *[]byte) {
 	}
 }
 
-// A patch takes at most half of what it is for, or patchBytes if that is more. Then the object is
-// packed again.
+// A patch uses at most half of the packed bytes that it applies to, or patchBytes if that is more.
+// If it would be larger, the object is packed instead.
 const patchBytes = 384
 
-// isPatchable reports whether the next version can be held as a patch of what this one is packed
-// as.
+// isPatchable reports whether the next version can be stored as a patch of this version's packed
+// bytes.
 func (o *Object) isPatchable() bool {
 	return o.layout.dict != nil && o.baseSize() <= pack.MaxPatched
 }
 
-// patch holds the object as a patch. It returns false if that would be too large.
+// patch stores the object as a patch. It returns false if the patch would be too large.
 func (j *packJob) patch(scratch *[]byte) bool {
 	buf := baseBuffers.Get().(*baseBuffer)
 	defer baseBuffers.Put(buf)
@@ -136,7 +136,7 @@ func (j *packJob) patch(scratch *[]byte) bool {
 	return true
 }
 
-// pack packs what is left, and blocks until the second goroutine has ended.
+// pack packs the remaining objects, and blocks until the second goroutine has ended.
 func (b *batch) pack(s *Store) {
 	q := &b.queue
 	q.work(s, &q.scratch[0])
@@ -155,7 +155,7 @@ func (b *batch) pack(s *Store) {
 	}
 }
 
-// repack packs the objects of the batch that are held as they came because there was no dictionary
+// repack packs the objects of the batch that are stored as received because there was no dictionary
 // yet.
 func (b *batch) repack(s *Store) {
 	for i := range b.list {

@@ -17,15 +17,15 @@ func progressOf(resourceVersion string) progress {
 	return progress{text: resourceVersion, rv: rv, ok: ok}
 }
 
-// waiter is a caller of WaitResourceVersion who waits. The store's lock guards its place.
+// waiter is a waiting call of WaitResourceVersion. The store's lock guards its place.
 type waiter struct {
 	want  uint64
-	place int           // in the heap; -1: it is woken
+	place int           // in the heap; -1: not in the heap any more
 	done  chan struct{} // closed when the store has reached want, or is closed
 	err   error         // ErrClosed or nil, set before done is closed
 }
 
-// waiters is a heap of those who wait, the lowest resourceVersion first.
+// waiters is a heap of waiting calls, the lowest resourceVersion first.
 type waiters []*waiter
 
 func (ws waiters) Len() int { return len(ws) }

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// Snapshot is one moment of a store. It is immutable and safe for concurrent use. It costs nothing
-// to take. While it is kept, the versions of objects that it shows stay in memory. Reading the
-// table and the indexes by label or field takes no lock.
+// Snapshot is the state of a store at one moment. It is immutable and safe for concurrent use. It
+// costs nothing to take. While a caller keeps it, the versions of objects in it stay in memory.
+// Reading the table and the indexes by label or field takes no lock.
 type Snapshot struct {
 	store       *Store
 	table       tree[string, *Object]
 	byteIndexes []valueIndex // frozen
 	revision    uint64
 	rv          string
-	bytes       int64 // of its versions
-	replaced    int64 // the store's
+	bytes       int64 // of the packed versions in it
+	replaced    int64 // the store's count at this moment
 }
 
-// Snapshot returns the state of this moment. Callers share it until the next change. Safe for
+// Snapshot returns the current state. Callers share it until the next change. It is safe for
 // concurrent use.
 func (s *Store) Snapshot() *Snapshot {
 	s.mu.RLock()
@@ -34,8 +34,8 @@ func (s *Store) Snapshot() *Snapshot {
 	return s.snapshotLocked()
 }
 
-// snapshotLocked returns the snapshot of this revision, and makes it if there is none. So no
-// writer pays for copying on write unless a caller reads.
+// snapshotLocked returns the snapshot of this revision, and creates it if there is none. So writers
+// copy nodes on write only if a caller reads.
 func (s *Store) snapshotLocked() *Snapshot {
 	rv := s.resourceVersionLocked()
 	if s.snap != nil {
@@ -61,13 +61,14 @@ func (s *Store) snapshotLocked() *Snapshot {
 func (sn *Snapshot) Revision() uint64 { return sn.revision }
 
 // ResourceVersion returns the resourceVersion to which all writers had progressed at this moment,
-// or "" if one of them had not: see Store.ResourceVersion.
+// or "" if there was none: see Store.ResourceVersion.
 func (sn *Snapshot) ResourceVersion() string { return sn.rv }
 
-// KeptBytes estimates the memory that the snapshot keeps in addition to later, the next one that a
-// caller keeps: the versions of objects that were replaced in between, and the nodes of the table.
-// nil is the store as it is now. Some of it may be in the log too. It is too much where one object
-// was replaced again and again, but never more than all of the snapshot.
+// KeptBytes estimates the memory that the snapshot keeps alive in addition to later, the next
+// snapshot that the caller keeps: the versions that were replaced in between, and the nodes of the
+// table. If later is nil, it compares with the current state of the store. Some of these versions
+// may also be in the log. If one object was replaced repeatedly, the estimate is too high, but it
+// is never more than the whole snapshot.
 func (sn *Snapshot) KeptBytes(later *Snapshot) int64 {
 	var revision uint64
 	var replaced int64
@@ -116,12 +117,11 @@ func (sn *Snapshot) Namespace(ns string) iter.Seq[*Object] {
 	}
 }
 
-// By yields the objects that an index has under value, in key order.
+// By yields the objects that have value in an index, in key order.
 //
 // The error is ErrUnknownIndex for an index that does not exist, or was added after the snapshot
-// was taken. For an index by function it is an *IndexError if the function failed for some object;
-// the other objects are yielded all the same. See FuncIndex for how such an index follows
-// snapshots.
+// was taken. For an index by function, the error is an *IndexError if the function failed for some
+// object; By still yields the other objects. See FuncIndex for how such an index follows snapshots.
 func (sn *Snapshot) By(index, value string) (iter.Seq[*Object], error) {
 	if sn.byteIndex(index) != nil {
 		return sn.ByFrom(index, value, "")
@@ -130,8 +130,8 @@ func (sn *Snapshot) By(index, value string) (iter.Seq[*Object], error) {
 	return slices.Values(objects), err
 }
 
-// AppendBy appends the objects that By yields to a slice. It reads an index by function without an
-// allocation. The errors are those of By.
+// AppendBy appends the objects that By yields to a slice. For an index by function it allocates
+// nothing else. The errors are those of By.
 func (sn *Snapshot) AppendBy(objects []*Object, index, value string) ([]*Object, error) {
 	if sn.byteIndex(index) != nil {
 		found, err := sn.ByFrom(index, value, "")
@@ -143,9 +143,9 @@ func (sn *Snapshot) AppendBy(objects []*Object, index, value string) ([]*Object,
 	return objects, unknownIndex(index)
 }
 
-// AppendBy appends the objects that an index has under each of several values now. All are of one
-// moment, and those of a value in key order. Its errors are those of Snapshot.By. Safe for
-// concurrent use.
+// AppendBy appends the objects that currently have any of the values in an index. All objects are
+// of one moment, and those of one value are in key order. The errors are those of Snapshot.By.
+// AppendBy is safe for concurrent use.
 func (s *Store) AppendBy(objects []*Object, index string, values ...string) ([]*Object, error) {
 	snap := s.Snapshot()
 	if f := s.funcIndex(index); f != nil {
@@ -160,7 +160,7 @@ func (s *Store) AppendBy(objects []*Object, index string, values ...string) ([]*
 	return objects, err
 }
 
-// Values yields the distinct values of an index, in order. It yields none for an unknown index.
+// Values yields the distinct values of an index, in order. For an unknown index it yields none.
 func (sn *Snapshot) Values(index string) iter.Seq[string] {
 	if x := sn.byteIndex(index); x != nil {
 		return x.eachValue
@@ -177,8 +177,8 @@ func (sn *Snapshot) Values(index string) iter.Seq[string] {
 	return func(func(string) bool) {}
 }
 
-// ByFrom yields the objects that an index by label or field has under value, in key order, from the
-// first whose key is not below key. The error is ErrUnknownIndex for any other index.
+// ByFrom yields the objects that have value in an index by label or field, in key order, starting
+// with the first whose key is not below key. The error is ErrUnknownIndex for any other index.
 func (sn *Snapshot) ByFrom(index, value, key string) (iter.Seq[*Object], error) {
 	x := sn.byteIndex(index)
 	if x == nil {
@@ -192,8 +192,8 @@ func (sn *Snapshot) ByFrom(index, value, key string) (iter.Seq[*Object], error) 
 	}, nil
 }
 
-// CountBy counts the objects that an index by label or field has under value, and stops at most. ok
-// is false if there is no such index.
+// CountBy counts the objects that have value in an index by label or field. It stops at most. ok is
+// false if there is no such index.
 func (sn *Snapshot) CountBy(index, value string, most int) (n int, ok bool) {
 	x := sn.byteIndex(index)
 	if x == nil {
@@ -206,9 +206,10 @@ func (sn *Snapshot) CountBy(index, value string, most int) (n int, ok bool) {
 	return min(n, most), true
 }
 
-// Variety returns a number that stays the same as long as the distinct values of an index by label,
-// label set or field do, whichever objects have them. So what was made of all Values holds for each
-// snapshot of the same variety. Variety returns 0 if there is no such index.
+// Variety returns a number that changes when the distinct values of an index by label, label set or
+// field change, but not when only the objects under these values change. So a result computed from
+// all Values is valid for each snapshot with the same Variety. Variety returns 0 if there is no
+// such index.
 func (sn *Snapshot) Variety(index string) uint64 {
 	if x := sn.byteIndex(index); x != nil {
 		return x.variety

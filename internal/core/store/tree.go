@@ -1,12 +1,13 @@
 package store
 
-// tree is an ordered map: a B+ tree, copied on write. freeze costs nothing and returns an immutable
-// copy. The next write to a node that the copy still shares copies that node. Only the tree itself
-// is written to, by one goroutine at a time. Frozen copies are safe for concurrent reads.
+// tree is an ordered map: a B+ tree, copied on write. freeze is free and returns an immutable copy.
+// The next write to a node that the copy still shares copies that node. Only one goroutine at a
+// time may write to the tree. Frozen copies are never written to, and are safe for concurrent
+// reads.
 //
-// The store has a tree of its own, rather than one from a module, for two reasons. A slot that a
-// node no longer uses is always cleared: a hidden reference would keep an old version of an object
-// alive. And keys that come in ascending order, as a LIST has them, leave full leaves behind.
+// The store does not use a tree from a module, for two reasons. This tree always clears a slot that
+// a node no longer uses: otherwise a hidden reference would keep an old version of an object alive.
+// And keys that are inserted in ascending order, as from a LIST, leave full leaves behind.
 type tree[K, V any] struct {
 	cmp   func(a, b K) int
 	root  *treeNode[K, V]
@@ -14,7 +15,7 @@ type tree[K, V any] struct {
 	owner uint64
 }
 
-// treeEntry has its value first: struct{} then takes no room.
+// treeEntry has its value first, so that struct{} uses no space.
 type treeEntry[K, V any] struct {
 	val V
 	key K
@@ -31,8 +32,8 @@ type treeNode[K, V any] struct {
 
 const (
 	maxTreeNode   = 64                  // entries of a leaf, children of an inner node
-	minTreeNode   = maxTreeNode / 4     // a node with fewer looks for a sibling to merge with
-	maxMergedNode = maxTreeNode * 3 / 4 // and both together may have this many
+	minTreeNode   = maxTreeNode / 4     // a node with fewer is merged with a sibling if possible
+	maxMergedNode = maxTreeNode * 3 / 4 // the largest size of a merged node
 )
 
 func newTree[K, V any](cmp func(a, b K) int) tree[K, V] {
@@ -160,7 +161,7 @@ func (t *tree[K, V]) own(n *treeNode[K, V]) *treeNode[K, V] {
 	return c
 }
 
-// set puts an entry, and returns the value that it replaces.
+// set inserts or replaces an entry, and returns the value that it replaces.
 func (t *tree[K, V]) set(key K, val V) (prev V, replaced bool) {
 	if t.root == nil {
 		t.root = &treeNode[K, V]{owner: t.owner}
@@ -176,7 +177,7 @@ func (t *tree[K, V]) set(key K, val V) (prev V, replaced bool) {
 	return prev, replaced
 }
 
-// setNode puts an entry into n, which is owned. right is not nil if n was split.
+// setNode puts an entry into n, which no frozen copy shares. right is not nil if n was split.
 func (t *tree[K, V]) setNode(n *treeNode[K, V], key K, val V) (prev V, replaced bool, right *treeNode[K, V], sep K) {
 	if n.kids == nil {
 		i, found := t.lower(n, key)
@@ -198,8 +199,8 @@ func (t *tree[K, V]) setNode(n *treeNode[K, V], key K, val V) (prev V, replaced 
 	return prev, replaced, right, sep
 }
 
-// splitAt returns where a full node is split that gets an entry at i. That is in the middle, or
-// behind everything when the entry is appended, so that ascending keys fill the node.
+// splitAt returns where to split a full node of n entries before an entry is inserted at i: in the
+// middle, or after all entries if the new one is appended, so that ascending keys fill the node.
 func splitAt(i, n int) int {
 	if i == n {
 		return n
@@ -223,7 +224,8 @@ func (t *tree[K, V]) insertItem(n *treeNode[K, V], i int, e treeEntry[K, V]) (ri
 	return right, right.items[0].key
 }
 
-// insertKid inserts kid, which starts at sep, behind position i. right is not nil if n was split.
+// insertKid inserts kid, whose keys start at sep, after position i. right is not nil if n was
+// split.
 func (t *tree[K, V]) insertKid(n *treeNode[K, V], i int, sep K, kid *treeNode[K, V]) (right *treeNode[K, V], up K) {
 	if len(n.kids) < maxTreeNode {
 		n.seps = insertAt(n.seps, i, sep)
@@ -266,7 +268,7 @@ func (t *tree[K, V]) delete(key K) (prev V, ok bool) {
 	return prev, true
 }
 
-// deleteNode removes key, which is there, from under n, which is owned.
+// deleteNode removes key, which must exist, from under n, which no frozen copy shares.
 func (t *tree[K, V]) deleteNode(n *treeNode[K, V], key K) (prev V) {
 	if n.kids == nil {
 		i, _ := t.lower(n, key)
@@ -292,7 +294,7 @@ func (t *tree[K, V]) deleteNode(n *treeNode[K, V], key K) (prev V) {
 
 func (n *treeNode[K, V]) size() int { return len(n.items) + len(n.kids) }
 
-// mergeKid joins the child at i with a sibling if both fit well into one node.
+// mergeKid merges the child at i with a sibling if the result is not too large.
 func (t *tree[K, V]) mergeKid(n *treeNode[K, V], i int) {
 	if i == len(n.kids)-1 || i > 0 && n.kids[i-1].size() < n.kids[i+1].size() {
 		i--
@@ -319,12 +321,12 @@ func (t *tree[K, V]) footprint(item int64) int64 {
 	return int64(t.count) * item * 5 / 4
 }
 
-// insertAt, deleteAt and splitSlice never leave a used value behind in a slot
-// beyond the length, and never share an array between two slices.
+// insertAt, deleteAt and splitSlice clear every slot beyond the new length, and never share an
+// array between two slices.
 
 func insertAt[E any](s []E, i int, e E) []E {
 	if len(s) == cap(s) {
-		// One doubling to the full size, so that a leaf is never larger.
+		// Double the capacity, up to a full node, so that no node is larger.
 		grown := make([]E, len(s), min(max(4, 2*cap(s)), max(maxTreeNode, cap(s)+1)))
 		copy(grown, s)
 		s = grown

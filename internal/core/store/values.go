@@ -3,20 +3,20 @@ package store
 import "sync"
 
 // changeValues are the decoded values of a change's versions. The log refers to them so that all
-// handlers get the same ones.
+// handlers receive the same ones.
 type changeValues struct {
 	was, is *decodedBox
 	bytes   int64 // estimate
 }
 
-// Values returns the decoded values of a change's versions for a handler, nil for a version that
-// the change lacks. Handlers and readers share them: copy a value before you change it.
+// Values returns the decoded values of a change's versions for a handler, and nil for a version
+// that the change lacks. Handlers and readers share them: copy a value before you modify it.
 //
-// The first handler decodes what does not exist yet, both versions together by Config.DecodeUpdate.
-// The others get the same values: the log keeps them with the change until the last handler has
-// passed it, up to LogBytes. At the object's next change the new value is the old one, if the
-// garbage collector has not taken it since. Values does not count as a read of Decoded. Its error
-// is that of Decoded. Safe for concurrent use.
+// The first handler decodes the values that do not exist yet, both versions together if there is a
+// Config.DecodeUpdate. The other handlers receive the same values: the log keeps them with the
+// change until the last handler has passed it, up to LogBytes. At the object's next change, the new
+// value of this change is the old value, unless the garbage collector has freed it. Values does not
+// count as a read of Decoded. Its error is that of Decoded. Values is safe for concurrent use.
 func (s *Store) Values(ch *Change) (was, is any, err error) {
 	if ch.Old != nil && ch.Old == ch.New { // a resync
 		_, is, err = s.Values(&Change{Revision: ch.Revision, New: ch.New})
@@ -48,7 +48,7 @@ func (s *Store) Values(ch *Change) (was, is any, err error) {
 	return was, is, nil
 }
 
-// decodeChange decodes the versions of a change of which there is no value yet.
+// decodeChange decodes the versions of a change that have no value yet.
 func (s *Store) decodeChange(ch *Change, old, fresh *decodedBox) (_, _ *decodedBox, err error) {
 	misses := &s.decoder.cache.misses
 	if ch.Old != nil && ch.New != nil && fresh == nil {
@@ -74,9 +74,9 @@ func (s *Store) decodeChange(ch *Change, old, fresh *decodedBox) (_, _ *decodedB
 	return old, fresh, err
 }
 
-// decodeUpdate decodes a change's versions by Config.DecodeUpdate. has is the value of the old
-// version, or nil. It returns false if a version has no bytes, or on an error, which decoding the
-// versions separately returns with the object's key.
+// decodeUpdate decodes a change's versions with Config.DecodeUpdate. has is the value of the old
+// version, or nil. It returns false if a version has no bytes, or after an error. The caller then
+// decodes the versions separately, which returns the error with the object's key.
 func (s *Store) decodeUpdate(ch *Change, has *decodedBox) (was, is any, ok bool) {
 	if s.decoder.decodeUpdate == nil || ch.Old.size == 0 || ch.New.size == 0 {
 		return nil, nil, false
@@ -94,7 +94,7 @@ func (s *Store) decodeUpdate(ch *Change, has *decodedBox) (was, is any, ok bool)
 	return was, is, err == nil
 }
 
-// versionBuffer has the bytes of two versions while they are decoded.
+// versionBuffer contains the bytes of two versions while they are decoded.
 type versionBuffer struct{ was, is []byte }
 
 var versionBuffers = sync.Pool{New: func() any { return new(versionBuffer) }}
@@ -106,11 +106,11 @@ func (b *versionBuffer) release() {
 	}
 }
 
-// publish makes a decoded value that of a version, as long as a caller or the log uses it. It
-// returns the value that all callers get: another one if another caller was first.
+// publish makes a decoded value that of a version, as long as a caller or the log uses it. If
+// another caller was first, it returns that caller's value. All callers receive the returned value.
 func (s *Store) publish(o *Object, box *decodedBox) *decodedBox {
 	if o.size == 0 {
-		return box // the version has the value for good
+		return box // the version refers to the value permanently
 	}
 	fresh := newDecodedEntry(box, o.decodedBytes())
 	for {
@@ -125,9 +125,9 @@ func (s *Store) publish(o *Object, box *decodedBox) *decodedBox {
 	}
 }
 
-// keepValues keeps the values of a change until the last handler has passed it, unless that has
-// happened or there is no room. It never drops others for them: the slowest handler needs the
-// oldest next.
+// keepValues stores the values of a change until the last handler has passed it. It does nothing if
+// that has happened already, or if there is no room. It never drops other values to make room: the
+// slowest handler needs the oldest values next.
 func (l *changeLog) keepValues(ch *Change, was, is *decodedBox) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -158,6 +158,6 @@ func (l *changeLog) dropValues(rev uint64) {
 	}
 	l.decoded.addForHandlers(-v.bytes)
 	if delete(l.values, rev); len(l.values) == 0 {
-		l.values = nil // a map keeps its memory
+		l.values = nil // a map does not shrink
 	}
 }
