@@ -50,8 +50,9 @@ func (c *Codec) fieldTable() fieldTable {
 	return fieldTableOf(c.protobuf.goType, true)
 }
 
-// decodeOver decodes is, a version. Fields that are equal in was and is share the memory of old,
-// the value of was. ok is false if decodeOver cannot do that.
+// decodeOver decodes a version of an object from its bytes, is. The previous version has the bytes
+// was and the value old. The result shares the memory of old for fields that are equal in both
+// versions. ok is false if decodeOver cannot do that.
 func (c *Codec) decodeOver(old any, was, is []byte) (any, bool) {
 	fields := c.fields()
 	if fields == nil {
@@ -82,11 +83,12 @@ func (c *Codec) decodeOver(old any, was, is []byte) (any, bool) {
 	return c.setKind(value, kind), true
 }
 
-// decodeCopy decodes is, the message of a version. old is the value of was, and no caller has
-// received it. Some fields are structs that have equal bytes in both versions, such as the spec of
-// a pod whose status has changed. decodeCopy deep-copies these fields from old, because a copy
-// costs less than decoding. The two values therefore share only strings. ok is false if there are
-// no such fields, or if decodeCopy cannot decode the message.
+// decodeCopy decodes a version of an object from its message, is. The previous version has the
+// message was and the value old, which no caller has received. Some fields are structs that have
+// equal bytes in both versions, such as the spec of a pod whose status has changed. decodeCopy
+// deep-copies these fields from old, because a copy costs less than decoding. The two values
+// therefore share only strings. ok is false if there are no such fields, or if decodeCopy cannot
+// decode the message.
 func (c *Codec) decodeCopy(old any, was, is []byte) (any, bool) {
 	fields := c.fields()
 	if fields == nil {

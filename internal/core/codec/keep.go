@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// keeps reports whether value equals itself after encoding and decoding, except for the TypeMeta of
+// keeps reports whether encoding and decoding preserve value, except for the TypeMeta of
 // typeMetaOf. That is the case if every set field has a place in the encoding, and all times and
 // quantities have no more precision than the encoding. A nil slice or map counts as equal to an
 // empty one, and the zone of a time does not matter. keeps also returns false for types that it

@@ -28,8 +28,8 @@ func slicesKnown() bool {
 		len(made) == 2 && cap(made) == 4 && &made[0] == &s[0]
 }
 
-// stringsKnown reports whether the memory of a string is a pointer to its bytes, and their number.
-// It also tests that a value of a named string type can be written as a string.
+// stringsKnown reports whether the memory of a string consists of a pointer to its bytes and their
+// number. It also tests that a value of a named string type can be written as a string.
 func stringsKnown() bool {
 	type named string
 	type header struct {

@@ -140,7 +140,7 @@ func (s *scratch) managedFields(b []byte) (f metav1.FieldsV1) {
 }
 
 // hashOf returns a fast hash of the length, both ends and the middle of b. A collision only
-// prevents that a value is shared.
+// prevents sharing of a value.
 func hashOf(b []byte) uint64 {
 	n := len(b)
 	h := uint64(n)

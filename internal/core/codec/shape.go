@@ -10,10 +10,11 @@ import (
 	"unsafe"
 )
 
-// shape is the sequence of slices and pointers in an object, and the number of elements in each.
-// Objects of a workload have the same shape. Allocation takes most of the time of decoding. An
-// object with a known shape is therefore one allocation: a struct with a field for each piece.
-// Strings, maps and boxes are allocated separately.
+// shape is the sequence of slices and pointers in an object, and the number of elements in each. A
+// piece is the elements of one slice, or the target of one pointer. Objects of a workload have the
+// same shape. Allocation takes most of the time of decoding. An object with a known shape is
+// therefore one allocation: a struct with a field for each piece. Strings, maps and boxes are
+// allocated separately.
 type shape struct {
 	goType  reflect.Type
 	offsets []uintptr // of the pieces, in decoding order

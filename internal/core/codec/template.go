@@ -15,9 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// template is a private object that the decoder copies for objects with the same fields. It then
-// sets the values that differ. Most bytes of the objects of a workload are equal, and so are most
-// bytes of two versions of an object. Comparing and copying equal bytes is much cheaper than
+// template is a private object. For an object with the same fields, the decoder copies the template
+// and sets the values that differ. Most bytes of the objects of a workload are equal, and so are
+// most bytes of two versions of an object. Comparing and copying equal bytes is much cheaper than
 // decoding. A copy has its own slices, pointers, maps and byte slices. It shares strings.
 type template struct {
 	prototype
@@ -36,8 +36,8 @@ type prototype struct {
 	image     unsafe.Pointer
 }
 
-// move is the position of a slice or pointer in an object, and of its target. In a copy, the slice
-// or pointer must point into the copy.
+// move contains the position of a slice or pointer in an object, and of its piece. In a copy, the
+// slice or pointer must point into the copy.
 type move struct{ to, piece uint32 }
 
 // repeatedStep is a step that the decoder repeats for each copy. Most are for boxes and for maps

@@ -26,8 +26,8 @@ const (
 )
 
 // Dictionary packs and unpacks objects. It is created from a few samples, and is immutable and safe
-// for concurrent use. Each object that was packed with a dictionary must keep a reference to it.
-// The nil *Dictionary is valid: it stores objects without packing them.
+// for concurrent use. The caller must keep the dictionary as long as it stores an object that was
+// packed with the dictionary. The nil *Dictionary is valid: it stores objects without packing them.
 //
 // A dictionary packs with S2 against whole sample objects, at most 32 KiB in total. The tables of
 // S2's encoder are several times larger. They are in scratch, which the garbage collector frees

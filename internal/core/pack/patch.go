@@ -59,7 +59,7 @@ func AppendPatch(dst, base, raw []byte, most int) (_ []byte, ok bool) {
 type patcher struct {
 	encoder
 	// Distances from a place in raw to the corresponding place in the base: the current distance,
-	// the previous one, and that of the two ends.
+	// the previous distance, and the distance of the two ends.
 	distance, before, end int
 	places                window
 }

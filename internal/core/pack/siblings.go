@@ -15,8 +15,8 @@ const (
 	// maxSibling is the maximum size of an object and of its base, in bytes, because an offset into
 	// the base has two bytes.
 	maxSibling = 32<<10 - 1
-	// maxLarger is the maximum ratio of a base's size to an object's size. It bounds waste, because
-	// an object may be the only one that keeps its base in memory.
+	// maxLarger is the maximum ratio of a base's size to an object's size. Without this limit, one
+	// small object could keep a large base in memory.
 	maxLarger = 2
 	// An object is not packed against its base if the result would have more than 1/farRatio of the
 	// object's size.
