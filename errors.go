@@ -24,8 +24,8 @@ var (
 	// ErrMethodNotAllowed is returned when the server answers 405: the resource does not support LIST
 	// or WATCH.
 	ErrMethodNotAllowed = reflector.ErrMethodNotAllowed
-	// ErrNoBookmark is returned when the server did not send the bookmark that ends the initial events
-	// within ListWatch.BookmarkDeadline.
+	// ErrNoBookmark is returned when the server sends initial events of a WATCH, but not the bookmark
+	// that ends them. See ListWatch.BookmarkDeadline.
 	ErrNoBookmark = reflector.ErrNoBookmark
 	// ErrExpired is returned when the server answers 410: the resourceVersion or continue token is too
 	// old.

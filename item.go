@@ -20,7 +20,7 @@ type Object interface {
 type Item[T Object] struct {
 	version    *store.Object
 	reader     *reader
-	forHandler bool // a handler received the item: decoding it does not count as a read
+	forHandler bool // a handler received the item: decoding it does not keep it decoded
 }
 
 // IsZero reports whether the item is the zero value, which is no object.
@@ -48,12 +48,12 @@ func (i Item[T]) Labels() map[string]string { return i.version.Labels() }
 // object.
 func (i Item[T]) Label(key string) (string, bool) { return i.version.Label(key) }
 
-// Size returns the size of the object in bytes, as the server sent it.
+// Size returns the number of bytes that AppendRaw appends.
 func (i Item[T]) Size() int { return i.version.Size() }
 
-// AppendRaw appends the object's bytes to dst and returns the extended slice. Their encoding is
-// Informer.Encoding; they lack the fields in Options.DropFields. AppendRaw returns an error if the
-// stored bytes cannot be unpacked.
+// AppendRaw appends the object's encoded bytes to dst and returns the extended slice. The encoding
+// is Informer.Encoding, and the fields in Options.DropFields are missing. AppendRaw returns an
+// error if the stored bytes cannot be unpacked.
 func (i Item[T]) AppendRaw(dst []byte) ([]byte, error) { return i.version.AppendRaw(dst) }
 
 // Object returns the decoded object. It is shared: do not modify it unless Options.PrivateCopies is

@@ -16,13 +16,15 @@ type ListWatch struct {
 	Consistency Consistency
 	// PageSize is the number of objects per page in ModePages. The default is 500.
 	PageSize int64
-	// WatchTimeout is the shortest timeout that the informer requests for a WATCH. The longest is
-	// twice WatchTimeout. The informer draws each timeout at random, so that watches that a restarted
-	// server accepts together do not all end together. Servers count in whole seconds; the shortest
-	// timeout is 1 s. The default is 5 minutes.
+	// WatchTimeout is the shortest timeout that the informer usually requests for a WATCH. The longest
+	// is twice WatchTimeout. The informer draws each timeout at random, so that watches that a
+	// restarted server accepts together do not all end together. Servers count in whole seconds, so
+	// the shortest timeout is 1 s. If watches repeatedly break off without an event, the informer
+	// requests 3 s for some of them, because servers send a bookmark shortly before the timeout. The
+	// default is 5 minutes.
 	WatchTimeout time.Duration
-	// BookmarkDeadline limits the time between two initial events in ModeWatchList. If the server
-	// sends none for that long before the initial events are complete, Err is ErrNoBookmark and the
+	// BookmarkDeadline limits the time without an initial event in ModeWatchList. If the server sends
+	// none for that long and has not completed the initial events, Err is ErrNoBookmark and the
 	// informer sends a LIST instead. The default is 20 s.
 	BookmarkDeadline time.Duration
 	// MaxLists limits the number of LISTs, and WATCHes with initial events, that one server answers at

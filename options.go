@@ -61,8 +61,8 @@ type Options struct {
 	// DecodedBudget limits the estimated memory of decoded objects, in bytes. The default is no limit:
 	// with a limit, each read of all objects would decode the objects beyond the budget again.
 	DecodedBudget int64
-	// DecodedIdle is how long an object stays decoded after it was last read. The default is one
-	// minute.
+	// DecodedIdle is how long an object stays decoded after its last read, if it was read twice within
+	// that time. The default is one minute.
 	DecodedIdle time.Duration
 	// LogBytes limits the size of the change log, in bytes. A handler that lags behind the log
 	// receives only the newest state of each changed object. The default is 8 MiB.

@@ -40,7 +40,7 @@ func (r *reader) object(o *store.Object) (any, error) {
 }
 
 // handlerValue returns a decoded version to a handler. It is shared, unless PrivateCopies is set.
-// Unlike object, it does not count as a read that keeps the object decoded.
+// Unlike object, handlerValue does not keep the object decoded.
 func (r *reader) handlerValue(o *store.Object) (any, error) {
 	return r.applyOptions(o, func(o *store.Object) (any, error) {
 		_, value, err := r.store.Values(&store.Change{Revision: o.Revision(), New: o})

@@ -32,8 +32,8 @@ func (r *Registration) ended() bool {
 	}
 }
 
-// Done returns a channel that is closed when the handler was removed, or its informer stopped, and
-// its last call has returned.
+// Done returns a channel that is closed when the handler will not be called again: the handler was
+// removed or its informer has stopped, and no call is active.
 func (r *Registration) Done() <-chan struct{} { return r.handler.Done() }
 
 // HasSynced reports whether the handler has handled every object of the informer's first lists, and

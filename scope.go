@@ -20,7 +20,7 @@ type scope struct {
 	selector  Selector
 	shard     *shard.Selector // nil selects all objects
 	// owner is the selector's index in Options.Selectors. The store keeps an object while at least one
-	// owner has it.
+	// owner lists it.
 	owner uint8
 }
 

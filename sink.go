@@ -12,8 +12,8 @@ import (
 
 // Sink stores the server's state outside an informer's memory, for example in a database. Mirror
 // writes to it. One goroutine calls all methods. A method may block: events from the server then
-// wait. If a method returns an error, Mirror calls AbortReplace if it has called BeginReplace, and
-// returns the error.
+// wait. If a method returns an error, Mirror returns it; if a replace is active, Mirror calls
+// AbortReplace before.
 //
 // A replace transfers one whole state of the server: BeginReplace, Put for each object, EndReplace.
 // The first calls are a replace, unless ResourceVersion returns a version. Another replace follows

@@ -43,7 +43,7 @@ func (i *informer[T]) Stats() Stats {
 // sizes, which the allocator rounds up by about five per cent. The other purposes are estimates.
 type Memory struct {
 	Objects    int   // number of objects
-	Raw        int64 // size of the objects as received; not memory
+	Raw        int64 // size of the objects before packing; not memory
 	Packed     int64 // packed bytes of the objects
 	Keys       int64 // the objects' keys
 	Tree       int64 // the table of objects: nodes and one record per object

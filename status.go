@@ -37,8 +37,9 @@ type Status struct {
 	Since time.Time // when Phase or Err last changed
 	// Mode is the mode in use. It is ModeAuto until the reflector has chosen a mode.
 	Mode Mode
-	// Synced reports whether the informer has stored one complete state of the server. It may become
-	// true shortly after the informer's HasSynced, and after handlers have received that state.
+	// Synced reports whether the reflector has received one complete state of the objects that it
+	// lists. It may become true shortly after the informer's HasSynced, and after handlers have
+	// received that state.
 	Synced bool
 	// ResourceVersion is the version up to which the reflector has received everything.
 	ResourceVersion string

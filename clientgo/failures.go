@@ -20,8 +20,8 @@ type failures struct {
 	// then repeats the watch without listing. The reflector also lists at times; the handler must not
 	// receive those failures.
 	outage bool
-	// stale is true after the server refused a list because it has not reached its version. client-go
-	// lists once more before it reports this error.
+	// stale is true after the server refused a list because the requested version is too old or
+	// because the server has not reached it. client-go lists once more before it reports this error.
 	stale bool
 }
 

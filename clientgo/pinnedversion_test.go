@@ -181,7 +181,7 @@ func pinnedVersion(t *testing.T, build func(*rest.Config) cache.SharedIndexInfor
 		at(8, "ADDED", "a", "1"), at(9, "ADDED", "b", "1"), at(12, "MODIFIED", "a", "2"), at(13, "DELETED", "b", "1"), at(14, "ADDED", "c", "1"),
 	}}
 	inf := build(&rest.Config{Host: "http://replica", Transport: server, QPS: -1})
-	// client-go's default handler waits for the clock outside of the bubble.
+	// client-go's default handler waits for the clock outside of the synctest bubble.
 	check.NoError(t, inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}))
 	calls := observe(t, inf)
 	run(t, inf)

@@ -35,10 +35,10 @@ type responseMatcher struct {
 	resource schema.GroupVersionResource
 }
 
-// newResponseMatcher returns a matcher for objects like example. It looks up the example's kind in
-// userScheme, which may be nil, and then in client-go's scheme. Only if neither contains the type
-// of a typed example, it uses the kind that the example states: controller-runtime passes a
-// caller's object as example, which may state any kind.
+// newResponseMatcher returns a matcher for objects like example. It looks up the kind of example's
+// Go type in userScheme, which may be nil, and then in client-go's scheme. If neither contains the
+// type, it uses the kind that example states. It does not use the stated kind first, because
+// controller-runtime passes a caller's object as example, which may state any kind.
 func newResponseMatcher(example runtime.Object, userScheme *runtime.Scheme) responseMatcher {
 	if v := reflect.ValueOf(example); v.Kind() != reflect.Pointer || v.IsNil() {
 		return responseMatcher{}

@@ -48,7 +48,7 @@ func TestFactoryRestore(t *testing.T) {
 				_, elsewhere := build(t, cfg)
 				ctx, cancel := context.WithCancel(context.Background())
 				for _, inf := range []cache.SharedIndexInformer{configMaps, secrets, elsewhere} {
-					// client-go's default handler waits for the clock outside of the bubble.
+					// client-go's default handler waits for the clock outside of the synctest bubble.
 					check.NoError(t, inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}))
 					go inf.RunWithContext(ctx)
 				}

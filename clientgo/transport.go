@@ -222,7 +222,7 @@ func readAhead(ctx context.Context, resp *http.Response, limit int64) []byte {
 	return text
 }
 
-// decompress replaces a compressed body by its decompressed content.
+// decompress replaces a response's compressed body by the decompressed one.
 func decompress(resp *http.Response) error {
 	body, encoding := resp.Body, resp.Header.Get("Content-Encoding")
 	if encoding == "" {

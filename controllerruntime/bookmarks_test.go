@@ -121,7 +121,7 @@ func TestSyncWithoutBookmarks(t *testing.T) {
 // cache is running and requests no bookmarks.
 func eachWithoutBookmarks(t *testing.T, initial informertest.InitialEvents, test func(*setup, *informertest.Server, cache.Cache)) {
 	defer func(was []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = was }(utilruntime.ErrorHandlers)
-	// These handlers pause between logged errors, by a clock outside of the bubble.
+	// These handlers pause between logged errors, by a clock outside of the synctest bubble.
 	utilruntime.ErrorHandlers = nil
 	for _, b := range builders {
 		t.Run(b.name, func(t *testing.T) {

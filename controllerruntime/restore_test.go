@@ -33,7 +33,7 @@ func TestNewInformerRestore(t *testing.T) {
 		newInformer, another := controllerruntime.NewInformer(), controllerruntime.NewInformer()
 		run := func(newInformer func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer, resource string, example runtime.Object) toolscache.SharedIndexInformer {
 			inf := newInformer(toolscache.NewListWatchFromClient(from, resource, "", fields.Everything()), example, 0, nil)
-			// client-go's default handler waits for the clock outside of the bubble.
+			// client-go's default handler waits for the clock outside of the synctest bubble.
 			check.NoError(t, inf.SetWatchErrorHandler(func(*toolscache.Reflector, error) {}))
 			go inf.RunWithContext(ctx)
 			return inf
