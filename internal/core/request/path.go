@@ -58,7 +58,7 @@ func ParsePath(path string) (p Path, ok bool) {
 	return p, true
 }
 
-// CollectionOf parses the path of a collection. The server may be below another path, as behind a
+// CollectionOf parses the path of a collection. The path may have a prefix, as on a server behind a
 // gateway. ok is false for a path that is not a collection's.
 func CollectionOf(path string) (p Path, ok bool) {
 	for i := range len(path) {

@@ -17,7 +17,7 @@ type Request struct {
 	Accept Accept
 }
 
-// ErrNotRead is returned for a request that does not read objects, by its path.
+// ErrNotRead is returned if the path of a request names no objects to read.
 var ErrNotRead = errors.New("the path of the request names no objects to read")
 
 // reads caches parsed requests, because clients repeat them, and because parsing a selector takes

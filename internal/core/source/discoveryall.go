@@ -78,8 +78,8 @@ func (c *Discovery) askForMissing(ctx context.Context, versions []groupVersion) 
 	asked.Wait()
 }
 
-// versions requests the groups below a path. plain returns the value to decode an answer into that
-// is not aggregated.
+// versions requests the groups below a path. plain returns the value into which an answer that is
+// not aggregated is decoded.
 func (c *Discovery) versions(ctx context.Context, path string, plain func() any) ([]groupVersion, error) {
 	answer, err := c.get(ctx, path, strings.Join(aggregated, ",")+","+runtime.ContentTypeJSON, discoveryRetries, func(contentType string) any {
 		if isAggregated(contentType) {

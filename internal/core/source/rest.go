@@ -60,7 +60,8 @@ type REST struct {
 	base     *url.URL
 	resource Resource
 	opts     Options
-	// uncompressed is the rest.Config's DisableCompression: no request asks for gzip.
+	// uncompressed is the rest.Config's DisableCompression. If it is true, no request asks for
+	// gzip.
 	uncompressed bool
 	warnings     warningHandler
 

@@ -64,7 +64,7 @@ type List interface {
 	Close() error
 }
 
-// Watch is the answer to a WATCH. Like a List, only one goroutine at a time may use it, any
+// Watch is the answer to a WATCH. As with a List, only one goroutine at a time may use it, any
 // goroutine may call Close, and every Watch must be closed.
 type Watch interface {
 	// Next returns the next event, or io.EOF after the server ended the watch. It blocks until the

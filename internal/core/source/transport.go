@@ -22,7 +22,7 @@ import (
 	"github.com/weirproject/weir/internal/core/private"
 )
 
-// listTransport chooses the HTTP client of LISTs. Its own client uses HTTP/1.1, on connections that
+// listTransport chooses the HTTP client of LISTs. Its client own uses HTTP/1.1, on connections that
 // WATCHes do not use. HTTP/2 splits a body into frames of 16 KB, passes each frame from one
 // goroutine to another, and answers each with a window update. For a LIST of 50,000 pods that costs
 // an eighth of the client's CPU and a quarter of the time. WATCHes are many, long and mostly idle,

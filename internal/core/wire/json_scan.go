@@ -24,7 +24,7 @@ type span struct{ from, to int }
 
 func (s span) of(b []byte) []byte { return b[s.from:s.to] }
 
-// cover extends the span to the part from from to to. It starts the span if s is the zero value.
+// cover extends s so that it ends at to. If s is the zero value, cover also sets its start to from.
 func (s *span) cover(from, to int) {
 	if s.to == 0 {
 		s.from = from

@@ -27,15 +27,16 @@ type Meta struct {
 	CreationTimestamp, DeletionTimestamp time.Time
 
 	enc Encoding
-	// labels and annotations alias the object's bytes. In protobuf each is the part of ObjectMeta
-	// that contains all its entries, in JSON the text of an object.
+	// labels and annotations alias the object's bytes. In protobuf, each is the part of ObjectMeta
+	// that contains all entries of the map; in JSON, it is the text of an object.
 	labels, annotations []byte
-	// unescaped contains the fields that had escapes, entries the last read map's. JSON only.
+	// unescaped contains the texts of fields that had escapes. entries contains such texts of the
+	// map that was read last. Both are for JSON only.
 	unescaped, entries []byte
 	set                []byte // scratch space of LabelSet
 }
 
-// initialEventsEnd is an annotation: the bookmark that ends the initial events has it.
+// initialEventsEnd is the annotation of the bookmark that ends the initial events.
 const initialEventsEnd = "k8s.io/initial-events-end"
 
 // CoalescedAnnotation is the annotation of a bookmark that precedes coalesced changes: after a

@@ -22,8 +22,8 @@ const (
 	protoAnnotations       = 12
 )
 
-// metaField returns the number of the metadata member called raw, or 0 if this package does not
-// read that member.
+// metaField returns the number of a metadata member, or 0 if this package does not read the member.
+// raw is the member's name, as written between the quotes.
 func metaField(raw []byte) uint32 {
 	raw, _ = textOfRaw(nil, raw)
 	switch string(raw) {
@@ -73,7 +73,7 @@ func (s *fieldSet) add(num uint32) bool {
 	return was
 }
 
-// textField returns a pointer to the field of m, which must be a text.
+// textField returns a pointer to m's field with this number. That field must be a text.
 func (m *Meta) textField(field uint32) *[]byte {
 	switch field {
 	case protoName:
@@ -86,7 +86,7 @@ func (m *Meta) textField(field uint32) *[]byte {
 	return &m.ResourceVersion
 }
 
-// timeField returns a pointer to the field of m, which must be a time.
+// timeField returns a pointer to m's field with this number. That field must be a time.
 func (m *Meta) timeField(field uint32) *time.Time {
 	if field == protoCreationTimestamp {
 		return &m.CreationTimestamp

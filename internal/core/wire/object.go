@@ -37,9 +37,9 @@ func AppendWithResourceVersion(dst []byte, enc Encoding, object []byte, rv strin
 	return appendJSONVersion(dst, object, rv)
 }
 
-// appendProtoVersion appends the fields in the order of their numbers, so the result is the same as
-// marshalling the changed object. If the object has no metadata, appendProtoVersion appends it
-// after the other fields.
+// appendProtoVersion is AppendWithResourceVersion for protobuf. It appends the fields in the order
+// of their numbers, so the result is the same as marshalling the changed object. If the object has
+// no metadata, appendProtoVersion appends it after the other fields.
 func appendProtoVersion(dst, object []byte, rv string) ([]byte, error) {
 	was := len(dst)
 	found := false
@@ -71,7 +71,8 @@ func appendProtoVersion(dst, object []byte, rv string) ([]byte, error) {
 	return dst, nil
 }
 
-// appendMetaVersion appends the metadata field with its resourceVersion set to rv.
+// appendMetaVersion appends the metadata field with its resourceVersion set to rv. meta is the
+// field's content, which starts at offset.
 func appendMetaVersion(dst, meta []byte, offset int64, rv string) ([]byte, error) {
 	from, to := -1, len(meta)
 	var f protoField
@@ -213,7 +214,7 @@ func cutJSONObject(body []byte) (TypeMeta, []byte, error) {
 	return tm, object, nil
 }
 
-// appendJSONVersion appends object with its metadata.resourceVersion set to rv.
+// appendJSONVersion is AppendWithResourceVersion for JSON.
 func appendJSONVersion(dst, object []byte, rv string) ([]byte, error) {
 	was := len(dst)
 	w := membersOf(object)

@@ -139,7 +139,8 @@ func fieldError(offset int64, what string, result int) error {
 	return malformed(offset, what+": not a protobuf field")
 }
 
-// bytesField is the element of readFields' fields for a field of bytes, a string or a message.
+// bytesField is an element for the fields of readFields: it accepts a field that is bytes, a string
+// or a message.
 var bytesField = protoField{typ: typeBytes}
 
 func appendTag(dst []byte, num uint32, typ uint8) []byte {
