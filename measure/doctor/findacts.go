@@ -11,7 +11,7 @@ import (
 const (
 	FindingGets = "gets"
 
-	// getsWatched is the most objects that a client can WATCH one by one.
+	// getsWatched is the largest number of objects that a client can WATCH one by one.
 	getsWatched = 100
 )
 
@@ -28,7 +28,7 @@ var getsKind = &kind{
 		case !a.cluster:
 			of = fmt.Sprintf(".%s(namespace)", a.method)
 		}
-		return a.informer() + ".Lister()" + of + ".Get(name) // in the place of a GET"
+		return a.informer() + ".Lister()" + of + ".Get(name)
 	},
 	kubectl: watchOnce,
 	asks: func(w *whatIfCase) []batch {
@@ -37,7 +37,7 @@ var getsKind = &kind{
 	remedies: []remedy{watchedOne, newInformer},
 }
 
-// findGets finds GETs of the same objects that cost much.
+// findGets finds costly GETs that a client sends for the same objects again and again.
 func findGets(u subject) (Finding, bool) {
 	_, sub, _ := strings.Cut(u.resource, "/")
 	if u.gets == nil || sub != "" && sub != "status" || strings.HasSuffix(u.resource, unwatchable) {
@@ -55,7 +55,8 @@ func findGets(u subject) (Finding, bool) {
 	}, true
 }
 
-// watchedOne predicts a WATCH of each of the objects, on each machine.
+// watchedOne predicts that each machine WATCHes each of the objects. It returns false if there are
+// more than getsWatched objects.
 func watchedOne(w *whatIfCase) (Prediction, bool) {
 	objects := float64(w.u.gets.objects.count())
 	b := batch{c: w.c.name, size: w.size, work: w.d.getWork(w.c.name, w.u.resource, w.machines*objects)}.initial()
@@ -75,7 +76,7 @@ var writesKind = &kind{
 	remedies: []remedy{eachMinute},
 }
 
-// findWrites finds writes of the same objects that cost much.
+// findWrites finds costly writes that a client sends for the same objects again and again.
 func findWrites(u subject) (Finding, bool) {
 	if u.writes == nil || isEvents(u.resource) {
 		return Finding{}, false
@@ -93,17 +94,18 @@ func findWrites(u subject) (Finding, bool) {
 	}, true
 }
 
-// sentTo describes how many WATCHes a write is sent to.
+// sentTo returns a text that says to how many WATCHes the server sends each write.
 func (d *Doctor) sentTo(resource string) string {
 	return fmt.Sprintf(", sent to %s WATCHes each", humanize.Number(d.receivers(resource)))
 }
 
-// writeBatch returns n writes of a resource.
+// writeBatch returns a batch of n writes of a resource.
 func (d *Doctor) writeBatch(resource string, n float64) []batch {
 	return []batch{{size: d.size(resource), work: d.writeWork(resource, n)}}
 }
 
-// eachMinute predicts one write a minute of each object.
+// eachMinute predicts one write a minute of each object. It returns false if that is no fewer
+// writes.
 func eachMinute(w *whatIfCase) (Prediction, bool) {
 	n := float64(w.u.writes.objects.count()) * w.d.since(w.d.first) / 60
 	return w.predict(RemedyEachMinute, w.d.writeBatch(w.u.resource, n)), n < float64(w.u.writes.count)
@@ -119,7 +121,7 @@ var eventsKind = &kind{
 	asks: func(w *whatIfCase) []batch { return w.d.writeBatch(w.u.resource, float64(w.u.writes.count)) },
 }
 
-// findEvents finds Events that cost much.
+// findEvents finds a client that records a costly number of Events.
 func findEvents(u subject) (Finding, bool) {
 	if u.writes == nil || !isEvents(u.resource) {
 		return Finding{}, false
@@ -137,7 +139,7 @@ func findEvents(u subject) (Finding, bool) {
 	}, true
 }
 
-// isEvents reports whether a resource is that of Events, in either of its groups.
+// isEvents reports whether a resource is Events, in either of its groups.
 func isEvents(resource string) bool {
 	return resource == "events" || resource == "events.events.k8s.io"
 }

@@ -14,10 +14,10 @@ import (
 const (
 	FindingFight = "fight"
 
-	// fightTurns is the least share of the writes that follow one of another writer. Two clients that
-	// write in turn have all, and two that write at random half of all.
+	// fightTurns is the least share of an object's writes that must follow a write of another writer.
+	// If two clients write in turn, all of their writes do, and if they write at random, half do.
 	fightTurns = 0.25
-	// fightNamed is the least share of the writes of a client that is named, in percent.
+	// fightNamed is the least share of the writes that a client must have to be named, in percent.
 	fightNamed = 5
 )
 
@@ -32,15 +32,15 @@ var fightKind = &kind{
 	},
 }
 
-// fight is the objects of a resource that the same clients write in turn.
+// fight contains the objects of a resource that the same clients write in turn.
 type fight struct {
 	objects                  []*objectWrites // the one with the most writes first
 	writes, turns, conflicts int64
-	busiest                  int64 // writes in an hour, of all objects
+	busiest                  int64 // the largest number of writes in an hour, of all objects
 	latency                  time.Duration
 }
 
-// fights finds objects that several clients write in turn.
+// fights returns findings about objects that several clients write in turn.
 func (d *Doctor) fights() (all []Finding) {
 	clients := map[int64]*client{}
 	for _, c := range d.clients.least {
@@ -57,8 +57,8 @@ func (d *Doctor) fights() (all []Finding) {
 	return all
 }
 
-// fights returns the objects that are written in turn, grouped by their resource and the two
-// clients with the most writes.
+// fights returns the objects that are written in turn, grouped by resource and by the two clients
+// with the most writes.
 func (o *objects) fights() map[string]*fight {
 	all := map[string]*fight{}
 	for _, w := range o.byName {
@@ -84,7 +84,8 @@ func (o *objects) fights() map[string]*fight {
 	return all
 }
 
-// fight returns the finding about objects, unless their writers have been evicted.
+// fight returns the finding about a fight. It returns false if all but one of the writers were
+// evicted.
 func (d *Doctor) fight(o *fight, clients map[int64]*client) (Finding, bool) {
 	w := o.objects[0]
 	f := Finding{Resource: w.resource, Count: o.writes + o.conflicts, Seconds: o.latency.Seconds()}
@@ -128,16 +129,16 @@ func (d *Doctor) fight(o *fight, clients map[int64]*client) (Finding, bool) {
 	return f, true
 }
 
-// maxWritten bounds the objects whose writers are recorded: 2 MB.
+// maxWritten limits the number of objects whose writers are recorded. They use 2 MB.
 const maxWritten = 2048
 
-// objectWrites is an object with its writers.
+// objectWrites contains the counts of one object's writes and its writers.
 type objectWrites struct {
 	hourly
 	resource, name string
 	count          int64
 	weight         int64 // see objects
-	turns          int64 // writes that follow one of another writer
+	turns          int64 // writes that follow a write of another writer
 	conflicts      int64
 	latency        time.Duration
 	last           writer
@@ -157,13 +158,13 @@ type share struct {
 
 const maxWriters = 8
 
-// objects has the objects with the most writes. If there are too many, an object with more than a
-// 2,048th of all writes stays (Misra-Gries).
+// objects contains the objects with the most writes, up to maxWritten. If there are more objects,
+// one with more than a 2,048th of all writes is never removed (Misra-Gries).
 type objects struct {
 	byName map[string]*objectWrites
 }
 
-// add counts a write.
+// add counts a write of the object in t by the client c.
 func (o *objects) add(e *evidence.Event, c *client, t *target) {
 	if len(e.Object.Name) == 0 || e.Refused() || e.Code >= 400 && e.Code != 409 {
 		return

@@ -11,20 +11,22 @@ import (
 const (
 	FindingPolling = "polling"
 
-	// A controller that restarts twice a day LISTs each resource 14 times a week, and a person who
-	// investigates a problem a dozen times an hour.
+	// pollLists is the least number of LISTs that are polling. A controller that restarts twice a day
+	// LISTs each resource 14 times a week, and a person who investigates a problem a dozen times an
+	// hour.
 	pollLists = 20
-	// A deployment whose replicas LIST when they start does not poll.
+	// pollListsEach is the least number of LISTs per machine. A deployment whose replicas LIST when
+	// they start sends fewer.
 	pollListsEach = 10
-	// Other requests do not have one interval this often by chance. At intervals of more than 10
-	// minutes, polling costs less than a WATCH.
+	// LISTs are regular if a share of pollRegular has one interval, of at most pollInterval. Other
+	// requests do not have that by chance. At longer intervals, polling costs less than a WATCH.
 	pollRegular  = 0.6
 	pollInterval = 10 * time.Minute
 	// Several replicas or threads that poll have no common interval, but a higher rate than a person.
 	pollBusyLists   = 100
 	pollBusyPerHour = 60
-	// A person who looks at a refreshed screen for some minutes does not poll. Nor does a backup,
-	// which LISTs each of many namespaces once.
+	// Polling lasts at least this long or has at least this many LISTs. A person whose screen
+	// refreshes for some minutes has fewer. So has a backup, which LISTs each of many namespaces once.
 	lasting      = 10 * time.Minute
 	lastingLists = 100
 )
@@ -42,7 +44,7 @@ var pollingKind = &kind{
 	remedies: []remedy{cached, inPages, informedOrResumed, shardedByMachine, proxied},
 }
 
-// findPolling finds LISTs of all objects again and again.
+// findPolling finds a client that LISTs all objects again and again.
 func findPolling(u subject) (Finding, bool) {
 	p := u.whole
 	if p.total() < pollLists || p.count < pollListsEach*p.machines() {
@@ -73,7 +75,8 @@ func findPolling(u subject) (Finding, bool) {
 	return f, true
 }
 
-// informedOrResumed predicts an informer, or resumed WATCHes if most LISTs are at their starts.
+// informedOrResumed predicts an informer. If most LISTs are at the start of WATCHes, it predicts
+// WATCHes that are resumed instead.
 func informedOrResumed(w *whatIfCase) (Prediction, bool) {
 	if p := w.u.whole; 2*p.initial > p.count {
 		return resumed(w)
@@ -84,14 +87,14 @@ func informedOrResumed(w *whatIfCase) (Prediction, bool) {
 const (
 	FindingPart = "part"
 
-	// An informer answers LISTs of some objects without a request. Below six a minute it saves little,
-	// and one LIST at the start of each of many pods is no habit.
+	// An informer would answer LISTs of some objects without a request, but below partPerHour it saves
+	// little. partListsEach, per machine, excludes many pods that each LIST once when they start.
 	partLists     = 100
 	partListsEach = 20
 	partPerHour   = 6 * 60
-	partLasting   = 1000 // LISTs are a habit even if they come within minutes
-	// The namespace controller, which has no informer of the objects, LISTs them after it has deleted
-	// all objects of a namespace.
+	partLasting   = 1000 // enough, even if they last only minutes
+	// cleanings excludes the namespace controller. It has no informer of the objects, and LISTs them
+	// after each time that it has deleted all objects of a namespace.
 	cleanings = 4
 )
 
@@ -110,7 +113,7 @@ var partKind = &kind{
 	remedies: []remedy{cached, informed, proxied},
 }
 
-// findPart finds LISTs of some objects many times a minute.
+// findPart finds a client that LISTs some of the objects many times a minute.
 func findPart(u subject) (Finding, bool) {
 	p := u.part
 	if p.total() < partLists || p.count < partListsEach*p.machines() || max(p.perHour(), float64(p.hourly.busiest)) < partPerHour {
@@ -140,11 +143,11 @@ func findPart(u subject) (Finding, bool) {
 const (
 	FindingNodes = "nodes"
 
-	// Deployments have fewer replicas, and clusters with fewer nodes do not have this problem.
-	// Machines count if they LIST within the same hour, because a deployment with rollouts, or jobs,
-	// may have as many in a week.
+	// nodePlaces is the least number of machines. Deployments have fewer replicas, and smaller
+	// clusters do not have this problem. Only machines that LIST within the same hour count, because
+	// in a week a deployment with rollouts, or jobs, may run on as many.
 	nodePlaces   = 20
-	nodeResource = "pods" // it grows with the nodes, so that reading all grows with their square
+	nodeResource = "pods" // their number grows with the nodes, so all nodes read a quadratic number
 )
 
 var nodesKind = &kind{
@@ -160,7 +163,7 @@ var nodesKind = &kind{
 	remedies: []remedy{byNode, cached, inPages, shardedByMachine, proxied},
 }
 
-// findNodes finds LISTs of all pods by each node.
+// findNodes finds a client that LISTs all pods from each node.
 func findNodes(u subject) (Finding, bool) {
 	p := u.whole
 	if p == nil || p.spread == nil || max(p.spread.most, p.spread.places.count()) < nodePlaces {
@@ -177,11 +180,12 @@ func findNodes(u subject) (Finding, bool) {
 const (
 	FindingFailing = "failing"
 
-	// A LIST that fails immediately costs nothing, and every informer retries it.
+	// A LIST counts as vain only if it takes vainLatency. One that fails immediately costs nothing,
+	// and every informer retries it.
 	vainLists   = 20
 	vainLatency = 5 * time.Second
 
-	failedPerMinute = 5 // by metrics
+	failedPerMinute = 5 // the limit for metrics
 )
 
 var failingKind = &kind{
@@ -202,7 +206,7 @@ var failingKind = &kind{
 	remedies: []remedy{inPages, cached, newInformer, proxied},
 }
 
-// findFailed finds LISTs that fail.
+// findFailed finds a resource with LISTs that fail, by metrics.
 func findFailed(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
 	return Finding{
 		Count: int64(r.FailedLists), Seconds: r.ListSeconds,
@@ -211,7 +215,7 @@ func findFailed(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
 	}, r.FailedLists >= perMinute(failedPerMinute, seconds)
 }
 
-// findFailing finds LISTs that take long, fail, and are retried.
+// findFailing finds a client whose LISTs take long, fail, and are retried.
 func findFailing(u subject) (Finding, bool) {
 	n, took := u.vain.requests, u.vain.latency
 	if n < vainLists || took < time.Duration(n)*vainLatency {

@@ -9,14 +9,14 @@ import (
 
 const FindingSlow = "slow"
 
-// slowKind has no line to write, because the clients' handlers have to change.
+// slowKind has no change that replaces a line of code, because the clients' handlers must change.
 var slowKind = &kind{
 	name: FindingSlow, incident: "initial-events",
 	metricsDo: "WATCHes are closed because their clients read too slowly", metricsFrom: "one",
 	ofResource: findSlow,
 }
 
-// findSlow finds WATCHes that the server closed because their clients did not read them.
+// findSlow finds WATCHes that the server closed because their clients read too slowly.
 func findSlow(r *evidence.ResourceMetrics, _ float64) (Finding, bool) {
 	return Finding{
 		Count: int64(r.SlowWatches), Objects: int64(r.SlowWatches * r.Objects),
@@ -29,8 +29,8 @@ func findSlow(r *evidence.ResourceMetrics, _ float64) (Finding, bool) {
 const (
 	FindingWaiting = "waiting"
 
-	waitedAverage = 0.1 // seconds
-	waitedCount   = 10  // requests in a minute
+	waitedAverage = 0.1 // in seconds
+	waitedCount   = 10  // requests per minute
 )
 
 var waitingKind = &kind{
@@ -39,7 +39,7 @@ var waitingKind = &kind{
 	ofLevel: findWaiting,
 }
 
-// findWaiting finds requests that waited for seats.
+// findWaiting finds a priority level with requests that waited for seats.
 func findWaiting(l *evidence.LevelMetrics, seconds float64) (Finding, bool) {
 	return Finding{
 		Count: int64(l.Waited), Seconds: l.WaitSeconds,
@@ -52,8 +52,8 @@ func findWaiting(l *evidence.LevelMetrics, seconds float64) (Finding, bool) {
 const (
 	FindingFull = "full"
 
-	fullLists   = 10     // in a minute, with half of all objects or more in each
-	fullObjects = 10_000 // that they return together
+	fullLists   = 10     // LISTs per minute that return at least half of all objects
+	fullObjects = 10_000 // the number of objects that these LISTs return per minute
 )
 
 var fullKind = &kind{
@@ -62,7 +62,7 @@ var fullKind = &kind{
 	ofResource: findFull, change: pollingKind.change,
 }
 
-// findFull finds LISTs that return half of all objects and more.
+// findFull finds a resource whose LISTs return at least half of all objects on average.
 func findFull(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
 	n, returned := r.Cache.Lists+r.Etcd.Lists, r.Returned()
 	return Finding{
@@ -76,8 +76,8 @@ func findFull(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
 const (
 	FindingSelectors = "selectors"
 
-	selectorReads = 100_000 // objects that the server looks at in a minute
-	selectorRatio = 10      // for each that it returns
+	selectorReads = 100_000 // objects per minute that the server reads
+	selectorRatio = 10      // for each object that it returns
 )
 
 var selectorsKind = &kind{
@@ -86,7 +86,7 @@ var selectorsKind = &kind{
 	ofResource: findSelectors, change: partKind.change,
 }
 
-// findSelectors finds LISTs that look at many objects for each that they return.
+// findSelectors finds a resource whose LISTs read many more objects than they return.
 func findSelectors(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
 	l := r.Cache
 	return Finding{
@@ -100,7 +100,7 @@ func findSelectors(r *evidence.ResourceMetrics, seconds float64) (Finding, bool)
 const (
 	FindingInitial = "initial"
 
-	initialTimes = 10 // that all objects are sent in a minute
+	initialTimes = 10 // how often per minute the server sends all objects
 )
 
 var initialKind = &kind{
@@ -109,7 +109,7 @@ var initialKind = &kind{
 	ofResource: findInitial, change: relistKind.change,
 }
 
-// findInitial finds WATCHes that start with all objects, again and again.
+// findInitial finds a resource whose WATCHes start with all objects again and again.
 func findInitial(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
 	if r.Objects < 1 {
 		return Finding{}, false
@@ -125,7 +125,7 @@ func findInitial(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
 const (
 	FindingEtcd = "etcd"
 
-	etcdObjects = 10_000 // that LISTs read from etcd in a minute
+	etcdObjects = 10_000 // objects per minute that LISTs read from etcd
 )
 
 var etcdKind = &kind{
@@ -134,16 +134,17 @@ var etcdKind = &kind{
 	ofResource: findEtcd, change: pollingKind.change,
 }
 
-// findEtcd finds LISTs that read from etcd. The server itself reads all objects from etcd every 5
-// to 7.5 minutes, to compare them with the watch cache. It counts a check when that ends; if there
-// are no LISTs, the last check may still run. LISTs of Events may be counted as requests of another
-// group, events.k8s.io, which has the same objects.
+// findEtcd finds LISTs that read from etcd. It subtracts the reads of consistency checks: every 5
+// to 7.5 minutes the server itself LISTs all objects from etcd, to compare them with the watch
+// cache. The server counts a check when it ends, so if there are no LISTs, a check may still run.
+// LISTs of Events may be counted as requests of another group, events.k8s.io, which has the same
+// objects.
 func findEtcd(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
 	read, lists := r.Etcd.Read-r.Checks*r.Objects, r.Etcd.Lists
 	if r.Lists < 1 {
 		read -= r.Objects
 	} else {
-		// The other LISTs are pages of checks. Each check also LISTs from the watch cache.
+		// Subtract the pages of checks. Each check also LISTs from the watch cache.
 		lists = min(lists, r.Lists-(r.Cache.Lists-r.Checks))
 	}
 	return Finding{

@@ -26,25 +26,25 @@ var refusedKind = &kind{
 }
 
 const (
-	refusedFewest = 50  // a server that starts refuses some
-	seatShare     = 0.3 // of the LISTs' time: a client with less is not the only cause
+	refusedFewest = 50  // a server that starts refuses some requests
+	seatShare     = 0.3 // of all LISTs' time; a client with a smaller share is not the only cause
 	nameableShare = 0.05
-	seatTakers    = 3 // the most clients that are named
-	// If there is only one LIST, of some milliseconds, it has all of the LISTs' time. A client is
-	// named only if it had a seat for this long, and for this share of the time.
+	seatTakers    = 3 // the largest number of clients that are named
+	// A client is named only if its LISTs had seats for this long, and for this share of the time. A
+	// single LIST of some milliseconds may otherwise have all of the LISTs' time.
 	seatFewest = 10 * time.Second
 	seatBusy   = 0.05
 
 	longestSeat = 5 * time.Minute // the server ends a LIST after a minute
 )
 
-// seats is the LISTs' time of a client while requests were refused.
+// seats contains how long the LISTs of a client had seats while requests were refused.
 type seats struct {
 	client *client
 	millis float64
 }
 
-// findRefused finds requests that were refused with 429.
+// findRefused finds a priority level with requests that were refused with 429.
 func findRefused(l *evidence.LevelMetrics, _ float64) (Finding, bool) {
 	total, schemas := 0.0, []string{}
 	for _, schema := range slices.SortedFunc(maps.Keys(l.Rejected), func(a, b string) int {
@@ -61,8 +61,8 @@ func findRefused(l *evidence.LevelMetrics, _ float64) (Finding, bool) {
 	}, total >= 1
 }
 
-// refusals finds requests that an overloaded server refused with 429, and the clients whose LISTs
-// had the seats meanwhile.
+// refusals returns a finding if an overloaded server refused requests with 429. The finding names
+// the clients whose LISTs had the seats at that time.
 func (d *Doctor) refusals() []Finding {
 	if d.total.Refused < refusedFewest {
 		return nil
@@ -92,8 +92,8 @@ func (d *Doctor) refusals() []Finding {
 	return []Finding{f}
 }
 
-// seatTakers returns the clients with the most LIST time while requests were refused, and the LIST
-// time of all clients.
+// seatTakers returns the clients whose LISTs had seats for the longest time while requests were
+// refused. all is that time for the LISTs of all clients.
 func (d *Doctor) seatTakers() (takers []seats, all float64) {
 	refused := d.refused.fold(&d.clock)
 	for _, c := range d.clients.least {
@@ -113,7 +113,7 @@ func (d *Doctor) seatTakers() (takers []seats, all float64) {
 	return takers[:min(len(takers), seatTakers)], all
 }
 
-// mostRefused names the client with the most refused requests.
+// mostRefused returns a text that names the client with the most refused requests.
 func (d *Doctor) mostRefused() string {
 	most := slices.MaxFunc(d.clients.least, func(a, b *client) int {
 		return cmp.Or(cmp.Compare(a.total.Refused, b.total.Refused), cmp.Compare(b.name.String(), a.name.String()))
@@ -121,7 +121,8 @@ func (d *Doctor) mostRefused() string {
 	return fmt.Sprintf("%s of those of %s", humanize.Count(most.total.Refused), most.name)
 }
 
-// minSeatMillis returns the least milliseconds of a client that is named.
+// minSeatMillis returns how long the LISTs of a client must have had seats for the client to be
+// named, in milliseconds.
 func (d *Doctor) minSeatMillis() float64 {
 	n := 0
 	for _, refused := range d.refused.fold(&d.clock) {
@@ -132,7 +133,7 @@ func (d *Doctor) minSeatMillis() float64 {
 	return max(float64(seatFewest.Milliseconds()), seatBusy*float64(n)*float64(d.clock.width())/1000)
 }
 
-// addSeat records when a LIST had a seat, which it does not have while it waits or if it is
+// addSeat records when a LIST had seats. It had none while it waited in a queue, or if it was
 // refused.
 func (c *client) addSeat(clock *clock, e *evidence.Event) {
 	if e.Refused() {
@@ -152,7 +153,8 @@ func (c *client) addSeat(clock *clock, e *evidence.Event) {
 	}
 }
 
-// ofSchema returns the subjects of a FlowSchema that gives a client a priority level of its own.
+// ofSchema returns the subjects of a FlowSchema for a client, which gives the client a separate
+// priority level.
 func ofSchema(c Client) string {
 	subject := fmt.Sprintf("{kind: User, user: {name: %q}}", c.User)
 	account, ok := strings.CutPrefix(c.User, "system:serviceaccount:")

@@ -11,10 +11,11 @@ import (
 const (
 	FindingResync = "resync"
 
-	resyncPeriod = 10 * time.Minute // below, it is polling
-	// Nodes that are added each morning LIST once each. That is no resync.
+	resyncPeriod = 10 * time.Minute // LISTs with a shorter period are polling
+	// Resyncs LIST at least this often per burst and machine. Nodes that are added each morning LIST
+	// only once each.
 	resyncListsEach = 2
-	// resyncExact is how much an exact period may differ from 10 h.
+	// resyncExact is the greatest share by which an exact period may differ from 10 h.
 	resyncExact = 0.01
 )
 
@@ -28,7 +29,7 @@ var resyncKind = &kind{
 	remedies: []remedy{unresynced, cached, inPages, informed, proxied},
 }
 
-// unresynced predicts the cost without the LISTs of resyncs.
+// unresynced predicts the cost of a resync period of 0, which causes no LISTs.
 func unresynced(w *whatIfCase) (Prediction, bool) {
 	lists, all := int64(0), max(1, w.u.whole.total()+w.u.part.total())
 	for _, p := range []*pattern{w.u.whole, w.u.part} {
@@ -47,7 +48,7 @@ func unresynced(w *whatIfCase) (Prediction, bool) {
 	}), true
 }
 
-// findResync finds bursts of LISTs with a period.
+// findResync finds a client whose LISTs come in bursts with a period, as resyncs cause them.
 func findResync(u subject) (Finding, bool) {
 	for _, p := range []*pattern{u.whole, u.part} {
 		if p == nil || p == u.part && u.cleans() {
@@ -83,7 +84,8 @@ func findResync(u subject) (Finding, bool) {
 	return Finding{}, false
 }
 
-// period returns the period of the bursts, if they have one and have most of the LISTs.
+// period returns the period of the bursts. It returns false if they have none, or contain less than
+// half of the LISTs.
 func (p *pattern) period(explained explain) (period, bool) {
 	for i := range p.bursts {
 		p.bursts[i].close()
@@ -94,8 +96,8 @@ func (p *pattern) period(explained explain) (period, bool) {
 	return period{}, false
 }
 
-// inBursts describes the bursts of the LISTs, if that says more than a rate. It also reports
-// whether there are two bursts and a start or a rollout explains the second one.
+// inBursts returns a text that describes the bursts, if most LISTs are in bursts. explains is true
+// if there are two bursts and a start or a rollout explains the second one.
 func (p *pattern) inBursts(explained explain) (text string, explains bool) {
 	b := &p.bursts[0]
 	b.close()

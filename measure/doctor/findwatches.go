@@ -11,11 +11,11 @@ const (
 	FindingRelist = "relist"
 
 	// A server that restarts ends all WATCHes, some of them early, and its clients LIST once. If that
-	// happens three times on each machine, and 20 times in all, it is a loop.
+	// happens three times on each machine and 20 times in all, it is a loop.
 	relistLoops     = 20
 	relistLoopsEach = 3
-	// A crash loop happens at least ten times an hour. Jobs that use an informer for some seconds, one
-	// every half hour, are no loop.
+	// A crash loop restarts at least ten times an hour. Jobs that use an informer for some seconds
+	// every half hour restart less often.
 	relistPerHour = 8
 )
 
@@ -33,7 +33,7 @@ var relistKind = &kind{
 	remedies: []remedy{resumed, cached, proxied},
 }
 
-// findRelist finds a client that WATCHes for a short time and LISTs the same again and again.
+// findRelist finds a client that again and again WATCHes for a short time and then LISTs.
 func findRelist(u subject) (Finding, bool) {
 	w, lists := u.watchesButProofs(), u.whole.total()+u.part.total()
 	machines := u.watchMachines()
@@ -64,13 +64,13 @@ func findRelist(u subject) (Finding, bool) {
 const (
 	FindingWatches = "watches"
 
-	// A WATCH that ends early and is resumed costs less than a LIST, so there must be more of them.
+	// A WATCH that ends early and is resumed costs less than a LIST, so this limit is higher.
 	earlyWatches     = 50
-	earlyWatchesEach = 3 // from each machine
+	earlyWatchesEach = 3 // per machine
 	earlyPerHour     = 20
 
-	endedPerMinute = 30 // by metrics
-	shortLife      = 60 // seconds on average, by metrics
+	endedPerMinute = 30 // the limit for metrics
+	shortLife      = 60 // in seconds on average; the limit for metrics
 )
 
 var watchesKind = &kind{
@@ -96,8 +96,8 @@ var watchesKind = &kind{
 	},
 }
 
-// findShort finds WATCHes that end early. Their average life is the number of open ones, divided by
-// how many end in a second.
+// findShort finds a resource whose WATCHes end early. Their average life is the number of open
+// WATCHes divided by the number that end per second.
 func findShort(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
 	if r.EndedWatches < perMinute(endedPerMinute, seconds) {
 		return Finding{}, false
@@ -111,7 +111,7 @@ func findShort(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
 	}, life < shortLife
 }
 
-// findWatches finds WATCHes that end early.
+// findWatches finds a client whose WATCHes end early.
 func findWatches(u subject) (Finding, bool) {
 	w := u.watchesButProofs()
 	if w.Short < earlyWatches || u.shorts.busiest < earlyPerHour || w.Short < earlyWatchesEach*u.watchMachines() || 2*w.Short < w.Ended {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// innocents adds clients that do no harm.
+// innocents adds clients that cause no finding.
 func (w *world) innocents() {
 	for i := range 30 {
 		w.kubelet(i)
@@ -26,7 +26,7 @@ func (w *world) innocents() {
 }
 
 // kubelet adds a node: WATCHes with selectors, WATCHes of single Secrets that end with their pods,
-// its lease, and kube-proxy. A server that restarts ends one WATCH soon.
+// the node's lease, and kube-proxy. One WATCH ends early, as when a server restarts.
 func (w *world) kubelet(i int) {
 	name, ip := fmt.Sprint("node-", i), fmt.Sprint("10.0.1.", i)
 	k := request{user: "system:node:" + name, agent: program("kubelet"), ip: ip}
@@ -53,7 +53,7 @@ func (w *world) kubelet(i int) {
 	w.do(p)
 }
 
-// watches adds one WATCH after the other, each of 5 to 10 minutes; the last one stays open.
+// watches adds WATCHes that follow each other, each of 5 to 10 minutes. The last one stays open.
 func (w *world) watches(r request, query string, from, lasting time.Duration) {
 	r.verb, r.query = "watch", query+"&allowWatchBookmarks=true&resourceVersion=77&watch=true"
 	for at := from; ; at += r.took {
@@ -66,14 +66,14 @@ func (w *world) watches(r request, query string, from, lasting time.Duration) {
 	}
 }
 
-// informer adds a LIST and the WATCHes behind it.
+// informer adds a LIST and the WATCHes that follow it.
 func (w *world) informer(r request, from, lasting time.Duration) {
 	r.at, r.verb, r.query, r.took = from, "list", "limit=500&resourceVersion=0", w.between(50*time.Millisecond, 2*time.Second)
 	w.do(r)
 	w.watches(r, "", from+r.took, lasting)
 }
 
-// controller adds a controller of two replicas with informers, which restarts twice a day.
+// controller adds a controller with informers and two replicas. It restarts twice a day.
 func (w *world) controller(name string) {
 	for replica := range 2 {
 		for _, resource := range []string{"pods", "configmaps"} {
@@ -85,7 +85,7 @@ func (w *world) controller(name string) {
 	}
 }
 
-// person adds a user of kubectl, now and then.
+// person adds a person who occasionally uses kubectl.
 func (w *world) person(name string) {
 	r := request{user: name, agent: "kubectl/v1.37.2 (darwin/arm64) kubernetes/abcdef0", ip: "192.168.7.7"}
 	for range w.rnd.IntN(6) {
@@ -101,7 +101,7 @@ func (w *world) person(name string) {
 	}
 }
 
-// leader adds a program that renews its lease.
+// leader adds a program that renews a lease.
 func (w *world) leader(name string) {
 	r := request{user: "system:" + name, agent: program(name) + "/leader-election", ip: "10.0.0.2", group: "coordination.k8s.io", resource: "leases",
 		ns: "kube-system", object: name}
@@ -113,7 +113,7 @@ func (w *world) leader(name string) {
 	}
 }
 
-// forbidden adds an informer that may not LIST, and tries again.
+// forbidden adds an informer that may not LIST and retries.
 func (w *world) forbidden(name string) {
 	r := request{user: account(name), agent: program(name), ip: "10.2.0.1", resource: "secrets", code: 403}
 	for at := time.Duration(0); at < 3*time.Hour; at += 30 * time.Second {
@@ -124,7 +124,8 @@ func (w *world) forbidden(name string) {
 	}
 }
 
-// rollout adds a deployment whose replicas LIST once, in parts, each time that it is rolled out.
+// rollout adds a deployment that is rolled out several times. Each time, each replica LISTs once
+// with a selector.
 func (w *world) rollout(name string) {
 	r := request{user: account(name), agent: program(name), verb: "list", resource: "endpointslices", group: "discovery.k8s.io", query: "labelSelector=app%3Dweb"}
 	for range 3 {
@@ -136,15 +137,15 @@ func (w *world) rollout(name string) {
 	}
 }
 
-// rarely adds a job that LISTs all once an hour, which takes long.
+// rarely adds a job that LISTs all objects once an hour, in a LIST that takes long.
 func (w *world) rarely(name string) {
 	for at := time.Duration(0); at < days; at += time.Hour {
 		w.do(request{at: at, user: account(name), agent: program(name), ip: "10.3.1.1", verb: "list", resource: "nodes", took: 100 * time.Second})
 	}
 }
 
-// daemon adds a program on each of many nodes that starts within ten minutes: it LISTs its node's
-// pods and all services, and LISTs them again because a server that restarts ends its WATCH.
+// daemon adds a program that starts on many nodes within ten minutes. On each node it LISTs the
+// node's pods and all services, and LISTs them again when a restarting server ends its WATCH.
 func (w *world) daemon(name string) {
 	r := request{user: account(name), agent: program(name)}
 	from := w.between(0, days-4*time.Hour)
@@ -161,7 +162,7 @@ func (w *world) daemon(name string) {
 	}
 }
 
-// unlucky adds an informer that has to LIST again a dozen times a day.
+// unlucky adds an informer that must LIST again a dozen times a day.
 func (w *world) unlucky(name string) {
 	r := request{user: account(name), agent: program(name), ip: "10.3.1.2", resource: "pods"}
 	for at := time.Duration(0); at < days-3*time.Hour; at += w.between(90*time.Minute, 110*time.Minute) {
@@ -171,7 +172,7 @@ func (w *world) unlucky(name string) {
 	}
 }
 
-// often adds a client that looks at all pods every half hour or so, day and night.
+// often adds a client that LISTs all pods about every half hour, day and night.
 func (w *world) often(name string) {
 	r := request{user: name, agent: program("kubectl"), ip: "192.168.7.8", verb: "list", resource: "pods", query: "limit=500"}
 	for at := time.Duration(0); at < days; at += time.Duration(w.rnd.ExpFloat64() * float64(25*time.Minute)) {
@@ -180,7 +181,7 @@ func (w *world) often(name string) {
 	}
 }
 
-// culprits adds one client for each kind of finding, and returns the kind by the client's user.
+// culprits adds one client for each kind of finding. It returns the kinds by the client's user.
 func (w *world) culprits() map[string]string {
 	kinds := map[string]string{}
 	for _, c := range []struct {
@@ -196,10 +197,10 @@ func (w *world) culprits() map[string]string {
 	return kinds
 }
 
-// jitter draws a time that is 3 % around d.
+// jitter returns a random duration within 3 % of d.
 func (w *world) jitter(d time.Duration) time.Duration { return w.between(d-d*3/100, d+d*3/100) }
 
-// poller LISTs all objects at an interval of 20 s to 5 minutes.
+// poller adds LISTs of all objects, at an interval of 20 s to 5 minutes.
 func (w *world) poller(r request) {
 	r.verb, r.resource = "list", []string{"pods", "secrets", "configmaps"}[w.rnd.IntN(3)]
 	r.query = []string{"", "limit=500", "resourceVersion=0"}[w.rnd.IntN(3)]
@@ -211,7 +212,8 @@ func (w *world) poller(r request) {
 	}
 }
 
-// resyncer LISTs each namespace, or all objects once for each of its workers, every 6 to 12 hours.
+// resyncer adds LISTs of each namespace, or of all objects by each of several workers, every 6 to
+// 12 hours.
 func (w *world) resyncer(r request) {
 	r.verb, r.resource, r.group = "list", "deployments", "apps"
 	every, many, all := w.between(6*time.Hour, 12*time.Hour), 15+w.rnd.IntN(40), w.rnd.IntN(2) == 0
@@ -226,7 +228,7 @@ func (w *world) resyncer(r request) {
 	}
 }
 
-// relister LISTs, WATCHes for some seconds, and LISTs again.
+// relister adds a client that LISTs, WATCHes for some seconds, and LISTs again.
 func (w *world) relister(r request) {
 	r.resource = "ingresses"
 	r.group = "networking.k8s.io"
@@ -241,7 +243,7 @@ func (w *world) relister(r request) {
 	}
 }
 
-// impatient WATCHes with a deadline of half a minute, and resumes.
+// impatient adds WATCHes with a timeout of half a minute, each of which is resumed.
 func (w *world) impatient(r request) {
 	r.resource, r.verb = "services", "watch"
 	at := w.between(0, days/2)
@@ -252,7 +254,7 @@ func (w *world) impatient(r request) {
 	}
 }
 
-// agents LIST all pods from each of many nodes within an hour, while others are refused.
+// agents adds many nodes that all LIST all pods within an hour, while other requests are refused.
 func (w *world) agents(r request) {
 	r.verb, r.resource, r.query = "list", "pods", "resourceVersion=0"
 	from := w.between(0, days-time.Hour)
@@ -271,7 +273,7 @@ func (w *world) agents(r request) {
 	}
 }
 
-// seeker asks for the pods of one application or another, many times a minute.
+// seeker adds LISTs of the pods of one application each, many times a minute.
 func (w *world) seeker(r request) {
 	r.verb, r.resource = "list", "pods"
 	if w.rnd.IntN(2) == 0 {

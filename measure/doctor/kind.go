@@ -9,80 +9,80 @@ import (
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
-// Finding is something that a client does, what it costs and what to do about it.
+// Finding describes what a client does, what that costs and what to change.
 type Finding struct {
 	Kind     string   `json:"kind"`
-	Client   Client   `json:"client"`   // empty if no client stands out
-	Resource string   `json:"resource"` // empty if the finding is about several
+	Client   Client   `json:"client"`   // empty if the finding names no client
+	Resource string   `json:"resource"` // empty if the finding is about several resources
 	Also     []string `json:"also,omitempty"`
-	Text     string   `json:"text"`   // what the client does, with the numbers that prove it
+	Text     string   `json:"text"`   // what the client does, with numbers that prove it
 	Remedy   string   `json:"remedy"` // what to change
-	Count    int64    `json:"count"`  // of the requests that it is about
+	Count    int64    `json:"count"`  // of the requests that the finding is about
 	Seconds  float64  `json:"seconds"`
-	Objects  int64    `json:"objects,omitempty"` // that were read, if sizes are known
-	// Change is the line of Go or the command that replaces the client's request.
+	Objects  int64    `json:"objects,omitempty"` // that the server read, if sizes are known
+	// Change is a line of Go or a command that replaces the client's request.
 	Change   string `json:"change,omitempty"`
 	Incident string `json:"incident,omitempty"`
-	// WhatIf is the cost of the requests, and their cost with each remedy. The first has no remedy.
-	// It is null if the number of objects is unknown.
+	// WhatIf contains the cost of the requests, first without a remedy and then with each remedy. It
+	// is null if the number of objects is unknown.
 	WhatIf []Prediction `json:"whatIf"`
 
 	whole int64    // how many of the requests read all objects
-	with  []Client // the other clients that take part
+	with  []Client // the other clients that are involved
 }
 
-// kind is a kind of finding: its name, how it is found, and its remedies. Each kind is a
+// kind is a kind of finding: its name, how doctor finds it, and its remedies. Each kind is a
 // variable in one of the files find*.go, and has an example in testdata/kinds or a case in
 // TestMetricsKinds.
 type kind struct {
-	name       string // in -o json
-	does, from string // the row of docs/doctor.md for audit logs, which a test writes
-	incident   string // the page of docs/incidents that explains it; empty if there is none
+	name       string // in the output of -o json
+	does, from string // the row in docs/doctor.md about audit logs, which a test writes
+	incident   string // the page in docs/incidents that explains it; empty if there is none
 
-	// The finders for audit logs: one for each client and resource, or one for all clients.
+	// Functions that find it in audit logs: for one client and resource, or for all clients.
 	find    func(u subject) (Finding, bool)
 	findAll func(d *Doctor) []Finding
 
-	// The finders for metrics, for what happened within some seconds, and the row of docs/doctor.md.
+	// Functions that find it in the metrics of a period in seconds, and the row in docs/doctor.md.
 	ofResource             func(r *evidence.ResourceMetrics, seconds float64) (Finding, bool)
 	ofLevel                func(l *evidence.LevelMetrics, seconds float64) (Finding, bool)
 	metricsDo, metricsFrom string
 
-	// change returns the line of Go to write. u is nil if only the resource is known.
+	// change returns the line of Go to write. u is nil if doctor knows only the resource.
 	change func(a api, u *usage) string
-	// kubectl returns the command to use instead. If it is nil, users of kubectl have no such
-	// finding.
+	// kubectl returns the command to use instead. If it is nil, doctor does not report this kind for
+	// users of kubectl.
 	kubectl func(a api) string
-	asks    func(w *whatIfCase) []batch // the requests that it is about; nil: the LISTs
-	apart   bool                        // it is not about LISTs and WATCHes
-	// explains reports whether a finding of this kind explains another one, which is left out then.
+	asks    func(w *whatIfCase) []batch // the requests that the finding is about; nil: the LISTs
+	apart   bool                        // the finding is not about LISTs and WATCHes
+	// explains reports whether the finding f is the cause of another one, which is then not reported.
 	explains func(f, other Finding) bool
-	remedies []remedy // first those that a client can apply alone
+	remedies []remedy // those that a client can apply alone come first
 }
 
-// kinds are all kinds. If several kinds of LISTs and WATCHes of one resource are found, the first
-// one says most.
+// kinds are all kinds. If a client's LISTs and WATCHes of a resource are of several kinds, doctor
+// reports only the first of these kinds in the list.
 var kinds = []*kind{
 	relistKind, nodesKind, resyncKind, pollingKind, partKind, watchesKind, failingKind, refusedKind,
 	fightKind, writesKind, eventsKind, getsKind,
 	selectorsKind, fullKind, etcdKind, slowKind, initialKind, waitingKind,
 }
 
-// subject is what one client does with one resource.
+// subject is a client's requests for one resource.
 type subject struct {
 	*usage
 	c *client
 	d *Doctor
 }
 
-// explained returns the function that explains bursts of LISTs.
+// explained returns the function that finds other causes of this client's bursts of LISTs.
 func (s subject) explained() explain { return s.d.explains(s.c) }
 
-// server is the user that API servers are to themselves. They LIST Services every three minutes to
-// repair their allocations, which no user can change.
+// server is the user as which API servers send requests to themselves. doctor does not report it:
+// every three minutes it LISTs Services to repair their allocations, which no user can change.
 const server = "system:apiserver"
 
-// findings returns what clients do that costs more than it has to, the costliest first.
+// findings returns the findings about all clients, the costliest first.
 func (d *Doctor) findings() []Finding {
 	all := []Finding{}
 	for _, c := range d.clients.least {
@@ -109,8 +109,8 @@ func (d *Doctor) findings() []Finding {
 	return all
 }
 
-// ofClient returns the findings of one client, one of each kind. A finding names the other
-// resources that the client does the same with.
+// ofClient returns the findings about one client, at most one of each kind. A finding also names
+// the client's other resources to which it applies.
 func (d *Doctor) ofClient(c *client) []Finding {
 	byKind := map[string][]Finding{}
 	for _, u := range c.usages {
@@ -136,8 +136,8 @@ func (d *Doctor) ofClient(c *client) []Finding {
 	return all
 }
 
-// ofUsage returns the findings about one resource. Of all kinds of LISTs and WATCHes it returns
-// one, because a client that lists after each WATCH also polls.
+// ofUsage returns the findings about one resource. At most one of them is about LISTs and WATCHes,
+// because a client that LISTs after each WATCH also polls.
 func (d *Doctor) ofUsage(c *client, u *usage) (all []Finding) {
 	if u.resource == other {
 		return nil
@@ -158,7 +158,7 @@ func (d *Doctor) ofUsage(c *client, u *usage) (all []Finding) {
 	return all
 }
 
-// changeOf returns the line or the command that replaces what a client does with a resource.
+// changeOf returns the line or the command that replaces a client's requests for a resource.
 func (k *kind) changeOf(c Client, u *usage) string {
 	switch {
 	case c.isKubectl():
@@ -169,9 +169,9 @@ func (k *kind) changeOf(c Client, u *usage) string {
 	return ""
 }
 
-// byCost orders findings by the objects that were read, if sizes are known, then by the time and
-// the number of the requests. The names decide between equal ones, so that a log always has one
-// report.
+// byCost orders findings by the number of objects that were read, if sizes are known, then by the
+// time and the number of the requests. Equal ones are ordered by name, so that a log always gives
+// the same report.
 func byCost(a, b Finding) int {
 	return cmp.Or(
 		cmp.Compare(b.Objects, a.Objects), cmp.Compare(b.Seconds, a.Seconds), cmp.Compare(b.Count, a.Count),
@@ -180,13 +180,13 @@ func byCost(a, b Finding) int {
 	)
 }
 
-// Live is what a running server did in a period, by its metrics, and what stands out.
+// Live describes what a running server did in a period, by its metrics, and the findings.
 type Live struct {
 	*evidence.MetricsReport
-	Findings []Finding `json:"findings"` // the costliest first; never null; without clients
+	Findings []Finding `json:"findings"` // the costliest first; never null; Client is always empty
 }
 
-// NewLive finds what stands out in a report on metrics. Clients have no names there.
+// NewLive returns the findings in a report on metrics. Metrics do not name clients.
 func NewLive(r *evidence.MetricsReport) *Live {
 	l := &Live{r, []Finding{}}
 	add := func(k *kind, resource string, f Finding, found bool) {
@@ -217,6 +217,6 @@ func NewLive(r *evidence.MetricsReport) *Live {
 	return l
 }
 
-// perMinute returns how often something must happen in some seconds to be a finding, if it is one
-// from a number of times a minute on. In less than a minute it must happen as often as in a minute.
+// perMinute returns how often something must happen in a period to be a finding. times is the limit
+// for a minute. The limit for a shorter period is also times.
 func perMinute(times, seconds float64) float64 { return times * max(seconds/60, 1) }

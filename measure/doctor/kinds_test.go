@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/golden"
 )
 
-// TestKinds: each kind that audit logs show has an example in testdata/kinds: requests, and what is
-// reported of them and of nothing else.
+// TestKinds checks that each kind that doctor finds in audit logs has an example in testdata/kinds.
+// An example contains requests and the only findings about them.
 func TestKinds(t *testing.T) {
 	for _, k := range kinds {
 		if k.find == nil && k.findAll == nil {
@@ -46,10 +46,10 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// reported is between the requests of an example and the report.
+// reported separates the requests of an example from the report.
 const reported = "-- report --\n"
 
-// playing returns the world of some lines, see play.
+// playing returns a world with the requests of lines; see play.
 func playing(t *testing.T, lines ...string) *world {
 	t.Helper()
 	w := newWorld(1)
@@ -59,13 +59,14 @@ func playing(t *testing.T, lines ...string) *world {
 	return w
 }
 
-// numbered matches a request's number, also divided by or modulo another one.
+// numbered matches {i}, {i/N} and {i%N}, where i is the number of a request.
 var numbered = regexp.MustCompile(`\{i(?:([/%])(\d+))?\}`)
 
-// play adds requests: how many, how far apart, and the client, the verb, the resource and what else
-// there is of each, such as "100 every 30s: poller list pods took=1s ns=shop". {i} is the request's
-// number, {i%5} and {i/5} are made of it. With machines=N they come from N machines in turn, and
-// with at=1h,3h they come again at each time.
+// play adds the requests that a line describes, such as "100 every 30s: poller list pods took=1s
+// ns=shop": their number, their interval, the client, the verb, the resource and further fields.
+// {i} is the number of the request; {i%5} and {i/5} are computed from it. With machines=N, N
+// machines send the requests in turn. With at=1h,3h, the requests are repeated at each of these
+// times.
 func (w *world) play(t *testing.T, line string) {
 	t.Helper()
 	var n int
@@ -139,7 +140,7 @@ func (w *world) play(t *testing.T, line string) {
 	}
 }
 
-// writeFinding writes a finding for people to check.
+// writeFinding writes a finding as text.
 func writeFinding(b *strings.Builder, f Finding) {
 	fmt.Fprintf(b, "%s: %s: %s\n%s.\nCount %d, %.3g s, objects %d\nRemedy: %s.\n", f.Kind, f.Client, f.Resource, f.Text, f.Count, f.Seconds, f.Objects, f.Remedy)
 	if f.Change != "" {
@@ -154,7 +155,8 @@ func writeFinding(b *strings.Builder, f Finding) {
 	}
 }
 
-// TestKindsDocumented: docs/doctor.md has the rows of each kind; -rewrite writes them.
+// TestKindsDocumented checks that docs/doctor.md has the rows of each kind. With -rewrite it writes
+// them.
 func TestKindsDocumented(t *testing.T) {
 	const path, columns, end = "../../docs/doctor.md", "\n|---|---|---|\n", "\n\n"
 	file, err := os.ReadFile(path)
@@ -179,8 +181,8 @@ func TestKindsDocumented(t *testing.T) {
 	golden.File(t, path, text)
 }
 
-// TestRestartAfterKills: a WATCH that a killed server cut off has no end in the log. It is not
-// taken to go on beyond what it asked for, or what the server lets any last.
+// TestRestartAfterKills checks WATCHes of a server that was killed, which have no end in the log.
+// They count as open no longer than their timeout, or than the server's limit.
 func TestRestartAfterKills(t *testing.T) {
 	for _, timeout := range []string{"", "&timeoutSeconds=420"} {
 		w := playing(t, "40 every 0s: agent watch pods at=0s,2h,4h open machines=40 query=resourceVersion=7&watch=true"+timeout,
@@ -192,7 +194,8 @@ func TestRestartAfterKills(t *testing.T) {
 	}
 }
 
-// TestLongWatches: where a WATCH has lasted for longer than an hour others may as well.
+// TestLongWatches checks that if one WATCH has lasted longer than an hour, other open WATCHes of
+// that age also count.
 func TestLongWatches(t *testing.T) {
 	w := playing(t, "40 every 0s: agent watch pods open machines=40 query=resourceVersion=7&watch=true",
 		"1 every 0s: other watch pods took=90m query=resourceVersion=7&watch=true", "10 every 10m: other get pods")

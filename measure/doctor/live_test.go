@@ -12,12 +12,12 @@ import (
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
-// head is what every server counts.
+// head is the start of every server's metrics.
 const head = `process_start_time_seconds 1.7e9
 apiserver_request_total{code="200",group="",resource="pods",subresource="",verb="LIST",version="v1"} 100
 `
 
-// sampled reads a sample, after head.
+// sampled reads a sample from head and lines.
 func sampled(t *testing.T, lines ...string) *evidence.Sample {
 	t.Helper()
 	s, err := evidence.ReadMetrics(strings.NewReader(head + strings.Join(lines, "\n") + "\n"))
@@ -25,8 +25,8 @@ func sampled(t *testing.T, lines ...string) *evidence.Sample {
 	return s
 }
 
-// foundLive returns the kinds of what is found in some seconds that begin with before and end with
-// after, each with its resource.
+// foundLive returns the kinds and resources of the findings for a period. before and after are the
+// metrics at its start and at its end.
 func foundLive(t *testing.T, seconds float64, before, after []string) []string {
 	t.Helper()
 	r, err := evidence.CompareMetrics(sampled(t, before...), sampled(t, after...), seconds, 1.7e9+3600)
@@ -48,7 +48,7 @@ func foundLive(t *testing.T, seconds float64, before, after []string) []string {
 	return kinds
 }
 
-// values makes one line for each metric.
+// values returns one line of text for each metric.
 func values(of map[string]float64) []string {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(of)) {
@@ -65,8 +65,8 @@ const (
 	lists  = `apiserver_request_total{code="200",group="",resource="pods",scope="cluster",subresource="",verb="LIST",version="v1"}`
 )
 
-// TestMetricsKinds: what costs more than it has to is found by what it does in a minute, and half
-// of it is not.
+// TestMetricsKinds checks that each kind is found if its counts grow enough in a minute, and is not
+// found if they grow by half of that.
 func TestMetricsKinds(t *testing.T) {
 	there := map[string]float64{"apiserver_resource_objects" + pods: 5000, "apiserver_resource_objects" + deploy: 200}
 	for want, counts := range map[string]map[string]float64{
@@ -104,7 +104,7 @@ func TestMetricsKinds(t *testing.T) {
 			if got := foundLive(t, 10, values(there), values(after)); !slices.Equal(got, []string{want}) {
 				t.Errorf("found %q in ten seconds", got)
 			}
-			// What had been counted before is not of this minute.
+			// Counts from before the minute do not matter.
 			if got := foundLive(t, 60, values(after), values(after)); len(got) > 0 {
 				t.Errorf("found %q in a minute without anything", got)
 			}
@@ -114,7 +114,7 @@ func TestMetricsKinds(t *testing.T) {
 			if got := foundLive(t, 60, values(there), values(after)); len(got) > 0 {
 				t.Errorf("found %q of half as much", got)
 			}
-			// A shorter time does not make one request many.
+			// A shorter period does not lower the limits.
 			if got := foundLive(t, 1, values(there), values(after)); len(got) > 0 {
 				t.Errorf("found %q of half as much in a second", got)
 			}
@@ -122,8 +122,8 @@ func TestMetricsKinds(t *testing.T) {
 	}
 }
 
-// TestConsistencyChecks: what kube-apiserver reads from etcd to compare it with its watch cache is
-// not read for anybody's LISTs.
+// TestConsistencyChecks checks that reads from etcd for kube-apiserver's consistency checks, which
+// compare etcd with the watch cache, do not count as reads for LISTs.
 func TestConsistencyChecks(t *testing.T) {
 	const checks = `apiserver_storage_consistency_checks_total{group="",resource="pods",status=%q}`
 	const objects = "apiserver_resource_objects" + pods
@@ -131,9 +131,9 @@ func TestConsistencyChecks(t *testing.T) {
 		what             string
 		status           string
 		requests, checks float64
-		cached           float64 // LISTs that the watch cache has answered, those of checks too
+		cached           float64 // LISTs that the watch cache answered, including those of checks
 		read             float64
-		objects          int64 // of what is found; 0: nothing
+		objects          int64 // of the finding; 0: no finding is expected
 	}{
 		{"a check", "success", 0, 1, 1, 15_000, 0},
 		{"a check that found a difference", "failure", 0, 1, 1, 15_000, 0},
@@ -162,8 +162,8 @@ func TestConsistencyChecks(t *testing.T) {
 	}
 }
 
-// TestEventsOfAnotherGroup: LISTs of events.k8s.io read what is stored as core Events, of which
-// there is no watch cache.
+// TestEventsOfAnotherGroup checks LISTs of events.k8s.io. They read the objects of the core Events,
+// and these have no watch cache.
 func TestEventsOfAnotherGroup(t *testing.T) {
 	const stored = `{group="",resource="events",storage="etcd",index=""}`
 	after := values(map[string]float64{
@@ -176,7 +176,7 @@ func TestEventsOfAnotherGroup(t *testing.T) {
 	}
 }
 
-// TestRefusedWatches: a WATCH that was refused has not ended early.
+// TestRefusedWatches checks that a refused WATCH does not count as one that ended early.
 func TestRefusedWatches(t *testing.T) {
 	for code, want := range map[string][]string{
 		"200": {"watches deployments.apps"}, "0": {"watches deployments.apps"}, "403": {}, "410": {}, "429": {}, "503": {},

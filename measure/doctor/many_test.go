@@ -22,19 +22,19 @@ var (
 	crowdSize  = flag.Int("doctor.clients", 20_000, "how many clients that do no harm its log has")
 )
 
-// crowd is a world's log among the requests of many clients that do no harm. It is made as it is
-// read, so that it can be longer than memory.
+// crowd is a log in which a world's events are among the events of many harmless clients. Read
+// creates the text, so the log can be larger than memory.
 type crowd struct {
 	w     *world
-	lines []stamped // of the world, that are not written yet
-	left  int       // events of the crowd that are not written yet
+	lines []stamped // lines of the world that are not written yet
+	left  int       // how many events of the crowd are not written yet
 	all   int
 	text  bytes.Buffer
 }
 
 const crowdNodes = 3000
 
-// newCrowd returns a log of n events and those of a world.
+// newCrowd returns a log of n events of a crowd and the events of a world.
 func newCrowd(w *world, n int) *crowd {
 	slices.SortStableFunc(w.lines, func(a, b stamped) int { return cmp.Compare(a.at, b.at) })
 	return &crowd{w: w, lines: w.lines, left: n, all: n}
@@ -50,7 +50,7 @@ func (c *crowd) Read(p []byte) (int, error) {
 	return c.text.Read(p)
 }
 
-// next writes the next event of the crowd, and those of the world that come before it.
+// next writes the next event of the crowd, after the world's events up to its time.
 func (c *crowd) next() {
 	at := days
 	if c.left > 0 {
@@ -75,10 +75,10 @@ func (c *crowd) next() {
 		client := fmt.Sprint("app-", i%*crowdSize)
 		r.user, r.agent, r.verb, r.resource, r.ns, r.object = account(client), program(client), "get", "configmaps", "shop", client
 		switch dice := c.w.rnd.IntN(20); {
-		case dice == 0: // the end of one of an informer's
+		case dice == 0: // the end of a WATCH of an informer
 			r.at, r.took = at-7*time.Minute, 7*time.Minute
 			r.verb, r.query, r.object = "watch", "resourceVersion=7&watch=true", ""
-		case dice == 1 && i < 2**crowdSize: // as it starts
+		case dice == 1 && i < 2**crowdSize: // the LIST with which an informer starts
 			r.verb, r.query, r.object = "list", "resourceVersion=0", ""
 		}
 	}
@@ -86,9 +86,9 @@ func (c *crowd) next() {
 	c.text.WriteByte('\n')
 }
 
-// TestManyEvents: all culprits, and no other clients, are named in a log of many events, of ten
-// times as many clients as are counted separately. -args -doctor.events 10000000 reads ten million,
-// some 8 GB.
+// TestManyEvents checks that doctor names exactly the culprits in a large log with ten times more
+// clients than it counts separately. With -args -doctor.events 10000000, the log has ten million
+// events, about 8 GB.
 func TestManyEvents(t *testing.T) {
 	w := newWorld(*manySeed)
 	w.innocents()
@@ -118,8 +118,8 @@ func TestManyEvents(t *testing.T) {
 	}
 }
 
-// BenchmarkAdd reads and counts events of level Metadata, predictions included. 150 MB/s is the
-// least that gigabytes need.
+// BenchmarkAdd parses and counts events of level Metadata, and makes predictions. Logs of gigabytes
+// need at least 150 MB/s.
 func BenchmarkAdd(b *testing.B) {
 	w := newWorld(1)
 	w.innocents()

@@ -12,11 +12,12 @@ import (
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
-// bound is what docs/doctor.md promises.
+// bound is the memory limit that docs/doctor.md states, in bytes.
 const bound = 150_000_000
 
-// 450,000 events of 300,000 clients, of which some LIST in each way, in bursts, for days, and hold
-// WATCHes, with the longest names that are kept, stay within what is promised.
+// TestMemory checks that 450,000 events of 300,000 clients use no more memory than bound. The
+// clients have the longest names, and some LIST in every way, in bursts, for days, and have open
+// WATCHes.
 func TestMemory(t *testing.T) {
 	before := testenv.LiveBytes()
 	d := New(Options{})
@@ -28,12 +29,12 @@ func TestMemory(t *testing.T) {
 		user = append(strconv.AppendInt(user[:0], int64(client), 10), long...)[:maxName]
 		resource = append(strconv.AppendInt(resource[:0], int64(kind), 10), long...)[:maxName]
 		id = strconv.AppendInt(id[:0], e.Staged, 10)
-		e.Received = e.Staged - 4e6 // so that LISTs have seats
+		e.Received = e.Staged - 4e6 // so that each LIST had seats for a while
 		e.User, e.Object.Resource, e.AuditID, e.Verb, e.Stage = user, resource, id, verb, stage
 		d.Add(e)
 	}
-	// Two passes over as many clients and resources as are counted separately, each LISTed whole and
-	// in part.
+	// Each pass LISTs for the maximum number of clients and resources that are counted separately, all
+	// objects and some objects.
 	for pass := range 2 {
 		for i := range 8 * maxClients {
 			e.Staged += 5e6
@@ -51,7 +52,7 @@ func TestMemory(t *testing.T) {
 		}
 		t.Logf("pass %d: %d MB", pass, (testenv.LiveBytes()-before)/1e6)
 	}
-	// As many bursts as are kept.
+	// Give each pattern the maximum number of bursts.
 	for _, c := range d.clients.least {
 		for _, u := range c.usages {
 			for _, p := range []*pattern{u.whole, u.part} {
@@ -78,7 +79,8 @@ func TestMemory(t *testing.T) {
 	runtime.KeepAlive(d)
 }
 
-// TestHeldAtPeaks: how much memory answers held at once does not depend on how long the log is.
+// TestHeldAtPeaks checks that the memory of simultaneous answers does not depend on the length of
+// the log.
 func TestHeldAtPeaks(t *testing.T) {
 	burst := someone("burst", "list", "pods")
 	burst.at, burst.took = 10*time.Second, 500*time.Millisecond
@@ -88,7 +90,7 @@ func TestHeldAtPeaks(t *testing.T) {
 		w.do(r)
 		w.each(200, 0, burst, nil)
 		r.at = later
-		w.each(3, time.Second, r, nil) // a single event would be taken for one of a wrong clock
+		w.each(3, time.Second, r, nil) // three, because a single event might count as misdated
 		for _, c := range examine(t, plainly(), w.log()).Clients {
 			if c.User == burst.user {
 				return c.HeldBytes
@@ -102,7 +104,8 @@ func TestHeldAtPeaks(t *testing.T) {
 	}
 }
 
-// TestPeak: what is under way in each second adds up, also out of order, and the most counts.
+// TestPeak checks that requests that run in the same second are added, in any order, and that the
+// largest sum is stored.
 func TestPeak(t *testing.T) {
 	const second = int64(1e6)
 	for _, c := range []struct {
@@ -146,17 +149,17 @@ func TestPeak(t *testing.T) {
 	}
 }
 
-// TestBusiest: who had seats for longest comes first, with how many of its LISTs were under way; no
-// more are named than a chart can show.
+// TestBusiest checks that the clients whose LISTs had seats longest come first, with the number of
+// running LISTs, and that at most maxBusy are named.
 func TestBusiest(t *testing.T) {
 	w := newWorld(1)
 	first := someone("first", "get", "pods")
-	first.took = time.Millisecond // where time begins
+	first.took = time.Millisecond // this request starts the log
 	w.do(first)
 	for i, took := range []time.Duration{2, 3, 4, 5, 6, 7} {
 		r := someone(string(rune('a'+i)), "list", "pods")
 		r.took = took * time.Second
-		w.each(3, 0, r, nil) // three at once
+		w.each(3, 0, r, nil) // three LISTs at the same time
 	}
 	busiest := examine(t, Options{}, w.log()).Rate.Busiest
 	if len(busiest) != maxBusy {

@@ -9,24 +9,25 @@ import (
 )
 
 const (
-	// maxOpenWatches bounds the WATCHes that have started and not ended: 6 MB. Further WATCHes are
-	// counted when they end.
+	// maxOpenWatches limits the number of recorded WATCHes that have started and not ended. They use 6
+	// MB. Further WATCHes are counted only when they end.
 	maxOpenWatches = 1 << 16
-	// longestWatch is when kube-apiserver ends a WATCH without a timeout: after 30 to 60 minutes, or
-	// later with another --min-request-timeout.
+	// longestWatch is when kube-apiserver has ended a WATCH without a timeout: by default it does so
+	// after 30 to 60 minutes. A larger --min-request-timeout makes it later.
 	longestWatch = time.Hour
-	// overdue is how much later a WATCH counts as cut off. A server that is killed logs no end.
+	// overdue is how long after its expected end a WATCH is considered ended. A killed server logs no
+	// end.
 	overdue   = 5 * time.Minute
-	roomEvery = time.Minute // between two searches for overdue WATCHes
+	roomEvery = time.Minute // the least time between two searches for overdue WATCHes
 )
 
-// openWatches has the WATCHes that have not ended. It refers to clients and resources by number and
-// hash, so that it does not keep them in memory.
+// openWatches contains the WATCHes that have not ended. It refers to clients by number and to
+// resources by hash, so that evicted ones can be freed.
 type openWatches struct {
 	byID  map[uint64]openWatch // by the hash of the audit ID
-	swept int64                // when makeRoom searched last, in microseconds since 1970
-	// longest is how long a WATCH without a timeout may last, if one has lasted for more than
-	// longestWatch.
+	swept int64                // when makeRoom searched last; microseconds since 1970
+	// longest is how long a WATCH without a timeout may last, if a WATCH has lasted longer than
+	// longestWatch. Otherwise it is 0.
 	longest time.Duration
 }
 
@@ -38,13 +39,13 @@ type openWatch struct {
 	initial   bool
 }
 
-// usageKey is the serial number of a client and the hash of one of its resources.
+// usageKey identifies a client's usage: the client's serial number and the hash of the resource.
 type usageKey struct {
 	client   int64
 	resource uint64
 }
 
-// started records a WATCH that has started.
+// started records that a WATCH has started.
 func (d *Doctor) started(e *evidence.Event) {
 	c := d.clients.find(e, 0)
 	if e.Code >= 400 || !d.open.makeRoom(e.Staged) {
@@ -64,8 +65,8 @@ func (d *Doctor) started(e *evidence.Event) {
 	}
 }
 
-// makeRoom reports whether one more WATCH can be recorded. If there are too many, it removes those
-// that are overdue.
+// makeRoom reports whether another WATCH can be recorded. If there are too many, it first removes
+// overdue ones.
 func (o *openWatches) makeRoom(now int64) bool {
 	if len(o.byID) < maxOpenWatches {
 		return true
@@ -77,15 +78,15 @@ func (o *openWatches) makeRoom(now int64) bool {
 	return len(o.byID) < maxOpenWatches
 }
 
-// isOverdue reports whether a WATCH must have ended before now, in microseconds since 1970.
+// isOverdue reports whether a WATCH must have ended before now. now is in microseconds since 1970.
 func (o *openWatches) isOverdue(w openWatch, now int64) bool {
 	lasts := cmp.Or(w.timeout, max(o.longest, longestWatch))
 	return w.begun+(lasts+overdue).Microseconds() < now
 }
 
-// ended removes a WATCH. A WATCH that has lasted for more than an hour shows that others may, and
-// for up to twice as long: the server ends WATCHes after a random time of one to two times its
-// minimum.
+// ended removes a WATCH that has ended. If the WATCH lasted more than an hour, other WATCHes may
+// last twice as long as it: the server ends a WATCH after a random time between its minimum and
+// twice that.
 func (o *openWatches) ended(e *evidence.Event) {
 	delete(o.byID, hash(e.AuditID))
 	if lasted := e.Latency(); lasted > longestWatch {
@@ -93,7 +94,8 @@ func (o *openWatches) ended(e *evidence.Event) {
 	}
 }
 
-// countOpen counts the open WATCHes, except overdue ones. Later calls count nothing.
+// countOpen counts all open WATCHes that are not overdue, and forgets them, so that each counts
+// once.
 func (d *Doctor) countOpen() {
 	type place struct {
 		c *client

@@ -7,15 +7,15 @@ import (
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
-// pattern describes LISTs of one kind: of all objects, or of some.
+// pattern describes a client's LISTs of all objects of a resource, or its LISTs of some objects.
 type pattern struct {
 	rhythm
 	places  distinct
 	latency time.Duration
 	quorum  int64
 	limited int64
-	initial int64    // WATCHes that start with a LIST
-	spread  *atATime // nil except for LISTs of all nodeResource
+	initial int64    // the number of WATCHes that start with a LIST
+	spread  *atATime // nil except for LISTs of all objects of nodeResource
 }
 
 // atATime counts the machines that LIST within the same hour.
@@ -25,7 +25,7 @@ type atATime struct {
 	most   int
 }
 
-// add records a LIST of a machine.
+// add records a LIST from the machine place. at is in microseconds since 1970.
 func (a *atATime) add(at int64, place []byte) {
 	if a.hourly.add(at) {
 		a.most, a.places = max(a.most, a.places.count()), distinct{}
@@ -33,7 +33,7 @@ func (a *atATime) add(at int64, place []byte) {
 	a.places.add(place)
 }
 
-// add counts a LIST of this kind. A further page is part of its LIST.
+// add counts a LIST. A page after the first is part of an earlier LIST.
 func (p *pattern) add(e *evidence.Event, q evidence.Query) {
 	p.latency += e.Latency()
 	if q.Continued {
@@ -57,7 +57,7 @@ func (p *pattern) begun(e *evidence.Event) {
 	}
 }
 
-// total returns the number of LISTs, 0 for nil.
+// total returns the number of LISTs. It returns 0 if p is nil.
 func (p *pattern) total() int64 {
 	if p == nil {
 		return 0
@@ -65,7 +65,7 @@ func (p *pattern) total() int64 {
 	return p.count
 }
 
-// busiestHour returns the number of LISTs in the hour with the most, 0 for nil.
+// busiestHour returns the number of LISTs in the busiest hour. It returns 0 if p is nil.
 func (p *pattern) busiestHour() int64 {
 	if p == nil {
 		return 0
@@ -73,7 +73,8 @@ func (p *pattern) busiestHour() int64 {
 	return p.hourly.busiest
 }
 
-// machines estimates the number of machines that sent the LISTs, at least 1, and 1 for nil.
+// machines estimates the number of machines that sent the LISTs. It returns at least 1, and 1 if p
+// is nil.
 func (p *pattern) machines() int64 {
 	if p == nil {
 		return 1
@@ -81,7 +82,7 @@ func (p *pattern) machines() int64 {
 	return int64(max(1, p.places.count()))
 }
 
-// sort describes how long a LIST took, and how the server had to answer most of them.
+// sort returns a text about the duration of a LIST and how the server answered most of them.
 func (p *pattern) sort() string {
 	lists := p.count - p.initial
 	if p.initial > lists {
@@ -90,7 +91,7 @@ func (p *pattern) sort() string {
 	return ", " + humanize.Seconds(p.latency.Seconds()/float64(max(1, lists))) + " each" + p.source()
 }
 
-// source describes where the answers come from.
+// source returns a text about where the server read most LISTs from.
 func (p *pattern) source() string {
 	text := ", from the watch cache"
 	if 2*p.quorum > p.count {

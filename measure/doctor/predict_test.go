@@ -10,7 +10,7 @@ import (
 	"github.com/weirproject/weir/measure/doctor/cost"
 )
 
-// plain is a model in round numbers.
+// plain is a cost model with round numbers.
 var plain = &cost.Model{
 	Server: cost.Coefficients{Request: 1, Quorum: 10, Looked: 0.001, Event: 0.1, Encodings: plainEncodings},
 	Proxy:  cost.Coefficients{Request: 0.1, Encodings: plainEncodings},
@@ -22,14 +22,15 @@ var plainEncodings = map[cost.Encoding]cost.Sent{
 	cost.JSONGzip: {Seconds: 4e-6, Bytes: 0.3}, cost.Initial: {Seconds: 2e-6, Bytes: 1},
 }
 
-// plainly has 10,000 pods of 1 MB in all, on 100 nodes.
+// plainly returns options with 10,000 pods, which have 1 MB together, and 100 nodes.
 func plainly() Options {
 	return Options{
 		Model: plain, Objects: map[string]int64{"pods": 10_000, "nodes": 100, "services": 100}, Bytes: map[string]int64{"pods": 100},
 	}
 }
 
-// TestHeldInformer: the informer that a client has is a remedy for other requests than its own.
+// TestHeldInformer checks that an informer that a client already has is a remedy for the client's
+// other requests, but not for the informer's requests.
 func TestHeldInformer(t *testing.T) {
 	const watching = " every 7m: c watch pods took=2m query="
 	for _, c := range []struct {
@@ -56,15 +57,15 @@ func TestHeldInformer(t *testing.T) {
 	}
 }
 
-// TestPagesOfWhatIsSent: a LIST with a limit takes as many pages as what it sends, regardless of
-// what else there is of the resource.
+// TestPagesOfWhatIsSent checks that the number of pages of a LIST with a limit depends on the
+// number of objects that the LIST selects, and not on the total number.
 func TestPagesOfWhatIsSent(t *testing.T) {
 	for _, c := range []struct {
 		query, ns string
 		pages     float64
 	}{
 		{query: "limit=500", pages: 20},
-		{query: "limit=500", ns: "team-0", pages: 5}, // a quarter of all
+		{query: "limit=500", ns: "team-0", pages: 5}, // a quarter of all objects
 		{query: "limit=500&labelSelector=a%3Db", pages: 1},
 		{query: "limit=500&fieldSelector=spec.nodeName%3Dn", pages: 1},
 		{query: "limit=500&fieldSelector=metadata.name%3Dp", pages: 1},
@@ -79,18 +80,18 @@ func TestPagesOfWhatIsSent(t *testing.T) {
 	}
 }
 
-// TestLimits: what a LIST with a limit sends is no more than the limits of its pages.
+// TestLimits checks that a LIST with a limit sends at most as many objects as its pages allow.
 func TestLimits(t *testing.T) {
 	for _, c := range []struct {
 		query                    string
-		pages                    int // of each LIST
+		pages                    int // per LIST
 		requests, bytes, objects int64
 	}{
 		{"limit=1", 1, 400, 400 * 100, 0},
 		{"limit=50", 1, 400, 400 * 50 * 100, 400 * 50},
 		{"limit=50", 2, 400, 400 * 100 * 100, 400 * 100},
 		{"limit=500", 20, 400 * 20, 400 * 1_000_000, 400 * 10_000},
-		{"limit=50&resourceVersion=0", 1, 400, 400 * 1_000_000 / 10, 400 * 10_000}, // in whole
+		{"limit=50&resourceVersion=0", 1, 400, 400 * 1_000_000 / 10, 400 * 10_000}, // ignores the limit
 	} {
 		w := playing(t, "400 every 1m: lister list pods query="+c.query)
 		for page := range c.pages - 1 {
@@ -109,8 +110,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestRestartInPages: informers of one namespace that LIST in pages start with as many requests as
-// its objects take, and so do shards.
+// TestRestartInPages checks that informers that LIST in pages start with one request per page of
+// the objects that they select, also with a namespace or a shard.
 func TestRestartInPages(t *testing.T) {
 	for ns, requests := range map[string][]float64{"team-1": {40}, "": {40 * 20, 40}} {
 		w := playing(t, "40 every 0s: agent list pods machines=40 query=limit=500 ns="+ns,
@@ -132,8 +133,8 @@ func TestRestartInPages(t *testing.T) {
 	}
 }
 
-// TestRestartCountsAll: all that starts is counted, also what has no price because it is not known
-// how many objects there are, and the resources of that are named.
+// TestRestartCountsAll checks that a Restart counts all starts. It also counts those whose cost
+// cannot be predicted because the number of objects is unknown, and names their resources.
 func TestRestartCountsAll(t *testing.T) {
 	w := newWorld(1)
 	for i := range 200 {
@@ -143,7 +144,7 @@ func TestRestartCountsAll(t *testing.T) {
 			r.resource, r.group = fmt.Sprint("kind-", i%40), "example.com"
 		}
 		w.do(r)
-		if i%20 == 0 { // a second informer, of a part
+		if i%20 == 0 { // a second informer, of some of the objects
 			r.query += "&labelSelector=a%3Db"
 			w.do(r)
 		}
@@ -173,8 +174,8 @@ func TestRestartCountsAll(t *testing.T) {
 	}
 }
 
-// TestNothingPredicted: without a model, or without anybody who says how many objects there are,
-// nothing is.
+// TestNothingPredicted checks that nothing is predicted without a model or without the number of
+// objects.
 func TestNothingPredicted(t *testing.T) {
 	log := playing(t, "100 every 30s: p list pods").log()
 	for _, o := range []Options{{}, {Model: plain}, {Objects: map[string]int64{"pods": 5}}} {
@@ -185,7 +186,8 @@ func TestNothingPredicted(t *testing.T) {
 	}
 }
 
-// TestSizes: flags take precedence over a server, and a server over an estimate.
+// TestSizes checks that sizes from flags take precedence over those from a server, and these over
+// estimates.
 func TestSizes(t *testing.T) {
 	w := playing(t, "3 every 1m: p list pods", "3 every 1m: p list nodes", "3 every 1m: p list secrets", "3 every 1m: p list endpoints",
 		"1000 every 0s: kubelet patch secrets ns=team-{i%10} object=s-{i}", "500 every 0s: kubelet delete secrets ns=team-{i%10} object=s-{i}")
@@ -203,8 +205,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestRestart: the client that takes most is named; others that start are counted, what LISTs a
-// part now and then is not.
+// TestRestart checks that a Restart names the client that needs most CPU time and counts all
+// clients that start. A client that occasionally LISTs some objects does not count.
 func TestRestart(t *testing.T) {
 	w := playing(t, "40 every 0s: agent watch pods at=4h open machines=40 query=sendInitialEvents=true&watch=true",
 		"5 every 1h: part list pods query=labelSelector=a%3Db")
@@ -225,13 +227,13 @@ func TestRestart(t *testing.T) {
 	if now, node, proxy := r.Predictions[0], r.Predictions[3], r.Predictions[5]; now.CPUSeconds < 40*(1+10+2) || node.Bytes > now.Bytes/50 || proxy.Bytes != 0 || proxy.ProxyCPUSeconds <= 0 {
 		t.Errorf("%+v", r.Predictions)
 	}
-	// Of 40 WATCHes that take 100 seats each, 6 are let in.
+	// 40 WATCHes need 100 seats each, so 6 run at the same time.
 	if got, want := r.PeakBytes[0], 1.5e9+6*0.5e6; got < want || got > 1.001*want {
 		t.Errorf("a peak of %v, want %v", got, want)
 	}
 }
 
-// TestEncodings: who asks for a custom resource, or by kubectl, gets JSON.
+// TestEncodings checks that clients get JSON for a custom resource, or if they are kubectl.
 func TestEncodings(t *testing.T) {
 	for _, tt := range []struct {
 		agent, resource string

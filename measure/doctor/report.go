@@ -12,11 +12,11 @@ import (
 
 // Report is the result of a Doctor.
 type Report struct {
-	From    time.Time      `json:"from"` // when the first request ended; zero if none has
+	From    time.Time      `json:"from"` // when the first request ended; zero if none ended
 	To      time.Time      `json:"to"`
 	Totals  Totals         `json:"totals"`
 	Clients []ClientReport `json:"clients"` // by the time of their LISTs, then by requests
-	// Others are the clients that were evicted.
+	// Others are the totals of evicted clients.
 	Others        Totals    `json:"others"`
 	OthersClients int64     `json:"othersClients"` // how often a client was evicted
 	Rate          Rate      `json:"rate"`
@@ -25,37 +25,36 @@ type Report struct {
 	Restart       *Restart  `json:"restart,omitempty"`
 }
 
-// Rate has what happened in each bucket of time.
+// Rate contains the numbers of requests per bucket of time.
 type Rate struct {
 	Seconds  float64  `json:"seconds"` // the width of a bucket
 	Requests []uint32 `json:"requests"`
 	Lists    []uint32 `json:"lists"`
 	Refused  []uint32 `json:"refused"`
-	// Busiest are the clients whose LISTs took longest, with the average number of running LISTs;
-	// never null.
+	// Busiest are the clients whose LISTs took longest. It is never null.
 	Busiest []Busy `json:"busiest"`
 }
 
-// Busy is the number of running LISTs of a client in each bucket of time.
+// Busy is a client with the average number of its running LISTs, for each bucket of time.
 type Busy struct {
 	Client
 	UnderWay []float64 `json:"underWay"`
 }
 
-// maxBusy bounds the clients in Busiest, because a chart with more is hard to read.
+// maxBusy limits the number of clients in Busiest, because a chart of more is hard to read.
 const maxBusy = 4
 
-// ClientReport is what one client did.
+// ClientReport contains the counts of one client.
 type ClientReport struct {
 	Client
 	Totals
-	Machines  int        `json:"machines"` // an estimate, right to 7 %
-	Cost      cost.Cost  `json:"cost"`     // predicted, of its LISTs; 0 if sizes are unknown
+	Machines  int        `json:"machines"` // an estimate, with an error of up to 7 %
+	Cost      cost.Cost  `json:"cost"`     // predicted, of the client's LISTs; 0 if sizes are unknown
 	HeldBytes float64    `json:"heldBytes"`
 	Resources []Resource `json:"resources"`
 }
 
-// Resource is what one client did with one resource.
+// Resource contains a client's counts for one resource.
 type Resource struct {
 	Name    string          `json:"name"`
 	Verbs   map[string]Verb `json:"verbs"`
@@ -68,10 +67,10 @@ type Resource struct {
 // Verb counts the requests of one verb.
 type Verb struct {
 	Requests int64   `json:"requests"`
-	Seconds  float64 `json:"seconds"` // from arrival to the end, of all together
+	Seconds  float64 `json:"seconds"` // the time from arrival to end, of all requests together
 }
 
-// Report returns the result so far.
+// Report returns a report on the events so far.
 func (d *Doctor) Report() *Report {
 	d.countOpen()
 	r := &Report{
@@ -102,11 +101,11 @@ func (d *Doctor) Report() *Report {
 	return r
 }
 
-// Empty reports whether no request is complete, so that there is nothing to report. WATCHes that
-// have started do not count.
+// Empty reports whether the log contains no complete request. WATCHes that have only started do not
+// count.
 func (r *Report) Empty() bool { return r.From.IsZero() }
 
-// busiest returns the clients whose LISTs had seats for the longest time.
+// busiest returns the clients whose LISTs had seats longest.
 func (d *Doctor) busiest() []Busy {
 	type taker struct {
 		c      *client
@@ -139,7 +138,7 @@ func (d *Doctor) busiest() []Busy {
 	return out
 }
 
-// report returns what the client did, with its resources ordered by name.
+// report returns the client's counts, with resources ordered by name.
 func (c *client) report() ClientReport {
 	out := ClientReport{Client: c.name, Totals: c.total, Machines: c.places.count(), Resources: []Resource{}}
 	for _, name := range slices.Sorted(maps.Keys(c.usages)) {
@@ -161,5 +160,5 @@ func (c *client) report() ClientReport {
 	return out
 }
 
-// copied returns a copy, which is never nil.
+// copied returns a copy of n. The copy is never nil.
 func copied(n []uint32) []uint32 { return append([]uint32{}, n...) }

@@ -8,40 +8,41 @@ import (
 	"github.com/weirproject/weir/measure/doctor/cost"
 )
 
-// Restart is the cost of a start of all clients at the same time: each LISTs, in its usual way,
-// once on each machine, what it LISTs or WATCHes.
+// Restart is the predicted cost if all clients start at the same time. A start is the LIST or WATCH
+// with which an informer, or a client that LISTs everything, starts on one machine.
 type Restart struct {
-	Starts   float64 `json:"starts"` // of informers, and of clients that LIST
+	Starts   float64 `json:"starts"` // the number of all starts
 	Clients  int     `json:"clients"`
-	Priced   float64 `json:"priced"` // how many of the starts are predicted
-	Killer   Client  `json:"killer"` // it needs most CPU; empty if nothing is predicted
+	Priced   float64 `json:"priced"` // the number of starts whose cost is predicted
+	Killer   Client  `json:"killer"` // its starts need most CPU; empty if nothing is predicted
 	Resource string  `json:"resource"`
 	Killers  float64 `json:"killerStarts"`
-	// Unpriced are the starts of resources with an unknown number of objects, most starts first.
+	// Unpriced lists resources whose number of objects is unknown, those with the most starts first.
 	Unpriced []Unpriced `json:"unpriced,omitempty"`
-	// Predictions has first the cost without a remedy. In the next ones the killer applies a remedy,
-	// and in that of the proxy all clients use it. It is empty if nothing is predicted, and never
-	// null.
+	// Predictions are the cost without a remedy, then the cost with each remedy of the killer, and
+	// last the cost if all clients use the proxy. Predictions is empty, but never null, if nothing is
+	// predicted.
 	Predictions []Prediction `json:"predictions"`
-	// PeakBytes are the server's predicted memory if Whole, or else only what the starts add.
+	// PeakBytes is the server's predicted memory for each prediction. If Whole is false, it is only
+	// what the starts add.
 	PeakBytes []float64 `json:"peakBytes"`
 	Whole     bool      `json:"whole"`
 }
 
-// Unpriced is starts of a resource that are not predicted.
+// Unpriced is the number of a resource's starts whose cost is not predicted.
 type Unpriced struct {
 	Resource string  `json:"resource"`
 	Starts   float64 `json:"starts"`
 }
 
-// start is the requests for one resource when a client starts.
+// start is a number of LISTs or WATCHes with which informers of one client and resource start.
 type start struct {
 	c     *client
 	u     *usage
 	batch batch
 }
 
-// restart predicts a Restart. It returns nil without a model, or if nothing starts.
+// restart predicts a Restart. It returns nil if there is no model or no start.
 func (d *Doctor) restart() *Restart {
 	m := d.options.Model
 	if m == nil {
@@ -77,7 +78,8 @@ func (d *Doctor) restart() *Restart {
 	return r
 }
 
-// count counts all starts, and returns those that can be predicted.
+// count adds all starts to r's totals. It returns the starts whose cost can be predicted, because
+// the number of the resource's objects is known.
 func (r *Restart) count(starts []start) (priced []start) {
 	unpriced, clients := map[string]float64{}, map[int64]bool{}
 	for _, s := range starts {
@@ -101,7 +103,7 @@ func (r *Restart) count(starts []start) (priced []start) {
 	return priced
 }
 
-// starts returns all starts, the one that needs most CPU first.
+// starts returns the starts of all clients, the one that needs most CPU first.
 func (d *Doctor) starts() (all []start) {
 	for _, c := range d.clients.least {
 		if c.name.User == server {
@@ -119,9 +121,9 @@ func (d *Doctor) starts() (all []start) {
 	return all
 }
 
-// startsOf returns the starts of a client with a resource: a WATCH of each selection that it
-// WATCHes, with the most common one on each machine. A client that LISTs everything and does not
-// WATCH LISTs when it starts, too.
+// startsOf returns a client's starts for a resource: one for each selection that the client
+// WATCHes. The most common selection starts once on each machine. If the client does not WATCH the
+// resource but LISTs all objects, the start is that LIST.
 func (d *Doctor) startsOf(c *client, u *usage) (all []start) {
 	most, common := int64(0), selectAll
 	for sel, w := range u.watchTallies {
@@ -148,7 +150,8 @@ func (d *Doctor) startsOf(c *client, u *usage) (all []start) {
 	return all
 }
 
-// startOf returns n starts of a client with a selection of a resource, in its most common way.
+// startOf returns n starts with one selection of a resource, by the kind of LIST or WATCH that the
+// client uses most.
 func (d *Doctor) startOf(c *client, u *usage, of selection, n float64, watches bool) start {
 	size := d.size(u.resource)
 	if size.Objects == 0 || u.resource == other {
@@ -164,7 +167,7 @@ func (d *Doctor) startOf(c *client, u *usage, of selection, n float64, watches b
 	case u.watchTallies[of].initial > lists:
 		b = b.initial()
 	case 2*u.listTallies[of].paged > lists:
-		if !watches { // a client that WATCHes has LISTed everything
+		if !watches { // an informer has LISTed all objects
 			b = b.atMost(u.listTallies[of].objectsEach())
 		}
 		b = b.paged()
@@ -173,13 +176,13 @@ func (d *Doctor) startOf(c *client, u *usage, of selection, n float64, watches b
 	return start{c, u, b}
 }
 
-// named is a batch with a remedy.
+// named is a batch with the name of a remedy.
 type named struct {
 	name  string
 	batch batch
 }
 
-// otherwise returns the start with each remedy.
+// otherwise returns the start's batch as each remedy changes it.
 func (s *start) otherwise(d *Doctor) (out []named) {
 	b, n := s.batch, s.batch.work.Requests
 	list := func(sel selection, quorum float64) batch {
@@ -206,8 +209,8 @@ func (s *start) otherwise(d *Doctor) (out []named) {
 }
 
 // behindProxy returns the requests that the API server receives if a proxy answers the starts, and
-// the CPU that the proxy needs. The proxy sends at most one request for each LIST that must be as
-// new as the storage.
+// the CPU time that the proxy needs. The proxy sends the server at most one request for each LIST
+// that must be as new as etcd.
 func (d *Doctor) behindProxy(starts []start) (seen []start, proxyCPU float64) {
 	for _, s := range starts {
 		proxyCPU += d.options.Model.Proxy.Of(s.batch.work).CPUSeconds
@@ -219,8 +222,8 @@ func (d *Doctor) behindProxy(starts []start) (seen []start, proxyCPU float64) {
 	return seen, proxyCPU
 }
 
-// underWay returns the bytes, as they are stored, of the answers that run at the same time when all
-// clients start: no more than priority and fairness has seats for.
+// underWay returns how many stored bytes are in the answers that the server sends at the same time
+// when all clients start. Priority and fairness limits these answers by seats.
 func underWay(all []start) float64 {
 	held, seats := 0.0, 0.0
 	for _, s := range all {

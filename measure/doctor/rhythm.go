@@ -9,24 +9,25 @@ import (
 )
 
 const (
-	// Intervals are counted by length, with four bins to an octave, so that adjacent bins are 19 %
-	// apart, from a quarter of a second to 48 days.
+	// Intervals from a quarter of a second to 48 days are counted in bins by length. An octave has
+	// four bins, so each bin is 19 % wider than the previous one.
 	binsPerOctave = 4
 	shortest      = 0.25 // seconds
 	bins          = 24 * binsPerOctave
-	// If the time goes back by restart, another log of the same time follows.
+	// If the time of a request is earlier than the last one by restart, another log of the same time
+	// follows.
 	restart = time.Hour
 )
 
-// rhythm records when requests come: the intervals between them, and the bursts. It uses 2.5 KB at
-// most. The zero value has no requests.
+// rhythm records when a client's requests start: the intervals between them, and bursts. It uses at
+// most 2.5 KB. The zero value contains no requests.
 type rhythm struct {
 	first, last int64 // microseconds since 1970
-	latest      int64 // of all logs; last is the last one of the current log
+	latest      int64 // the latest time in all logs; last is that of the current log
 	count       int64
 	hourly      hourly
 	bin         [bins]bin
-	bursts      [len(burstGaps)]bursts // by the gap that ends one
+	bursts      [len(burstGaps)]bursts // one for each gap in burstGaps
 }
 
 type bin struct {
@@ -34,7 +35,7 @@ type bin struct {
 	seconds float32 // the sum
 }
 
-// add records a request from a machine.
+// add records a request from the machine place. at is in microseconds since 1970.
 func (r *rhythm) add(at int64, place []byte) {
 	r.hourly.add(at)
 	machine := uint64(1) << (hash(place) % 64)
@@ -52,7 +53,7 @@ func (r *rhythm) add(at int64, place []byte) {
 		r.last = at
 		return
 	}
-	if gap < 0 { // logged out of order
+	if gap < 0 { // the log is not in the order of time
 		return
 	}
 	seconds := float64(gap) / 1e6
@@ -63,7 +64,7 @@ func (r *rhythm) add(at int64, place []byte) {
 	r.last = at
 }
 
-// span returns the time from the first to the last, at least a minute.
+// span returns the time from the first to the last request, at least a minute.
 func (r *rhythm) span() time.Duration {
 	return max(time.Minute, time.Duration(r.latest-r.first)*time.Microsecond)
 }
@@ -92,14 +93,15 @@ func (r *rhythm) interval() (time.Duration, float64) {
 	return time.Duration(mean * float64(time.Second)), float64(best.n) / float64(all.n)
 }
 
-// hourly counts requests within an hour, which starts with the first request.
+// hourly counts requests per hour. An hour starts with the first request after the previous hour.
 type hourly struct {
 	start   int64
 	n       int64
-	busiest int64 // the most in such an hour
+	busiest int64 // the largest number of requests in an hour
 }
 
-// add counts a request, and reports whether an hour starts with it.
+// add counts a request, and reports whether an hour starts with it. at is in microseconds since
+// 1970.
 func (h *hourly) add(at int64) bool {
 	hour := time.Hour.Microseconds()
 	begins := h.n == 0 || at-h.start >= hour || h.start-at >= hour
@@ -112,49 +114,51 @@ func (h *hourly) add(at int64) bool {
 }
 
 const (
-	// maxBursts bounds the recorded bursts of one kind of LISTs: 0.4 KB for each gap.
+	// maxBursts limits the number of recorded bursts per pattern and gap. They use 0.4 KB.
 	maxBursts = 16
-	// A burst has at least burstLists: a restart LISTs a resource once, or once for each replica.
+	// A burst has at least burstLists LISTs: after a restart, a client LISTs a resource once, or once
+	// per replica.
 	burstLists = 10
-	// Bursts that are smaller than the largest by burstRatio do not count.
+	// A burst with fewer LISTs than the largest burst divided by burstRatio does not count.
 	burstRatio = 8
-	// inBursts and withinBursts are the least shares of all LISTs that are in bursts with a period,
-	// and in any bursts.
+	// inBursts is the least share of the LISTs that must be in bursts with a period. withinBursts is
+	// the least share that must be in any bursts.
 	inBursts     = 0.5
 	withinBursts = 0.8
-	// periodTolerance is how much the times between bursts may differ: programs need time after a
-	// timer fires, and controller-runtime draws each period at random.
+	// periodTolerance is how much the times between bursts may differ, as a share. They differ because
+	// programs need time after a timer fires, and controller-runtime randomizes each period.
 	periodTolerance = 0.1
-	periodAlike     = 0.75 // the share of times that must be near, if there are more than two
+	periodAlike     = 0.75 // the least share of times that are alike, if there are more than two
 
-	resyncDefault = 10 * time.Hour // of controller-runtime and of knative
-	// If there are two bursts, each has at least 100 LISTs, and similar numbers of them.
+	resyncDefault = 10 * time.Hour // the default of controller-runtime and of knative
+	// If only two bursts have the period, each has at least twiceLists LISTs, and their sizes differ
+	// at most by twiceFactor.
 	twiceLists  = 100
 	twiceFactor = 2
 )
 
 // burstGaps are the times without a LIST that end a burst. The shorter one finds bursts of a client
-// that also LISTs between them.
+// that also LISTs between its bursts.
 var burstGaps = [...]time.Duration{2 * time.Minute, 5 * time.Second}
 
-// burst is LISTs that follow each other within a gap.
+// burst is a number of LISTs, each of which follows the previous one within a gap.
 type burst struct {
 	start  int64  // microseconds since 1970
 	places uint64 // the machines: a bit for each, by hash
 	count  int64
 }
 
-// bursts records the bursts that have ended. The zero value has none.
+// bursts records the bursts that have ended. The zero value contains none.
 type bursts struct {
 	now  burst   // the current one
-	last int64   // when the last LIST came, in microseconds since 1970
-	kept []burst // the first maxBursts that count
-	n    int64   // of all that count
-	sum  int64   // LISTs in those
-	most int64   // LISTs in the largest
+	last int64   // when the last LIST started; microseconds since 1970
+	kept []burst // the first maxBursts bursts that count
+	n    int64   // the number of all bursts that count
+	sum  int64   // the number of LISTs in these bursts
+	most int64   // the number of LISTs in the largest burst
 }
 
-// add records a LIST. place has the bit of its machine.
+// add records a LIST at a time in microseconds since 1970. place contains the bit of its machine.
 func (b *bursts) add(at int64, gap time.Duration, place uint64) {
 	since := at - b.last
 	if since > gap.Microseconds() || since < -restart.Microseconds() {
@@ -166,7 +170,7 @@ func (b *bursts) add(at int64, gap time.Duration, place uint64) {
 	b.now.places |= place
 }
 
-// close ends the current burst. Bursts that are much smaller than another one do not count.
+// close ends the current burst. A burst that is much smaller than another one does not count.
 func (b *bursts) close() {
 	one := b.now
 	b.now = burst{}
@@ -184,19 +188,19 @@ func (b *bursts) close() {
 	b.most = max(b.most, one.count)
 }
 
-// explain reports whether a burst has another cause than a resync: a restart or a rollout. before
-// is the burst that it may repeat, or nil.
+// explain reports whether a restart or a rollout, instead of a resync, caused the burst b. before
+// is an earlier burst that b may repeat, or nil.
 type explain func(before *burst, b burst) bool
 
-// period is the time between bursts.
+// period describes bursts that repeat.
 type period struct {
 	every  time.Duration
 	seen   int64
-	lists  int64 // in all bursts
+	lists  int64 // in all bursts together
 	proven bool
 }
 
-// period returns the period of the bursts, if they have one.
+// period returns the period of the bursts. It returns false if they have none.
 func (b *bursts) period(explained explain) (period, bool) {
 	p := period{seen: b.n, lists: b.sum, proven: true}
 	var gaps []int64
@@ -219,8 +223,8 @@ func (b *bursts) period(explained explain) (period, bool) {
 	return p, b.repeatDefault(&p, explained)
 }
 
-// repeatDefault reports whether the bursts repeat after 10 h ± 10 %. The bursts of several
-// informers, each with its own period, may be mixed.
+// repeatDefault reports whether bursts repeat after 10 h ± 10 %, and sets p. It looks for pairs of
+// bursts, because bursts of several informers with the same period may be mixed.
 func (b *bursts) repeatDefault(p *period, explained explain) bool {
 	target := resyncDefault.Microseconds()
 	var links, sum int64
@@ -256,25 +260,26 @@ func (b *bursts) repeatDefault(p *period, explained explain) bool {
 	return p.proven || min(from.count, to.count) >= max(twiceLists, max(from.count, to.count)/twiceFactor)
 }
 
-// isNear reports whether a time differs from the target by no more than the tolerance.
+// isNear reports whether v differs from target by at most periodTolerance.
 func isNear(v, target int64) bool {
 	return math.Abs(float64(v-target)) <= periodTolerance*float64(target)
 }
 
 const (
-	// maxStarts bounds the recorded starts of a client, the last ones.
+	// maxStarts limits the number of a client's recorded starts. The last ones are stored.
 	maxStarts = 16
-	// startsTogether is the longest time between the requests of one start.
+	// startsTogether is the longest time between requests that belong to one start.
 	startsTogether = 10 * time.Minute
-	// A rollout that causes a client's LISTs changes at least one object for ten of them, and more
-	// objects than usual by a factor.
+	// A rollout explains a burst of LISTs if it changes at least one object per listsPerChange LISTs,
+	// and rolloutFactor times more objects than usual.
 	listsPerChange = 10
 	rolloutFactor  = 2
-	// aroundBurst is how much before a burst its cause may be logged, and how much after it a start.
+	// aroundBurst is how long before a burst its cause, and after it a client's start, may be logged.
 	aroundBurst = time.Minute
 )
 
-// noteStart records that a client has started: on a new machine, or with an informer.
+// noteStart records that a client has started, because it runs on a new machine or starts an
+// informer.
 func (c *client) noteStart(at int64) {
 	if n := len(c.starts); n > 0 && at-c.starts[n-1] < startsTogether.Microseconds() {
 		return
@@ -285,9 +290,9 @@ func (c *client) noteStart(at int64) {
 	c.starts = append(c.starts, at)
 }
 
-// explains returns the function that finds other causes than a resync for bursts of a client's
-// LISTs: the client has started, or another machine sends the LISTs, or other clients create or
-// delete many objects at that time, as in the rollout of an application.
+// explains returns a function that finds other causes than a resync for a burst of a client's
+// LISTs: the client has started, another machine sends the LISTs, or clients create or delete many
+// objects at that time, as when an application is rolled out.
 func (d *Doctor) explains(c *client) explain {
 	return func(before *burst, b burst) bool {
 		if before != nil && before.places&b.places == 0 {
@@ -305,8 +310,8 @@ func (d *Doctor) explains(c *client) explain {
 	}
 }
 
-// changesObjects reports whether a request has created or deleted an object that controllers act
-// on. Events, Leases and reviews are no such objects.
+// changesObjects reports whether a request has created or deleted an object on which controllers
+// act. They do not act on Events, Leases and reviews.
 func changesObjects(e *evidence.Event, v verb) bool {
 	if v != verbCreate && v != verbDelete || e.Code >= 300 || len(e.Object.Subresource) > 0 {
 		return false

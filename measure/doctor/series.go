@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// maxBuckets bounds each series: 16 KiB.
+	// maxBuckets limits the length of each series. A series uses 16 KiB.
 	maxBuckets = 4096
-	// narrowest is the first width of a bucket. It doubles whenever the logs are longer than all
-	// buckets: three days have buckets of 64 s.
+	// narrowest is the initial width of a bucket, in microseconds. The width doubles whenever the logs
+	// are longer than all buckets; for three days it is 64 s.
 	narrowest = int64(time.Second / time.Microsecond)
 )
 
-// clock maps times to buckets, for all series. The zero value starts at the first time that it is
-// given.
+// clock maps times to buckets, for all series. The zero value is ready; its first bucket starts at
+// the first time that is passed to bucket.
 type clock struct {
 	begun     bool
 	origin    int64 // microseconds since 1970
@@ -25,8 +25,8 @@ type clock struct {
 // width returns the width of a bucket in microseconds.
 func (c *clock) width() int64 { return narrowest << c.doublings }
 
-// bucket returns the bucket of a time. It makes all buckets wider if there are too few. A time
-// before the first one is in bucket 0.
+// bucket returns the number of the bucket of a time. If there are too few buckets, it makes all of
+// them wider. A time before the first one is in bucket 0.
 func (c *clock) bucket(at int64) int {
 	if !c.begun {
 		c.begun, c.origin = true, at
@@ -38,10 +38,10 @@ func (c *clock) bucket(at int64) int {
 	return int(since / c.width())
 }
 
-// series is a number for each bucket of a clock, up to the last bucket that was added to. The zero
-// value is empty.
+// series contains a number for each bucket of a clock, up to the last bucket that was changed. The
+// zero value is empty.
 type series struct {
-	doublings int // of the clock, when the buckets were folded
+	doublings int // the clock's, when n was last folded
 	n         []uint32
 }
 
@@ -56,7 +56,7 @@ func (s *series) add(c *clock, bucket int, n uint32) {
 	}
 }
 
-// sum returns the sum of the buckets between two times, in microseconds since 1970.
+// sum returns the sum of the buckets from one time to another, in microseconds since 1970.
 func (s *series) sum(c *clock, from, to int64) (sum int64) {
 	s.fold(c)
 	first, end := max(0, from-c.origin)/c.width(), max(0, to-c.origin)/c.width()+1
@@ -66,7 +66,7 @@ func (s *series) sum(c *clock, from, to int64) (sum int64) {
 	return sum
 }
 
-// fold makes the buckets as wide as the clock's, and returns them.
+// fold merges buckets until they are as wide as the clock's, and returns them.
 func (s *series) fold(c *clock) []uint32 {
 	for ; s.doublings < c.doublings; s.doublings++ {
 		half := (len(s.n) + 1) / 2
@@ -82,24 +82,24 @@ func (s *series) fold(c *clock) []uint32 {
 	return s.n
 }
 
-// peakSeconds is how many seconds a peak stores. A LIST is logged when it ends, at most a minute
-// after its start.
+// peakSeconds is the number of seconds that a peak stores. A LIST is logged when it ends, at most a
+// minute after its start.
 const peakSeconds = 128
 
-// peak is the largest number of requests that ran within a second. It uses 0.5 KB. The zero value
-// has no requests.
+// peak finds the second in which the most requests ran. It uses 0.5 KB. The zero value contains no
+// requests.
 type peak struct {
-	newest int64               // the last stored second, since 1970
-	millis [peakSeconds]uint32 // the sum of the running times within each second
+	newest int64               // the last stored second, counted from 1970
+	millis [peakSeconds]uint32 // for each second, the sum of the requests' times in it
 	most   uint32
 }
 
-// add adds a request that ran from one time to another, in microseconds since 1970. If it ran for
-// longer than the stored seconds, only those count.
+// add adds a request that ran between two times in microseconds since 1970. If it ran longer than
+// peakSeconds, only the last peakSeconds count.
 func (p *peak) add(from, to int64) {
 	const second = narrowest
 	last := (to - 1) / second
-	if last <= p.newest-peakSeconds { // a log of an earlier time
+	if last <= p.newest-peakSeconds { // the request is from a log of an earlier time
 		*p = peak{most: p.most}
 	}
 	p.advance(last)
@@ -112,7 +112,7 @@ func (p *peak) add(from, to int64) {
 	}
 }
 
-// advance makes a second the last stored one, if it is later than that.
+// advance makes the second to the last stored one, if it is later.
 func (p *peak) advance(to int64) {
 	for s := max(p.newest, to-peakSeconds) + 1; s <= to; s++ {
 		p.millis[s%peakSeconds] = 0
@@ -120,20 +120,20 @@ func (p *peak) advance(to int64) {
 	p.newest = max(p.newest, to)
 }
 
-// registers is the number of registers of an estimate, of a byte each. 256 have an error of 6.5 %,
-// which suffices for "on 2,000 nodes".
+// registers is the number of registers of an estimate, each of one byte. With 256 the error is 6.5
+// %, which suffices for "on 2,000 nodes".
 const registers = 256
 
-// distinct estimates the number of different values (HyperLogLog). The zero value has none.
+// distinct estimates the number of different values (HyperLogLog). The zero value contains none.
 type distinct struct {
 	register [registers]uint8
 }
 
-// add counts a value, unless it is empty. It reports whether the value is new; if there are many
-// values, it does not recognize all new ones.
+// add counts a value, unless it is empty. It reports whether it recognizes the value as new; with
+// many values, it recognizes only some of the new ones.
 func (d *distinct) add(value []byte) bool { return len(value) > 0 && d.addHash(hash(value)) }
 
-// addHash is like add, for a value with a hash.
+// addHash is like add, for the hash of a value.
 func (d *distinct) addHash(h uint64) bool {
 	at, zeros := h%registers, uint8(bits.LeadingZeros64(h)+1)
 	if zeros <= d.register[at] {
@@ -143,7 +143,7 @@ func (d *distinct) addHash(h uint64) bool {
 	return true
 }
 
-// count returns the estimate.
+// count returns the estimated number of different values.
 func (d *distinct) count() int {
 	sum, empty := 0.0, 0
 	for _, zeros := range d.register {
@@ -154,14 +154,14 @@ func (d *distinct) count() int {
 	}
 	const bias = 0.7213 / (1 + 1.079/registers)
 	estimate := bias * registers * registers / sum
-	if estimate <= 2.5*registers && empty > 0 { // few values: empty registers are exacter
+	if estimate <= 2.5*registers && empty > 0 { // few values: counting empty registers is more exact
 		estimate = registers * math.Log(registers/float64(empty))
 	}
 	return int(math.Round(estimate))
 }
 
-// hash returns the FNV-1a hash of a value, mixed so that all bits depend on all bytes. It is the
-// same in each run, so that a log always has the same report.
+// hash returns the FNV-1a hash of a value, mixed so that each bit depends on all bytes. Every
+// process computes the same hash, so a log always gives the same report.
 func hash(value []byte) uint64 {
 	h := uint64(14695981039346656037)
 	for _, c := range value {

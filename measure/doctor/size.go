@@ -9,29 +9,29 @@ import (
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
-// The sources of sizes.
+// The values of ObjectsFrom and BytesFrom: where a size is from.
 const (
-	FromFlag    = "told"      // a flag of the command
-	FromServer  = "server"    // the metrics of a server
-	FromLog     = "estimated" // the names in the log
-	FromDefault = "assumed"   // as in many clusters
+	FromFlag    = "told"      // from a flag of the command
+	FromServer  = "server"    // from a server's metrics
+	FromLog     = "estimated" // from the names in the log
+	FromDefault = "assumed"   // a usual value
 )
 
-// Size is the number of objects of a resource and the size of one.
+// Size contains the number of objects of a resource and the size of one object.
 type Size struct {
 	Resource    string  `json:"resource"`
-	Objects     int64   `json:"objects"` // 0: unknown, and nothing is predicted
+	Objects     int64   `json:"objects"` // 0 if unknown; then nothing is predicted
 	ObjectsFrom string  `json:"objectsFrom,omitempty"`
-	Bytes       float64 `json:"bytes"` // of one, as it is stored
+	Bytes       float64 `json:"bytes"` // the stored size of one object
 	BytesFrom   string  `json:"bytesFrom"`
 }
 
-// The assumed sizes of objects. A pod with two containers and its managedFields has 5 KB, and most
-// other common kinds have less.
+// The assumed sizes of objects, in bytes. A pod with two containers and managedFields has 5 KB, and
+// objects of most other common kinds have less.
 const (
 	podBytes   = 5000
 	otherBytes = 2000
-	podsOnNode = 30 // if the number of nodes is unknown
+	podsOnNode = 30 // assumed if the number of nodes is unknown
 )
 
 // size returns the size of a resource.
@@ -51,7 +51,7 @@ func (d *Doctor) size(resource string) Size {
 	return s
 }
 
-// sourceOf returns the source of a size in the options.
+// sourceOf returns where a size in the options is from.
 func sourceOf(byServer bool) string {
 	if byServer {
 		return FromServer
@@ -60,7 +60,7 @@ func sourceOf(byServer bool) string {
 }
 
 // share returns the share of a resource's objects that one LIST sends, and the share that the
-// server looks at.
+// server compares with the LIST's selector.
 func (d *Doctor) share(s Size, sel selection) (sent, looked float64) {
 	all := float64(s.Objects)
 	switch sel {
@@ -81,12 +81,12 @@ func (d *Doctor) share(s Size, sel selection) (sent, looked float64) {
 	return 1, 0
 }
 
-// selectedShare is the share of objects that a selector is assumed to match. Looking at all objects
-// costs more than sending these.
+// selectedShare is the assumed share of objects that a selector matches. The server's comparison of
+// all objects costs more than sending the matching ones.
 const selectedShare = 0.01
 
-// getsProtobuf reports whether a client is assumed to receive protobuf. Custom resources have none,
-// and kubectl asks for JSON.
+// getsProtobuf reports whether a client is assumed to receive protobuf. There is no protobuf of
+// custom resources, and kubectl asks for JSON.
 func getsProtobuf(c Client, resource string) bool {
 	resource, _, _ = strings.Cut(resource, "/")
 	_, group, _ := strings.Cut(resource, ".")
@@ -95,7 +95,8 @@ func getsProtobuf(c Client, resource string) bool {
 	return !custom && !c.isKubectl()
 }
 
-// sizes returns the sizes of all resources with LISTs, or WATCHes that start with one, by name.
+// sizes returns the sizes of all resources that clients LIST, or WATCH from a start with all
+// objects, by name.
 func (d *Doctor) sizes() []Size {
 	listed := map[string]bool{}
 	for _, c := range d.clients.least {
@@ -114,21 +115,21 @@ func (d *Doctor) sizes() []Size {
 	return out
 }
 
-// maxCensus bounds the resources whose objects are counted: 4 MB.
+// maxCensus limits the number of resources whose objects are counted. They use 4 MB.
 const maxCensus = 4096
 
 // census estimates the number of objects of each resource from the names in the log.
 type census map[string]*counted
 
-// counted has the counts of the objects of a resource.
+// counted contains the counts of a resource's objects.
 type counted struct {
-	names, gone distinct // of all objects, and of deleted ones
+	names, gone distinct // of all objects, and of deleted objects
 	namespaces  distinct
-	writes      int64               // each is sent to every WATCH
-	watched     [selections]float64 // the sum of the seconds that WATCHes were open
+	writes      int64               // the server sends each write to every WATCH
+	watched     [selections]float64 // for how many seconds WATCHes were open, added up
 }
 
-// add counts the object that a request is about, and its namespace.
+// add counts the object of a request, and the object's namespace.
 func (c census) add(e *evidence.Event, v verb, t *target) {
 	if e.Code >= 400 || len(e.Object.Resource) == 0 {
 		return
@@ -158,14 +159,15 @@ func (c census) add(e *evidence.Event, v verb, t *target) {
 	}
 }
 
-// watched records that a WATCH was open for some seconds.
+// watched records that a WATCH was open for a number of seconds.
 func (c census) watched(resource string, of selection, seconds float64) {
 	if k := c[resource]; k != nil {
 		k.watched[of] += max(0, seconds)
 	}
 }
 
-// objects estimates the number of objects at the end of the log; 0 is unknown.
+// objects estimates the number of objects at the end of the log. It returns 0 if the number is
+// unknown.
 func (c census) objects(resource string) int64 {
 	if k := c[resource]; k != nil {
 		return max(0, int64(k.names.count()-k.gone.count()))
@@ -173,7 +175,7 @@ func (c census) objects(resource string) int64 {
 	return 0
 }
 
-// perNamespace returns the average share of the objects that one namespace has.
+// perNamespace returns the share of the objects that is in one namespace, on average.
 func (c census) perNamespace(resource string) float64 {
 	if k := c[resource]; k != nil {
 		return 1 / float64(max(1, k.namespaces.count()))
@@ -181,7 +183,7 @@ func (c census) perNamespace(resource string) float64 {
 	return 1
 }
 
-// writes returns the number of writes of a resource.
+// writes returns the number of writes of a resource's objects.
 func (c census) writes(resource string) float64 {
 	if k := c[resource]; k != nil {
 		return float64(k.writes)

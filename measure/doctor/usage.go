@@ -10,22 +10,23 @@ import (
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
-// A WATCH shorter than shortWatch ended early: kube-apiserver ends WATCHes after 30 to 60 minutes,
-// informers after 5 to 10, and proxies that do not know them after a minute at most.
+// shortWatch is the duration below which a WATCH ended early. Usually kube-apiserver ends WATCHes
+// after 30 to 60 minutes, and informers after 5 to 10; proxies that do not support WATCHes, after
+// up to a minute.
 const shortWatch = time.Minute
 
-// usage is what one client does with one resource. It uses 700 bytes, and up to 5 KB more with
-// LISTs.
+// usage contains a client's counts for one resource. It uses 700 bytes, and up to 5 KB more if the
+// client LISTs the resource.
 type usage struct {
-	resource        string // kubectl's name, with a subresource: pods/status
-	version         string // of the last LIST or WATCH
+	resource        string // kubectl's name, with the subresource, as in pods/status
+	version         string // in the last LIST or WATCH
 	tally           [verbs]tally
 	refused, failed int64 // see Totals
 	lists           ListCounts
 	vain            tally    // LISTs that failed with 5xx
-	whole, part     *pattern // LISTs of all objects, and of some; nil if there were none
+	whole, part     *pattern // LISTs of all objects, and of some objects; nil if there were none
 	watches         WatchCounts
-	watchPlaces     *distinct // nil if there were none
+	watchPlaces     *distinct // the machines that WATCH; nil if there were none
 	shorts          hourly    // WATCHes that ended within a minute, except proofs
 	proofs          proofs
 	gets, writes    *acts                 // of objects; nil if there were none
@@ -33,35 +34,35 @@ type usage struct {
 	watchTallies    [selections]watchTally
 }
 
-// ListCounts count LISTs by what they ask for. Kinds overlap.
+// ListCounts count LISTs by what they ask for. A LIST may have several of these properties.
 type ListCounts struct {
-	Quorum     int64 `json:"quorum"`     // without resourceVersion: as new as the storage
+	Quorum     int64 `json:"quorum"`     // without resourceVersion: as new as etcd
 	Cache      int64 `json:"cache"`      // with any resourceVersion
 	Limited    int64 `json:"limited"`    // with a limit
-	Pages      int64 `json:"pages"`      // behind the first
+	Pages      int64 `json:"pages"`      // after the first page of a LIST
 	Selected   int64 `json:"selected"`   // with a selector
 	Namespaced int64 `json:"namespaced"` // of one namespace
 	OneObject  int64 `json:"oneObject"`  // by metadata.name
 
-	// QueueSeconds is the time in the queues of priority and fairness, which is logged for slow
-	// requests.
+	// QueueSeconds is the time in the queues of priority and fairness. kube-apiserver logs it only for
+	// slow requests.
 	QueueSeconds   float64 `json:"queueSeconds"`
-	StorageSeconds float64 `json:"storageSeconds"` // the wait for etcd; logged for slow requests
+	StorageSeconds float64 `json:"storageSeconds"` // the wait for etcd; only for slow requests
 }
 
-// WatchCounts count WATCHes that were not refused.
+// WatchCounts count WATCHes that the server did not refuse. Expired counts refused ones.
 type WatchCounts struct {
 	Short     int64   `json:"short"`     // ended within a minute
-	Expired   int64   `json:"expired"`   // 410
-	Initial   int64   `json:"initial"`   // that start with a LIST
+	Expired   int64   `json:"expired"`   // refused with 410
+	Initial   int64   `json:"initial"`   // started with all objects
 	OneObject int64   `json:"oneObject"` // by metadata.name
 	Open      int64   `json:"open"`      // at the end of the log
 	Ended     int64   `json:"ended"`
-	Seconds   float64 `json:"seconds"` // that the ended ones lasted
+	Seconds   float64 `json:"seconds"` // how long the ended ones lasted, added up
 }
 
-// add counts an event about the object with a hash. q is the query of a LIST or WATCH. It reports
-// whether an informer starts with such a request.
+// add counts a request. object is the hash of the object's name, and q the query of a LIST or
+// WATCH. starts reports whether informers start with such a request.
 func (u *usage) add(e *evidence.Event, v verb, q evidence.Query, object uint64) (starts bool) {
 	u.tally[v].requests++
 	u.tally[v].latency += e.Latency()
@@ -76,7 +77,7 @@ func (u *usage) add(e *evidence.Event, v verb, q evidence.Query, object uint64) 
 	case verbList:
 		u.asksFor(e.Object.Version)
 		u.addList(e, q)
-		return q.Version == "0" && q.Limit > 0 && !q.OneObject // as client-go's informers have it
+		return q.Version == "0" && q.Limit > 0 && !q.OneObject // like client-go's informers
 	case verbWatch:
 		u.asksFor(e.Object.Version)
 		u.addWatch(e, q)
@@ -85,12 +86,12 @@ func (u *usage) add(e *evidence.Event, v verb, q evidence.Query, object uint64) 
 	return false
 }
 
-// cleans reports whether the client deletes what it LISTs.
+// cleans reports whether the client deletes the objects that it LISTs.
 func (u *usage) cleans() bool {
 	return cleanings*u.tally[verbDeleteCollection].requests >= max(1, u.part.total())
 }
 
-// ofAll returns how many LISTs of a pattern read all objects.
+// ofAll returns the number of LISTs of all objects in a pattern.
 func (u *usage) ofAll(p *pattern) int64 {
 	if p == u.whole {
 		return p.count
@@ -98,7 +99,7 @@ func (u *usage) ofAll(p *pattern) int64 {
 	return 0
 }
 
-// watchMachines estimates the number of machines that sent the WATCHes, at least 1.
+// watchMachines estimates the number of machines that sent the WATCHes. It returns at least 1.
 func (u *usage) watchMachines() int64 {
 	if u.watchPlaces == nil {
 		return 1
@@ -106,7 +107,8 @@ func (u *usage) watchMachines() int64 {
 	return int64(max(1, u.watchPlaces.count()))
 }
 
-// expired describes how many WATCHes were refused because their version was too old.
+// expired returns a text about the number of WATCHes that were refused because their version was
+// too old.
 func (w WatchCounts) expired() string {
 	if w.Expired == 0 {
 		return ""
@@ -114,15 +116,16 @@ func (w WatchCounts) expired() string {
 	return fmt.Sprintf("; %s more were refused with 410", humanize.Count(w.Expired))
 }
 
-// asksFor records the version of the resource.
+// asksFor records the version of the resource that the client asks for.
 func (u *usage) asksFor(version []byte) {
 	if version = bounded(version); u.version != string(version) {
 		u.version = string(version)
 	}
 }
 
-// addList counts a LIST. A refused LIST has no pattern, because it cost nothing. Nor has a failed
-// one, because its client must retry, or one of a resource that cannot be WATCHed.
+// addList counts a LIST. It adds to a pattern only LISTs that can be avoided: not a refused LIST,
+// which cost nothing, not a failed LIST, which the client must retry, and not one of a resource
+// that cannot be WATCHed.
 func (u *usage) addList(e *evidence.Event, q evidence.Query) {
 	l := &u.lists
 	for _, kind := range []struct {
@@ -142,7 +145,7 @@ func (u *usage) addList(e *evidence.Event, q evidence.Query) {
 		u.vain.requests++
 		u.vain.latency += e.Latency()
 	}
-	// A request that timed out cost as much as one that succeeded.
+	// A request that timed out cost as much as a successful one.
 	if e.Code < 400 || e.Code >= 500 && e.Latency() >= vainLatency {
 		sel := selectionOf(e, q)
 		if q.FirstOnly() {
@@ -159,11 +162,11 @@ func (u *usage) addList(e *evidence.Event, q evidence.Query) {
 	u.pattern(e, q).add(e, q)
 }
 
-// unwatchable is the suffix of groups whose objects are computed for each request: the metrics of
-// pods and nodes, which clients such as the autoscaler must LIST.
+// unwatchable is the suffix of groups whose objects the server computes for each request: the
+// metrics of pods and nodes. Clients such as the autoscaler must LIST them.
 const unwatchable = "metrics.k8s.io"
 
-// pattern returns the pattern that a LIST belongs to.
+// pattern returns the pattern to which a LIST belongs. It creates the pattern if u has none.
 func (u *usage) pattern(e *evidence.Event, q evidence.Query) *pattern {
 	p := &u.whole
 	if q.Selected || len(e.Object.Namespace) > 0 {
@@ -178,8 +181,8 @@ func (u *usage) pattern(e *evidence.Event, q evidence.Query) *pattern {
 	return *p
 }
 
-// addWatch counts a WATCH that has ended. A refused one does not count. A WATCH of a single object
-// is not short: it ends with the object, as kubelets' WATCHes of Secrets do.
+// addWatch counts a WATCH that has ended, unless it was refused. A WATCH of a single object never
+// counts as short, because it ends with the object, like kubelets' WATCHes of Secrets.
 func (u *usage) addWatch(e *evidence.Event, q evidence.Query) {
 	w := &u.watches
 	if e.Code == 410 {
@@ -194,7 +197,7 @@ func (u *usage) addWatch(e *evidence.Event, q evidence.Query) {
 	if q.InitialList() {
 		w.Initial++
 	}
-	if q.InitialList() && !q.OneObject { // it costs as much as a LIST
+	if q.InitialList() && !q.OneObject { // such a WATCH costs as much as a LIST
 		p := u.pattern(e, q)
 		p.begun(e)
 		p.initial++
@@ -214,17 +217,17 @@ func (u *usage) addWatch(e *evidence.Event, q evidence.Query) {
 	}
 }
 
-// proofs are WATCHes with a timeout of seconds that follow a LIST of the first object. A proxy
-// sends them to prove that its cache is as new as the storage.
+// proofs counts WATCHes with a timeout of seconds that follow a LIST with limit=1. With these
+// requests, a proxy proves that its cache is as new as etcd.
 type proofs struct {
-	asked int64 // when the last such LIST was answered
+	asked int64 // when the last LIST with limit=1 was answered
 	tally
 }
 
-// proofTime is the longest duration of a proof, and the longest time between it and the LIST.
+// proofTime is the longest timeout of a proof, and the longest time between the proof and its LIST.
 const proofTime = 10 * time.Second
 
-// add counts a WATCH that has ended if it is a proof, and reports whether it is one.
+// add counts a WATCH that has ended if it is a proof. It reports whether the WATCH is one.
 func (p *proofs) add(e *evidence.Event, q evidence.Query) bool {
 	apart := time.Duration(e.Begun()-p.asked) * time.Microsecond
 	if q.Timeout == 0 || q.Timeout > proofTime || apart.Abs() > proofTime || q.InitialList() {
@@ -235,26 +238,27 @@ func (p *proofs) add(e *evidence.Event, q evidence.Query) bool {
 	return true
 }
 
-// watchesButProofs returns the counts of WATCHes without the proofs.
+// watchesButProofs returns the counts of all WATCHes except proofs.
 func (u *usage) watchesButProofs() WatchCounts {
 	w, n := u.watches, u.proofs.requests
 	w.Short, w.Ended, w.Seconds = w.Short-n, w.Ended-n, w.Seconds-u.proofs.latency.Seconds()
 	return w
 }
 
-// objectsRead returns the number of objects that LISTs of all objects have read.
+// objectsRead returns the number of objects that LISTs of all objects have read. objects is the
+// number of objects that exist.
 func (u *usage) objectsRead(lists, objects int64) int64 {
 	t := &u.listTallies[selectAll]
 	paged := min(t.paged, lists)
 	return (lists-paged)*objects + int64(min(float64(paged*objects), t.limits))
 }
 
-// selection says which objects a LIST or WATCH selects, by the cost of finding them.
+// selection describes which objects a LIST or WATCH selects, as far as it affects the cost.
 type selection uint8
 
 const (
 	selectAll selection = iota
-	// selectBySelector has no index, so the server compares each object with the selector.
+	// selectBySelector uses no index: the server compares each object with the selector.
 	selectBySelector
 	selectNamespace // one namespace, with a selector or without
 	selectNode      // by spec.nodeName, for which kube-apiserver has an index
@@ -262,7 +266,7 @@ const (
 	selections
 )
 
-// selectionOf returns which objects a request selects.
+// selectionOf returns the selection of a LIST or WATCH.
 func selectionOf(e *evidence.Event, q evidence.Query) selection {
 	switch {
 	case q.OneObject:
@@ -283,13 +287,14 @@ type tally struct {
 	latency  time.Duration
 }
 
-// listTally counts LISTs of the same selection. A further page belongs to its LIST.
+// listTally counts LISTs with the same selection. A page after the first belongs to an earlier
+// LIST.
 type listTally struct {
 	lists  int64
 	quorum int64
-	paged  int64 // with a limit, which the watch cache would ignore
-	// limits is the sum of the limits of all pages, infinite if one has none. It bounds the objects
-	// that came in pages.
+	paged  int64 // LISTs with a limit that the watch cache does not answer
+	// limits is the sum of the limits of all pages, or infinity if one page has no limit. It is an
+	// upper bound of the objects that pages returned.
 	limits float64
 }
 
@@ -316,13 +321,13 @@ func (t *listTally) addLimit(q evidence.Query) {
 	t.limits += float64(q.Limit)
 }
 
-// objectsEach returns the largest average number of objects of a LIST in pages.
+// objectsEach returns the largest possible average number of objects of a LIST in pages.
 func (t *listTally) objectsEach() float64 { return t.limits / float64(max(1, t.paged)) }
 
-// watchTally counts WATCHes of the same selection.
+// watchTally counts WATCHes with the same selection.
 type watchTally struct {
 	ended, open int64
-	initial     int64 // that started with a LIST
+	initial     int64 // started with all objects
 }
 
 func (t *watchTally) add(q evidence.Query) {
@@ -332,7 +337,7 @@ func (t *watchTally) add(q evidence.Query) {
 	}
 }
 
-// verb is one of Kubernetes' verbs.
+// verb is a Kubernetes verb.
 type verb uint8
 
 const (
@@ -344,7 +349,7 @@ const (
 	verbPatch
 	verbDelete
 	verbDeleteCollection
-	verbOther // connect, and methods of requests without a resource
+	verbOther // connect, and HTTP methods of requests that are not about a resource
 	verbs
 )
 
@@ -360,7 +365,7 @@ func verbOf(name []byte) verb {
 	return verbOther
 }
 
-// weight returns the weight of a request, by which clients stay or are evicted.
+// weight returns the weight of a request. Clients with little weight are evicted first.
 func (v verb) weight(e *evidence.Event) int64 {
 	switch {
 	case v == verbList, v == verbWatch && e.Latency() < shortWatch:

@@ -19,14 +19,14 @@ import (
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
-// world writes the audit log of a cluster, drawn from a seed: clients that do no harm, and
-// culprits.
+// world writes the audit log of a cluster with harmless clients and culprits. A seed determines all
+// random values.
 type world struct {
 	rnd   *rand.Rand
 	start time.Time
 	lines []stamped
 	ids   int
-	buf   []byte // of line
+	buf   []byte // the buffer of line
 }
 
 type stamped struct {
@@ -40,19 +40,19 @@ func newWorld(seed uint64) *world {
 	return &world{rnd: rand.New(rand.NewPCG(seed, 1)), start: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
 }
 
-// request is a request at a time since the log's start.
+// request describes a request. at is the time since the start of the log.
 type request struct {
 	at, took, queued            time.Duration
 	verb, query                 string
-	user, agent, ip, pod, via   string // via: who impersonates user
+	user, agent, ip, pod, via   string // via impersonates user
 	group, resource, ns, object string
-	sub, reason                 string // a subresource; of the Status that is answered
+	sub, reason                 string // reason is that of the Status in the answer
 	code                        int
 	open                        bool // a WATCH that never ends
 }
 
-// line is the request at a stage, in the order of fields of kube-apiserver's. It does without fmt,
-// which would take longer than the doctor itself: tests make hundreds of thousands of lines.
+// line returns the line of a request at a stage, with the fields in kube-apiserver's order. It does
+// not use fmt, which would take longer than doctor: tests create hundreds of thousands of lines.
 func (w *world) line(r request, stage string, staged time.Duration) string {
 	version, path := "v1", "/api/v1"
 	if r.group != "" {
@@ -105,7 +105,7 @@ func (w *world) line(r request, stage string, staged time.Duration) string {
 	return string(b)
 }
 
-// do adds a request. WATCHes have a line when they start as well.
+// do adds the lines of a request. A WATCH also has a line when it starts.
 func (w *world) do(r request) {
 	w.ids++
 	r.code = cmp.Or(r.code, 200)
@@ -118,7 +118,7 @@ func (w *world) do(r request) {
 	}
 }
 
-// between draws a time.
+// between returns a random duration from from to to.
 func (w *world) between(from, to time.Duration) time.Duration {
 	return from + time.Duration(w.rnd.Int64N(int64(to-from)))
 }
@@ -137,12 +137,12 @@ func (w *world) log() []byte {
 	return all
 }
 
-// program is a user agent as client-go writes it.
+// program returns a user agent in the form that client-go uses.
 func program(name string) string { return name + "/v1.2.3 (linux/amd64) kubernetes/0f1e2d3" }
 
 func account(name string) string { return "system:serviceaccount:apps:" + name }
 
-// examine runs a doctor over a log.
+// examine returns a doctor's report on a log.
 func examine(t testing.TB, o Options, log []byte) *Report {
 	t.Helper()
 	d := New(o)
@@ -164,8 +164,9 @@ func examine(t testing.TB, o Options, log []byte) *Report {
 
 var madeLog = flag.String("doctor.write", "", "where TestMadeLog writes its log, such as a pipe")
 
-// TestMadeLog writes the log of TestManyEvents: of one seed the same again. With -doctor.write PATH
-// it writes it once, for weir doctor to read.
+// TestMadeLog checks that newMadeLog returns the same log for the same seed, and another log for
+// another seed. With -doctor.write PATH it instead writes the log of TestManyEvents to a file for
+// weir doctor.
 func TestMadeLog(t *testing.T) {
 	if *madeLog == "" {
 		if !bytes.Equal(made(t, 1), made(t, 1)) || bytes.Equal(made(t, 1), made(t, 2)) {
@@ -181,7 +182,7 @@ func TestMadeLog(t *testing.T) {
 	check.NoError(t, f.Close())
 }
 
-// made returns a small log of a seed.
+// made returns a small log for a seed.
 func made(t *testing.T, seed uint64) []byte {
 	t.Helper()
 	text, err := io.ReadAll(newMadeLog(seed, 100))
@@ -189,7 +190,7 @@ func made(t *testing.T, seed uint64) []byte {
 	return text
 }
 
-// newMadeLog returns the log of a seed: six culprits, innocents, and n events of a crowd.
+// newMadeLog returns the log for a seed: culprits, innocents, and n events of a crowd.
 func newMadeLog(seed uint64, n int) io.Reader {
 	w := newWorld(seed)
 	w.innocents()
