@@ -28,7 +28,7 @@ var getsKind = &kind{
 		case !a.cluster:
 			of = fmt.Sprintf(".%s(namespace)", a.method)
 		}
-		return a.informer() + ".Lister()" + of + ".Get(name)
+		return a.informer() + ".Lister()" + of + ".Get(name) // in the place of a GET"
 	},
 	kubectl: watchOnce,
 	asks: func(w *whatIfCase) []batch {

@@ -2,12 +2,12 @@ package figures
 
 import "fmt"
 
-// aborted is the value of the panic that ends an attempt.
+// aborted is the value of the panic with which Check ends an attempt.
 type aborted struct{ error }
 
-// Attempt runs the steps of a measurement, f, and returns the error with which Check, Require or
-// Must ended it, or nil. So the requests, orders and readings that f calls return no errors. These
-// functions end the attempt of their own goroutine only, so each goroutine that calls them needs an
+// Attempt runs f, the steps of a measurement. It returns the error with which Check, Require or
+// Must ended f, or nil. So the functions that f calls need not return errors. Check, Require and
+// Must end only the attempt of their own goroutine, so each goroutine that calls them needs an
 // Attempt.
 func Attempt(f func()) (err error) {
 	defer func() {
@@ -23,7 +23,8 @@ func Attempt(f func()) (err error) {
 	return nil
 }
 
-// Check ends the attempt if there is an error. It wraps the error in what failed, if that is given.
+// Check ends the attempt if err is not nil. If what is given, it adds what to the error, as the
+// action that failed.
 func Check(err error, what ...any) {
 	switch {
 	case err == nil:
@@ -34,14 +35,14 @@ func Check(err error, what ...any) {
 	}
 }
 
-// Require ends the attempt with an error unless a condition is met.
+// Require ends the attempt with err unless met is true.
 func Require(met bool, err error) {
 	if !met {
 		Check(err)
 	}
 }
 
-// Must returns v, or ends the attempt if there is an error.
+// Must returns v, or ends the attempt if err is not nil.
 func Must[T any](v T, err error) T {
 	Check(err)
 	return v

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Choose returns the things whose name is in names, in the order of all, which stays as it is; all
-// of them if no name is given. A name that none of them has is an error, which calls them noun.
+// Choose returns the elements of all whose name is in names, in the order of all. If there are no
+// names, it returns all elements. It does not modify all. If no element has one of the names, it
+// returns an error, which uses noun for an element.
 func Choose[T any](noun string, all []T, name func(T) string, names ...string) ([]T, error) {
 	var there []string
 	for _, thing := range all {

@@ -1,5 +1,5 @@
-// Package figures holds what measurements give: values by name, their medians over several runs,
-// and how they are written. It ends a measurement at its first error, in one place: see Attempt.
+// Package figures contains the results of measurements: values by name, their medians over several
+// runs, and their output formats. With Attempt, a measurement ends at its first error.
 package figures
 
 import (
@@ -13,10 +13,10 @@ import (
 	"github.com/weirproject/weir/internal/core/humanize"
 )
 
-// Values are what was measured, by name.
+// Values are measured values by name.
 type Values map[string]float64
 
-// Medians returns the median of each value over all runs that have it.
+// Medians returns the median of each value over all runs that contain the value.
 func Medians(runs []Values) Values {
 	all := map[string][]float64{}
 	for _, run := range runs {
@@ -33,8 +33,8 @@ func Medians(runs []Values) Values {
 	return m
 }
 
-// Ratio returns a value ÷ the one that others have by the same name. It returns false where the
-// first is not there, or the second is 0 or not there.
+// Ratio returns v's value for a key divided by others' value. It returns false if one of the values
+// is missing or others' value is 0.
 func (v Values) Ratio(others Values, key string) (ratio float64, ok bool) {
 	ours, ok := v[key]
 	theirs := others[key]
@@ -44,7 +44,7 @@ func (v Values) Ratio(others Values, key string) (ratio float64, ok bool) {
 	return ours / theirs, true
 }
 
-// Cell returns a value as text for a table, or "-" if there is none.
+// Cell returns a value as text for a table, or "-" if v lacks the value.
 func (v Values) Cell(key string, u Unit) string {
 	if value, ok := v[key]; ok {
 		return u.Text(value)
@@ -52,7 +52,7 @@ func (v Values) Cell(key string, u Unit) string {
 	return "-"
 }
 
-// Unit says how a value is written.
+// Unit is the unit of a value, which determines how the value is written.
 type Unit uint8
 
 // The units.
@@ -65,7 +65,7 @@ const (
 	Bytes               // decimal multiples
 )
 
-// Text returns a value as text in its unit.
+// Text returns a value, in its unit, as text.
 func (u Unit) Text(v float64) string {
 	switch u {
 	case Count:
@@ -82,14 +82,14 @@ func (u Unit) Text(v float64) string {
 	return humanize.Number(v)
 }
 
-// WriteJSON writes a result, indented, as -o json prints it.
+// WriteJSON writes a result as indented JSON, as -o json prints it.
 func WriteJSON(w io.Writer, result any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(result)
 }
 
-// Figure is one value that a measurement has. Key is a promise: it is what `-o json` has.
+// Figure describes one value of a measurement. Key is its name in `-o json`, which is stable.
 type Figure struct {
 	Key, Label string
 	Unit       Unit
@@ -97,49 +97,50 @@ type Figure struct {
 	Want       Want
 }
 
-// Better says which of two values of a figure is the better one.
+// Better says which values of a figure are better.
 type Better uint8
 
-// What can be better.
+// The values of Better.
 const (
-	Neither Better = iota // the figure is there to be read, not to be compared
+	Neither Better = iota // the figure is not compared
 	Smaller
 	Larger
 )
 
-// Want is what a figure must come to. The zero value is anything.
+// Want is the required range of a figure. The zero value allows any value.
 type Want struct {
-	// RatioAtMost bounds weir's figure ÷ the other side's, WeirAtMost weir's alone. Nil: no bound.
+	// RatioAtMost is the maximum of weir's value divided by the other side's value. WeirAtMost is the
+	// maximum of weir's value. nil means no maximum.
 	RatioAtMost *float64 `json:"ratioAtMost,omitempty"`
 	WeirAtMost  *float64 `json:"weirAtMost,omitempty"`
 }
 
-// New returns a figure that is there to be read.
+// New returns a figure that is not compared.
 func New(key, label string, unit Unit) Figure { return Figure{Key: key, Label: label, Unit: unit} }
 
-// Lower returns a figure of which the smaller value is the better one.
+// Lower returns a figure whose smaller values are better.
 func Lower(key, label string, unit Unit) Figure {
 	return Figure{Key: key, Label: label, Unit: unit, Better: Smaller}
 }
 
-// Higher returns a figure of which the larger value is the better one.
+// Higher returns a figure whose larger values are better.
 func Higher(key, label string, unit Unit) Figure {
 	return Figure{Key: key, Label: label, Unit: unit, Better: Larger}
 }
 
-// RatioAtMost returns the figure with a bound of weir's value ÷ the other side's.
+// RatioAtMost returns the figure with a maximum of weir's value divided by the other side's value.
 func (f Figure) RatioAtMost(most float64) Figure {
 	f.Want.RatioAtMost = &most
 	return f
 }
 
-// AtMost returns the figure with a bound of weir's value.
+// AtMost returns the figure with a maximum of weir's value.
 func (f Figure) AtMost(most float64) Figure {
 	f.Want.WeirAtMost = &most
 	return f
 }
 
-// Help lists figures by format, which takes the key and the label.
+// Help returns a text about figures. It formats the key and the label of each figure with format.
 func Help(format string, all []Figure) string {
 	var b strings.Builder
 	for _, f := range all {
@@ -148,7 +149,7 @@ func Help(format string, all []Figure) string {
 	return b.String()
 }
 
-// Headline returns the first two figures that a run has, in a line.
+// Headline returns one line with the first two of the figures that v contains.
 func Headline(v Values, all []Figure) string {
 	var parts []string
 	for _, f := range all {
@@ -159,10 +160,10 @@ func Headline(v Values, all []Figure) string {
 	return strings.Join(parts, ", ")
 }
 
-// Spread is the smallest and the largest of each value over several runs, by name.
+// Spread contains the smallest and the largest of each value over several runs, by name.
 type Spread map[string][2]float64
 
-// SpreadOf returns the spread of each value over all runs that have it.
+// SpreadOf returns the spread of each value over all runs that contain the value.
 func SpreadOf(runs []Values) Spread {
 	s := Spread{}
 	for _, run := range runs {
@@ -177,8 +178,9 @@ func SpreadOf(runs []Values) Spread {
 	return s
 }
 
-// Cell writes a spread for a table, the unit once where both ends have it: "71.2…78.9 MB". It is
-// empty where both ends read the same, and where there is none.
+// Cell returns a spread as text for a table, such as "71.2…78.9 MB". If both ends have the same
+// unit, it writes the unit once. It returns "" if both ends have the same text or s lacks the
+// value.
 func (s Spread) Cell(key string, u Unit) string {
 	ends, ok := s[key]
 	if !ok {

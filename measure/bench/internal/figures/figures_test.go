@@ -27,7 +27,7 @@ func TestRatio(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %v", key, got, ok, want)
 		}
 	}
-	for _, key := range []string{"c", "d", "e"} { // one divides by 0, one side has not got the others
+	for _, key := range []string{"c", "d", "e"} { // c divides by 0; d and e exist on one side only
 		if got, ok := ours.Ratio(theirs, key); ok {
 			t.Errorf("%s: %v", key, got)
 		}
@@ -142,7 +142,8 @@ func TestTrace(t *testing.T) {
 		if again := tracer.Stop(); again != got {
 			t.Error("a second stop gives another trace")
 		}
-		// At 0, 10 and 20 ms, and at the end; the CPU of the first look is not counted.
+		// There are samples at 0, 10 and 20 ms and at the end. CPU time before the first sample does not
+		// count.
 		if n := len(got.Events); n != 4 || len(got.CPUSeconds) != n || len(got.RSSBytes) != n || len(got.HeapBytes) != 0 {
 			t.Fatalf("%+v", got)
 		}
@@ -155,7 +156,7 @@ func TestTrace(t *testing.T) {
 	})
 }
 
-// TestLateSample: a late sample is repeated for those that were not taken.
+// TestLateSample checks that a late sample also replaces the samples that were missed before it.
 func TestLateSample(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks := 0
@@ -167,7 +168,8 @@ func TestLateSample(t *testing.T) {
 		})
 		time.Sleep(100 * time.Millisecond)
 		got := tracer.Stop()
-		// The looks begin at 0, 10, 45, 80 and, the last one, 115 ms: 1, 2, 5, 9 and 12 samples.
+		// take is called at 0, 10, 45, 80 and, for the last time, 115 ms: then 1, 2, 5, 9 and 12 samples
+		// are due.
 		if n := len(got.Events); n != 12 || len(got.HeapBytes) != n {
 			t.Errorf("%d samples, %d heaps", n, len(got.HeapBytes))
 		}

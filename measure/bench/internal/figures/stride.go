@@ -1,7 +1,7 @@
 package figures
 
-// Stride returns a step that visits each of n positions, modulo n, before it repeats one.
-// Neighbours in time are far apart.
+// Stride returns a step such that k*step modulo n, for k from 0 to n-1, visits each of n positions
+// once. Positions that are visited one after the other are far apart.
 func Stride(n int) int {
 	step := 7919
 	for gcd(step, n) != 1 {

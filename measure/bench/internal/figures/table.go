@@ -6,14 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// Column is one of a table. What is wider than Width is not cut. A column without a width is left
-// out.
+// Column is a column of a table. A cell that is wider than Width is not cut off. A column whose
+// Width is 0 is not written.
 type Column struct {
 	Width int
-	Left  bool // its cells stand to the left; else to the right
+	Left  bool // its cells are aligned to the left; otherwise to the right
 }
 
-// Fit returns the columns that rows need: the first to the left, the others to the right.
+// Fit returns columns that are as wide as their widest cell in rows. The first one is aligned to
+// the left, the other ones to the right.
 func Fit(rows [][]string) []Column {
 	var columns []Column
 	for _, row := range rows {
@@ -37,7 +38,7 @@ func Write(w io.Writer, columns []Column, rows ...[]string) error {
 	return nil
 }
 
-// Line returns a row of a table, without spaces at its end.
+// Line returns a row of a table as a line, without spaces at its end.
 func Line(columns []Column, cells []string) string {
 	var line strings.Builder
 	for i, text := range cells {

@@ -5,56 +5,57 @@ import (
 	"time"
 )
 
-// Trace is what a process used over time: samples, EveryMillis apart. The JSON names are a promise.
+// Trace contains samples of a process, EveryMillis apart. The JSON names are stable.
 type Trace struct {
 	EveryMillis float64 `json:"everyMillis"`
-	// RSSBytes is the resident set; of a process that samples itself where the system does not tell
-	// it, the memory that Go's runtime has of the system.
+	// RSSBytes is the resident set size. If the process samples itself and the system does not report
+	// that size, it is the memory that Go's runtime has obtained from the system.
 	RSSBytes []float64 `json:"rssBytes"`
-	// HeapBytes is the live heap that the last garbage collection found; none of a process that is
-	// looked at from outside.
+	// HeapBytes is the live heap after the last garbage collection. It is empty if another process
+	// takes the samples.
 	HeapBytes []float64 `json:"heapBytes,omitempty"`
-	// CPUSeconds is the CPU time, and Events what handlers or clients were told, so far.
+	// CPUSeconds is the CPU time used so far. Events is the number of events that handlers or clients
+	// have received so far.
 	CPUSeconds []float64 `json:"cpuSeconds"`
 	Events     []float64 `json:"events"`
-	// Marks are moments that have a name.
+	// Marks are named moments.
 	Marks []Mark `json:"marks,omitempty"`
 }
 
-// Traced is what one side of a replay was measured to do, in figures and over time. The JSON names
-// are a promise.
+// Traced contains the figures and the trace of one side of a replay. The JSON names are stable.
 type Traced struct {
 	Label   string `json:"side"`
 	Figures Values `json:"figures"`
 	Trace   Trace  `json:"trace"`
 }
 
-// Mark is a moment of a Trace.
+// Mark is a named moment of a Trace.
 type Mark struct {
 	Millis float64 `json:"millis"`
 	What   string  `json:"what"`
 }
 
-// Starts is the Mark of the moment at which the incident begins: an informer starts, clients ask.
+// Starts is the Mark at which the incident starts: an informer starts, or clients send their
+// requests.
 const Starts = "starts"
 
-// Sample is what a process uses at one moment. CPU is all that it has used ever.
+// Sample describes a process at one moment. CPU is all CPU time that the process has used.
 type Sample struct {
 	RSSBytes  float64
-	HeapBytes float64 // below 0: not known
+	HeapBytes float64 // below 0 if unknown
 	CPU       time.Duration
 	Events    float64
 }
 
-// maxSamples bounds a trace.
+// maxSamples limits the number of samples in a trace.
 const maxSamples = 8000
 
-// Tracer takes the samples of a Trace. One goroutine does so, from StartTrace until Stop. A nil
-// Tracer takes none.
+// Tracer takes the samples of a Trace, in one goroutine, from StartTrace until Stop. The methods of
+// a nil Tracer do nothing.
 type Tracer struct {
 	take  func() Sample
 	begin time.Time
-	cpu   time.Duration // that was used before
+	cpu   time.Duration // used before StartTrace
 	done  chan struct{}
 	ended chan struct{}
 
@@ -62,7 +63,7 @@ type Tracer struct {
 	trace Trace
 }
 
-// StartTrace begins to take samples. take is called from one goroutine at a time.
+// StartTrace starts a Tracer, which calls take for each sample. It never calls take concurrently.
 func StartTrace(every time.Duration, take func() Sample) *Tracer {
 	t := &Tracer{
 		take: take, cpu: take().CPU, begin: time.Now(), done: make(chan struct{}), ended: make(chan struct{}),
@@ -99,8 +100,8 @@ func (t *Tracer) stopped() bool {
 	}
 }
 
-// sample adds samples until there are as many as are due. It adds the same one several times if the
-// machine was too busy to take them in time.
+// sample adds samples until due samples are stored. If the machine was too busy to take some of
+// them in time, sample adds the current one several times.
 func (t *Tracer) sample(due int) {
 	now := t.take()
 	t.mu.Lock()
@@ -116,7 +117,7 @@ func (t *Tracer) sample(due int) {
 	}
 }
 
-// Mark names the moment.
+// Mark records the current moment under a name.
 func (t *Tracer) Mark(what string) {
 	if t == nil {
 		return
@@ -126,8 +127,8 @@ func (t *Tracer) Mark(what string) {
 	t.trace.Marks = append(t.trace.Marks, Mark{millis(time.Since(t.begin)), what})
 }
 
-// Stop takes the last sample, however late, and returns the trace. More calls return the same; it
-// is not for two goroutines at a time.
+// Stop takes a last sample, even if it is late, and returns the trace. Later calls return the same
+// trace. It is not safe for concurrent use.
 func (t *Tracer) Stop() *Trace {
 	if t == nil {
 		return nil

@@ -14,14 +14,14 @@ import (
 
 const podsPath = "/api/v1/pods"
 
-// client makes requests over connections of its own. It is safe for concurrent use.
+// client sends requests over separate connections. It is safe for concurrent use.
 type client struct {
 	base      *url.URL
 	http      http.Client
 	transport *http.Transport
 }
 
-// newClient returns a client with the credentials of cfg. The caller must call close.
+// newClient returns a client that uses the credentials of cfg. The caller must call close.
 func newClient(cfg *rest.Config) (*client, error) {
 	tlsConfig, err := rest.TLSConfigFor(cfg)
 	if err != nil {
@@ -32,7 +32,7 @@ func newClient(cfg *rest.Config) (*client, error) {
 		return nil, err
 	}
 	c := &client{base: base}
-	// Answers are read as they come, without decompressing them.
+	// Compressed answers are not decompressed, so that their size on the wire can be counted.
 	c.transport = &http.Transport{TLSClientConfig: tlsConfig, ForceAttemptHTTP2: true, DisableCompression: true, MaxIdleConnsPerHost: maxWriters}
 	if c.http.Transport, err = rest.HTTPWrappersForConfig(cfg, c.transport); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func newClient(cfg *rest.Config) (*client, error) {
 
 func (c *client) close() { c.transport.CloseIdleConnections() }
 
-// request is a request to a server.
+// request is a request to a server, and the form in which its answer is wanted.
 type request struct {
 	method string // empty: GET
 	path   string
@@ -50,10 +50,10 @@ type request struct {
 	accept string // empty: protobuf
 	gzip   bool
 	send   io.Reader
-	as     string // the content type of what is sent
+	as     string // the content type of send
 }
 
-// answerError is an answer whose status is not a success.
+// answerError is the error for an answer whose status is not a success.
 type answerError struct {
 	what string
 	code int
@@ -64,8 +64,8 @@ func (e *answerError) Error() string {
 	return fmt.Sprintf("%s: %d %s: %s", e.what, e.code, http.StatusText(e.code), e.said)
 }
 
-// do makes a request and returns the answer, whose body the caller closes. An answer that is not a
-// success is an *answerError.
+// do sends a request and returns the answer, whose body the caller must close. If the status of the
+// answer is not a success, the error is an *answerError.
 func (c *client) do(ctx context.Context, q request) (*http.Response, error) {
 	if q.method == "" {
 		q.method = http.MethodGet
@@ -92,14 +92,14 @@ func (c *client) do(ctx context.Context, q request) (*http.Response, error) {
 	}
 	if answer.StatusCode/100 != 2 {
 		defer answer.Body.Close()
-		said, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10)) // what can be had of it
+		said, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10)) // ignore the error
 		return nil, &answerError{what: q.method + " " + q.path, code: answer.StatusCode, said: printable(said)}
 	}
 	return answer, nil
 }
 
-// printable returns b as text, with a space for each byte that is not printable ASCII: answers can
-// be protobuf. It changes b.
+// printable returns b as text, with a space for each byte that is not printable ASCII, because an
+// answer may be protobuf. It modifies b.
 func printable(b []byte) string {
 	for i, c := range b {
 		if c < ' ' || c > '~' {
@@ -109,8 +109,8 @@ func printable(b []byte) string {
 	return string(b)
 }
 
-// discard makes a request, reads the answer to its end and returns how many bytes it had. It is an
-// error if the answer is compressed unasked, or not compressed as asked.
+// discard sends a request, reads the answer and returns the answer's size in bytes. It returns an
+// error if the answer is compressed although q.gzip is not set, or the reverse.
 func (c *client) discard(ctx context.Context, q request) (int64, error) {
 	answer, err := c.do(ctx, q)
 	if err != nil {
@@ -123,7 +123,7 @@ func (c *client) discard(ctx context.Context, q request) (int64, error) {
 	return io.Copy(io.Discard, answer.Body)
 }
 
-// watch opens a WATCH of pods in protobuf. The caller closes what is returned.
+// watch opens a WATCH of pods in protobuf. The caller must close the returned closer.
 func (c *client) watch(ctx context.Context, query string) (*wire.WatchReader, io.Closer, error) {
 	answer, err := c.do(ctx, request{path: podsPath, query: query})
 	if err != nil {
@@ -132,8 +132,8 @@ func (c *client) watch(ctx context.Context, query string) (*wire.WatchReader, io
 	return wire.NewWatchReader(answer.Body, wire.Protobuf, wire.Limits{}), answer.Body, nil
 }
 
-// What a WATCH asks for: watchWithState for everything that there is and then what changes,
-// watchFrom for what changes from a resourceVersion on.
+// The queries of WATCHes: watchWithState asks for all objects and then their changes, and watchFrom
+// for the changes after a resourceVersion.
 const watchWithState = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0&allowWatchBookmarks=true"
 
 func watchFrom(resourceVersion string) string {

@@ -23,15 +23,15 @@ var herd = Scenario{
 }
 
 const (
-	// watchFromNothing is what client-go's informers begin with since 0.35.
+	// watchFromNothing is the query with which client-go's informers start since 0.35.
 	watchFromNothing = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
-	// maxHerded bounds the events of all clients together: else a kube-apiserver of many pods has
-	// minutes to do.
+	// maxHerded limits the number of events of all clients together. Otherwise a kube-apiserver with
+	// many pods would be busy for minutes.
 	maxHerded = 2_000_000
 )
 
-// measureHerd makes clients start at once, each with a connection of its own. They throw away what
-// they get.
+// measureHerd measures clients that start at the same time, each over a separate connection. The
+// clients discard the objects that they receive.
 func measureHerd(ctx context.Context, t *trial) Figures {
 	clients := max(1, min(t.Herd, maxHerded/max(1, len(t.pods.keys))))
 	f := Figures{"clients": float64(clients)}
@@ -54,8 +54,8 @@ func measureHerd(ctx context.Context, t *trial) Figures {
 
 const proofsMetric = "weir_proxy_proofs_total"
 
-// startHerd starts the clients and returns when each has received all pods. If one fails, the
-// others are cut off.
+// startHerd starts the clients and returns when each of them has received all pods. If one client
+// fails, it disconnects the other ones.
 func (t *trial) startHerd(ctx context.Context, clients int) {
 	all, ctx := errgroup.WithContext(ctx)
 	for i := range clients {

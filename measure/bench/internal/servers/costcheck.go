@@ -15,27 +15,28 @@ import (
 	"github.com/weirproject/weir/measure/doctor/cost"
 )
 
-// The incidents' clients, when their costs are compared with predictions: as those of weir lab.
+// The options of the incidents whose costs are compared with predictions, similar to those of weir
+// lab.
 const (
-	checkedObjects  = 150_000 // that all clients together get at most
+	checkedObjects  = 150_000 // the most objects that all clients together receive
 	checkedPatience = 2 * time.Minute
-	stormPatience   = 30 * time.Second // LISTs that are answered until then are compared
+	stormPatience   = 30 * time.Second // only LISTs that are answered within this time are compared
 	checkedResync   = 2 * time.Second
 )
 
 const stormName = "resync-storm"
 
-// checkedIncident is an incident whose costs are compared.
+// checkedIncident is an incident whose cost is compared with predictions.
 type checkedIncident struct {
 	name   string
 	replay Replay
-	// works are what each request of a way asks of the server that answers, in the order of the
-	// ways. A way whose work is zero is not compared.
+	// works describe the cost of one client's request for the server that answers it, one Work for
+	// each of the replay's ways. A way whose Work is zero is not compared.
 	works []cost.Work
 }
 
-// checkedIncidents returns the incidents that predictions are compared with, on a server with the
-// pods of p.
+// checkedIncidents returns the incidents whose cost is compared with the predictions of m, on a
+// server with the pods p.
 func checkedIncidents(m *cost.Model, p *serverPods) []checkedIncident {
 	objects, size := float64(len(p.keys)), m.Measured.ObjectBytes
 	all, onNode := objects*size, objects/float64(max(1, len(p.nodes)))
@@ -55,7 +56,7 @@ func checkedIncidents(m *cost.Model, p *serverPods) []checkedIncident {
 	}
 }
 
-// compareIncidents replays the incidents, and returns what they have cost beside what m predicts.
+// compareIncidents replays the incidents, and compares their cost with the predictions of m.
 func compareIncidents(ctx context.Context, o Options, m *cost.Model) []cost.Check {
 	b := figures.Must(Open(ctx, o))
 	incidents := checkedIncidents(m, b.pods)
@@ -78,15 +79,15 @@ func compareIncidents(ctx context.Context, o Options, m *cost.Model) []cost.Chec
 	return checks
 }
 
-// compare returns what a way has cost beside what is predicted for as many requests. It returns nil
-// if the way is not compared, or if some clients have given up.
+// compare compares the cost of one way of the incident with the prediction for the same number of
+// requests. It returns nil if the way is not compared, or if some clients have given up.
 func (i checkedIncident) compare(m *cost.Model, w Way, each cost.Work, f Figures) []cost.Check {
-	if each.Requests == 0 || f["up"] < f["clients"] { // there is no figure of clients that gave up
+	if each.Requests == 0 || f["up"] < f["clients"] { // clients that gave up have no figures
 		return nil
 	}
 	var checks []cost.Check
 	n := f["requests"]
-	if w.Proxy { // the API server has not seen the requests that were made
+	if w.Proxy { // the API server did not receive all requests of the clients
 		n = f["clients"] + f["calls"]
 	}
 	each.Requests, each.Connections, each.Quorum = n, n*each.Connections, n*each.Quorum
@@ -110,16 +111,16 @@ func (i checkedIncident) compare(m *cost.Model, w Way, each cost.Work, f Figures
 	return checks
 }
 
-// cpuName returns the name of the processor as Linux has it, or "" if Linux does not say.
+// cpuName returns the processor's name from Linux, or "" if the system does not report one.
 func cpuName() string {
-	fs, _ := procfs.NewDefaultFS() // elsewhere there is none
+	fs, _ := procfs.NewDefaultFS() // other systems have no /proc
 	if cpus, _ := fs.CPUInfo(); len(cpus) > 0 {
 		return cpus[0].ModelName
 	}
 	return ""
 }
 
-// checkPages returns what a LIST in pages costs beside what is predicted for it.
+// checkPages compares the cost of a LIST in pages with its prediction.
 func (m *costMeter) checkPages(ctx context.Context, model *cost.Model) []cost.Check {
 	size := 0.0
 	spent := m.each(ctx, func() error { return figures.Attempt(func() { size = m.pages(ctx) }) })
@@ -135,7 +136,8 @@ func (m *costMeter) checkPages(ctx context.Context, model *cost.Model) []cost.Ch
 	}
 }
 
-// pages sends a LIST in pages, as current as the storage. size is how many bytes it received.
+// pages sends a LIST of all pods in pages, which the server reads from etcd. It returns the number
+// of received bytes.
 func (m *costMeter) pages(ctx context.Context) (size float64) {
 	query := fmt.Sprint("limit=", pageSize)
 	for token := ""; ; {

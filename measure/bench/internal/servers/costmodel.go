@@ -22,22 +22,23 @@ import (
 )
 
 const (
-	// costWatchers and costUpdates are what the cost of an event is measured with.
+	// The cost of an event is measured with costWatchers watchers and costUpdates updates a second.
 	costWatchers = 40
 	costUpdates  = 50
-	// costWorkers make small requests at once: a busy server takes less for each than one that
-	// is asked now and then.
+	// costWorkers is the number of workers that send small requests at the same time. A busy server
+	// needs less CPU time per request than one that receives only a few.
 	costWorkers = stormWorkers
-	// fewestRepeats is how often a request is made at least to know what one costs.
+	// fewestRepeats is the least number of requests from which the cost of one is computed.
 	fewestRepeats = 3
-	// pageSize is that of client-go's pager, and of kubectl.
+	// pageSize is the page size of client-go's pager and of kubectl.
 	pageSize = 500
 )
 
-// MeasureCosts measures the coefficients of package cost on a kube-apiserver, or on the embedded
-// server in its place, and on a proxy in front of it. It then measures what the incidents of
-// servers cost, beside what these coefficients predict for them. On a kube-apiserver the cost of an
-// event needs the options' Writes or EtcdURL; without these it is 0.
+// MeasureCosts measures the coefficients of package cost on a kube-apiserver, or on an embedded
+// server if the options name none, and on a proxy in front of it. Then it measures the cost of the
+// incidents of servers, and compares it with the predictions of these coefficients. On a
+// kube-apiserver it can measure the cost of an event only with the options' Writes or EtcdURL;
+// otherwise that cost is 0.
 func MeasureCosts(ctx context.Context, o Options) (*cost.Model, error) {
 	b, err := Open(ctx, o)
 	if err != nil {
@@ -51,7 +52,7 @@ func MeasureCosts(ctx context.Context, o Options) (*cost.Model, error) {
 	return m, figures.Attempt(func() {
 		m.Measured.Server = figures.Must(b.direct.version(ctx))
 		meter := costMeter{t: b.newTrial(b.direct)}
-		// Memory comes first: a server keeps the memory that other requests have made it use.
+		// Measure memory first, because other requests make the server keep memory.
 		m.Memory = meter.memory(ctx)
 		m.Server, m.Measured.ObjectBytes = meter.coefficients(ctx)
 		figures.Check(b.withProxy(ctx, func(ours *target) error {
@@ -65,7 +66,7 @@ func MeasureCosts(ctx context.Context, o Options) (*cost.Model, error) {
 	})
 }
 
-// version returns the name of the server, and its version if it has one.
+// version returns the name of the server, followed by its version if the server reports one.
 func (t *target) version(ctx context.Context) (string, error) {
 	answer, err := t.control.do(ctx, request{path: "/version", accept: wire.ContentTypeJSON})
 	if _, none := errors.AsType[*answerError](err); none {
@@ -82,14 +83,14 @@ func (t *target) version(ctx context.Context) (string, error) {
 	return strings.TrimSpace(t.name + " " + v.GitVersion), nil
 }
 
-// costMeter measures what each part of a request costs one server.
+// costMeter measures what each part of a request costs a server.
 type costMeter struct {
 	t *trial
 	c *client
 	k cost.Coefficients
 }
 
-// coefficients measures all coefficients. objectBytes is the mean size of an object.
+// coefficients measures all coefficients. objectBytes is the mean stored size of an object.
 func (m *costMeter) coefficients(ctx context.Context) (_ cost.Coefficients, objectBytes float64) {
 	m.c = m.t.client()
 	defer m.c.close()
@@ -102,10 +103,10 @@ func (m *costMeter) coefficients(ctx context.Context) (_ cost.Coefficients, obje
 	return m.k, objectBytes
 }
 
-// each returns the CPU time in seconds that one call of do costs the server, without what an idle
-// server uses. It repeats do for a while.
+// each returns the server's CPU time for one call of do, in seconds, minus the CPU time of an idle
+// server. It calls do repeatedly, for at least t.Cheap.
 func (m *costMeter) each(ctx context.Context, do func() error) float64 {
-	figures.Check(do()) // so that caches are filled
+	figures.Check(do()) // fills caches
 	n, begin := 0, time.Now()
 	cpu := m.t.spent(ctx, func() {
 		for n < fewestRepeats || time.Since(begin) < m.t.Cheap {
@@ -116,8 +117,8 @@ func (m *costMeter) each(ctx context.Context, do func() error) float64 {
 	return max(cpu-m.k.Idle*time.Since(begin).Seconds(), 0) / float64(n)
 }
 
-// busy returns what a small request costs, as each does, if several workers send such requests at
-// the same time.
+// busy returns the cost of one small request, like each, while several workers send such requests
+// at the same time.
 func (m *costMeter) busy(ctx context.Context, do func() error) float64 {
 	begin, requests := time.Now(), busyRequests
 	for range triedRequests {
@@ -129,8 +130,8 @@ func (m *costMeter) busy(ctx context.Context, do func() error) float64 {
 	return m.atOnce(ctx, costWorkers, requests, do)
 }
 
-// atOnce returns what a request costs, as each does, if workers send such requests at the same
-// time, several each.
+// atOnce returns the cost of one request, like each, while workers send such requests at the same
+// time. Each worker sends the given number of requests.
 func (m *costMeter) atOnce(ctx context.Context, workers, requests int, do func() error) float64 {
 	each := m.each(ctx, func() error {
 		var all errgroup.Group
@@ -150,17 +151,18 @@ func (m *costMeter) atOnce(ctx context.Context, workers, requests int, do func()
 }
 
 const (
-	// busyRequests is how many requests each worker makes before it waits for the others.
+	// busyRequests is the number of requests that each worker sends before it waits for the other
+	// workers.
 	busyRequests = 10
-	// slowRequest is how long a request takes that mostly waits, as a proxy does for a proof that it
-	// is current. Each worker makes one of these. It shows in the mean of triedRequests: the first
-	// ones need not wait.
+	// slowRequest is the least mean duration of requests that mostly wait, as a proxy's do that must
+	// prove that its cache is current. Each worker sends only one of them. The mean is that of
+	// triedRequests requests, because the first ones may not wait.
 	slowRequest   = 100 * time.Millisecond
 	triedRequests = 4
 )
 
-// small measures requests that find nothing, which cost what every request costs, and what a
-// current answer and a connection add to that.
+// small measures requests that find no object: the cost of any request, and the additional costs of
+// reading from etcd and of a connection.
 func (m *costMeter) small(ctx context.Context) {
 	const none = "/api/v1/namespaces/none-of-this-name/pods"
 	get := func(c *client, query string) error {
@@ -179,8 +181,8 @@ func (m *costMeter) small(ctx context.Context) {
 	m.k.Quorum, m.k.Connection = max(quorum-m.k.Request, 0), max(connected-m.k.Request, 0)
 }
 
-// full measures answers with everything, in each encoding. objectBytes is the mean size of an
-// object.
+// full measures answers with all pods, in each encoding. objectBytes is the mean stored size of a
+// pod.
 func (m *costMeter) full(ctx context.Context) (objectBytes float64) {
 	m.k.Encodings = map[cost.Encoding]cost.Sent{}
 	var stored float64
@@ -209,15 +211,15 @@ func (m *costMeter) full(ctx context.Context) (objectBytes float64) {
 			stored = float64(size.Load())
 		}
 		if f.encoding == cost.Initial {
-			size.Store(int64(stored)) // but for some bytes of each event
+			size.Store(int64(stored)) // except for some bytes per event
 		}
 		m.k.Encodings[f.encoding] = cost.Sent{Seconds: max(spent-m.k.Request, 0) / stored, Bytes: float64(size.Load()) / stored}
 	}
 	return stored / float64(len(m.t.pods.keys))
 }
 
-// selective measures LISTs by a label that few pods have. What it costs to send these is known, and
-// taken off.
+// selective measures LISTs by a label that few pods have. It subtracts the cost of sending the pods
+// that are found, which full has measured.
 func (m *costMeter) selective(ctx context.Context, objectBytes float64) {
 	figures.Require(len(m.t.pods.apps) > 0, errNoApps)
 	var lists, found atomic.Int64
@@ -233,7 +235,7 @@ func (m *costMeter) selective(ctx context.Context, objectBytes float64) {
 	m.k.Looked = max(spent-m.k.Request-sent, 0) / float64(len(m.t.pods.keys))
 }
 
-// event measures what an event costs that is sent to many WATCHes. It returns 0 if pods may not be
+// event measures the cost of an event that is sent to many WATCHes. It returns 0 if pods may not be
 // changed.
 func (m *costMeter) event(ctx context.Context) float64 {
 	if m.t.writer == nil {
@@ -250,13 +252,13 @@ func (m *costMeter) event(ctx context.Context) float64 {
 	return max(with-alone, 0) / events
 }
 
-// The numbers of LISTs at once by which memory is measured.
+// Memory is measured with these numbers of LISTs at the same time.
 const (
 	fewAtOnce  = 4
 	manyAtOnce = 32
 )
 
-// memory measures how the server grows with full LISTs at once.
+// memory measures how much the server's memory grows during full LISTs that run at the same time.
 func (m *costMeter) memory(ctx context.Context) (out cost.Memory) {
 	all := float64(figures.Must(m.t.control.discard(ctx, request{path: podsPath, query: "resourceVersion=0"})))
 	rest, _, err := m.t.gauge.memory(ctx)

@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir/measure/doctor/cost"
 )
 
-// TestMeasureCosts measures an embedded server and a proxy: it looks for what is there and
-// possible, not for good predictions.
+// TestMeasureCosts measures an embedded server and a proxy. It checks that the coefficients exist
+// and are possible, but not that the predictions are good.
 func TestMeasureCosts(t *testing.T) {
 	const pods = 200
 	o := tiny(buildProxy(t), pods)
@@ -46,7 +46,7 @@ func TestMeasureCosts(t *testing.T) {
 	}
 }
 
-// TestCheckedIncidents: each way of each incident has what its requests ask for.
+// TestCheckedIncidents checks that each way of each incident has a Work.
 func TestCheckedIncidents(t *testing.T) {
 	for _, i := range checkedIncidents(&cost.Model{}, &serverPods{keys: []string{"a/b"}}) {
 		if len(i.works) != len(i.replay.Ways) {
@@ -55,7 +55,7 @@ func TestCheckedIncidents(t *testing.T) {
 	}
 }
 
-// TestCutOff: what is measured of clients that gave up is compared with nothing.
+// TestCutOff checks that figures of clients that gave up are not compared with predictions.
 func TestCutOff(t *testing.T) {
 	i := checkedIncident{name: "x"}
 	each := cost.Work{Requests: 1, Sent: 10}

@@ -1,13 +1,16 @@
-// Package servers measures a kube-apiserver and weir's proxy in front of it side by side, with the
-// same pods.
+// Package servers compares a kube-apiserver with weir's proxy in front of it. Both serve the same
+// pods.
 //
-// A [Scenario] is one measurement. [Run] takes the two servers in turn, several times, and reports
-// the median of each figure. Each run of the proxy has a fresh process, which holds the pods before
-// anything is measured. The load comes from this process, whose CPU and memory no figure includes.
+// A [Scenario] is one measurement. [Run] measures the two servers in turn, several times, and
+// reports the median of each figure. Each run of the proxy uses a new process, which caches the
+// pods before the measurement starts. This process sends the requests. No figure includes its CPU
+// time and memory.
 //
-// A [Replay] is an incident: what clients do to an API server, in several ways, each once, on
-// servers of its own that are traced.
+// A [Replay] is an incident: clients send requests to an API server, in several ways. Each way runs
+// once, on separate servers, which are traced.
 //
-// CPU and memory are read from /proc where a server runs on this machine, which costs it nothing,
+// If a server runs on this machine, its CPU time and memory are read from /proc, which costs the
+// server nothing. Otherwise they are read from its /metrics, also if a process on this machine only
+// forwards connections to the server.
 // else from its /metrics: also where what listens on this machine only forwards to it.
 package servers

@@ -12,28 +12,28 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// follower reads a WATCH and keeps what a cache would know from it. It is not safe for concurrent
-// use.
+// follower reads a WATCH and records the resourceVersions that a cache would have. It is not safe
+// for concurrent use.
 type follower struct {
 	watch *wire.WatchReader
 	meta  wire.Meta
 	key   []byte
 
 	last    map[string]uint64 // the newest resourceVersion of each object
-	initial bool              // the initial events are through
-	newest  uint64            // of the events behind them
+	initial bool              // all initial events were read
+	newest  uint64            // the resourceVersion of the last event after the initial ones
 	events  int64
-	back    int // how often an event was older than what was known
+	back    int // the number of events that were older than an earlier one
 }
 
 func newFollower(watch *wire.WatchReader) *follower {
 	return &follower{watch: watch, last: map[string]uint64{}}
 }
 
-// errClosed says that the server has ended a watch.
+// errClosed is wrapped by the error of a watch that the server has ended.
 var errClosed = errors.New("the server closed the watch")
 
-// next takes one event. If the watch has ended, the error is errClosed.
+// next reads one event. If the watch has ended, the error wraps errClosed.
 func (f *follower) next() error {
 	e, err := f.watch.Next()
 	if err != nil {
@@ -69,11 +69,11 @@ func (f *follower) take(e wire.Event) error {
 	return nil
 }
 
-// follow takes events at a limited rate until done returns true. It asks done before each of them.
-// If the watch has ended, the error is errClosed, or that of ctx if ctx has ended.
+// follow reads events at a limited rate until done returns true. It calls done before each event.
+// If the watch has ended, the error wraps errClosed. If ctx has ended, it is ctx's error.
 func (f *follower) follow(ctx context.Context, l *rate.Limiter, done func() bool) error {
 	for !done() {
-		if l.Wait(ctx) != nil { // ctx ends before the next event may pass
+		if l.Wait(ctx) != nil { // ctx ends before the limiter allows the next event
 			<-ctx.Done()
 			return ctx.Err()
 		}
@@ -87,8 +87,8 @@ func (f *follower) follow(ctx context.Context, l *rate.Limiter, done func() bool
 	return nil
 }
 
-// missing returns the objects of which something newer was written than what is known, with the
-// resourceVersion that was written.
+// missing returns the objects whose written resourceVersion is newer than the last one that the
+// follower has read, with the written resourceVersion.
 func (f *follower) missing(keys []string, written []uint64) map[string]uint64 {
 	out := map[string]uint64{}
 	for i, key := range keys {
@@ -99,8 +99,8 @@ func (f *follower) missing(keys []string, written []uint64) map[string]uint64 {
 	return out
 }
 
-// catchUp takes events as fast as they come until nothing that was written is missing any more.
-// gaps is how many objects are still missing something.
+// catchUp reads events, without a limit, until no written change is missing. gaps is the number of
+// objects with missing changes.
 func (f *follower) catchUp(ctx context.Context, keys []string, written []uint64) (gaps int, err error) {
 	missing := f.missing(keys, written)
 	err = f.follow(ctx, newLimiter(0), func() bool {
@@ -112,7 +112,8 @@ func (f *follower) catchUp(ctx context.Context, keys []string, written []uint64)
 	return len(missing), err
 }
 
-// drain reads a watch until it ends, and calls count for each event. It always returns an error.
+// drain reads a watch until it ends, and calls count for each event. It always returns an error,
+// which is errClosed if the server has ended the watch.
 func drain(watch *wire.WatchReader, count func(wire.EventType)) error {
 	for {
 		e, err := watch.Next()

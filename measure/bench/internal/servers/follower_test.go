@@ -15,7 +15,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// marshaler is an object in protobuf.
+// marshaler is an object that can be encoded as protobuf.
 type marshaler interface{ Marshal() ([]byte, error) }
 
 func event(t *testing.T, kind wire.EventType, o marshaler) []byte {
@@ -118,7 +118,8 @@ func TestDrainCounts(t *testing.T) {
 	}
 }
 
-// What is put into etcd must be read as one pod with one more annotation.
+// TestStored checks that the bytes that are written to etcd decode to the pod with one more
+// annotation.
 func TestStored(t *testing.T) {
 	was := pod("a", 3)
 	was.Annotations = map[string]string{"kept": "yes", changed: "1"}

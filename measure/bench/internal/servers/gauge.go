@@ -18,18 +18,20 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// gauge reads what a server uses.
+// gauge reads a server's CPU time and memory.
 type gauge interface {
-	// cpu is the CPU time that the server has used, without what asking about it takes.
+	// cpu returns the CPU time that the server has used, minus the CPU time of the gauge's own
+	// requests.
 	cpu(context.Context) (time.Duration, error)
-	// memory is its resident set now, and the largest that is known of, in bytes.
+	// memory returns the server's current resident set size and the largest one that is known, in
+	// bytes.
 	memory(context.Context) (now, peak float64, err error)
-	// every is how often memory may be read without the reading being a load.
+	// every returns how often memory may be called without loading the server.
 	every() time.Duration
 }
 
-// newGauge reads from /proc where the server runs on this machine and may be seen, else from its
-// metrics.
+// newGauge returns a gauge that reads /proc if the server runs on this machine and /proc shows it.
+// It otherwise returns one that reads the server's metrics.
 func newGauge(ctx context.Context, t *target) gauge {
 	at, err := url.Parse(t.config.Host)
 	if err == nil {
@@ -43,10 +45,11 @@ func newGauge(ctx context.Context, t *target) gauge {
 	return &metricsGauge{target: t}
 }
 
-// is reports whether the server says that it was started when the process was. If not, the process
-// forwards connections to it, as ssh, docker-proxy and kubectl port-forward do.
+// is reports whether the process p is the server, by comparing p's start with the start that the
+// server reports. If they differ, p only forwards connections to the server, as ssh, docker-proxy
+// and kubectl port-forward do.
 func (t *target) is(ctx context.Context, p pid) bool {
-	const tolerance = 1 // second: Linux reports the start of the machine in whole ones
+	const tolerance = 1 // in seconds: Linux reports its boot time in whole seconds
 	m, err := t.metrics(ctx, startMetric)
 	if err != nil {
 		return false
@@ -55,33 +58,33 @@ func (t *target) is(ctx context.Context, p pid) bool {
 	return err == nil && math.Abs(m[startMetric]-started) <= tolerance
 }
 
-// procGauge reads from /proc.
+// procGauge reads a process of this machine in /proc.
 type procGauge struct{ process pid }
 
 func (g procGauge) cpu(context.Context) (time.Duration, error)            { return g.process.cpu() }
 func (g procGauge) memory(context.Context) (now, peak float64, err error) { return g.process.memory() }
 func (g procGauge) every() time.Duration                                  { return 50 * time.Millisecond }
 
-// metricsGauge reads from /metrics, which makes the server write a few megabytes: what that takes
-// is not counted.
+// metricsGauge reads /metrics. To answer, the server writes a few megabytes. The gauge subtracts
+// the CPU time for that.
 type metricsGauge struct {
 	target *target
 
 	mu   sync.Mutex
-	cost time.Duration // of asking once
-	own  time.Duration // of asking, so far
+	cost time.Duration // of one request
+	own  time.Duration // of all requests so far
 }
 
 const (
 	cpuMetric  = "process_cpu_seconds_total"
 	rssMetric  = "process_resident_memory_bytes"
 	heapMetric = "go_memstats_heap_alloc_bytes"
-	// startMetric is when a process was started, in seconds since 1970.
+	// startMetric is the time at which the process started, in seconds since 1970.
 	startMetric = "process_start_time_seconds"
 	gcMetric    = "go_gc_duration_seconds_count"
 )
 
-// cpu asks twice: what lies between the two answers is the cost of one asking.
+// cpu sends two requests. The difference of the answers is the cost of one request.
 func (g *metricsGauge) cpu(ctx context.Context) (time.Duration, error) {
 	var read [2]time.Duration
 	for i := range read {
@@ -109,24 +112,24 @@ func (g *metricsGauge) memory(ctx context.Context) (now, peak float64, err error
 
 func (g *metricsGauge) every() time.Duration { return time.Second }
 
-// spent measures the CPU time that the server uses while f runs, in seconds.
+// spent returns the CPU time that the server uses while f runs, in seconds.
 func (t *target) spent(ctx context.Context, f func()) float64 {
 	before := figures.Must(t.gauge.cpu(ctx))
 	f()
 	return max(figures.Must(t.gauge.cpu(ctx))-before, 0).Seconds()
 }
 
-// cores measures the CPU that the server uses while f runs, in cores.
+// cores returns the mean CPU usage of the server while f runs, in cores.
 func (t *target) cores(ctx context.Context, f func()) float64 {
 	begun := time.Now()
 	cpu := t.spent(ctx, f)
 	return cpu / time.Since(begun).Seconds()
 }
 
-// growth polls the resident set of a server.
+// growth polls the resident set size of a server.
 type growth struct {
 	gauge         gauge
-	before, least float64 // resident when it began, and the largest until then
+	before, least float64 // the current and the largest size when polling started
 	cancel        context.CancelFunc
 	polling       sync.WaitGroup
 
@@ -135,8 +138,8 @@ type growth struct {
 	err  error
 }
 
-// grow begins to poll the server's resident set, until end. When it passes limit (0: none), over is
-// called, once.
+// grow starts to poll the server's resident set size, until end is called. If the size passes
+// limit, it calls over once. A limit of 0 means none.
 func (t *target) grow(ctx context.Context, limit float64, over func()) *growth {
 	g := &growth{gauge: t.gauge}
 	var err error
@@ -155,8 +158,8 @@ func (t *target) grow(ctx context.Context, limit float64, over func()) *growth {
 	return g
 }
 
-// poll reads the resident set. A peak above the one there was before is more exact than what
-// polling sees.
+// poll reads the resident set size once and updates the peak. If the server reports a new peak,
+// that is more exact than the polled sizes.
 func (g *growth) poll(ctx context.Context) float64 {
 	now, largest, err := g.gauge.memory(ctx)
 	g.mu.Lock()
@@ -174,14 +177,13 @@ func (g *growth) poll(ctx context.Context) float64 {
 	return now
 }
 
-// end ends the polling.
+// end stops polling.
 func (g *growth) end() {
 	g.cancel()
 	g.polling.Wait()
 }
 
-// stop ends the polling and returns by how much the resident set has grown at most, and to how
-// much.
+// stop stops polling. It returns the largest growth since the start, and the largest size.
 func (g *growth) stop(ctx context.Context) (grown, peak float64) {
 	g.end()
 	g.poll(ctx)
@@ -189,12 +191,12 @@ func (g *growth) stop(ctx context.Context) (grown, peak float64) {
 	return g.peak - g.before, g.peak
 }
 
-// samples are values of a page of metrics, by name and labels as the page has them:
+// samples are values of metrics by name and labels, in the form of the text:
 // process_cpu_seconds_total, or weir_proxy_upstream_requests_total{for="forwarded"}.
 type samples map[string]float64
 
-// parseMetrics reads a page in Prometheus' text format and keeps the metrics of the given names,
-// which are a few out of thousands.
+// parseMetrics reads metrics in Prometheus' text format. It returns those with the given names,
+// which are a few of thousands.
 func parseMetrics(r io.Reader, names ...string) (samples, error) {
 	page := expfmt.SampleDecoder{Dec: expfmt.NewDecoder(r, expfmt.NewFormat(expfmt.TypeTextPlain)), Opts: &expfmt.DecodeOptions{}}
 	out := samples{}
@@ -214,7 +216,7 @@ func parseMetrics(r io.Reader, names ...string) (samples, error) {
 	}
 }
 
-// sum returns the sum of the values of a metric over all labels.
+// sum returns the sum of a metric's values over all labels.
 func (s samples) sum(name string) (sum float64) {
 	for series, value := range s {
 		if of, _, _ := strings.Cut(series, "{"); of == name {

@@ -13,9 +13,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestForwarderIsNotMeasured: what listens here, which is this process, is measured if the server
-// says that it is that process. Else it forwards to the server. Where there is no /proc, nothing is
-// measured by it.
+// TestForwarderIsNotMeasured checks which gauge newGauge returns for a server that this process
+// listens for. If the server reports this process's start, it is a gauge of this process. Otherwise
+// this process only forwards, and the gauge reads metrics. Without /proc it always reads metrics.
 func TestForwarderIsNotMeasured(t *testing.T) {
 	started, noProc := pid(os.Getpid()).started()
 	const format = startMetric + " %.2f\n"

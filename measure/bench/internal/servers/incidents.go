@@ -14,20 +14,20 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// nextTry is how long a client waits after a request that has failed.
+// nextTry is how long a client waits after a failed request.
 const nextTry = time.Second
 
-// allAtOnce makes clients ask at once, each over connections of its own and again after a failure.
-// It blocks until all have what they asked for or the options' Patience is over. The figures say
-// how many have it, how many tries have failed, and, if all have it, after how long. If no client
-// has it, allAtOnce returns an error.
+// allAtOnce starts clients that call ask at the same time, each with separate connections and again
+// after a failure. It blocks until all have succeeded or the options' Patience has passed. The
+// figures are the number of clients that succeeded, the number of failed tries and, if all
+// succeeded, the time. If no client succeeded, allAtOnce returns an error.
 func (t *trial) allAtOnce(ctx context.Context, clients int, ask func(ctx context.Context, c *client, i int) error) Figures {
 	figures.Check(enoughFiles(clients))
 	patient, cancel := context.WithTimeout(ctx, t.Patience)
 	defer cancel()
 	var all sync.WaitGroup
 	var tries atomic.Int64
-	errs := make([]error, clients) // of those that have got nothing
+	errs := make([]error, clients) // one for each client that did not succeed
 	begun := time.Now()
 	for i := range clients {
 		all.Go(func() {
@@ -53,8 +53,8 @@ func (t *trial) allAtOnce(ctx context.Context, clients int, ask func(ctx context
 	return f
 }
 
-// keepAsking asks until there is an answer or ctx ends. failed counts the tries that have failed.
-// The error is that of the last try that was not cut off by the end of ctx, if there was one.
+// keepAsking calls ask until it succeeds or ctx ends. It adds failed tries to failed. If ctx ends,
+// the error is that of the last try that failed for another reason, if there was one.
 func (t *trial) keepAsking(ctx context.Context, i int, ask func(ctx context.Context, c *client, i int) error, failed *atomic.Int64) error {
 	return figures.Attempt(func() {
 		c := t.client()
@@ -77,9 +77,9 @@ func (t *trial) keepAsking(ctx context.Context, i int, ask func(ctx context.Cont
 	})
 }
 
-// NodeAgents returns the incident of an agent on each node that gets the pods at its start, all
-// after one rollout. The agents LIST everything, current or as the cache has it; they LIST the pods
-// of their node; or they LIST everything through the proxy.
+// NodeAgents is the incident of a rollout that starts an agent on each node at the same time. Each
+// agent gets the pods. In the ways of the replay, the agents LIST all pods from etcd, LIST all pods
+// from the watch cache, LIST the pods of their node, or LIST all pods through the proxy.
 func NodeAgents() Replay {
 	everything := func(*trial, int) string { return "" }
 	return Replay{Every: 100 * time.Millisecond, Ways: []Way{
@@ -92,7 +92,7 @@ func NodeAgents() Replay {
 	}}
 }
 
-// agents returns the load of agents that each send one LIST of a query.
+// agents returns the load of agents that each send one LIST with a query.
 func agents(query func(t *trial, i int) string) load {
 	return func(ctx context.Context, t *trial, begin func()) Figures {
 		figures.Require(len(t.pods.nodes) > 0, errNoNodes)
@@ -108,9 +108,9 @@ func agents(query func(t *trial, i int) string) load {
 	}
 }
 
-// ThunderingRestart returns the incident of many controllers that start at once, each with an
-// informer of all pods. The informers begin with a LIST, with a WATCH, or with a WATCH through the
-// proxy.
+// ThunderingRestart is the incident of many controllers that start at the same time, each with an
+// informer of all pods. In the ways of the replay, the informers start with a LIST, with a WATCH,
+// or with a WATCH through the proxy.
 func ThunderingRestart() Replay {
 	by := func(join func(context.Context, *client, int) error) load {
 		return func(ctx context.Context, t *trial, begin func()) Figures {
@@ -125,20 +125,20 @@ func ThunderingRestart() Replay {
 	}}
 }
 
-// joinByWatch gets all pods as client-go's informers do since 0.35.
+// joinByWatch gets all pods with a WATCH, like client-go's informers since 0.35.
 func joinByWatch(ctx context.Context, c *client, _ int) error {
 	_, err := readInitial(ctx, c, watchFromNothing)
 	return err
 }
 
-// joinByList gets all pods as client-go's informers did before.
+// joinByList gets all pods with a LIST, like client-go's informers before 0.35.
 func joinByList(ctx context.Context, c *client, _ int) error {
 	_, err := countList(ctx, c, "resourceVersion=0")
 	return err
 }
 
-// ConcurrentLists returns the incident of readers of full LISTs that take their time. They read
-// from an API server, and from the proxy. An embedded server builds each answer in memory for it.
+// ConcurrentLists is the incident of readers that read full LISTs slowly, from an API server or
+// from the proxy. An embedded server then builds each answer in memory before it sends the answer.
 func ConcurrentLists() Replay {
 	read := func(ctx context.Context, t *trial, begin func()) Figures {
 		return t.slowLists(ctx, t.SlowProtobuf, t.SlowJSON, begin)
@@ -150,16 +150,16 @@ func ConcurrentLists() Replay {
 }
 
 const (
-	// labWatchBuffer is the largest buffer that kube-apiserver gives a watch of all pods, in changes.
+	// labWatchBuffer is the largest buffer of a watch of all pods in kube-apiserver, in changes.
 	labWatchBuffer = 1000
-	// busyRate is how many pods of the busy cluster change in a second.
+	// busyRate is the number of pods of the busy cluster that change per second.
 	busyRate = 500
 )
 
-// InitialEvents returns the incident of a client that takes the initial events of a WATCH more
-// slowly than a busy cluster fills its buffer, and starts again whenever the WATCH is closed. It
-// watches an API server that closes slow watches, and the proxy. If it does not get through, it is
-// let go after the options' Duration.
+// InitialEvents is the incident of a client that reads the initial events of a WATCH more slowly
+// than a busy cluster fills the WATCH's buffer. The client starts again whenever the server closes
+// the WATCH. It watches an API server that closes slow watches, or the proxy. If it never reads all
+// initial events, the replay ends after the options' Duration.
 func InitialEvents() Replay {
 	return Replay{
 		Every: 50 * time.Millisecond, ofAnswer: true, prepare: func(o *Options) { o.watchBuffer = labWatchBuffer },
@@ -167,8 +167,8 @@ func InitialEvents() Replay {
 	}
 }
 
-// tryAgain watches until the initial events are through or its time is over, however often the
-// watch is broken off. What is drawn is how many objects the current try has brought.
+// tryAgain watches, again after each watch that the server closes, until all initial events were
+// read or the time is over. The trace shows the number of objects that the current watch has sent.
 func tryAgain(ctx context.Context, t *trial, begin func()) Figures {
 	figures.Require(t.writer != nil, ErrNoWrites)
 	c := t.client()
@@ -193,7 +193,7 @@ func tryAgain(ctx context.Context, t *trial, begin func()) Figures {
 		}
 	}
 	if err == nil {
-		f["received"]-- // the bookmark
+		f["received"]-- // do not count the bookmark
 		f["through"], f["throughSeconds"] = 1, time.Since(begun).Seconds()
 	} else if !errors.Is(err, errClosed) && (trying.Err() == nil || ctx.Err() != nil) {
 		figures.Check(err)
@@ -203,8 +203,8 @@ func tryAgain(ctx context.Context, t *trial, begin func()) Figures {
 	return f
 }
 
-// try opens one WATCH and reads it at a limited rate until its initial events are through. It
-// returns how many events came, the bookmark at their end among them.
+// try opens one WATCH and reads it at a limited rate until all initial events were read. It returns
+// the number of received events, including the bookmark after the initial events.
 func (t *trial) try(ctx context.Context, c *client) (events int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -216,7 +216,7 @@ func (t *trial) try(ctx context.Context, c *client) (events int64, err error) {
 	defer body.Close()
 	f := newFollower(watch)
 	err = f.follow(ctx, newLimiter(t.ReadRate), func() bool {
-		if !f.initial { // else the last one is a bookmark
+		if !f.initial { // otherwise the last event was a bookmark
 			t.told.Store(f.events)
 		}
 		return f.initial

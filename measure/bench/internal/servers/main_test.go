@@ -11,9 +11,9 @@ import (
 	"github.com/weirproject/weir/internal/tools/process"
 )
 
-// TestMain serves as the child process too, which is the embedded server.
+// TestMain runs the tests. In a child process, it runs the embedded server instead.
 func TestMain(m *testing.M) {
 	process.Become(func(string) error { return embedded.Serve(context.Background(), os.Stdin, os.Stdout) })
-	os.Setenv("GORACE", "atexit_sleep_ms=0") // else each child takes a second to end under -race
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each child under -race ends a second later
 	goleak.VerifyTestMain(m)
 }

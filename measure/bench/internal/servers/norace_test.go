@@ -2,5 +2,6 @@
 
 package servers
 
-// raceFlag builds other programs as this one: what was compiled for it is used again.
+// raceFlag makes go build use the race setting of this test binary, so that it reuses compiled
+// packages.
 const raceFlag = "-race=false"

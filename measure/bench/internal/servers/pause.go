@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// pause blocks for a time. If ctx ends first, the error is its cause.
+// pause blocks for the duration d. If ctx ends first, it returns ctx's cause.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

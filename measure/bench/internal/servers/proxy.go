@@ -18,10 +18,10 @@ import (
 	"github.com/weirproject/weir/internal/tools/process"
 )
 
-// stopTimeout is what a proxy gets to end in good order.
+// stopTimeout limits how long a proxy may take to end cleanly. Then it is killed.
 const stopTimeout = 10 * time.Second
 
-// maxConnections is how many a proxy takes: each watcher has one for itself.
+// maxConnections is the number of connections that a proxy accepts. Each watcher uses one.
 const maxConnections = 100_000
 
 // proxy is a running weir-proxy.
@@ -32,7 +32,8 @@ type proxy struct {
 	config *rest.Config
 }
 
-// startProxy starts a proxy that holds pods, with more flags, and returns when it listens.
+// startProxy starts a proxy that caches pods, with additional flags. It returns when the proxy
+// listens.
 func startProxy(ctx context.Context, path string, k *kubeconfig, more ...string) (*proxy, error) {
 	running, cancel := context.WithCancel(ctx)
 	p := &proxy{cancel: cancel, said: &process.Tail{}}
@@ -53,7 +54,7 @@ func startProxy(ctx context.Context, path string, k *kubeconfig, more ...string)
 	}
 	timer := time.AfterFunc(startTimeout, cancel)
 	defer timer.Stop()
-	// The line has its address, which its kubeconfig has too.
+	// The line contains the proxy's address, which is also in the proxy's kubeconfig.
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		return nil, errors.Join(p.failure(errors.New("the proxy did not start")), p.stop())
 	}
@@ -63,7 +64,7 @@ func startProxy(ctx context.Context, path string, k *kubeconfig, more ...string)
 	return p, nil
 }
 
-// gauge reads what the proxy uses.
+// gauge returns a gauge of the proxy.
 func (p *proxy) gauge(t *target) gauge {
 	g := procGauge{pid(p.cmd.Process.Pid)}
 	if _, err := g.process.cpu(); err != nil { // a system without /proc
@@ -72,7 +73,7 @@ func (p *proxy) gauge(t *target) gauge {
 	return g
 }
 
-// failure adds the proxy's last line to an error. It returns nil if there is no error.
+// failure returns err with the last line that the proxy has written. It returns nil if err is nil.
 func (p *proxy) failure(err error) error {
 	if said := p.said.Last(); err != nil && said != "" {
 		return fmt.Errorf("%w; the proxy said last: %s", err, said)
@@ -80,31 +81,31 @@ func (p *proxy) failure(err error) error {
 	return err
 }
 
-// stop ends the proxy. The error says how it ended, if not well.
+// stop ends the proxy. It returns an error if the proxy did not end cleanly.
 func (p *proxy) stop() error {
 	p.cancel()
 	err := p.cmd.Wait()
-	if errors.Is(err, context.Canceled) { // we did that
+	if errors.Is(err, context.Canceled) { // stop cancelled the context
 		return nil
 	}
 	return err
 }
 
-// kubeconfig is the configuration for a proxy's upstream, and the directory of the proxy's files,
-// which only we can read.
+// kubeconfig contains the configuration of a proxy's upstream, and the directory of the proxy's
+// files, which only this user can read.
 type kubeconfig struct {
 	config *rest.Config
 	dir    string
 }
 
-// upstreamFile is the kubeconfig for the upstream, proxyFile the one that a proxy writes for
-// itself.
+// upstreamFile is the kubeconfig of the upstream. proxyFile is the kubeconfig that the proxy writes
+// for its clients.
 const (
 	upstreamFile = "upstream.kubeconfig"
 	proxyFile    = "proxy.kubeconfig"
 )
 
-// newKubeconfig writes cfg to a file as a kubeconfig, because it may have come from flags.
+// newKubeconfig writes cfg to a file, as a kubeconfig, because cfg may be from flags.
 func newKubeconfig(cfg *rest.Config) (*kubeconfig, error) {
 	dir, err := os.MkdirTemp("", "weir-bench-")
 	if err != nil {
@@ -136,8 +137,8 @@ func (k *kubeconfig) file(name string) string { return filepath.Join(k.dir, name
 
 func (k *kubeconfig) remove() { os.RemoveAll(k.dir) }
 
-// ofProxy returns the configuration for a proxy that has written its kubeconfig: the proxy's
-// address and CA, and our credentials.
+// ofProxy returns a client's configuration for a proxy that has written its kubeconfig: with the
+// proxy's address and CA, and the credentials of the upstream's configuration.
 func (k *kubeconfig) ofProxy() (*rest.Config, error) {
 	cfg, err := clientcmd.LoadFromFile(k.file(proxyFile))
 	if err != nil {

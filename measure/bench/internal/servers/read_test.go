@@ -54,7 +54,8 @@ func TestParseHeapProfile(t *testing.T) {
 	}
 }
 
-// TestProcess reads this process and one that has ended. Where there is no /proc, nothing is read.
+// TestProcess checks the values of this process and of a process that has ended. Without /proc, it
+// does nothing.
 func TestProcess(t *testing.T) {
 	self := pid(os.Getpid())
 	if _, err := self.cpu(); err != nil {

@@ -39,7 +39,7 @@ var label = Scenario{
 	},
 }
 
-// warmLists are those that are not measured: what keeps coming is what counts.
+// warmLists is the number of LISTs that are sent before the measurement, so that caches are filled.
 const warmLists = 20
 
 var errNoApps = errors.New("no pod has a label that one would select by")
@@ -68,7 +68,7 @@ func measureLabel(ctx context.Context, t *trial) Figures {
 	return Figures{"cpuSeconds": cpu / n, "seconds": time.Since(begin).Seconds() / n, "objects": float64(objects) / n}
 }
 
-// countList sends a LIST and counts its objects.
+// countList sends a LIST and returns the number of its objects.
 func countList(ctx context.Context, c *client, query string) (int, error) {
 	answer, err := c.do(ctx, request{path: podsPath, query: query})
 	if err != nil {
@@ -78,7 +78,7 @@ func countList(ctx context.Context, c *client, query string) (int, error) {
 	return n, err
 }
 
-// readList reads the answer to a LIST to its end, counts its objects and closes it.
+// readList reads the answer to a LIST, returns the number of its objects and closes it.
 func readList(body io.ReadCloser) (list *wire.ListReader, n int, err error) {
 	defer body.Close()
 	list = wire.NewListReader(body, wire.Protobuf, wire.Limits{})
@@ -105,7 +105,7 @@ var list = Scenario{
 	},
 }
 
-// fullLists is how many full answers one run takes the mean of.
+// fullLists is the number of full LISTs per run, whose mean cost is reported.
 const fullLists = 3
 
 func measureList(ctx context.Context, t *trial) Figures {
@@ -125,8 +125,8 @@ func measureList(ctx context.Context, t *trial) Figures {
 	return f
 }
 
-// eachOf calls read n times and returns the mean of the server's CPU time and of the time for one
-// call, and the result of the last.
+// eachOf calls read n times. It returns the mean of the server's CPU time and of the elapsed time
+// per call, in seconds, and the result of the last call.
 func (t *trial) eachOf(ctx context.Context, n float64, read func() (int64, error)) (cpu, seconds, last float64) {
 	begin := time.Now()
 	cpu = t.spent(ctx, func() {
@@ -154,7 +154,7 @@ func measureInitial(ctx context.Context, t *trial) Figures {
 	return Figures{"cpuSeconds": cpu, "seconds": seconds, "events": events}
 }
 
-// readInitial reads the initial events of the WATCH of a query and closes it.
+// readInitial opens a WATCH with a query, reads its initial events and closes the WATCH.
 func readInitial(ctx context.Context, c *client, query string) (events int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -10,35 +10,35 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// Replay is an incident of servers: what clients do to an API server, in several ways, each on
-// servers of its own, which are traced.
+// Replay is an incident of servers: clients send requests to an API server, in several ways. Each
+// way runs on separate servers, which are traced.
 type Replay struct {
 	Every time.Duration // between samples
 	Ways  []Way
 
-	prepare  func(*Options) // what it asks of an embedded server; nil: nothing
-	ofAnswer bool           // trace the server that answers; else always the API server
+	prepare  func(*Options) // changes the options of an embedded server; nil: nothing
+	ofAnswer bool           // trace the server that answers; otherwise the API server
 }
 
-// Way is one of the ways in which the clients of a Replay ask.
+// Way is one of the ways in which the clients of a Replay send requests.
 type Way struct {
 	Label string
-	Proxy bool // they ask weir's proxy
+	Proxy bool // the clients use weir's proxy
 
 	load load
 }
 
-// load asks. It calls begin when everything is ready, and all is measured from there on. It ends
-// its attempt if it fails.
+// load sends the requests of a way. It calls begin when the clients are ready; the measurement
+// starts then. It ends its attempt if it fails.
 type load func(ctx context.Context, t *trial, begin func()) Figures
 
-// Run takes the ways in turn and calls done for each. Each has these figures too:
+// Run runs the ways one after the other and calls done for each. The figures of each way include:
 //
-//   - seconds: how long it took
-//   - cpuSeconds, allocBytes: what the API server used and allocated
-//   - proxyCPUSeconds: what the proxy used, if there is one
-//   - rssGrowthBytes, peakRSSBytes: of the server that answers
-//   - requests: LISTs and WATCHes that have reached the API server
+//   - seconds: the duration
+//   - cpuSeconds, allocBytes: the CPU time and the allocated bytes of the API server
+//   - proxyCPUSeconds: the CPU time of the proxy, if there is one
+//   - rssGrowthBytes, peakRSSBytes: of the server that answers the clients
+//   - requests: LISTs and WATCHes that the API server received
 func (r Replay) Run(ctx context.Context, o Options, done func(figures.Traced)) error {
 	if r.prepare != nil {
 		r.prepare(&o)
@@ -72,7 +72,7 @@ func (r Replay) run(ctx context.Context, o Options, w Way) (f Figures, traced *f
 	return f, traced, err
 }
 
-// trace puts the load on the server and traces it.
+// trace runs the load of a way and traces the server.
 func (r Replay) trace(ctx context.Context, t *trial, w Way) (Figures, *figures.Trace) {
 	of := t.direct
 	if r.ofAnswer {
@@ -104,10 +104,11 @@ func (r Replay) trace(ctx context.Context, t *trial, w Way) (Figures, *figures.T
 	return f, tracer.Stop()
 }
 
-// errNotBegun is a load that has never said that it begins: there is nothing to be measured of it.
+// errNotBegun is the error of a load that did not call begin, so that nothing was measured.
 var errNotBegun = errors.New("the load has not begun")
 
-// sampler samples a server. What cannot be read is as it was the last time.
+// sampler returns a function that samples the server. It repeats the last value of what it cannot
+// read.
 func (t *target) sampler(ctx context.Context, told *atomic.Int64) func() figures.Sample {
 	last := figures.Sample{HeapBytes: -1}
 	return func() figures.Sample {
@@ -124,7 +125,7 @@ func (t *target) sampler(ctx context.Context, told *atomic.Int64) func() figures
 
 const allocMetric = "go_memstats_alloc_bytes_total"
 
-// spending is what servers have used so far.
+// spending is what the servers have used so far.
 type spending struct {
 	cpu, proxy      time.Duration
 	alloc, requests float64
@@ -140,7 +141,7 @@ func (t *trial) spending(ctx context.Context) (c spending) {
 	return c
 }
 
-// since writes what was used since an earlier moment into f.
+// since writes into f what the servers have used since before.
 func (c spending) since(before spending, f Figures) {
 	f["cpuSeconds"] = max(c.cpu-before.cpu, 0).Seconds()
 	f["allocBytes"] = c.alloc - before.alloc

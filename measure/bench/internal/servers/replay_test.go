@@ -13,15 +13,15 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// TestInitialEventsAgainAndAgain: a client that is slower than the changes is cut off, and begins
-// again.
+// TestInitialEventsAgainAndAgain checks that the server closes the WATCH of a client that is slower
+// than the changes, and that the client starts again.
 func TestInitialEventsAgainAndAgain(t *testing.T) {
 	const pods, buffer, restarts = 3000, 20, 2
 	r := InitialEvents()
 	r.prepare = func(o *Options) { o.watchBuffer = buffer }
 	r.Ways = r.Ways[:1]
 	o := tiny("", pods)
-	// Ten seconds' worth: two changes a second fill the buffer before.
+	// All initial events would take ten seconds, but the changes fill the buffer earlier.
 	o.ReadRate, o.Duration, o.restarts = 300, 5*time.Minute, restarts
 	ways := 0
 	err := r.Run(t.Context(), o, func(got figures.Traced) {
@@ -39,7 +39,8 @@ func TestInitialEventsAgainAndAgain(t *testing.T) {
 	}
 }
 
-// TestSlowListsAreCutOff: where a server grows beyond the limit, its readers are let go.
+// TestSlowListsAreCutOff checks that the readers are disconnected when the server's memory exceeds
+// the limit.
 func TestSlowListsAreCutOff(t *testing.T) {
 	r := ConcurrentLists()
 	r.Ways = r.Ways[:1]
@@ -72,8 +73,8 @@ func TestLoadThatDoesNotBegin(t *testing.T) {
 	}
 }
 
-// TestResyncBeforeTheStormBegins: what a resync hands out before all is measured is not asked for,
-// and does not count as a part of the storm.
+// TestResyncBeforeTheStormBegins checks that pods of a resync before the measurement starts cause
+// no requests and do not count.
 func TestResyncBeforeTheStormBegins(t *testing.T) {
 	r := &resyncing{begun: make(chan struct{}), groups: make(chan string, 1), ended: make(chan struct{})}
 	r.handle(t.Context(), "early")
@@ -87,7 +88,8 @@ func TestResyncBeforeTheStormBegins(t *testing.T) {
 	}
 }
 
-// atOnce has clients ask, each in a way of its own, and says what came of it.
+// atOnce runs allAtOnce with clients that call ask. It returns the figures, the progress output and
+// the error.
 func atOnce(t *testing.T, patience time.Duration, clients int, ask func(ctx context.Context, i int) error) (Figures, string, error) {
 	t.Helper()
 	var said strings.Builder

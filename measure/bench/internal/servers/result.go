@@ -8,22 +8,21 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// Result is what a scenario measured. The JSON names are a promise, and so are those of the
-// figures.
+// Result contains what a scenario measured. The JSON names, including those of figures, are stable.
 type Result struct {
 	Name string `json:"name"`
-	// Weir and APIServer are the medians of all runs. What was not measured is not there.
+	// Weir and APIServer contain the medians of all runs. They omit values that were not measured.
 	Weir      Figures `json:"weir"`
 	APIServer Figures `json:"apiserver"`
-	// Ratio is weir ÷ kube-apiserver, where that is not 0.
+	// Ratio is weir's value divided by kube-apiserver's. It omits values for which the latter is 0.
 	Ratio Figures `json:"ratio"`
-	// Wanted are the bounds that figures have, and Missed those figures that are beyond theirs.
+	// Wanted contains the limits of figures, and Missed the figures that exceed their limits.
 	Wanted map[string]figures.Want `json:"wanted"`
 	Missed []string                `json:"missed"`
 	Runs   int                     `json:"runs"`
 }
 
-// compare fills the rest in.
+// compare sets Ratio, Wanted and Missed.
 func (r *Result) compare(measured []figures.Figure) {
 	r.Ratio, r.Wanted, r.Missed = Figures{}, map[string]figures.Want{}, []string{}
 	for _, f := range measured {
@@ -40,7 +39,7 @@ func (r *Result) compare(measured []figures.Figure) {
 	}
 }
 
-// verdict says what became of a figure that has a bound.
+// verdict says whether a figure is within its limit.
 type verdict string
 
 const (
@@ -69,15 +68,16 @@ func (r *Result) verdict(f figures.Figure) verdict {
 	return reached
 }
 
-// columns are fixed, so that each scenario's rows can be printed as soon as it is through.
+// columns have fixed widths, so that the rows of each scenario can be printed when the scenario
+// ends.
 var columns = []figures.Column{{Width: 38, Left: true}, {Width: 9}, {Width: 14}, {Width: 7}, {Width: 12}, {Width: 6, Left: true}}
 
-// WriteHead writes the head of the table, which is at most 100 columns wide.
+// WriteHead writes the head of the table. Lines of the table have at most 100 columns.
 func WriteHead(w io.Writer) error {
 	return figures.Write(w, columns, []string{"", nameWeir, nameAPIServer, "ratio", "wanted", ""})
 }
 
-// WriteRows writes the rows of one scenario.
+// WriteRows writes the rows of a scenario.
 func (r Result) WriteRows(w io.Writer) error {
 	s, err := Named(r.Name)
 	if err != nil {
@@ -101,7 +101,7 @@ func (r Result) WriteRows(w io.Writer) error {
 	return figures.Write(w, columns, rows...)
 }
 
-// wanted writes a bound.
+// wanted returns the limit of a figure as text.
 func wanted(f figures.Figure) string {
 	switch {
 	case f.Want.RatioAtMost != nil:

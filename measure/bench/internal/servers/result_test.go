@@ -30,7 +30,7 @@ func TestCompare(t *testing.T) {
 		APIServer: Figures{"good": 2, "bad": 4, "zero": 0, "few": 0, "absent": 5, "free": 1},
 	}
 	r.compare(figures)
-	// Nothing is compared that one side has not got, or that would divide by 0.
+	// There is no ratio if one side lacks the figure or the divisor is 0.
 	if diff := cmp.Diff(Figures{"good": 0.5, "bad": 0.75, "free": 100}, r.Ratio); diff != "" {
 		t.Error(diff)
 	}
@@ -47,7 +47,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// example is a result whose figures are all there.
+// example returns a result that contains all figures of a scenario.
 func example(s Scenario) Result {
 	r := Result{Name: s.Name, Runs: s.Runs, Weir: Figures{}, APIServer: Figures{}}
 	for i, f := range s.figures {
@@ -87,7 +87,7 @@ func TestTableWithoutAnAPIServer(t *testing.T) {
 	golden.Check(t, "alone.table", b.String())
 }
 
-// The names in the JSON are promises: what is in the golden file must not change.
+// TestJSON checks that the names in the JSON do not change. They are stable.
 func TestJSON(t *testing.T) {
 	var all []Result
 	for _, s := range Scenarios() {

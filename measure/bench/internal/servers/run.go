@@ -18,38 +18,38 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// startTimeout bounds how long a server may take until it has all pods and answers.
+// startTimeout limits how long a server may take to start, load all pods and answer.
 const startTimeout = 5 * time.Minute
 
-// trialTimeout bounds one run of one scenario on one server, beyond the time that the options ask
-// for.
+// trialTimeout limits the time of one run of a scenario on one server, in addition to the time that
+// the options ask for.
 const trialTimeout = 20 * time.Minute
 
-// errPassedOn is the error of a run in which the proxy has not answered the requests itself.
+// errPassedOn is wrapped by the error of a run in which the proxy did not answer the requests
+// itself.
 var errPassedOn = errors.New("the proxy has passed requests on to its upstream")
 
-// ErrNoWrites is returned if a scenario has to change pods and may not.
+// ErrNoWrites is returned if a scenario must change pods but the options do not allow it.
 var ErrNoWrites = errors.New("this changes pods, which has to be allowed")
 
-// trial is one run of one scenario on one server.
+// trial is one run of one scenario on one server, target.
 type trial struct {
 	*target
-	direct *target // kube-apiserver, whichever is measured
+	direct *target // kube-apiserver, even if target is the proxy
 	Options
 	pods   *serverPods
 	writer writer
-	// writesThrough says that the writer writes through kube-apiserver, which has work with
-	// that.
+	// writesThrough says that the writer writes through kube-apiserver, which uses CPU time for that.
 	writesThrough bool
 
-	requests atomic.Int64 // LISTs and WATCHes that the clients of a Replay have made
-	told     atomic.Int64 // what is drawn of them over time
+	requests atomic.Int64 // LISTs and WATCHes that clients of a Replay have sent
+	told     atomic.Int64 // the number of events for the trace
 }
 
 func (t *trial) say(line string) { fmt.Fprintf(t.Progress, "  %s: %s\n", t.name, line) }
 
-// Bench is a kube-apiserver, or what stands in for it, ready to be measured. It is not safe for
-// concurrent use.
+// Bench is a kube-apiserver, or an embedded server that replaces it, ready to be measured. It is
+// not safe for concurrent use.
 type Bench struct {
 	o         Options
 	direct    *target // kube-apiserver
@@ -57,11 +57,11 @@ type Bench struct {
 	writer    writer
 	close     func()
 	files     *kubeconfig
-	apiserver bool // direct is a kube-apiserver, and so a target
+	apiserver bool // direct is a kube-apiserver, so it is measured too
 }
 
-// Open reads the pods of the server, and starts an embedded one first if the options name none. The
-// caller must call Close.
+// Open reads the pods of the server. If the options name no server, it first starts an embedded
+// one. The caller must call Close.
 func Open(ctx context.Context, o Options) (*Bench, error) {
 	b := &Bench{o: o, close: func() {}, apiserver: o.Config != nil}
 	if err := figures.Attempt(func() { b.open(ctx) }); err != nil {
@@ -88,17 +88,17 @@ func (b *Bench) open(ctx context.Context) {
 	}
 }
 
-// startEmbedded starts the server that replaces kube-apiserver.
+// startEmbedded starts the embedded server that replaces kube-apiserver.
 func (b *Bench) startEmbedded(ctx context.Context) {
 	p, err := process.StartServer(ctx, process.ServerSpec{
 		Pods: b.o.Pods, Population: b.o.Population, Seed: 1, Metrics: true, TLS: true, WatchBuffer: b.o.watchBuffer, Whole: b.o.whole,
 	})
 	figures.Check(err, "start the embedded server")
-	// The server has nothing that would be lost.
+	// Ignore the error of Close: the server has no data to lose.
 	b.o.Config, b.close = p.Config(), func() { _ = p.Close() }
 }
 
-// Close ends what Open has started.
+// Close stops everything that Open has started.
 func (b *Bench) Close() {
 	if b.direct != nil {
 		b.direct.close()
@@ -112,10 +112,11 @@ func (b *Bench) Close() {
 	b.close()
 }
 
-// Pods returns how many pods the server had when Open read them.
+// Pods returns the number of pods that the server had when Open read them.
 func (b *Bench) Pods() int { return len(b.pods.keys) }
 
-// Allows returns ErrNoWrites if a scenario changes pods and that is not allowed, else nil.
+// Allows returns ErrNoWrites if the scenario changes pods and the options do not allow it.
+// Otherwise it returns nil.
 func (b *Bench) Allows(s Scenario) error {
 	if s.Writes && b.writer == nil {
 		return ErrNoWrites
@@ -123,8 +124,8 @@ func (b *Bench) Allows(s Scenario) error {
 	return nil
 }
 
-// Run runs one scenario on both servers in turn, several times, or on the proxy alone if there is
-// no kube-apiserver. The first error ends it.
+// Run runs a scenario on both servers in turn, several times. Without a kube-apiserver it runs the
+// scenario only on the proxy. It returns the first error.
 func (b *Bench) Run(ctx context.Context, s Scenario) (Result, error) {
 	if err := b.Allows(s); err != nil {
 		return Result{}, fmt.Errorf("%s: %w", s.Name, err)
@@ -152,8 +153,8 @@ func (b *Bench) Run(ctx context.Context, s Scenario) (Result, error) {
 	return res, nil
 }
 
-// measure runs a scenario once, on a fresh proxy or on kube-apiserver. It returns nil if the
-// scenario measures nothing there.
+// measure runs a scenario once, on a new proxy or on kube-apiserver. It returns nil if the scenario
+// does not measure that server.
 func (b *Bench) measure(ctx context.Context, s Scenario, side string) (f Figures, err error) {
 	limit := trialTimeout + b.o.Duration + time.Duration(len(updateRates))*b.o.Patience
 	on := func(of *target) error {
@@ -177,11 +178,11 @@ func (b *Bench) measure(ctx context.Context, s Scenario, side string) (f Figures
 	return f, nil
 }
 
-// withProxy starts a proxy, calls use when the proxy has the pods, and ends the proxy.
+// withProxy starts a proxy, calls use when the proxy has cached the pods, and then stops the proxy.
 func (b *Bench) withProxy(ctx context.Context, use func(*target) error) (err error) {
 	var more []string
 	if !b.apiserver {
-		more = []string{"--authentication-skip-lookup"} // it publishes no CAs
+		more = []string{"--authentication-skip-lookup"} // the embedded server publishes no CAs
 	}
 	p, err := startProxy(ctx, b.o.Proxy, b.files, more...)
 	if err != nil {
@@ -204,12 +205,12 @@ func (b *Bench) withProxy(ctx context.Context, use func(*target) error) (err err
 	return p.failure(err)
 }
 
-// fewPassed is the share of requests that a proxy may pass on without the figures being those of
-// its upstream: it does that when it cannot ask about a caller in time.
+// fewPassed is the tolerated share of requests that the proxy passes on to its upstream, as it does
+// if it cannot authorize a caller in time. With more, the figures would be those of the upstream.
 const fewPassed = 0.01
 
-// answeredItself checks that a fresh proxy has answered out of what it holds. If it has not, the
-// error is errPassedOn.
+// answeredItself checks that a new proxy has answered requests from its cache. Otherwise the error
+// wraps errPassedOn.
 func (t *target) answeredItself(ctx context.Context, progress io.Writer) error {
 	m, err := t.metrics(ctx, upstreamMetric, servedMetric)
 	if err != nil {
@@ -235,7 +236,7 @@ func (b *Bench) newTrial(of *target) *trial {
 	return &trial{target: of, direct: b.direct, Options: b.o, pods: b.pods, writer: b.writer, writesThrough: through}
 }
 
-// waitReady waits until the server says that it is ready.
+// waitReady waits until the server reports that it is ready.
 func (t *target) waitReady(ctx context.Context) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
@@ -251,7 +252,7 @@ func (t *target) waitReady(ctx context.Context) error {
 	return nil
 }
 
-// clone returns a copy of cfg for another server that knows the same users.
+// clone returns a copy of cfg for another server, which accepts the same credentials.
 func clone(cfg *rest.Config, host string, ca []byte) *rest.Config {
 	out := rest.CopyConfig(cfg)
 	out.Host, out.APIPath = host, ""

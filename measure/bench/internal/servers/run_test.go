@@ -20,7 +20,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// buildProxy builds weir-proxy out of this tree.
+// buildProxy builds weir-proxy from this source tree and returns its path.
 func buildProxy(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "weir-proxy")
@@ -31,7 +31,7 @@ func buildProxy(t *testing.T) string {
 	return path
 }
 
-// tiny are options under which everything is there and nothing takes long.
+// tiny returns options for a measurement that takes little time.
 func tiny(proxy string, pods int) Options {
 	o := Defaults()
 	o.Pods, o.Proxy, o.Runs = pods, proxy, 1
@@ -41,8 +41,8 @@ func tiny(proxy string, pods int) Options {
 	return o
 }
 
-// TestRun measures a proxy in front of an embedded server, all processes included: it looks for
-// figures that are there and are possible, not for good ones.
+// TestRun measures a proxy in front of an embedded server, with all processes. It checks that the
+// figures exist and are possible, but not that they are good.
 func TestRun(t *testing.T) {
 	const pods = 120
 	o := tiny(buildProxy(t), pods)
@@ -104,7 +104,7 @@ func TestProxyThatDoesNotStart(t *testing.T) {
 	if _, err := startProxy(t.Context(), filepath.Join(t.TempDir(), "missing"), k); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
-	self, err := os.Executable() // a program, but none that would know the flags
+	self, err := os.Executable() // a program that does not support the flags
 	check.NoError(t, err)
 	if _, err := startProxy(t.Context(), self, k); err == nil || !strings.Contains(err.Error(), "the proxy did not start") {
 		t.Errorf("got %v", err)
@@ -123,8 +123,8 @@ func TestWritesHaveToBeAllowed(t *testing.T) {
 	}
 }
 
-// A server elsewhere is measured by its metrics, without what asking takes: here 10 ms of CPU a
-// time.
+// TestMetricsGauge checks that the gauge of a remote server subtracts the cost of its own requests
+// for metrics, which is 10 ms of CPU time each.
 func TestMetricsGauge(t *testing.T) {
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -153,7 +153,8 @@ func TestMetricsGauge(t *testing.T) {
 	}
 }
 
-// TestHeap: a server tells its heap by a profile; one that refuses, by its metrics.
+// TestHeap checks that the heap is read from a profile, or from metrics if the server refuses
+// profiles.
 func TestHeap(t *testing.T) {
 	for _, refuses := range []bool{false, true} {
 		collections := 0
@@ -172,7 +173,7 @@ func TestHeap(t *testing.T) {
 		check.NoError(t, err)
 		want := 4096.0
 		if refuses {
-			want = 996 // after three more collections
+			want = 996 // after three more garbage collections
 		}
 		check.Equal(t, s.heap(t.Context()), want, "refuses: %v, heap", refuses)
 		s.close()
@@ -198,7 +199,8 @@ func TestProxyThatHasNotAnsweredItself(t *testing.T) {
 	}
 }
 
-// gaugeOf gives out one resident set after the other, and the last again and again.
+// gaugeOf is a gauge that returns the sizes of a list one after the other, and then always the last
+// one.
 type gaugeOf struct {
 	procGauge
 	now, peak []float64

@@ -11,32 +11,32 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// Scenario is one measurement.
+// Scenario is one measurement, on each of the servers.
 type Scenario struct {
 	Name  string
-	Short string // one line on what is measured
-	Runs  int    // of each side, unless the options say
+	Short string // one line about what it measures
+	Runs  int    // on each side, unless the options set a number
 
 	Writes bool // it changes pods
-	Heavy  bool // it needs a large machine, and is run only when it is named
+	Heavy  bool // it needs a large machine, and runs only if the user names it
 
 	figures []figures.Figure
 	measure func(context.Context, *trial) Figures // ends its attempt if it fails
 }
 
-// Figures are what was measured, by name. Names end in their unit.
+// Figures are measured values by name. A name ends with the unit.
 type Figures = figures.Values
 
-// Help returns the scenario's figures, one a line: the key that JSON has, and what it is.
+// Help returns the scenario's figures, one per line: the key in the JSON and the label.
 func (s Scenario) Help() string { return figures.Help("    %-24s %s\n", s.figures) }
 
-// Scenarios returns all scenarios, in the order in which they are run.
+// Scenarios returns all scenarios, in the order in which they run.
 func Scenarios() []Scenario {
 	return []Scenario{hold, label, list, initial, slowLists, slowReader, kubelets, everybody, crowd, stalled, herd, shards}
 }
 
-// Named returns the scenarios of the given names, in the usual order, or all but the heavy ones if
-// no name is given. A name that no scenario has is an error.
+// Named returns the scenarios with the given names, in the usual order. If no name is given, it
+// returns all scenarios that are not heavy. An unknown name is an error.
 func Named(names ...string) ([]Scenario, error) {
 	all := Scenarios()
 	if len(names) == 0 {
@@ -45,53 +45,53 @@ func Named(names ...string) ([]Scenario, error) {
 	return figures.Choose("measurement", all, func(s Scenario) string { return s.Name }, names...)
 }
 
-// Options say what to measure, where, and how much of it. Those of [Defaults] are what the wanted
-// figures are about.
+// Options say what to measure, on which server, and how much. The limits of figures apply to the
+// options of [Defaults].
 type Options struct {
-	// Config leads to the kube-apiserver; nil: there is none, and an embedded server with Pods pods
-	// is weir's upstream.
+	// Config is the configuration for the kube-apiserver. If it is nil, there is no kube-apiserver: an
+	// embedded server with Pods pods is weir's upstream.
 	Config *rest.Config
 	Pods   int
-	// Population is that of those pods, as apiserver.Options has it.
+	// Population is the kind of these pods, see apiserver.Options.
 	Population string
-	// Proxy is the program weir-proxy.
+	// Proxy is the path of the program weir-proxy.
 	Proxy string
 
-	// Writes allows to change pods: by setting an annotation of pods through the API server, or,
-	// where EtcdURL says so, by writing pods straight into etcd. An embedded server is always
-	// written to.
+	// Writes allows to change pods. A change sets an annotation through the API server or, if EtcdURL
+	// is set, directly in etcd. Pods of an embedded server may always be changed.
 	Writes  bool
 	EtcdURL string
 
-	Runs     int           // of each side; 0: the scenario's own
-	Cheap    time.Duration // for how long requests are repeated that take little CPU each
+	Runs     int           // on each side; 0: the scenario's default
+	Cheap    time.Duration // for how long requests that cost little CPU are repeated
 	Duration time.Duration // for how long many watchers are measured
 
 	Kubelets, Watchers, Herd int
-	// Crowd is the watchers by node of crowd, and Stalled those of stalled that read nothing.
+	// Crowd is the number of watchers by node in crowd. Stalled is the number of watchers in stalled
+	// that read nothing.
 	Crowd, Stalled int
 
-	SlowProtobuf, SlowJSON int // readers of slowlists
-	// SlowAPIServer is the readers of kube-apiserver. 0: none, since it may take all the memory that
-	// there is.
+	SlowProtobuf, SlowJSON int // the numbers of readers in slowlists
+	// SlowAPIServer is the number of readers of kube-apiserver in slowlists. The default is 0, because
+	// they may use up all memory.
 	SlowAPIServer int
-	SlowBytes     float64 // that each reads in a second
-	RSSLimit      float64 // of a server, at which its slow readers are cut off
+	SlowBytes     float64 // how many bytes each of them reads per second
+	RSSLimit      float64 // of a server; above it, its slow readers are disconnected
 
-	ReadRate float64       // events that slowreader takes in a second
-	Follow   time.Duration // how long it goes on behind the initial state
-	Patience time.Duration // for how long at most it is measured
+	ReadRate float64       // events that slowreader reads per second
+	Follow   time.Duration // how long slowreader continues after the initial state
+	Patience time.Duration // the longest time of these measurements
 
-	Resync time.Duration // of the informer of ResyncStorm
+	Resync time.Duration // the period of the informer of ResyncStorm
 
-	restarts    float64 // after as many, the client of InitialEvents is let go; 0: only time ends it
-	watchBuffer int     // of each watcher of an embedded server, in changes; 0: it closes none
-	whole       bool    // an embedded server builds each LIST in memory before it sends it
+	restarts    float64 // ends InitialEvents after this many; 0: only time ends it
+	watchBuffer int     // per watcher of an embedded server, in changes; 0: no limit
+	whole       bool    // an embedded server builds each LIST in memory first
 
-	Progress io.Writer // gets a line for each run
+	Progress io.Writer // receives a line for each run
 }
 
-// Defaults returns the options that the wanted figures are about.
+// Defaults returns the options to which the limits of figures apply.
 func Defaults() Options {
 	return Options{
 		Pods: 50_000, Cheap: 3 * time.Second, Duration: 20 * time.Second,

@@ -16,20 +16,20 @@ import (
 
 var errNoPods = errors.New("the server has no pods")
 
-// serverPods are the pods of a server, as they were when it was read. They are read-only and safe
-// for concurrent use.
+// serverPods contains the pods of a server at the time when they were read. It is not modified, and
+// is safe for concurrent use.
 type serverPods struct {
 	keys  []string // namespace/name
-	raw   [][]byte // as protobuf, where they are needed
-	nodes []string // that have pods, sorted
-	label string   // that a controller would select by
-	apps  []string // its selectors, which match few pods each
+	raw   [][]byte // as protobuf; nil if not needed
+	nodes []string // the names of nodes with pods, sorted
+	label string   // the label that a controller would select by
+	apps  []string // selectors with that label; each matches few pods
 }
 
-// selectorLabels are labels that a controller would select by, best first.
+// selectorLabels are the labels that a controller would select by, the preferred ones first.
 var selectorLabels = []string{"app", "app.kubernetes.io/name", "app.kubernetes.io/instance", "k8s-app", "pod-template-hash"}
 
-// readServerPods reads the pods of a server in one LIST.
+// readServerPods reads the pods of a server in one LIST. It keeps their protobuf if raw is set.
 func readServerPods(ctx context.Context, c *client, raw bool) *serverPods {
 	answer := figures.Must(c.do(ctx, request{path: podsPath, query: "resourceVersion=0"}))
 	defer answer.Body.Close()
@@ -58,7 +58,7 @@ func readServerPods(ctx context.Context, c *client, raw bool) *serverPods {
 		}
 	}
 	figures.Require(len(p.keys) > 0, errNoPods)
-	delete(nodes, "") // those that are not scheduled
+	delete(nodes, "") // the pods that are not scheduled
 	p.nodes = slices.Sorted(maps.Keys(nodes))
 	for _, label := range selectorLabels {
 		if len(apps[label]) > len(p.apps) {

@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// shardCount is how many shards the pods are split into.
+// shardCount is the number of shards.
 const shardCount = 4
 
 var shards = Scenario{
@@ -32,8 +32,8 @@ var shards = Scenario{
 	},
 }
 
-// measureShards runs one informer after another, each until it has synced. What they have received
-// is counted without compression.
+// measureShards runs one informer without a shard, and one for each shard, one after the other.
+// Each runs until it has synced. Received bytes are counted without compression.
 func measureShards(ctx context.Context, t *trial) Figures {
 	var all, most informed
 	unwanted, objects := 0.0, 0.0
@@ -54,13 +54,15 @@ func measureShards(ctx context.Context, t *trial) Figures {
 	}
 }
 
-// informed is what one informer has received and stored, in bytes and objects.
+// informed is what one informer has received and stored, in bytes, and the numbers of unwanted and
+// of all objects.
 type informed struct{ received, held, unwanted, objects float64 }
 
-// inform runs an informer of a shard until it has synced.
+// inform runs an informer of a shard until the informer has synced.
 func (t *trial) inform(ctx context.Context, shard weir.Shard) (out informed) {
 	inf := figures.Must(weir.NewInformer[*corev1.Pod](t.config, weir.Options{
-		// ModeList asks no question for the version, which a proxy passes on.
+		// With ModeList the informer does not ask for the current version, a request that a proxy passes
+		// on.
 		Shard: shard, ListWatch: weir.ListWatch{Mode: weir.ModeList},
 	}))
 	ctx, stop := context.WithCancel(ctx)

@@ -26,7 +26,7 @@ var slowLists = Scenario{
 	},
 }
 
-// errTooLarge is the cause of the end of a run whose server has grown too large.
+// errTooLarge is the cause with which a run ends whose server uses too much memory.
 var errTooLarge = errors.New("the server has grown too large")
 
 func measureSlowLists(ctx context.Context, t *trial) Figures {
@@ -41,9 +41,9 @@ func measureSlowLists(ctx context.Context, t *trial) Figures {
 	return t.slowLists(ctx, protobuf, json, func() {})
 }
 
-// slowLists starts readers of protobuf and of JSON at the same time, and returns when all have
-// ended. It calls begin first. If there is an RSSLimit, all readers are cut off when the server
-// reaches it.
+// slowLists calls begin, starts readers of protobuf and of JSON at the same time, and returns when
+// all have ended. If RSSLimit is set, it disconnects all readers when the server's memory reaches
+// the limit.
 func (t *trial) slowLists(ctx context.Context, protobuf, json int, begin func()) Figures {
 	reading, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -63,8 +63,8 @@ func (t *trial) slowLists(ctx context.Context, protobuf, json int, begin func())
 	}
 }
 
-// readAllSlowly starts readers of protobuf and of JSON at once, and returns when all have ended.
-// broken is how many of them did not get to the end of their LIST.
+// readAllSlowly starts readers of protobuf and of JSON at the same time, and returns when all have
+// ended. broken is the number of readers that could not read their whole LIST.
 func (t *trial) readAllSlowly(ctx context.Context, protobuf, json int) (broken int64) {
 	var reading sync.WaitGroup
 	var failed atomic.Int64
@@ -89,7 +89,7 @@ func (t *trial) readAllSlowly(ctx context.Context, protobuf, json int) (broken i
 	return failed.Load()
 }
 
-// readSlowly sends one full LIST on a connection of its own and reads it at a limited rate.
+// readSlowly sends one full LIST over a separate connection and reads the answer at a limited rate.
 func (t *trial) readSlowly(ctx context.Context, accept string) {
 	c := t.client()
 	defer c.close()
@@ -98,7 +98,8 @@ func (t *trial) readSlowly(ctx context.Context, accept string) {
 	figures.Must(io.Copy(io.Discard, newThrottled(ctx, answer.Body, t.SlowBytes)))
 }
 
-// updateRates are how many pods change in a second while a slow reader gets the initial state.
+// updateRates are the numbers of pods that change per second while a slow reader reads the initial
+// state.
 var updateRates = []int{50, 500, 2000}
 
 var slowReader = Scenario{
@@ -145,7 +146,7 @@ func outcome(f Figures) string {
 }
 
 // readWhileWriting watches at a limited rate while pods change. A watch that ends early, or takes
-// longer than its time, is a figure and no error.
+// longer than Patience, gives a figure and no error.
 func (t *trial) readWhileWriting(ctx context.Context, rate float64) Figures {
 	c := t.client()
 	defer c.close()

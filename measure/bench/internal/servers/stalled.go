@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// stalledRate is how many pods change in a second.
+// stalledRate is the number of pods that change per second.
 const stalledRate = 500
 
 var stalled = Scenario{
@@ -44,11 +44,11 @@ func measureStalled(ctx context.Context, t *trial) Figures {
 	return f
 }
 
-// stalledWindow is how much a stalled watcher has room for, in bytes: some pods.
+// stalledWindow is how many bytes a stalled watcher's connection accepts: a few pods.
 const stalledWindow = 64 << 10
 
-// stall opens watches of all pods of which nothing is read, each on a connection of its own, until
-// end is called.
+// stall opens watches of all pods, each over a separate connection, and does not read them. They
+// stay open until the caller calls end.
 func (t *trial) stall(ctx context.Context, n int) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ends := []func(){cancel}
@@ -74,7 +74,7 @@ func (t *trial) stall(ctx context.Context, n int) (end func()) {
 	return end
 }
 
-// commits notes when what was written was there.
+// commits is a writer that records when each write was committed.
 type commits struct {
 	writer
 
@@ -93,7 +93,8 @@ func (c *commits) write(ctx context.Context, pod int, change int64) (uint64, err
 	return rv, err
 }
 
-// delays lets pods change while one watcher reads them, and returns how late it was told.
+// delays changes pods while one watcher reads the changes, and returns how late the watcher
+// received them.
 func (t *trial) delays(ctx context.Context) Figures {
 	query := t.ofAll(ctx, 1)[0]
 	c := t.client()
@@ -121,11 +122,11 @@ func (t *trial) delays(ctx context.Context) Figures {
 	}
 }
 
-// telling notes when a watch told of what. One goroutine reads the watch until it ends.
+// telling records when a watcher received each change. One goroutine reads the watch until it ends.
 type telling struct {
 	ended chan struct{}
-	err   error         // of the watch; there once it has ended
-	news  chan struct{} // something was told; of capacity one
+	err   error         // of the watch; set when the watch has ended
+	news  chan struct{} // receives a value after each change; of capacity one
 
 	mu sync.Mutex
 	at map[uint64]time.Time // by resourceVersion; one for each event
@@ -140,7 +141,7 @@ func tell(watch *wire.WatchReader) *telling {
 	return t
 }
 
-// read ends its attempt when the watch ends.
+// read reads the watch until it ends, and then ends its attempt.
 func (t *telling) read(watch *wire.WatchReader) {
 	var m wire.Meta
 	for {
@@ -164,7 +165,7 @@ func (t *telling) read(watch *wire.WatchReader) {
 	}
 }
 
-// until waits until all that was written was told, or the watch or ctx has ended.
+// until waits until the watcher has received all written changes, or the watch or ctx has ended.
 func (t *telling) until(ctx context.Context, written map[uint64]time.Time) {
 	for {
 		if _, missed := t.late(written); missed == 0 {
@@ -180,8 +181,9 @@ func (t *telling) until(ctx context.Context, written map[uint64]time.Time) {
 	}
 }
 
-// late returns by how many seconds each change was told after it was there, and how many were not
-// told. What was told before its writer knew that it was there is not late.
+// late returns the delay of each change in seconds, from the end of its write until the watcher
+// received it, and the number of changes that the watcher missed. If the watcher received a change
+// before its write returned, the delay is 0.
 func (t *telling) late(written map[uint64]time.Time) (late []float64, missed int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

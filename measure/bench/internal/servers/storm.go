@@ -22,16 +22,17 @@ import (
 )
 
 const (
-	// stormWorkers handle what a resync hands out, as the workers of a controller do.
+	// stormWorkers is the number of workers that handle the pods of a resync, like a controller's
+	// workers.
 	stormWorkers = 8
-	// filterEach is the share of the groups of pods that a filter lets through: one in filterEach.
+	// filterEach determines the share of the pod groups that a filter accepts: one in filterEach.
 	filterEach = 100
 )
 
-// ResyncStorm returns the incident of a controller whose handler finds the pods that have a label
-// in common with the one that it is handed, during one resync of all pods. With client-go's
-// informer it LISTs them: current or as the cache has them, behind a filter, and through the proxy.
-// With weir's informer it looks in the index.
+// ResyncStorm is the incident of a controller during one resync of all pods. For each pod, its
+// handler finds the pods with the same value of a label. With client-go's informer it LISTs them:
+// from etcd, from the watch cache, only for some values, or through the proxy. With weir's informer
+// it reads them from an index.
 func ResyncStorm() Replay {
 	current, cached := "", "resourceVersion=0&"
 	return Replay{Every: 100 * time.Millisecond, Ways: []Way{
@@ -43,28 +44,28 @@ func ResyncStorm() Replay {
 	}}
 }
 
-// errPatience is the cause of the end of a storm that has taken too long.
+// errPatience is the cause with which a storm ends that takes too long.
 var errPatience = errors.New("the resync takes too long")
 
-// storm is what such a controller does.
+// storm describes what the controller of a ResyncStorm does.
 type storm struct {
-	version string // of its LISTs, as a query
+	version string // the resourceVersion of its LISTs, as a part of the query
 	filter  bool
-	weir    bool // weir's informer, and an index in the place of LISTs
+	weir    bool // use weir's informer, and an index instead of LISTs
 }
 
-// resyncing is a storm under way.
+// resyncing is a running storm.
 type resyncing struct {
 	storm
 	t      *trial
 	c      *client
-	index  *weir.Informer[*corev1.Pod] // nil unless there is an index
-	groups chan string                 // the label's values, as they are handed out
+	index  *weir.Informer[*corev1.Pod] // nil if the storm uses no index
+	groups chan string                 // the label's values of the pods that the handler receives
 	pods   int64
-	begun  chan struct{} // closed when all is measured
-	taken  atomic.Int64  // pods that workers have taken up
-	done   atomic.Int64  // pods that were handled
-	ended  chan struct{} // when all were
+	begun  chan struct{} // closed when the measurement starts
+	taken  atomic.Int64  // pods that workers have received
+	done   atomic.Int64  // pods that workers have handled
+	ended  chan struct{} // closed when all pods are handled
 	cancel context.CancelCauseFunc
 }
 
@@ -109,14 +110,14 @@ func (s storm) load(ctx context.Context, t *trial, begin func()) Figures {
 	return Figures{"calls": float64(done)}
 }
 
-// startClientGo runs client-go's informer and returns when it has synced.
+// startClientGo starts client-go's informer and returns when it has synced.
 func (r *resyncing) startClientGo(ctx context.Context, running *sync.WaitGroup) {
 	cfg := rest.CopyConfig(r.t.config)
 	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
 	client := figures.Must(kubernetes.NewForConfig(cfg))
 	informer := informers.NewSharedInformerFactory(client, r.t.Resync).Core().V1().Pods().Informer()
 	handler := figures.Must(informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, object any) {
-		if before == object { // handed out again, not sent
+		if before == object { // from a resync, not from the server
 			r.handle(ctx, object.(*corev1.Pod).Labels[r.t.pods.label])
 		}
 	}}))
@@ -128,7 +129,7 @@ func (r *resyncing) startClientGo(ctx context.Context, running *sync.WaitGroup) 
 	}
 }
 
-// startWeir does the same with weir's informer and an index.
+// startWeir starts weir's informer with an index and returns when it has synced.
 func (r *resyncing) startWeir(ctx context.Context, running *sync.WaitGroup) {
 	label := r.t.pods.label
 	r.index = figures.Must(weir.NewInformer[*corev1.Pod](r.t.config, weir.Options{Indexes: map[string]weir.Index{label: weir.ByLabel(label)}}))
@@ -146,8 +147,9 @@ func (r *resyncing) startWeir(ctx context.Context, running *sync.WaitGroup) {
 	figures.Check(r.index.WaitForSync(ctx))
 }
 
-// handle gives a pod's group to a worker, and blocks until one takes it. It is the informer's
-// handler. It drops what comes before all is measured: the next resync makes up for it.
+// handle passes a pod's group to a worker, and blocks until a worker receives it. It is called by
+// the informer's handler. It drops pods before the measurement starts; the next resync repeats
+// them.
 func (r *resyncing) handle(ctx context.Context, group string) {
 	select {
 	case <-r.begun:
@@ -156,17 +158,17 @@ func (r *resyncing) handle(ctx context.Context, group string) {
 	}
 	select {
 	case r.groups <- group:
-	case <-r.ended: // another resync
+	case <-r.ended: // this call is from another resync
 	case <-ctx.Done():
 	}
 }
 
-// work looks for the pods of each group, until everything was handled.
+// work finds the pods of each group that it receives, until all pods are handled.
 func (r *resyncing) work(ctx context.Context) {
 	for {
 		select {
 		case group := <-r.groups:
-			if r.taken.Add(1) > r.pods { // another resync
+			if r.taken.Add(1) > r.pods { // this pod is from another resync
 				return
 			}
 			r.look(ctx, group)
@@ -182,7 +184,8 @@ func (r *resyncing) work(ctx context.Context) {
 	}
 }
 
-// look finds the pods of a group: in the index, or by a LIST unless the filter refuses the group.
+// look finds the pods of a group: in the index, or with a LIST unless the filter excludes the
+// group.
 func (r *resyncing) look(ctx context.Context, group string) {
 	selector := r.t.pods.label + "=" + group
 	if r.index != nil {

@@ -17,14 +17,14 @@ import (
 const (
 	nameWeir      = "weir"
 	nameAPIServer = "kube-apiserver"
-	nameEmbedded  = "the embedded server" // stands in for it
+	nameEmbedded  = "the embedded server" // replaces kube-apiserver
 )
 
 // target is one of the two servers, ready to be measured.
 type target struct {
 	name    string
 	config  *rest.Config
-	control *client // for what is not measured
+	control *client // for requests that are not measured
 	gauge   gauge
 }
 
@@ -42,10 +42,10 @@ func (t *target) weir() bool { return t.name == nameWeir }
 
 func (t *target) close() { t.control.close() }
 
-// client returns a client with connections of its own. The caller must close it.
+// client returns a client with separate connections. The caller must close it.
 func (t *target) client() *client { return figures.Must(newClient(t.config)) }
 
-// metrics returns the server's metrics of the given names.
+// metrics returns the server's metrics with the given names.
 func (t *target) metrics(ctx context.Context, names ...string) (samples, error) {
 	answer, err := t.control.do(ctx, request{path: "/metrics", accept: "text/plain"})
 	if err != nil {
@@ -62,9 +62,9 @@ const (
 	servedMetric   = "weir_proxy_served_total"
 )
 
-// heap returns the server's live heap in bytes, after a garbage collection that it asks the server
-// for. A proxy cannot be asked; of it, and of a server that refuses, heap returns the least that it
-// sees during some collections.
+// heap returns the server's live heap in bytes, after a garbage collection that it requests. A
+// proxy does not support that request, and other servers may refuse it. Then heap returns the
+// smallest size that it sees during some garbage collections.
 func (t *target) heap(ctx context.Context) float64 {
 	if t.weir() {
 		return t.provokedHeap(ctx)
@@ -76,8 +76,8 @@ func (t *target) heap(ctx context.Context) float64 {
 	return figures.Must(bytes, err)
 }
 
-// collectedHeap returns the heap after two garbage collections, so that what finalizers and pools
-// held is gone too.
+// collectedHeap returns the heap after two garbage collections. The second one also frees the
+// memory of finalizers and pools.
 func (t *target) collectedHeap(ctx context.Context) (bytes float64, err error) {
 	for range 2 {
 		answer, err := t.control.do(ctx, request{path: "/debug/pprof/heap", query: "gc=1&debug=1", accept: "text/plain"})
@@ -95,7 +95,7 @@ func (t *target) collectedHeap(ctx context.Context) (bytes float64, err error) {
 
 var heapAlloc = regexp.MustCompile(`(?m)^# HeapAlloc = (.*)$`)
 
-// parseHeapProfile returns the size of the heap that a heap profile in text has.
+// parseHeapProfile returns the size of the heap in a heap profile in text format.
 func parseHeapProfile(r io.Reader) (float64, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -108,12 +108,11 @@ func parseHeapProfile(r io.Reader) (float64, error) {
 	return strconv.ParseFloat(string(found[1]), 64)
 }
 
-// maxProvocations bounds how often a server is asked for something in the hope of a garbage
-// collection.
+// maxProvocations limits how many requests are sent to a server to cause garbage collections.
 const maxProvocations = 20_000
 
 func (t *target) provokedHeap(ctx context.Context) float64 {
-	const collections = 3 // the first may be under way already
+	const collections = 3 // the first one may already be running
 	var least, until float64
 	for i := range maxProvocations {
 		m := figures.Must(t.metrics(ctx, heapMetric, gcMetric))

@@ -8,20 +8,20 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// newLimiter returns a limiter that lets things pass at a rate, or without a limit if that is 0. A
-// caller that fell behind makes up for up to a tenth of a second.
+// newLimiter returns a limiter that allows a number of things per second; 0 means no limit. A
+// caller that was slower may catch up, by at most a tenth of a second.
 func newLimiter(perSecond float64) *rate.Limiter {
 	if perSecond <= 0 {
 		return rate.NewLimiter(rate.Inf, 0)
 	}
 	behind := int(perSecond / 10)
 	l := rate.NewLimiter(rate.Limit(perSecond), 1+behind)
-	l.AllowN(time.Now(), behind) // at the start nothing is made up for
+	l.AllowN(time.Now(), behind) // no catching up at the start
 	return l
 }
 
-// throttled reads no faster than its limiter lets bytes pass, and in small pieces so that it takes
-// them evenly.
+// throttled is a reader that reads no faster than its limiter allows. It reads small pieces, so
+// that the bytes flow evenly.
 type throttled struct {
 	ctx     context.Context
 	r       io.Reader
@@ -30,7 +30,7 @@ type throttled struct {
 }
 
 func newThrottled(ctx context.Context, r io.Reader, bytesPerSecond float64) *throttled {
-	const pieces = 100 // a second
+	const pieces = 100 // per second
 	return &throttled{ctx: ctx, r: r, limiter: newLimiter(bytesPerSecond), piece: max(int(bytesPerSecond/pieces), 1)}
 }
 

@@ -20,8 +20,7 @@ func TestThrottled(t *testing.T) {
 		if err != nil || string(got) != text {
 			t.Fatalf("%d bytes, %v", len(got), err)
 		}
-		// It waits before it takes more, and not behind the last piece, of which there are a
-		// hundred a second.
+		// The reader waits before each read except the first one, and makes a hundred reads a second.
 		if took := time.Since(begin); took < 4900*time.Millisecond || took > 5*time.Second {
 			t.Errorf("5,000 bytes took %s at 1,000 a second", took)
 		}

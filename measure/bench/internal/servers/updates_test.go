@@ -19,7 +19,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// fakeWriter gives out one resourceVersion after the other.
+// fakeWriter is a writer that returns ascending resourceVersions.
 type fakeWriter struct {
 	mu      sync.Mutex
 	rv      uint64

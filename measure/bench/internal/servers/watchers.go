@@ -16,22 +16,22 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// watchers are many watches, each on a connection of its own, as those of kubelets and controllers
-// are.
+// watchers are many watches, each over a separate connection, like those of kubelets and
+// controllers.
 type watchers struct {
 	trial   *trial
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
 	events atomic.Int64
-	closed atomic.Int64 // by the server
+	closed atomic.Int64 // watches that the server has closed
 }
 
-// opening bounds how many connections are opened at once.
+// opening limits how many connections are opened at the same time.
 const opening = 16
 
-// openWatchers opens a watch for each query and returns when each has had its initial state, if it
-// asked for one.
+// openWatchers opens a watch for each query. It returns when each watch has received its initial
+// state, if its query asks for one.
 func (t *trial) openWatchers(ctx context.Context, queries []string) *watchers {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &watchers{trial: t, cancel: cancel}
@@ -53,8 +53,8 @@ func (t *trial) openWatchers(ctx context.Context, queries []string) *watchers {
 	return w
 }
 
-// open opens a watch and returns when it has had its initial state, if it asked for one. A
-// goroutine then reads the watch until it ends.
+// open opens a watch and returns when it has received its initial state, if the query asks for one.
+// A goroutine then reads the watch until it ends.
 func (w *watchers) open(ctx context.Context, query string) {
 	c := w.trial.client()
 	watch, body, err := c.watch(ctx, query)
@@ -85,13 +85,13 @@ func (w *watchers) open(ctx context.Context, query string) {
 	})
 }
 
-// stop ends the watches and waits for them.
+// stop ends the watches and waits until they have ended.
 func (w *watchers) stop() {
 	w.cancel()
 	w.running.Wait()
 }
 
-// measureWatchers measures what many watchers cost while pods change.
+// measureWatchers measures the cost of many watchers while pods change.
 func (t *trial) measureWatchers(ctx context.Context, queries []string, rate float64) Figures {
 	figures.Check(enoughFiles(len(queries)))
 	alone := t.writesAlone(ctx, rate)
@@ -108,7 +108,7 @@ func (t *trial) measureWatchers(ctx context.Context, queries []string, rate floa
 	return f
 }
 
-// writeFor changes pods for the options' Duration, and returns how many changed in a second.
+// writeFor changes pods for the options' Duration, and returns the number of changes per second.
 func (t *trial) writeFor(ctx context.Context, w writer, rate float64) float64 {
 	writing := startUpdates(ctx, w, len(t.pods.keys), rate)
 	err := pause(ctx, t.Duration)
@@ -117,11 +117,11 @@ func (t *trial) writeFor(ctx context.Context, w writer, rate float64) float64 {
 	return t.reached(writing.rate(), rate)
 }
 
-// enough is the share of a wanted rate that counts as that rate.
+// enough is the least share of a wanted rate that counts as that rate.
 const enough = 0.95
 
-// reached returns got. If fewer pods change than are to change, it says so: figures of a rate that
-// is not reached are of another one.
+// reached returns got. If the rate got is lower than the wanted one, it reports that, because the
+// figures then belong to another rate.
 func (t *trial) reached(got, wanted float64) float64 {
 	if got < enough*wanted {
 		t.say(fmt.Sprintf("only %.0f of %.0f updates a second could be written", got, wanted))
@@ -129,9 +129,9 @@ func (t *trial) reached(got, wanted float64) float64 {
 	return got
 }
 
-// writesAlone returns the CPU, in cores, that the updates alone cost kube-apiserver when they are
-// made through it. That is no part of serving watchers. What goes straight into etcd costs both
-// servers the same, and is not taken off: it is 0 here, as it is for the proxy.
+// writesAlone returns the CPU usage, in cores, that updates through kube-apiserver cost it without
+// watchers. That usage is not part of serving watchers. writesAlone returns 0 for the proxy, and
+// for updates directly in etcd, which cost both servers the same.
 func (t *trial) writesAlone(ctx context.Context, rate float64) float64 {
 	if t.weir() || !t.writesThrough {
 		return 0
@@ -139,8 +139,8 @@ func (t *trial) writesAlone(ctx context.Context, rate float64) float64 {
 	return t.cores(ctx, func() { t.writeFor(ctx, t.writer, rate) })
 }
 
-// watchersFigures returns the figures of a scenario with many watchers. Weir's resident set may
-// grow by at most grows bytes.
+// watchersFigures returns the figures of a scenario with many watchers. grows is the limit of the
+// growth of weir's resident set, in bytes.
 func watchersFigures(label string, grows float64) []figures.Figure {
 	return []figures.Figure{
 		figures.New("closed", label+": closed", figures.Count).AtMost(0),
@@ -166,7 +166,7 @@ func measureKubelets(ctx context.Context, t *trial) Figures {
 
 var errNoNodes = errors.New("no pod is on a node")
 
-// byNode returns the queries of n kubelets. It fails if no pod is on a node.
+// byNode returns the queries of n kubelets. It fails if no pod is scheduled to a node.
 func (t *trial) byNode(n int) []string {
 	figures.Require(len(t.pods.nodes) > 0, errNoNodes)
 	queries := make([]string, n)
@@ -187,12 +187,13 @@ func measureEverybody(ctx context.Context, t *trial) Figures {
 	return t.measureWatchers(ctx, t.ofAll(ctx, t.Watchers), 100)
 }
 
-// ofAll returns the queries of n informers that have listed all pods.
+// ofAll returns the queries of n informers that have just listed all pods.
 func (t *trial) ofAll(ctx context.Context, n int) []string {
 	return slices.Repeat([]string{watchFrom(t.resourceVersion(ctx))}, n)
 }
 
-// resourceVersion returns the one of the server's state, as an informer knows it after its LIST.
+// resourceVersion returns the server's current resourceVersion, which an informer has after its
+// LIST.
 func (t *trial) resourceVersion(ctx context.Context) string {
 	answer := figures.Must(t.control.do(ctx, request{path: podsPath, query: "resourceVersion=0&fieldSelector=metadata.name%3Dnone"}))
 	list, _, err := readList(answer.Body)
@@ -200,8 +201,9 @@ func (t *trial) resourceVersion(ctx context.Context) string {
 	return list.Meta().ResourceVersion
 }
 
-// Kubelets measures n watchers by spec.nodeName, of a fresh proxy or of kube-apiserver. The figures
-// are those of the scenario of that name. If pods may not be changed, the error is ErrNoWrites.
+// Kubelets measures n watchers by spec.nodeName, on a new proxy or on kube-apiserver. The figures
+// are those of the scenario kubelets. If the options do not allow changes of pods, the error is
+// ErrNoWrites.
 func (b *Bench) Kubelets(ctx context.Context, ofProxy bool, n int) (f Figures, err error) {
 	if err := b.Allows(kubelets); err != nil {
 		return nil, err

@@ -20,8 +20,8 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// writer changes a pod and returns the resourceVersion that it has then. Implementations are safe
-// for concurrent use.
+// writer changes pods. write returns the resourceVersion of the changed pod. Implementations are
+// safe for concurrent use.
 type writer interface {
 	write(ctx context.Context, pod int, change int64) (resourceVersion uint64, err error)
 }
@@ -29,7 +29,7 @@ type writer interface {
 // changed is the annotation that a change sets.
 const changed = "weir.example.com/changed"
 
-// patcher patches pods through the API server, which has work with that.
+// patcher is a writer that patches pods through the API server, which uses CPU time for that.
 type patcher struct {
 	client *client
 	pods   *serverPods
@@ -54,11 +54,11 @@ func (p *patcher) write(ctx context.Context, pod int, change int64) (rv uint64, 
 	return rv, err
 }
 
-// etcdTimeout bounds one write to etcd.
+// etcdTimeout limits the time of one write to etcd.
 const etcdTimeout = 20 * time.Second
 
-// etcdWriter writes pods into etcd, past the API server, through the JSON gateway that etcd has: a
-// client of its gRPC would double what this program is made of. It is for test clusters.
+// etcdWriter is a writer that writes pods directly to etcd, through etcd's JSON gateway, because a
+// gRPC client would double the code that this program links. It is for test clusters.
 type etcdWriter struct {
 	url  string
 	http *http.Client
@@ -74,7 +74,7 @@ func (e *etcdWriter) write(ctx context.Context, pod int, change int64) (uint64, 
 		} `json:"header"`
 	}
 	err := figures.Attempt(func() {
-		ask := figures.Must(json.Marshal(map[string][]byte{ // as base64
+		ask := figures.Must(json.Marshal(map[string][]byte{ // JSON has the bytes as base64
 			"key": []byte("/registry/pods/" + e.pods.keys[pod]), "value": stored(e.pods.raw[pod], change),
 		}))
 		r := figures.Must(http.NewRequestWithContext(ctx, http.MethodPost, e.url+"/v3/kv/put", bytes.NewReader(ask)))
@@ -92,9 +92,9 @@ func (e *etcdWriter) write(ctx context.Context, pod int, change int64) (uint64, 
 	return put.Header.Revision, err
 }
 
-// stored returns a pod with an annotation, as kube-apiserver stores it. It appends the annotation
-// in a second metadata. Of a message that is there twice a protobuf reader makes one, in which the
-// later annotation wins over the earlier one.
+// stored returns a pod with an additional annotation, as kube-apiserver stores it. It appends a
+// second metadata message that contains only the annotation. A protobuf decoder merges the two
+// messages; of two values of one annotation, the later one wins.
 func stored(pod []byte, change int64) []byte {
 	const metadata, annotations, key, value = 1, 12, 1, 2
 	var entry, meta []byte
@@ -105,25 +105,25 @@ func stored(pod []byte, change int64) []byte {
 	return wire.AppendObject(nil, wire.Protobuf, wire.TypeMeta{APIVersion: "v1", Kind: "Pod"}, object)
 }
 
-// maxWriters bounds how many writes are under way at once.
+// maxWriters limits how many writes run at the same time.
 const maxWriters = 64
 
-// updates changes pods at a rate, all of them in turn and neighbours far apart, and remembers what
-// it wrote.
+// updates changes pods at a rate, one after the other, and records the resourceVersions.
+// Consecutive changes are of pods that are far apart.
 type updates struct {
 	cancel  context.CancelCauseFunc
 	writing sync.WaitGroup
 	begun   time.Time
 
 	mu      sync.Mutex
-	last    []uint64 // by pod, the highest resourceVersion that it was given; 0: none
+	last    []uint64 // each pod's highest resourceVersion; 0: not changed
 	count   int64
 	elapsed time.Duration
 	err     error
 }
 
-// startUpdates begins to write, until stop or the end of ctx. What cannot be written fast enough is
-// not made up for.
+// startUpdates starts to write, until stop is called or ctx ends. Writes that are late are skipped,
+// except for a tenth of a second.
 func startUpdates(ctx context.Context, w writer, pods int, perSecond float64) *updates {
 	u := &updates{begun: time.Now(), last: make([]uint64, pods)}
 	ctx, u.cancel = context.WithCancelCause(ctx)
@@ -136,7 +136,7 @@ func startUpdates(ctx context.Context, w writer, pods int, perSecond float64) *u
 		defer close(jobs)
 		l := newLimiter(perSecond)
 		step := int64(figures.Stride(pods))
-		never := u.begun.UnixNano() // what was never written before: else nothing would change
+		never := u.begun.UnixNano() // a new value: writing the old one would change nothing
 		for k := int64(0); l.Wait(ctx) == nil; k++ {
 			select {
 			case jobs <- job{int(k * step % int64(pods)), never + k}:
@@ -148,7 +148,7 @@ func startUpdates(ctx context.Context, w writer, pods int, perSecond float64) *u
 	for range min(maxWriters, pods) {
 		u.writing.Go(func() {
 			for j := range jobs {
-				// One that was begun is finished, so that it is known what was written.
+				// Finish a write that has started, so that u.last is complete.
 				rv, err := w.write(context.WithoutCancel(ctx), j.pod, j.change)
 				u.note(j.pod, rv, err)
 			}
@@ -169,11 +169,11 @@ func (u *updates) note(pod int, rv uint64, err error) {
 	u.count++
 }
 
-// errUpdates is the error of a measurement whose updates have failed.
+// errUpdates is wrapped by the error of a measurement whose updates failed.
 var errUpdates = errors.New("the updates have failed")
 
-// stop ends the writing, waits for what is under way, and returns the last resourceVersion of each
-// pod, 0 for those that were not written. A second call returns the same.
+// stop stops writing, waits for running writes, and returns the last resourceVersion of each pod,
+// or 0 if the pod was not changed. Later calls return the same.
 func (u *updates) stop() ([]uint64, error) {
 	u.cancel(nil)
 	u.writing.Wait()
@@ -188,7 +188,7 @@ func (u *updates) stop() ([]uint64, error) {
 	return u.last, nil
 }
 
-// rate returns how many writes there were in a second, until now or until stop.
+// rate returns the number of writes per second, until now or until stop was called.
 func (u *updates) rate() float64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
