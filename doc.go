@@ -21,4 +21,8 @@
 //
 // T is a pointer to a Go type: a built-in type (*corev1.Pod), the struct of a custom resource,
 // *unstructured.Unstructured, or *metav1.PartialObjectMetadata for metadata only.
+//
+// An informer has a reflector for each pair of a namespace and a selector in its options, usually
+// one. A reflector lists and watches the objects. While a reflector has an error ([Status].Err), it
+// is not current: the informer may store older objects than the server.
 package weir

@@ -62,9 +62,9 @@ func (ix Index) same(other Index) bool {
 // built when a caller first reads it.
 //
 // AddIndex returns ErrIndexExists if the informer has an index of that name. It returns
-// ErrInvalidOptions for the zero Index, for a field that T does not have, and for a function of
-// another type than T. Any other error names an object whose stored bytes cannot be indexed. After
-// an error the index does not exist.
+// ErrInvalidOptions for the zero Index, for a field that T does not have, and for an index function
+// whose argument has another type than T. Any other error names an object whose stored bytes cannot
+// be indexed. If AddIndex returns an error, it has added no index.
 func (i *informer[T]) AddIndex(name string, ix Index) error {
 	var made store.Index
 	switch {

@@ -12,7 +12,7 @@ type ListWatch struct {
 	// Mode selects the requests that fetch the server's whole state: at the start, and after a watch
 	// that cannot be resumed.
 	Mode Mode
-	// Consistency selects how current the first state must be.
+	// Consistency selects how current this state must be.
 	Consistency Consistency
 	// PageSize is the number of objects per page in ModePages. The default is 500.
 	PageSize int64
@@ -28,10 +28,10 @@ type ListWatch struct {
 	// informer sends a LIST instead. The default is 20 s.
 	BookmarkDeadline time.Duration
 	// MaxLists limits the number of LISTs, and WATCHes with initial events, that one server answers at
-	// the same time. A request of this informer waits until fewer than MaxLists are active. All
-	// informers that share a ServerGroup count together: those of a factory do. Without one, the
-	// informer's own namespaces and selectors count together. A LIST that receives nothing for 10 s no
-	// longer counts. The default is 8.
+	// the same time. A request of this informer waits until fewer than MaxLists are active. The
+	// requests of all informers that share a ServerGroup count together; the informers of a factory
+	// share one. An informer without a ServerGroup counts only its own requests. A LIST that receives
+	// nothing for 10 s no longer counts. The default is 8.
 	MaxLists int
 	// Backoff sets how long to wait before a retry.
 	Backoff Backoff
@@ -58,7 +58,7 @@ const (
 // String returns the mode's name: "Auto", "List", "Pages" or "WatchList".
 func (m Mode) String() string { return reflector.Mode(m).String() }
 
-// Consistency selects how current the first state must be.
+// Consistency selects how current the state must be that an informer fetches.
 type Consistency uint8
 
 const (

@@ -23,8 +23,8 @@ type SharedInformer[T Object] struct {
 }
 
 // Release removes the handlers of this shared informer, and stops the informer if it has no other
-// user. It does not block; Done is closed when the informer has stopped. After Release, reads
-// return the objects that are still stored. A second Release does nothing.
+// user. It does not block; Done is closed when the informer has stopped. After Release, reads still
+// return the stored objects. A second Release does nothing.
 func (i *SharedInformer[T]) Release() {
 	i.mu.Lock()
 	handlers, released := i.handlers, i.released

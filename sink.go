@@ -41,8 +41,8 @@ type Sink interface {
 	// EndReplace ends the replace: the sink's new state is exactly the objects that were put since
 	// BeginReplace, at resourceVersion. resourceVersion is "" if the server's lists have none.
 	EndReplace(resourceVersion string) error
-	// AbortReplace abandons the replace, because it broke off or its state is not valid. The sink
-	// keeps its state from before the replace.
+	// AbortReplace abandons the replace, because it broke off, its state is not valid, or ctx has
+	// ended. The sink keeps its state from before the replace.
 	AbortReplace() error
 
 	// Put adds an object, or replaces the object of the same namespace and name. Mirror may put the
@@ -75,7 +75,7 @@ type Record struct {
 	Encoding Encoding
 	// Raw is the encoded object without the fields in Options.DropFields. Decode decodes it. In JSON
 	// lists of built-in kinds the objects have no apiVersion and kind. Raw is valid only during the
-	// call of the Sink.
+	// call of Put or Delete.
 	Raw []byte
 }
 
