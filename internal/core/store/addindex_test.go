@@ -15,7 +15,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// TestAddIndexCatchesUp: what changes while an index is built is in it, few changes or many.
+// TestAddIndexCatchesUp checks that changes during the build of an index are in the index, whether
+// few or many.
 func TestAddIndexCatchesUp(t *testing.T) {
 	for _, churn := range []int{0, 3 * dirtySlack} {
 		s := newStore(t, decodeConfig())
@@ -36,7 +37,7 @@ func TestAddIndexCatchesUp(t *testing.T) {
 		set(1, "b")
 		set(2, "")
 		set(20, "a")
-		for i := range churn { // come and go
+		for i := range churn { // create and delete
 			set(1000+i, "c")
 			rv++
 			deletePod(t, w, smallPod("", "p"+strconv.Itoa(1000+i), 1000+i, rv, nil, ""))
@@ -57,7 +58,8 @@ func TestAddIndexCatchesUp(t *testing.T) {
 	}
 }
 
-// TestEachDifference: the differences of two snapshots are visited, and no other keys.
+// TestEachDifference checks that eachDifference visits the keys that differ in two snapshots, and
+// no others.
 func TestEachDifference(t *testing.T) {
 	s, rnd := newStore(t, decodeConfig()), newRand(5)
 	w := fillPods(t, s, 40*maxTreeNode)
@@ -84,7 +86,7 @@ func TestEachDifference(t *testing.T) {
 			}
 			delete(want, key)
 		})
-		for key := range want { // it came and went, or is as it was
+		for key := range want { // created and deleted again, or unchanged
 			a, _ := before.Get(key)
 			if b, _ := after.Get(key); a != b {
 				t.Errorf("%s is not visited", key)
@@ -113,14 +115,14 @@ func checkLabelIndex(t *testing.T, snap *Snapshot, index, label string) {
 	}
 }
 
-// TestAddIndexUnreadable: an object that a new index cannot read, and that is in the batch while
-// the index is built, makes AddIndex fail, and stays in the other indexes.
+// TestAddIndexUnreadable checks that AddIndex fails for an object in the batch that the new index
+// cannot read, and that the object stays in the other indexes.
 func TestAddIndexUnreadable(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	w := s.Writer(Scope{})
 	check.NoError(t, s.AddIndex("app", LabelIndex("app")))
 	pod := smallPod("", "odd", 1, 1, map[string]string{"app": "a"}, "n")
-	// The spec comes once more: what is in both would have to be merged.
+	// The spec occurs twice, so the index would have to merge both.
 	raw := append(podsim.Encode(w.s.Encoding().String(), pod), 0x12, 0x02, 0x52, 0x00)
 	put(t, w, raw)
 	path, err := wire.CompilePath(wire.Protobuf, reflect.TypeFor[corev1.Pod](), "spec.nodeName")
@@ -143,8 +145,8 @@ func TestAddIndexUnreadable(t *testing.T) {
 	}
 }
 
-// TestAddIndexFails: an object that cannot be read is named, and the name of the
-// index is free again.
+// TestAddIndexFails checks that the error names the object that cannot be read, and that the
+// index's name is free again.
 func TestAddIndexFails(t *testing.T) {
 	s := newStore(t, Config{Encoding: wire.Protobuf})
 	w := s.Writer(Scope{})

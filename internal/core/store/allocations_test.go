@@ -11,8 +11,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestPutAllocates: nothing for a version in the table, and for an update only the
-// object and its packed bytes. (With -race, pools forget at random.)
+// TestPutAllocates checks that a Put allocates nothing for a version in the table, and only the
+// object and its packed bytes for an update. (With -race, pools drop entries at random.)
 func TestPutAllocates(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	defer func(was bool) { checking = was }(checking)

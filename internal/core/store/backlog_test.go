@@ -7,9 +7,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestBacklogForgetsWhatCameAndWent: a cursor by uid that is not read does not grow with what is
-// made and deleted. It keeps the newest objects that came and went, and everything that it has told
-// of or that is there.
+// TestBacklogForgetsWhatCameAndWent checks that the backlog of a NotifyingCursor that is not read
+// does not grow with objects that are created and deleted. It must keep the newest of these, every
+// object that the cursor has returned, and every object that still exists.
 func TestBacklogForgetsWhatCameAndWent(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	cfg := decodeConfig()

@@ -15,7 +15,7 @@ import (
 
 const benchPods = 5000
 
-// benchSet is pods in key order with their metadata read.
+// benchSet is a set of pods in key order, with their metadata.
 type benchSet struct {
 	raws  [][]byte
 	metas []wire.Meta
@@ -39,7 +39,7 @@ func (set *benchSet) fill(tb testing.TB, w *Writer) {
 	w.Flush()
 }
 
-// update puts the next pod in turn, in the i-th later version.
+// update puts the next pod in turn, as version i.
 func (set *benchSet) update(b *testing.B, w *Writer, i int) {
 	m := set.metas[i%benchPods]
 	m.ResourceVersion = strconv.AppendInt(set.rv[:0], int64(1_000_000+i), 10)
@@ -138,7 +138,7 @@ func BenchmarkLabel(b *testing.B) {
 	}
 }
 
-// BenchmarkCursor is a change's way through the log and one cursor.
+// BenchmarkCursor measures a change's way through the log and one cursor.
 func BenchmarkCursor(b *testing.B) {
 	set := newBenchSet(b, wire.Protobuf, benchPods)
 	s := newStore(b, decodeConfig())
@@ -163,8 +163,7 @@ func BenchmarkCursor(b *testing.B) {
 	}
 }
 
-// BenchmarkCursorLagging is what a change costs when the log is full and a
-// cursor does not read.
+// BenchmarkCursorLagging measures a change when the log is full and a cursor is not read.
 func BenchmarkCursorLagging(b *testing.B) {
 	set := newBenchSet(b, wire.Protobuf, benchPods)
 	s := newStore(b, Config{Encoding: wire.Protobuf, LogBytes: 1})
@@ -183,8 +182,8 @@ func BenchmarkCursorLagging(b *testing.B) {
 	}
 }
 
-// BenchmarkHeap reports the heap that a store of 50,000 pods takes, per object
-// and in all, and what is left of it when all but 500 are deleted.
+// BenchmarkHeap reports the heap of a store of 50,000 pods, per object and in total, and the heap
+// after all but 500 are deleted.
 func BenchmarkHeap(b *testing.B) {
 	for _, enc := range []wire.Encoding{wire.Protobuf, wire.JSON} {
 		b.Run(enc.String(), func(b *testing.B) {
@@ -224,8 +223,8 @@ func BenchmarkHeap(b *testing.B) {
 	}
 }
 
-// BenchmarkManyCursors tells of one change to a thousand cursors, each read by a goroutine of its
-// own, until the last one has it.
+// BenchmarkManyCursors measures one change until the last of a thousand cursors has returned it. A
+// separate goroutine reads each cursor.
 func BenchmarkManyCursors(b *testing.B) {
 	set := newBenchSet(b, wire.Protobuf, benchPods)
 	s := newStore(b, decodeConfig())

@@ -13,9 +13,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// BenchmarkHeapUnderChange reports the heap that a store of 10,000 pods takes when they were
-// listed, and when each has changed once, twice and three times, all over the keys and one at a
-// time. It also reports what a change takes.
+// BenchmarkHeapUnderChange reports the heap of a store of 10,000 pods after they were listed, and
+// after each has changed once, twice and three times, in random order and one key at a time. It
+// also reports the time of a change.
 func BenchmarkHeapUnderChange(b *testing.B) {
 	for _, of := range []struct {
 		what string

@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// TestConcurrentUse: two writers, cursors of different pace, readers of snapshots,
-// indexes and decoded objects, and indexes added meanwhile. Mostly for -race.
+// TestConcurrentUse runs two writers, cursors of different pace, readers of snapshots, indexes and
+// decoded objects, and adds indexes meanwhile. It is mostly for -race.
 func TestConcurrentUse(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.LogBytes = 2000
@@ -73,8 +73,7 @@ func TestConcurrentUse(t *testing.T) {
 	s.decoder.cache.check(t)
 }
 
-// TestCursorBytesWhileRead: what is kept for a cursor may be asked for while the cursor is read.
-// Mostly for -race.
+// TestCursorBytesWhileRead calls Bytes while a cursor is read. It is mostly for -race.
 func TestCursorBytesWhileRead(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.LogBytes = 1
@@ -112,7 +111,7 @@ func TestCursorBytesWhileRead(t *testing.T) {
 	}
 }
 
-// churn is one writer's life, its last relist leaving ten objects.
+// churn does what one writer does in its life. Its last relist leaves ten objects.
 func churn(t *testing.T, w *Writer, ns string, seed uint64) {
 	rnd := newRand(seed)
 	rv := 0
@@ -144,7 +143,8 @@ func churn(t *testing.T, w *Writer, ns string, seed uint64) {
 	w.Flush()
 }
 
-// follow reads a cursor to the end and checks the chain and the final view.
+// follow reads a cursor to the end, and checks that each old version is the one seen last, and the
+// final state.
 func follow(t *testing.T, s *Store, c *Cursor, pace int, stop *atomic.Bool) {
 	view := map[string]*Object{}
 	buf := make([]Change, pace)
@@ -187,7 +187,7 @@ func follow(t *testing.T, s *Store, c *Cursor, pace int, stop *atomic.Bool) {
 	}
 }
 
-// query compares each index with the snapshot that it is asked for.
+// query compares each index with the snapshot that it queries.
 func query(t *testing.T, s *Store, stop *atomic.Bool) {
 	for i := 0; !stop.Load(); i++ {
 		sn := s.Snapshot()
@@ -312,7 +312,7 @@ func TestClose(t *testing.T) {
 			t.Error("a cursor on a closed store is open")
 		}
 		for range 3 {
-			decoded(t, o) // still works, and starts nothing
+			decoded(t, o) // still works, and starts no goroutine
 		}
 	})
 }

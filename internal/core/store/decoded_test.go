@@ -44,7 +44,7 @@ func decoded(t *testing.T, o *Object) *corev1.Pod {
 	return v.(*corev1.Pod)
 }
 
-// held tells how the store holds an object's decoded value.
+// held says how the store keeps an object's decoded value.
 func held(o *Object) string {
 	switch d := o.decoded.Load(); {
 	case d == nil:
@@ -76,7 +76,7 @@ func TestDecodedGetsWeakThenStrongThenCools(t *testing.T) {
 			t.Fatal("two reads gave two objects")
 		}
 		want("after the second read", "strong")
-		for range 20 { // read now and then: stays
+		for range 20 { // read now and then: the value stays
 			time.Sleep(5 * time.Second)
 			synctest.Wait()
 			want("while it is read", "strong")
@@ -133,7 +133,7 @@ func TestDecodedBudget(t *testing.T) {
 		keep := decoded(t, o)
 		decoded(t, o)
 		runtime.KeepAlive(keep)
-		decoded(t, get(t, s, "p0")) // read all the time
+		decoded(t, get(t, s, "p0")) // this one is read all the time
 	}
 	strong := 0
 	for o := range s.Snapshot().All() {
@@ -180,8 +180,8 @@ func TestDecodedErrors(t *testing.T) {
 	}
 }
 
-// TestDecodeCopy: where the shared values are made otherwise than copies, a copy is made as copies
-// are, whatever is cached.
+// TestDecodeCopy checks that DecodeCopy always calls Config.DecodeCopy, even if the shared value
+// exists and Config.Decode returns other values.
 func TestDecodeCopy(t *testing.T) {
 	cfg := decodeConfig()
 	one := new(corev1.Pod)
@@ -199,8 +199,8 @@ func TestDecodeCopy(t *testing.T) {
 	}
 }
 
-// TestDecodedAfterCollection: a weak value that the collector took is decoded again; that is the
-// second read, so it is held.
+// TestDecodedAfterCollection checks that a weak value that was garbage collected is decoded again.
+// That is the second read, so the cache then keeps the value.
 func TestDecodedAfterCollection(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	fillPods(t, s, 1)
@@ -217,7 +217,7 @@ func TestDecodedAfterCollection(t *testing.T) {
 	}
 }
 
-// TestDecodedValues: decoders need not return pointers.
+// TestDecodedValues checks that decoders need not return pointers.
 func TestDecodedValues(t *testing.T) {
 	for _, value := range []any{"text", 7, map[string]any{"a": 1}, struct{}{}, (*corev1.Pod)(nil), &struct{}{}} {
 		s := newStore(t, Config{Encoding: wire.Protobuf, Decode: func([]byte) (any, error) { return value, nil }})

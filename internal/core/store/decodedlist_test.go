@@ -17,7 +17,7 @@ func (l *decodedList) there() bool {
 	return l.kept != nil
 }
 
-// replacePods is fillPods for the first list of a writer.
+// replacePods does what fillPods does, as the first list of a writer.
 func replacePods(t *testing.T, s *Store, n int) *Writer {
 	t.Helper()
 	w := s.Writer(Scope{})
@@ -29,16 +29,16 @@ func replacePods(t *testing.T, s *Store, n int) *Writer {
 	return w
 }
 
-// listedStore is a store that is listed, and what it must hold.
+// listedStore is a store under test, and the objects that it must have.
 type listedStore struct {
 	t       *testing.T
 	s       *Store
 	w       *Writer
 	held    map[string]string // name to resourceVersion
-	version int               // the last one
+	version int               // the last resourceVersion
 }
 
-// check lists, and checks the result and whether the store holds a list then.
+// check calls List, and checks the result and whether the store then caches a list.
 func (l *listedStore) check(held bool) {
 	l.t.Helper()
 	got := l.s.List(func(err error) { l.t.Error(err) })
@@ -55,11 +55,11 @@ func (l *listedStore) check(held bool) {
 		l.t.Fatalf("there is a list %v, want %v", is, held)
 	}
 	if len(got) > 0 {
-		got[0] = nil // the slice is the caller's
+		got[0] = nil // the slice belongs to the caller
 	}
 }
 
-// change makes up to 600 changes.
+// change makes up to 600 random changes.
 func (l *listedStore) change(rnd *rand.Rand) {
 	for range rnd.IntN(600) {
 		name := strconv.Itoa(rnd.IntN(300))
@@ -76,8 +76,8 @@ func (l *listedStore) change(rnd *rand.Rand) {
 	}
 }
 
-// TestList: the second List makes a list, which follows all changes and is dropped once no caller
-// has listed for long.
+// TestList checks that the second List caches its result, that later Lists return all changes, and
+// that the cached list is dropped when no caller has listed for long.
 func TestList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rnd := newRand(3)
@@ -91,7 +91,7 @@ func TestList(t *testing.T) {
 		l.w.EndReplace(strconv.Itoa(l.version))
 		time.Sleep(2 * listIdle)
 		l.check(false)
-		time.Sleep(2 * listIdle) // long enough for the next List to be the first
+		time.Sleep(2 * listIdle) // so long that the next List counts as the first
 		l.check(false)
 		for range 50 {
 			l.change(rnd)
@@ -120,7 +120,7 @@ func TestList(t *testing.T) {
 	})
 }
 
-// TestListBudget: there is no list unless everything fits the budget.
+// TestListBudget checks that no list is cached unless the values of all objects fit the budget.
 func TestListBudget(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.DecodedBudget = 20_000
@@ -142,7 +142,7 @@ func TestListBudget(t *testing.T) {
 	}
 }
 
-// TestListHits: a List that copies counts as a read of each object.
+// TestListHits checks that a List of cached values counts as a read of each object.
 func TestListHits(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	w := replacePods(t, s, 10)
@@ -157,7 +157,8 @@ func TestListHits(t *testing.T) {
 	}
 }
 
-// TestListUndecodable: a version that cannot be decoded is left out, and a later one is listed.
+// TestListUndecodable checks that List omits a version that cannot be decoded, and returns a later
+// one.
 func TestListUndecodable(t *testing.T) {
 	cfg := decodeConfig()
 	bad := errors.New("cannot be decoded")
@@ -198,8 +199,8 @@ func TestListUndecodable(t *testing.T) {
 	check(2, 0)
 }
 
-// TestListAfterPanic: a caller that lists after a decoder has panicked, or has failed once, gets
-// every object as it is.
+// TestListAfterPanic checks that a List after a decoder has panicked or failed once returns every
+// object.
 func TestListAfterPanic(t *testing.T) {
 	for name, fail := range map[string]func() error{
 		"panic": func() error { panic("cannot be decoded") },
@@ -240,8 +241,8 @@ func TestListAfterPanic(t *testing.T) {
 	}
 }
 
-// TestListDecodesTheNewest: of what has changed often since the last List only the newest versions
-// are decoded.
+// TestListDecodesTheNewest checks that List decodes only the newest versions of objects that have
+// changed often since the last List.
 func TestListDecodesTheNewest(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	w := replacePods(t, s, 10)
@@ -260,8 +261,8 @@ func TestListDecodesTheNewest(t *testing.T) {
 	}
 }
 
-// TestListFailedMayList: a function that receives an object that cannot be decoded may list, and
-// may close the store.
+// TestListFailedMayList checks that the function that List calls for an object that cannot be
+// decoded may call List, and may close the store.
 func TestListFailedMayList(t *testing.T) {
 	broken := false
 	cfg := decodeConfig()
@@ -288,8 +289,8 @@ func TestListFailedMayList(t *testing.T) {
 	}
 }
 
-// TestListOfWhatIsGone: between Lists, too, a list does not hold for long what has been replaced or
-// deleted.
+// TestListOfWhatIsGone checks that a cached list drops replaced and deleted objects soon, even if
+// no caller lists.
 func TestListOfWhatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(decodeConfig())

@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// manyPods puts as many pods as are decoded by several goroutines, and returns them.
+// manyPods puts enough pods for several goroutines to decode, and returns them.
 func manyPods(t *testing.T, cfg Config) []*Object {
 	t.Helper()
 	before := runtime.GOMAXPROCS(4)
@@ -27,8 +27,8 @@ func manyPods(t *testing.T, cfg Config) []*Object {
 	return all
 }
 
-// Every object is used once, and never two at a time: who uses them need not be safe for concurrent
-// use.
+// TestDecodeEach checks that decodeEach uses every object once, and never two at the same time: the
+// function need not be safe for concurrent use.
 func TestDecodeEach(t *testing.T) {
 	cfg := decodeConfig()
 	broken := errors.New("broken")
@@ -61,8 +61,8 @@ func TestDecodeEach(t *testing.T) {
 	}
 }
 
-// A decoder that panics does so where the caller can see it, in whichever goroutine it ran, and
-// no goroutine continues after that.
+// TestDecodeEachPanics checks that the panic of a decoder reaches the caller, in whichever
+// goroutine it occurred, and that no goroutine is left.
 func TestDecodeEachPanics(t *testing.T) {
 	for n := range 4 {
 		bad := "p" + strconv.Itoa(n*9*partObjects)
@@ -84,8 +84,8 @@ func TestDecodeEachPanics(t *testing.T) {
 	}
 }
 
-// A decoder that ends its goroutine ends the caller's, in whichever goroutine it ran, and none
-// waits for it.
+// TestDecodeEachGoexit checks that a decoder that ends its goroutine ends the caller's goroutine,
+// in whichever goroutine it ran, and that no goroutine waits for it.
 func TestDecodeEachGoexit(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.Decode = func(raw []byte) (any, error) {
@@ -96,7 +96,7 @@ func TestDecodeEachGoexit(t *testing.T) {
 		return value, err
 	}
 	all := manyPods(t, cfg)
-	slices.Reverse(all) // p7 is not among the first: the caller decodes those
+	slices.Reverse(all) // p7 is not in the first parts, which the caller decodes
 	for range 10 {
 		ended := make(chan bool)
 		go func() {

@@ -7,12 +7,12 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestDeleteByName checks which deletions count for the object in the table: by the
-// resourceVersions where both are numbers, else by the uids, and without either by the name alone.
+// TestDeleteByName checks which deletions apply to the object in the table. The resourceVersions
+// decide if both are integers, otherwise the uids, and without either the name alone.
 func TestDeleteByName(t *testing.T) {
 	const uid, other = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
 	for _, test := range []struct {
-		held         string // resourceVersion
+		held         string // resourceVersion in the table
 		uid, version string // of the deletion
 		wantGone     bool
 	}{

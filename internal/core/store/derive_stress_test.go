@@ -12,10 +12,10 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestDeriveConcurrently: several handlers, each of which changes what it was handed as soon as
-// Derive has returned, writers that delete objects and make them again, and queries of new and old
-// snapshots by a function that reads the store itself. Nothing that is found is wrong, and nothing
-// is missing in the end. Mostly for -race.
+// TestDeriveConcurrently runs several handlers, writers that delete and recreate objects, and
+// queries of new and old snapshots. Each handler modifies its copy as soon as Derive has returned.
+// One index function reads the store. No query may return a wrong object, and none may be missing
+// in the end. It is mostly for -race.
 func TestDeriveConcurrently(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.LogBytes = 4000
@@ -99,8 +99,8 @@ func writeAtRandom(t *testing.T, w *Writer) {
 	w.Flush()
 }
 
-// findRight reports how many objects an index finds, all of which must be of the snapshot, have the
-// value, and come in order.
+// findRight returns how many objects an index finds. It checks that all of them are in the
+// snapshot, have the value, and are in key order.
 func findRight(t *testing.T, sn *Snapshot, index, value string) int {
 	t.Helper()
 	objects, err := sn.AppendBy(nil, index, value)
@@ -121,7 +121,7 @@ func findRight(t *testing.T, sn *Snapshot, index, value string) int {
 	return len(objects)
 }
 
-// handleAndScribble derives from copies of its own, and changes them.
+// handleAndScribble derives from its own copies of objects, and then modifies the copies.
 func handleAndScribble(t *testing.T, s *Store, c *Cursor, stop *atomic.Bool) {
 	buf := make([]Change, 7)
 	for last := false; !last; {

@@ -12,7 +12,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// putOnNode puts a pod on a node, and returns it as the store has it.
+// putOnNode puts a pod with a node, and returns the stored object.
 func putOnNode(t *testing.T, w *Writer, name, node string, rv int) *Object {
 	t.Helper()
 	putPod(t, w, smallPod("", name, 1, rv, nil, node))
@@ -21,8 +21,8 @@ func putOnNode(t *testing.T, w *Writer, name, node string, rv int) *Object {
 	return o
 }
 
-// TestDerive: what a caller has decoded is not decoded for an index again; what has changed
-// since, or is gone, is not believed.
+// TestDerive checks that an index does not decode again what a caller has derived from, and that it
+// does not use values of objects that have since changed or been deleted.
 func TestDerive(t *testing.T) {
 	decodes := 0
 	cfg := decodeConfig()
@@ -66,8 +66,8 @@ func TestDerive(t *testing.T) {
 	}
 
 	snap := s.Snapshot()
-	derive(a2, "a", "y") // it is known
-	derive(a, "a", "z")  // it is not there any more
+	derive(a2, "a", "y") // already derived
+	derive(a, "a", "z")  // no longer in the table
 	b2, c2 := set("b", "y", 7), set("c", "y", 8)
 	derive(b2, "b", "y")
 	if got, err := byKeys(t, snap, "node", "x"); got != "b c" || err != nil {
@@ -86,7 +86,8 @@ func TestDerive(t *testing.T) {
 	expect("when it does not panic any more", "x", "c", 1)
 }
 
-// TestDeriveIsBounded: what is derived for an index that is not queried goes when objects do.
+// TestDeriveIsBounded checks that the derived values of an index that is not queried are dropped
+// when their objects are deleted.
 func TestDeriveIsBounded(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	check.NoError(t, s.AddIndex("one", FuncIndex(func(any) ([]string, error) { return []string{"1"}, nil })))
@@ -115,7 +116,8 @@ func TestDeriveIsBounded(t *testing.T) {
 	check.Equal(t, len(x.derived.values), 0, "are left")
 }
 
-// TestDeriveOfBlocked checks that Derive waits once for a function that blocks, and not for long.
+// TestDeriveOfBlocked checks that Derive waits only once, and not for long, for a function that
+// blocks.
 func TestDeriveOfBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, decodeConfig())

@@ -8,8 +8,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestDropIndex: an index that was dropped is gone from new snapshots and stays in old ones, costs
-// nothing more, and can be made again.
+// TestDropIndex checks that a dropped index is missing in new snapshots and remains in old ones,
+// uses no more memory, and can be added again.
 func TestDropIndex(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	w := s.Writer(Scope{})
@@ -51,7 +51,7 @@ func TestDropIndex(t *testing.T) {
 	}
 }
 
-// TestByFrom begins in the middle, and CountBy stops at most.
+// TestByFrom checks that ByFrom starts at a key, and that CountBy stops at most.
 func TestByFrom(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	check.NoError(t, s.AddIndex("app", LabelIndex("app")))

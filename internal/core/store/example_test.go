@@ -8,7 +8,7 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// put does what a reflector does with an object of a LIST or a WATCH.
+// put puts an object of a LIST or a WATCH, as a reflector does.
 func put(w *store.Writer, raw string) {
 	var m wire.Meta
 	if err := wire.ReadMeta(wire.JSON, []byte(raw), &m); err != nil {
@@ -19,7 +19,7 @@ func put(w *store.Writer, raw string) {
 	}
 }
 
-// A writer fills the store, a cursor follows it, a snapshot is one moment of it.
+// A writer fills the store, a cursor returns the changes, and a snapshot shows one moment.
 func Example() {
 	s := store.New(store.Config{Encoding: wire.JSON})
 	defer s.Close()

@@ -11,8 +11,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// TestFinalState: the change of a deletion has the state in which the object was deleted, packed or
-// as a value. The log counts its bytes. A cursor that has fallen behind the log does not get it.
+// TestFinalState checks that the change of a deletion has the state in which the object was
+// deleted, packed or as a value. The log must count its bytes. A cursor that has fallen behind the
+// log does not receive it.
 func TestFinalState(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.LogBytes = 20_000

@@ -20,8 +20,8 @@ func byKeys(t *testing.T, sn *Snapshot, index, value string) (string, error) {
 	return strings.Join(keys, " "), err
 }
 
-// TestAppendByNow: who asks for what an index has now gets one moment, also if another query has
-// moved the index beyond the snapshot that was taken for it.
+// TestAppendByNow checks that AppendBy returns the objects of one moment, even if another query has
+// moved the index beyond the snapshot that AppendBy took.
 func TestAppendByNow(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	w, rv := s.Writer(Scope{}), 0
@@ -102,8 +102,8 @@ func TestFuncIndexFailures(t *testing.T) {
 	}
 }
 
-// TestFuncIndexOfUndecoded: an object that cannot be decoded is in no index until it can be. It is
-// no error of a query for others.
+// TestFuncIndexOfUndecoded checks that an object that cannot be decoded is in no index until it can
+// be decoded, and causes no error of queries.
 func TestFuncIndexOfUndecoded(t *testing.T) {
 	cfg := decodeConfig()
 	broken := errors.New("broken")
@@ -131,8 +131,7 @@ func TestFuncIndexOfUndecoded(t *testing.T) {
 	}
 }
 
-// TestFuncIndexAndSnapshots: queries come with snapshots newer and older than
-// what the index has seen.
+// TestFuncIndexAndSnapshots queries with snapshots newer and older than the index.
 func TestFuncIndexAndSnapshots(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	if err := s.AddIndex("app", FuncIndex(func(v any) ([]string, error) {
@@ -159,18 +158,18 @@ func TestFuncIndexAndSnapshots(t *testing.T) {
 	second := s.Snapshot()
 	set("b", "y", 4)
 	set("c", "y", 5)
-	check(second, "y", "a") // b and c are news to come
+	check(second, "y", "a") // the changes of b and c are still to come
 	check(second, "x", "b")
 	check(s.Snapshot(), "y", "a b c")
 	check(s.Snapshot(), "x", "")
-	check(second, "y", "a") // b is there under y, but was not at that time
+	check(second, "y", "a") // b is under y now, but was not at that time
 	check(first, "y", "")
-	check(second, "x", "b") // which has another value now
+	check(second, "x", "b") // b has another value now
 	check(first, "x", "a b")
 	deletePod(t, w, smallPod("", "a", 1, 6, nil, ""))
 	w.Flush()
 	check(s.Snapshot(), "y", "b c")
-	check(first, "x", "a b") // one of which is gone
+	check(first, "x", "a b") // one of them is deleted now
 	check(second, "y", "a")
 	for i, want := range []string{"x", "x y", "y"} {
 		if got := strings.Join(slices.Collect([]*Snapshot{first, second, s.Snapshot()}[i].Values("app")), " "); got != want {
@@ -179,8 +178,8 @@ func TestFuncIndexAndSnapshots(t *testing.T) {
 	}
 }
 
-// TestFuncIndexFailsForOlder: a query of a snapshot older than the index tells of the objects for
-// which the function failed at that time, and only of those.
+// TestFuncIndexFailsForOlder checks that a query of a snapshot older than the index reports the
+// objects for which the function failed at that time, and no others.
 func TestFuncIndexFailsForOlder(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	bad := errors.New("bad")
@@ -212,7 +211,7 @@ func TestFuncIndexFailsForOlder(t *testing.T) {
 	}
 }
 
-// TestFuncIndexForgets: what changes between two queries is bounded.
+// TestFuncIndexForgets checks that the record of changes between two queries is bounded.
 func TestFuncIndexForgets(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	if err := s.AddIndex("one", FuncIndex(func(any) ([]string, error) { return []string{"1"}, nil })); err != nil {

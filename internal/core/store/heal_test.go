@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// healer is a server of pods, and a writer that reads its bodies.
+// healer is a server of pods, and a writer that reads its answers.
 type healer struct {
 	t    *testing.T
 	s    *Store
@@ -32,7 +32,7 @@ func newHealer(t *testing.T, enc wire.Encoding) *healer {
 	return h
 }
 
-// list reads the body of a LIST, and returns how many objects changed by it.
+// list reads the body of a LIST, and returns how many objects it changed.
 func (h *healer) list() int {
 	h.t.Helper()
 	before := h.s.Revision()
@@ -69,7 +69,7 @@ func (h *healer) list() int {
 	return int(h.s.Revision() - before)
 }
 
-// watch reads a WATCH that tells of all pods, and returns how many objects changed by it.
+// watch reads a WATCH with events of all pods, and returns how many objects it changed.
 func (h *healer) watch() int {
 	h.t.Helper()
 	before := h.s.Revision()
@@ -100,8 +100,8 @@ func (h *healer) newer() {
 	}
 }
 
-// A relist believes bytes. What came by a watch is the same as what a list has, though
-// in JSON its event says what kind it is.
+// TestRelistBelievesBytes checks that a relist replaces objects whose bytes differ. An object from
+// a watch counts as the same as in a list, although in JSON the event also states its kind.
 func TestRelistBelievesBytes(t *testing.T) {
 	for _, enc := range []wire.Encoding{wire.JSON, wire.Protobuf} {
 		t.Run(enc.String(), func(t *testing.T) {
@@ -147,7 +147,8 @@ func TestRelistBelievesBytes(t *testing.T) {
 	}
 }
 
-// A cursor that lags sees other bytes, and of nothing when they come back.
+// TestOtherBytesWhileLagging checks that a cursor that is behind returns a change of bytes, but
+// none if the old bytes are back.
 func TestOtherBytesWhileLagging(t *testing.T) {
 	s := newStore(t, Config{LogBytes: 1})
 	w := s.Writer(Scope{})
@@ -176,7 +177,8 @@ func TestOtherBytesWhileLagging(t *testing.T) {
 	}
 }
 
-// The members of a JSON object may come in another order, and with other space between them.
+// TestRelistOfOtherOrder checks that the members of a JSON object may be in another order, and with
+// other whitespace between them, without a change.
 func TestRelistOfOtherOrder(t *testing.T) {
 	s := newStore(t, Config{})
 	w := s.Writer(Scope{})
@@ -197,7 +199,8 @@ func TestRelistOfOtherOrder(t *testing.T) {
 	}
 }
 
-// An object that is stored otherwise than it was received is compared by what was received.
+// TestRelistOfWhatWasMade checks that an object that is stored in another form than received is
+// compared by its received bytes.
 func TestRelistOfWhatWasMade(t *testing.T) {
 	s := newStore(t, Config{})
 	w := s.Writer(Scope{})
@@ -231,7 +234,7 @@ func TestRelistOfWhatWasMade(t *testing.T) {
 	if s.Revision() != 4 {
 		t.Errorf("revision %d", s.Revision())
 	}
-	// Where it is not known what was received, versions are all there is to compare.
+	// Where the received bytes are unknown, only versions can be compared.
 	if err := w.PutValue(metaOf("value", "5"), nil, &s); err != nil || w.Flush() != 0 {
 		t.Errorf("the same version is put: %v", err)
 	}

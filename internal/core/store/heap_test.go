@@ -11,9 +11,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestDeletedObjectsLeaveNothing is kubernetes issue 111370: an informer that had
-// listed many objects held nearly all their memory after most were deleted. Here
-// with indexes, a cursor and a reader of decoded objects beside.
+// TestDeletedObjectsLeaveNothing checks Kubernetes issue 111370: an informer that had listed many
+// objects kept nearly all their memory after most were deleted. The test also has indexes, a cursor
+// and a reader of decoded objects.
 func TestDeletedObjectsLeaveNothing(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	const n, keepEach = 20_000, 100
@@ -40,17 +40,16 @@ func TestDeletedObjectsLeaveNothing(t *testing.T) {
 	full := testenv.LiveBytes() - before
 	list(keepEach, "10001")
 	left := testenv.LiveBytes() - before
-	// 1 % of the objects is left, with what the store has in any case: a
-	// dictionary, batches, scratch.
+	// 1 % of the objects is left, and the fixed memory of a store: a dictionary, batches, scratch.
 	const fixed = 400 << 10
 	if s.Len() != n/keepEach || left > full*15/1000+fixed {
 		t.Errorf("%d of %d objects hold %d of %d bytes\n%s", s.Len(), n, left, full, s.Memory())
 	}
 	runtime.KeepAlive(s)
-	runtime.KeepAlive(raws) // which before has too
+	runtime.KeepAlive(raws) // before includes it too
 }
 
-// TestObjectsPinNothing: one object that a caller keeps does not keep the store.
+// TestObjectsPinNothing checks that an object that a caller keeps does not keep the store alive.
 func TestObjectsPinNothing(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	before := testenv.LiveBytes()
@@ -75,8 +74,8 @@ func TestObjectsPinNothing(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
-// TestBlockedCursorCosts: a cursor that never reads costs at most the version of
-// each key that it would have to see as the old one.
+// TestBlockedCursorCosts checks that a cursor that is never read costs at most one old version for
+// each key.
 func TestBlockedCursorCosts(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	cfg := decodeConfig()

@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// FuzzIdentity: whatever stands in uid and resourceVersion comes back as it was,
-// and so do the bytes, wherever the uid's text stands in them.
+// FuzzIdentity checks that any text as uid and resourceVersion is returned unchanged, and so are
+// the bytes, wherever they contain the uid's text.
 func FuzzIdentity(f *testing.F) {
 	const uuid = "0d1f2a3b-4c5d-4e6f-8a9b-0c1d2e3f4a5b"
 	f.Add(uuid, "12345", "before", "after")

@@ -11,23 +11,23 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestFuncIndexHoldsFewOfOldSnapshots: who queries with a snapshot from before objects were
-// replaced leaves no more of their old versions in the index than anybody else: whether the index
-// is made from it, or was before, or the change comes between snapshot and query.
+// TestFuncIndexHoldsFewOfOldSnapshots checks that queries with a snapshot from before a replacement
+// keep no more old versions in the index than other queries. The snapshot is used to build the
+// index, or the index was built before, or objects change between snapshot and query.
 func TestFuncIndexHoldsFewOfOldSnapshots(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	const n = 2 * dirtySlack
 	for _, tc := range []struct {
 		name          string
 		before, after int // queries with the snapshot, before and after the objects are replaced
-		fresh         int // other objects that come after the first queries, and before the last snapshot
+		fresh         int // other objects that are added after the first queries, and before the last snapshot
 		replaced      int
 	}{
 		{"built from it", 0, 1, 0, n},
 		{"built before", 1, 2, 0, n},
 		{"caught up with it", 1, 2, 1, n},
 		{"many caught up with", 1, 2, n, n},
-		// The writer let go of none of them, and does not count them from then on.
+		// The writer has dropped none of them, and does not count them from then on.
 		{"few replaced", 1, 2, 1, dirtySlack / 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -80,8 +80,8 @@ func TestFuncIndexHoldsFewOfOldSnapshots(t *testing.T) {
 	}
 }
 
-// TestFuncIndexHoldsFewOldVersions: an index that is not queried any more holds on to few of the
-// versions that it has seen.
+// TestFuncIndexHoldsFewOldVersions checks that an index that is not queried any more keeps only few
+// of the versions that it has seen.
 func TestFuncIndexHoldsFewOldVersions(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	const n = 4 * dirtySlack
@@ -122,7 +122,7 @@ func TestFuncIndexHoldsFewOldVersions(t *testing.T) {
 	}
 	check.Equal(t, found(), n, "found after that")
 	deletePod(t, w, smallPod("", "p3", 3, 200_000, nil, ""))
-	putPod(t, w, smallPod("", "new", n, 200_001, nil, "")) // which gets the number of the one deleted
+	putPod(t, w, smallPod("", "new", n, 200_001, nil, "")) // it has the number of the deleted one
 	w.Flush()
 	check.Equal(t, found(), n, "found at last")
 }

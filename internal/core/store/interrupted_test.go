@@ -11,9 +11,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestInterruptedFuncIndex: a query that ends half-way, because a decoder panics or a function ends
-// its goroutine, leaves nothing out of those that follow: not when the index was being made, nor
-// built, nor caught up.
+// TestInterruptedFuncIndex checks that a query that is interrupted, because a decoder panics or a
+// function ends its goroutine, leaves no object out of later queries. The interruption occurs while
+// the index is built, caught up, or built again.
 func TestInterruptedFuncIndex(t *testing.T) {
 	const n = 100
 	for _, how := range []string{"panic", "goexit"} {
@@ -43,7 +43,7 @@ func TestInterruptedFuncIndex(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				for i := range changed { // pods that come and go, and some that stay
+				for i := range changed { // pods that are created and deleted, and some that stay
 					pod := smallPod("", "q"+strconv.Itoa(i), n+i, 1000+2*i, nil, "new")
 					putPod(t, w, pod)
 					if i >= 10 {

@@ -8,13 +8,13 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// TestKeepHeld checks that the version in the table of an object that a list has and that cannot be
-// put stays, whatever the versions, but neither another object of its name nor what other writers
-// hold.
+// TestKeepHeld checks which versions KeepHeld keeps in the table: that of the object that the list
+// has and the caller cannot put, whatever its version, but not another object with its name, nor
+// objects of other writers.
 func TestKeepHeld(t *testing.T) {
 	for name, test := range map[string]struct {
 		rebase       bool
-		owner        uint8 // of the writer that has put the version in the table
+		owner        uint8 // of the writer that put the version in the table
 		uid, version int   // of what the list has
 		wantGone     bool
 	}{

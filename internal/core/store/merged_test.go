@@ -18,9 +18,9 @@ var (
 	mergedFrom  = flag.Uint64("merged.from", 1, "the seed of the first")
 )
 
-// TestMergedWatches has two writers get the watches of two selectors from watch caches of one
-// server. Each watch is in order by itself, and one lags behind the other. No key may go back to a
-// version below one that a reader was told, and in the end the store has what the server has.
+// TestMergedWatches lets two writers read the watches of two selectors from watch caches of one
+// server. Each watch is in order, and one may lag behind the other. No key may go back to a version
+// below one that a reader has received, and in the end the store must have the server's state.
 func TestMergedWatches(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	for seed := *mergedFrom; seed < *mergedFrom+*mergedSeeds; seed++ {
@@ -32,14 +32,14 @@ func TestMergedWatches(t *testing.T) {
 	}
 }
 
-// mergedVersion is one version of an object: nil, the object is not there.
+// mergedVersion is one version of an object. nil: the object does not exist.
 type mergedVersion struct {
 	key     string
 	uid, rv int
 	in      [2]bool // whether each selector has it
 }
 
-// mergedChange is a change in a server, or in a watch cache that got it from there.
+// mergedChange is a change in a server, or in a watch cache of the server.
 type mergedChange struct {
 	old, new *mergedVersion
 	rv       int
@@ -53,14 +53,15 @@ func (c *mergedChange) key() string {
 	return c.old.key
 }
 
-// mergedCache is a watch cache: what a watch of it tells, and where one can be resumed.
+// mergedCache is a watch cache: the changes that its watches send, and the versions at which one
+// can resume.
 type mergedCache struct {
 	log    []mergedChange
 	points []mergedPoint
 	found  []mergedRelist
 }
 
-// mergedRelist is a part of a log that a relist at rv has found.
+// mergedRelist is a part of a log that a relist at version rv has found.
 type mergedRelist struct{ from, to, rv int }
 
 type mergedPoint struct {
@@ -79,15 +80,15 @@ func (c *mergedCache) resume(rv int) (pos int, ok bool) {
 	return c.points[i].pos, true
 }
 
-// mergedWatch is a watch of one selector, and what reads it.
+// mergedWatch is a watch of one selector, and its writer.
 type mergedWatch struct {
 	selector int
 	w        *Writer
 	cache    *mergedCache
 	pos      int
-	sent     int // up to which version the cache has sent
-	rv, is   int // of the last event, and what the writer was told
-	inexact  int // below this version, what the cache tells says nothing of other keys
+	sent     int // the version up to which the cache has sent events
+	rv, is   int // the versions of the last event, and of the last one written
+	inexact  int // below this version, an event says nothing about other keys
 	queue    []mergedEvent
 }
 
@@ -122,7 +123,7 @@ func newMerged(seed uint64) *merged {
 
 func (m *merged) chance(percent int) bool { return m.IntN(100) < percent }
 
-// draw draws what happens in the server.
+// draw draws the history of the server at random.
 func (m *merged) draw() {
 	state := map[string]*mergedVersion{}
 	keys, uid := 1+m.IntN(3), 0
@@ -156,7 +157,7 @@ func (m *merged) at(n int) map[string]*mergedVersion {
 	return state
 }
 
-// cache draws what a watch cache makes of it: it follows, or lists again.
+// cache draws a watch cache of the history at random: it receives each change, or lists again.
 func (m *merged) cache() *mergedCache {
 	c := &mergedCache{points: []mergedPoint{{rv: m.history[0].rv}}}
 	c.log = append(c.log, m.history[0])

@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// over reports whether both watches have come to the end.
+// over reports whether both watches have reached the end.
 func (m *merged) over() bool {
 	head := m.history[len(m.history)-1].rv
 	return m.watches[0].is == head && m.watches[1].is == head
@@ -42,11 +42,11 @@ func sortedKeys(state map[string]*mergedVersion) []string {
 	return keys
 }
 
-// open resumes a watch at one of the caches, or lists again if that cannot be.
+// open resumes a watch at one of the caches. If that is not possible, it lists again.
 func (m *merged) open(t *testing.T, wt *mergedWatch) {
 	c, broken := m.IntN(2), wt.rv < wt.inexact
 	for range 2 {
-		if broken { // what it has is the state of no version
+		if broken { // its state is that of no version
 			break
 		}
 		if pos, ok := m.caches[c].resume(wt.rv); ok {
@@ -65,7 +65,7 @@ func (m *merged) open(t *testing.T, wt *mergedWatch) {
 	m.list(t, wt, n)
 }
 
-// step brings a writer one event, or has its watch break.
+// step passes one event to a writer, or breaks its watch off.
 func (m *merged) step(t *testing.T, wt *mergedWatch) {
 	if m.chance(4) {
 		m.flush(wt)
@@ -111,7 +111,7 @@ func (m *merged) flush(wt *mergedWatch) {
 	wt.w.Flush()
 }
 
-// send has the cache tell of its next change, or of several at once.
+// send makes the cache send its next change, or several at the same time.
 func (m *merged) send(wt *mergedWatch) {
 	c := wt.cache
 	if wt.pos == len(c.log) {
@@ -124,7 +124,7 @@ func (m *merged) send(wt *mergedWatch) {
 		to = min(wt.pos+2+m.IntN(10), len(c.log))
 	}
 	one, least := to == wt.pos+1, 0
-	for _, f := range c.found { // all that a relist has found comes together
+	for _, f := range c.found { // all changes that a relist found are sent together
 		if wt.pos < f.to && f.from < to {
 			one, to, least = false, max(to, f.to), max(least, f.rv)
 		}
@@ -152,7 +152,7 @@ func (m *merged) send(wt *mergedWatch) {
 	wt.pos = to
 }
 
-// coalesceChanges gives one change for each key, in the order of the last.
+// coalesceChanges returns one change for each key, in the order of the last changes.
 func coalesceChanges(all []mergedChange) []mergedChange {
 	var out []mergedChange
 	for _, ch := range all {
@@ -208,7 +208,7 @@ func (m *merged) delete(t *testing.T, wt *mergedWatch, v *mergedVersion) {
 	check.NoError(t, wt.w.Delete(meta, raw))
 }
 
-// read reads what has changed, and checks that nothing goes back.
+// read reads all changes, and checks that no key goes back.
 func (m *merged) read() {
 	var changes [16]Change
 	for n := m.cursor.Next(changes[:]); n > 0; n = m.cursor.Next(changes[:]) {
@@ -229,7 +229,7 @@ func (m *merged) read() {
 	}
 }
 
-// compare compares the objects with what the server has.
+// compare compares the store's objects with the server's.
 func (m *merged) compare() {
 	want := map[string]uint64{}
 	for key, v := range m.at(len(m.history)) {

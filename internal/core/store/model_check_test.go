@@ -22,7 +22,7 @@ type modelSnap struct {
 
 func podUID(text string) types.UID { return types.UID(text) }
 
-// decodeLabels decodes what indexes by function look at.
+// decodeLabels decodes the fields that the test's indexes by function read.
 func decodeLabels(raw []byte) (any, error) {
 	var meta wire.Meta
 	err := wire.ReadMeta(wire.JSON, raw, &meta)
@@ -116,7 +116,7 @@ func (m *model) checkIndexes(sn *Snapshot) {
 	}
 }
 
-// nodeOf reads the node out of an object's bytes.
+// nodeOf returns the node in an object's bytes.
 func (m *model) nodeOf(o *Object) string {
 	raw, err := o.AppendRaw(nil)
 	check.NoError(m.t, err)

@@ -1,16 +1,16 @@
 package store
 
-// modelCursor is a cursor that is read at a pace, and what it has told.
+// modelCursor is a cursor that is read at a pace, and the changes that it has returned.
 type modelCursor struct {
 	c      *Cursor
 	byUID  bool
 	pace   int
 	view   map[string]*Object
 	last   uint64
-	awaits map[string]bool // what SyncedThrough waits for, by key
+	awaits map[string]bool // the keys that SyncedThrough waits for
 	synced bool
-	since  int             // how many uids there had been when it began
-	uids   map[string]bool // that it has told of; false: it told of their end
+	since  int             // the number of uids when it started
+	uids   map[string]bool // the uids that it has returned; false: also their deletion
 }
 
 func (m *model) addCursor() {
@@ -31,7 +31,7 @@ func (m *model) addCursor() {
 	m.cursors = append(m.cursors, c)
 }
 
-// observe notes every object that there is for a moment.
+// observe records every object that existed for a moment.
 func (m *model) observe() {
 	for _, ch := range drain(m.witness) {
 		if ch.New != nil {
@@ -39,14 +39,14 @@ func (m *model) observe() {
 			continue
 		}
 		for _, c := range m.cursors {
-			if c.view[ch.Key()] == nil { // it came and went
+			if c.view[ch.Key()] == nil { // created and deleted unseen
 				delete(c.awaits, ch.Key())
 			}
 		}
 	}
 }
 
-// owe notes that a first list has brought a key.
+// await records that a first list contains a key.
 func (m *model) await(key string) {
 	for _, c := range m.cursors {
 		if _, ok := m.store.Get(key); ok {
@@ -55,7 +55,7 @@ func (m *model) await(key string) {
 	}
 }
 
-// read takes a few changes and checks that each key's versions chain.
+// read reads a few changes and checks that each key's versions follow each other.
 func (m *model) read(c *modelCursor) int {
 	m.t.Helper()
 	buf := make([]Change, c.pace)
@@ -88,7 +88,7 @@ func (m *model) readChange(c *modelCursor, ch *Change) {
 		m.t.Fatalf("%s is initial, but not awaited", ch.Key())
 	}
 	if !ch.Awaited {
-		// By uid, what came and went while the cursor lagged has both in one place.
+		// With byUID, the creation and deletion of an unseen object have the same revision.
 		if ch.Revision < c.last || ch.Revision == c.last && !c.byUID {
 			m.t.Fatalf("%s: revision %d comes after %d", ch.Key(), ch.Revision, c.last)
 		}
@@ -103,7 +103,7 @@ func (m *model) readChange(c *modelCursor, ch *Change) {
 		delete(c.view, ch.Key())
 		return
 	}
-	if m.rnd.IntN(4) > 0 { // some readers decode what they see
+	if m.rnd.IntN(4) > 0 { // some readers decode the objects
 		if decoded, err := ch.New.decodeOnce(); err == nil {
 			m.store.Derive(ch.New, decoded)
 		}
@@ -112,8 +112,8 @@ func (m *model) readChange(c *modelCursor, ch *Change) {
 	c.uids[ch.New.UID()] = true
 }
 
-// finish reads a cursor to its end: it has seen what the store holds, and by uid each object that
-// there was.
+// finish reads a cursor to its end. It must have returned the store's state, and with byUID each
+// object that ever existed.
 func (m *model) finish(c *modelCursor) {
 	m.t.Helper()
 	for m.read(c) > 0 {

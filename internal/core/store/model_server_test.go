@@ -10,23 +10,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// modelServer is the truth: every change that there was, each with a resourceVersion of its own.
+// modelServer is the server: all changes that it made, each with a separate resourceVersion.
 type modelServer struct {
 	rnd    *rand.Rand
 	rv     int
 	uid    int
-	format int // of the bytes: when it changes, so do those of every version
+	format int // of the bytes: when it changes, the bytes of every version change
 	past   []serverChange
-	now    map[string]*corev1.Pod // nil: to be made
+	now    map[string]*corev1.Pod // the current state; nil: not computed yet
 }
 
-// serverChange is one write: was to is, nil where there is none.
+// serverChange is one write, from was to is. Either may be nil.
 type serverChange struct {
 	rv      int
 	was, is *corev1.Pod
 }
 
-// at is the state of a moment, by key.
+// at returns the state at version rv, by key.
 func (s *modelServer) at(rv int) map[string]*corev1.Pod {
 	if rv >= s.rv && s.now != nil {
 		return maps.Clone(s.now)
@@ -45,7 +45,7 @@ func (s *modelServer) at(rv int) map[string]*corev1.Pod {
 	return state
 }
 
-// write makes one change of one of few keys.
+// write makes one change of one of a few keys.
 func (s *modelServer) write() {
 	s.rv += 1 + s.rnd.IntN(3)
 	ns, name := []string{"a", "b"}[s.rnd.IntN(2)], "p"+strconv.Itoa(s.rnd.IntN(12))
@@ -68,7 +68,7 @@ func (s *modelServer) write() {
 	}
 }
 
-// pod is a version with labels that decide which writers see it.
+// pod returns a version with labels that decide which writers see it.
 func (s *modelServer) pod(ns, name, uid string) *corev1.Pod {
 	labels := map[string]string{}
 	for _, l := range []string{"x", "y"} {
@@ -88,14 +88,14 @@ func (s *modelServer) pod(ns, name, uid string) *corev1.Pod {
 	return pod
 }
 
-// sent is a version as the server writes it now.
+// sent returns a version as the server writes it now.
 func (s *modelServer) sent(pod *corev1.Pod) *corev1.Pod {
 	pod = pod.DeepCopy()
 	pod.Annotations = map[string]string{"format": strconv.Itoa(s.format)}
 	return pod
 }
 
-// restore loses the newest changes. Others may have the same resourceVersions then.
+// restore undoes the newest changes. Later changes may have the same resourceVersions.
 func (s *modelServer) restore() {
 	s.now, s.rv = nil, max(1, s.rv-s.rnd.IntN(40))
 	s.past = slices.DeleteFunc(s.past, func(c serverChange) bool { return c.rv > s.rv })

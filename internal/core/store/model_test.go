@@ -17,17 +17,17 @@ import (
 
 var modelSeeds = flag.Uint64("seeds", 60, "how many seeds TestAgainstModel runs")
 
-// TestAgainstModel lets several writers follow one server, each at its own pace, and holds the
-// store against what they were told: an object is held exactly while a source has said last that it
-// is there, in the newest version that was told of it. The sources list (also as of earlier moments
-// than others), break off, tell things twice, and have objects come and go by their labels. The
-// server changes the bytes of what it sends, and is restored. Whenever all have caught up, the
-// store must be what the server has. Cursors of random pace over a tiny log, snapshots that are
-// looked at again later, and indexes are checked on the way.
+// TestAgainstModel lets several writers follow one server, each at its own pace, and compares the
+// store with the reports that they received: it must have an object exactly while some source's
+// last report says that the object exists, in the newest reported version. The sources list (also
+// earlier states than other sources), break off, repeat reports, and have objects appear and
+// disappear by their labels. The server changes the bytes of what it sends, and is restored.
+// Whenever all sources have caught up, the store must have the server's state. On the way the test
+// checks cursors of random pace over a tiny log, snapshots that are read again later, and indexes.
 func TestAgainstModel(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	steps := 2000
-	if !checks.Invariants { // make unit runs it with them
+	if !checks.Invariants { // make unit runs it with the checks
 		steps = 1000
 	}
 	for seed := range *modelSeeds {
@@ -39,7 +39,7 @@ func TestAgainstModel(t *testing.T) {
 	}
 }
 
-// model is what the store should hold, by what its writers were told.
+// model is the state that the store must have, by the reports that its writers received.
 type model struct {
 	t       *testing.T
 	rnd     *rand.Rand
@@ -49,16 +49,16 @@ type model struct {
 	writers []*modelWriter
 	held    map[string]*corev1.Pod
 	dead    map[string]death
-	unsure  bool // the server was restored, and not everybody has found out
+	unsure  bool // the server was restored, and not every source has found out
 	cursors []*modelCursor
-	witness *Cursor // reads all the time
+	witness *Cursor // is always read completely
 	uids    []string
 	snaps   []modelSnap
 	indexes int
 }
 
-// death is what is known of a key whose object has gone: versions below below are older than that,
-// and asOf is the moment that it was found in.
+// death is what the model knows about a key whose object was deleted: versions below below are
+// older than the deletion, and asOf is the version at which the deletion was found.
 type death struct {
 	below, asOf int
 	by          *modelWriter
@@ -165,13 +165,13 @@ func (m *model) run(steps int) {
 	}
 }
 
-// receive notes that a source has an object, as of a moment.
+// receive records that a source has an object, as of version asOf.
 func (m *model) receive(w *modelWriter, pod *corev1.Pod, asOf int) {
-	m.flush() // in the order of the model
+	m.flush() // keeps the order of the model
 	key, version := keyOf(pod), versionOf(pod)
 	if d, ok := m.dead[key]; ok && m.held[key] == nil && version < d.below && !(w.list != nil && d.by == w) {
-		// An older version of what has gone, of a source that lags: it will tell the rest. A list
-		// is judged by its end.
+		// An older version of a deleted object, from a source that lags: the source will report the
+		// rest. A list is judged at its end.
 		if w.list == nil || w.list.rv < d.asOf {
 			return
 		}
@@ -186,12 +186,12 @@ func (m *model) receive(w *modelWriter, pod *corev1.Pod, asOf int) {
 	}
 }
 
-// gone notes that a source does not have an object any more, as of a moment. Versions of it below
-// below are older than that.
+// gone records that a source no longer has an object, as of version asOf. Versions of the object
+// below below are older than its deletion.
 func (m *model) gone(w *modelWriter, key string, asOf, below int) {
 	m.flush()
 	if asOf < w.received[key].asOf {
-		return // it was told before it was told otherwise
+		return // an older report than the last one
 	}
 	_, had := w.received[key]
 	if pod := m.held[key]; had && pod != nil && below > max(versionOf(pod), m.dead[key].below-1) {
@@ -206,7 +206,7 @@ func (m *model) gone(w *modelWriter, key string, asOf, below int) {
 	delete(m.held, key)
 }
 
-// restore sets the server back: all connections break, and everybody has to list again.
+// restore restores the server: all connections break, and every source has to list again.
 func (m *model) restore() {
 	m.server.restore()
 	m.unsure = true
@@ -218,7 +218,7 @@ func (m *model) restore() {
 	}
 }
 
-// settle lets every source tell everything, and then holds the store against the server.
+// settle lets every source report everything, and then compares the store with the server.
 func (m *model) settle() {
 	for unsettled := true; unsettled; {
 		unsettled = false
@@ -243,7 +243,7 @@ func (m *model) settle() {
 		if !ok || o.ResourceVersion() != pod.ResourceVersion || o.UID() != string(pod.UID) {
 			m.t.Fatalf("%s: at rest the store has %v, the server %s", key, o, pod.ResourceVersion)
 		}
-		if m.unsure { // nor can it be known in which format it was told last
+		if m.unsure { // then the format of the last report is unknown, too
 			m.held[key] = m.heldAs(o, pod)
 		}
 	}
@@ -259,7 +259,7 @@ func (m *model) settle() {
 	}
 }
 
-// heldAs finds the format in which a version is held.
+// heldAs returns the version in the format in which the store has it.
 func (m *model) heldAs(o *Object, pod *corev1.Pod) *corev1.Pod {
 	format, ok := o.Annotation("format")
 	sent := m.server.sent(pod)
@@ -269,7 +269,8 @@ func (m *model) heldAs(o *Object, pod *corev1.Pod) *corev1.Pod {
 	return sent
 }
 
-// relist lists everything once more: then each object has the bytes that the server sends now.
+// relist makes every source list again, so that each object has the bytes that the server sends
+// now.
 func (m *model) relist() {
 	m.server.format++
 	for _, w := range m.writers {
@@ -283,7 +284,7 @@ func (m *model) relist() {
 	}
 }
 
-// flush makes the store show what the model holds.
+// flush makes the store show the model's state.
 func (m *model) flush() {
 	for _, w := range m.writers {
 		w.w.Flush()

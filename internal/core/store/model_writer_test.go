@@ -8,48 +8,48 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// modelWriter is a source and its writer: it lists and watches those of the server's objects that
+// modelWriter is a source and its writer. It lists and watches those of the server's objects that
 // it sees.
 type modelWriter struct {
 	m            *model
 	w            *Writer
 	sees         func(*corev1.Pod) bool
-	at           int        // what comes after it has not been told by a watch
-	progressedTo int        // the progress that was told
+	at           int        // the version up to which the watch has reported
+	progressedTo int        // the last progress that it reported
 	list         *modelList // that is running
-	// high is the newest version of the lists that broke off since the last one that did not.
+	// high is the newest version in the lists that broke off since the last complete one.
 	high int
-	last func() // tells the last event again
-	// owes says that a list was begun since another source told that the server went back, and none
-	// has ended.
+	last func() // repeats the last event
+	// owes says that a list was started after another source found that the server went back, and
+	// none has ended since.
 	owes     bool
-	must     bool              // list: nothing was listed yet, or the server was restored since
-	listed   bool              // once
-	received map[string]moment // of the keys that are there, as far as this source has told
+	must     bool              // list: no list has been started yet, or the server was restored since
+	listed   bool              // at least one list was complete
+	received map[string]moment // the existing keys, by the reports of this source
 }
 
-// moment is what was told of a key last: its version, and as of when.
+// moment is the last report about a key: its version, and the version as of which it was reported.
 type moment struct{ version, asOf int }
 
 // modelList is a list that is being read.
 type modelList struct {
 	rv     int
 	items  []*corev1.Pod
-	high   int // of the versions that were read
+	high   int // the newest version that was read
 	seen   map[string]bool
-	isBack []*corev1.Pod // older than what has gone since, as others told; this list knows better
+	isBack []*corev1.Pod // older than deletions that other sources reported; this list decides
 }
 
 func (w *modelWriter) see(pod *corev1.Pod) bool { return pod != nil && w.sees(pod) }
 
-// view is what the source has as of a moment.
+// view returns the source's state at version rv.
 func (w *modelWriter) view(rv int) map[string]*corev1.Pod {
 	state := w.m.server.at(rv)
 	maps.DeleteFunc(state, func(_ string, pod *corev1.Pod) bool { return !w.sees(pod) })
 	return state
 }
 
-// step does one thing that a source and its reflector may do.
+// step does one thing at random that a source and its reflector may do.
 func (w *modelWriter) step() {
 	n := w.m.rnd.IntN(100)
 	beyondServer := w.at > w.m.server.rv
@@ -67,8 +67,8 @@ func (w *modelWriter) step() {
 	}
 }
 
-// beginList begins a list as of any moment that is not before what was watched. One of a server
-// that is behind what it has told can only come from one that went back.
+// beginList starts a list as of any version that is not before the watched one. If the server is
+// behind a version that it has reported, the list must be one of a restored server.
 func (w *modelWriter) beginList() {
 	s := w.m.server
 	back := s.rv < max(w.progressedTo, w.at, w.high)
@@ -131,7 +131,7 @@ func (w *modelWriter) breakList() {
 	w.list = nil
 }
 
-// watch tells the next change that concerns the source, or that there is none.
+// watch reports the next change that concerns the source, or that there is none.
 func (w *modelWriter) watch() {
 	for _, c := range w.m.server.past {
 		if c.rv > w.at && (w.see(c.was) || w.see(c.is)) {
@@ -168,7 +168,7 @@ func (w *modelWriter) event(c serverChange) {
 	w.m.gone(w, keyOf(pod), c.rv, c.rv)
 }
 
-// settle goes on until the source has told everything.
+// settle continues until the source has reported everything.
 func (w *modelWriter) settle() {
 	if w.list == nil && (w.must || w.owes || w.w.Outdated() || w.at > w.m.server.rv) {
 		w.beginList()

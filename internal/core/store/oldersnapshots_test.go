@@ -13,8 +13,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestFuncIndexAgainstOlderSnapshots: whatever is queried in between, a query of a snapshot has
-// what the function says of the snapshot's objects, and tells of those for which it fails.
+// TestFuncIndexAgainstOlderSnapshots checks that a query of a snapshot returns what the function
+// returns for the snapshot's objects, and reports those for which it fails, whatever is queried in
+// between.
 func TestFuncIndexAgainstOlderSnapshots(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	rnd := newRand(7)
@@ -78,8 +79,8 @@ func TestFuncIndexAgainstOlderSnapshots(t *testing.T) {
 	}
 }
 
-// walk returns the keys that a function has under each value in a snapshot, and those for which it
-// fails.
+// walk returns the keys that a function has under each value in a snapshot, and the keys for which
+// it fails.
 func walk(t *testing.T, sn *Snapshot, values func(any) ([]string, error)) (keys map[string][]string, fails []string) {
 	t.Helper()
 	keys = map[string][]string{}

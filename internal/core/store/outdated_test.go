@@ -6,8 +6,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// Of several writers those are notified that the server went back that have not found out
-// themselves: once, until they have begun a list.
+// TestWhenOutdated checks that WhenOutdated notifies the writers that have not found the restore
+// themselves, once, until they start a list.
 func TestWhenOutdated(t *testing.T) {
 	s := newStore(t, Config{})
 	calls := map[string]int{}
@@ -24,7 +24,7 @@ func TestWhenOutdated(t *testing.T) {
 		t.Fatalf("told %v; outdated %v %v %v", calls, x.Outdated(), y.Outdated(), z.Outdated())
 	}
 	z.WhenOutdated(func() { calls["z"]++ })
-	z.BeginReplace(true) // of the same: x is not to list again
+	z.BeginReplace(true) // the same restore: x must not list again
 	z.EndReplace("6")
 	y.BeginReplace(false)
 	y.EndReplace("7")
@@ -37,8 +37,9 @@ func TestWhenOutdated(t *testing.T) {
 	}
 }
 
-// A state that was asked for before another writer found out that the server has gone back tells of
-// it is not known which past: the writer changes nothing by it, and is to ask again.
+// TestAsks checks a state that was requested before another writer found that the server went back.
+// It may be from before or after the restore: it must change nothing, and the writer must request
+// again.
 func TestAsks(t *testing.T) {
 	s := newStore(t, Config{})
 	x, y := s.Writer(Scope{Owner: 0}), s.Writer(Scope{Owner: 1})
@@ -70,8 +71,8 @@ func TestAsks(t *testing.T) {
 	}
 }
 
-// A writer that is removed leaves nothing behind, whether another one has found meanwhile that the
-// server has gone back, and whether the state of before had been asked for.
+// TestRemoveOutdated checks that a removed writer leaves no object, even if another writer has
+// found that the server went back, and even if the old state had been requested before.
 func TestRemoveOutdated(t *testing.T) {
 	for name, ask := range map[string]func(*Writer){
 		"asks for nothing": func(*Writer) {},

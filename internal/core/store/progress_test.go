@@ -14,9 +14,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestSyncedAtItsVersion: a caller that finds a store synced finds it at a resourceVersion as well,
-// also where the last first list has objects of which another writer was told that they had gone.
-// There are more of them than a batch takes.
+// TestSyncedAtItsVersion checks that a store that is synced also has a resourceVersion, even if the
+// last first list has objects that another writer reported as deleted. There are more of them than
+// fit in a batch.
 func TestSyncedAtItsVersion(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	for name, end := range map[string]string{"right": "500", "not known yet": "150"} {
@@ -59,8 +59,8 @@ func TestSyncedAtItsVersion(t *testing.T) {
 	}
 }
 
-// TestWaitAfterRestore: once a writer has found that the server went back, a resourceVersion is
-// reached when all writers have listed again, or are removed, however high they were before.
+// TestWaitAfterRestore checks that after a restore was found, a resourceVersion is reached only
+// when all writers have listed again or are removed, however high their versions were before.
 func TestWaitAfterRestore(t *testing.T) {
 	list := func(w *Writer) {
 		w.BeginReplace(false)
@@ -128,8 +128,8 @@ func TestWaitAfterRestore(t *testing.T) {
 	}
 }
 
-// countedContext counts how often a caller begins to wait for its end: once before the caller is
-// first woken by something else, and again after each such wake-up that was in vain.
+// countedContext counts how often a caller starts to wait for its end: once before the caller is
+// first woken by something else, and again after each wake-up in vain.
 type countedContext struct {
 	context.Context
 	waits *atomic.Int64
@@ -140,8 +140,9 @@ func (c countedContext) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// TestWaitersAreWokenOnce: who waits for a resourceVersion is woken when that is reached and not by
-// all progress before, however many there are; and a caller that gives up is forgotten.
+// TestWaitersAreWokenOnce checks that a caller that waits for a resourceVersion is woken only when
+// that version is reached, not by earlier progress, however many callers there are. A caller that
+// gives up must leave no entry.
 func TestWaitersAreWokenOnce(t *testing.T) {
 	const many, from = 100, 5000
 	synctest.Test(t, func(t *testing.T) {

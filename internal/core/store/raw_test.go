@@ -16,15 +16,15 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// changed is what TestPatches does to pods, and knows of them.
+// changed is the state of TestPatches: the pods that it changes, and their versions.
 type changed struct {
 	t       *testing.T
 	store   *Store
 	writer  *Writer
 	version int
 	pods    []*corev1.Pod
-	objects map[*Object][]byte   // of each version ever seen, its bytes
-	of      map[string][]*Object // its versions
+	objects map[*Object][]byte   // the bytes of each version ever seen
+	of      map[string][]*Object // the versions of each pod
 }
 
 // put writes a pod at the next version.
@@ -34,7 +34,7 @@ func (c *changed) put(pod *corev1.Pod) {
 	putPod(c.t, c.writer, pod)
 }
 
-// see notes and checks what the store holds, and returns how many of those are patches.
+// see records and checks the versions in the store, and returns how many of them are patches.
 func (c *changed) see() (patches int) {
 	c.t.Helper()
 	for _, pod := range c.pods {
@@ -56,7 +56,7 @@ func (c *changed) see() (patches int) {
 	return patches
 }
 
-// together checks all pairs of versions of each pod.
+// together checks appendVersions with all pairs of versions of each pod.
 func (c *changed) together() {
 	c.t.Helper()
 	for name, versions := range c.of {
@@ -71,8 +71,8 @@ func (c *changed) together() {
 	}
 }
 
-// TestPatches: what changes while objects come fast is held as a patch, what changes calmly or much
-// is packed, and every version that is kept comes back.
+// TestPatches checks that changes during frequent updates are stored as patches, that rare or large
+// changes are packed, and that every version that a caller keeps can still be read.
 func TestPatches(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	for _, of := range []struct {
@@ -88,7 +88,7 @@ func TestPatches(t *testing.T) {
 		{"opaque uids", wire.Protobuf, podsim.New(1000, 1), "not a uuid"},
 	} {
 		t.Run(of.what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // in which all comes at once, until it sleeps
+			synctest.Test(t, func(t *testing.T) { // where no time passes until the test sleeps
 				s := New(Config{Encoding: of.enc})
 				defer s.Close()
 				c := &changed{t: t, store: s, writer: s.Writer(Scope{}), version: 1000, objects: map[*Object][]byte{}, of: map[string][]*Object{}}
@@ -141,7 +141,8 @@ func TestPatches(t *testing.T) {
 	}
 }
 
-// TestPatchesAreBounded: a patch grows with what changes, until the object is packed again.
+// TestPatchesAreBounded checks that a patch grows with its changes until the object is packed
+// again.
 func TestPatchesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Config{Encoding: wire.Protobuf})

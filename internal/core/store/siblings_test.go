@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// versionsOfPods returns the bytes and metadata of pods in several versions, whose resourceVersions
-// are the places among them and one more. Those of every other version are not like their groups.
+// versionsOfPods returns the bytes and metadata of pods in several versions. The resourceVersion of
+// each is its index plus one. In every other version, a pod is not similar to its group.
 func versionsOfPods(t *testing.T, pods, versions int) (raws [][]byte, metas []wire.Meta) {
 	t.Helper()
 	sims := []*podsim.Pods{podsim.NewUnlike(20_000, 1), podsim.NewUnlike(20_000, 2)}
@@ -42,8 +42,8 @@ func versionsOfPods(t *testing.T, pods, versions int) (raws [][]byte, metas []wi
 	return raws, metas
 }
 
-// readVersions reads the new version of one key after another, and old ones that it has kept, and
-// compares them with raws, until done.
+// readVersions reads the new version of one key after another, and old versions that it keeps, and
+// compares them with raws, until done is set.
 func readVersions(t *testing.T, s *Store, keys []string, raws [][]byte, first int, done *atomic.Bool) {
 	var kept []*Object
 	check := func(o *Object) {
@@ -65,7 +65,7 @@ func readVersions(t *testing.T, s *Store, keys []string, raws [][]byte, first in
 	}
 }
 
-// TestSiblingsUnderChange reads old and new versions while bases come and go.
+// TestSiblingsUnderChange reads old and new versions while bases are added and dropped.
 func TestSiblingsUnderChange(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	const pods, versions = 200, 4
@@ -104,8 +104,8 @@ func TestSiblingsUnderChange(t *testing.T) {
 	}
 }
 
-// TestMemoryCountsPins: an old version of a base, or one that is deleted, counts as dictionary
-// while objects are packed against it.
+// TestMemoryCountsPins checks that an old or deleted version of a base counts as dictionary while
+// objects are packed against it.
 func TestMemoryCountsPins(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection drops unpacked bases
@@ -138,7 +138,7 @@ func TestMemoryCountsPins(t *testing.T) {
 	}
 	w.Flush()
 	before := s.Memory().Dictionary
-	alone := 0 // bytes of what others may be packed against
+	alone := 0 // bytes of the objects that others may be packed against
 	for _, key := range keys {
 		if o, ok := s.Get(key); ok && o.layout.dict != nil {
 			alone += len(o.packed)

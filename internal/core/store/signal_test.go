@@ -6,13 +6,13 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// counting counts what it is notified of.
+// counting counts its notifications.
 type counting struct{ calls, owners int }
 
 func (n *counting) Notify(owners []any) { n.calls, n.owners = n.calls+1, n.owners+len(owners) }
 
-// TestOneCallForMany: a change that many cursors of one notifier wait for is one call, even if
-// others wait for it too.
+// TestOneCallForMany checks that a change for which many cursors of one notifier wait is one call,
+// even if cursors of other notifiers wait for it too.
 func TestOneCallForMany(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	w := s.Writer(Scope{})

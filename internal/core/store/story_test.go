@@ -15,8 +15,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// TestStories runs the stories under testdata: what writers do, and what
-// readers then see.
+// TestStories runs the stories under testdata: what writers do, and what readers then see.
 func TestStories(t *testing.T) {
 	datadriven.Walk(t, "testdata/stories", func(t *testing.T, path string) {
 		st := &story{t: t, writers: map[string]*Writer{}, cursors: map[string]*Cursor{}, snaps: map[string]*Snapshot{}}

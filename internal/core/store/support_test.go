@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) {
 	testenv.RelaxGC()
 	if flag.Lookup("test.bench").Value.String() == "" { // benchmarks measure without the checks
-		checking = checking || !testenv.Race // which makes minutes of them
+		checking = checking || !testenv.Race // under the race detector the checks take minutes
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -41,7 +41,7 @@ func newStore(tb testing.TB, cfg Config) *Store {
 	return s
 }
 
-// smallPod is a pod with a few fields.
+// smallPod returns a pod with a few fields.
 func smallPod(ns, name string, uid, rv int, labels map[string]string, node string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -75,7 +75,7 @@ func deletePod(tb testing.TB, w *Writer, pod *corev1.Pod) {
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
 
-// drain reads all that a cursor has.
+// drain returns all changes that a cursor has left.
 func drain(c *Cursor) (changes []Change) {
 	buf := make([]Change, 16)
 	for {

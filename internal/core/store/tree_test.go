@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestTreeAgainstMap drives a tree against a map, with frozen copies that must
-// stay as they were.
+// TestTreeAgainstMap compares a tree with a map, and checks that frozen copies do not change.
 func TestTreeAgainstMap(t *testing.T) {
 	for seed := range uint64(6) {
 		rnd := newRand(seed)
@@ -95,7 +94,7 @@ func checkTree(t *testing.T, tr *tree[string, int], model map[string]int) {
 	checkNode(t, tr.root, tr.owner)
 }
 
-// checkNode checks that no slot beyond a slice's length holds anything.
+// checkNode checks that the slots beyond a slice's length are cleared.
 func checkNode(t *testing.T, n *treeNode[string, int], owner uint64) {
 	t.Helper()
 	if n == nil {
@@ -127,8 +126,8 @@ func checkNode(t *testing.T, n *treeNode[string, int], owner uint64) {
 	}
 }
 
-// TestTreeFillsLeavesInOrder: a LIST comes in ascending order and must not leave
-// half-empty leaves behind.
+// TestTreeFillsLeavesInOrder checks that keys in ascending order, as in a LIST, leave no half-empty
+// leaves behind.
 func TestTreeFillsLeavesInOrder(t *testing.T) {
 	tr := newTree[string, int](strings.Compare)
 	const n = 10_000

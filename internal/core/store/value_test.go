@@ -12,7 +12,7 @@ func metaOf(name, rv string) *wire.Meta {
 	return &wire.Meta{Namespace: []byte("d"), Name: []byte(name), UID: []byte("u"), ResourceVersion: []byte(rv)}
 }
 
-// A value that is put is the decoded value, also of old versions.
+// TestPutValue checks that Decoded returns the value that was put, also of old versions.
 func TestPutValue(t *testing.T) {
 	s := New(Config{})
 	defer s.Close()
@@ -54,8 +54,8 @@ func TestPutValue(t *testing.T) {
 	}
 }
 
-// What a manual writer writes takes effect whatever its version, and the next relist takes back
-// what it does not have.
+// TestManualWriter checks that a manual writer may put any version, and that the next relist
+// reverts it.
 func TestManualWriter(t *testing.T) {
 	s := New(Config{})
 	defer s.Close()
@@ -93,7 +93,8 @@ func TestManualWriter(t *testing.T) {
 	}
 }
 
-// A deletion tells its resourceVersion, and whether anybody told of it.
+// TestMissed checks that a deletion has its resourceVersion, and is Missed if no source reported
+// it.
 func TestMissed(t *testing.T) {
 	for _, lagging := range []bool{false, true} {
 		cfg := Config{}
@@ -132,7 +133,7 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// putLabelled puts a value that is only metadata, with two labels.
+// putLabelled puts a value that consists of metadata with two labels.
 func putLabelled(t *testing.T, w *Writer, name, rv, app string) {
 	t.Helper()
 	var m wire.Meta
@@ -145,8 +146,8 @@ func putLabelled(t *testing.T, w *Writer, name, rv, app string) {
 	}
 }
 
-// An index by label knows values too: when they change, when they go, and when it comes later than
-// they.
+// TestLabelIndexOfValues checks that an index by label contains values: when they change, when they
+// are deleted, and when the index is added after them.
 func TestLabelIndexOfValues(t *testing.T) {
 	s := New(Config{})
 	defer s.Close()
@@ -210,8 +211,9 @@ func TestLabelIndexOfValues(t *testing.T) {
 	}
 }
 
-// What takes the name of an object ends that, though its end was not told and versions cannot be
-// compared. A deletion of another object does only if it is known to be later.
+// TestNamesakeEnds checks that a new object with the name of a stored one ends that one, even if
+// its deletion was not reported and versions cannot be compared. The deletion of another object of
+// the same name ends it only if that deletion is known to be later.
 func TestNamesakeEnds(t *testing.T) {
 	for _, versions := range [][2]string{{"5", "6"}, {"v5", "v6"}} {
 		comparable := versions[0] == "5"

@@ -32,7 +32,7 @@ func handlerCursors(s *Store, n int) (cursors []*Cursor) {
 	return cursors
 }
 
-// nextOne returns the only change that is left for a cursor.
+// nextOne returns the only change that a cursor has left.
 func nextOne(t *testing.T, c *Cursor) *Change {
 	t.Helper()
 	changes := make([]Change, 2)
@@ -42,7 +42,7 @@ func nextOne(t *testing.T, c *Cursor) *Change {
 	return &changes[0]
 }
 
-// check checks the sum and the positions of the entries. The caller holds mu.
+// check checks the byte count and the positions of the entries. The caller holds mu.
 func (c *decodedCache) check(t *testing.T) {
 	t.Helper()
 	bytes := int64(0)
@@ -59,15 +59,16 @@ func (c *decodedCache) check(t *testing.T) {
 	}
 }
 
-// collect runs the garbage collector until it has taken what only weak pointers refer to.
+// collect runs the garbage collector until it has freed everything that has only weak pointers.
 func collect() {
 	runtime.GC()
 	runtime.GC()
 }
 
-// TestValuesStayUntilTheLastHandlerPasses: the handlers of a change get the same values, though the
-// garbage collector runs between them, and though all of them have read the change before the first
-// decodes it. The log keeps them until each has called Next again.
+// TestValuesStayUntilTheLastHandlerPasses checks that all handlers of a change receive the same
+// values, although the garbage collector runs between them, and although all have read the change
+// before the first one decodes it. The log must keep the values until each handler has called Next
+// again.
 func TestValuesStayUntilTheLastHandlerPasses(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	w := fillPods(t, s, 1)
@@ -79,7 +80,7 @@ func TestValuesStayUntilTheLastHandlerPasses(t *testing.T) {
 		changes = append(changes, nextOne(t, c))
 	}
 	was, is := valuesOf(t, s, changes[0])
-	places := fmt.Sprintf("%p %p", was, is) // which keeps nothing alive
+	places := fmt.Sprintf("%p %p", was, is) // a string keeps no value alive
 	if was.ResourceVersion != "100" || is.ResourceVersion != "200" {
 		t.Fatalf("the values are those of %s and %s", was.ResourceVersion, is.ResourceVersion)
 	}
@@ -104,8 +105,8 @@ func TestValuesStayUntilTheLastHandlerPasses(t *testing.T) {
 	}
 }
 
-// TestValuesOfOneHandler: the log keeps nothing for a single handler. The new value of a change is
-// the old one of the next, and a reader's, while anything refers to it.
+// TestValuesOfOneHandler checks that the log keeps no values for a single handler. The new value of
+// a change is the old one of the next, and also a reader's, while something refers to it.
 func TestValuesOfOneHandler(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	w := fillPods(t, s, 1)
@@ -135,7 +136,7 @@ func TestValuesOfOneHandler(t *testing.T) {
 	}
 }
 
-// TestValuesInitial: the initial state of a single handler leaves nothing behind.
+// TestValuesInitial checks that the initial state of a single handler leaves no values behind.
 func TestValuesInitial(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	fillPods(t, s, 10)
@@ -148,8 +149,8 @@ func TestValuesInitial(t *testing.T) {
 	}
 }
 
-// TestValuesAreBounded: the log keeps the values of the oldest changes up to LogBytes, or half of
-// the budget, within which readers keep what is left.
+// TestValuesAreBounded checks that the log keeps the values of the oldest changes up to LogBytes,
+// or half of the budget, and that readers' values share the rest of the budget.
 func TestValuesAreBounded(t *testing.T) {
 	for name, bound := range map[string]func(*Config){
 		"log":    func(c *Config) { c.LogBytes = 20_000 },
@@ -193,8 +194,8 @@ func TestValuesAreBounded(t *testing.T) {
 	}
 }
 
-// TestValuesOfDroppedChanges: what the log drops, for want of room or of handlers, takes its values
-// along, and no value comes back for it.
+// TestValuesOfDroppedChanges checks that a change that leaves the log, because the log is full or
+// has no handlers, takes its values along, and that none is stored for it later.
 func TestValuesOfDroppedChanges(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.LogBytes = 64 * changeBytes
@@ -226,8 +227,9 @@ func TestValuesOfDroppedChanges(t *testing.T) {
 	}
 }
 
-// TestValuesByUpdate: the two versions of an update are decoded by DecodeUpdate, with the old value
-// if it exists. Where that fails, each is decoded alone, and the error names the object.
+// TestValuesByUpdate checks that DecodeUpdate decodes the two versions of an update, with the old
+// value if it exists. If it fails, each version must be decoded alone, and the error must name the
+// object.
 func TestValuesByUpdate(t *testing.T) {
 	var olds []any
 	fails := false
@@ -271,7 +273,8 @@ func TestValuesByUpdate(t *testing.T) {
 	}
 }
 
-// TestValuesThatComeWithAVersion: the value that a writer puts with a version is what handlers get.
+// TestValuesThatComeWithAVersion checks that handlers receive the value that a writer put with a
+// version.
 func TestValuesThatComeWithAVersion(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	w := s.Writer(Scope{})
@@ -303,7 +306,7 @@ func TestValuesThatComeWithAVersion(t *testing.T) {
 	}
 }
 
-// TestDecodedReads: reads are counted by whether they decode.
+// TestDecodedReads checks that DecodedReads counts reads by whether they decode.
 func TestDecodedReads(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	fillPods(t, s, 2)
