@@ -26,11 +26,11 @@ type Codec struct {
 	goType   reflect.Type
 	protobuf *decoder                      // nil if the type has no protobuf form
 	gvk      schema.GroupVersionKind       // the kind of Of's example
-	given    metav1.TypeMeta               // set on protobuf objects whose kind is not before the message
+	given    metav1.TypeMeta               // set on protobuf objects that state no kind
 	kind     atomic.Pointer[kind]          // the last kind that was decoded or encoded
 	itemType atomic.Pointer[wire.TypeMeta] // the item type that lists state
 
-	fields       func() fieldTable // the table of the struct and of the structs inside it; nil for a custom type
+	fields       func() fieldTable // of the struct and the structs inside it; nil for a custom type
 	incomparable atomic.Bool       // Equal could not compare a value of this custom type
 }
 

@@ -26,7 +26,7 @@ type decoder struct {
 	lossy     lossy // set by the first call of keeps
 }
 
-var decoders sync.Map // maps a struct's reflect.Type to a *decoder; the program's types bound its size
+var decoders sync.Map // by a struct's reflect.Type: *decoder, at most one per type
 
 // decoderFor returns the decoder of t, or nil if t is not a pointer to a struct that is a
 // protoMessage. All calls with the same type return the same decoder.

@@ -28,7 +28,7 @@ func TestBaseIsNotMuchLarger(t *testing.T) {
 			if has := second.dict.base != nil; has != (maxLarger*size >= len(large)) {
 				t.Fatalf("%d bytes have a sibling of %d: %v", size, len(large), has)
 			}
-			objects = append(objects, held{dict: second.dict, packed: second.packed}) // without a reference to raw
+			objects = append(objects, held{dict: second.dict, packed: second.packed}) // raw is freed
 			plain, _ := s.packer.Pack(nil, large[:size])
 			alone += len(plain)
 			s.packer.Release(first.name, first.dict, first.packed)

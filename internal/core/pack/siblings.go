@@ -43,7 +43,7 @@ type siblings struct {
 
 	mu         sync.Mutex
 	groups     map[uint64]weak.Pointer[Dictionary] // the groups that have a base
-	most       int                                 // the largest number of groups since the map was allocated
+	most       int                                 // maximum of groups since the map was allocated
 	candidates map[uint64]*base                    // objects that may become a base, by group
 	bases      int                                 // live bases, including replaced ones
 	pins       int64                               // bytes of bases whose objects are no longer stored
@@ -57,7 +57,7 @@ type base struct {
 	packed        string
 	size          int
 	misses        atomic.Int32 // consecutive objects that were not similar to the base
-	pinned        int          // bytes of packed, if the object is no longer stored; guarded by siblings.mu
+	pinned        int          // len(packed) after release, before that 0; guarded by siblings.mu
 }
 
 // lastBase is the id of the newest base.

@@ -41,7 +41,7 @@ func InfoOf(method string, u *url.URL) *Info {
 		info.Verb = "deletecollection"
 	case method == http.MethodDelete:
 		info.Verb = "delete"
-	case method != http.MethodGet && method != http.MethodHead: // kube-apiserver has no verb for this method
+	case method != http.MethodGet && method != http.MethodHead: // kube-apiserver has no verb for it
 	case info.Name != "":
 		info.Verb = "get"
 	default:

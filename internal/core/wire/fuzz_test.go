@@ -197,7 +197,7 @@ func FuzzWatchReaderProtobuf(f *testing.F) {
 			wrong := checkEvent(events[i], frame)
 			if wrong == nil {
 				i++
-			} else if len(body) < 4 { // the reader skips damaged objects, but there is no other frame in the body
+			} else if len(body) < 4 { // frames of damaged objects are skipped, but no frame is left
 				t.Fatalf("event %d: %v", i, wrong)
 			}
 		}

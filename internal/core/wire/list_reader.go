@@ -49,7 +49,7 @@ type ListReader struct {
 	body     listBody
 	err      error
 	typeMeta TypeMeta
-	itemType TypeMeta // of the first item that states one, if the list has not stated its type before that item
+	itemType TypeMeta // of the first item that states one, unless the list stated its type before
 	meta     ListMeta
 }
 

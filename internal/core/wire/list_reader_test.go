@@ -132,7 +132,7 @@ func TestListReaderReadsStreamedLists(t *testing.T) {
 func TestListReaderItemTypeMetaOfItems(t *testing.T) {
 	widget := TypeMeta{"shop.example/v1", "Widget"}
 	const item = `{"apiVersion":"shop.example/v1","kind":"Widget"}`
-	for body, want := range map[string][2]TypeMeta{ // the type after the first item, and at the end of the list
+	for body, want := range map[string][2]TypeMeta{ // the type after the first item, and at the end
 		`{"apiVersion":"shop.example/v1","items":[` + item + `,{}],"kind":"WidgetList"}`:    {widget, widget},
 		`{"items":[` + item + `],"apiVersion":"v1","kind":"PodList"}`:                       {widget, {"v1", "Pod"}},
 		`{"kind":"PodList","apiVersion":"v1","items":[` + item + `]}`:                       {{"v1", "Pod"}, {"v1", "Pod"}},
