@@ -1,3 +1,3 @@
-// Package apiserver compares the embedded API server with a real kube-apiserver: the media types of
-// their answers, and their field selectors.
+// Package apiserver compares the embedded API server with a real kube-apiserver: media types, field
+// selectors, answers to writes, and the output of kubectl.
 package apiserver

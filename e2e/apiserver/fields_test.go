@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestFieldLabels asks both servers for objects of every kind by every field that a selector may
-// name of any kind: both accept the same ones.
+// TestFieldLabels checks that both servers accept the same field selectors. It requests the objects
+// of every kind with every field that any kind supports.
 func TestFieldLabels(t *testing.T) {
 	ctx, _, ours, theirs := startBoth(t)
 	client, err := discovery.NewDiscoveryClientForConfigAndClient(ours.config, ours.client)
@@ -38,7 +38,7 @@ func TestFieldLabels(t *testing.T) {
 	compared := 0
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
 		if theirs.get(t, ctx, path, "").code == http.StatusNotFound {
-			continue // a version or a feature that is off by default
+			continue // this version or feature is off by default
 		}
 		compared++
 		for _, label := range slices.Sorted(maps.Keys(labels)) {

@@ -18,7 +18,8 @@ const (
 	tableOf      = ";as=Table;g=meta.k8s.io;v=v1"
 )
 
-// accepts are Accept headers: wildcards beside names, and forms of lists and of objects.
+// accepts are Accept headers: wildcards in combination with media types, and the forms of lists and
+// objects.
 var accepts = []string{
 	"", "*/*", "application/*", "application/*, text/html", "application/*, " + jsonType, "application/*, " + protobufType, protobufType + ", application/*",
 	"*/*, " + protobufType, "*/*, " + jsonType, protobufType + ", */*", "*/*, application/*", "text/html, */*", "text/html",
@@ -28,7 +29,8 @@ var accepts = []string{
 	jsonType + tableOf, "*/*" + tableOf, protobufType + tableOf, jsonType + tableOf + ", " + jsonType,
 }
 
-// TestForms: both servers answer in the same media type and form, or refuse.
+// TestForms checks that both servers answer with the same media type and form, or refuse with the
+// same code.
 func TestForms(t *testing.T) {
 	ctx, things, ours, theirs := startBoth(t)
 	for gvr, kind := range map[schema.GroupVersionResource]string{
@@ -50,7 +52,7 @@ func TestForms(t *testing.T) {
 			for _, accept := range accepts {
 				a, b := ours.get(t, ctx, objects+path, accept), theirs.get(t, ctx, objects+path, accept)
 				if b.code == http.StatusInternalServerError && strings.Contains(b.text, "content is not a list") {
-					// kube-apiserver intends this: for a custom resource, it treats any object as a list.
+					// For a custom resource, kube-apiserver intentionally treats any object as a list.
 					b.code = http.StatusNotAcceptable
 				}
 				if !a.same(b) {

@@ -19,18 +19,18 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// manifest is what TestKubectl applies: twice, with another image, so that lists merge by their
-// keys.
+// manifest is the object that TestKubectl applies twice, with another image the second time, so
+// that lists are merged by their keys.
 const manifest = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"replicas":1,"selector":{"matchLabels":{"app":"web"}},
 "template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"a","image":"IMAGE"},{"name":"b","image":"other"}]}}}}`
 
-// enums are the parts of kubectl explain that Go types lack: the values of strings, and required
-// fields whose tag does not say so.
+// enums matches the parts of kubectl explain's output that Go types do not contain: the values of
+// enums, and fields that are required although their tag does not say so.
 var enums = regexp.MustCompile(`\n +enum: .*|\n *\n +Possible enum values:(\n +\S.*)*| -required-`)
 
 func withoutEnums(text string) string { return enums.ReplaceAllString(text, "") }
 
-// TestKubectl: kubectl prints the same for both servers.
+// TestKubectl checks that kubectl prints the same for both servers.
 func TestKubectl(t *testing.T) {
 	ctx, things, ours, theirs := startBoth(t)
 	clients, err := cluster.BuildClients(ctx, cluster.LogToStderr)
@@ -67,7 +67,7 @@ func TestKubectl(t *testing.T) {
 	}
 }
 
-// kubectl is a kubectl of one server.
+// kubectl runs kubectl with one server.
 type kubectl struct{ path, config, dir string }
 
 func newKubectl(t *testing.T, path string, cfg *rest.Config) kubectl {
@@ -83,7 +83,7 @@ func newKubectl(t *testing.T, path string, cfg *rest.Config) kubectl {
 	return kubectl{path, config, dir}
 }
 
-// run returns what kubectl prints, errors and exit code too.
+// run runs kubectl, and returns its output, including errors and the exit code.
 func (k kubectl) run(t *testing.T, ctx context.Context, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, k.path, args...)

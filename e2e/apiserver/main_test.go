@@ -26,7 +26,7 @@ import (
 // deadline bounds every wait of these tests. It is generous because no test measures time.
 const deadline = 3 * time.Minute
 
-// shared is the cluster of all tests here.
+// shared is the cluster of all tests of this package.
 var shared *cluster.Cluster
 
 func TestMain(m *testing.M) {
@@ -36,16 +36,16 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// server is one of the two that are compared.
+// server is one of the two servers under comparison.
 type server struct {
 	config  *rest.Config
 	client  *http.Client
 	dynamic dynamic.Interface
 }
 
-// startBoth starts an embedded server in addition to the shared cluster, both with the same custom
-// resources: widgets, which have namespaces, and gadgets, which do not. Each test has its own
-// group, because deleting a definition takes a while.
+// startBoth starts an embedded server, and defines the same custom resources at this server and at
+// the shared cluster: widgets, which are namespaced, and gadgets, which are cluster-scoped. Each
+// test has its own group, because deleting a definition takes a while.
 func startBoth(t *testing.T) (ctx context.Context, things schema.GroupVersion, ours, theirs *server) {
 	t.Helper()
 	ctx = shared.Begin(t, deadline)
@@ -80,7 +80,7 @@ func newServer(t *testing.T, cfg *rest.Config) *server {
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// define makes a custom resource until the test ends, and waits until it is served.
+// define defines a custom resource until the test ends, and waits until it is served.
 func (s *server) define(t *testing.T, ctx context.Context, gvr schema.GroupVersionResource, kind, scope string) {
 	t.Helper()
 	name := gvr.GroupResource().String()
@@ -118,20 +118,20 @@ func resourcePath(gv schema.GroupVersion, resource string) string {
 	return "/apis/" + gv.String() + "/" + resource
 }
 
-// answer is what a server says to a GET.
+// answer is a server's answer to a GET.
 type answer struct {
 	code      int
-	mediaType string // of an object
+	mediaType string // media type of an object in the answer
 	kind      string
 	text      string
 }
 
-// same reports whether a client sees no difference. Error texts may differ.
+// same reports whether the two answers are equal for a client. Error texts may differ.
 func (a *answer) same(other *answer) bool {
 	return a.code == other.code && a.mediaType == other.mediaType && a.kind == other.kind
 }
 
-// get makes a GET. accept may be empty.
+// get sends a GET. accept may be empty.
 func (s *server) get(t *testing.T, ctx context.Context, path, accept string) *answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.config.Host+path, nil)

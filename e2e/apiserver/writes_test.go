@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// step is a write, and the fields of the answer in which both servers must agree. Both must agree
-// in the status code, the kind and the reason.
+// step is a write, and the fields of the answer that must be equal. The status code, the kind and
+// the reason must always be equal.
 type step struct {
 	name, method, path, body string
 	fields                   []string
@@ -63,8 +63,8 @@ var steps = []step{
 	{"reviews cannot be read", "GET", "/apis/authentication.k8s.io/v1/selfsubjectreviews", "", nil},
 }
 
-// TestWrites: both servers answer writes of write-only fields, scales, evictions, tokens and
-// reviews alike.
+// TestWrites checks that both servers give the same answers to writes of write-only fields, scales,
+// evictions, tokens and reviews.
 func TestWrites(t *testing.T) {
 	ctx, _, ours, theirs := startBoth(t)
 	t.Cleanup(func() {
@@ -93,7 +93,7 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// do makes the request of a step and returns the object in the answer.
+// do sends the request of a step, and returns the object in the answer.
 func (s *server) do(t *testing.T, ctx context.Context, of step) (map[string]any, int) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, of.method, s.config.Host+of.path, strings.NewReader(of.body))

@@ -15,23 +15,23 @@ import (
 	"strings"
 	"testing"
 
-	// Imported so that no cached result is used after the package has changed.
+	// Imported so that a change of the package invalidates cached test results.
 	_ "github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
 // internals are names of client-go's internals that the tests of its shared informers use. Tests
-// that use one are left out.
+// that use one of them are left out.
 var internals = []string{"clock", "processor", "sharedProcessorRunHook", "NewIndexerInformer"}
 
-// hooks are the new bodies of those tests' helpers that read private fields.
+// hooks are new bodies for those helpers of client-go's tests that read private fields.
 var hooks = map[string]string{
 	"eventHandlerCount": "return clientgo.HandlerCount(i)",
 	"isStarted":         "return clientgo.Started(i)",
 	"isRegistered":      "return clientgo.Registered(i, h)",
 }
 
-// upstreamFails are the tests that Weir's informer fails, with the reason.
+// upstreamFails are the tests that Weir's informer fails, each with the reason.
 var upstreamFails = map[string]string{
 	"TestEventPanics": "a handler that has panicked receives the next event immediately, and not after a second",
 }
@@ -40,9 +40,9 @@ var upstreamFails = map[string]string{
 // run in parallel.
 var global = []string{"ReallyCrash", "CaptureState", "SetLogger"}
 
-// TestUpstream runs client-go's own black-box tests of its shared informers on Weir's, as tests of
-// Weir's package. It reads them from the linked module; no copy is kept here. Most of them only
-// wait, so they run in parallel.
+// TestUpstream runs client-go's own black-box tests of its shared informers with Weir's informers,
+// as tests of Weir's package. It reads the tests from the linked client-go module; the repository
+// contains no copy. Most of them only wait, so they run in parallel.
 func TestUpstream(t *testing.T) {
 	upstream := filepath.Join(goList(t, "-m", "k8s.io/client-go"), "tools", "cache")
 	dropIn := goList(t, "github.com/weirproject/weir/clientgo")
@@ -81,8 +81,8 @@ func TestUpstream(t *testing.T) {
 	}
 }
 
-// withoutTests returns an overlay in which the package in a directory has no tests of its own:
-// compiling and linking them takes longer than client-go's take to run.
+// withoutTests returns a build overlay in which the package in a directory has no tests of its own,
+// because compiling and linking those takes longer than client-go's tests run.
 func withoutTests(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
@@ -96,7 +96,7 @@ func withoutTests(t *testing.T, dir string) map[string]string {
 	return replace
 }
 
-// goList returns the directory of a package or, with -m, a module.
+// goList returns the directory of a package or, with -m, of a module.
 func goList(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", append([]string{"list", "-f", "{{.Dir}}"}, args...)...).Output()
@@ -104,8 +104,8 @@ func goList(t *testing.T, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// outsideTests returns a file of the tests that use nothing private, for our package's external
-// test package.
+// outsideTests returns a file with the tests that use nothing private, for the external test
+// package of Weir's package, and the names of these tests.
 func outsideTests(t *testing.T, source string) (text []byte, names []string) {
 	t.Helper()
 	files := token.NewFileSet()
@@ -140,7 +140,7 @@ func outsideTests(t *testing.T, source string) (text []byte, names []string) {
 	return []byte(code), names
 }
 
-// dropInternals removes the functions that use internals, and those that call them.
+// dropInternals removes the functions that use internals, and the functions that call them.
 func dropInternals(file *ast.File) {
 	private := slices.Clone(internals)
 	for before := 0; before != len(private); {
@@ -203,8 +203,8 @@ func bodyOf(t *testing.T, code string) *ast.BlockStmt {
 	return e.(*ast.FuncLit).Body
 }
 
-// results reads the output of go test -json: the tests that passed, and each test's output; under
-// "" the output that belongs to none.
+// results parses the output of go test -json. It returns the tests that passed, and the output of
+// each test. The key "" has the output that belongs to no test.
 func results(t *testing.T, out []byte) (passed map[string]bool, said map[string]string) {
 	t.Helper()
 	passed, said = map[string]bool{}, map[string]string{}

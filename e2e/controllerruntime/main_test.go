@@ -24,13 +24,13 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// pods is how many the shared cluster has in addition to those of tests.
+// pods is the number of pods in the shared cluster, in addition to those that tests create.
 const pods = 500
 
 // deadline bounds every wait of these tests. It is generous because no test measures time.
 const deadline = 90 * time.Second
 
-// shared is the cluster of all tests here; they run one after another.
+// shared is the cluster of all tests of this package, which run one after another.
 var shared *cluster.Cluster
 
 func TestMain(m *testing.M) {
@@ -41,15 +41,16 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// each runs a test with controller-runtime's own informers and with Weir's, each in its own
-// namespace.
+// each runs a test twice, with controller-runtime's own informers and with Weir's, each time in its
+// own namespace.
 func each(t *testing.T, test func(*stage)) {
 	for _, tc := range []struct {
 		name     string
 		newCache cache.NewCacheFunc
 		leaks    []goleak.Option
 	}{
-		// Its metadata informers leak a goroutine if a watch ends while an event is in transit.
+		// controller-runtime's metadata informers leak a goroutine if a watch ends while an event is in
+		// transit.
 		{"controller-runtime", cache.New, []goleak.Option{goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/watch.(*filteredWatch).loop")}},
 		{"weir", ours.NewCache(), nil},
 	} {
@@ -57,7 +58,7 @@ func each(t *testing.T, test func(*stage)) {
 	}
 }
 
-// stage is what one test works with.
+// stage is the environment of one test.
 type stage struct {
 	t         *testing.T
 	ctx       context.Context
@@ -79,8 +80,9 @@ func newStage(t *testing.T, newCache cache.NewCacheFunc, leaks []goleak.Option) 
 	return s
 }
 
-// config is a client's configuration whose connections end with the test: a manager's leader
-// election closes none of its own, and its events go on to be written for a while.
+// config returns a client configuration whose connections end with the test. A manager's leader
+// election does not close its connections, and the manager continues to write events for a while
+// after it has stopped.
 func (s *stage) config() *rest.Config {
 	dialer := connrotation.NewDialer((&net.Dialer{}).DialContext)
 	var over atomic.Bool
@@ -107,7 +109,7 @@ func (s *stage) create(objects ...client.Object) {
 	}
 }
 
-// pod makes a pod of an app in the stage's namespace.
+// pod returns a pod of an app in the stage's namespace.
 func (s *stage) pod(name, app string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: map[string]string{appLabel: app}},

@@ -26,10 +26,10 @@ import (
 // member is a running manager with both controllers.
 type member struct {
 	ctrl.Manager
-	stop func() // and wait for it
+	stop func() // stops the manager and waits for its end
 }
 
-// manager starts a manager. With leader election only one of several reconciles.
+// manager starts a manager. With leader election, only one of several managers reconciles.
 func (s *stage) manager(election bool) *member {
 	s.t.Helper()
 	mgr, err := ctrl.NewManager(s.config(), ctrl.Options{
@@ -61,8 +61,8 @@ func (s *stage) manager(election bool) *member {
 	return m
 }
 
-// rosters waits until the ConfigMaps name these pods, by app, and no others, and every pod was
-// checked.
+// rosters waits until the ConfigMaps contain exactly these pods, by app, and every pod is
+// annotated.
 func (s *stage) rosters(want map[string]string) {
 	s.t.Helper()
 	testenv.EventuallyNoError(s.t, s.ctx, "the ConfigMaps name the pods, and each pod was checked", func() error {
@@ -90,7 +90,7 @@ func (s *stage) rosters(want map[string]string) {
 	})
 }
 
-// equal waits until a manager's cache holds exactly what a quorum LIST gives, in each form.
+// equal waits until a manager's cache contains exactly the objects of a quorum LIST, in each form.
 func (s *stage) equal(m *member) {
 	s.t.Helper()
 	kind := corev1.SchemeGroupVersion.WithKind("PodList")
@@ -122,7 +122,7 @@ func byKey(t *testing.T, list client.ObjectList) map[client.ObjectKey]client.Obj
 	err := meta.EachListItem(list, func(o runtime.Object) error {
 		object := o.(client.Object)
 		if _, ok := object.(*unstructured.Unstructured); !ok {
-			// A direct list does not set it.
+			// A list without the cache does not set the kind.
 			object.GetObjectKind().SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
 		}
 		out[client.ObjectKeyFromObject(object)] = object
@@ -132,7 +132,7 @@ func byKey(t *testing.T, list client.ObjectList) map[client.ObjectKey]client.Obj
 	return out
 }
 
-// compare returns the first difference.
+// compare returns an error with the first difference, or nil.
 func compare(got, want map[client.ObjectKey]client.Object) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("the cache has %d objects, the server %d", len(got), len(want))
@@ -145,7 +145,8 @@ func compare(got, want map[client.ObjectKey]client.Object) error {
 	return nil
 }
 
-// Two managers, one of which leads; the other takes over.
+// TestManager runs two managers, one of which leads. It checks the caches of both, and that the
+// second takes over when the first stops.
 func TestManager(t *testing.T) {
 	each(t, func(s *stage) {
 		first := s.manager(true)
@@ -159,7 +160,7 @@ func TestManager(t *testing.T) {
 
 		s.change(s.pod("web-0", "web"), func(p *corev1.Pod) { p.Labels[appLabel] = "db" })
 		s.remove(s.pod("db-3", "db"), s.pod("solo-0", "solo"))
-		// Another client deletes it.
+		// Another client deletes the ConfigMap.
 		s.remove(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}})
 		s.rosters(map[string]string{"web": "web-1 web-2 web-3", "db": "db-0 db-1 db-2 web-0"})
 		s.equal(first)
@@ -178,7 +179,7 @@ func TestManager(t *testing.T) {
 	})
 }
 
-// The API server is restarted while a controller waits.
+// TestServerRestart restarts the API server while a controller waits for events.
 func TestServerRestart(t *testing.T) {
 	each(t, func(s *stage) {
 		m := s.manager(false)
@@ -193,8 +194,8 @@ func TestServerRestart(t *testing.T) {
 	})
 }
 
-// An informer that was removed at run time is started again by the next read, and has the same
-// objects.
+// TestRemoveInformer removes an informer at run time. It checks that the next read starts the
+// informer again, with the same objects.
 func TestRemoveInformer(t *testing.T) {
 	each(t, func(s *stage) {
 		m := s.manager(false)
@@ -223,7 +224,7 @@ func (s *stage) elected(m *member) {
 	}
 }
 
-// change updates a pod, and retries on conflicts with other clients.
+// change updates a pod. It retries on conflicts with other clients.
 func (s *stage) change(p *corev1.Pod, do func(*corev1.Pod)) {
 	s.t.Helper()
 	testenv.EventuallyNoError(s.t, s.ctx, "the pod is updated", func() error {

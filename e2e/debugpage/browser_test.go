@@ -26,10 +26,10 @@ import (
 
 var screenshots = flag.String("debugpage.screenshots", "", "write screenshots of the pages to this folder")
 
-// patience bounds what a page is waited for.
+// patience bounds every wait for a page.
 const patience = 3 * time.Minute
 
-// browser is a headless Chromium, which looks for no updates.
+// browser starts a headless Chromium that does not check for updates.
 func browser(t *testing.T) context.Context {
 	t.Helper()
 	path := testenv.Program(t, "chromium", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -53,7 +53,7 @@ type tab struct {
 
 	mu     sync.Mutex
 	asked  []string // URLs
-	errors []string // that the browser has shown
+	errors []string // errors that the browser has reported
 }
 
 // open opens a page in a window of the size of a phone or a desktop.
@@ -91,7 +91,7 @@ func (p *tab) note(event any) {
 	}
 }
 
-// do runs actions that must succeed.
+// do runs actions, and fails the test if one fails.
 func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
@@ -128,7 +128,7 @@ func (p *tab) shows(expression string) {
 // text returns the text of an element.
 func (p *tab) text(element string) string { return value[string](p, element+".innerText") }
 
-// says waits until an element has all of the texts.
+// says waits until an element's text contains all of the texts.
 func (p *tab) says(element string, texts ...string) {
 	p.t.Helper()
 	for _, text := range texts {
@@ -136,8 +136,8 @@ func (p *tab) says(element string, texts ...string) {
 	}
 }
 
-// well checks that the page has sent requests only to its server, that it had no errors, and that
-// it is no wider than the window.
+// well checks that the page has sent requests only to its server, has had no errors, and is no
+// wider than the window.
 func (p *tab) well(address string) {
 	p.t.Helper()
 	own, err := url.Parse(address)
@@ -157,7 +157,7 @@ func (p *tab) well(address string) {
 	}
 }
 
-// draw waits until the charts have data, if a picture of them is wanted.
+// draw waits until the charts have data, if a screenshot of them is wanted.
 func (p *tab) draw() {
 	p.t.Helper()
 	if *screenshots != "" {
@@ -165,7 +165,8 @@ func (p *tab) draw() {
 	}
 }
 
-// shoot takes a picture of the page, and keeps it if the tests are asked to.
+// shoot takes a screenshot of the page. It stores the screenshot if a flag of the tests requests
+// that.
 func (p *tab) shoot(name string) {
 	p.t.Helper()
 	raw, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
@@ -180,7 +181,7 @@ func (p *tab) shoot(name string) {
 	check.NoError(p.t, os.WriteFile(filepath.Join(*screenshots, name), raw, 0o644))
 }
 
-// section is the element of an informer or a resource.
+// section returns a JavaScript expression for the element of an informer or a resource.
 func section(name string) string {
 	return fmt.Sprintf("[...document.querySelectorAll('section')].findLast(s => s.querySelector('h2')?.innerText.startsWith(%q))", strings.ReplaceAll(name, `"`, ``))
 }

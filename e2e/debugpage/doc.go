@@ -1,2 +1,2 @@
-// Package debugpage tests the page of package debug with a browser: headless Chromium.
+// Package debugpage tests the page of package debug in headless Chromium.
 package debugpage

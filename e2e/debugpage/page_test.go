@@ -15,9 +15,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
 }
 
-// TestPage opens the page of a process with healthy informers, one whose handler blocks, one
-// without a server, and a proxy; on a desktop and on a phone. All tests share one browser, because
-// starting it takes the longest.
+// TestPage opens the page of a process with healthy informers, an informer whose handler blocks, an
+// informer without a server, and a proxy, on a desktop and on a phone. All tests share one browser,
+// because starting it takes the longest.
 func TestPage(t *testing.T) {
 	w := newWorld(t)
 	w.configMap("stuck", "red")
@@ -29,7 +29,8 @@ func TestPage(t *testing.T) {
 	t.Run("proxy", func(t *testing.T) { w.throughProxy(t, open(t, in, w.page, 1000, 1100, false)) })
 }
 
-// desktop: the page shows everything that runs, and updates without being reloaded.
+// desktop checks that the page shows all informers and the proxy, and updates without being
+// reloaded.
 func (w *world) desktop(t *testing.T, p *tab) {
 	p.says("document.getElementById('state')", "1 proxy, 7 informers running")
 	p.says(section("pods v1 Pod"), "2,000", "packed", "1 list, 1 watch", "watching for", "reconcile", "% of 10 min", "longest call")
@@ -37,7 +38,7 @@ func (w *world) desktop(t *testing.T, p *tab) {
 	p.says(section("configmaps"), "ADDED", "default/stuck")
 	p.says(section("lost"), "never", "the server cannot be reached", "next try in")
 	p.shows(section("pods") + ".querySelectorAll('polyline').length === 4")
-	// It has drawn several seconds.
+	// The chart has several seconds of data.
 	p.shows(section("pods") + ".querySelector('polyline').getAttribute('points').split(' ').length > 4")
 	p.do(script("window.loaded = 'once'"))
 	w.configMap("another", "green")
@@ -57,10 +58,10 @@ func (w *world) desktop(t *testing.T, p *tab) {
 	p.well(w.page)
 	w.until("stream", 1)
 	p.close()
-	w.until("stream", 0) // without an open page nothing is collected
+	w.until("stream", 0) // without an open page, the process collects no data
 }
 
-// phone: it is readable in a narrow window.
+// phone checks that the page is readable in a narrow window.
 func (w *world) phone(t *testing.T, p *tab) {
 	p.says(section("pods v1 Pod"), "2,000", "watching for")
 	if wide := value[int](p, "[...document.querySelectorAll('section > div')].filter(d => d.scrollWidth > d.clientWidth).length"); wide > 0 {
@@ -77,8 +78,8 @@ func (w *world) phone(t *testing.T, p *tab) {
 	p.close()
 }
 
-// history: an open history shows an object's changes, and nothing is read for it after it is
-// closed.
+// history checks that an open history shows an object's changes, and that the process reads nothing
+// for it after it is closed.
 func (w *world) history(t *testing.T, p *tab) {
 	w.until("history/stream", 0)
 	p.shows(section("configmaps") + "?.querySelector('button.key')")
@@ -87,7 +88,7 @@ func (w *world) history(t *testing.T, p *tab) {
 	w.until("history/stream", 1)
 	w.configMap("stuck", "blue")
 	p.says("document.getElementById('changes')", "MODIFIED", "~ data.colour: red -> blue")
-	// Another one, by its key.
+	// Open the history of another object by its key.
 	p.do(chromedp.SetValue("#key", "default/later"), chromedp.Click("#open"))
 	p.says("document.getElementById('history')", "default/later", "is not held")
 	w.until("history/stream", 1)
@@ -105,7 +106,7 @@ func (w *world) history(t *testing.T, p *tab) {
 	p.close()
 }
 
-// secrets: the page shows which keys and variables changed, and no value.
+// secrets checks that the page shows which keys and variables changed, but no values.
 func (w *world) secrets(t *testing.T, p *tab) {
 	core := w.client.CoreV1()
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"password": hush}, Data: map[string][]byte{"password": []byte(hush)}}
@@ -143,10 +144,11 @@ func (w *world) secrets(t *testing.T, p *tab) {
 		t.Errorf("it shows a value: %s", text)
 	}
 	p.close()
-	w.until("history/stream", 0) // the page is closed, and its history ends
+	w.until("history/stream", 0) // the page is closed, so its history stream ends
 }
 
-// throughProxy: the page shows a proxy's contents and clients, and the changes of its objects.
+// throughProxy checks that the page shows a proxy's resources and clients, and the changes of its
+// objects.
 func (w *world) throughProxy(t *testing.T, p *tab) {
 	name := "proxy " + w.proxy.URL()
 	p.says("document.querySelector('.proxy')", name, "jane", "kubelet/v1.37", "joan", "controller/2", "long-running requests")
@@ -155,7 +157,7 @@ func (w *world) throughProxy(t *testing.T, p *tab) {
 	of := fmt.Sprintf("JSON.stringify({proxy: %q, resource: 'configmaps'})", w.proxy.URL())
 	p.shows("[...document.querySelectorAll('#of option')].some(o => o.value === " + of + ")")
 	p.do(script("document.getElementById('of').value = "+of), chromedp.SetValue("#key", "default/stuck"), chromedp.Click("#open"))
-	// The change comes from the store's log.
+	// The shown change is read from the store's log.
 	p.says("document.getElementById('changes')", "before ADDED", "~ data.colour: red -> blue")
 	p.do(chromedp.Click("#close"))
 	p.draw()

@@ -28,21 +28,21 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// hush is a text that no page may show.
+// hush is a secret text that no page may show.
 const hush = "hunter2"
 
-// world is a process with informers and a proxy, and the page of it.
+// world is this process with informers and a proxy, and the debug page that shows them.
 type world struct {
 	t      *testing.T
 	client kubernetes.Interface
-	page   string // its address
+	page   string // address of the page
 	proxy  *proxy.Server
 
 	mu   sync.Mutex
-	open map[string]int // requests of the page that are being answered, by path
+	open map[string]int // number of the page's requests in progress, by path
 }
 
-// newWorld starts it, in front of an embedded API server whose pods change.
+// newWorld starts a world with an embedded API server whose pods change.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	server, err := apiserver.New(apiserver.Options{Pods: 2000, Seed: 1, Churn: 50})
@@ -65,7 +65,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// count counts the requests that are being answered.
+// count counts the requests in progress.
 func (w *world) count(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		path := r.URL.Path
@@ -109,7 +109,8 @@ func (w *world) run(what func(context.Context)) {
 	})
 }
 
-// informers starts healthy ones, one whose handler blocks, and one without a server.
+// informers starts healthy informers, one informer whose handler blocks, and one whose server does
+// not exist.
 func (w *world) informers(cfg *rest.Config) {
 	start(w, cfg, "pods", "reconcile", 10*time.Minute, func(context.Context, weir.Event[*corev1.Pod]) {})
 	start(w, cfg, "secrets", "rotate", 0, func(context.Context, weir.Event[*corev1.Secret]) {})
@@ -138,7 +139,8 @@ func start[T weir.Object](w *world, cfg *rest.Config, name, handler string, resy
 	w.run(func(ctx context.Context) { _ = inf.Run(ctx) })
 }
 
-// serveProxy starts a proxy whose callers may do everything, and two clients that watch through it.
+// serveProxy starts a proxy whose callers may do everything, and two clients that watch through the
+// proxy.
 func (w *world) serveProxy(server http.Handler) {
 	upstream := httptest.NewServer(reviewing{server})
 	w.t.Cleanup(upstream.Close)
@@ -149,14 +151,14 @@ func (w *world) serveProxy(server http.Handler) {
 	check.NoError(w.t, err)
 	w.t.Cleanup(func() { _ = w.proxy.Close() })
 	check.NoError(w.t, w.proxy.Start())
-	w.held() // otherwise the first requests are forwarded
+	w.held() // otherwise the proxy would forward the first requests
 	for user, agent := range map[string]string{"jane": "kubelet/v1.37", "joan": "controller/2"} {
 		cfg := &rest.Config{Host: w.proxy.URL(), BearerToken: user, UserAgent: agent, TLSClientConfig: rest.TLSClientConfig{CAData: w.proxy.CAData()}}
 		start(w, cfg, "through the proxy, "+user, "look", 0, func(context.Context, weir.Event[*corev1.Pod]) {})
 	}
 }
 
-// held waits until the proxy caches its resources.
+// held waits until the proxy has cached its resources.
 func (w *world) held() {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
@@ -164,7 +166,7 @@ func (w *world) held() {
 	testenv.Eventually(w.t, ctx, "the proxy holds its resources", func() bool { return w.current() == 2 })
 }
 
-// current returns how many resources the proxy caches, according to the JSON.
+// current returns how many resources the proxy has cached, according to the page's JSON.
 func (w *world) current() (n int) {
 	w.t.Helper()
 	answer := httptest.NewRecorder()
@@ -183,7 +185,8 @@ func (w *world) current() (n int) {
 	return n
 }
 
-// reviewing is an upstream that knows each token as a user of its name, who may do everything.
+// reviewing is an upstream that authenticates each token as the user with that name, and allows
+// everything.
 type reviewing struct{ next http.Handler }
 
 func (h reviewing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -208,7 +211,7 @@ func (h reviewing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// review decodes a review and has it answered.
+// review decodes a review, calls decide to answer it, and returns it.
 func review[T any](w http.ResponseWriter, r *http.Request, decide func(*T)) any {
 	o := new(T)
 	if err := json.NewDecoder(r.Body).Decode(o); err != nil {
@@ -219,7 +222,7 @@ func review[T any](w http.ResponseWriter, r *http.Request, decide func(*T)) any 
 	return o
 }
 
-// configMap creates a ConfigMap or changes its value.
+// configMap creates a ConfigMap, or changes its value if it exists.
 func (w *world) configMap(name, value string) {
 	w.t.Helper()
 	maps := w.client.CoreV1().ConfigMaps("default")

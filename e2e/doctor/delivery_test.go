@@ -24,15 +24,15 @@ import (
 )
 
 const (
-	deliveredPods  = 1500 // a LIST of which is longer than evidence.MaxLine
+	deliveredPods  = 1500 // enough for the audit event of a LIST to exceed evidence.MaxLine
 	deliveredLists = 3
 	webhook        = `{"kind":"Config","apiVersion":"v1","clusters":[{"name":"c","cluster":{"server":%q}}],` +
 		`"contexts":[{"name":"c","context":{"cluster":"c"}}],"current-context":"c"}`
 )
 
-// TestDelivery: of level RequestResponse, a real kube-apiserver's log and what it sends to a
-// webhook have the same LISTs, whose lines are longer than what is kept of one, of the user who is
-// impersonated.
+// TestDelivery checks an audit policy of level RequestResponse. The log of a real kube-apiserver,
+// and the events that it sends to a webhook, must contain the same LISTs, attributed to the
+// impersonated user. The events are longer than the part of a line that weir doctor stores.
 func TestDelivery(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
@@ -81,7 +81,7 @@ func TestDelivery(t *testing.T) {
 	}
 }
 
-// delivered checks what a log has.
+// delivered checks the LISTs in a log.
 func delivered(t *testing.T, path string) {
 	t.Helper()
 	info, err := os.Stat(path)

@@ -25,15 +25,15 @@ import (
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
-// deadline bounds every wait. It is generous: nothing is timed here.
+// deadline bounds every wait. It is generous, because no test measures time against it.
 const deadline = 5 * time.Minute
 
-// policy is the smallest that is enough.
+// policy is the smallest audit policy that weir doctor can use.
 const policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n"
 
-// TestDoctor: of the clients of a real kube-apiserver, those that cost more than they have to are
-// named, each for what it does, and no other client: not the servers themselves, not an informer,
-// and not who LISTs now and then.
+// TestDoctor checks that weir doctor names the clients of a real kube-apiserver that cost more than
+// necessary, each with what it does. It must name no other client: not the servers' own clients,
+// not an informer, and not a client that LISTs occasionally.
 func TestDoctor(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
@@ -71,14 +71,14 @@ func TestDoctor(t *testing.T) {
 	s.counted(report)
 }
 
-// script plays clients.
+// script simulates clients.
 type script struct {
 	t   *testing.T
 	ctx context.Context
 	c   *cluster.Cluster
 }
 
-// config returns how a program of this name asks.
+// config returns the client configuration of a program with this name.
 func (s *script) config(name string) *rest.Config {
 	config := rest.CopyConfig(s.c.Config())
 	config.UserAgent = name + "/v1.0 (linux/amd64) kubernetes/0f1e2d3"
@@ -98,7 +98,7 @@ func (s *script) fatal(err error) {
 	check.NoError(s.t, err)
 }
 
-// poll LISTs all pods again and again.
+// poll LISTs all pods repeatedly.
 func (s *script) poll(times int) {
 	pods := s.client("poller").CoreV1().Pods("")
 	for range times {
@@ -107,7 +107,7 @@ func (s *script) poll(times int) {
 	}
 }
 
-// seek LISTs the pods of one application or another.
+// seek LISTs the pods of one application at a time.
 func (s *script) seek(times int) {
 	pods := s.client("seeker").CoreV1().Pods("")
 	for i := range times {
@@ -116,7 +116,7 @@ func (s *script) seek(times int) {
 	}
 }
 
-// relist LISTs, WATCHes for a moment, and LISTs again.
+// relist LISTs, WATCHes briefly, and LISTs again.
 func (s *script) relist(times int) {
 	configs := s.client("relister").CoreV1().ConfigMaps("")
 	for range times {
@@ -149,7 +149,7 @@ func (s *script) look(times int) {
 	}
 }
 
-// counted checks numbers that are known.
+// counted checks the numbers in a report that the script determines.
 func (s *script) counted(r *doctor.Report) {
 	lists := map[string]int64{}
 	for _, c := range r.Clients {
@@ -161,7 +161,7 @@ func (s *script) counted(r *doctor.Report) {
 	}
 }
 
-// examine reads a log that is being written.
+// examine reads an audit log to which the server still writes.
 func examine(t *testing.T, log string) *doctor.Report {
 	t.Helper()
 	logs, err := evidence.NewMerge([]string{log}, nil)

@@ -18,11 +18,11 @@ import (
 	"github.com/weirproject/weir/measure/doctor/cost"
 )
 
-// livePods are enough for findings from one LIST a second.
+// livePods is a number of pods with which one LIST a second leads to findings.
 const livePods = 2000
 
-// TestLive: what a client makes a real kube-apiserver do is found in its metrics, under the names
-// that this version of it gives them.
+// TestLive checks that weir doctor finds a client's requests in the metrics of a real
+// kube-apiserver, under the metric names of this version of kube-apiserver.
 func TestLive(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
@@ -80,7 +80,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// run runs a program and returns what it prints.
+// run runs a program and returns its output.
 func run(ctx context.Context, t *testing.T, program string, args ...string) []byte {
 	t.Helper()
 	var out, said bytes.Buffer
@@ -101,15 +101,16 @@ var (
 
 const (
 	fewPods = 200
-	// offAtMost is what predictions may be off by, where there is enough to measure.
+	// offAtMost is the factor by which predictions may be off, if there are enough pods to measure.
 	offAtMost = 1.5
 	// modelDeadline bounds a measurement.
 	modelDeadline = 30 * time.Minute
 )
 
-// TestCostModel measures what requests cost a real kube-apiserver, and compares what incidents cost
-// with what is predicted. By default it sees whether that can be measured, since other tests run on
-// the same machine; with pods that are set it demands that predictions are good.
+// TestCostModel measures what requests cost a real kube-apiserver, and compares the cost of
+// incidents with the predicted cost. By default it checks only that the measurement works, because
+// other tests run on the same machine. If a number of pods is set, it also requires that the
+// predictions are good.
 func TestCostModel(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), modelDeadline)
 	defer cancel()
@@ -132,7 +133,7 @@ func TestCostModel(t *testing.T) {
 	out := run(ctx, t, bench, append(args, "cost", "--kubeconfig", kubeconfig, "--etcd", c.EtcdURL(), "--proxy", proxy, "-o", "json")...)
 	var m cost.Model
 	s.fatal(json.Unmarshal(out, &m))
-	// With few pods, on a machine that is busy, some times cannot be told from none.
+	// With few pods on a busy machine, some times cannot be distinguished from zero.
 	timed := m.Server.Request > 0 && m.Server.Looked > 0 && m.Server.Encodings[cost.Protobuf].Seconds > 0
 	if *modelPods > 0 && !timed || m.Server.Encodings[cost.JSON].Bytes <= 1 || len(m.Checks) == 0 {
 		t.Errorf("measured %+v", m)

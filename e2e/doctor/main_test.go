@@ -9,7 +9,7 @@ import (
 	"github.com/weirproject/weir/e2e/cluster"
 )
 
-// building bounds how long the servers take to be built, which the tests need not wait for.
+// building bounds the time to build the servers, which does not count towards the tests' deadlines.
 const building = 15 * time.Minute
 
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }

@@ -23,13 +23,14 @@ import (
 const (
 	predictedPods  = 1500
 	predictedLists = 120
-	// predictedOff is what the prediction may be off by, on whichever machine this runs, beside other
-	// tests: the model is of one machine.
+	// predictedOff is the factor by which the prediction may be off. It is large because the model was
+	// measured on another machine, and other tests run at the same time.
 	predictedOff = 4
 )
 
-// TestPredicted: of the audit log of a real kube-apiserver, weir doctor predicts what a client's
-// LISTs have cost that, with the sizes that it asks it for; and its page has all of it.
+// TestPredicted checks that weir doctor predicts, from the audit log of a real kube-apiserver and
+// the object sizes that it requests from that server, the CPU time that a client's LISTs cost the
+// server. It also checks that the HTML report contains the prediction.
 func TestPredicted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
@@ -64,7 +65,7 @@ func TestPredicted(t *testing.T) {
 	}
 }
 
-// prediction is what the test reads of the doctor's report.
+// prediction contains the parts of the doctor's report that the test reads.
 type prediction struct {
 	Clients []struct {
 		Agent string
@@ -89,7 +90,8 @@ type predictedSize struct {
 	Objects, Bytes                   float64
 }
 
-// check compares a prediction with the CPU seconds that the server has spent, and with what it has.
+// check compares a prediction with the CPU seconds that the server has used, and with the number of
+// the server's objects.
 func (p *prediction) check(t *testing.T, spent float64) {
 	t.Helper()
 	for _, client := range p.Clients {
@@ -113,7 +115,7 @@ func (p *prediction) check(t *testing.T, spent float64) {
 	}
 }
 
-// pollInProtobuf LISTs all pods, as Kubernetes' own programs do.
+// pollInProtobuf LISTs all pods in protobuf, as Kubernetes' own programs do.
 func (s *script) pollInProtobuf(times int) {
 	config := s.config("poller")
 	config.ContentType = "application/vnd.kubernetes.protobuf"
@@ -134,12 +136,11 @@ func (s *script) cpu() float64 {
 	return seconds
 }
 
-// countOften is a flag of an API server that counts its objects every second. By default it does
-// once a minute, and the first time it fails if its cache is not filled yet.
+// countOften is a flag that makes an API server count its objects every second. By default it
+// counts them once a minute, and the first count fails if its cache is not filled yet.
 const countOften = "--etcd-count-metric-poll-period=1s"
 
-// countedAll waits until the API server tells how many pods there are, which it needs countOften
-// for.
+// countedAll waits until the API server reports this number of pods, for which it needs countOften.
 func (s *script) countedAll(pods float64) {
 	s.t.Helper()
 	testenv.EventuallyNoError(s.t, s.ctx, fmt.Sprintf("the API server counts %v pods", pods), func() error {
@@ -151,7 +152,7 @@ func (s *script) countedAll(pods float64) {
 	})
 }
 
-// metric returns a metric of the API server, whose name and labels match.
+// metric returns the first metric of the API server whose name and labels match name.
 func (s *script) metric(name string) (value float64, ok bool) {
 	metrics, err := s.client("metrics").CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(s.ctx)
 	s.fatal(err)

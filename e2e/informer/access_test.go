@@ -18,8 +18,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestDeniedThenGranted: the denial is immediately an error (controller-runtime 1653), and the
-// informer recovers after a grant.
+// TestDeniedThenGranted checks that a denial is immediately an error (controller-runtime issue
+// 1653), and that the informer recovers when the permission is granted.
 func TestDeniedThenGranted(t *testing.T) {
 	ctx := begin(t)
 	client := admin(t)
@@ -75,7 +75,8 @@ func TestResourceThatAppearsLater(t *testing.T) {
 	}
 }
 
-// TestNotWatchable: kube-apiserver lists componentstatuses and answers 405 to a WATCH of them.
+// TestNotWatchable checks an informer of componentstatuses. kube-apiserver can list these, but
+// answers 405 to a WATCH.
 func TestNotWatchable(t *testing.T) {
 	ctx := begin(t)
 	inf := run[*corev1.ComponentStatus](t, ctx, shared.Config(), weir.Options{
@@ -87,8 +88,9 @@ func TestNotWatchable(t *testing.T) {
 	}
 }
 
-// TestShortQuietWatches: the WATCHes of a quiet resource end after three to six seconds each, as
-// requested. None is a failure, and the state is not listed again.
+// TestShortQuietWatches checks an informer of a resource that does not change, whose WATCHes end
+// after three to six seconds each, as requested. The end of a WATCH must not count as a failure,
+// and must not cause another LIST.
 func TestShortQuietWatches(t *testing.T) {
 	ctx := begin(t)
 	inf := run[*corev1.ResourceQuota](t, ctx, shared.Config(), weir.Options{ListWatch: weir.ListWatch{Mode: weir.ModeList, WatchTimeout: 3 * time.Second}})

@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestServerKilledMidList breaks the first LIST of each mode after its first bytes, and starts the
-// server again.
+// TestServerKilledMidList kills the server during the first LIST of each mode, after the first
+// bytes of the body, and starts it again.
 func TestServerKilledMidList(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -51,8 +51,8 @@ func TestServerKilledMidList(t *testing.T) {
 	}
 }
 
-// TestServerKilledMidWatch restarts the server during a watch: the informer resumes without a
-// relist.
+// TestServerKilledMidWatch restarts the server during a watch, and checks that the informer resumes
+// without a relist.
 func TestServerKilledMidWatch(t *testing.T) {
 	ctx := begin(t)
 	client := admin(t)
@@ -74,7 +74,8 @@ func TestServerKilledMidWatch(t *testing.T) {
 	}
 }
 
-// TestHistoryGone forces a 410: the informer relists, and handlers receive only the changes.
+// TestHistoryGone forces a 410, and checks that the informer relists and that handlers receive only
+// the changes.
 func TestHistoryGone(t *testing.T) {
 	ctx := begin(t)
 	client := admin(t)
@@ -98,7 +99,7 @@ func TestHistoryGone(t *testing.T) {
 	}
 }
 
-// bodyHook calls do once, after this number of bytes of the first LIST's body was read.
+// bodyHook calls do once, after the given number of bytes of the first LIST's body was read.
 type bodyHook struct {
 	after int
 	do    func()
@@ -122,7 +123,7 @@ func (t *hookedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// WrappedRoundTripper lets client-go find the transport whose connections are to be closed.
+// WrappedRoundTripper lets client-go find the transport whose idle connections it closes.
 func (t *hookedTransport) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
 
 type hookedBody struct {

@@ -21,8 +21,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// churn writes to pods until it is stopped: labels change, pods are deleted and created. Stop waits
-// for the last write.
+// churn writes to pods until it is stopped: it changes labels, deletes pods and creates them again.
+// Stop waits for the last write.
 type churn struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -56,15 +56,15 @@ func (c *churn) stop() {
 	c.wg.Wait()
 }
 
-// unreachable reports whether an error is due to an API server that is down or starting.
+// unreachable reports whether an error means that an API server is down or starting.
 func unreachable(err error) bool {
 	var status apierrors.APIStatus
 	return !errors.As(err, &status) || apierrors.IsForbidden(err) || apierrors.IsInternalError(err) ||
 		apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err)
 }
 
-// touch makes one write: usually a label, sometimes a deletion, or a new pod if the old one was
-// deleted.
+// touch sends one write: usually a changed label, sometimes a deletion, or a new pod if the old one
+// was deleted.
 func touch(ctx context.Context, client kubernetes.Interface, p *corev1.Pod, r *rand.Rand) error {
 	api := client.CoreV1().Pods(p.Namespace)
 	if r.IntN(10) == 0 {
@@ -85,7 +85,8 @@ func touch(ctx context.Context, client kubernetes.Interface, p *corev1.Pod, r *r
 	return err
 }
 
-// TestSyncAndFollowUnderChurn in each way to get the first state.
+// TestSyncAndFollowUnderChurn runs an informer while pods change, with each way to read the initial
+// state.
 func TestSyncAndFollowUnderChurn(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -106,7 +107,7 @@ func TestSyncAndFollowUnderChurn(t *testing.T) {
 	}
 }
 
-// checkIndex checks an index against all objects.
+// checkIndex compares an index with all objects.
 func checkIndex(t *testing.T, inf *weir.Informer[*corev1.Pod]) {
 	t.Helper()
 	want := map[string]int{}

@@ -19,14 +19,14 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// pods is how many there are in the shared cluster.
+// pods is the number of pods in the shared cluster.
 const pods = 3000
 
 // deadline bounds every wait of these tests. It is generous because no test measures time.
 const deadline = 2 * time.Minute
 
-// shared is the cluster of all tests here; they run one after another, because some kill its API
-// server.
+// shared is the cluster of all tests of this package. They run one after another, because some kill
+// its API server.
 var shared *cluster.Cluster
 
 func TestMain(m *testing.M) {
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// begin returns the context of a test, and checks at its end that no goroutine is left.
+// begin returns the context of a test, and checks at the end of the test that no goroutine leaks.
 func begin(t *testing.T) context.Context {
 	t.Helper()
 	return shared.Begin(t, deadline)
@@ -68,7 +68,7 @@ func run[T weir.Object](t *testing.T, ctx context.Context, cfg *rest.Config, opt
 	return inf
 }
 
-// admin is a client whose connections end with the test.
+// admin returns a client whose connections end with the test.
 func admin(t *testing.T) kubernetes.Interface {
 	t.Helper()
 	cfg := shared.Config()
@@ -77,8 +77,8 @@ func admin(t *testing.T) kubernetes.Interface {
 	return set
 }
 
-// marker writes one pod and returns its resourceVersion: a client that has received everything up
-// to it has seen all earlier writes.
+// marker writes one pod and returns its resourceVersion. A client that has received everything up
+// to this resourceVersion has received all earlier writes.
 func marker(t *testing.T, ctx context.Context, client kubernetes.Interface) string {
 	t.Helper()
 	pod, err := client.CoreV1().Pods("default").Create(ctx, &corev1.Pod{

@@ -14,13 +14,13 @@ import (
 
 var modes = []weir.Mode{weir.ModeList, weir.ModeWatchList, weir.ModePages}
 
-// view is a handler's state after its events. It checks that each event follows from the previous
-// one.
+// view is the state of a handler according to its events. It checks that each event follows from
+// the previous one.
 type view struct {
 	t       *testing.T
 	inf     *weir.Informer[*corev1.Pod]
 	mu      sync.Mutex
-	held    map[string]string // key to resourceVersion
+	held    map[string]string // resourceVersion by key
 	handled *weir.Registration
 }
 
@@ -48,8 +48,8 @@ func (v *view) handle(_ context.Context, e weir.Event[*corev1.Pod]) {
 	v.held[e.Key()] = e.ResourceVersion()
 }
 
-// check waits until the handler has caught up and compares its view with the informer, whose
-// objects must not change.
+// check waits until the handler has caught up, and compares its view with the informer. The
+// informer's objects must not change meanwhile.
 func (v *view) check(ctx context.Context) {
 	v.t.Helper()
 	testenv.Eventually(v.t, ctx, "the handler has been told of everything", func() bool { return v.handled.Stats().Lag == 0 && v.handled.Stats().Busy == 0 })

@@ -12,7 +12,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// dashboard is what of Grafana's format is of interest here.
+// dashboard contains the parts of Grafana's format that the tests read.
 type dashboard struct {
 	Title      string
 	Templating struct {
@@ -42,7 +42,8 @@ func readDashboard(t *testing.T) (d dashboard) {
 	return d
 }
 
-// variables replaces what Grafana would: all of each variable, and the interval of rates.
+// variables replaces the variables in a query as Grafana would: all values of each variable, and
+// the interval of rates.
 func (d *dashboard) variables(text string) string {
 	for _, v := range d.Templating.List {
 		if v.AllValue != "" {
@@ -52,9 +53,9 @@ func (d *dashboard) variables(text string) string {
 	return strings.ReplaceAll(text, "$__rate_interval", "15s")
 }
 
-// TestDashboard: a Prometheus that scrapes informers has data for each query of the dashboard, of
-// the informer and of the drop-in, and values for its variables; and the alert rules can be
-// evaluated and are silent.
+// TestDashboard checks that a Prometheus that scrapes informers has data for each query of the
+// dashboard, from the typed informer and from the drop-in, and values for the dashboard's
+// variables. It also checks that the alert rules can be evaluated and do not fire.
 func TestDashboard(t *testing.T) {
 	d := readDashboard(t)
 	p := startPrometheus(t, informers(t))
@@ -86,7 +87,8 @@ func TestDashboard(t *testing.T) {
 	p.until("the rules are well", p.checkRules)
 }
 
-// checkSeries returns what the series of a query lack for its legend.
+// checkSeries returns an error if there are no series, or if the series lack a label or an informer
+// that the legend of their query needs.
 func checkSeries(series []map[string]string, legend string) error {
 	if len(series) == 0 {
 		return errors.New("no data")
@@ -106,8 +108,8 @@ func checkSeries(series []map[string]string, legend string) error {
 	return nil
 }
 
-// checkRules returns what is wrong with the alert rules: each must have been evaluated, and none
-// may fire for healthy informers.
+// checkRules checks that each alert rule has been evaluated, and that none fires for healthy
+// informers.
 func (p *prometheus) checkRules() error {
 	var data struct {
 		Groups []struct {
@@ -128,7 +130,7 @@ func (p *prometheus) checkRules() error {
 	return nil
 }
 
-// TestPanels: ids are unique, and no panel covers another.
+// TestPanels checks that the panels' IDs are unique, and that no panel covers another.
 func TestPanels(t *testing.T) {
 	d := readDashboard(t)
 	ids := map[int]bool{}

@@ -1,3 +1,3 @@
-// Package monitoring checks deploy/informers with Prometheus' own programs: promtool the alert
-// rules, and a Prometheus that scrapes informers the dashboard's queries.
+// Package monitoring checks deploy/informers with Prometheus' own programs. It checks the alert
+// rules with promtool, and the dashboard's queries with a Prometheus server that scrapes informers.
 package monitoring

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
 }
 
-// Where the files are that are tested.
+// Paths of the files under test.
 const (
 	dashboardFile = "../../deploy/informers/dashboard.json"
 	rulesFile     = "../../deploy/informers/rules.yaml"
@@ -45,8 +45,9 @@ func run(t *testing.T, what func(context.Context)) {
 	})
 }
 
-// informers serves what Prometheus scrapes: an informer and a drop-in of a server whose pods
-// change, in the registry of controller-runtime, beside what that has of its own.
+// informers serves metrics for Prometheus: those of a typed informer and of a drop-in informer,
+// whose server has changing pods. The metrics are in controller-runtime's registry, together with
+// controller-runtime's own.
 func informers(t *testing.T) (address string) {
 	t.Helper()
 	server, err := apiserver.New(apiserver.Options{Pods: 100, Seed: 1, Churn: 100})
@@ -78,5 +79,5 @@ func informers(t *testing.T) (address string) {
 	return web.Listener.Addr().String()
 }
 
-// client makes requests without connections that outlive them.
+// client sends requests on connections that are not reused.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -13,13 +13,13 @@ import (
 
 var shareFlag = flag.Bool("programs.share", false, "have the changed programs' objects share what is equal in them: clientgo.Options.ShareDecoded")
 
-// program is one that others wrote, as the directory of its name has it.
+// program is a third-party program. Its name is that of its directory.
 type program struct {
 	name  string
-	lines int // that are changed, once it is built
+	lines int // number of changed lines; set by build
 }
 
-// build builds the two binaries of a program in dir: unchanged, and changed.
+// build builds the two binaries of a program in dir, unchanged and changed.
 func (p *program) build(ctx context.Context, dir string) (plain, changed string, err error) {
 	raw, err := os.ReadFile(filepath.Join(p.name, "changes"))
 	if err != nil {
@@ -85,7 +85,7 @@ func (p *program) copies(ctx context.Context, list changes, dir string) (modfile
 			return "", err
 		}
 		p.lines += lines
-		if err := os.Remove(path); err != nil { // the module cache's files are not to be written
+		if err := os.Remove(path); err != nil { // the copies of cached files are read-only
 			return "", err
 		}
 		if err := os.WriteFile(path, changed, 0o644); err != nil {

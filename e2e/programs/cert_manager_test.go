@@ -29,12 +29,12 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// certificates is how many of them cert-manager issues, in addition to the CA's.
+// certificates is the number of certificates that cert-manager issues, in addition to the CA's.
 const certificates = 20
 
-// certify runs cert-manager in a cluster with one foreign Secret per pod of other trials. It issues
-// certificates of a CA that it has created, and issues changed and deleted ones again. certify
-// returns the result of every Certificate.
+// certify runs cert-manager in a cluster with one unrelated Secret for each pod of other trials.
+// cert-manager creates a CA, issues certificates of it, and issues changed and deleted certificates
+// again. certify returns the result of every Certificate.
 func certify(t *testing.T, ctx context.Context, binary string) (usage, []string) {
 	w := newWorld(t, ctx, podsim.New(0, 1))
 	c := certManager{w, t, dynamic.NewForConfigOrDie(w.cluster.Config())}
@@ -68,14 +68,14 @@ func certify(t *testing.T, ctx context.Context, binary string) (usage, []string)
 	return s.end(), end
 }
 
-// certManager writes what cert-manager works on.
+// certManager creates and changes the objects on which cert-manager works.
 type certManager struct {
 	*world
 	t       *testing.T
 	objects dynamic.Interface
 }
 
-// certNamespace is what cert-manager works in.
+// certNamespace is the namespace of these objects.
 const certNamespace = "certificates"
 
 var (
@@ -84,7 +84,8 @@ var (
 	certificateResource = schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "certificates"}
 )
 
-// install creates the definitions in cert-manager's module, and waits until its kinds are served.
+// install creates the resource definitions from cert-manager's module, and waits until they are
+// served.
 func (c certManager) install(ctx context.Context) {
 	c.t.Helper()
 	dir, err := cluster.GoCommand(ctx, "cert-manager", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager")
@@ -117,7 +118,7 @@ func (c certManager) install(ctx context.Context) {
 	}
 }
 
-// fill creates a namespace with foreign Secrets, a CA and the requested certificates.
+// fill creates a namespace with unrelated Secrets, a CA and the requested certificates.
 func (c certManager) fill(ctx context.Context) {
 	c.t.Helper()
 	if _, err := c.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: certNamespace}}, metav1.CreateOptions{}); err != nil {
@@ -141,7 +142,7 @@ func (c certManager) fill(ctx context.Context) {
 	}
 }
 
-// want asks for a certificate of the CA.
+// want requests a certificate of the CA.
 func (c certManager) want(ctx context.Context, name string) {
 	c.t.Helper()
 	c.create(ctx, certificateResource, "Certificate", name, map[string]any{
@@ -161,8 +162,8 @@ func (c certManager) create(ctx context.Context, resource schema.GroupVersionRes
 	}
 }
 
-// change changes the name in one certificate, deletes the Secret of a second and the third as a
-// whole, waits until everything is issued again, and requests one more.
+// change changes the host name of one certificate, and deletes the Secret of a second certificate
+// and all of a third. It waits until everything is issued again, and requests one more certificate.
 func (c certManager) change(ctx context.Context) {
 	c.t.Helper()
 	wanted, secrets := c.objects.Resource(certificateResource).Namespace(certNamespace), c.client.CoreV1().Secrets(certNamespace)
@@ -180,7 +181,8 @@ func (c certManager) change(ctx context.Context) {
 	c.want(ctx, "last")
 }
 
-// issued reports what is missing for a certificate of these hosts to be there in its Secret.
+// issued returns nil once a certificate for these hosts is in its Secret, and otherwise an error
+// that says what is missing.
 func (c certManager) issued(ctx context.Context, name string, hosts []string) error {
 	secret, err := c.client.CoreV1().Secrets(certNamespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {

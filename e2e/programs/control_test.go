@@ -23,9 +23,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// control runs kube-controller-manager through the whole lives of a Deployment, a StatefulSet, a
-// Job, a custom resource and their namespace. After each step the cluster must have what Kubernetes
-// promises.
+// control runs kube-controller-manager during the whole lives of a Deployment, a StatefulSet, a
+// Job, a custom resource and their namespace. After each step, the cluster must have the state that
+// Kubernetes promises.
 func control(t *testing.T, ctx context.Context, binary string) (usage, []string) {
 	w := newWorld(t, ctx, population{bound: podsim.New(*podsFlag, 1), pending: podsim.New(0, 2)})
 	w.makeNodes(t, ctx)
@@ -53,12 +53,12 @@ func control(t *testing.T, ctx context.Context, binary string) (usage, []string)
 
 const livesNamespace = "lives"
 
-// lives are those of some objects that controllers look after, step by step.
+// lives controls the lives of some objects that controllers manage, step by step.
 type lives struct {
 	*world
 	t       *testing.T
 	dynamic dynamic.Interface
-	told    []string // what there was after each step
+	told    []string // the objects after each step
 }
 
 // define creates the definition of the custom resource, and waits until it is served.
@@ -112,7 +112,7 @@ func (l *lives) begin(ctx context.Context) {
 		Widget w`)
 }
 
-// change scales what can be scaled, and rolls out another image.
+// change scales the objects that can be scaled, and rolls out another image.
 func (l *lives) change(ctx context.Context) {
 	const image = `,"template":{"spec":{"containers":[{"name":"c","image":"image:2"}]}}}}`
 	l.patch(ctx, deployments, "web", `{"spec":{"replicas":4`+image)
@@ -141,7 +141,7 @@ func (l *lives) change(ctx context.Context) {
 		Widget w`)
 }
 
-// collect deletes owners in each of the ways that there are.
+// collect deletes owners with each deletion propagation.
 func (l *lives) collect(ctx context.Context) {
 	for _, of := range []struct {
 		resource schema.GroupVersionResource
@@ -162,7 +162,7 @@ func (l *lives) collect(ctx context.Context) {
 		ServiceAccount default`)
 }
 
-// end deletes the namespace, and waits until it is gone with all that is in it.
+// end deletes the namespace, and waits until it and its contents no longer exist.
 func (l *lives) end(ctx context.Context) {
 	check.NoError(l.t, l.client.CoreV1().Namespaces().Delete(ctx, livesNamespace, metav1.DeleteOptions{}))
 	testenv.EventuallyNoError(l.t, ctx, "the namespace is gone", func() error {
@@ -175,7 +175,7 @@ func (l *lives) end(ctx context.Context) {
 	l.await(ctx, "")
 }
 
-// await waits until there is exactly what is wanted in the namespace.
+// await waits until the namespace contains exactly the wanted objects.
 func (l *lives) await(ctx context.Context, want string) {
 	l.t.Helper()
 	var lines []string
@@ -203,7 +203,7 @@ var (
 	jobs         = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
 )
 
-// create creates an object that is written as YAML.
+// create creates an object from YAML.
 func (l *lives) create(ctx context.Context, namespace string, resource schema.GroupVersionResource, text string) *unstructured.Unstructured {
 	l.t.Helper()
 	o := &unstructured.Unstructured{}
@@ -215,7 +215,7 @@ func (l *lives) create(ctx context.Context, namespace string, resource schema.Gr
 	return o
 }
 
-// own creates a ConfigMap that an object owns.
+// own creates a ConfigMap whose owner is the given object.
 func (l *lives) own(ctx context.Context, name string, owner *unstructured.Unstructured) {
 	l.t.Helper()
 	_, err := l.client.CoreV1().ConfigMaps(livesNamespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{

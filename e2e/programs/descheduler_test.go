@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// restartsPolicy has the pods evicted that were restarted 100 times.
+// restartsPolicy makes the descheduler evict pods that were restarted 100 times.
 const restartsPolicy = `apiVersion: descheduler/v1alpha2
 kind: DeschedulerPolicy
 profiles:
@@ -33,10 +33,11 @@ profiles:
       enabled: [RemovePodsHavingTooManyRestarts]
 `
 
-// restartEvery is which of the pods were restarted too often.
+// restartEvery is n if every n-th pod was restarted too often.
 const restartEvery = 10
 
-// deschedules has the descheduler choose the pods that were restarted too often, of all of them.
+// deschedules is the trial of the descheduler, which must select exactly the pods that were
+// restarted too often.
 var deschedules = observer{
 	prepare: func(t *testing.T, ctx context.Context, w *world) []string {
 		w.makeNodesOfPods(t, ctx, func(*corev1.Node) {})
@@ -49,9 +50,9 @@ var deschedules = observer{
 	},
 	count: func(w *world) int { return (w.pods.Len() + restartEvery - 1) / restartEvery },
 	change: func(t *testing.T, ctx context.Context, w *world) string {
-		w.churn(t, ctx, 300) // a pod that was replaced has no owner any more, so it is not evicted
+		w.churn(t, ctx, 300) // replaced pods have no owners, so they are not evicted
 		for i := 0; i < min(300, w.pods.Len()-1); i += restartEvery / 2 {
-			// Those that had been restarted often have not, and the others have.
+			// Reset the restarts of these pods, and restart the other pods often.
 			w.restart(t, ctx, i, 200*(i%restartEvery))
 		}
 		last := w.pods.Len() - 1
@@ -60,7 +61,7 @@ var deschedules = observer{
 	},
 }
 
-// restart has the status of a pod say how often its first container was restarted.
+// restart sets the number of restarts of a pod's first container in its status.
 func (w *world) restart(t *testing.T, ctx context.Context, i, times int) {
 	t.Helper()
 	pod := w.pods.Pod(i)

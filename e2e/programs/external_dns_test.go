@@ -14,7 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// publishes has external-dns publish each pod by its name, and the pods of each app by a service.
+// publishes is the trial of external-dns, which publishes each pod by its name, and the pods of
+// each app by a service.
 var publishes = observer{
 	prepare: func(t *testing.T, ctx context.Context, w *world) []string {
 		nodes := 0
@@ -35,33 +36,33 @@ var publishes = observer{
 	count: func(w *world) int {
 		apps := len(w.pods.(*podsim.Pods).Apps())
 		ports := (apps + nodePortEvery - 1) / nodePortEvery
-		return w.pods.Len() + apps + ports // a port has a record more, of type SRV
+		return w.pods.Len() + apps + ports // a service with a port has an additional record, of type SRV
 	},
 	change: func(t *testing.T, ctx context.Context, w *world) string {
 		last := w.churn(t, ctx, 300)
 		w.moveNodes(t, ctx)
 		w.movePods(t, ctx)
 		w.moveServices(t, ctx)
-		// It has an endpoint once the pod is known to have its last label, and the slice is known.
+		// The service has an endpoint once external-dns has received the pod's last label and the slice.
 		w.makeService(t, ctx, last, map[string]string{"churn": last}, false, []*corev1.Pod{w.pods.Pod(0)})
 		return last + domain
 	},
 }
 
 const (
-	// dnsPrefix starts the keys of the annotations that external-dns reads.
+	// dnsPrefix is the prefix of the annotations that external-dns reads.
 	dnsPrefix = "external-dns.kubernetes.io/"
-	// domain is what the names of services end in.
+	// domain is the suffix of the services' names.
 	domain = ".example.org"
-	// nodePortEvery is which of the services has a port on the nodes that run its pods. The others
+	// nodePortEvery is n if every n-th service has a port on the nodes of its pods. The other services
 	// are headless.
 	nodePortEvery = 20
 )
 
 func externalIP(i int) string { return fmt.Sprintf("203.0.%d.%d", i>>8&255, i&255) }
 
-// makeService creates a service for pods, which are all those that its selector matches, and its
-// EndpointSlice.
+// makeService creates a service and its EndpointSlice. pods must be all pods that the selector
+// matches.
 func (w *world) makeService(t *testing.T, ctx context.Context, name string, selector map[string]string, onNodes bool, pods []*corev1.Pod) {
 	t.Helper()
 	namespace := pods[0].Namespace
@@ -94,7 +95,8 @@ func (w *world) makeService(t *testing.T, ctx context.Context, name string, sele
 	check.NoError(t, err)
 }
 
-// moveNodes changes nodes that pods of the first service run on, which has a port on them.
+// moveNodes changes nodes on which pods of the first service run. That service has a port on these
+// nodes.
 func (w *world) moveNodes(t *testing.T, ctx context.Context) {
 	t.Helper()
 	nodes := w.client.CoreV1().Nodes()
@@ -110,8 +112,8 @@ func (w *world) moveNodes(t *testing.T, ctx context.Context) {
 	check.NoError(t, err)
 }
 
-// movePods changes the fields that determine pods' endpoints, or deletes pods, and undoes half of
-// it.
+// movePods changes the fields that determine pods' endpoints, or deletes pods, and reverts half of
+// these changes.
 func (w *world) movePods(t *testing.T, ctx context.Context) {
 	t.Helper()
 	const ways = 7
@@ -143,7 +145,7 @@ func (w *world) movePods(t *testing.T, ctx context.Context) {
 	}
 }
 
-// moveServices changes some of the headless services and their slices, or deletes them.
+// moveServices changes or deletes some of the headless services and their slices.
 func (w *world) moveServices(t *testing.T, ctx context.Context) {
 	t.Helper()
 	pods := w.pods.(*podsim.Pods)

@@ -20,8 +20,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// measures has metrics-server answer for all pods and nodes. This process answers in place of the
-// kubelets.
+// measures is the trial of metrics-server, which reports the usage of all pods and nodes. This
+// process serves the kubelets' API.
 var measures = observer{
 	prepare: func(t *testing.T, ctx context.Context, w *world) []string {
 		server := httptest.NewServer(newUsage(w.pods))
@@ -42,7 +42,7 @@ var measures = observer{
 			if i%3 == 0 {
 				continue
 			}
-			pod := w.pods.Pod(i) // of one that does not run there is no answer, until churn has it run again
+			pod := w.pods.Pod(i) // metrics-server reports a pod only while it runs; churn makes it run again
 			patch := []byte(`{"status":{"phase":"Succeeded"}}`)
 			if _, err := w.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
 				t.Fatal(err)
@@ -52,11 +52,11 @@ var measures = observer{
 	},
 }
 
-// podUsage answers what the pods of each node have used, at the path of the node's name. It grows
-// by the same all the time.
+// podUsage serves the usage of the pods of each node, at the path of the node's name. The usage
+// grows at a constant rate.
 type podUsage struct {
 	began time.Time
-	pods  map[string][]*corev1.Pod // by node
+	pods  map[string][]*corev1.Pod // pods by node
 }
 
 func newUsage(pods cluster.Pods) podUsage {
@@ -87,6 +87,6 @@ func (u podUsage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(&out, "container_memory_working_set_bytes%s %d %d\n", of, (n+m+1)<<20, now.UnixMilli())
 		}
 	}
-	// A program that ends while it is answered needs no answer.
+	// Ignore the error: a program that has ended needs no answer.
 	_, _ = w.Write(out.Bytes())
 }

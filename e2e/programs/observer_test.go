@@ -13,18 +13,19 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// observer is the trial of a program that reads objects and writes nothing. Both variants are
-// measured separately until they know everything, and then run at the same time, through changes,
-// after which they must know the same. The zero value is for a program that knows all pods.
+// observer is the trial of a program that reads objects and writes nothing. The unchanged and the
+// changed program are first measured separately, until each has received all objects. Then both run
+// at the same time while objects change, and must report the same at the end. The zero value is for
+// a program that reports all pods.
 type observer struct {
-	args []string // the program's
-	// prepare creates what the program needs in addition to the pods, and returns more arguments for
-	// it.
+	args []string // arguments of the program
+	// prepare creates the objects that the program needs in addition to the pods. It returns
+	// additional arguments for the program.
 	prepare func(t *testing.T, ctx context.Context, w *world) (args []string)
-	// count returns how many objects the program reports once it knows everything.
+	// count returns how many objects the program reports when it has received all of them.
 	count func(w *world) int
-	// change changes the cluster, and returns a text that only what a program reports afterwards
-	// contains.
+	// change changes the cluster. It returns a text that the program's report contains only after the
+	// last change.
 	change func(t *testing.T, ctx context.Context, w *world) (last string)
 }
 
@@ -45,7 +46,7 @@ func (o observer) try(t *testing.T, ctx context.Context, plain, changed string) 
 	return before, after
 }
 
-// measure runs a program until it knows everything.
+// measure runs a program until it has received all objects.
 func (o observer) measure(t *testing.T, ctx context.Context, w *world, binary string) usage {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, deadline)
@@ -58,7 +59,7 @@ func (o observer) measure(t *testing.T, ctx context.Context, w *world, binary st
 	return u
 }
 
-// compare runs both programs through changes, and compares their knowledge at the end.
+// compare runs both programs while objects change, and compares their reports at the end.
 func (o observer) compare(t *testing.T, ctx context.Context, w *world, plain, changed string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, deadline)
@@ -86,7 +87,8 @@ func (o observer) compare(t *testing.T, ctx context.Context, w *world, plain, ch
 	}
 }
 
-// knows is all that a program knows, once the last change is part of that; nil before.
+// knows returns everything that a program reports. It returns nil until the report contains the
+// last change.
 func (s *subject) knows(t *testing.T, last string) []byte {
 	t.Helper()
 	var all json.RawMessage
@@ -97,7 +99,7 @@ func (s *subject) knows(t *testing.T, last string) []byte {
 	return all
 }
 
-// difference is one thing that is not the same in both.
+// difference returns one difference between two reports.
 func difference(a, b []byte) string {
 	var x, y map[string]json.RawMessage
 	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {

@@ -13,13 +13,14 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// nodes is how many nodes a population has.
+// nodes is the number of nodes of a population.
 const nodes = 100
 
 func nodeName(i int) string { return fmt.Sprintf("node-%02d", i) }
 
-// population are simulated pods of a cluster with controllers: they run on existing nodes, and have
-// no owner, because controllers would delete pods with made-up owners. Some wait for a node.
+// population is a set of simulated pods for a cluster with controllers. Its pods run on existing
+// nodes, or wait for a node. They have no owners, because controllers would delete pods whose
+// owners do not exist.
 type population struct{ bound, pending *podsim.Pods }
 
 func (p population) Len() int { return p.bound.Len() + p.pending.Len() }
@@ -34,7 +35,7 @@ func (p population) Pod(i int) *corev1.Pod {
 	pod := p.pending.Pod(i)
 	pod.OwnerReferences, pod.Spec.NodeName, pod.Namespace = nil, "", pendingNamespace
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: pod.Status.QOSClass}
-	// The order in which they are scheduled must not depend on when they become known.
+	// The order in which the pods are scheduled must not depend on when the scheduler receives them.
 	pod.Spec.Priority = new(int32(p.pending.Len() - i))
 	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(100+37*(i%11)), resource.DecimalSI)
 	return pod
@@ -42,11 +43,11 @@ func (p population) Pod(i int) *corev1.Pod {
 
 func (p population) Namespaces() []string { return append(p.bound.Namespaces(), pendingNamespace) }
 
-// pendingNamespace is where pods are that wait for a node.
+// pendingNamespace is the namespace of the pods that wait for a node.
 const pendingNamespace = "pending"
 
-// makeNodes creates nodes of different sizes, which are a third to a half full with all pods of the
-// cluster.
+// makeNodes creates nodes of different sizes. All pods of the cluster together use a third to a
+// half of each.
 func (w *world) makeNodes(t *testing.T, ctx context.Context) {
 	t.Helper()
 	var cpu, memory int64
@@ -57,7 +58,7 @@ func (w *world) makeNodes(t *testing.T, ctx context.Context) {
 		}
 	}
 	for i := range nodes {
-		size := int64(200 + i) // percent of what it would have to be if all were alike
+		size := int64(200 + i) // percent of the size with which equal nodes would be full
 		capacity := corev1.ResourceList{
 			corev1.ResourceCPU:    *resource.NewMilliQuantity(cpu/nodes*size/100+1000, resource.DecimalSI),
 			corev1.ResourceMemory: *resource.NewQuantity(memory/nodes*size/100+1<<30, resource.BinarySI),
@@ -69,8 +70,8 @@ func (w *world) makeNodes(t *testing.T, ctx context.Context) {
 	}
 }
 
-// makeNodesOfPods creates the nodes that simulated pods name, on loopback. edit changes each before
-// it is created.
+// makeNodesOfPods creates the nodes that simulated pods name, with loopback addresses. It calls
+// edit with each node before it creates the node.
 func (w *world) makeNodesOfPods(t *testing.T, ctx context.Context, edit func(*corev1.Node)) {
 	t.Helper()
 	for _, name := range w.pods.(*podsim.Pods).Nodes() {
@@ -81,7 +82,7 @@ func (w *world) makeNodesOfPods(t *testing.T, ctx context.Context, edit func(*co
 	}
 }
 
-// makeNode creates a ready node. edit changes it before it is created.
+// makeNode creates a ready node. It calls edit with the node before it creates the node.
 func (w *world) makeNode(t *testing.T, ctx context.Context, name string, edit func(*corev1.Node)) {
 	t.Helper()
 	node := &corev1.Node{
@@ -93,7 +94,7 @@ func (w *world) makeNode(t *testing.T, ctx context.Context, name string, edit fu
 	edit(node)
 	node, err := w.client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 	if err == nil {
-		node.Spec.Taints = nil // a new node has one until a controller finds it ready
+		node.Spec.Taints = nil // a new node has a taint until a controller finds that the node is ready
 		_, err = w.client.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{})
 	}
 	check.NoError(t, err)

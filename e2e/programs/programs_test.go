@@ -12,15 +12,15 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// trial tests a program unchanged and changed, each on the trial's own cluster: both must have the
-// same result. A change without effect would pass too, so a changed program must have informers of
-// the drop-in, which read their watches themselves.
+// trial tests a program unchanged and changed, on the trial's own cluster: both must have the same
+// result. A change without effect would have that too, so a changed program must have informers of
+// the drop-in that read their watches themselves.
 type trial interface {
 	try(t *testing.T, ctx context.Context, plain, changed string) (before, after usage)
 }
 
-// TestPrograms runs each program unchanged and changed, and measures both until they are done. It
-// takes long, and runs only on request: make programs.
+// TestPrograms runs each program unchanged and changed, compares the results, and measures both. It
+// takes long, and runs only with -programs.pods: make programs.
 func TestPrograms(t *testing.T) {
 	if *podsFlag == 0 {
 		return

@@ -18,9 +18,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// schedule runs kube-scheduler until it has bound all pods that wait, a tenth of the others and
-// 5,000 at most, and returns which node each is on. That hangs on all pods and nodes of the
-// cluster, and on nothing else: see schedulerConfig.
+// schedule runs kube-scheduler until it has bound all waiting pods: a tenth of the number of the
+// other pods, but at most 5,000. It returns the node of each. The result depends only on the pods
+// and nodes of the cluster: see schedulerConfig.
 func schedule(t *testing.T, ctx context.Context, binary string) (usage, []string) {
 	w := newWorld(t, ctx, population{bound: podsim.New(*podsFlag, 1), pending: podsim.New(min(*podsFlag/10, 5000), 2)})
 	w.makeNodes(t, ctx)
@@ -41,9 +41,10 @@ func schedule(t *testing.T, ctx context.Context, binary string) (usage, []string
 	return used, where
 }
 
-// schedulerConfig is a configuration by which the order of the pods decides where each goes, though
-// the scheduler draws lots among nodes that it likes equally: it looks at all nodes, and prefers
-// the emptiest, and of these the last. What else it may score by is left out.
+// schedulerConfig returns a configuration with which the order of the pods determines the node of
+// each. The scheduler chooses randomly among nodes with equal scores, so no two scores may be
+// equal: it scores all nodes, by free resources first and then by their number. All other scores
+// are disabled.
 func schedulerConfig(kubeconfig string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `apiVersion: kubescheduler.config.k8s.io/v1
@@ -65,20 +66,20 @@ profiles:
       kind: NodeAffinityArgs
       addedAffinity:
         preferredDuringSchedulingIgnoredDuringExecution:
-`, kubeconfig, nodes+1) // one point for being empty is more than all for being last
+`, kubeconfig, nodes+1) // one point for free resources counts more than all points for the node's number
 	for i := range nodes {
 		fmt.Fprintf(&b, "        - weight: %d\n          preference: {matchFields: [{key: metadata.name, operator: In, values: [%s]}]}\n", i+1, nodeName(i))
 	}
 	return b.String()
 }
 
-// bindings are the nodes that pods have been bound to, as they come.
+// bindings receives the bound pods.
 type bindings chan *corev1.Pod
 
-// watchBindings watches the pods that wait until the test ends.
+// watchBindings watches the waiting pods until the test ends.
 func (w *world) watchBindings(t *testing.T, ctx context.Context) bindings {
 	t.Helper()
-	bound := make(bindings, w.pods.Len()) // so that the handler never blocks: each pod is bound once
+	bound := make(bindings, w.pods.Len()) // each pod is bound once, so the handler never blocks
 	factory := informers.NewSharedInformerFactoryWithOptions(w.client, 0, informers.WithNamespace(pendingNamespace))
 	_, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(before, after any) {
@@ -98,8 +99,8 @@ func (w *world) watchBindings(t *testing.T, ctx context.Context) bindings {
 	return bound
 }
 
-// await returns the node of each pod after count are bound, and the rate per second since the
-// first; nil when the context ends.
+// await waits until count pods are bound. It returns the node of each pod, and the bindings per
+// second since the first. If ctx ends first, it returns nil.
 func (b bindings) await(ctx context.Context, count int) (nodes []string, rate float64) {
 	var first time.Time
 	for range count {

@@ -20,30 +20,31 @@ import (
 
 var profileFlag = flag.String("programs.profile", "", "write a CPU profile and a heap profile of each program into this directory")
 
-// subject is a program that runs. It ends with its standard input, and so with this process.
+// subject is a running program under test. The program ends when its standard input is closed, and
+// so when this process ends.
 type subject struct {
 	name  string
 	cmd   *exec.Cmd
 	ask   io.WriteCloser
-	told  chan []byte      // the last line of its standard output; closed when it ends
-	gone  chan struct{}    // closed when it ends
-	log   *strings.Builder // its standard error; complete once it has ended
+	told  chan []byte      // last line of its standard output; closed when the program ends
+	gone  chan struct{}    // closed when the program ends
+	log   *strings.Builder // its standard error; complete once the program has ended
 	began time.Time
 	ended bool
-	used  usage // once it has ended
+	used  usage // valid once the program has ended
 }
 
-// usage is what a program has used up.
+// usage describes the resources that a program has used.
 type usage struct {
-	// done is how long it ran until it was ended, because it knew all there was or had done all that
-	// there was to do.
+	// done is the time from the start until the program was ended, because it had received all objects
+	// or had finished its work.
 	done    time.Duration
 	peakRSS int64 // bytes
 	cpu     time.Duration
-	dropIn  report.DropIn // what it used of it at the end
+	dropIn  report.DropIn // its use of the drop-in at the end
 }
 
-// start starts a program on the cluster of a kubeconfig.
+// start starts a program with a kubeconfig.
 func start(binary, kubeconfig string, args ...string) (*subject, error) {
 	s := &subject{name: filepath.Base(binary), cmd: exec.Command(binary, args...), told: make(chan []byte, 1), log: new(strings.Builder), began: time.Now()}
 	s.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
@@ -67,8 +68,8 @@ func start(binary, kubeconfig string, args ...string) (*subject, error) {
 	return s, nil
 }
 
-// read reads the program's output until the program ends, which end causes. The next line replaces
-// one that was not requested.
+// read reads the program's output until the program ends. An unrequested line is discarded when the
+// next line arrives.
 func (s *subject) read(out io.Reader) {
 	defer close(s.gone)
 	defer close(s.told)
@@ -85,8 +86,8 @@ func (s *subject) read(out io.Reader) {
 	}
 }
 
-// question asks the program, and reads its answer into v. If there is no answer, it ends the
-// program.
+// question sends a question to the program, and decodes the answer into v. If there is no answer,
+// it ends the program.
 func (s *subject) question(what string, v any) error {
 	if err := s.put(what, v); err != nil {
 		s.end()
@@ -100,7 +101,7 @@ const patience = time.Minute
 
 func (s *subject) put(what string, v any) error {
 	select {
-	case <-s.told: // that was no answer
+	case <-s.told: // discard an unrequested line
 	default:
 	}
 	if _, err := fmt.Fprintln(s.ask, what); err != nil {
@@ -117,7 +118,7 @@ func (s *subject) put(what string, v any) error {
 	}
 }
 
-// await waits until the program knows count objects.
+// await waits until the program reports that it has count objects.
 func (s *subject) await(ctx context.Context, count int) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -133,17 +134,17 @@ func (s *subject) await(ctx context.Context, count int) error {
 	}
 }
 
-// alive returns a context that ends when the program does.
+// alive returns a context that ends with ctx or when the program ends.
 func (s *subject) alive(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
-	go func() { // until the program ends, as end has it do
+	go func() { // this goroutine ends with the program
 		<-s.gone
 		cancel(fmt.Errorf("%s has ended", s.name))
 	}()
 	return ctx
 }
 
-// end ends the program, and returns what it has used. More calls return the same.
+// end ends the program, and returns what it has used. Further calls return the same.
 func (s *subject) end() usage {
 	if s.ended {
 		return s.used
@@ -151,7 +152,7 @@ func (s *subject) end() usage {
 	s.ended, s.used.done, s.used.peakRSS = true, time.Since(s.began), peakRSS(s.cmd.Process.Pid)
 	s.used.dropIn = s.dropIn()
 	s.ask.Close()
-	if *profileFlag == "" { // with one it ends on its own, once it has written its profile
+	if *profileFlag == "" { // with a profile, the program ends after it has written the profile
 		s.cmd.Process.Kill()
 	}
 	<-s.gone
@@ -160,8 +161,8 @@ func (s *subject) end() usage {
 	return s.used
 }
 
-// dropIn asks what the program uses of the drop-in. It asks again while informers are still about
-// to watch. If the program does not answer, the result is zero.
+// dropIn asks the program how it uses the drop-in. It repeats the question while some informers
+// have not started to watch. If the program does not answer, the result is zero.
 func (s *subject) dropIn() (found report.DropIn) {
 	for range 20 {
 		if err := s.put(report.AskDropIn, &found); err != nil || found.Captured == found.Informers {

@@ -20,7 +20,7 @@ import (
 
 var podsFlag = flag.Int("programs.pods", 0, "run the programs on a cluster of this many pods")
 
-// world is a cluster that programs are run on.
+// world is a cluster on which programs run.
 type world struct {
 	cluster    *cluster.Cluster
 	client     kubernetes.Interface
@@ -29,7 +29,7 @@ type world struct {
 	churns     int
 }
 
-// newWorld starts a cluster with pods, which ends with the test.
+// newWorld starts a cluster with pods. The cluster ends with the test.
 func newWorld(t *testing.T, ctx context.Context, pods cluster.Pods) *world {
 	t.Helper()
 	w := &world{pods: pods, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
@@ -49,8 +49,8 @@ func newWorld(t *testing.T, ctx context.Context, pods cluster.Pods) *world {
 
 func logf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
-// churn changes, deletes and recreates some of the pods; each of them exists at the end. It returns
-// the value of a label that the last change has set, which no object had before.
+// churn changes, deletes and recreates some of the pods. At the end, each pod exists. churn returns
+// the value of a label that only the last change sets.
 func (w *world) churn(t *testing.T, ctx context.Context, n int) (last string) {
 	t.Helper()
 	w.churns++
@@ -75,7 +75,7 @@ func (w *world) churn(t *testing.T, ctx context.Context, n int) (last string) {
 	return last
 }
 
-// replace deletes a pod, and creates another running one of its name.
+// replace deletes a pod, and creates another running pod with its name.
 func (w *world) replace(ctx context.Context, i int) error {
 	pod := w.pods.Pod(i)
 	pods := w.client.CoreV1().Pods(pod.Namespace)
@@ -94,5 +94,5 @@ func (w *world) replace(ctx context.Context, i int) error {
 	return err
 }
 
-// deadline bounds everything that a program is waited for.
+// deadline bounds every wait for a program.
 const deadline = 10 * time.Minute

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// writer is the trial of a program that writes to the cluster, so that two cannot run at the same
-// time: it runs one on a separate cluster until it has done its work, and returns the result.
-// Unchanged and changed, a program must have the same result.
+// writer is the trial of a program that writes to the cluster, so that two of them cannot run at
+// the same time. It runs one program on a separate cluster until the program has finished its work,
+// and returns the result. The unchanged and the changed program must have the same result.
 type writer func(t *testing.T, ctx context.Context, binary string) (used usage, end []string)
 
 func (run writer) try(t *testing.T, ctx context.Context, plain, changed string) (before, after usage) {
@@ -28,7 +28,7 @@ func (run writer) try(t *testing.T, ctx context.Context, plain, changed string) 
 	return used[0], used[1]
 }
 
-// firstDifference is the first line that is not the same in both.
+// firstDifference returns the first line that differs between a and b.
 func firstDifference(a, b []string) string {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {

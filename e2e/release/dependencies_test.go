@@ -12,11 +12,12 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// exceptions are the unwanted modules that Weir requires. CONTRIBUTING.md has the reason of each.
+// exceptions are the unwanted modules that Weir requires. CONTRIBUTING.md gives the reason for
+// each.
 var exceptions = map[string]bool{"github.com/klauspost/compress": true}
 
-// TestUnwantedDependencies: the released modules require no module on Kubernetes' list of unwanted
-// ones, except indirectly, by what else they require.
+// TestUnwantedDependencies checks that the released modules directly require no module on
+// Kubernetes' list of unwanted modules. They may require one indirectly.
 func TestUnwantedDependencies(t *testing.T) {
 	download := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", "k8s.io/kubernetes")
 	download.Dir = "../kube"

@@ -1,6 +1,6 @@
-// Package release tests that a release can be installed and imported: scripts/release tags one in a
-// clone, a module proxy of files is made of the tags, and each module is taken from there into an
-// empty module cache.
+// Package release tests that a release can be installed and imported. scripts/release tags a
+// release in a clone, a file-based module proxy is created from the tags, and each module is
+// downloaded from that proxy into an empty module cache.
 package release
 
 import (
@@ -28,10 +28,10 @@ const (
 	root    = "github.com/weirproject/weir"
 )
 
-// modules are those that are released, by their directories.
+// modules are the directories of the released modules.
 var modules = []string{"", "cmd/weir", "controllerruntime", "measure/bench", "measure/doctor", "metrics", "proxy"}
 
-// TestRelease installs each program and imports each package that users may.
+// TestRelease installs each program, and imports each package that is meant for users.
 func TestRelease(t *testing.T) {
 	clone := filepath.Join(t.TempDir(), "weir")
 	run(t, ".", nil, "git", "clone", "-q", topLevel(t), clone)
@@ -41,7 +41,7 @@ func TestRelease(t *testing.T) {
 
 	programs := []string{root + "/cmd/weir/weir-serve", root + "/cmd/weir/...", root + "/measure/bench/cmd/weir-bench", root + "/proxy/cmd/weir-proxy"}
 	for _, program := range programs {
-		// -n resolves and prints, and compiles nothing.
+		// -n resolves the modules and prints the commands, but compiles nothing.
 		args := []string{"install", "-n", program + "@" + version}
 		if *build {
 			args = []string{"install", "-trimpath", program + "@" + version}
@@ -68,8 +68,8 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// TestReleaseRefuses: neither a version that is none, nor one that a module has, nor changes that
-// are not committed make a release.
+// TestReleaseRefuses checks that scripts/release refuses an invalid version, a version that a
+// module already has, and uncommitted changes.
 func TestReleaseRefuses(t *testing.T) {
 	clone := filepath.Join(t.TempDir(), "weir")
 	run(t, ".", nil, "git", "clone", "-q", topLevel(t), clone)
@@ -100,7 +100,7 @@ func TestReleaseRefuses(t *testing.T) {
 	refused("not committed")
 }
 
-// publish writes a module proxy of files: what the tags of a repository have.
+// publish creates a file-based module proxy from the tags of a repository.
 func publish(t *testing.T, repository string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -125,8 +125,8 @@ func publish(t *testing.T, repository string) (dir string) {
 	return dir
 }
 
-// offline returns an environment with an empty module cache. What is not of the release comes out
-// of what this machine has downloaded, or else from where it is always had from.
+// offline returns an environment with an empty module cache. The released modules come from proxy;
+// other modules come from this machine's module cache, or else from the usual module proxy.
 func offline(t *testing.T, proxy string) []string {
 	t.Helper()
 	cache := strings.TrimSpace(run(t, ".", nil, "go", "env", "GOMODCACHE"))
@@ -142,7 +142,7 @@ func topLevel(t *testing.T) string {
 	return strings.TrimSpace(run(t, ".", nil, "git", "rev-parse", "--show-toplevel"))
 }
 
-// run runs a program and returns what it wrote on its standard output.
+// run runs a program and returns its standard output.
 func run(t *testing.T, dir string, env []string, program string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)

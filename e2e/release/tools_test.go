@@ -16,8 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestAPIDiff: a name that was removed since the last release is reported until CHANGELOG.md has
-// it. Unchanged names are not.
+// TestAPIDiff checks that a name that was removed since the last release is reported until
+// CHANGELOG.md mentions it, and that unchanged names are not reported.
 func TestAPIDiff(t *testing.T) {
 	clone := filepath.Join(t.TempDir(), "weir")
 	run(t, ".", nil, "git", "clone", "-q", "--no-tags", topLevel(t), clone)
@@ -44,9 +44,9 @@ func TestAPIDiff(t *testing.T) {
 	}
 }
 
-// TestImage creates an image and a bill of materials of a small program, and runs its content. With
-// -release.build it uses make, with the programs that images are for, and also reads the other
-// output of make.
+// TestImage creates an image and a bill of materials of a small program, and runs the image's
+// program. With -release.build, it also builds the images of the released programs with make, and
+// checks the other files that make creates.
 func TestImage(t *testing.T) {
 	top, dir := topLevel(t), t.TempDir()
 	program, platform := filepath.Join(dir, "sbom"), "linux/"+runtime.GOARCH
@@ -83,7 +83,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// checkBill reads a bill of materials: whose it is, and that it has a module, with its sum.
+// checkBill checks a bill of materials: the program that it describes, and that it contains a
+// module with its checksum.
 func checkBill(t *testing.T, file, name, purl string) {
 	t.Helper()
 	type component struct {
@@ -111,8 +112,8 @@ func checkBill(t *testing.T, file, name, purl string) {
 	}
 }
 
-// runImage unpacks what docker load would, and runs the program in it with --help. Beside that it
-// must have others, and nothing else.
+// runImage unpacks an image as docker load would, and runs its program with --help. The image must
+// contain the program and the files beside, and no other file.
 func runImage(t *testing.T, dir, name string, beside ...string) string {
 	t.Helper()
 	unpacked := t.TempDir()
@@ -155,7 +156,7 @@ func runImage(t *testing.T, dir, name string, beside ...string) string {
 	return string(out)
 }
 
-// unpack writes the files of an archive to dir.
+// unpack extracts an archive to dir.
 func unpack(t *testing.T, archive, dir string, zipped bool) {
 	t.Helper()
 	f, err := os.Open(archive)
@@ -190,7 +191,7 @@ func readJSON(t *testing.T, file string, v any) {
 	check.NoError(t, err)
 }
 
-// replace changes a text in a file. It must be there.
+// replace replaces a text in a file. The file must contain the text.
 func replace(t *testing.T, file, old, with string) {
 	t.Helper()
 	text, err := os.ReadFile(file)

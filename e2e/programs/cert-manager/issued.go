@@ -14,7 +14,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 )
 
-// issued tells from the controllers' own caches what they have issued.
+// issued reads the issued certificates from the controllers' own caches.
 type issued struct {
 	certificates cmlisters.CertificateLister
 	secrets      corelisters.SecretNamespaceLister
@@ -24,7 +24,8 @@ func newIssued(c *controller.Context) issued {
 	return issued{c.SharedInformerFactory.Certmanager().V1().Certificates().Lister(), c.KubeSharedInformerFactory.Secrets().Lister().Secrets(namespace)}
 }
 
-// certificate is what two programs that issue the same have in common: no keys, no times.
+// certificate contains the parts of a certificate that are the same in two runs: no keys and no
+// times.
 type certificate struct {
 	DNSNames   []string          `json:"dnsNames"`
 	Subject    string            `json:"subject"`
@@ -37,8 +38,8 @@ type certificate struct {
 	Conditions map[string]string `json:"conditions"`
 }
 
-// all returns what was issued for the certificates that are ready, by name. It is empty if nothing
-// is, or if the cache cannot be read.
+// all returns the issued certificates of all Certificates that are ready, by name. It returns none
+// if the cache cannot be read.
 func (i issued) all() map[string]any {
 	all := map[string]any{}
 	wanted, err := i.certificates.Certificates(namespace).List(labels.Everything())

@@ -1,5 +1,5 @@
 // Command cert-manager runs those controllers of cert-manager that issue certificates of a CA in
-// the cluster, and reports what was issued.
+// the cluster, and reports the issued certificates.
 package main
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/weirproject/weir/e2e/programs/report"
 )
 
-// namespace is the one that is worked in.
+// namespace is the namespace of the certificates.
 const namespace = "certificates"
 
 func main() {

@@ -9,9 +9,9 @@ import (
 	policyclient "k8s.io/client-go/kubernetes/typed/policy/v1"
 )
 
-// dryClient is a client whose evictions the server decides on and does not carry out: others run on
-// the same pods. The program's own dry run holds a second copy of everything in a fake clientset,
-// which is not what is to be measured.
+// dryClient is a client whose evictions are dry runs at the server, because other programs run on
+// the same pods. The descheduler's own dry run is not used: it copies all objects into a fake
+// clientset, whose memory would be measured.
 type dryClient struct{ kubernetes.Interface }
 
 func (c dryClient) PolicyV1() policyclient.PolicyV1Interface {

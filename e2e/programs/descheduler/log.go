@@ -10,14 +10,13 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// log reads what the descheduler logs: which pods it evicts, and when it has been through all of
-// them.
+// log parses the descheduler's log: which pods it evicts, and when it has processed all pods.
 type log struct {
 	mu            sync.Mutex
-	now, complete map[string]any // of the run that is under way, and of the last one that has ended
+	now, complete map[string]any // evicted pods of the current run, and of the last complete run
 }
 
-// What the descheduler says at verbosity 1.
+// Messages of the descheduler at verbosity 1.
 const (
 	evicted = "Evicted pod"
 	ran     = "Number of evictions/requests"
@@ -50,8 +49,8 @@ func (l *log) line(line string) {
 	}
 }
 
-// last returns the pods that were evicted in the last complete run, or nil if there are none. The
-// map is not changed any more.
+// last returns the pods that were evicted in the last complete run, or nil if there was no such
+// run. The map is not changed any more.
 func (l *log) last() map[string]any {
 	l.mu.Lock()
 	defer l.mu.Unlock()

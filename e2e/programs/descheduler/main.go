@@ -1,5 +1,5 @@
 // Command descheduler runs the descheduler with a policy, repeatedly, and reports which pods its
-// last run has chosen to evict. The evictions are dry runs.
+// last run selected for eviction. The evictions are dry runs.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command external-dns runs two of external-dns' sources, that of services and that of pods, as its
-// own main package wraps them, and reports the endpoints: the DNS records that it would make.
+// Command external-dns runs external-dns' sources of services and of pods, combined as its own main
+// package does. It reports the endpoints, which are the DNS records that external-dns would create.
 package main
 
 import (
@@ -24,7 +24,7 @@ func main() {
 	}
 }
 
-// flags are those that external-dns itself is started with.
+// flags are command line flags of external-dns.
 var flags = []string{
 	"--provider=inmemory", "--source=service", "--source=pod", "--pod-source-domain=pods.example.org",
 }
@@ -53,12 +53,13 @@ func run() error {
 	return report.Serve(report.Knowledge{Count: func() int { return len(r.endpoints()) }, All: r.all})
 }
 
-// records are what there is to be in the DNS.
+// records derives the DNS records from external-dns' sources.
 type records struct {
 	source atomic.Pointer[source.Source] // nil until it is built
 }
 
-// endpoints returns what the sources make of the cluster now. It is empty until they are built.
+// endpoints returns the endpoints that the sources currently derive from the cluster. It returns
+// none until the sources are built.
 func (r *records) endpoints() []*endpoint.Endpoint {
 	built := r.source.Load()
 	if built == nil {
@@ -71,7 +72,7 @@ func (r *records) endpoints() []*endpoint.Endpoint {
 	return found
 }
 
-// record is an endpoint and the objects that it comes from.
+// record is an endpoint and the objects from which it is derived.
 type record struct {
 	Endpoint *endpoint.Endpoint `json:"endpoint"`
 	Of       []string           `json:"of"`

@@ -1,5 +1,6 @@
-// Command k8sattributes runs the processor of the OpenTelemetry collector that adds what a cluster
-// knows of pods to telemetry, and reports what it adds for each of the simulated pods.
+// Command k8sattributes runs the processor of the OpenTelemetry collector that adds pods'
+// attributes to telemetry. It reports the attributes that the processor adds for each simulated
+// pod.
 package main
 
 import (
@@ -33,7 +34,7 @@ func main() {
 	}
 }
 
-// settings associate telemetry with pods by name, and add what is known of them.
+// settings make the processor associate telemetry with pods by name, and add the pods' attributes.
 var settings = map[string]any{
 	"auth_type": "kubeConfig",
 	"extract": map[string]any{
@@ -69,7 +70,8 @@ func run() error {
 	return report.Serve(report.Knowledge{Count: asker.count, All: asker.all})
 }
 
-// asker asks the processor about pods, by what it makes of an empty log of each.
+// asker finds the processor's attributes of pods: it sends an empty log for each pod through the
+// processor.
 type asker struct {
 	processor processor.Logs
 	sink      *consumertest.LogsSink
@@ -77,8 +79,8 @@ type asker struct {
 	counted   int
 }
 
-// namesOf returns the names of pods. They are created in advance, because creating the pods during
-// the measurement would be measured too.
+// namesOf returns the names of pods. They are created in advance, so that the creation of the
+// simulated pods does not count as memory and CPU time of the processor.
 func namesOf(pods *podsim.Pods) (names []types.NamespacedName) {
 	for i := range pods.Len() {
 		pod := pods.Pod(i)
@@ -87,8 +89,8 @@ func namesOf(pods *podsim.Pods) (names []types.NamespacedName) {
 	return names
 }
 
-// count returns how many pods the processor knows. It goes on from the pods that were known when it
-// was called before.
+// count returns how many pods the processor has received. It continues at the first pod that was
+// missing in the last call.
 func (a *asker) count() int {
 	for a.counted < len(a.pods) && a.ask(a.pods[a.counted], func(pcommon.Map) {}) {
 		a.counted++
@@ -104,7 +106,8 @@ func (a *asker) all() map[string]any {
 	return all
 }
 
-// ask reports whether the processor knows a pod, and calls know with what it adds.
+// ask reports whether the processor has received a pod. If so, it calls know with the attributes
+// that the processor adds.
 func (a *asker) ask(pod types.NamespacedName, know func(pcommon.Map)) (known bool) {
 	logs := plog.NewLogs()
 	of := logs.ResourceLogs().AppendEmpty().Resource().Attributes()

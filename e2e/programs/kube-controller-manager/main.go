@@ -1,5 +1,5 @@
-// Command kube-controller-manager is the upstream kube-controller-manager, which ends with its
-// standard input as well.
+// Command kube-controller-manager is the upstream kube-controller-manager, which also ends when its
+// standard input ends.
 package main
 
 import (

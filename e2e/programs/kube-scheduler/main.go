@@ -1,5 +1,5 @@
-// Command kube-scheduler is the upstream kube-scheduler, which ends with its standard input as
-// well.
+// Command kube-scheduler is the upstream kube-scheduler, which also ends when its standard input
+// ends.
 package main
 
 import (

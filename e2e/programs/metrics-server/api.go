@@ -11,14 +11,14 @@ import (
 	"k8s.io/metrics/pkg/apis/metrics/v1beta1"
 )
 
-// api asks the metrics API.
+// api is a client of the metrics API.
 type api struct {
 	base   string
 	client *http.Client
 }
 
-// usage is what is used, without the times when it was measured, which are those of two scrapes:
-// CPU in thousandths, memory in bytes.
+// usage is the measured usage: CPU in thousandths of a core, memory in bytes. It omits the times of
+// the measurement, which depend on when metrics-server scraped.
 type usage struct {
 	CPU    int64 `json:"cpu"`
 	Memory int64 `json:"memory"`
@@ -29,7 +29,7 @@ func usageOf(list corev1.ResourceList) usage {
 	return usage{int64(math.Round(float64(cpu.ScaledValue(resource.Nano)) / 1e6)), list.Memory().Value()}
 }
 
-// measured is what is answered for a pod or a node.
+// measured is the answer for a pod or a node.
 type measured struct {
 	Labels map[string]string `json:"labels"`
 	Usage  map[string]usage  `json:"usage"` // by container

@@ -2,4 +2,4 @@
 
 package main
 
-import _ "github.com/weirproject/weir/clientgo" // what the changed lines import
+import _ "github.com/weirproject/weir/clientgo" // imported by the changed lines

@@ -1,5 +1,4 @@
-// Command metrics-server runs metrics-server, and reports what its API answers of all pods and
-// nodes.
+// Command metrics-server runs metrics-server, and reports its API's answers for all pods and nodes.
 package main
 
 import (
@@ -49,7 +48,7 @@ func run() error {
 		}
 	}()
 	api := api{base: "https://" + listener.Addr().String() + "/apis/metrics.k8s.io/v1beta1/", client: &http.Client{Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // its certificate is its own
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // its certificate is self-signed
 	}}}
 	return report.Serve(report.Known(api.all))
 }

@@ -45,14 +45,14 @@ func run() error {
 	return report.Serve(report.Knowledge{Count: t.count, All: t.all})
 }
 
-// targets are what Prometheus would scrape, by source.
+// targets are the targets that Prometheus would scrape, by source.
 type targets struct {
 	mu    sync.Mutex
 	known map[string]any
 }
 
-// take takes groups of targets, one of which replaces what its source had before, until the context
-// ends.
+// take receives groups of targets until ctx ends. A group replaces the previous group of its
+// source.
 func (t *targets) take(ctx context.Context, groups <-chan []*targetgroup.Group) {
 	for {
 		select {

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// DropIn is what the drop-in does in a program.
+// DropIn describes how a program uses the drop-in.
 type DropIn struct {
-	Informers int `json:"informers"` // that run
-	// Captured are the watches whose answers it reads itself. An informer that had to let its
-	// client read a list lets it read its watches, too.
+	Informers int `json:"informers"` // running informers
+	// Captured is the number of informers that read the responses of their watches themselves. An
+	// informer whose client had to read a list lets the client read its watches, too.
 	Captured int `json:"captured"`
 }
 
-// dropIn looks at what the goroutines of this program are in, since nothing of the drop-in is in a
-// program that is not changed.
+// dropIn finds the drop-in's informers in the stacks of this program's goroutines. It cannot call
+// the drop-in, because an unchanged program does not contain it.
 func dropIn() (found DropIn) {
 	stacks := make([]byte, 1<<20)
 	for {
@@ -31,7 +31,8 @@ func dropInOf(stacks string) (found DropIn) {
 		if strings.Contains(stack, "weir/clientgo.(*informer).RunWithContext(") {
 			found.Informers++
 		}
-		// What a client has read is made a stream of as well, but it is not read from a connection.
+		// If a client reads the response, the drop-in reads a stream too, but this stream is not read
+		// from an HTTP connection.
 		_, reads, ok := strings.Cut(stack, "http")
 		if ok && strings.Contains(reads, "weir/internal/core/source.(*stream).Read(") {
 			found.Captured++

@@ -1,6 +1,7 @@
-// Package report is how a program under test tells what it has made of the cluster: it answers
-// lines on its standard input with lines of JSON on its standard output. A program whose work shows
-// in the cluster itself reports nothing, but ends with its standard input too.
+// Package report lets a program under test report its view of the cluster: the program answers
+// questions, one per line of its standard input, with lines of JSON on its standard output. A
+// program whose results are objects in the cluster reports nothing, but also ends when its standard
+// input ends.
 package report
 
 import (
@@ -14,28 +15,29 @@ import (
 	"runtime/pprof"
 )
 
-// What a program is asked.
+// Questions to a program.
 const (
-	AskCount  = "count"   // answered with how many objects it knows
-	AskAll    = "all"     // answered with all that it knows, an object by name
-	AskDropIn = "drop-in" // answered with DropIn
+	AskCount  = "count"   // answer: the number of objects that the program has
+	AskAll    = "all"     // answer: all objects that the program has, by name
+	AskDropIn = "drop-in" // answer: a DropIn
 )
 
-// Knowledge is what a program knows, as it is asked while it is measured. Count must take little
-// memory, or the asking is measured, too.
+// Knowledge gives access to the objects that a program has. The test asks for it while it measures
+// the program, so Count must use little memory.
 type Knowledge struct {
 	Count func() int
 	All   func() map[string]any // by name
 }
 
-// Known returns the Knowledge of a program for which All is cheap: it has the map, or makes little
-// of one.
+// Known returns the Knowledge of a program for which All is cheap, because it returns an existing
+// or a small map.
 func Known(all func() map[string]any) Knowledge {
 	return Knowledge{Count: func() int { return len(all()) }, All: all}
 }
 
-// EndWithInput calls Serve in the background for a program that knows nothing. It answers
-// AskDropIn, and ends this program when its standard input ends. It does not block.
+// EndWithInput calls Serve in the background, for a program that reports no objects. Serve answers
+// AskDropIn; when the standard input ends, EndWithInput exits the program. EndWithInput does not
+// block.
 func EndWithInput() {
 	go func() { // ends with the program
 		if err := Serve(Known(func() map[string]any { return nil })); err != nil {
@@ -45,18 +47,20 @@ func EndWithInput() {
 	}()
 }
 
-// Serve answers questions until the standard input ends, which it does when the parent has ended.
+// Serve answers questions until the standard input ends, at the latest when the parent process has
+// ended.
 func Serve(known Knowledge) error {
 	defer profile()()
 	return serve(os.Stdin, os.Stdout, known)
 }
 
-// ProfileVariable names a file that the program writes a CPU profile to when it ends with its
-// input, and beside it, with .heap behind the name, one of what it has allocated and what of that
-// is in use.
+// ProfileVariable is an environment variable with the path of a file. If it is set, the program
+// writes a CPU profile to this file when its standard input ends. It also writes a heap profile, of
+// allocated and live memory, to the path with .heap appended.
 const ProfileVariable = "PROGRAM_CPU_PROFILE"
 
-// profile starts a profile if ProfileVariable asks for one. stop ends it, and is never nil.
+// profile starts a CPU profile if ProfileVariable is set. stop ends it and writes the profiles; it
+// is never nil.
 func profile() (stop func()) {
 	name := os.Getenv(ProfileVariable)
 	if name == "" {
@@ -79,8 +83,8 @@ func profile() (stop func()) {
 	}
 }
 
-// writeHeap writes a heap profile. It collects garbage first: the profile tells what the last
-// collection has left.
+// writeHeap writes a heap profile. It collects garbage first, because the profile shows the state
+// after the last collection.
 func writeHeap(name string) error {
 	f, err := os.Create(name)
 	if err != nil {
@@ -111,5 +115,5 @@ func answerTo(question string, known Knowledge) any {
 	case AskDropIn:
 		return dropIn()
 	}
-	return known.All() // in the order of the keys
+	return known.All() // encoding sorts the keys
 }
