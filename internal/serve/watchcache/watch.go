@@ -104,7 +104,7 @@ func (wt *watcher) begin(err error) {
 		return
 	}
 	wt.bookmarks, wt.drained = wt.newBookmarkTimer(), wt.cache.drain.newTimer()
-	if wt.initial && !(wt.bookmarks.enabled && wt.bookmarks.initialEvents) { // no bookmark follows the state
+	if wt.initial && !(wt.bookmarks.enabled && wt.bookmarks.initialEvents) { // no bookmark will follow
 		wt.clientVersion = max(wt.clientVersion, wt.sentUpTo)
 	}
 	wt.send()
