@@ -125,9 +125,9 @@ func countHandlers(v reflect.Value) int {
 
 // Adopt returns an informer of this package that replaces inf, which client-go has built. inf must
 // not have started and must have no handlers; otherwise, and for an informer of another package,
-// Adopt returns inf itself. Err reports whether an informer is of this package. Adopt is for code
-// that builds its own informers, such as the InformerFor of a factory that informer-gen has
-// generated.
+// Adopt returns inf itself. To detect this, call Err, which returns ErrForeignInformer for an
+// informer that is not of this package. Adopt is for code that builds its own informers, such as
+// the InformerFor of a factory that informer-gen has generated.
 //
 // All adopted informers share one weir.ServerGroup, because Adopt cannot detect which of them have
 // the same server. They share the limit of concurrent lists, and when one of them detects that its

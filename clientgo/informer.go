@@ -25,10 +25,11 @@ import (
 )
 
 // NewSharedIndexInformer replaces client-go's function of the same name. If lw's client was built
-// from a config that was passed to Wrap, the informer reads the bodies of lists and watches itself;
-// otherwise it uses the results of lw. example is a pointer to a struct, or nil; if it is nil, the
-// informer captures nothing and stores the objects that lw returns as they are. Index functions may
-// be called on any goroutine. Calls of one function do not overlap, except those by Indexer.Index.
+// from a config that was passed to Wrap, the informer captures the responses and reads the bodies
+// itself; otherwise it uses the results of lw. example is a pointer to a struct, or nil. If it is
+// nil, the informer captures nothing and stores the objects that lw returns as they are. Index
+// functions may be called on any goroutine. Calls of one function do not overlap, except those by
+// Indexer.Index.
 func NewSharedIndexInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
 	return NewSharedIndexInformerWithOptions(lw, example, resync, indexers, Options{})
 }

@@ -38,9 +38,10 @@ type Options struct {
 	// or fills in fields. Also set it if the client has a codec that sets defaults or converts:
 	// otherwise the informer decodes the objects as the server sent them.
 	NoCapture bool
-	// Scheme defines the kind of the example. If it is nil or does not contain the type, client-go's
-	// scheme does. If neither contains the type, its kind is the one that the example states, or else
-	// the name of its Go type. The informer captures only responses with objects of that kind.
+	// Scheme defines the kind of the example. If Scheme is nil or does not contain the example's type,
+	// the informer uses client-go's scheme. If neither contains the type, its kind is the one that the
+	// example states, or else the name of its Go type. The informer captures only responses with
+	// objects of that kind.
 	Scheme *runtime.Scheme
 	// ResyncOnRelist makes every handler receive all objects again after each relist, as client-go
 	// does for handlers that are due for a resync. Otherwise handlers receive only the changes that
