@@ -8,18 +8,18 @@ import (
 )
 
 // calls measures the calls of one handler, which do not overlap. Stats may read it at the same
-// time. Times are durations since base, because time.Since reads one clock and time.Now two.
+// time. Times are durations since base, because time.Since reads one clock and time.Now reads two.
 type calls struct {
 	base    time.Time
-	began   atomic.Int64 // a nanosecond after the start of the current call; 0: none
+	began   atomic.Int64 // the time of the start of the current call plus one nanosecond; 0: no call
 	doing   atomic.Uint32
 	object  atomic.Pointer[store.Object] // of the current call
 	spent   atomic.Int64                 // nanoseconds in calls that have ended
-	longest [2]atomic.Uint64             // of a window each, see pack
+	longest [2]atomic.Uint64             // the longest call in each of two windows, see pack
 }
 
-// longestWindow is the least time for which the longest call is reported. It is reported for at
-// most twice that.
+// longestWindow is the minimum time for which Stats reports the longest call. The maximum is twice
+// that.
 const longestWindow = 5 * time.Minute
 
 // begin records the start of a call and returns its time.
@@ -68,11 +68,11 @@ func (c *calls) longestRecent() (longest time.Duration) {
 
 func windowOf(since time.Duration) uint64 { return uint64(since / longestWindow) }
 
-// windowBits is enough for the windows of 159 years. The rest of a word is a duration in
+// windowBits is enough for the windows of 159 years. The other bits of a word contain a duration in
 // microseconds, of up to 12 days.
 const windowBits = 24
 
-// pack returns a window and a duration in one word, so that they are read together.
+// pack packs a window and a duration into one word, so that a reader loads both in one operation.
 func pack(window uint64, d time.Duration) uint64 {
 	const maxMicros = 1<<(64-windowBits) - 1
 	return window<<(64-windowBits) | min(uint64(max(d, 0)/time.Microsecond), maxMicros)

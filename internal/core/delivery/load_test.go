@@ -23,8 +23,9 @@ func (w *testStore) load(ctx context.Context, all []string) {
 	}
 }
 
-// TestSyncedUnderSteadyLoad: a handler that takes 10 ms, while two objects change every 5 ms, has
-// synced when it has handled the objects of the first list, for any lag.
+// TestSyncedUnderSteadyLoad checks when a handler has synced that needs 10 ms per event, while two
+// objects change every 5 ms: when it has handled the objects of the first list, however far it
+// lags.
 func TestSyncedUnderSteadyLoad(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	const objects = 1000
@@ -76,8 +77,8 @@ func TestSyncedUnderSteadyLoad(t *testing.T) {
 	}
 }
 
-// TestResyncNowUnderSteadyLoad: a requested resync starts soon, delivers the unchanged objects, and
-// nothing older than the handler has seen.
+// TestResyncNowUnderSteadyLoad checks that a requested resync starts soon, and delivers the
+// unchanged objects, but no version older than the handler has received.
 func TestResyncNowUnderSteadyLoad(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	for _, cfg := range []store.Config{{}, {LogBytes: 1}, {LogBytes: 20 << 10}} {
@@ -123,8 +124,8 @@ func TestResyncNowUnderSteadyLoad(t *testing.T) {
 	}
 }
 
-// TestSweepOfNothing: the sweep does not poll an empty store; it continues when the store has an
-// object.
+// TestSweepOfNothing checks that the sweep does not poll an empty store, and continues when the
+// store has an object.
 func TestSweepOfNothing(t *testing.T) {
 	inBubble(t, store.Config{}, func(t *testing.T, w *testStore) {
 		began := time.Now()
@@ -152,8 +153,8 @@ RESYNC d/a 1→1 after 1h1m0s`)
 	})
 }
 
-// TestCloseAndRunTwice: a registration runs once and can be closed at any time; repeating either
-// does nothing.
+// TestCloseAndRunTwice checks that a registration runs once and can be closed at any time. Further
+// calls of Run and Close must do nothing.
 func TestCloseAndRunTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestStore(t, store.Config{})
@@ -187,9 +188,9 @@ func TestCloseAndRunTwice(t *testing.T) {
 	})
 }
 
-// TestSyncedAfterWhatIsInHand: a handler has read several changes of one writer and handled the
-// first, when the first list of another writer turns out to contain one of the other objects. The
-// handler has synced when it has handled that one, and not later.
+// TestSyncedAfterWhatIsInHand checks a handler that has read several changes of one writer and
+// handled the first. Then the first list of another writer contains one of the other objects. The
+// handler must have synced exactly when it has handled that object.
 func TestSyncedAfterWhatIsInHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

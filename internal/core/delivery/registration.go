@@ -15,7 +15,7 @@ import (
 // Its context ends when the registration is stopped; a Func that blocks should then return.
 type Func func(context.Context, store.Change)
 
-// Options configure a handler. The zero value delivers every change and makes no resync.
+// Options configure a handler. With the zero value the handler receives every change and no resync.
 type Options struct {
 	// Name names the handler in errors and statistics.
 	Name string
@@ -29,15 +29,16 @@ type Options struct {
 	// when an object starts to pass, and Deleted when it no longer passes. Calls of Filter and of the
 	// handler do not overlap. Filter should decode no more than it needs.
 	Filter func(*store.Object) bool
-	// UpdateNamesakes applies if another object has taken the name of one and no DELETED event was
-	// received. A handler that keeps up then receives one Updated event, like client-go's handlers.
-	// Without it, and whenever the handler lags, it receives a Deleted event and an Added one.
+	// UpdateNamesakes matters when a new object has the name of an old one, and no DELETED event of
+	// the old one was received. If it is set, a handler that keeps up receives one Updated event,
+	// like client-go's handlers. If it is not set, or if the handler lags, the handler receives a
+	// Deleted event and an Added event.
 	UpdateNamesakes bool
 	// OnPanic is called for each panic of the handler or its filter; the handler then continues with
 	// the next event. OnPanic must not block. If it is nil, panics are only counted.
 	OnPanic func(*PanicError)
-	// Workers call the handler. The handlers of one store should share them. If it is nil, the handler
-	// has its own workers.
+	// Workers call the handler. The handlers of one store should share them. If Workers is nil, the
+	// handler gets separate workers.
 	Workers *Workers
 }
 
@@ -59,12 +60,12 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// batchSize is how many changes are read from the cursor at a time. It limits the changes that a
-// worker holds.
+// batchSize is the number of changes that a worker reads from the cursor at a time. It limits the
+// changes that the worker keeps in memory.
 const batchSize = 128
 
-// In one turn, a registration handles a lagFraction'th of the changes that it lags, if that is more
-// than a batch, and at most maxTurn.
+// In one turn, a registration handles one lagFraction-th of the changes that it lags behind, but at
+// least a batch and at most maxTurn.
 const (
 	lagFraction = 8
 	maxTurn     = 16 * batchSize
@@ -79,9 +80,9 @@ type Registration struct {
 	opts   Options
 
 	state atomic.Uint32 // a serveState
-	left  chan struct{} // closed by a worker after ctx has ended and the last call has returned
+	left  chan struct{} // closed by a worker when ctx has ended and the last call has returned
 
-	// These belong to the worker that serves the registration.
+	// Only the worker that serves the registration uses these fields.
 	ctx        context.Context // set by Run
 	sweep      *sweep
 	fullResync fullResync
@@ -108,9 +109,9 @@ const (
 )
 
 // New registers a handler. The handler first receives every object in the store, as Added events,
-// and then every later change. It is not called until Run is. From New until Run returns, the store
-// keeps up to one old version per changed key for it. A registration that is never run must
-// therefore be closed.
+// and then every later change. It is not called before Run. From New until Run returns, the store
+// keeps up to one old version per changed key for the handler. So a registration that is never run
+// must be closed.
 func New(s *store.Store, handle Func, opts Options) *Registration {
 	if opts.Workers == nil {
 		opts.Workers = &Workers{}
@@ -171,16 +172,16 @@ func (r *Registration) end() {
 	close(r.done)
 }
 
-// closeCursor closes the cursor, which is no longer read: a kept registration keeps no version of
-// an object in memory.
+// closeCursor closes the cursor and drops its unread state, so that a Registration that a caller
+// keeps does not keep objects in memory.
 func (r *Registration) closeCursor() {
 	r.cursor.Close()
 	r.cursor.Discard()
 }
 
 // Close ends the registration. If Run is running, it returns after the handler's current call;
-// Close does not wait for that. If Run was not called, it never serves the handler. A second Close
-// does nothing.
+// Close does not wait for that. If Run was not called yet, it will return immediately. Further
+// calls do nothing.
 func (r *Registration) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -197,10 +198,11 @@ func (r *Registration) Close() {
 // serve delivers the available changes, up to two batches. It reports whether more may be
 // available. Otherwise the cursor, the timer or ResyncNow wakes the registration.
 func (r *Registration) serve(changes []store.Change) (more bool) {
-	// Handlers of the same objects stay close to each other, and find objects decoded that another has
-	// decoded, because those that lag more handle more per turn.
+	// A handler that lags more handles more per turn. So handlers of the same objects stay close to
+	// each other, and find objects already decoded.
 	left := int(min(r.cursor.Lag()/lagFraction, maxTurn))
-	// Usually the second round finds nothing, which is cheaper than being queued again.
+	// Usually the second round finds no change. That is cheaper than queueing the registration
+	// again.
 	for round := 0; round < 2 || left > 0; round++ {
 		if r.ctx.Err() != nil {
 			return false

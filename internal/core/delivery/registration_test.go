@@ -158,8 +158,8 @@ func TestPanicHurtsOnlyItsOwnCall(t *testing.T) {
 	})
 }
 
-// TestBlockedHandler covers client-go issue 1326: the distinct keys limit the pending events of a
-// handler that blocks.
+// TestBlockedHandler covers client-go issue 1326. It checks that the pending events of a handler
+// that blocks are at most one per key.
 func TestBlockedHandler(t *testing.T) {
 	inBubble(t, store.Config{LogBytes: 4 << 10}, func(t *testing.T, w *testStore) {
 		release := make(chan struct{})

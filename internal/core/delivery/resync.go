@@ -20,9 +20,9 @@ func (r *Registration) resync(ctx context.Context) {
 	}
 }
 
-// resynced calls the handler with an object again. It skips an object whose change the handler has
-// not seen: the change must be delivered first. It skips a version that is no longer the newest,
-// because that may never have had its own change. It reports whether it called the handler.
+// resynced calls the handler with an object again, unless the handler must first receive a change
+// of it. It also skips a version that is no longer the newest, because the handler may never
+// receive that version's change. It reports whether it called the handler.
 func (r *Registration) resynced(ctx context.Context, o *store.Object) bool {
 	if !r.cursor.Saw(o) || r.opts.Filter != nil && !r.passes(o) {
 		return false

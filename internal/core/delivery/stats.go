@@ -10,8 +10,8 @@ import (
 type Stats struct {
 	Handled uint64 // calls of the handler, resyncs included
 	Panics  uint64 // panics of the handler and its filter
-	Lag     uint64 // changes in the store that the handler has not seen yet
-	Pending int    // keys kept for the handler because it lags behind the change log
+	Lag     uint64 // changes that the handler has not received yet
+	Pending int    // keys in the backlog of the handler, which lags behind the change log
 	// Busy is how long the handler's current call has lasted. It is 0 outside a call.
 	Busy time.Duration
 	// Doing is the type of the event in the current call, and Key its object's key. They are zero
@@ -21,8 +21,9 @@ type Stats struct {
 	// Longest is the longest call that ended within the last five to ten minutes, or the current one
 	// if that is longer. Spent is the time in all calls together, the current one included.
 	Longest, Spent time.Duration
-	// Resync is the period of the resync sweep, 0 if there is none. Swept is the completed part of the
-	// current round, from 0 to 1. It is approximate, because objects are added and deleted meanwhile.
+	// Resync is the period of the resync sweep, or 0 without one. Swept is the completed part of
+	// the current round, from 0 to 1. It is approximate, because objects are added and deleted
+	// during the round.
 	Resync time.Duration
 	Swept  float64
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// TestCalls: a call is reported while it lasts, the longest for five to ten minutes after, and the
-// total time permanently. A call that panics counts.
+// TestCalls checks that Stats reports a call while it lasts, the longest call for five to ten
+// minutes after its end, and the total time always. A call that panics counts as well.
 func TestCalls(t *testing.T) {
 	inBubble(t, store.Config{}, func(t *testing.T, w *testStore) {
 		took := map[string]time.Duration{"d/a": time.Second, "d/b": 3 * time.Second, "d/c": 2 * time.Second}
@@ -51,8 +51,8 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// TestLongestIsPacked: a window and a duration are unpacked unchanged, and a duration that is too
-// long as the longest possible.
+// TestLongestIsPacked checks that pack and unpack preserve a window and a duration, and limit a
+// duration that is too long.
 func TestLongestIsPacked(t *testing.T) {
 	now := windowOf(159 * 365 * 24 * time.Hour)
 	for d, want := range map[time.Duration]time.Duration{
@@ -65,7 +65,7 @@ func TestLongestIsPacked(t *testing.T) {
 	}
 }
 
-// TestSwept: the sweep reports its progress.
+// TestSwept checks that Stats reports the progress of the sweep.
 func TestSwept(t *testing.T) {
 	inBubble(t, store.Config{}, func(t *testing.T, w *testStore) {
 		w.sync(names(1000)...)
@@ -80,12 +80,12 @@ func TestSwept(t *testing.T) {
 	})
 }
 
-// TestResyncNowOfWhatGoes: an object that is deleted during a resync is not resynced afterwards.
-// The handler need not have received its deletion, or the deleted version.
+// TestResyncNowOfWhatGoes checks that an object that is deleted during a resync is not resynced
+// afterwards, even if the handler has not received its deletion, or the deleted version.
 func TestResyncNowOfWhatGoes(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		held []string // by the store, when the handler starts
+		held []string // objects in the store when the handler starts
 		want string
 	}{
 		{"created", []string{"a"}, `

@@ -11,13 +11,13 @@ import (
 const (
 	// sweepTick is the shortest time between two batches of a sweep.
 	sweepTick = 5 * time.Millisecond
-	// sweepLate limits how much of a delayed sweep is caught up in one batch. The rest of the sweep is
-	// delayed instead of delivered in a burst.
+	// sweepLate limits how many of the delayed objects one batch delivers. The sweep stays behind
+	// instead of delivering a burst.
 	sweepLate = 20 * time.Millisecond
 )
 
-// sweep visits every key of a store once per period, at a constant rate. It has a position but no
-// queue. One goroutine at a time may use it.
+// sweep visits every key of a store once per period, at a constant rate. It has a position and no
+// queue. Only one goroutine at a time may use it.
 type sweep struct {
 	store  *store.Store
 	period time.Duration // 0: off
@@ -40,7 +40,7 @@ func newSweep(s *store.Store, period time.Duration, start float64) *sweep {
 func (w *sweep) beginAt(now time.Time) { w.at = now }
 
 // next returns the time until an object is due. It returns false when the sweep is off, and while
-// the store is empty or not synced. The cursor notifies when that changes.
+// the store is empty or not synced. When that changes, the cursor notifies the workers.
 func (w *sweep) next(now time.Time) (time.Duration, bool) {
 	if w.period == 0 {
 		return 0, false
@@ -76,13 +76,13 @@ func (w *sweep) due(now time.Time) iter.Seq[*store.Object] {
 	}
 }
 
-// note adds a batch to passed, of n objects in all. before is the last key visited before the
-// batch; first reports that the batch started at start.
+// note adds a batch to passed. n is the number of all objects, and before is the last key visited
+// before the batch. first reports that the batch started at w.start.
 func (w *sweep) note(first bool, before string, batch, n int) {
 	switch passed := w.passed.Load(); {
 	case first:
 		w.passed.Store(int64(w.start*float64(n)) + int64(batch))
-	case w.after <= before: // it wrapped around
+	case w.after <= before: // the sweep continued with the first key
 		w.passed.Store(0)
 	default:
 		w.passed.Store(passed + int64(batch))

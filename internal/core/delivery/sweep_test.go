@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestResyncIsLevel: every object is delivered exactly once per period, at an even rate.
+// TestResyncIsLevel checks that every object is delivered exactly once per period, at an even rate.
 func TestResyncIsLevel(t *testing.T) {
 	const objects, period, bucket = 1200, 30 * time.Second, 100 * time.Millisecond
 	inBubble(t, store.Config{}, func(t *testing.T, w *testStore) {
@@ -44,7 +44,8 @@ func TestResyncIsLevel(t *testing.T) {
 	})
 }
 
-// TestResyncAfterABusyHandler: the time that a handler spent in a call is not caught up in a burst.
+// TestResyncAfterABusyHandler checks that after a long call the resync does not deliver the delayed
+// objects in a burst.
 func TestResyncAfterABusyHandler(t *testing.T) {
 	inBubble(t, store.Config{}, func(t *testing.T, w *testStore) {
 		w.sync(names(1000)...)

@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// TestUIDs: a handler sees each object that existed, for any lag, and never sees one object become
-// another, unless it has UpdateNamesakes.
+// TestUIDs checks that a handler receives each object that existed, for any lag, and receives no
+// change from one object to another, unless it has UpdateNamesakes.
 func TestUIDs(t *testing.T) {
 	const keepingUp = `
 ADDED d/a -→1 initial
@@ -100,8 +100,8 @@ MODIFIED d/a 7→8`},
 	}
 }
 
-// TestNamesakeAfterRemoval: a handler that is removed while it handles a deletion receives no event
-// of the object that has taken the name.
+// TestNamesakeAfterRemoval checks that a handler that is removed while it handles a deletion
+// receives no event of the new object with the same name.
 func TestNamesakeAfterRemoval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestStore(t, store.Config{})
@@ -127,9 +127,9 @@ DELETED d/a 1→- unknown`)
 
 var histories = flag.Int("histories", 300, "how many random histories TestUIDsOfHistories plays")
 
-// TestUIDsOfHistories plays random histories to handlers that block for random times. For any
-// missed changes, a handler receives each object's addition and deletion once, without gaps, and
-// correct information about its last state.
+// TestUIDsOfHistories plays random histories to handlers that block for random times. Whatever
+// changes a handler misses, it must receive each object's addition and deletion once, without gaps,
+// and correct information about the object's last state.
 func TestUIDsOfHistories(t *testing.T) {
 	for seed := range uint64(*histories) {
 		synctest.Test(t, func(t *testing.T) { playHistory(t, seed) })
@@ -142,8 +142,8 @@ func TestUIDsOfHistories(t *testing.T) {
 // life is the history of one object.
 type life struct {
 	key    string
-	last   string // version
-	ended  string // version of the DELETED event, "" if there was none
+	last   string // resourceVersion
+	ended  string // resourceVersion of the DELETED event, "" if there was none
 	isGone bool
 }
 

@@ -10,34 +10,36 @@ import (
 )
 
 // Workers are goroutines that call the handlers of several registrations. A change for a thousand
-// handlers wakes a few goroutines instead of a thousand. The zero value is ready for use. It must
-// not be copied.
+// handlers wakes a few goroutines instead of a thousand. The zero value is ready to use. Do not
+// copy a Workers after first use.
 //
-// A registration with pending work is queued, at most once. A worker that takes one while others
-// are queued first wakes or starts the next worker. So a handler that blocks delays no other, and
-// the number of workers is about the number of registrations that are being served, plus the next
-// one and the idle ones. Up to GOMAXPROCS are idle, and none after the last registration has ended.
+// A registration with pending work is queued, at most once. A worker that takes a registration
+// while others are queued first wakes or starts the next worker. So a handler that blocks delays no
+// other handler. There is about one worker for each registration that is being served, plus the
+// next one and the idle ones. Up to GOMAXPROCS workers are idle, and none after the last
+// registration has ended.
 type Workers struct {
 	queued atomic.Int64 // registrations in bulk and in queue
 	bulk   atomic.Pointer[bulkQueue]
-	waking atomic.Bool // a worker was woken or started, and has not looked for work yet
+	waking atomic.Bool // a worker was woken or started, and has not checked for work yet
 
 	mu      sync.Mutex
-	work    sync.Cond       // signalled for each idle worker that is to wake; created by join
-	queue   []*Registration // taken after bulk
+	work    sync.Cond       // signalled for each idle worker that must wake; created by join
+	queue   []*Registration // workers take these after bulk
 	head    int             // of queue
 	running int             // registrations
 	idle    int             // workers that wait for work
 }
 
-// bulkQueue is a queue that many registrations joined at the same time. Workers take them without a
-// lock: otherwise they would spend more time waiting for it than working.
+// bulkQueue is a queue of many registrations that were queued at the same time. Workers take
+// registrations from it without a lock: otherwise they would wait for the lock longer than they
+// work.
 type bulkQueue struct {
 	of    []*Registration
-	taken atomic.Int64 // may exceed their number
+	taken atomic.Int64 // may exceed len(of)
 }
 
-// minBulk is the number of registrations from which a bulkQueue is used.
+// minBulk is the minimum number of registrations for which a bulkQueue is used.
 const minBulk = 16
 
 // serveState is the state of a registration among its workers.
@@ -46,8 +48,8 @@ type serveState uint32
 const (
 	inactive serveState = iota // it has not started, or has ended
 	resting                    // it has nothing to do
-	queued                     // or taken by a worker that has not started on it
-	served                     // by a worker, now
+	queued                     // it is in a queue, or a worker has taken it and not started to serve it
+	served                     // a worker serves it now
 	requeue                    // it was woken while being served, and will be queued again
 )
 
@@ -70,7 +72,7 @@ func (w *Workers) leave(r *Registration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.running--
-	w.idle = 0 // each checks whether it is still needed
+	w.idle = 0 // each idle worker checks whether it is still needed
 	w.work.Broadcast()
 }
 
@@ -90,8 +92,8 @@ func (w *Workers) wake(r *Registration) {
 	w.push(r)
 }
 
-// push queues a resting registration. One that is being served is queued again afterwards. The
-// caller holds the lock.
+// push queues a resting registration. A registration that is being served is queued again
+// afterwards. The caller holds the lock.
 func (w *Workers) push(r *Registration) {
 	for {
 		switch serveState(r.state.Load()) {
@@ -100,7 +102,7 @@ func (w *Workers) push(r *Registration) {
 				return
 			}
 		case resting:
-			r.state.Store(uint32(queued)) // no other goroutine does while w.mu is held
+			r.state.Store(uint32(queued)) // no other goroutine changes it while w.mu is held
 			w.append(r)
 			w.wakeWorker()
 			return
@@ -118,7 +120,7 @@ func (w *Workers) append(r *Registration) {
 	w.queued.Add(1)
 }
 
-// wakeWorker wakes or starts a worker, unless one is about to look for work. The caller holds the
+// wakeWorker wakes or starts a worker, unless one is about to check for work. The caller holds the
 // lock.
 func (w *Workers) wakeWorker() {
 	switch {
@@ -142,8 +144,8 @@ func (w *Workers) loop() {
 			w.mu.Unlock()
 		}
 		w.serve(r, changes)
-		// Handlers of the same objects stay close to each other, and find objects decoded that another
-		// has decoded.
+		// Let other workers continue: handlers of the same objects then stay close to each other,
+		// and find objects already decoded.
 		runtime.Gosched()
 	}
 }
@@ -183,8 +185,8 @@ func (b *bulkQueue) next() *Registration {
 	return nil
 }
 
-// pop returns the first registration in queue, or nil. If there are many, it creates a bulkQueue of
-// the others.
+// pop returns the first registration in queue, or nil. If many others are queued, it moves them to
+// a bulkQueue.
 func (w *Workers) pop() *Registration {
 	if w.head == len(w.queue) {
 		return nil
@@ -202,8 +204,8 @@ func (w *Workers) pop() *Registration {
 	return r
 }
 
-// serve serves a registration. If its handler ends the goroutine by runtime.Goexit, so does the
-// registration.
+// serve serves a registration. If its handler ends the goroutine with runtime.Goexit, serve ends
+// the registration too.
 func (w *Workers) serve(r *Registration, changes []store.Change) {
 	r.state.Store(uint32(served))
 	more, returned := false, false
@@ -222,7 +224,8 @@ func (w *Workers) serve(r *Registration, changes []store.Change) {
 	returned = true
 }
 
-// settle records that a registration was served. more reports that it has more to do.
+// settle records that a worker has served a registration. more reports that the registration has
+// more to do.
 func (w *Workers) settle(r *Registration, more bool) {
 	switch {
 	case r.ctx.Err() != nil:

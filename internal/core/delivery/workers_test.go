@@ -34,8 +34,8 @@ func waitFor(all []*Registration) {
 	}
 }
 
-// TestWorkersOfBlockedHandlers: for any number of blocked handlers, the others receive events
-// immediately, and the blocked ones continue where they were.
+// TestWorkersOfBlockedHandlers checks that, for any number of blocked handlers, the others receive
+// events immediately, and the blocked ones later continue where they were.
 func TestWorkersOfBlockedHandlers(t *testing.T) {
 	const handlers = 200
 	synctest.Test(t, func(t *testing.T) {
@@ -74,8 +74,8 @@ func TestWorkersOfBlockedHandlers(t *testing.T) {
 	})
 }
 
-// TestIdleWorkers: after any number of handlers blocked, only a few goroutines wait for work, and
-// none after the last registration has ended.
+// TestIdleWorkers checks that after any number of handlers have blocked, only a few goroutines wait
+// for work, and none after the last registration has ended.
 func TestIdleWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -100,12 +100,12 @@ func TestIdleWorkers(t *testing.T) {
 	})
 }
 
-// TestHandlersShareDecoded: when many handlers receive many objects, most objects are decoded once,
-// because the handlers stay close to each other. Before turns were limited, each handler decoded
-// nearly all objects itself.
+// TestHandlersShareDecoded checks that when many handlers receive many objects, most objects are
+// decoded once, because the handlers stay close to each other. Before turns were limited, each
+// handler decoded nearly all objects again.
 func TestHandlersShareDecoded(t *testing.T) {
 	const handlers, objects = 100, 4000
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that nothing else determines the order
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // with one processor, the workers alone determine the order
 	ctx, cancel := context.WithCancel(t.Context())
 	w := newTestStore(t, store.Config{DecodedBudget: 1 << 20}) // for a few hundred
 	var names []string
@@ -137,8 +137,8 @@ func TestHandlersShareDecoded(t *testing.T) {
 	waitFor(all)
 }
 
-// TestTurns: a registration handles more per turn the further it lags, so that lagging handlers
-// catch up with the others.
+// TestTurns checks that a registration handles more per turn the further it lags, so that it
+// catches up with the others.
 func TestTurns(t *testing.T) {
 	for _, of := range []struct{ behind, want int }{
 		{10, 10}, {batchSize * lagFraction, batchSize}, {4 * batchSize * lagFraction, 4 * batchSize}, {maxTurn * (lagFraction + 2), maxTurn},
@@ -168,7 +168,8 @@ func goroutinesIn(method string) int {
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "delivery."+method+"(")
 }
 
-// TestHandlerThatExits: a handler that ends its goroutine ends its registration, and no other.
+// TestHandlerThatExits checks that a handler that ends its goroutine ends its registration, and no
+// other.
 func TestHandlerThatExits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -191,8 +192,9 @@ func TestHandlerThatExits(t *testing.T) {
 	})
 }
 
-// TestWorkersUnderLoad: registrations start and end during changes, and their handlers block, yield
-// and exit. Each receives every change from its start to its end, one at a time and in order.
+// TestWorkersUnderLoad starts and ends registrations during changes, while their handlers block,
+// yield and exit. It checks that each handler receives every change from its start to its end, one
+// at a time and in order.
 func TestWorkersUnderLoad(t *testing.T) {
 	w := newTestStore(t, store.Config{LogBytes: 1 << 30})
 	w.sync()
@@ -247,7 +249,7 @@ func TestWorkersUnderLoad(t *testing.T) {
 	<-final.Done()
 }
 
-// TestBulkQueue: every registration of a bulkQueue is taken once, in order.
+// TestBulkQueue checks that every registration of a bulkQueue is taken once, in order.
 func TestBulkQueue(t *testing.T) {
 	var w Workers
 	var all, got []*Registration
@@ -259,7 +261,7 @@ func TestBulkQueue(t *testing.T) {
 	}
 	w.waking.Store(true) // no worker is started
 	w.Notify(owners)
-	w.Notify(owners[:5]) // they are queued already
+	w.Notify(owners[:5]) // these are queued already
 	for w.queued.Load() > 0 {
 		got = append(got, w.take())
 		w.queued.Add(-1)

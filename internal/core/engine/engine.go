@@ -1,5 +1,5 @@
-// Package engine runs the parts of an informer: one store, the reflectors that write it, and the
-// handlers that are served from it. The typed API and the drop-in packages are built on it.
+// Package engine runs the parts of an informer: one store, the reflectors that write to it, and the
+// handlers that receive its changes. The typed API and the drop-in packages use it.
 package engine
 
 import (
@@ -24,7 +24,7 @@ var (
 	ErrStopped = errors.New("informer is stopped")
 	// ErrRunning is returned by Run while the engine is running.
 	ErrRunning = errors.New("informer is running already")
-	// ErrNotSynced is returned when a wait ended before the engine had synced.
+	// ErrNotSynced is returned when a wait ends before the engine has synced.
 	ErrNotSynced = errors.New("not synced")
 	// ErrHandlerStuck is returned by Run if a handler did not return within Config.StopTimeout.
 	ErrHandlerStuck = errors.New("handler did not return")
@@ -65,11 +65,12 @@ type Engine struct {
 	handlers map[*delivery.Registration]context.CancelFunc
 	removed  removals
 	serial   int // number of handlers ever registered
-	// unnamed are the handlers without a name, each at its number minus one. nil: the number is free.
+	// unnamed contains the handlers without a name, each at its number minus one. nil: the number
+	// is free.
 	unnamed []*delivery.Registration
 }
 
-// engines are the running engines of this process, by Config.Name. An engine is among them from the
+// engines are the running engines of this process, by Config.Name. Each is registered from the
 // start of its Run to the end.
 var engines registry.Registry[*Engine]
 
@@ -108,7 +109,7 @@ func (e *Engine) Store() *store.Store { return e.store }
 // Requests returns Config.Requests.
 func (e *Engine) Requests() *source.Stats { return e.cfg.Requests }
 
-// Reflect adds a reflector that fills the part of the store that scope names. It must be called
+// Reflect adds a reflector that fills the part of the store that scope describes. It must be called
 // before Run.
 func (e *Engine) Reflect(src source.Source, scope store.Scope, selector string) {
 	m := &member{source: src, namespace: scope.Namespace, selector: selector}
@@ -196,7 +197,7 @@ func (e *Engine) end() error {
 		select {
 		case <-r.Done():
 		case <-timeout.C:
-			timeout.Reset(0) // the others have had their time too
+			timeout.Reset(0) // the other handlers have had the same time
 			stuck = append(stuck, r.Name())
 		}
 	}
@@ -207,8 +208,8 @@ func (e *Engine) end() error {
 }
 
 // Handle registers a handler. It may be called before, during or after the first sync. The handler
-// is served while the engine runs, until Remove. A handler without a name receives the lowest free
-// number, so that handlers that are added and removed have few names in total. The error wraps
+// receives events while the engine runs, until Remove. A handler without a name gets the lowest
+// free number, so that handlers that are added and removed use only few names. The error wraps
 // ErrStopped.
 func (e *Engine) Handle(fn delivery.Func, opts delivery.Options) (*delivery.Registration, error) {
 	e.mu.Lock()
@@ -240,8 +241,8 @@ func (e *Engine) Handle(fn delivery.Func, opts delivery.Options) (*delivery.Regi
 	return r, nil
 }
 
-// serve starts to serve a handler, until the engine's context ends or Remove. The caller holds the
-// lock.
+// serve starts to serve a handler, until the engine's context ends or Remove is called. The caller
+// holds the lock.
 func (e *Engine) serve(r *delivery.Registration) {
 	ctx, cancel := context.WithCancel(e.run)
 	e.handlers[r] = cancel
@@ -252,8 +253,9 @@ func (e *Engine) serve(r *delivery.Registration) {
 	}()
 }
 
-// Remove ends a handler. The handler's context ends, and no call follows the current one. Remove
-// does not wait for that call; Registration.Done does.
+// Remove ends a handler. The handler's context ends, and the handler is not called after the
+// current call. Remove does not wait for that call; the channel of Registration.Done is closed
+// after it.
 func (e *Engine) Remove(r *delivery.Registration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestHandlerNames: a handler without a name receives the lowest number that no other has, so that
-// handlers that are added and removed have few names.
+// TestHandlerNames checks that a handler without a name gets the lowest number that no other
+// handler has, so that handlers that are added and removed use only few names.
 func TestHandlerNames(t *testing.T) {
 	e := New(Config{Name: "pods"})
 	handle := func(opts delivery.Options) *delivery.Registration {
@@ -51,8 +51,8 @@ func TestHandlerNames(t *testing.T) {
 	expect("pods handler 1", "pods handler 2", "pods handler 3")
 }
 
-// TestBackground: Config.Background runs while the engine does, and a Run that is refused does not
-// start it.
+// TestBackground checks that Config.Background runs while the engine does, and that a Run that
+// fails does not start it.
 func TestBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var begun, ended int
@@ -78,7 +78,8 @@ func TestBackground(t *testing.T) {
 	})
 }
 
-// TestWaitFor: WaitFor returns when its condition holds, its context ends or the engine stops.
+// TestWaitFor checks that WaitFor returns when its condition is true, its context ends or the
+// engine stops.
 func TestWaitFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Config{Name: "pods"})
@@ -109,7 +110,8 @@ func TestWaitFor(t *testing.T) {
 	})
 }
 
-// TestWaitsWrapContextError: a wait whose context ends returns the context's error and its cause.
+// TestWaitsWrapContextError checks that a wait whose context ends returns the context's error and
+// its cause.
 func TestWaitsWrapContextError(t *testing.T) {
 	e := New(Config{Name: "pods"})
 	cause := errors.New("the rollout is over")
@@ -130,8 +132,8 @@ func TestWaitsWrapContextError(t *testing.T) {
 	}
 }
 
-// TestRunning: an engine is in Running from the start of Run to its end, under a unique name. A
-// number is reused after its engine has ended.
+// TestRunning checks that an engine is in Running from the start of Run to its end, under a unique
+// name, and that a number is reused after its engine has ended.
 func TestRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		names := func() (all []string) {

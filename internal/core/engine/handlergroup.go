@@ -6,31 +6,31 @@ import (
 	"github.com/weirproject/weir/internal/core/delivery"
 )
 
-// HandlerGroup has the handlers of one name. Their totals do not fall when one of them is removed,
-// until the last is.
+// HandlerGroup contains the handlers of one name. Their totals do not decrease when one of them is
+// removed, unless it is the last.
 type HandlerGroup struct {
-	Handlers []*delivery.Registration // that are registered, at least one
-	Leaving  []*delivery.Registration // removed, but their last call may be active
-	Left     Totals                   // of those that were removed and have returned
+	Handlers []*delivery.Registration // the registered ones, at least one
+	Leaving  []*delivery.Registration // removed ones whose last call may not have returned
+	Left     Totals                   // the sum of removed ones that have returned
 }
 
 // Totals are the sums of handlers' counts.
 type Totals struct {
 	Handled uint64 // calls, resyncs included
 	Panics  uint64
-	Spent   time.Duration // duration of calls
+	Spent   time.Duration // total duration of the calls
 }
 
 // TotalsOf returns the counts of one handler.
 func TotalsOf(s delivery.Stats) Totals { return Totals{s.Handled, s.Panics, s.Spent} }
 
-// Plus returns the sum of both.
+// Plus returns the sum of t and u.
 func (t Totals) Plus(u Totals) Totals {
 	return Totals{t.Handled + u.Handled, t.Panics + u.Panics, t.Spent + u.Spent}
 }
 
-// removals are the handlers that were removed while another one of the same name was registered.
-// There are at most as many names as registered handlers.
+// removals records the handlers that were removed while another one of the same name was
+// registered. It has at most as many names as there are registered handlers.
 type removals struct {
 	leaving map[*delivery.Registration]struct{}
 	left    map[string]Totals // by name
@@ -65,8 +65,8 @@ func (e *Engine) registered(name string) bool {
 	return false
 }
 
-// noteRemoved is called when a handler that was served is no longer registered, and may be in its
-// last call. The caller holds the lock.
+// noteRemoved is called when a served handler is no longer registered. Its last call may not have
+// returned. The caller holds the lock.
 func (e *Engine) noteRemoved(r *delivery.Registration) {
 	if e.registered(r.Name()) {
 		e.removed.leaving[r] = struct{}{}

@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestHandlerGroups: the totals of a name do not fall when one of its handlers is removed, include
-// its last call, and disappear with the last handler.
+// TestHandlerGroups checks that the totals of a name do not decrease when one of its handlers is
+// removed, include that handler's last call, and disappear with the last handler.
 func TestHandlerGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Config{Name: "pods", Store: store.Config{Encoding: wire.JSON}})

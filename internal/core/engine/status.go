@@ -14,12 +14,13 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// scoped is a source that knows, at most from its requests, what it lists and watches.
+// scoped is a source that knows the scope of its requests. known is false until it has seen one.
 type scoped interface {
 	Scope() (namespace, selector string, known bool)
 }
 
-// typed is a source that knows its objects' type, at least in part: metadata does not state it.
+// typed is a source that knows the type of its objects, at least in part. A list of metadata alone
+// does not state that type.
 type typed interface {
 	Type() (t wire.TypeMeta, resource string)
 }
@@ -35,14 +36,15 @@ type member struct {
 func (m *member) run(ctx context.Context) {
 	// A reflector returns only when its context ends, so its error adds nothing.
 	_ = m.reflector.Run(ctx)
-	// An idle connection has two goroutines and its buffers. A stopped informer must leave none.
+	// An idle connection has two goroutines and its buffers. A stopped informer must leave none of
+	// them behind.
 	if src, ok := m.source.(interface{ CloseIdleConnections() }); ok {
 		src.CloseIdleConnections()
 	}
 }
 
-// status returns s with what the reflector lists and watches. Where the objects are metadata alone,
-// the ItemType is that of the objects that the source knows, which may be less than a kind.
+// status returns s with the resource, namespace and selector of the reflector. If the objects are
+// metadata alone, ItemType is the type that the source knows, which may lack the kind.
 func (m *member) status(s reflector.Status) reflector.Status {
 	s.Namespace, s.Selector = m.namespace, m.selector
 	if of, ok := m.source.(scoped); ok {
@@ -89,7 +91,7 @@ func (e *Engine) Transitions() [][]reflector.Transition {
 	return all
 }
 
-// Relists returns how many complete states were received after the first ones, by reason.
+// Relists returns the number of complete states after each reflector's first one, by reason.
 func (e *Engine) Relists() (sum reflector.Relists) {
 	for _, m := range e.members {
 		for reason, n := range m.reflector.Relists() {
@@ -125,10 +127,10 @@ func (e *Engine) WaitForSync(ctx context.Context) error {
 	return e.explain(ctx, e.store.WaitSynced(ctx), ErrNotSynced)
 }
 
-// WaitForResourceVersion blocks until the store has received everything up to rv, a resourceVersion
-// that a write returned. With several reflectors it blocks until each has reached rv. A reflector
-// without matching changes reaches it with its next bookmark, which kube-apiserver sends about once
-// a minute.
+// WaitForResourceVersion blocks until the store has received all changes up to rv, a
+// resourceVersion that a write returned. With several reflectors it blocks until each has reached
+// rv. If no change of a reflector's objects follows, it reaches rv with its next bookmark, which
+// kube-apiserver sends about once a minute.
 func (e *Engine) WaitForResourceVersion(ctx context.Context, rv string) error {
 	return e.explain(ctx, e.store.WaitResourceVersion(ctx, rv), fmt.Errorf("not at resourceVersion %s", rv))
 }
@@ -147,8 +149,8 @@ func (e *Engine) explain(ctx context.Context, err, what error) error {
 	return fmt.Errorf("%s: %w: %w", e.cfg.Name, what, err)
 }
 
-// WithContextError returns err, which ended a wait, wrapped so that it also wraps ctx.Err() if ctx
-// has ended: the cause of a context does not.
+// WithContextError returns err, which ended a wait. If ctx has ended, the result also wraps
+// ctx.Err(), which a context's cause does not wrap.
 func WithContextError(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 		return fmt.Errorf("%w: %w", ended, err)
@@ -157,8 +159,8 @@ func WithContextError(ctx context.Context, err error) error {
 }
 
 // WaitFor blocks until cond returns true. It calls cond again whenever a reflector's status has
-// changed. If ctx ends first, it returns the context's error. If the engine is stopped first, the
-// error wraps ErrStopped: no status changes any more.
+// changed. If ctx ends first, it returns the context's error. If the engine stops first, the error
+// wraps ErrStopped, since no status changes any more.
 func (e *Engine) WaitFor(ctx context.Context, cond func() bool) error {
 	for {
 		wake := e.changed.wait()
@@ -176,7 +178,7 @@ func (e *Engine) WaitFor(ctx context.Context, cond func() bool) error {
 	}
 }
 
-// broadcast wakes all waiters. It has one channel.
+// broadcast wakes all waiters by closing one channel.
 type broadcast struct {
 	mu sync.Mutex
 	ch chan struct{}
