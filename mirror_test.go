@@ -177,9 +177,9 @@ func configMapVersions(t *testing.T, ctx context.Context, client corev1client.Co
 	return out
 }
 
-// TestMirror checks that Mirror updates a sink after changes, after a restart that resumes from the
-// stored version, after a restart when the server no longer has that version, and after a list that
-// breaks off.
+// TestMirror checks that Mirror updates a sink after changes, after a list that breaks off, and
+// after two restarts: one that resumes from the stored version, and one when the server no longer
+// has that version.
 func TestMirror(t *testing.T) {
 	t.Run("typed", func(t *testing.T) { testMirror[*corev1.ConfigMap](t, weir.Options{}, weir.Protobuf) })
 	t.Run("unstructured", func(t *testing.T) {

@@ -37,7 +37,8 @@ func (r *Registration) ended() bool {
 func (r *Registration) Done() <-chan struct{} { return r.handler.Done() }
 
 // HasSynced reports whether the handler has handled every object of the informer's first lists, and
-// every object that the informer stored when the handler was added, in that version or a later one.
+// every object that the informer stored when the handler was added. It may have handled a later
+// version of an object instead.
 func (r *Registration) HasSynced() bool { return r.handler.HasSynced() }
 
 // Synced returns a channel that is closed when HasSynced becomes true.

@@ -82,8 +82,7 @@ func TestSharedDecodedUnasked(t *testing.T) {
 }
 
 // TestDiscoveredConnections checks that a source uses one connection for all discovery requests
-// while the server does not serve the kind, also through a Proxy, and for the requests after the
-// server serves it.
+// while the server does not serve the kind, and for the requests afterwards, also through a Proxy.
 func TestDiscoveredConnections(t *testing.T) {
 	var connections atomic.Int64
 	var known atomic.Bool

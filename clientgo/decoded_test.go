@@ -75,9 +75,8 @@ func (c *changingStore) update(t *testing.T, was, is *store.Object) (old, fresh 
 	return old, fresh
 }
 
-// TestNewVersionIsKept checks that the new value of a change is the same pointer as the old value
-// of the next change, and as the value that readers get in between, while a caller uses it.
-// Afterwards the store must not keep it.
+// TestNewVersionIsKept checks that, while a caller uses the new value of a change, readers and the
+// next change's old value return the same pointer. Afterwards the store must not keep the value.
 func TestNewVersionIsKept(t *testing.T) {
 	for _, opts := range []Options{{}, {ShareDecoded: true}} {
 		synctest.Test(t, func(t *testing.T) { newVersionIsKept(t, opts) })

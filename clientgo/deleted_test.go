@@ -29,9 +29,9 @@ func (g gatedRecorder) OnAdd(obj any, initial bool) { <-g.gate; g.recorder.OnAdd
 func (g gatedRecorder) OnUpdate(was, is any)        { <-g.gate; g.recorder.OnUpdate(was, is) }
 func (g gatedRecorder) OnDelete(obj any)            { <-g.gate; g.recorder.OnDelete(obj) }
 
-// addLate adds two handlers, one of which blocks. When the other one has received line, the
-// returned function lets the blocked handler continue, waits until it has also received line, and
-// returns what it has received.
+// addLate adds two handlers, of which one blocks. The returned function waits until the other
+// handler has received line, lets the blocked handler continue, and waits until it has received
+// line too. It returns the lines that this handler has received.
 func addLate(t *testing.T, inf cache.SharedIndexInformer, line string) (told func() []string) {
 	t.Helper()
 	late, first := gatedRecorder{newRecorder(), make(chan struct{})}, newRecorder()

@@ -71,8 +71,8 @@ func TestIndexOfWhatHandlersGet(t *testing.T) {
 	}
 }
 
-// TestBlockedIndexFunction checks that the handler receives another copy while an index function
-// still reads an object.
+// TestBlockedIndexFunction checks that the handler receives a copy of an object while a blocked
+// index function still reads the object.
 func TestBlockedIndexFunction(t *testing.T) {
 	s := newRecordedInformer(t, NewSharedIndexInformer)
 	looking, release := make(chan any, 1), make(chan struct{})

@@ -184,7 +184,8 @@ func (r *registration) call(e store.Change) error {
 }
 
 // derive runs the index functions on a version before the handler receives it. It returns the value
-// for the handler: a copy if one of the functions blocks and so still reads the value.
+// for the handler. If a function blocks, the value is a copy, because the function still reads the
+// original.
 func (r *registration) derive(o *store.Object, value any) any {
 	if r.informer.store.Derive(o, value) {
 		return value

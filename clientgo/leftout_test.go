@@ -30,9 +30,9 @@ func refusing(obj any) (any, error) {
 	return obj, nil
 }
 
-// TestTransformErrorOnRelist checks that the informer keeps the previous version of an object whose
-// newest version cannot be transformed, after a watch event and after a relist, and that a DELETED
-// event deletes the object.
+// TestTransformErrorOnRelist checks that the informer keeps the previous version of an object if
+// the newest version cannot be transformed, after a watch event and after a relist. A DELETED event
+// must delete the object.
 func TestTransformErrorOnRelist(t *testing.T) {
 	silent(t)
 	synctest.Test(t, transformErrorOnRelist)

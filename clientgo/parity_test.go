@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// parityStories contains stories. tell plays one to an informer by changing its source. want are
-// the events that the handler receives, as sorted lines.
+// parityStories contains stories. The function tell plays a story: it changes the informer's
+// source. want are the events that the handler receives, as sorted lines.
 var parityStories = map[string]struct {
 	tell func(t *testing.T, s *recordedInformer)
 	want string

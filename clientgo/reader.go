@@ -88,7 +88,7 @@ func (r *reader) lastValue(ch *store.Change) (any, error) {
 
 // deletedValue returns the final state of a deleted object. If the final state is unknown or cannot
 // be decoded, it returns the last stored version with the deletion's resourceVersion, if that is a
-// number. It returns a value whose metadata cannot be copied unchanged.
+// number. If the version's metadata cannot be copied, deletedValue returns the version unchanged.
 func (r *reader) deletedValue(ch *store.Change) (any, error) {
 	if ch.Final != nil {
 		if value, err := r.value(ch.Final); err == nil {

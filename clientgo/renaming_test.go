@@ -87,9 +87,9 @@ func TestRenamingTransformOfBytes(t *testing.T) {
 	holds()
 }
 
-// TestRenamedAndRefused checks that a renamed object keeps its stored version if its next version
-// cannot be transformed, also in a relist, and that a DELETED event deletes it even if the final
-// state cannot be transformed.
+// TestRenamedAndRefused checks that a renamed object keeps its stored version if the next version
+// cannot be transformed, also in a relist. A DELETED event must delete it even if the final state
+// cannot be transformed.
 func TestRenamedAndRefused(t *testing.T) {
 	t.Run("bytes", func(t *testing.T) { renamedAndRefused(t, false) })
 	t.Run("objects", func(t *testing.T) { renamedAndRefused(t, true) })

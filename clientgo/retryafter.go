@@ -62,8 +62,8 @@ func (e *brokenError) Unwrap() error {
 }
 
 // endsWatch reports whether client-go's REST client returns an empty watch instead of the error. It
-// does so after it has repeated the WATCH ten times; each time can take half a minute if no server
-// answers.
+// does so after it has repeated the WATCH ten times, each of which can last half a minute if no
+// server answers.
 func endsWatch(err error) bool { return utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err) }
 
 // hideBroken wraps err in a brokenError if the connection of an informer's request broke, or if a

@@ -19,12 +19,12 @@ import (
 // it receives. It returns an error if the config is nil or invalid, and otherwise the error of
 // cache.New. It may be called several times, also concurrently.
 //
-// If cache.Options.NewInformer is set, the cache calls it, but replaces each returned informer by a
-// Weir informer with the same ListerWatcher, indexers and watch error handler; see clientgo.Adopt.
-// The cache uses a returned Weir informer as it is. If it cannot adopt a returned informer, for
-// example a wrapper of client-go's, GetInformer and reads return ErrNotAdopted.
-// cache.Options.NewInformer must not read an informer that it has returned, because the cache does
-// not run that informer but its replacement.
+// If cache.Options.NewInformer is set, the cache calls it. If it returns a Weir informer, the cache
+// uses this informer. Otherwise the cache replaces the returned informer by a Weir informer with
+// the same ListerWatcher, indexers and watch error handler; see clientgo.Adopt.
+// cache.Options.NewInformer must not read an informer that it has returned, because the cache runs
+// only the replacement. If the cache cannot replace a returned informer, for example a wrapper of
+// client-go's, GetInformer and reads return ErrNotAdopted.
 func NewCache(opts ...Option) cache.NewCacheFunc {
 	s := newSettings(opts)
 	return func(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
