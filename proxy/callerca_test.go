@@ -87,9 +87,9 @@ func TestPublishedLater(t *testing.T) {
 }
 
 // TestPublishedHeaders checks that the proxy does not forward the headers that the upstream
-// publishes as front proxies' headers, whatever their names are. That also holds if an option sets
-// the CA of front proxies, and after the upstream has published other headers. No caller gains
-// access through these headers.
+// publishes as front proxies' headers, with any names. That also holds if an option sets the CA of
+// front proxies, and after the upstream has published other headers. No caller gains access through
+// these headers.
 func TestPublishedHeaders(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	given, published := newAuthority(t), newAuthority(t)

@@ -43,8 +43,10 @@
 // Options.MemoryBudget bounds the resources cached on demand, not Options.Resources. A relist with
 // more than 32 MiB of changed objects ends the resource's watches, because the proxy would have to
 // order the changes. Options bound the open connections and the requests in progress. The proxy
-// closes connections that do not answer pings. All connections without an accepted credential share
-// 96 MB, all request heads 64 MB, and all unread responses 96 MB. Further bounds:
+// closes connections that do not answer pings. All connections without an accepted credential
+// together use up to 96 MiB, the heads of all requests 64 MiB, and the streams of all responses
+// that clients do not read 96 MiB. Options.ResponseMemory bounds the content of such responses.
+// Further bounds:
 //   - headers: 256 KiB and 30 seconds
 //   - a write to a client that reads nothing: five minutes; ten seconds on a connection without an
 //     accepted credential, and for the end of a response

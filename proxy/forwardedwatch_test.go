@@ -78,8 +78,9 @@ func TestForwardedWatchEndsBetweenEvents(t *testing.T) {
 	}
 }
 
-// TestForwardedWebSocket checks that the proxy treats a watch over a WebSocket as a watch. If it
-// starts before a restore, it gets 410. When the proxy ends watches, its connection is closed.
+// TestForwardedWebSocket checks that the proxy treats a watch over a WebSocket as a watch. A watch
+// that resumes from before a restore gets 410. When the proxy ends watches, it closes the
+// connection of the WebSocket.
 func TestForwardedWebSocket(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{})
 	over := make(chan struct{})

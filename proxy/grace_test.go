@@ -64,7 +64,8 @@ func TestRefusedReview(t *testing.T) {
 }
 
 // TestNoGraceForMore checks that the last review answer is used only for reads. Impersonation and
-// reads of /metrics need a new review each time, whatever prevents an answer.
+// reads of /metrics need a new review each time. The test makes the upstream fail to answer reviews
+// in several ways.
 func TestNoGraceForMore(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{})
 	certified := tp.clientWith(tp.authCA.Issue(t, "carol"))

@@ -117,8 +117,8 @@ func TestTooManyRequests(t *testing.T) {
 	tp.want(http.StatusOK, "jane", list)
 }
 
-// TestUpgradesAreBounded checks that a request for an upgrade occupies a seat until it is upgraded,
-// whatever its path is, and counts as a watch from the start.
+// TestUpgradesAreBounded checks that a request for an upgrade, for any path, occupies a seat until
+// it is upgraded, and counts as a watch from the start.
 func TestUpgradesAreBounded(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{MaxRequests: 1, MaxLongRunning: 2, MaxWatchesPerUser: 2, timeouts: impatient()})
 	over := make(chan struct{})

@@ -32,8 +32,8 @@ func TestForwardedMemory(t *testing.T) {
 	tp.until("it has ended", func() bool { return used() == 0 })
 }
 
-// TestNothingIsReadAheadForStrangers checks that no read-ahead bytes are counted for a caller that
-// the proxy does not know, whatever certificate the caller shows.
+// TestNothingIsReadAheadForStrangers checks that no read-ahead bytes are counted for a caller whose
+// token and certificate the proxy has not accepted.
 func TestNothingIsReadAheadForStrangers(t *testing.T) {
 	_, tp := start(t, apiserver.Options{Pods: 500}, Options{})
 	writes, goOn := make(chan struct{}), make(chan struct{})

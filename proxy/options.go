@@ -66,8 +66,9 @@ type Options struct {
 	// bound.
 	MaxConnectionsPerSource int
 	// MaxRequests bounds the reads in progress, MaxLongRunning the watches, logs and upgraded
-	// connections, and MaxMutating all other requests. Further requests get 429; reads and writes
-	// first wait five seconds for a seat. 0: 1,000 reads, 100,000 long-running and 200 other requests.
+	// connections, and MaxMutating all other requests. Further requests get 429. A read or write first
+	// waits five seconds for a seat, which is a place among the requests in progress. 0: 1,000 reads,
+	// 100,000 long-running and 200 other requests.
 	MaxRequests, MaxMutating, MaxLongRunning int
 	// MaxWatchesPerUser bounds the watches, logs and upgraded connections of one user. 0: half of
 	// MaxLongRunning.
@@ -95,14 +96,14 @@ type Options struct {
 	// not used.
 	OutageGrace time.Duration
 
-	// FlushInterval bounds the time between two writes to a watcher while changes keep arriving. The
-	// actual time grows with the number of watchers that are written to: a quarter of a millisecond
-	// for each, on two CPUs. 0: 25 ms. Negative: each change is written immediately.
+	// FlushInterval bounds the time between two writes to a watcher while changes keep arriving. Up to
+	// this bound, the time is a quarter of a millisecond for each watcher that is written to, on two
+	// CPUs. 0: 25 ms. Negative: each change is written immediately.
 	FlushInterval time.Duration
-	// ExpireSlowWatches ends a watch with 410 Expired if it has fallen behind the change log, if more
-	// than 64 changes wait for it (with a selector or a namespace), or if it would receive changes
-	// that a relist found. If false, the proxy instead sends such a watch one change for each changed
-	// object.
+	// ExpireSlowWatches ends a slow watch with 410 Expired. A watch is slow if it has fallen behind
+	// the change log, or if it has a selector or a namespace and more than 64 changes wait for it. A
+	// watch that would receive changes that a relist found ends too. If ExpireSlowWatches is false,
+	// the proxy instead sends such a watch one change for each changed object.
 	ExpireSlowWatches bool
 	// ShutdownDelay is how long Run continues to serve after ctx has ended; see Server.Shutdown. 0: no
 	// delay.

@@ -19,8 +19,8 @@ const (
 )
 
 // startProbes starts to serve Options.HealthListen, until Close. On the main address, health checks
-// would compete with all clients for CPU time and connections; and here the kubelet need not use
-// TLS. The caller holds s.mu.
+// compete with all clients for CPU time and connections. On this address, the kubelet also need not
+// use TLS. The caller holds s.mu.
 func (s *Server) startProbes() error {
 	if s.opts.HealthListen == "" {
 		return nil

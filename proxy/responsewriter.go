@@ -116,8 +116,8 @@ func (a *responseWriter) startCounting(m *requestMetrics, r *http.Request, info 
 // Unwrap returns the wrapped writer, for http.ResponseController.
 func (a *responseWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// recordCode records the first status code that is not informational, and sets the header that
-// depends on it.
+// recordCode records the first status code that is not informational. With that code, it also sets
+// Connection: close if the connection must end, and counts a long-running request as running.
 func (a *responseWriter) recordCode(code int) {
 	if a.code != 0 || code < 200 && code != http.StatusSwitchingProtocols {
 		return

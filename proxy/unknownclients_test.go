@@ -151,7 +151,8 @@ const (
 )
 
 // TestHeadOfUnreadResponse checks that the proxy releases the head of a request while the client
-// does not read the response. The response counts until its stream is reset.
+// does not read the response. The response uses the memory budget of unread responses until its
+// stream is reset.
 func TestHeadOfUnreadResponse(t *testing.T) {
 	const requests, fields = 50, 3000
 	_, tp := start(t, apiserver.Options{}, Options{})
@@ -322,8 +323,8 @@ func TestHeadOfWatch(t *testing.T) {
 	}
 }
 
-// TestInvalidRequests checks that a response that the HTTP server itself sends counts until the
-// client reads it or its time is over. Other requests do not release it earlier.
+// TestInvalidRequests checks that a response that the HTTP server itself sends uses the memory
+// budget until the client reads it or its time is over. Other requests do not release it earlier.
 func TestInvalidRequests(t *testing.T) {
 	_, tp := start(t, apiserver.Options{}, Options{})
 	tp.get("jane", "/version")

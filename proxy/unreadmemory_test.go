@@ -14,7 +14,7 @@ import (
 )
 
 // TestResponseMemory checks that one user's GETs and LISTs, whose responses the client does not
-// read, use no more memory than the user's share. That holds for answered and for forwarded reads.
+// read, use no more memory than the user's share, whether the proxy answers or forwards them.
 // Meanwhile other users are answered. GETs of the same object share its bytes. The proxy does not
 // refuse a read that the upstream has already answered, nor a read of a client that reads its
 // responses.

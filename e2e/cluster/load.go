@@ -24,9 +24,10 @@ const loaders = 64
 // cacheTimeout bounds how long the API server's watch cache may take to receive the loaded objects.
 const cacheTimeout = 3 * time.Minute
 
-// LoadPods writes the pods, and the namespaces that they need, directly into etcd. Each object has
-// its own write, and so its own resourceVersion. Pods with the same key are overwritten. If the API
-// server runs, LoadPods returns only when its watch cache contains all of them.
+// LoadPods writes the pods, and the namespaces that they need, directly into etcd. It writes each
+// object separately, so that each has its own resourceVersion. Pods with the same key are
+// overwritten. If the API server runs, LoadPods returns only when its watch cache contains all of
+// the pods.
 func (c *Cluster) LoadPods(ctx context.Context, pods Pods) error {
 	newest, err := c.putObjects(ctx, pods)
 	if err == nil && c.first().Running() {

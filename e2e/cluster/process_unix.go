@@ -10,5 +10,6 @@ func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
 
-// awaitStop does nothing: wait4 would consume the child's exit status, for which its parent waits.
+// awaitStop does nothing on this system: wait4 would consume the child's exit status, for which its
+// parent waits.
 func awaitStop(int) {}

@@ -113,7 +113,8 @@ func startControlPlane(t *testing.T, ctx context.Context, args ...string) *contr
 		}, args...)
 	}
 	cp.start(t, clients.ControllerManager, append(common("system:kube-controller-manager"),
-		// With this flag, it uses a token for each controller, in addition to its certificate.
+		// With this flag, kube-controller-manager uses a token for each controller, in addition to its
+		// certificate.
 		"--use-service-account-credentials=true",
 		"--node-monitor-grace-period=1h")) // no kubelet renews the node's lease
 	cp.start(t, clients.Scheduler, common("system:kube-scheduler"))

@@ -29,8 +29,8 @@ type row struct {
 	only   string // if set, the only resource that the row applies to
 	// passed is the reason why the upstream must answer. If it is empty, the cache must answer.
 	passed string
-	// inconsistent means that the continue token is inconsistent: each page has the state at the time
-	// of its own request.
+	// inconsistent means that the test marks the continue token as inconsistent, so that each page has
+	// the state at the time of its own request.
 	inconsistent bool
 	// differs is an intended difference between the answers, or nil.
 	differs *difference

@@ -102,8 +102,8 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 	return f, nil
 }
 
-// serve runs the cluster until ctx ends. The end of ctx is an error only before the kubeconfig has
-// been printed.
+// serve runs the cluster until ctx ends. If ctx ends before the kubeconfig has been printed, serve
+// returns an error, and otherwise nil.
 func serve(ctx context.Context, f flags, stdout, stderr io.Writer) (err error) {
 	start := time.Now()
 	logf := func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }

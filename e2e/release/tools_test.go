@@ -113,7 +113,7 @@ func checkBill(t *testing.T, file, name, purl string) {
 }
 
 // runImage unpacks an image as docker load would, and runs its program with --help. The image must
-// contain the program and the files beside, and no other file.
+// contain the program and the programs named by beside, and no other file.
 func runImage(t *testing.T, dir, name string, beside ...string) string {
 	t.Helper()
 	unpacked := t.TempDir()

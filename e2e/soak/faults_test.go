@@ -32,8 +32,8 @@ type faults struct {
 	kills int
 }
 
-// maxKills bounds the kills in a round. Starting an API server occupies a CPU core for seconds,
-// during which the informers receive no events.
+// maxKills bounds the kills in a round. Starting an API server occupies a CPU core for seconds, and
+// the informers then lack that core.
 const maxKills = 2
 
 func (w *world) newFaults(round int, client dynamic.Interface) *faults {

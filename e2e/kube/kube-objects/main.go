@@ -132,8 +132,8 @@ func (k *kind) uid(n int) types.UID {
 	return types.UID(h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-8" + h[17:20] + "-" + h[20:32])
 }
 
-// encode returns an object in its stored form, in the first version. It returns an error if the
-// object cannot be read in all versions.
+// encode returns an object in its stored form, in the first of the kind's versions. It returns an
+// error if the object cannot be converted to each of the versions.
 func (k *kind) encode(internal runtime.Object) ([]byte, error) {
 	proto := protobuf.NewSerializer(legacyscheme.Scheme, legacyscheme.Scheme)
 	in := func(version string) runtime.GroupVersioner {
