@@ -13,11 +13,11 @@ import (
 type Op uint8
 
 const (
-	List       Op = iota + 1 // a GET of the collection, or of a namespace's pods; each page counts
-	Watch                    // a GET of the collection with watch=true
-	Version                  // /version
-	Namespaces               // a GET of the namespaces, which are those of the pods
-	Unknown                  // anything else, answered with 404
+	List       Op = iota + 1 // a GET of all pods or of a namespace's; each page counts
+	Watch                    // a GET of all pods with watch=true
+	Version                  // a GET of /version
+	Namespaces               // a GET of the namespaces that have pods
+	Unknown                  // anything else; the server answers 404
 )
 
 var opNames = [...]string{List: "LIST", Watch: "WATCH", Version: "VERSION", Namespaces: "NAMESPACES", Unknown: "UNKNOWN"}
@@ -39,53 +39,55 @@ type Request struct {
 	At    time.Time
 }
 
-// Answer is an exceptional answer to requests. The zero value is the normal answer.
+// Answer describes an exceptional answer to a request. The zero value is the normal answer.
 type Answer struct {
 	// Delay is the time before the answer starts.
 	Delay time.Duration
-	// Hang sends no answer until the client gives up.
+	// Hang sends no answer; it waits until the client gives up.
 	Hang bool
-	// Status is the answer, with its code, and its details.retryAfterSeconds as Retry-After.
+	// Status is sent as the answer, with its code, and with its details.retryAfterSeconds as
+	// Retry-After.
 	Status *metav1.Status
-	// InStream answers 200 and sends Status in an ERROR event, as kube-apiserver does for a watch that
-	// cannot start.
+	// InStream answers 200 and sends Status in an ERROR event, as kube-apiserver does for a WATCH that
+	// it cannot start.
 	InStream bool
-	// Page answers 200 and a web page, like a proxy that requires a login.
+	// Page answers 200 with a web page, like a proxy that requires a login.
 	Page bool
-	// End ends a WATCH with 200 and no event.
+	// End answers a WATCH with 200, sends no event and ends the WATCH.
 	End bool
-	// Cut, between 0 and 1, breaks the connection after that share of a LIST's body, or after one
-	// of the initial events of a WATCH.
+	// Cut, between 0 and 1, is the share of a LIST's body, or of a WATCH's initial events, after which
+	// the server breaks the connection. 0 means that it does not.
 	Cut float64
-	// InitialOnly restricts the answer to WATCHes that request initial events, ResumeOnly to those
-	// that do not. They do not affect LISTs.
+	// InitialOnly restricts the answer to WATCHes that request initial events. ResumeOnly restricts it
+	// to WATCHes that do not. Neither affects LISTs.
 	InitialOnly, ResumeOnly bool
-	// Hold keeps back the last item of a LIST, or the bookmark that ends initial events, until the
-	// channel is closed.
+	// Hold delays the last item of a LIST, or the bookmark that ends initial events, until the channel
+	// is closed.
 	Hold <-chan struct{}
-	// Stall sends that many bytes of a LIST's body, and then nothing more on an open connection. For a
-	// WATCH with initial events it sends nothing of the body.
+	// Stall is the number of bytes of a LIST's body that the server sends before it stalls with the
+	// connection open. A WATCH with initial events stalls before the first byte of its body. nil means
+	// no stall.
 	Stall *int
 	// NoBookmarks omits every bookmark of a WATCH, including the one that ends initial events.
 	NoBookmarks bool
 }
 
-// rule is an answer for the next requests.
+// rule sets the answer to the next requests of one operation.
 type rule struct {
 	answer Answer
 	times  int
 }
 
-// hammering is the number of requests between two calls of ForgetRequests after which the server
-// stops answering: an informer that sends requests without a pause would let no time pass in a
-// bubble.
+// hammering is the number of requests after which the server stops answering, unless ForgetRequests
+// resets the count. Without that limit, an informer that sends requests without a pause would keep
+// the bubble's time from passing.
 const hammering = 2000
 
-// Always is an unlimited number of times.
+// Always makes Answer apply to an unlimited number of requests.
 const Always = int(^uint(0) >> 1)
 
-// Answer sets the answer to the next requests of an operation, the given number of times. It
-// replaces an earlier answer for the operation.
+// Answer sets the answer to the next requests of an operation; times is their number. It replaces
+// an earlier Answer for the operation.
 func (s *Server) Answer(op Op, times int, a Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +101,7 @@ func (s *Server) Normal() {
 	clear(s.rules)
 }
 
-// note logs a request and returns its answer.
+// note logs a request and returns the answer that the server must give.
 func (s *Server) note(r Request) Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,21 +124,22 @@ func (s *Server) note(r Request) Answer {
 	return rule.answer
 }
 
-// Requests returns a copy of the log since the start or ForgetRequests.
+// Requests returns a copy of the request log, which starts at the last ForgetRequests.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Request(nil), s.requests...)
 }
 
-// Hammered reports whether the server received too many requests and stopped answering.
+// Hammered reports whether the server received too many requests, more than 2000 since
+// ForgetRequests, and has stopped answering for that.
 func (s *Server) Hammered() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.hammered
 }
 
-// Count returns the number of Requests of an operation.
+// Count returns how many of the logged requests have the given operation.
 func (s *Server) Count(op Op) int {
 	n := 0
 	for _, r := range s.Requests() {
@@ -147,7 +150,7 @@ func (s *Server) Count(op Op) int {
 	return n
 }
 
-// ForgetRequests empties the log.
+// ForgetRequests empties the request log.
 func (s *Server) ForgetRequests() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +172,7 @@ func Unauthorized() *metav1.Status {
 	return failure(http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
 }
 
-// NotFound returns status 404, for the resource.
+// NotFound returns status 404 for a missing resource.
 func NotFound() *metav1.Status {
 	return failure(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 }
@@ -186,7 +189,7 @@ func TooManyRequests(retryAfter time.Duration) *metav1.Status {
 	return s
 }
 
-// TooLarge returns status 504: the server has not reached the requested resourceVersion.
+// TooLarge returns the status 504 of a server that has not reached the requested resourceVersion.
 func TooLarge() *metav1.Status {
 	s := failure(http.StatusGatewayTimeout, metav1.StatusReasonTimeout, "Too large resource version")
 	s.Details = &metav1.StatusDetails{
@@ -205,14 +208,14 @@ func failure(code int32, reason metav1.StatusReason, message string) *metav1.Sta
 	return &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}
 }
 
-// EndWatches ends all watches, as their deadline does.
+// EndWatches ends all watches cleanly, as their deadline does.
 func (s *Server) EndWatches() { s.toWatchers(frame{last: ended}) }
 
 // BreakWatches breaks the connections of all watches.
 func (s *Server) BreakWatches() { s.toWatchers(frame{last: broken}) }
 
-// BreakWatchesMidEvent sends half of an update of a pod and breaks the connections of all watches.
-// The pod must exist; it does not change.
+// BreakWatchesMidEvent sends half of an event on all watches, an update of the pod with this key,
+// and breaks their connections. The pod must exist; BreakWatchesMidEvent does not change it.
 func (s *Server) BreakWatchesMidEvent(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,18 +224,20 @@ func (s *Server) BreakWatchesMidEvent(key string) {
 	}
 }
 
-// FailWatches sends an ERROR event on all watches and ends them.
+// FailWatches sends status in an ERROR event on all watches and ends them.
 func (s *Server) FailWatches(status *metav1.Status) { s.toWatchers(frame{status: status, last: ended}) }
 
-// Repeat sends a pod's current state again, on all watches, as an event of type ADDED or MODIFIED.
+// Repeat sends a pod's current state again on all watches, in an event of the given type, "ADDED"
+// or "MODIFIED".
 func (s *Server) Repeat(eventType, key string) { s.Inject(eventType, s.Pod(key)) }
 
-// Inject sends an event of a pod on all open watches. It does not change the server's state.
+// Inject sends an event with the given type and pod on all open watches. It does not change the
+// server's state.
 func (s *Server) Inject(eventType string, pod *corev1.Pod) {
 	s.toWatchers(frame{change: change{eventType, &entry{key: pod.Namespace + "/" + pod.Name, pod: pod}}})
 }
 
-// Garble sends an event with a valid frame on all watches whose object is not a pod.
+// Garble sends on all watches an event that is framed correctly but whose object is not a pod.
 func (s *Server) Garble() { s.toWatchers(frame{garbled: true}) }
 
 // Bookmark sends a bookmark with the server's resourceVersion on all watches.

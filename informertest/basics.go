@@ -25,8 +25,8 @@ var basics = []Story{
 		Issue: "kubernetes 79610", play: stopOneOfTwo},
 }
 
-// firstList creates pods before the start. Each is delivered once, as an initial addition, before
-// the handler's HasSynced.
+// firstList creates pods before the informer starts. The handler must receive each once, as an
+// initial addition, before its HasSynced is true.
 func firstList(s *storyRun) {
 	s.fill(300)
 	inf, l := s.synced(Options{})
@@ -49,7 +49,8 @@ func firstList(s *storyRun) {
 	}
 }
 
-// emptyList starts without pods. The informer syncs, and the first pod afterwards is not initial.
+// emptyList starts an informer without pods. It must sync, and the first pod after that must not be
+// initial.
 func emptyList(s *storyRun) {
 	inf, l := s.synced(Options{})
 	l.getsOnly(0)
@@ -60,7 +61,8 @@ func emptyList(s *storyRun) {
 	}
 }
 
-// listKeysInAnyOrder lists with every order of the keys, without pods and with three.
+// listKeysInAnyOrder makes the server send the keys of its lists in every order, without pods and
+// with three pods.
 func listKeysInAnyOrder(s *storyRun) {
 	for n := range 2 {
 		eachOrder([]string{"apiVersion", "items", "kind", "metadata"}, 0, func(keys []string) {
@@ -77,8 +79,8 @@ func listKeysInAnyOrder(s *storyRun) {
 	}
 }
 
-// eachOrder calls f with every order of the keys in which the first n stay in place. f may keep its
-// slice.
+// eachOrder calls f with every permutation of keys that leaves the first n in place. Each call gets
+// a new slice, which f may keep.
 func eachOrder(keys []string, n int, f func([]string)) {
 	if n == len(keys) {
 		f(slices.Clone(keys))
@@ -90,7 +92,7 @@ func eachOrder(keys []string, n int, f func([]string)) {
 	}
 }
 
-// addUpdateDelete makes one change after another and waits for each.
+// addUpdateDelete makes one change after another and waits until the handler has received it.
 func addUpdateDelete(s *storyRun) {
 	inf, l := s.follower(3)
 	steps := []struct {
@@ -114,8 +116,8 @@ func addUpdateDelete(s *storyRun) {
 	}
 }
 
-// burstInOrder makes 500 changes at the same time. A handler that is not slow receives all of them
-// in the server's order.
+// burstInOrder makes 500 changes at the same time. A handler that is not slow must receive all of
+// them in the server's order.
 func burstInOrder(s *storyRun) {
 	inf, l := s.follower(5)
 	var want []string
@@ -132,7 +134,8 @@ func burstInOrder(s *storyRun) {
 	}
 }
 
-// notSyncedHalfWay delays the last item of the first list, or the bookmark after it.
+// notSyncedHalfWay delays the last item of the first list, or the bookmark after it. Until then
+// HasSynced must be false.
 func notSyncedHalfWay(s *storyRun) {
 	s.fill(20)
 	hold := make(chan struct{})
@@ -145,8 +148,9 @@ func notSyncedHalfWay(s *storyRun) {
 	inf.current(time.Second)
 }
 
-// heldBeforeTold reads one object and all objects from the informer during the handler's calls.
-// Except in a deletion, both reads must find the version that the handler received, or a newer one.
+// heldBeforeTold makes the handler read the changed object from the informer, with Get and with
+// ResourceVersions. Except in a deletion, both must return the version that the handler received,
+// or a newer one.
 func heldBeforeTold(s *storyRun) {
 	s.fill(20)
 	inf := s.informer(Options{})
@@ -167,7 +171,8 @@ func heldBeforeTold(s *storyRun) {
 	inf.current(time.Second)
 }
 
-// runTwice calls Run again while the first call is active.
+// runTwice calls Run again while the first call runs. The second call must return, and the informer
+// must stay current.
 func runTwice(s *storyRun) {
 	s.fill(3)
 	inf, l := s.synced(Options{})
@@ -191,7 +196,7 @@ func runTwice(s *storyRun) {
 	l.getsOnly(4)
 }
 
-// stopBeforeSync stops an informer whose first request the server accepts but does not answer.
+// stopBeforeSync stops an informer whose first request the server receives but does not answer.
 func stopBeforeSync(s *storyRun) {
 	s.answer(Always, Answer{Hang: true})
 	inf, l := s.started(Options{})
@@ -203,8 +208,8 @@ func stopBeforeSync(s *storyRun) {
 	l.notSynced("synced by being stopped")
 }
 
-// stopInAnswer stops the informer while an answer stalls: after each of the first bytes, which have
-// the types, and in the middle of the items.
+// stopInAnswer stops the informer while an answer stalls after n bytes. n is each value up to 150,
+// which are the bytes with the types, and some larger values, in the middle of the items.
 func stopInAnswer(s *storyRun) {
 	s.fill(20)
 	for n := range 700 {
@@ -222,8 +227,9 @@ func stopInAnswer(s *storyRun) {
 	}
 }
 
-// stopInBackoff keeps the server down until backoffs are long, and stops several informers. Their
-// backoffs differ, so one of them may be about to retry. None may need a retry to stop.
+// stopInBackoff stops five informers after the server was down for three minutes, so that their
+// backoffs are long. The backoffs differ, so one informer may be about to retry. No informer may
+// need a retry to stop.
 func stopInBackoff(s *storyRun) {
 	s.server.SetDown(true)
 	var all []*storyInformer
@@ -242,7 +248,7 @@ func stopInBackoff(s *storyRun) {
 	}
 }
 
-// stopOneOfTwo runs two informers on one server.
+// stopOneOfTwo runs two informers on one server and stops one. The other must stay current.
 func stopOneOfTwo(s *storyRun) {
 	s.fill(3)
 	one, two := s.informer(Options{}), s.informer(Options{})

@@ -12,25 +12,26 @@ import (
 	"testing"
 )
 
-// childVariable is set in the environment of a process that plays one fatal story.
+// childVariable is the environment variable that is set in a child process, which plays one fatal
+// story.
 const childVariable = "INFORMERTEST_CHILD"
 
 func inChild() bool { return os.Getenv(childVariable) != "" }
 
-// childFaults starts the line on which such a process writes the story's faults, as JSON. A process
-// that the informer kills during the story writes none.
+// childFaults is the prefix of the line on which a child process writes the story's faults as JSON.
+// If the informer kills the process during the story, the process writes no such line.
 const childFaults = "informertest: faults: "
 
-// reportFaults writes the faults of a story in this process for the process that started it.
+// reportFaults writes the faults of a story, in a child process, for its parent.
 func reportFaults(t *testing.T, faults []string) {
 	line, err := json.Marshal(faults)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Printf("\n%s%s\n", childFaults, line) // the output before it may lack a newline
+	fmt.Printf("\n%s%s\n", childFaults, line) // the previous output may lack a newline
 }
 
-// playInChild plays the running test again in a child process, which the informer may kill, and
+// playInChild runs the current test again in a child process, which the informer may kill, and
 // returns the story's faults.
 func playInChild(t *testing.T) []string {
 	var pattern []string
@@ -49,7 +50,7 @@ func playInChild(t *testing.T) []string {
 			if err == nil || len(faults) > 0 {
 				return faults
 			}
-			// It was killed, or had a race, after the story.
+			// The process was killed, or failed because of a race, after the story.
 		}
 	}
 	if err == nil {
@@ -65,7 +66,7 @@ func playInChild(t *testing.T) []string {
 
 var inBubble = regexp.MustCompile(`^goroutine \d+ \[[^\]]*(synctest bubble \d+)`)
 
-// goroutines returns the stacks of the caller's bubble.
+// goroutines returns the stacks of the goroutines in the caller's bubble.
 func goroutines() []string {
 	buf := make([]byte, 1<<16)
 	for {
@@ -77,7 +78,7 @@ func goroutines() []string {
 		buf = make([]byte, 2*len(buf))
 	}
 	all := strings.Split(string(buf), "\n\n")
-	own := inBubble.FindStringSubmatch(all[0]) // the caller is first
+	own := inBubble.FindStringSubmatch(all[0]) // the caller's stack is first
 	return slices.DeleteFunc(all, func(stack string) bool {
 		m := inBubble.FindStringSubmatch(stack)
 		return m == nil || own == nil || m[1] != own[1]

@@ -17,7 +17,8 @@ var copies = []Story{
 	{Name: "ForgottenCopyOfOld", Contract: "changing the version of an object that a handler got harms no other version", play: forgottenCopyOfOld},
 }
 
-// ofWorkload adds to a pod the content that all pods of a workload have.
+// ofWorkload adds content to a pod that is the same for all pods of a workload, and which an
+// informer may therefore share between objects.
 func ofWorkload(p *corev1.Pod) {
 	probe := &corev1.Probe{PeriodSeconds: 10, TimeoutSeconds: 3, FailureThreshold: 5, ProbeHandler: corev1.ProbeHandler{
 		Exec: &corev1.ExecAction{Command: []string{"/bin/check", "--all", "--within", "3s"}},
@@ -41,13 +42,14 @@ func ofWorkload(p *corev1.Pod) {
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, Reason: "AllContainersAreReady"}}
 }
 
-// isAsServed reports whether a pod equals the server's, transformed.
+// isAsServed reports whether a pod equals the server's current version of it, after the transform.
 func (i *storyInformer) isAsServed(p *corev1.Pod) bool {
 	served := i.s.server.Pod(p.Namespace + "/" + p.Name)
 	return served != nil && sameContent(p, i.transformed(served))
 }
 
-// transformed returns a transformed copy of a pod.
+// transformed returns a transformed copy of a pod, or the pod itself if the informer has no
+// transform.
 func (i *storyInformer) transformed(p *corev1.Pod) *corev1.Pod {
 	if i.transform == nil {
 		return p
@@ -57,15 +59,16 @@ func (i *storyInformer) transformed(p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-// sameContent reports whether two pods are equal, ignoring the kind, which is the same for all.
+// sameContent reports whether two pods are equal, ignoring their TypeMeta.
 func sameContent(a, b *corev1.Pod) bool {
 	c := *a
 	c.TypeMeta = b.TypeMeta
 	return equality.Semantic.DeepEqual(&c, b)
 }
 
-// forgottenCopy overwrites every third pod each time it reads it. The other pods, which it reads in
-// between, must not change, and later versions must equal the server's.
+// forgottenCopy overwrites every third pod each time that it reads it, as code that forgets to copy
+// does. The other pods, which it reads between these, must not change, and later versions must
+// equal the server's.
 func forgottenCopy(s *storyRun) {
 	const pods = 30
 	s.fill(pods, ofWorkload)
@@ -83,7 +86,7 @@ func forgottenCopy(s *storyRun) {
 				s.failf("round %d: %s has changed with another one", round, nth(i))
 			}
 		}
-		s.elapse(5 * time.Minute) // decoded objects become idle
+		s.elapse(5 * time.Minute) // decoded objects become idle in this time
 	}
 	for i := range pods {
 		s.server.Put(pod(nth(i), ofWorkload, onNode("other")))
@@ -96,8 +99,9 @@ func forgottenCopy(s *storyRun) {
 	}
 }
 
-// forgottenCopyOfOld overwrites the old version of each update during the handler's call. It
-// compares the new version with the server's, and then also overwrites every second one of these.
+// forgottenCopyOfOld makes the handler overwrite the old version of each update. The new version
+// must then equal the server's. In every second call the handler then also overwrites the new
+// version.
 func forgottenCopyOfOld(s *storyRun) {
 	const pods, updates = 5, 8
 	s.fill(pods, ofWorkload)

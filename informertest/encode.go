@@ -11,16 +11,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// This file frames bodies from the documented formats, not with package wire: a suite that wrote
-// bodies with the package under test would not notice a mistake that the package makes in both
-// directions.
+// This file builds bodies from the documented formats, without package wire. If the suite used the
+// package under test, it would not notice a mistake that package wire makes both in encoding and in
+// decoding.
 
 const (
 	typeJSON     = "application/json"
 	typeProtobuf = "application/vnd.kubernetes.protobuf"
 )
 
-// entry is a version of an object with its bytes, which are encoded once and shared by all answers.
+// entry is a version of an object with its encodings. Each encoding is made once and shared by all
+// answers.
 type entry struct {
 	key string
 	rv  uint64
@@ -52,7 +53,7 @@ func (enc encoding) mediaType() string {
 	return typeProtobuf
 }
 
-// types returns the apiVersion of objects, and the kinds of one and of a list.
+// types returns the apiVersion of objects, the kind of an object and the kind of a list.
 func (enc encoding) types() (apiVersion, kind, listKind string) {
 	if enc.isMetadata() {
 		return metav1.SchemeGroupVersion.String(), "PartialObjectMetadata", "PartialObjectMetadataList"
@@ -60,7 +61,7 @@ func (enc encoding) types() (apiVersion, kind, listKind string) {
 	return "v1", "Pod", "PodList"
 }
 
-// message is an API object that can be encoded either way.
+// message is an API object that can be encoded as JSON or as protobuf.
 type message interface{ Marshal() ([]byte, error) }
 
 // encoded returns an object's encoding.
@@ -73,7 +74,7 @@ func (enc encoding) encoded(object message) []byte {
 		raw, err = object.Marshal()
 	}
 	if err != nil {
-		// This cannot happen: API objects can always be encoded.
+		// API objects can always be encoded.
 		panic(fmt.Sprintf("encode %T: %v", object, err))
 	}
 	return raw
@@ -91,7 +92,7 @@ func (e *entry) bytes(enc encoding) []byte {
 	return e.raw[enc]
 }
 
-// spoil replaces the object's bytes by bytes that are not a pod.
+// spoil sets the object's encodings to bytes that have its metadata but cannot be decoded as a pod.
 func (e *entry) spoil() {
 	for enc := range encodings {
 		e.once[enc].Do(func() {
@@ -113,7 +114,8 @@ func field(dst []byte, number protowire.Number, value []byte) []byte {
 	return protowire.AppendBytes(dst, value)
 }
 
-// envelope returns the bytes before and after a raw protobuf object: "k8s\0" and a runtime.Unknown.
+// envelope returns the bytes that kube-apiserver puts before and after an object in protobuf:
+// "k8s\0" and the other fields of a runtime.Unknown. size is the size of the object.
 func envelope(apiVersion, kind string, size int) (before, after []byte) {
 	tm := field(nil, 1, []byte(apiVersion))
 	tm = field(tm, 2, []byte(kind))
@@ -124,8 +126,8 @@ func envelope(apiVersion, kind string, size int) (before, after []byte) {
 	return before, field(after, 4, nil)
 }
 
-// listBody returns the pieces of a LIST's body: the head, one or two for each item, the end. keys
-// gives the order of the keys in JSON.
+// listBody returns the pieces of a LIST's body: the head, one or two pieces for each item, and the
+// end. keys is the order of the keys in JSON.
 func listBody(enc encoding, meta metav1.ListMeta, items []*entry, keys []string) [][]byte {
 	if enc.isJSON() {
 		return jsonListBody(enc, meta, items, keys)
@@ -171,7 +173,7 @@ func jsonListBody(enc encoding, meta metav1.ListMeta, items []*entry, keys []str
 				}
 				item := e.bytes(enc)
 				if enc.isMetadata() {
-					item = object(enc, apiVersion, kind, item) // as kube-apiserver does
+					item = object(enc, apiVersion, kind, item) // kube-apiserver also adds the types here
 				}
 				pieces = append(pieces, item)
 			}
@@ -181,7 +183,7 @@ func jsonListBody(enc encoding, meta metav1.ListMeta, items []*entry, keys []str
 	return append(pieces, append(text, "}\n"...))
 }
 
-// namespacesBody returns a LIST's body of namespaces, which have only a name.
+// namespacesBody returns the body of a LIST of namespaces, which have only a name.
 func namespacesBody(enc encoding, meta metav1.ListMeta, names []string) []byte {
 	if enc.isMetadata() {
 		list := metav1.PartialObjectMetadataList{ListMeta: meta}
@@ -198,7 +200,7 @@ func namespacesBody(enc encoding, meta metav1.ListMeta, names []string) []byte {
 	return object(enc, "v1", "NamespaceList", enc.encoded(&list))
 }
 
-// object returns a single object as a body.
+// object returns an encoded object as a body, with its apiVersion and kind.
 func object(enc encoding, apiVersion, kind string, raw []byte) []byte {
 	if enc.isJSON() {
 		head := fmt.Sprintf(`{"kind":%q,"apiVersion":%q`, kind, apiVersion)
@@ -211,7 +213,7 @@ func object(enc encoding, apiVersion, kind string, raw []byte) []byte {
 	return append(append(before, raw...), after...)
 }
 
-// eventFrame returns one event of a WATCH.
+// eventFrame returns the encoding of one event of a WATCH.
 func eventFrame(enc encoding, eventType string, object []byte) []byte {
 	if enc.isJSON() {
 		frame := fmt.Appendf(nil, `{"type":%q,"object":`, eventType)
@@ -222,7 +224,7 @@ func eventFrame(enc encoding, eventType string, object []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(event))), event...)
 }
 
-// statusBody returns a Status as a body, or as the object of an ERROR event.
+// statusBody returns the encoding of a Status, as a body or as the object of an ERROR event.
 func statusBody(enc encoding, s *metav1.Status) []byte {
 	c := *s
 	c.TypeMeta = metav1.TypeMeta{}

@@ -37,8 +37,8 @@ var handlers = []Story{
 		play: deletedFinalState},
 }
 
-// lateHandler adds a handler after changes, so that the state at its registration differs from the
-// first list.
+// lateHandler adds a handler after some changes, so that the state at its registration differs from
+// the first list.
 func lateHandler(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -62,7 +62,7 @@ func lateHandler(s *storyRun) {
 	}
 }
 
-// handlerDuringFirstList delays the list's last item while the handler is added.
+// handlerDuringFirstList adds a handler while the server delays the last item of the first list.
 func handlerDuringFirstList(s *storyRun) {
 	s.fill(50)
 	hold := make(chan struct{})
@@ -80,7 +80,8 @@ func handlerDuringFirstList(s *storyRun) {
 	l.getsOnly(50)
 }
 
-// handlerSyncIsItsOwn blocks one handler in its first call.
+// handlerSyncIsItsOwn blocks one handler in its first call. The other handler must sync, and the
+// blocked one must not.
 func handlerSyncIsItsOwn(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -98,7 +99,7 @@ func handlerSyncIsItsOwn(s *storyRun) {
 	inf.current(time.Second)
 }
 
-// manyHandlers adds 20 handlers.
+// manyHandlers registers 20 handlers, which must all receive every change.
 func manyHandlers(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -113,12 +114,12 @@ func manyHandlers(s *storyRun) {
 	inf.current(time.Second)
 }
 
-// removedHandler adds and removes 200 handlers. Nothing of them may remain.
+// removedHandler adds and removes 200 handlers. No goroutine or call of them may remain.
 func removedHandler(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
 	inf.synced()
-	gone := []*listener{inf.passing()} // includes what an informer starts once for all handlers
+	gone := []*listener{inf.passing()} // it also starts what starts only once
 	before := len(goroutines())
 	for range 200 {
 		gone = append(gone, inf.passing())
@@ -139,7 +140,7 @@ func removedHandler(s *storyRun) {
 	}
 }
 
-// passing adds a handler and removes it after it has received the state.
+// passing adds a listener, waits until it has received the state, and removes it.
 func (i *storyInformer) passing() *listener {
 	l := newListener(i)
 	reg := i.handle(l.handler(), HandlerOptions{})
@@ -151,8 +152,8 @@ func (i *storyInformer) passing() *listener {
 	return l
 }
 
-// handlerRemovesItself removes the handler in its third call. One call that was already started may
-// follow (client-go has one object there); later changes may not.
+// handlerRemovesItself removes the handler in its third call. The informer may still make one call
+// that it has already prepared, as client-go does. It must not call the handler for later changes.
 func handlerRemovesItself(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -187,7 +188,7 @@ func handlerRemovesItself(s *storyRun) {
 	}
 }
 
-// handlerAddsHandler adds a handler in the other's first call after the sync.
+// handlerAddsHandler makes a handler register a second handler during a call after the sync.
 func handlerAddsHandler(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -211,7 +212,7 @@ func handlerAddsHandler(s *storyRun) {
 	s.eventually(time.Second, "the second handler being told of a change", func() bool { return l.knows(s.server) })
 }
 
-// handlerAfterStop expects an error and no call.
+// handlerAfterStop adds a handler after the stop. It expects an error and no call.
 func handlerAfterStop(s *storyRun) {
 	s.fill(3)
 	inf := s.informer(Options{})
@@ -228,7 +229,8 @@ func handlerAfterStop(s *storyRun) {
 	}
 }
 
-// slowHandlerDelaysNoOther blocks one handler permanently and makes changes.
+// slowHandlerDelaysNoOther blocks one handler permanently and makes changes. The other handler must
+// receive them.
 func slowHandlerDelaysNoOther(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -247,7 +249,7 @@ func slowHandlerDelaysNoOther(s *storyRun) {
 }
 
 // slowHandlerKeepsTheWatch makes 5000 changes while a handler is blocked. The connection has no
-// buffer: what the server has sent, the informer has read.
+// buffer, so the informer has read every event that the server has sent.
 func slowHandlerKeepsTheWatch(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -268,8 +270,8 @@ func slowHandlerKeepsTheWatch(s *storyRun) {
 	inf.current(10 * time.Second)
 }
 
-// blockedHandlerCatchesUp makes updates, deletions and additions while the handler is blocked, and
-// creates and deletes an object.
+// blockedHandlerCatchesUp updates, deletes and creates objects while the handler is blocked. It
+// also creates an object and deletes it again in that time.
 func blockedHandlerCatchesUp(s *storyRun) {
 	s.fill(20)
 	inf := s.informer(Options{})
@@ -292,7 +294,7 @@ func blockedHandlerCatchesUp(s *storyRun) {
 	inf.current(10 * time.Second)
 }
 
-// panickingHandler panics in one call of the first list, and in one after it.
+// panickingHandler panics in one call for the first list, and in one call after it.
 func panickingHandler(s *storyRun) {
 	s.fill(5)
 	inf := s.informer(Options{})
@@ -311,14 +313,14 @@ func panickingHandler(s *storyRun) {
 	}
 }
 
-// syncedUnderChurn changes two of 100 pods every 5 ms, while the handler takes 10 ms per call. The
-// handler must sync within a second after it has received each pod, and not before.
+// syncedUnderChurn changes two of 100 pods every 5 ms, while each call of the handler takes 10 ms.
+// The handler must sync within a second after it has received every pod once, and not earlier.
 func syncedUnderChurn(s *storyRun) {
 	const pods, takes = 100, 10 * time.Millisecond
 	s.fill(pods)
 	inf := s.informer(Options{})
 	first := map[string]bool{}
-	var names time.Time // when the last was received
+	var names time.Time // when the handler received the last new name
 	slow := inf.listen(HandlerOptions{}, calling(func(e event) {
 		time.Sleep(takes)
 		if first[e.key] = true; len(first) == pods && names.IsZero() {
@@ -346,7 +348,8 @@ func syncedUnderChurn(s *storyRun) {
 	}
 }
 
-// deletedFinalState deletes a pod in a state that no handler received before.
+// deletedFinalState deletes a pod in a final state that no handler has received. Each handler must
+// receive that state in the deletion.
 func deletedFinalState(s *storyRun) {
 	s.fill(3)
 	inf := s.informer(Options{})

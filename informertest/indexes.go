@@ -19,7 +19,7 @@ var indexes = []Story{
 func byNode(p *corev1.Pod) []string { return []string{p.Spec.NodeName} }
 
 // expectIndex waits until an index returns the wanted keys for a value, in any order. It aborts the
-// story if it does not within a second. It sorts want.
+// story if the index does not within a second. It sorts want.
 func (i *storyInformer) expectIndex(name, value string, want ...string) {
 	i.s.eventually(time.Second, "the index giving what it should", func() bool {
 		got, err := i.ByIndex(name, value)
@@ -32,7 +32,8 @@ func (i *storyInformer) expectIndex(name, value string, want ...string) {
 	})
 }
 
-// indexFromStart uses an index function with changes of the value, deletions and a second value.
+// indexFromStart uses an index that the informer has from the start, and checks it after a pod's
+// value changes, after deletions and for a second value.
 func indexFromStart(s *storyRun) {
 	s.server.Put(pod("ns/a"))
 	s.server.Put(pod("ns/b", onNode("node-2")))
@@ -50,8 +51,8 @@ func indexFromStart(s *storyRun) {
 	inf.expectIndex("node", "node-3")
 }
 
-// indexAddedLater adds an index after the sync, with a function that returns several values or
-// none.
+// indexAddedLater adds an index after the sync. Its function returns several values for some pods
+// and none for others.
 func indexAddedLater(s *storyRun) {
 	s.fill(3)
 	inf := s.informer(Options{})
@@ -75,7 +76,8 @@ func indexAddedLater(s *storyRun) {
 	}
 }
 
-// indexNameTaken checks that the first index of a name remains.
+// indexNameTaken adds a second index with the name of the first. AddIndex must return an error, and
+// the first index must remain.
 func indexNameTaken(s *storyRun) {
 	s.fill(1)
 	inf := s.informer(Options{Indexes: map[string]IndexFunc{"node": byNode}})
@@ -86,8 +88,8 @@ func indexNameTaken(s *storyRun) {
 	inf.expectIndex("node", "node-1", nth(0))
 }
 
-// blockedIndexFunction reads an index whose function blocks on one object. No other goroutine may
-// wait for that: the handler must receive a change of another object.
+// blockedIndexFunction reads an index whose function blocks for one object. No other goroutine may
+// wait for the function: the handler must receive a change of another object.
 func blockedIndexFunction(s *storyRun) {
 	s.fill(5)
 	gate := make(chan struct{})
@@ -104,8 +106,8 @@ func blockedIndexFunction(s *storyRun) {
 	s.server.Put(pod(nth(0), onNode("slow")))
 	s.elapse(time.Second)
 	read := make(chan struct{})
-	// An informer that has called the function itself may hold a lock now, for which no goroutine may
-	// wait: in a bubble no time passes then.
+	// If the informer has called the function itself, it may hold a lock now. No goroutine of the
+	// story may wait for that lock, because then no time would pass in the bubble.
 	if entered.Load() {
 		close(read)
 	} else {

@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
-// verb is the function of a handler that was called.
+// verb names the handler function that an informer called.
 type verb string
 
 const (
@@ -30,12 +30,13 @@ type event struct {
 	old, rv  string
 	initial  bool
 	at       time.Time
-	resynced bool // an update whose old and new version are the same
+	resynced bool // an update whose old and new versions are the same
 
 	oldContent, content digest
 }
 
-// digest represents the content of a pod, without its kind. It is 0 for a forgetful listener.
+// digest is a hash of a pod's protobuf encoding, which has no kind. It is 0 for a forgetful
+// listener.
 type digest uint64
 
 var digestSeed = maphash.MakeSeed()
@@ -58,10 +59,11 @@ func (e event) String() string {
 	return fmt.Sprintf("%s %s %s", e.verb, e.key, e.rv)
 }
 
-// listener is a handler that records its calls and compares each with the previous ones: an
-// addition must be of an unknown object, an update or deletion of a known one, no version may be
-// older than the last, and the old version of an update must be the last one. Each received version
-// must equal the server's, and an old version the one that the handler received before.
+// listener is a handler that records its calls and checks each against the previous ones. An
+// addition must be of an object that is new to the handler, and an update or deletion of one that
+// is not. No version may be older than the object's last one. The old version of an update must be
+// the last one that the handler received, with the same content. Each new version must equal the
+// server's.
 type listener struct {
 	Registration
 	s  *storyRun
@@ -70,9 +72,9 @@ type listener struct {
 	mu            sync.Mutex
 	events        []event
 	current       map[string]told // by key
-	gate          chan struct{}   // calls block until it is closed, unless nil
-	onCall        func(event)     // called in each call, without the lock held
-	keepsNoEvents bool            // the story is about memory
+	gate          chan struct{}   // if not nil, calls block until it is closed
+	onCall        func(event)     // if not nil, called in each call, without the lock
+	keepsNoEvents bool            // the story measures memory
 	allowOlder    bool            // older versions are allowed
 	calls         int
 }
@@ -81,7 +83,7 @@ func newListener(of *storyInformer) *listener {
 	return &listener{s: of.s, of: of, current: map[string]told{}}
 }
 
-// listen registers a listener.
+// listen registers a new listener, after each function in more has changed it.
 func (i *storyInformer) listen(o HandlerOptions, more ...func(*listener)) *listener {
 	l := newListener(i)
 	for _, m := range more {
@@ -92,7 +94,7 @@ func (i *storyInformer) listen(o HandlerOptions, more ...func(*listener)) *liste
 	return l
 }
 
-// handle registers a handler.
+// handle registers a handler, and aborts the story if that fails.
 func (i *storyInformer) handle(h Handler, o HandlerOptions) Registration {
 	reg, err := i.Handle(h, o)
 	if err != nil {
@@ -101,13 +103,13 @@ func (i *storyInformer) handle(h Handler, o HandlerOptions) Registration {
 	return reg
 }
 
-// held makes a listener whose calls block until letGo.
+// held makes the calls of a listener block until letGo.
 func held(l *listener) { l.gate = make(chan struct{}) }
 
-// forgetful makes a listener that records no events.
+// forgetful makes a listener record no events.
 func forgetful(l *listener) { l.keepsNoEvents = true }
 
-// calling makes a listener that calls f in each call.
+// calling returns a function that makes a listener call f in each of its calls.
 func calling(f func(event)) func(*listener) { return func(l *listener) { l.onCall = f } }
 
 // hold blocks further calls until letGo.
@@ -117,7 +119,7 @@ func (l *listener) hold() {
 	l.gate = make(chan struct{})
 }
 
-// mayGoBack allows older versions, because the server itself went back in time.
+// mayGoBack makes the listener accept older versions, because the server itself went back in time.
 func (l *listener) mayGoBack() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,8 +147,8 @@ func (l *listener) handler() Handler {
 	}
 }
 
-// take processes one call of the handler. It compares the object with the server's, blocks until
-// letGo if the listener is held, checks and records the event, and then calls onCall.
+// take processes one call of the handler. It compares the object with the server's version, blocks
+// until letGo if the listener's gate is set, checks and records the event, and then calls onCall.
 func (l *listener) take(e event, old, p *corev1.Pod) {
 	if p == nil {
 		l.s.errorf("%s without an object", e.verb)
@@ -177,8 +179,8 @@ func (l *listener) take(e event, old, p *corev1.Pod) {
 	}
 }
 
-// compare compares an object with the server's version, and sets the digests of e. The encodings
-// are compared first, because reflection takes long.
+// compare checks that an object equals the server's version, and sets the digests of e. It compares
+// the encodings first, because a comparison by reflection is slow.
 func (l *listener) compare(e *event, old, p *corev1.Pod) {
 	raw := asProtobuf.encoded(p)
 	e.content, e.oldContent = digestOf(raw), digestOf(raw)
@@ -187,7 +189,7 @@ func (l *listener) compare(e *event, old, p *corev1.Pod) {
 	}
 	served := l.s.server.version(versionOf(p))
 	if served == nil {
-		return // the server itself has forgotten it
+		return // the server has dropped this version
 	}
 	if l.of.transform == nil && bytes.Equal(raw, served.bytes(asProtobuf)) {
 		return
@@ -197,7 +199,8 @@ func (l *listener) compare(e *event, old, p *corev1.Pod) {
 	}
 }
 
-// check compares a call with the handler's state and updates the state. The caller holds the lock.
+// check checks a call against the handler's state and then updates that state. The caller holds the
+// lock.
 func (l *listener) check(e event) {
 	was, had := l.current[e.key]
 	switch {
@@ -223,7 +226,7 @@ func (l *listener) check(e event) {
 	}
 }
 
-// view returns the handler's state: resourceVersions by key.
+// view returns the handler's state: the resourceVersion of each object, by key.
 func (l *listener) view() map[string]string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -234,7 +237,7 @@ func (l *listener) view() map[string]string {
 	return rvs
 }
 
-// takeEvents returns the calls since it was last called.
+// takeEvents returns the calls recorded since the previous takeEvents.
 func (l *listener) takeEvents() []event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -243,7 +246,7 @@ func (l *listener) takeEvents() []event {
 	return all
 }
 
-// gets checks that the listener has received n changes since takeEvents.
+// gets checks that the listener has received n changes since takeEvents. It ignores resyncs.
 func (l *listener) gets(n int) { l.isTold(changes(l.takeEvents()), n) }
 
 // getsOnly checks that the listener has received n changes since takeEvents, and no resync.
@@ -255,21 +258,21 @@ func (l *listener) isTold(events []event, n int) {
 	}
 }
 
-// syncs waits until the listener has synced and is current.
+// syncs waits until the listener has synced and its state equals the server's.
 func (l *listener) syncs(within time.Duration) {
 	l.s.eventually(within, "HasSynced of the handler", l.HasSynced)
 	l.of.current(time.Second)
 }
 
-// notSynced checks that neither the listener nor its informer has synced. how says by what mistake
-// they may have.
+// notSynced checks that neither the listener nor its informer has synced. how is the message of the
+// fault: it says what they mistook for a sync.
 func (l *listener) notSynced(how string) {
 	if l.of.HasSynced() || l.HasSynced() {
 		l.s.errorf("%s", how)
 	}
 }
 
-// count returns the number of calls that have started.
+// count returns the number of calls that have started, including blocked ones.
 func (l *listener) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

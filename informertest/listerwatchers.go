@@ -27,18 +27,19 @@ var listerWatchers = []Story{
 		play: blockedList},
 }
 
-// NewListerWatcher creates an informer's ListerWatcher from the config of its clients. example has
-// the type of the informer's objects: *corev1.Pod, *unstructured.Unstructured or
+// NewListerWatcher creates an informer's ListerWatcher from the config of the informer's clients.
+// example has the type of the informer's objects: *corev1.Pod, *unstructured.Unstructured or
 // *metav1.PartialObjectMetadata.
 type NewListerWatcher func(cfg *rest.Config, example runtime.Object) (cache.ListerWatcher, error)
 
-// requests are the methods of a client of one type of objects.
+// requests has the list and watch functions of a client of one object type.
 type requests struct {
 	list  func(ctx context.Context, resource, namespace string, o metav1.ListOptions) (runtime.Object, error)
-	watch func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) // of all pods
+	watch func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) // watches all pods
 }
 
-// requestsOf returns the requests of the client for objects of the example's type.
+// requestsOf returns the list and watch functions of the client whose objects have the example's
+// type.
 func requestsOf(cfg *rest.Config, example runtime.Object) (r requests, err error) {
 	resource := corev1.SchemeGroupVersion.WithResource
 	switch example.(type) {
@@ -78,8 +79,8 @@ func requestsOf(cfg *rest.Config, example runtime.Object) (r requests, err error
 	return r, nil
 }
 
-// dependentList lists the namespaces, and then the pods of each. It returns the pods as one list
-// with the resourceVersion of the namespaces.
+// dependentList lists the namespaces, and then the pods of each namespace. It returns the pods as
+// one list with the resourceVersion of the list of namespaces.
 func (r requests) dependentList(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	namespaces, err := r.list(ctx, "namespaces", metav1.NamespaceAll, metav1.ListOptions{})
 	if err != nil {
@@ -107,8 +108,8 @@ func (r requests) dependentList(ctx context.Context, o metav1.ListOptions) (runt
 	return joined, nil
 }
 
-// dependentLists creates ListerWatchers that list the namespaces, and then the pods of each. lists
-// counts the successful ones.
+// dependentLists creates ListerWatchers whose List calls requests.dependentList. lists counts their
+// successful Lists.
 func dependentLists(lists *atomic.Int32) NewListerWatcher {
 	return func(cfg *rest.Config, example runtime.Object) (cache.ListerWatcher, error) {
 		to, err := requestsOf(cfg, example)
@@ -126,13 +127,14 @@ func dependentLists(lists *atomic.Int32) NewListerWatcher {
 	}
 }
 
-// onlyLists keeps client-go from requesting initial events, which no such List can provide.
+// onlyLists makes client-go send LISTs instead of requesting initial events, because initial events
+// cannot represent a list of several requests.
 type onlyLists struct{ *cache.ListWatch }
 
 func (onlyLists) IsWatchListSemanticsUnSupported() bool { return true }
 
-// dependentList starts with the pods of one namespace, or of three. More come, in another namespace
-// too, and then the informer lists again.
+// dependentList starts with pods in one namespace, and in a second round with pods in three. It
+// then adds pods, one of them in a new namespace, and makes the informer list again.
 func dependentList(s *storyRun) {
 	for n := range 2 {
 		var lists atomic.Int32
@@ -152,7 +154,7 @@ func dependentList(s *storyRun) {
 		inf.current(time.Second)
 		l.takeEvents()
 		before := lists.Load()
-		s.server.SetDown(true) // so that no watch restarts before the server has forgotten
+		s.server.SetDown(true) // so that no watch resumes before the compaction
 		s.missed()
 		s.server.SetDown(false)
 		inf.current(2 * time.Minute)
@@ -165,7 +167,7 @@ func dependentList(s *storyRun) {
 	}
 }
 
-// contextless lists and watches like code without contexts.
+// contextless is a ListerWatcher whose methods have no context, like old code.
 type contextless struct {
 	list  func(metav1.ListOptions) (runtime.Object, error)
 	watch func(metav1.ListOptions) (watch.Interface, error)
@@ -178,8 +180,8 @@ func (contextless) IsWatchListSemanticsUnSupported() bool { return true }
 
 var errReleased = errors.New("the List was blocked")
 
-// blockedLists creates ListerWatchers without contexts. After gate has received a channel, each
-// List fails when that channel is closed.
+// blockedLists creates ListerWatchers without contexts. While gate has a channel, each List blocks
+// until that channel is closed, and then fails.
 func blockedLists(gate *atomic.Pointer[chan struct{}]) NewListerWatcher {
 	return func(cfg *rest.Config, example runtime.Object) (cache.ListerWatcher, error) {
 		to, err := requestsOf(cfg, example)
@@ -199,8 +201,8 @@ func blockedLists(gate *atomic.Pointer[chan struct{}]) NewListerWatcher {
 	}
 }
 
-// blockedList blocks the first List, which fails in the end so that another follows, and then a
-// later one. It stops the informer during each.
+// blockedList blocks the first List and stops the informer. It then repeats that with a new
+// informer, whose first List fails when it is released, and blocks and stops it in a later List.
 func blockedList(s *storyRun) {
 	s.fill(3)
 	for _, later := range []bool{false, true} {

@@ -19,12 +19,13 @@ var memories = []Story{
 	{Name: "StopFreesEverything", Contract: "an informer that has stopped and is unreferenced frees its memory", play: stopFreesEverything},
 }
 
-// bulk returns a function that adds an annotation of that many incompressible bytes to a pod.
+// bulk returns a function that adds an annotation to a pod. The annotation has about the given
+// number of bytes, which do not compress.
 func bulk(bytes int) func(*corev1.Pod) {
 	random := rand.NewChaCha8([32]byte{1})
 	return func(p *corev1.Pod) {
 		b := make([]byte, bytes*3/4)
-		// ChaCha8's Read does not fail.
+		// ChaCha8's Read never fails.
 		_, _ = random.Read(b)
 		p.Annotations = map[string]string{"bulk": base64.StdEncoding.EncodeToString(b)}
 	}
@@ -52,15 +53,15 @@ func pinnedArray(s *storyRun) {
 	}
 	s.server.Compact()
 	inf.current(time.Minute)
-	s.elapse(10 * time.Minute) // decoded objects become idle, pools are emptied
+	s.elapse(10 * time.Minute) // decoded objects become idle, and pools are emptied
 	if left := heap() - before; left > pods*size/4 {
 		s.failf("%d KB are held for %d pods of %d KB, of a list of %d MB", left/kB, keep, size/kB, pods*size/mB)
 	}
 	runtime.KeepAlive(inf)
 }
 
-// blockedHandlerIsBounded updates 10 pods of 10 KB 1400 times, 14 MB, while the handler is in a
-// call.
+// blockedHandlerIsBounded makes 1400 updates to 10 pods of 10 KB, 14 MB in total, while the handler
+// is blocked in a call.
 func blockedHandlerIsBounded(s *storyRun) {
 	const pods, updates, size = 10, 1400, 10 * kB
 	s.fill(pods, bulk(size))
@@ -88,7 +89,8 @@ func blockedHandlerIsBounded(s *storyRun) {
 	}
 }
 
-// relistHoldsNothingTwice relists 500 pods of 10 KB and delays the last item, or the bookmark.
+// relistHoldsNothingTwice makes an informer of 500 pods of 10 KB list again, and measures the
+// memory while the server delays the last item of the list, or the bookmark.
 func relistHoldsNothingTwice(s *storyRun) {
 	const pods, size = 500, 10 * kB
 	s.fill(pods, bulk(size))
@@ -103,7 +105,8 @@ func relistHoldsNothingTwice(s *storyRun) {
 	s.server.ForgetRequests()
 	s.server.Answer(List, 1, Answer{Hold: hold})
 	s.server.FailWatches(Gone())
-	// The WATCH that resumes is answered with 410 as usual; the request that lists after it is held.
+	// The server answers the WATCH that resumes with 410 as usual, and then delays the end of the
+	// list.
 	s.server.Answer(Watch, Always, Answer{Hold: hold})
 	s.eventually(time.Minute, "a relist", func() bool {
 		for _, r := range s.server.Requests() {
@@ -123,11 +126,12 @@ func relistHoldsNothingTwice(s *storyRun) {
 	}
 }
 
-// stopFreesEverything runs three informers of 500 pods of 10 KB, one after another.
+// stopFreesEverything starts and stops three informers of 500 pods of 10 KB, one after another.
+// Their memory must be free after that.
 func stopFreesEverything(s *storyRun) {
 	const informers, pods, size = 3, 500, 10 * kB
 	s.fill(pods, bulk(size))
-	s.follow() // once before, for data that is created once for all
+	s.follow() // allocates the data that a process creates only once
 	before := heap()
 	for range informers {
 		s.follow()
@@ -137,7 +141,7 @@ func stopFreesEverything(s *storyRun) {
 	}
 }
 
-// follow runs an informer until it has synced, stops it and drops it.
+// follow runs an informer until it has synced, stops it and removes the story's reference to it.
 func (s *storyRun) follow() {
 	inf := s.informer(Options{})
 	inf.listen(HandlerOptions{}, forgetful)

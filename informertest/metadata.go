@@ -9,16 +9,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// restOfPod is the annotation that contains, as JSON, everything of a pod except its metadata.
+// restOfPod is the annotation in which MetadataOf stores, as JSON, the spec and status of a pod.
 const restOfPod = "informertest.weir/rest"
 
 // MetadataOf returns the metadata of a pod as the server sends it to clients that request only
-// metadata. An annotation has the rest of the pod, so that stories can be played to informers of
-// metadata too.
+// metadata. It adds an annotation with the spec and status, so that informers of metadata can also
+// run the stories.
 func MetadataOf(p *corev1.Pod) *metav1.PartialObjectMetadata {
 	rest, err := json.Marshal(&corev1.Pod{Spec: p.Spec, Status: p.Status})
 	if err != nil {
-		// This cannot happen: pods can always be encoded.
+		// Pods can always be encoded.
 		panic(fmt.Sprintf("encode pod %s/%s: %v", p.Namespace, p.Name, err))
 	}
 	return metadataOf(p, string(rest))
@@ -33,8 +33,8 @@ func metadataOf(p *corev1.Pod, rest string) *metav1.PartialObjectMetadata {
 	return m
 }
 
-// PodOf returns the pod that MetadataOf received. If the annotation is not a pod, the result has
-// only the metadata. It shares memory with m.
+// PodOf returns the pod from which MetadataOf made m. If m's annotation does not contain a pod, the
+// result has only the metadata. The result shares memory with m.
 func PodOf(m *metav1.PartialObjectMetadata) *corev1.Pod {
 	p := &corev1.Pod{}
 	if json.Unmarshal([]byte(m.Annotations[restOfPod]), p) != nil {

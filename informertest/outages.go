@@ -19,7 +19,7 @@ var outages = []Story{
 		play: outageIsAnError},
 }
 
-// downAtStart runs an informer whose server is down for the first ten minutes.
+// downAtStart starts an informer while the server is down, which lasts ten minutes.
 func downAtStart(s *storyRun) {
 	s.fill(10)
 	s.server.SetDown(true)
@@ -33,8 +33,8 @@ func downAtStart(s *storyRun) {
 	inf.current(time.Second)
 }
 
-// downForLong makes changes at the end of an outage of ten minutes. The server still has them in
-// its history when it has recovered.
+// downForLong makes changes at the end of an outage of ten minutes. After the outage, the server
+// still has the changes in its history.
 func downForLong(s *storyRun) {
 	inf, l := s.follower(20)
 	dials := s.server.Dials()
@@ -51,7 +51,8 @@ func downForLong(s *storyRun) {
 	l.getsMissed(90 * time.Second)
 }
 
-// watchBroken breaks the watch three times, with changes just before and just after.
+// watchBroken breaks the watch three times, with a change immediately before and immediately after.
+// The informer must resume without a list.
 func watchBroken(s *storyRun) {
 	inf, l := s.follower(20)
 	s.server.ForgetRequests()
@@ -66,8 +67,8 @@ func watchBroken(s *storyRun) {
 	s.noLists()
 }
 
-// noLists checks that nothing was listed since ForgetRequests. A LIST of one object, which probes
-// the server's resourceVersion, does not count.
+// noLists checks that the informer has not listed since ForgetRequests. It ignores a LIST with
+// limit 1, by which an informer reads the server's resourceVersion.
 func (s *storyRun) noLists() {
 	for _, r := range s.server.Requests() {
 		if r.Op == List && r.Query.Get("limit") != "1" || r.Query.Get("sendInitialEvents") == "true" {
@@ -76,7 +77,7 @@ func (s *storyRun) noLists() {
 	}
 }
 
-// watchBrokenMidEvent breaks the watch within an update of a pod.
+// watchBrokenMidEvent breaks the watch in the middle of an event.
 func watchBrokenMidEvent(s *storyRun) {
 	inf, l := s.follower(5)
 	s.server.BreakWatchesMidEvent(nth(2))
@@ -86,7 +87,7 @@ func watchBrokenMidEvent(s *storyRun) {
 	l.gets(1)
 }
 
-// watchEnded lets watches end by their deadlines for an hour. The deadline is the informer's own
+// watchEnded lets watches end by their deadlines for an hour. The informer sets the deadline with
 // timeoutSeconds.
 func watchEnded(s *storyRun) {
 	inf, l := s.follower(5)
@@ -101,14 +102,15 @@ func watchEnded(s *storyRun) {
 	l.gets(1)
 }
 
-// hangingRequest does not answer the first request of each operation.
+// hangingRequest makes the server not answer the first LIST and the first WATCH.
 func hangingRequest(s *storyRun) {
 	s.fill(5)
 	s.answer(1, Answer{Hang: true})
 	s.syncsWithin(5 * time.Minute)
 }
 
-// stalledList never sends the last item, or the bookmark.
+// stalledList makes the server never send the last item of the first LIST, or the bookmark of the
+// first WATCH.
 func stalledList(s *storyRun) {
 	s.fill(5)
 	hold := make(chan struct{})
@@ -116,7 +118,8 @@ func stalledList(s *storyRun) {
 	s.syncsWithin(5 * time.Minute)
 }
 
-// stalledHead sends nothing of the body, or too little to contain the types.
+// stalledHead makes the server stall before or soon after the start of a body, before the client
+// has received the types.
 func stalledHead(s *storyRun) {
 	s.fill(5)
 	for _, n := range []int{0, 1, 10, 30} {
@@ -126,7 +129,8 @@ func stalledHead(s *storyRun) {
 	}
 }
 
-// outageIsAnError takes the server down and up again.
+// outageIsAnError takes the server down and up again. Err must return an error during the outage,
+// and nil after it.
 func outageIsAnError(s *storyRun) {
 	s.fill(5)
 	inf := s.informer(Options{})

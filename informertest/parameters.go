@@ -16,17 +16,19 @@ const (
 	notOlderThan = string(metav1.ResourceVersionMatchNotOlderThan)
 )
 
-// refuseList returns the Status with which kube-apiserver refuses the parameters of a LIST, or nil.
+// refuseList returns the Status with which kube-apiserver refuses a LIST with the parameters q, or
+// nil if it accepts them.
 func refuseList(q url.Values) *metav1.Status {
 	_, err := request.ParseOptions(q)
 	if err == nil {
 		return nil
 	}
-	status := err.(apierrors.APIStatus).Status() // its only type
+	status := err.(apierrors.APIStatus).Status() // ParseOptions returns no other type of error
 	return &status
 }
 
-// refuseWatch returns the Status with which a server refuses the parameters of a WATCH, or nil.
+// refuseWatch returns the Status with which a server that handles sendInitialEvents as e says
+// refuses a WATCH with the parameters q, or nil if it accepts them.
 func refuseWatch(q url.Values, e InitialEvents) *metav1.Status {
 	if rv := q.Get("resourceVersion"); rv != "" {
 		if _, err := resourceversion.Parse(rv); err != nil {
@@ -37,7 +39,7 @@ func refuseWatch(q url.Values, e InitialEvents) *metav1.Status {
 		if e == Refused {
 			return Invalid("sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")
 		}
-		q = maps.Clone(q) // as a server reads it that does not know the parameter
+		q = maps.Clone(q) // such a server ignores these parameters
 		q.Del("sendInitialEvents")
 		q.Del("resourceVersionMatch")
 	}

@@ -9,15 +9,15 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// pipes is a network of one host, which can be down. Its users' dials limit the number of
-// connections.
+// pipes is an in-memory network with one host, the server, which can be down. It needs no limit on
+// connections, because a story dials a limited number of times.
 type pipes struct {
 	*testenv.Listener
 
 	mu    sync.Mutex
 	down  bool
 	dials int
-	open  map[*pipeConn]struct{} // the server's ends
+	open  map[*pipeConn]struct{} // the server's ends of the connections
 }
 
 func newPipes() *pipes {
@@ -27,7 +27,7 @@ func newPipes() *pipes {
 // errRefused is the error of a dial while the server is down.
 var errRefused = &net.OpError{Op: "dial", Net: "pipe", Err: syscall.ECONNREFUSED}
 
-// Dial connects a client.
+// Dial opens a connection to the server, or returns errRefused while the server is down.
 func (p *pipes) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	p.mu.Lock()
 	p.dials++
@@ -61,7 +61,8 @@ func (p *pipes) dialed() int {
 	return p.dials
 }
 
-// setDown breaks all connections and refuses new ones, or accepts them again.
+// setDown breaks all connections and refuses new ones if down is true. Otherwise it accepts
+// connections again.
 func (p *pipes) setDown(down bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

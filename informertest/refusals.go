@@ -26,12 +26,12 @@ var refusals = []Story{
 	{Name: "InternalErrors", Contract: "the informer recovers from the server's errors, in answers and in the stream", play: internalErrors},
 }
 
-// refuse makes the server refuse every request.
+// refuse makes the server answer every LIST and WATCH with status.
 func (s *storyRun) refuse(status *metav1.Status) {
 	s.answer(Always, Answer{Status: status})
 }
 
-// forbiddenIsAnError refuses from the start.
+// forbiddenIsAnError makes the server answer 403 from the start.
 func forbiddenIsAnError(s *storyRun) {
 	s.refuse(Forbidden())
 	inf := s.informer(Options{})
@@ -42,12 +42,13 @@ func forbiddenIsAnError(s *storyRun) {
 	}
 }
 
-// names reports whether an error is of a kind or contains the word.
+// names reports whether an error is of the kind that is checks, or contains word in its message.
 func names(err error, is func(error) bool, word string) bool {
 	return err != nil && (is(err) || strings.Contains(strings.ToLower(err.Error()), word))
 }
 
-// forbiddenIsNoTimeout waits up to a minute for the sync.
+// forbiddenIsNoTimeout makes the server answer 403 and waits up to a minute for the sync. The error
+// of the wait must name the cause.
 func forbiddenIsNoTimeout(s *storyRun) {
 	s.refuse(Forbidden())
 	inf := s.informer(Options{})
@@ -60,7 +61,7 @@ func forbiddenIsNoTimeout(s *storyRun) {
 	}
 }
 
-// forbiddenThenGranted grants access after five minutes.
+// forbiddenThenGranted grants access after five minutes of 403.
 func forbiddenThenGranted(s *storyRun) {
 	s.fill(5)
 	s.refuse(Forbidden())
@@ -70,8 +71,8 @@ func forbiddenThenGranted(s *storyRun) {
 	l.syncs(90 * time.Second)
 }
 
-// errorEnds refuses access until the informer has an error, and grants it then. The informer must
-// sync, and its error must become nil.
+// errorEnds refuses access until Err returns an error, and then grants it. The informer must sync,
+// and Err must return nil again.
 func errorEnds(s *storyRun) {
 	s.fill(5)
 	s.refuse(Forbidden())
@@ -82,8 +83,8 @@ func errorEnds(s *storyRun) {
 	s.eventually(10*time.Second, "no error any more", func() bool { return inf.Err() == nil })
 }
 
-// forbiddenLater refuses for ten minutes after the sync, and makes changes that the server has
-// forgotten at the end.
+// forbiddenLater makes the server answer 403 for ten minutes after the sync. At the end it makes
+// changes and compacts them, so that only a list can return them.
 func forbiddenLater(s *storyRun) {
 	inf, l := s.follower(5)
 	s.refuse(Forbidden())
@@ -99,7 +100,7 @@ func forbiddenLater(s *storyRun) {
 	l.getsMissed(90 * time.Second)
 }
 
-// unknownResource adds the resource after five minutes.
+// unknownResource makes the server answer 404 for the first five minutes.
 func unknownResource(s *storyRun) {
 	s.fill(5)
 	s.refuse(NotFound())
@@ -112,7 +113,7 @@ func unknownResource(s *storyRun) {
 	l.syncs(90 * time.Second)
 }
 
-// unauthorized refuses for a minute.
+// unauthorized makes the server answer 401 for a minute.
 func unauthorized(s *storyRun) {
 	s.fill(5)
 	s.refuse(Unauthorized())
@@ -125,7 +126,8 @@ func unauthorized(s *storyRun) {
 	l.syncs(90 * time.Second)
 }
 
-// refusedWithPatience refuses for half an hour.
+// refusedWithPatience makes the server answer 403 for half an hour, and limits the number of
+// requests in that time.
 func refusedWithPatience(s *storyRun) {
 	s.refuse(Forbidden())
 	inf := s.informer(Options{})
@@ -136,7 +138,8 @@ func refusedWithPatience(s *storyRun) {
 	}
 }
 
-// tooManyRequests checks that no request is sent too early, after two refusals.
+// tooManyRequests makes the server answer 429 twice. No request may be sent before the time in
+// Retry-After.
 func tooManyRequests(s *storyRun) {
 	const patience = 7 * time.Second
 	s.fill(5)
@@ -156,8 +159,8 @@ func tooManyRequests(s *storyRun) {
 	}
 }
 
-// tooLargeVersion refuses three LISTs, and three watches in their streams, after the watch has
-// expired.
+// tooLargeVersion expires the watch, and then answers three LISTs, and the streams of three
+// WATCHes, with the error that the requested resourceVersion is too large.
 func tooLargeVersion(s *storyRun) {
 	_, l := s.follower(5)
 	s.server.Answer(List, 3, Answer{Status: TooLarge()})
@@ -167,8 +170,8 @@ func tooLargeVersion(s *storyRun) {
 	l.getsMissed(3 * time.Minute)
 }
 
-// internalErrors answers five requests of each operation with an error, and later sends one in the
-// stream.
+// internalErrors makes the server answer five LISTs and five WATCHes with 500, and later sends a
+// 500 in the stream of the watch.
 func internalErrors(s *storyRun) {
 	s.fill(5)
 	s.answer(5, Answer{Status: Internal()})

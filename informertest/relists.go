@@ -28,21 +28,22 @@ var relists = []Story{
 	{Name: "RestoredFromBackup", Contract: "a server that went back in time is followed within half an hour", play: restoredFromBackup},
 }
 
-// change changes, deletes and creates a pod.
+// change updates one pod, deletes one and creates one.
 func (s *storyRun) change() {
 	s.server.Put(pod(nth(0), onNode("other")))
 	s.server.Delete(nth(1))
 	s.server.Put(pod("ns/new"))
 }
 
-// missed makes changes that the informer cannot see, and makes the server forget them.
+// missed makes changes and drops them from the server's history, so that a watch that resumes later
+// cannot receive them.
 func (s *storyRun) missed() {
 	s.change()
 	s.server.Compact()
 }
 
 // getsMissed waits until the informer is current, and checks that the listener has received exactly
-// the changes of change or missed.
+// the changes that change or missed made.
 func (l *listener) getsMissed(within time.Duration) {
 	l.of.current(within)
 	var got []string
@@ -58,22 +59,23 @@ func (l *listener) getsMissed(within time.Duration) {
 	}
 }
 
-// expire makes the informer list again.
+// expire ends the watch with 410, so that the informer lists again.
 func (s *storyRun) expire() {
 	s.server.Advance(5)
 	s.server.Compact()
 	s.server.FailWatches(Gone())
 }
 
-// sentAtMost limits the LISTs and WATCHes since ForgetRequests, ten minutes ago.
+// sentAtMost checks that the informer has sent at most n LISTs and WATCHes since ForgetRequests,
+// which the story called ten minutes ago.
 func (s *storyRun) sentAtMost(n int) {
 	if got := s.server.Count(List) + s.server.Count(Watch); got > n {
 		s.errorf("%d requests in ten minutes", got)
 	}
 }
 
-// goneEvent breaks the watch and compacts the server, which ends the WATCH that resumes with an
-// ERROR event.
+// goneEvent breaks the watch and compacts the server, which then sends 410 in an ERROR event to the
+// WATCH that resumes.
 func goneEvent(s *storyRun) {
 	_, l := s.follower(20)
 	s.server.BreakWatches()
@@ -81,7 +83,8 @@ func goneEvent(s *storyRun) {
 	l.getsMissed(2 * time.Minute)
 }
 
-// goneStatus answers the WATCH that resumes with a status, like some servers and proxies.
+// goneStatus answers the WATCH that resumes with status 410 instead of an event, like some servers
+// and proxies.
 func goneStatus(s *storyRun) {
 	_, l := s.follower(20)
 	s.server.Answer(Watch, 1, Answer{Status: Gone()})
@@ -90,8 +93,8 @@ func goneStatus(s *storyRun) {
 	l.getsMissed(2 * time.Minute)
 }
 
-// relistTellsOnlyChanges makes an informer of 500 pods list three times more, and then changes one
-// pod.
+// relistTellsOnlyChanges makes an informer of 500 pods list three more times, and then changes one
+// pod. The handler must receive only that change.
 func relistTellsOnlyChanges(s *storyRun) {
 	inf, l := s.follower(500)
 	for range 3 {
@@ -104,21 +107,21 @@ func relistTellsOnlyChanges(s *storyRun) {
 }
 
 // relistIsNoResync makes an informer with a resync period of ten hours list again. No resync is due
-// in the two minutes after that.
+// in the two minutes after that, so the handler must receive almost no calls.
 func relistIsNoResync(s *storyRun) {
 	s.fill(100)
 	_, l := s.synced(Options{Resync: 10 * time.Hour})
 	l.takeEvents()
 	s.expire()
 	s.elapse(2 * time.Minute)
-	// A sweep that is spread over the period may have delivered a few objects.
+	// An informer that spreads its resync over the period may have delivered a few objects.
 	if events := l.takeEvents(); len(events) > 5 {
 		s.failf("told %d times of nothing, 2 minutes into a period of 10 hours", len(events))
 	}
 }
 
 // deletedUnseen deletes ten pods while the server is down. The listener checks that each deleted
-// object is the one that it received.
+// object is the version that it received last.
 func deletedUnseen(s *storyRun) {
 	inf, l := s.follower(20)
 	s.server.SetDown(true)
@@ -132,7 +135,7 @@ func deletedUnseen(s *storyRun) {
 	l.gets(10)
 }
 
-// recreatedUnseen creates the pod again with another uid.
+// recreatedUnseen deletes a pod during an outage and creates it again with another uid.
 func recreatedUnseen(s *storyRun) {
 	inf, l := s.follower(3)
 	s.server.SetDown(true)
@@ -151,7 +154,7 @@ func recreatedUnseen(s *storyRun) {
 	}
 }
 
-// passedUnseen creates and deletes a pod in an outage.
+// passedUnseen creates and deletes a pod during an outage.
 func passedUnseen(s *storyRun) {
 	inf, l := s.follower(3)
 	s.server.SetDown(true)
@@ -165,7 +168,8 @@ func passedUnseen(s *storyRun) {
 	l.gets(0)
 }
 
-// firstListBroken breaks the first list twice, at different places, for each kind of request.
+// firstListBroken breaks the connection during the first two LISTs, and the first two WATCHes, at
+// different places.
 func firstListBroken(s *storyRun) {
 	s.fill(100)
 	s.server.Answer(List, 2, Answer{Cut: 0.5})
@@ -175,7 +179,8 @@ func firstListBroken(s *storyRun) {
 	l.getsOnly(100)
 }
 
-// relistBroken breaks a relist three times. All objects must still be stored.
+// relistBroken breaks the connection three times during a relist. The informer must still store all
+// objects.
 func relistBroken(s *storyRun) {
 	_, l := s.follower(100)
 	s.answer(3, Answer{Cut: 0.5})
@@ -184,7 +189,7 @@ func relistBroken(s *storyRun) {
 	l.getsMissed(5 * time.Minute)
 }
 
-// endlessTooOld lets no watch start for ten minutes.
+// endlessTooOld answers every WATCH that resumes with 410 for ten minutes.
 func endlessTooOld(s *storyRun) {
 	inf, l := s.follower(50)
 	s.server.ForgetRequests()
@@ -204,7 +209,7 @@ func endlessTooOld(s *storyRun) {
 	l.gets(11)
 }
 
-// initialEventsTooOld ends every watch that requests initial events with 410 in its stream.
+// initialEventsTooOld answers every WATCH that requests initial events with 410 in its stream.
 func initialEventsTooOld(s *storyRun) {
 	s.fill(50)
 	s.server.Answer(Watch, Always, Answer{Status: Gone(), InStream: true, InitialOnly: true})
@@ -213,7 +218,7 @@ func initialEventsTooOld(s *storyRun) {
 	inf.current(time.Second)
 }
 
-// endlesslyBroken breaks every list and every watch half-way, for ten minutes.
+// endlesslyBroken breaks every LIST and WATCH half-way for ten minutes.
 func endlesslyBroken(s *storyRun) {
 	s.fill(30)
 	s.answer(Always, Answer{Cut: 0.5})
@@ -225,8 +230,8 @@ func endlesslyBroken(s *storyRun) {
 	l.syncs(90 * time.Second)
 }
 
-// expiredContinueToken expires the token between the pages of an old server, which makes informers
-// read pages.
+// expiredContinueToken expires the continue token between two pages. The server reports an old
+// version, so that informers list in pages.
 func expiredContinueToken(s *storyRun) {
 	s.server.SetVersion(22)
 	s.server.SetInitialEvents(Refused)
@@ -243,7 +248,8 @@ func expiredContinueToken(s *storyRun) {
 	inf.current(time.Minute)
 }
 
-// restoredFromBackup restores an earlier state with another pod in it.
+// restoredFromBackup restores the server to an earlier state that has only two of the pods, and
+// adds another pod.
 func restoredFromBackup(s *storyRun) {
 	s.fill(10)
 	inf, l := s.synced(Options{})
@@ -255,7 +261,7 @@ func restoredFromBackup(s *storyRun) {
 	s.server.Bookmark()
 	inf.current(time.Second)
 	l.takeEvents()
-	// The events from now on go back in time, as they must.
+	// From here on, events may have lower resourceVersions, because the server goes back in time.
 	l.mayGoBack()
 	s.server.Restore(1005, kept, changed)
 	s.server.Put(pod("ns/after"))

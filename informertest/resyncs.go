@@ -14,7 +14,7 @@ var resyncs = []Story{
 		play: resyncAmongChanges},
 }
 
-// rounds counts how often each object was resynced.
+// rounds counts the resync events of each object, by key.
 func rounds(events []event) map[string]int {
 	n := map[string]int{}
 	for _, e := range events {
@@ -25,7 +25,8 @@ func rounds(events []event) map[string]int {
 	return n
 }
 
-// resyncReplays expects each object about four times in four periods, while other resources change.
+// resyncReplays expects about four resyncs of each object in four periods, while other resources
+// change.
 func resyncReplays(s *storyRun) {
 	s.fill(100)
 	_, l := s.synced(Options{Resync: time.Minute})
@@ -46,14 +47,14 @@ func resyncReplays(s *storyRun) {
 	}
 }
 
-// resyncOff expects no call in an hour.
+// resyncOff expects no call in an hour without changes.
 func resyncOff(s *storyRun) {
 	_, l := s.follower(10)
 	s.elapse(time.Hour)
 	l.getsOnly(0)
 }
 
-// resyncPerHandler uses periods of one and ten minutes.
+// resyncPerHandler registers handlers with periods of one and ten minutes.
 func resyncPerHandler(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{Resync: time.Minute})
@@ -73,7 +74,7 @@ func resyncPerHandler(s *storyRun) {
 	}
 }
 
-// resyncIsSpread checks that no tenth of three periods has more than twice its share.
+// resyncIsSpread checks that no tenth of a period has more than twice its share of the resyncs.
 func resyncIsSpread(s *storyRun) {
 	const pods, period = 1000, time.Minute
 	s.fill(pods)
@@ -98,7 +99,7 @@ func resyncIsSpread(s *storyRun) {
 	}
 }
 
-// resyncAmongChanges mixes changes and resyncs; the listener checks every call.
+// resyncAmongChanges makes changes while resyncs run. The listener checks every call.
 func resyncAmongChanges(s *storyRun) {
 	s.fill(50)
 	inf, l := s.synced(Options{Resync: 10 * time.Second})

@@ -14,13 +14,13 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// Story is one requirement for an informer.
+// Story checks one requirement for an informer.
 type Story struct {
 	Name     string
 	Contract string // the requirement, in one sentence
-	Issue    string // the report of a violation; "" if there is none
-	// Fatal reports that an informer that fails this story kills its process. If a rig is declared to
-	// fail it, the story runs in a child process.
+	Issue    string // the issue that reported a violation; "" if there is none
+	// Fatal reports whether an informer that fails this story kills the process. If Rig.Fails names a
+	// fatal story, Run plays it in a child process.
 	Fatal bool
 
 	play func(*storyRun)
@@ -31,11 +31,11 @@ func Stories() []Story {
 	return slices.Concat(basics, indexes, handlers, resyncs, relists, outages, refusals, watches, memories, copies, undecodables, transforms, listerWatchers)
 }
 
-// Run plays every story with the rig's informer, each as a subtest of its name. At the end it logs
-// the stories that the rig is declared to fail.
+// Run plays every story with the rig's informer, each as a subtest with the story's name. At the
+// end it logs the stories that Rig.Fails names and that failed.
 //
-// While Run runs, apimachinery's process-wide pause after logged errors is off, because it compares
-// the clocks of different bubbles.
+// While Run runs, it turns off apimachinery's process-wide pause after logged errors, because that
+// pause compares the clocks of different bubbles.
 func Run(t *testing.T, rig Rig) {
 	t.Helper()
 	if rig.New == nil || rig.Name == "" {
@@ -54,7 +54,7 @@ func Run(t *testing.T, rig Rig) {
 	for _, story := range stories {
 		t.Run(story.Name, func(t *testing.T) {
 			if inChild() {
-				reportFaults(t, play(t, rig, story)) // the process that started this one judges them
+				reportFaults(t, play(t, rig, story)) // the parent process judges them
 				return
 			}
 			why, expected := rig.Fails[story.Name]
@@ -85,7 +85,7 @@ func (s Story) about() string {
 	return fmt.Sprintf("the contract: %s (%s)", s.Contract, s.Issue)
 }
 
-// report logs the table of the stories that the rig fails.
+// report logs a table of the stories that failed as Rig.Fails states.
 func report(t *testing.T, rig Rig, stories []Story, failed *sync.Map) {
 	t.Helper()
 	var rows strings.Builder
@@ -109,11 +109,11 @@ func firstLine(s string) string {
 	return line
 }
 
-// endWithin is how long an informer may take to stop, in the bubble's time: longer than any
-// implementation waits.
+// endWithin is how long an informer may take to stop, in the bubble's time. No implementation waits
+// that long.
 const endWithin = 2 * time.Minute
 
-// hangs is how long a story may take by the real clock. Most take milliseconds.
+// hangs limits the real time of a story. Most stories take milliseconds.
 const hangs = 2 * time.Minute
 
 // play plays one story in a bubble and returns its faults.
@@ -133,10 +133,10 @@ func play(t *testing.T, rig Rig, story Story) []string {
 		synctest.Wait()
 		if left := len(goroutines()) - len(before); left > 0 {
 			s.errorf("%d goroutines are left after the stop", left)
-			s.elapse(endWithin) // some only sleep
+			s.elapse(endWithin) // some goroutines only sleep and then end
 		}
 		if left := goroutines(); len(left) > len(before) {
-			// The bubble cannot end with them, and its own message names no story.
+			// The bubble cannot end while these goroutines run, and synctest's message names no story.
 			panic(fmt.Sprintf("informertest: %s, story %s: goroutines are left for good:\n%s", rig.Name, story.Name, strings.Join(left, "\n\n")))
 		}
 	})

@@ -38,7 +38,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if a.Page {
 		w.Header().Set("Content-Type", "text/html")
-		// An error means that the client has disconnected.
+		// Write fails only if the client has disconnected.
 		_, _ = w.Write([]byte("<html><body>Please log in</body></html>"))
 		return
 	}
@@ -56,7 +56,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// operation returns the operation of a request, and the namespace of a LIST, "" for all.
+// operation returns the operation of a request and, for a LIST, the namespace; "" means all
+// namespaces.
 func operation(r *http.Request) (op Op, namespace string) {
 	info := request.InfoOf(http.MethodGet, r.URL)
 	switch at := info.GVR(); {
@@ -77,7 +78,7 @@ var (
 	namespacesResource = corev1.SchemeGroupVersion.WithResource("namespaces")
 )
 
-// pause waits. It reports false if the client has disconnected.
+// pause waits for d and returns true. It returns false if the client disconnects first.
 func pause(r *http.Request, d time.Duration) bool {
 	if d <= 0 {
 		return true
@@ -92,7 +93,7 @@ func pause(r *http.Request, d time.Duration) bool {
 	}
 }
 
-// accepted returns the encoding that a client prefers of those that the server has.
+// accepted returns the server's encoding that a client prefers, from its Accept header.
 func accepted(h http.Header) encoding {
 	a := request.ParseAccept(h)
 	mt, _ := a.Negotiate(func(mr request.MediaRange) bool { return mr.Shape != request.Table })
@@ -112,7 +113,7 @@ func writeStatus(w http.ResponseWriter, enc encoding, status *metav1.Status) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
 	}
 	w.WriteHeader(int(status.Code))
-	// An error means that the client has disconnected.
+	// Write fails only if the client has disconnected.
 	_, _ = w.Write(statusBody(enc, status))
 }
 
@@ -121,7 +122,7 @@ func (s *Server) serveVersion(w http.ResponseWriter) {
 	minor := strconv.Itoa(s.minor)
 	s.mu.Unlock()
 	w.Header().Set("Content-Type", typeJSON)
-	// An error means that the client has disconnected.
+	// Encode fails only if the client has disconnected.
 	_ = json.NewEncoder(w).Encode(map[string]string{"major": "1", "minor": minor, "gitVersion": "v1." + minor + ".0"})
 }
 
@@ -136,11 +137,11 @@ func (s *Server) serveNamespaces(w http.ResponseWriter, enc encoding) {
 	}
 	s.mu.Unlock()
 	w.Header().Set("Content-Type", enc.mediaType())
-	// An error means that the client has disconnected.
+	// Write fails only if the client has disconnected.
 	_, _ = w.Write(namespacesBody(enc, meta, names))
 }
 
-// page is the rest of a list that is read in pages.
+// page is the part of a list that the client has not read yet.
 type page struct {
 	rv    uint64
 	items []*entry
@@ -178,8 +179,9 @@ func (s *Server) serveList(w http.ResponseWriter, r *http.Request, namespace str
 	writeList(w, r, listBody(enc, meta, p.items, keys), a)
 }
 
-// firstPage returns the requested list from where the request continues. A LIST with a limit and a
-// resourceVersion requests exactly that version unless it says otherwise.
+// firstPage returns the list that a request selects, from its continue token on if it has one. A
+// LIST with a limit and a resourceVersion requests exactly that version, unless
+// resourceVersionMatch says otherwise.
 func (s *Server) firstPage(namespace string, q url.Values, limit int) (page, *metav1.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,34 +197,34 @@ func (s *Server) firstPage(namespace string, q url.Values, limit int) (page, *me
 	case n > s.rv:
 		return page{}, TooLarge()
 	case n > 0 && n < s.rv && (match == exact || match == "" && limit > 0):
-		return page{}, Gone() // older states are not kept, so answer as after compaction
+		return page{}, Gone() // the server stores no older states
 	}
 	return page{s.rv, s.state(namespace)}, nil
 }
 
-// keep stores the rest of a list and returns its continue token.
+// keep stores the unread part of a list and returns a continue token for it.
 func (s *Server) keep(p page) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	start := fmt.Sprint(p.items[0].key, " and ", len(p.items)-1, " more") // of a namespace or of all
+	start := fmt.Sprint(p.items[0].key, " and ", len(p.items)-1, " more") // unique per list
 	token := request.ContinueToken{ResourceVersion: int64(p.rv), Start: start}.String()
 	s.pages[token] = p
 	return token
 }
 
-// writeList writes the pieces of a body, up to the point that the answer allows. It stops if the
-// client has disconnected.
+// writeList writes the pieces of a body up to the point that a.Cut or a.Stall sets. It stops early
+// if the client disconnects.
 func writeList(w http.ResponseWriter, r *http.Request, pieces [][]byte, a Answer) {
 	out := http.NewResponseController(w)
 	size := 0
 	for _, p := range pieces {
 		size += len(p)
 	}
-	left := size + 1 // until the cut
+	left := size + 1 // bytes until the cut
 	if a.Cut > 0 {
 		left = int(float64(size) * a.Cut)
 	}
-	stall := size + 1 // until the stall
+	stall := size + 1 // bytes until the stall
 	if a.Stall != nil {
 		stall = *a.Stall
 	}

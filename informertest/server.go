@@ -17,23 +17,23 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
-// Server is an API server for one resource, pods, that behaves as a story says. It serves LIST and
-// WATCH in JSON and protobuf, with kube-apiserver's semantics unless a story changes them; for
-// single namespaces, and for the namespaces themselves, only LIST. It keeps every change until
+// Server is an API server for pods whose behavior a story can change. It serves LIST and WATCH in
+// JSON and protobuf, with kube-apiserver's semantics unless a story changes them. For a single
+// namespace, and for the list of namespaces, it serves only LIST. It stores every change until
 // Compact. All methods are safe for concurrent use.
 type Server struct {
 	http    *http.Server
 	pipes   *pipes
 	clients []*http.Transport
-	serving chan struct{} // closed when the HTTP server has ended
+	serving chan struct{} // closed after the HTTP server has ended
 
 	mu       sync.Mutex
 	rv       uint64
 	uids     int
 	objects  map[string]*entry
-	versions map[version]*entry // those since the last compaction, and the current ones
-	history  []change           // since compacted, in order
-	oldest   uint64             // changes after this one are in history
+	versions map[version]*entry // the current ones, and all since the last compaction
+	history  []change           // all changes since the last compaction, in order
+	oldest   uint64             // history has every change after this one
 	pages    map[string]page
 	watchers map[*watcher]struct{}
 	rules    map[Op]*rule
@@ -41,21 +41,21 @@ type Server struct {
 	hammered bool
 	sent     int
 
-	keys      []string // of lists in JSON, in their order
+	keys      []string // the order of the keys of lists in JSON
 	minor     int
 	initial   InitialEvents
 	bookmarks time.Duration
 }
 
-// InitialEvents says how a server handles sendInitialEvents.
+// InitialEvents selects how a server handles the parameter sendInitialEvents of a WATCH.
 type InitialEvents uint8
 
 const (
-	// Honoured sends the state and then the bookmark. It is the zero value.
+	// Honoured sends the state and then the bookmark that ends it. It is the zero value.
 	Honoured InitialEvents = iota
-	// Ignored ignores the parameter, like servers that do not know it.
+	// Ignored ignores the parameter, like a server that is too old for it.
 	Ignored
-	// Refused answers 422, like servers whose feature gate is off.
+	// Refused answers 422, like a server whose WatchList feature gate is off.
 	Refused
 )
 
@@ -70,9 +70,9 @@ type version struct{ uid, rv string }
 
 func versionOf(p *corev1.Pod) version { return version{string(p.UID), p.ResourceVersion} }
 
-// NewServer starts a server without pods, at resourceVersion 1000, that reports version 1.37 of
-// Kubernetes. It listens on in-memory connections that only Config's clients reach. The caller must
-// Close it.
+// NewServer starts a server that has no pods, is at resourceVersion 1000 and reports Kubernetes
+// version 1.37. It listens on in-memory connections that only clients of Config reach. The caller
+// must call Close.
 func NewServer() *Server {
 	s := &Server{
 		pipes:     newPipes(),
@@ -91,13 +91,13 @@ func NewServer() *Server {
 	s.http = &http.Server{Handler: s, ErrorLog: log.New(io.Discard, "", 0)}
 	go func() {
 		defer close(s.serving)
-		// It ends with http.ErrServerClosed, by Close.
+		// Serve returns http.ErrServerClosed after Close.
 		_ = s.http.Serve(s.pipes)
 	}()
 	return s
 }
 
-// Close ends all connections and returns when the server has ended.
+// Close ends all connections and returns when the HTTP server has ended.
 func (s *Server) Close() {
 	// Closing an in-memory listener does not fail.
 	_ = s.http.Close()
@@ -110,8 +110,8 @@ func (s *Server) Close() {
 	}
 }
 
-// Config returns a config whose clients reach the server. Each call's clients have their own
-// connections and no rate limit.
+// Config returns a new config whose clients reach the server. The clients of each config have their
+// own connections and no rate limit.
 func (s *Server) Config() *rest.Config {
 	transport := &http.Transport{DialContext: s.pipes.Dial}
 	s.mu.Lock()
@@ -120,46 +120,48 @@ func (s *Server) Config() *rest.Config {
 	return &rest.Config{Host: "http://pods.test", Transport: transport, QPS: -1}
 }
 
-// SetVersion makes the server report version 1.minor of Kubernetes.
+// SetVersion makes the server report Kubernetes version 1.minor.
 func (s *Server) SetVersion(minor int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.minor = minor
 }
 
-// SetListKeys sets the order of the keys of lists in JSON: "kind", "apiVersion", "metadata",
-// "items". kube-apiserver sorts them in lists of custom resources.
+// SetListKeys sets the order of the keys of lists in JSON: a permutation of "kind", "apiVersion",
+// "metadata" and "items". kube-apiserver sorts the keys in lists of custom resources.
 func (s *Server) SetListKeys(keys ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keys = keys
 }
 
-// SetInitialEvents sets how the server handles sendInitialEvents.
+// SetInitialEvents sets how the server handles the parameter sendInitialEvents.
 func (s *Server) SetInitialEvents(e InitialEvents) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.initial = e
 }
 
-// SetBookmarks sets the period of the bookmarks of watches that are opened later; 0 means none.
-// They are sent whether or not the resourceVersion has increased; kube-apiserver's increases
-// continuously, with other resources. Advance increases it.
+// SetBookmarks sets how often the server sends a bookmark on each watch that is opened later; 0
+// means never. The server sends a bookmark even if its resourceVersion has not increased.
+// kube-apiserver's resourceVersion increases continuously, because other resources change; use
+// Advance to simulate that.
 func (s *Server) SetBookmarks(period time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bookmarks = period
 }
 
-// SetDown breaks all connections and refuses new ones if down is true. Otherwise it accepts
+// SetDown breaks all connections and refuses new ones if down is true. Otherwise the server accepts
 // connections again.
 func (s *Server) SetDown(down bool) { s.pipes.setDown(down) }
 
-// Dials returns the number of connections that clients asked for, including refused ones.
+// Dials returns the number of connections that clients tried to open, including refused ones.
 func (s *Server) Dials() int { return s.pipes.dialed() }
 
-// Put creates or updates a pod and returns its new resourceVersion. The server keeps a copy with
-// that resourceVersion and a uid; each pod that is created gets a new uid.
+// Put creates or updates a pod and returns its new resourceVersion. The server stores a copy of pod
+// with that resourceVersion and a uid. A created pod gets a new uid; an update does not change the
+// uid.
 func (s *Server) Put(pod *corev1.Pod) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,8 +182,8 @@ func (s *Server) Put(pod *corev1.Pod) string {
 	return c.ResourceVersion
 }
 
-// Spoil updates a pod, which must exist, to a version with metadata that can be decoded and a spec
-// that cannot. It returns the new resourceVersion.
+// Spoil updates an existing pod to a version whose metadata can be decoded and whose spec cannot.
+// It returns the new resourceVersion.
 func (s *Server) Spoil(key string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,12 +195,13 @@ func (s *Server) Spoil(key string) string {
 	return e.pod.ResourceVersion
 }
 
-// Delete deletes a pod and returns the deletion's resourceVersion. It panics if there is no such
-// pod.
+// Delete deletes a pod and returns the deletion's resourceVersion. It panics if the pod does not
+// exist.
 func (s *Server) Delete(key string) string { return s.DeleteAs(key, func(*corev1.Pod) {}) }
 
-// DeleteAs deletes a pod like Delete, in a final state that differs from the previous one: final
-// changes a copy of the pod. final runs while the server is locked and must not call its methods.
+// DeleteAs deletes a pod like Delete, but first calls final with a copy of the pod to change its
+// final state. DeleteAs calls final with the server locked, so final must not call the server's
+// methods.
 func (s *Server) DeleteAs(key string, final func(*corev1.Pod)) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,15 +217,15 @@ func (s *Server) DeleteAs(key string, final func(*corev1.Pod)) string {
 	return e.pod.ResourceVersion
 }
 
-// entry returns a new version of an object at the server's resourceVersion. The caller holds the
-// lock.
+// entry returns an entry for pod at the server's resourceVersion, which it sets in pod. The caller
+// holds the lock.
 func (s *Server) entry(pod *corev1.Pod) *entry {
 	pod.ResourceVersion = resourceversion.Format(s.rv)
 	return &entry{key: pod.Namespace + "/" + pod.Name, rv: s.rv, pod: pod}
 }
 
-// publish adds a change to the history and to every watch that started before it. The caller holds
-// the lock.
+// publish adds a change to the history and sends it to every watch whose start resourceVersion is
+// lower. The caller holds the lock.
 func (s *Server) publish(c change) {
 	s.history = append(s.history, c)
 	s.versions[versionOf(c.pod)] = c.entry
@@ -233,16 +236,16 @@ func (s *Server) publish(c change) {
 	}
 }
 
-// Advance increases the server's resourceVersion by n without a change of a pod, like changes of
-// other resources.
+// Advance increases the server's resourceVersion by n without changing a pod, as changes of other
+// resources do.
 func (s *Server) Advance(n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rv += n
 }
 
-// Compact drops all changes so far and all continue tokens. Requests with an older resourceVersion
-// or token receive 410.
+// Compact drops all past changes and all continue tokens. The server answers 410 to requests with
+// an older resourceVersion or token.
 func (s *Server) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,15 +262,17 @@ func (s *Server) keepVersions() {
 	}
 }
 
-// version returns a version of a pod, read-only, or nil if it has been dropped.
+// version returns the entry of a version of a pod, or nil if the server has dropped that version.
+// The entry is read-only.
 func (s *Server) version(v version) *entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.versions[v]
 }
 
-// Restore sets the server back to resourceVersion rv with these pods, as a restored backup does,
-// and breaks all connections. The pods keep their resourceVersions.
+// Restore sets the server back to resourceVersion rv with exactly these pods, like a restored
+// backup, and breaks all connections. The pods keep their resourceVersions, which must not be above
+// rv.
 func (s *Server) Restore(rv uint64, pods ...*corev1.Pod) {
 	s.mu.Lock()
 	s.rv, s.oldest, s.history = rv, rv, nil
@@ -305,7 +310,8 @@ func (s *Server) ResourceVersions() map[string]string {
 	return rvs
 }
 
-// Pod returns a copy of a pod's current state, or nil if there is none with that key.
+// Pod returns a copy of the current state of the pod with the given key, or nil if it does not
+// exist.
 func (s *Server) Pod(key string) *corev1.Pod {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -316,14 +322,15 @@ func (s *Server) Pod(key string) *corev1.Pod {
 	return e.pod.DeepCopy()
 }
 
-// Sent returns the number of events that watchers have received, including bookmarks and errors.
+// Sent returns the number of events that the server has sent to watchers, including bookmarks and
+// errors.
 func (s *Server) Sent() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sent
 }
 
-// state returns the objects of a namespace, or of all if it is "", in the order of their keys. The
+// state returns the objects of a namespace, or of all namespaces if it is "", sorted by key. The
 // caller holds the lock.
 func (s *Server) state(namespace string) []*entry {
 	items := make([]*entry, 0, len(s.objects))

@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// storyRun is one run of a story: a server, the informers that it starts, and its faults. Only
-// errorf may be called from other goroutines than the story's.
+// storyRun is one run of a story: its server, its informers and its faults. Only the story's
+// goroutine may call the methods, except errorf, which any goroutine may call.
 type storyRun struct {
 	rig    Rig
 	server *Server
@@ -27,7 +27,7 @@ type storyRun struct {
 	faults []fault
 }
 
-// fault is something that went wrong. The fault that aborted the story comes first.
+// fault describes a violation. A fault of rank 0 aborted the story and is sorted first.
 type fault struct {
 	rank int
 	text string
@@ -48,7 +48,7 @@ func (s *storyRun) perform(story Story) {
 	story.play(s)
 }
 
-// end stops everything that the story left running.
+// end stops every informer and the server.
 func (s *storyRun) end() {
 	for _, i := range s.informers {
 		i.release()
@@ -65,10 +65,10 @@ func (s *storyRun) end() {
 	s.server.Close()
 }
 
-// errorf reports a fault. It may be called from any goroutine.
+// errorf records a fault. Any goroutine may call it.
 func (s *storyRun) errorf(format string, args ...any) { s.note(1, format, args...) }
 
-// failf reports a fault and aborts the story.
+// failf records a fault and aborts the story.
 func (s *storyRun) failf(format string, args ...any) {
 	s.note(0, format, args...)
 	panic(aborted{})
@@ -84,7 +84,8 @@ func (s *storyRun) note(rank int, format string, args ...any) {
 	}
 }
 
-// answer sets the answer to the next LISTs, and that to as many WATCHes.
+// answer sets the answer to the next LISTs and, separately, to the next WATCHes; times is the
+// number of each.
 func (s *storyRun) answer(times int, a Answer) {
 	s.server.Answer(List, times, a)
 	s.server.Answer(Watch, times, a)
@@ -93,21 +94,22 @@ func (s *storyRun) answer(times int, a Answer) {
 // settle blocks until every goroutine in the bubble is blocked.
 func (s *storyRun) settle() { synctest.Wait() }
 
-// elapse lets time pass.
+// elapse lets d pass, and then waits until every goroutine in the bubble is blocked.
 func (s *storyRun) elapse(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// eventually waits for a condition in the bubble's time, and aborts the story if it does not become
-// true.
+// eventually waits until cond returns true, in the bubble's time. It aborts the story if that takes
+// longer than within.
 func (s *storyRun) eventually(within time.Duration, what string, cond func() bool) {
 	if !s.becomes(within, cond) {
 		s.failf("not within %v: %s", within, what)
 	}
 }
 
-// becomes reports whether a condition becomes true. It checks less often the longer that takes.
+// becomes waits until cond returns true, up to within, and reports whether it did. The pauses
+// between its checks grow.
 func (s *storyRun) becomes(within time.Duration, cond func() bool) bool {
 	step := 20 * time.Millisecond
 	for end := time.Now().Add(within); ; time.Sleep(step) {
@@ -122,11 +124,11 @@ func (s *storyRun) becomes(within time.Duration, cond func() bool) bool {
 	}
 }
 
-// storyInformer is an informer of a story.
+// storyInformer is an informer in a story.
 type storyInformer struct {
 	Informer
 	s         *storyRun
-	transform func(*corev1.Pod) // nil for none
+	transform func(*corev1.Pod) // nil if there is none
 	ctx       context.Context
 	cancel    context.CancelFunc
 	ended     chan struct{}
@@ -135,7 +137,7 @@ type storyInformer struct {
 	listeners []*listener
 }
 
-// informer returns a new informer that does not run yet.
+// informer creates an informer, which does not run yet.
 func (s *storyRun) informer(o Options) *storyInformer {
 	inf, err := s.rig.New(s.server.Config(), o)
 	if err != nil {
@@ -155,7 +157,7 @@ func (s *storyRun) started(o Options) (*storyInformer, *listener) {
 	return inf, l
 }
 
-// synced returns an informer with a listener that have synced.
+// synced returns an informer with one listener, both of which have synced.
 func (s *storyRun) synced(o Options) (*storyInformer, *listener) {
 	inf := s.informer(o)
 	l := inf.listen(HandlerOptions{})
@@ -163,8 +165,8 @@ func (s *storyRun) synced(o Options) (*storyInformer, *listener) {
 	return inf, l
 }
 
-// follower returns an informer of n new pods that has synced, and a listener that has received the
-// whole state.
+// follower creates n pods. It returns an informer that has synced, and its listener, which has
+// received all pods.
 func (s *storyRun) follower(n int) (*storyInformer, *listener) {
 	s.fill(n)
 	inf, l := s.synced(Options{})
@@ -172,8 +174,8 @@ func (s *storyRun) follower(n int) (*storyInformer, *listener) {
 	return inf, l
 }
 
-// syncsWithin starts an informer with a handler that must sync within the given time, and be
-// current soon after.
+// syncsWithin starts an informer that must sync within the given time, and be current, with its
+// listener, at most a second later.
 func (s *storyRun) syncsWithin(within time.Duration) *storyInformer {
 	inf, _ := s.started(Options{})
 	s.eventually(within, "HasSynced", inf.HasSynced)
@@ -181,7 +183,7 @@ func (s *storyRun) syncsWithin(within time.Duration) *storyInformer {
 	return inf
 }
 
-// run starts the informer.
+// run starts the informer on a new goroutine.
 func (i *storyInformer) run() {
 	i.ran = true
 	go func() {
@@ -204,7 +206,7 @@ func (i *storyInformer) synced() {
 	})
 }
 
-// stop ends the informer and waits for it.
+// stop stops the informer and waits until Run has returned.
 func (i *storyInformer) stop() {
 	i.cancel()
 	if !i.stopped(endWithin) {
@@ -212,7 +214,7 @@ func (i *storyInformer) stop() {
 	}
 }
 
-// release unblocks handlers that are blocked.
+// release unblocks the informer's listeners.
 func (i *storyInformer) release() {
 	for _, l := range i.listeners {
 		l.letGo()
@@ -233,7 +235,7 @@ func (i *storyInformer) stopped(within time.Duration) bool {
 	}
 }
 
-// current waits until the state of the informer and its listeners equals the server's.
+// current waits until the informer and its listeners have the server's state.
 func (i *storyInformer) current(within time.Duration) {
 	i.s.eventually(within, "holding what the server has", func() bool {
 		return maps.Equal(i.ResourceVersions(), i.s.server.ResourceVersions())
@@ -245,7 +247,7 @@ func (i *storyInformer) current(within time.Duration) {
 	}
 }
 
-// pod returns a small pod.
+// pod returns a small pod with the given key, changed by the functions in more.
 func pod(key string, more ...func(*corev1.Pod)) *corev1.Pod {
 	namespace, name, _ := strings.Cut(key, "/")
 	p := &corev1.Pod{
@@ -262,7 +264,7 @@ func onNode(node string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.NodeName = node }
 }
 
-// fill creates n pods: ns/pod-00000 and so on.
+// fill creates n pods, ns/pod-00000 and so on, each changed by the functions in more.
 func (s *storyRun) fill(n int, more ...func(*corev1.Pod)) {
 	for i := range n {
 		s.server.Put(pod(nth(i), more...))
@@ -271,10 +273,10 @@ func (s *storyRun) fill(n int, more ...func(*corev1.Pod)) {
 
 func nth(i int) string { return fmt.Sprintf("ns/pod-%05d", i) }
 
-// heap returns the number of bytes that are reachable now.
+// heap collects garbage and returns the size of the live heap in bytes.
 func heap() int64 {
 	var m runtime.MemStats
-	for range 3 { // data behind finalizers and weak pointers is freed in a later round
+	for range 3 { // data behind finalizers and weak pointers needs several rounds
 		runtime.GC()
 	}
 	runtime.ReadMemStats(&m)

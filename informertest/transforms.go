@@ -19,8 +19,8 @@ var transforms = []Story{
 	{Name: "TransformFreesMemory", Contract: "what a transform drops does not stay in memory", play: transformFreesMemory},
 }
 
-// slim is a transform that drops large fields and marks the pod. It may run twice on one pod:
-// client-go transforms again what a resync queues.
+// slim is a transform that drops large fields and adds a label. It may run twice on one pod,
+// because client-go transforms an object again on a resync.
 func slim(p *corev1.Pod) {
 	p.Annotations, p.Spec.Containers = nil, nil
 	if p.Labels == nil {
@@ -31,8 +31,8 @@ func slim(p *corev1.Pod) {
 
 func bySlimNode(p *corev1.Pod) []string { return []string{p.Labels["slim"] + " " + p.Spec.NodeName} }
 
-// slimCheck is a handler that reports objects that are not transformed, and keeps the last version
-// of each object, and the final state of deleted ones.
+// slimCheck is a handler that reports objects that are not transformed. It stores the last version
+// of each object, and the final state of deleted objects.
 type slimCheck struct {
 	s *storyRun
 
@@ -75,8 +75,8 @@ func (c *slimCheck) node(key string) string {
 	return ""
 }
 
-// slimFollower returns an informer with the transform slim that has synced, a listener that has
-// received the whole state, and a second handler.
+// slimFollower returns an informer that has the transform slim and has synced, its listener, which
+// has received all pods, and a slimCheck that is registered with the informer.
 func (s *storyRun) slimFollower() (*storyInformer, *listener, *slimCheck) {
 	inf := s.informer(Options{Transform: slim, Indexes: map[string]IndexFunc{"node": bySlimNode}})
 	l := inf.listen(HandlerOptions{})
@@ -87,7 +87,7 @@ func (s *storyRun) slimFollower() (*storyInformer, *listener, *slimCheck) {
 	return inf, l, c
 }
 
-// expectSlim checks that the informer stores the server's pods, transformed.
+// expectSlim checks that the informer stores all of the server's pods, transformed.
 func (i *storyInformer) expectSlim() {
 	for key := range i.s.server.ResourceVersions() {
 		p, ok := i.Get(key)
@@ -100,7 +100,7 @@ func (i *storyInformer) expectSlim() {
 	}
 }
 
-// transform changes, adds and deletes pods.
+// transform updates, creates and deletes pods.
 func transform(s *storyRun) {
 	s.fill(3)
 	inf, l, c := s.slimFollower()
@@ -119,8 +119,8 @@ func transform(s *storyRun) {
 	}
 }
 
-// transformOnRelist makes the informer relist. Then it changes a pod that the relist found
-// unchanged: the old version must be transformed.
+// transformOnRelist makes the informer list again. Then it changes a pod that did not change before
+// the relist. The update's old version must be transformed.
 func transformOnRelist(s *storyRun) {
 	s.fill(20)
 	inf, l, c := s.slimFollower()
@@ -135,10 +135,10 @@ func transformOnRelist(s *storyRun) {
 	s.eventually(time.Second, "telling the second handler", func() bool { return c.node(nth(5)) == "third" })
 }
 
-// transformOnRestore restores an earlier state. The informer stores some of its pods in that
-// version, some in a later one. Another one changes again and receives the version that the
-// informer stores, with other content. The WATCH that resumes is answered with 410, so that every
-// informer lists.
+// transformOnRestore restores the server to an earlier state. The informer stores the restored
+// versions of three pods and later versions of the other three. After the restore, pod 2 changes
+// again and gets the resourceVersion that the informer stores for it, with other content. The
+// server answers the WATCH that resumes with 410, so that every implementation lists.
 func transformOnRestore(s *storyRun) {
 	s.fill(6)
 	inf, l, c := s.slimFollower()
@@ -173,18 +173,19 @@ func transformOnRestore(s *storyRun) {
 	inf.expectSlim()
 }
 
-// transformFreesMemory lists 100 pods of 50 KB, and drops almost all of each.
+// transformFreesMemory lists 100 pods of 50 KB with a transform that drops almost all content of
+// each.
 func transformFreesMemory(s *storyRun) {
 	const pods, size = 100, 50 * kB
 	s.fill(pods, bulk(size))
-	s.follow() // once before, for data that is created once for all
+	s.follow() // allocates the data that a process creates only once
 	s.elapse(10 * time.Minute)
 	inf := s.informer(Options{Transform: slim})
 	inf.listen(HandlerOptions{}, forgetful)
 	before := heap()
 	inf.synced()
 	inf.current(time.Minute)
-	s.elapse(10 * time.Minute) // decoded objects become idle, pools are emptied
+	s.elapse(10 * time.Minute) // decoded objects become idle, and pools are emptied
 	if grown := heap() - before; grown > pods*size/4 {
 		s.failf("%d KB are held of %d pods of %d KB that were made small", grown/kB, pods, size/kB)
 	}

@@ -13,7 +13,8 @@ var undecodables = []Story{
 	{Name: "UndecodableIsAlone", Contract: "one object that cannot be decoded does not affect others: they are held, found, indexed and delivered", play: undecodableIsAlone},
 }
 
-// undecodableThenGood puts a good version after one that cannot be decoded, and later after two.
+// undecodableThenGood updates a pod to a version that cannot be decoded, and then to a valid one.
+// Later it does the same with two such versions.
 func undecodableThenGood(s *storyRun) {
 	inf, l := s.follower(3)
 	for n := range 2 {
@@ -34,13 +35,14 @@ func undecodableThenGood(s *storyRun) {
 	}
 }
 
-// undecodableThenDeleted expects a deletion with at least the pod's name and uid.
+// undecodableThenDeleted deletes a pod whose last version cannot be decoded. The deletion must have
+// at least the pod's name and uid.
 func undecodableThenDeleted(s *storyRun) {
 	s.fill(3)
 	inf := s.informer(Options{})
 	l := inf.listen(HandlerOptions{})
 	gone := make(chan *corev1.Pod, 1)
-	// It ignores other events.
+	// This handler receives only deletions.
 	inf.handle(Handler{Deleted: func(p *corev1.Pod) { gone <- p }}, HandlerOptions{})
 	inf.synced()
 	l.takeEvents()
@@ -63,7 +65,8 @@ func undecodableThenDeleted(s *storyRun) {
 	}
 }
 
-// undecodableIsAlone starts with one pod that cannot be decoded, and spoils another one later.
+// undecodableIsAlone starts with one pod that cannot be decoded, and later spoils a second one. The
+// informer must store, index and deliver the other pods.
 func undecodableIsAlone(s *storyRun) {
 	s.fill(5)
 	s.server.Spoil(nth(0))

@@ -12,30 +12,31 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
-// frame is one thing to send on a watch.
+// frame describes one event to send on a watch, and what happens to the watch after it.
 type frame struct {
 	change
-	bookmark bool           // the entry is made when it is sent
-	garbled  bool           // noise instead of the object
-	status   *metav1.Status // an ERROR event instead of the change
+	bookmark bool           // the entry is created when the frame is sent
+	garbled  bool           // send noise instead of the object
+	status   *metav1.Status // send an ERROR event instead of the change
 	last     last
-	hold     <-chan struct{} // wait for this first
+	hold     <-chan struct{} // wait until this is closed before sending
 }
 
-// last is what happens to a watch after a frame.
+// last selects what the server does with a watch at a frame.
 type last uint8
 
 const (
 	goesOn   last = iota
-	ended         // cleanly, after the frame
-	broken        // after the frame
-	midEvent      // in the middle of the frame
+	ended         // end the watch cleanly after the frame
+	broken        // break the connection after the frame
+	midEvent      // break the connection in the middle of the frame
 )
 
-// watcher is one watch. The story's changes limit its queue.
+// watcher is one open watch. Its queue needs no limit, because a story makes a limited number of
+// changes.
 type watcher struct {
 	from  uint64        // the requested resourceVersion, which the server may not have reached
-	wake  chan struct{} // capacity 1: queue is not empty
+	wake  chan struct{} // capacity 1: signals that queue is not empty
 	queue []frame       // guarded by Server.mu
 }
 
@@ -91,7 +92,8 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, enc encoding
 	s.pump(w, r, enc, sub, a.NoBookmarks || q.Get("allowWatchBookmarks") != "true")
 }
 
-// subscribe registers a watch and queues its first frames.
+// subscribe registers a watch and queues its first frames: the state, the missed changes, or an
+// error.
 func (s *Server) subscribe(w *watcher, q url.Values, a Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +134,8 @@ func (s *Server) unsubscribe(w *watcher) {
 	delete(s.watchers, w)
 }
 
-// bookmark returns a bookmark of the server's resourceVersion. The caller holds the lock.
+// bookmark returns a bookmark at the server's resourceVersion. initialEnd marks it as the end of
+// initial events. The caller holds the lock.
 func (s *Server) bookmark(initialEnd bool) change {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: resourceversion.Format(s.rv)}}
 	if initialEnd {
@@ -141,7 +144,7 @@ func (s *Server) bookmark(initialEnd bool) change {
 	return change{"BOOKMARK", &entry{rv: s.rv, pod: pod}}
 }
 
-// pump sends frames until the watch's deadline, or until the client disconnects.
+// pump sends the frames of a watch until the watch's deadline, or until the client disconnects.
 func (s *Server) pump(w http.ResponseWriter, r *http.Request, enc encoding, sub *watcher, silent bool) {
 	out := http.NewResponseController(w)
 	var deadline, tick <-chan time.Time

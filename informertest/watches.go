@@ -21,8 +21,8 @@ var watches = []Story{
 	{Name: "WebPage", Contract: "a proxy's web page in place of an answer is a failure, and does not count as a list", play: webPage},
 }
 
-// watchEndsAtOnce ends every watch for ten minutes, and then makes changes that only a list can
-// return.
+// watchEndsAtOnce makes the server end every watch immediately for ten minutes, and then makes
+// changes that the informer can only receive by a list.
 func watchEndsAtOnce(s *storyRun) {
 	_, l := s.follower(20)
 	s.server.ForgetRequests()
@@ -34,12 +34,13 @@ func watchEndsAtOnce(s *storyRun) {
 	l.getsMissed(5 * time.Minute)
 }
 
-// bookmarkMovesOn changes other resources, not this one, and compacts the server.
+// bookmarkMovesOn increases the server's resourceVersion without changing pods, and compacts the
+// server. The informer can resume only from the resourceVersion of a bookmark.
 func bookmarkMovesOn(s *storyRun) {
 	inf, l := s.follower(5)
 	s.server.ForgetRequests()
 	s.server.Advance(1000)
-	s.elapse(3 * time.Minute) // a bookmark a minute
+	s.elapse(3 * time.Minute) // the server sends a bookmark every minute
 	s.server.Compact()
 	s.server.EndWatches()
 	s.server.Put(pod("ns/new"))
@@ -48,7 +49,8 @@ func bookmarkMovesOn(s *storyRun) {
 	l.gets(1)
 }
 
-// initialEventsIgnored sends the state like an ordinary watch, without a bookmark at its end.
+// initialEventsIgnored makes the server send the state like an ordinary watch, without a bookmark
+// after it.
 func initialEventsIgnored(s *storyRun) {
 	s.fill(5)
 	s.server.SetVersion(24)
@@ -65,14 +67,16 @@ func (s *storyRun) syncsAll() {
 	inf.current(time.Second)
 }
 
-// bookmarkNeverComes sends the initial events, and never the bookmark that should end them.
+// bookmarkNeverComes makes the server send the initial events without the bookmark that should end
+// them.
 func bookmarkNeverComes(s *storyRun) {
 	s.fill(5)
 	s.server.Answer(Watch, Always, Answer{NoBookmarks: true})
 	s.syncsAll()
 }
 
-// initialEventsRefused answers 422, as with the feature gate off.
+// initialEventsRefused makes the server answer 422 to sendInitialEvents, as with the feature gate
+// off.
 func initialEventsRefused(s *storyRun) {
 	s.fill(5)
 	s.server.SetVersion(30)
@@ -80,7 +84,7 @@ func initialEventsRefused(s *storyRun) {
 	s.syncsAll()
 }
 
-// noBookmarks sends no bookmarks for five hours, and changes a pod after each hour.
+// noBookmarks makes the server send no bookmarks for five hours, and changes a pod after each hour.
 func noBookmarks(s *storyRun) {
 	s.server.SetVersion(18)
 	s.server.SetInitialEvents(Refused)
@@ -95,7 +99,7 @@ func noBookmarks(s *storyRun) {
 }
 
 // repeatedEvents sends every pod again, as ADDED and as MODIFIED, like a server that has lost its
-// position.
+// position in the watch. The handler must not receive these events.
 func repeatedEvents(s *storyRun) {
 	inf, l := s.follower(20)
 	for i := range 20 {
@@ -107,7 +111,8 @@ func repeatedEvents(s *storyRun) {
 	l.getsOnly(1)
 }
 
-// staleEvent sends an earlier version, and an earlier addition.
+// staleEvent sends an earlier version of a pod, first as an update and then as an addition. The
+// handler must not receive it.
 func staleEvent(s *storyRun) {
 	s.fill(3)
 	inf, l := s.synced(Options{})
@@ -123,7 +128,7 @@ func staleEvent(s *storyRun) {
 	l.gets(1)
 }
 
-// strangeEvent sends an event of type STRANGE.
+// strangeEvent sends an event of the unknown type STRANGE. The informer must stay current.
 func strangeEvent(s *storyRun) {
 	inf, _ := s.follower(3)
 	s.server.Inject("STRANGE", s.server.Pod(nth(1)))
@@ -131,7 +136,8 @@ func strangeEvent(s *storyRun) {
 	inf.current(2 * time.Minute)
 }
 
-// garbledEvent sends an event that cannot be decoded between two that can.
+// garbledEvent sends an event that cannot be decoded between two valid events. The handler must
+// receive the valid ones.
 func garbledEvent(s *storyRun) {
 	inf, l := s.follower(3)
 	s.server.Put(pod("ns/new"))
@@ -141,7 +147,8 @@ func garbledEvent(s *storyRun) {
 	l.gets(2)
 }
 
-// webPage answers with a web page for five minutes at the start, and for five minutes later.
+// webPage makes the server answer with a web page for five minutes at the start, and for five
+// minutes later.
 func webPage(s *storyRun) {
 	s.fill(3)
 	s.answer(Always, Answer{Page: true})
