@@ -84,7 +84,7 @@ func section(t *testing.T, heading string) string {
 	return section
 }
 
-// packageTable returns the row of each package in ARCHITECTURE.md's first table.
+// packageTable returns the row number of each package in ARCHITECTURE.md's first table.
 func packageTable(t *testing.T) map[string]int {
 	t.Helper()
 	rank := map[string]int{}

@@ -95,8 +95,8 @@ func TestNotCaptured(t *testing.T) {
 	}
 }
 
-// TestCaptureLeavesAlone checks that a capture does not capture requests of another kind that have
-// its context, nor requests without its context.
+// TestCaptureLeavesAlone checks that a capture does not capture requests of another verb that have
+// its context, nor LISTs without its context.
 func TestCaptureLeavesAlone(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", nil))

@@ -107,7 +107,7 @@ func TestListsWithoutBookmarks(t *testing.T) {
 
 // TestSyncWithoutBookmarks checks that Weir's caches sync if the server supports initial events.
 // controller-runtime's own cache requests initial events, and without bookmarks never receives the
-// one that ends them.
+// bookmark that ends them.
 func TestSyncWithoutBookmarks(t *testing.T) {
 	eachWithoutBookmarks(t, informertest.Honoured, func(s *setup, _ *informertest.Server, c cache.Cache) {
 		inf, err := c.GetInformer(s.ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
