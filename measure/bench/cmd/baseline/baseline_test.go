@@ -15,8 +15,8 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// fakeBench is a weir-bench that prints the ratio 0.5 for all figures, or that in the file "ratio",
-// and adds a line to the file "measured". It is run in its checkout.
+// fakeBench is a weir-bench that prints the ratio 0.5 for each figure, or the ratio in the file
+// "ratio". It adds a line to the file "measured". It runs in its checkout.
 const fakeBench = `package main
 
 import (
@@ -39,7 +39,7 @@ func main() {
 }
 `
 
-// checkout returns a git checkout with fakeBench in it.
+// checkout returns a git checkout that contains fakeBench.
 func checkout(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -61,8 +61,8 @@ func write(t *testing.T, path, text string) {
 	check.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
-// TestRecordAndCheck: a baseline is recorded once, is not measured or overwritten again, and a
-// checkout is compared with it.
+// TestRecordAndCheck checks that a baseline is recorded once and neither measured again nor
+// overwritten, and that a checkout is compared with it.
 func TestRecordAndCheck(t *testing.T) {
 	tree := checkout(t)
 	t.Chdir(t.TempDir())
@@ -80,14 +80,14 @@ func TestRecordAndCheck(t *testing.T) {
 		return strings.Count(string(text), "\n")
 	}
 	baseline(0)
-	baseline(0) // both rows are there
+	baseline(0) // both rows are recorded already
 	check.Equal(t, measured(), 2, "recording twice measures rows")
 	if text, err := os.ReadFile("base/table.md"); err != nil || !strings.Contains(string(text), "≤ 0.625 | 0.500 | 0.500 | kept") {
 		t.Errorf("table.md: %v\n%s", err, text)
 	}
-	baseline(1, "-runs", "3") // other flags: the baseline stays
+	baseline(1, "-runs", "3") // other flags do not overwrite the baseline
 	write(t, filepath.Join(tree, "measure/bench/cmd/weir-bench/other.go"), "package main\n\nfunc init() { println() }\n")
-	baseline(1) // other code
+	baseline(1) // nor does other code
 
 	write(t, filepath.Join(tree, "ratio"), "0.62")
 	baseline(0, "-check")
@@ -101,7 +101,7 @@ func TestRecordAndCheck(t *testing.T) {
 	}
 }
 
-// TestFailedRow: a row that fails is an error, and the others are measured.
+// TestFailedRow checks that a row that fails gives an error and that the other rows are measured.
 func TestFailedRow(t *testing.T) {
 	tree := checkout(t)
 	t.Chdir(t.TempDir())

@@ -1,9 +1,9 @@
-// Command baseline records the figures that a change to Weir must keep, and compares another
-// version of the code with them. make baseline and make baseline-check run it.
+// Command baseline records figures of Weir, and compares another version of the code with them.
+// Changes to Weir must keep these figures. make baseline and make baseline-check run it.
 //
 // It builds weir-bench in a checkout, runs it once for each row of its table, and writes the result
-// of each row to a file. A row whose file is there, of the same build and flags, is not measured
-// again, so that an interrupted run continues.
+// of each row to a file. If the file exists and has the same build and flags, it does not measure
+// the row again, so that an interrupted run can continue.
 //
 // The exit code is 1 if a row failed or a figure breaks its limit, and 2 for wrong usage.
 package main
@@ -24,14 +24,14 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// options are the choices on the command line.
+// options are the flags of the command line.
 type options struct {
-	tree        string // the checkout that is measured
-	dir         string // has the baseline
-	check       bool   // compare tree with the baseline, in place of recording it
+	tree        string // the checkout to measure
+	dir         string // the directory of the baseline
+	check       bool   // compare tree with the baseline instead of recording a baseline
 	pods        int
-	runs        int // of each row of weir-bench
-	programRuns int // of each row of make programs
+	runs        int // per row of weir-bench
+	programRuns int // per row of make programs
 	rows        []row
 }
 
@@ -89,7 +89,8 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	return o, err
 }
 
-// choose returns the rows that are named in only, or all of them, except those in without.
+// choose returns the rows that only names, or all rows if only is empty, except the rows that
+// without names.
 func choose(only, without string) ([]row, error) {
 	named := func(list string) ([]row, error) {
 		names := strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
@@ -105,8 +106,8 @@ func choose(only, without string) ([]row, error) {
 	}), err
 }
 
-// run measures what is missing and prints the table. kept reports whether every figure keeps its
-// limit.
+// run measures the rows that have no result, and prints the table. kept reports whether every
+// figure is within its limit.
 func (o *options) run(ctx context.Context, stdout, stderr io.Writer) (kept bool, err error) {
 	m, err := newMeasurer(ctx, o, stderr)
 	if err != nil {

@@ -24,17 +24,18 @@ import (
 // measurer measures rows in a checkout. It is not safe for concurrent use.
 type measurer struct {
 	*options
-	out      string // the directory of the results
-	programs string // a temporary directory
+	out      string // the directory for the results
+	programs string // a temporary directory for programs
 	commit   string
 	build    string
 	progress io.Writer
 
-	kubeconfig string // of the cluster; empty: it does not run
-	stop       func() // ends the cluster
+	kubeconfig string // of the cluster; empty if it does not run
+	stop       func() // stops the cluster
 }
 
-// newMeasurer builds weir-bench in the checkout. The caller must call close.
+// newMeasurer returns a measurer that has built weir-bench in the checkout. The caller must call
+// close.
 func newMeasurer(ctx context.Context, o *options, progress io.Writer) (*measurer, error) {
 	m := &measurer{options: o, out: o.dir, progress: progress, stop: func() {}}
 	if o.check {
@@ -54,7 +55,7 @@ func newMeasurer(ctx context.Context, o *options, progress io.Writer) (*measurer
 	return m, nil
 }
 
-// identify builds weir-bench and sets commit and build.
+// identify builds weir-bench and sets m.commit and m.build.
 func (m *measurer) identify(ctx context.Context) error {
 	hash, err := m.output(ctx, "", "git", "describe", "--always", "--dirty", "--exclude=*")
 	if err != nil {
@@ -79,8 +80,8 @@ func (m *measurer) close() {
 	os.RemoveAll(m.programs)
 }
 
-// command returns a command that runs in a directory of the checkout. If ctx ends it is
-// interrupted, so that it can end its own children.
+// command returns a command that runs in a directory of the checkout. If ctx ends, the command is
+// interrupted, so that it can stop its own children.
 func (m *measurer) command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir, c.Stderr = filepath.Join(m.tree, dir), m.progress
@@ -89,7 +90,7 @@ func (m *measurer) command(ctx context.Context, dir, name string, args ...string
 	return c
 }
 
-// output runs a command and returns what it printed.
+// output runs a command and returns its standard output.
 func (m *measurer) output(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
 	out, err := m.command(ctx, dir, name, args...).Output()
 	if err != nil {
@@ -98,15 +99,15 @@ func (m *measurer) output(ctx context.Context, dir, name string, args ...string)
 	return out, err
 }
 
-// compile builds a program of the checkout and returns its path. The program has the same bytes
-// wherever the checkout is, and whichever its commit.
+// compile builds a program of the checkout and returns its path. The bytes of the program depend
+// neither on the directory of the checkout nor on its commit.
 func (m *measurer) compile(ctx context.Context, pkg string) (string, error) {
 	path := filepath.Join(m.programs, filepath.Base(pkg))
 	_, err := m.output(ctx, "", "go", "build", "-trimpath", "-buildvcs=false", "-o", path, pkg)
 	return path, err
 }
 
-// measure measures each row that has no result of this build, even after one that fails.
+// measure measures each row that has no result of this build, also if another row has failed.
 func (m *measurer) measure(ctx context.Context) error {
 	var failed []error
 	for i, of := range m.rows {
@@ -126,8 +127,8 @@ func (m *measurer) measure(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// one measures a row, unless its file has the result. A baseline of another build is never
-// overwritten.
+// one measures a row, unless the row's file contains its result. It never overwrites a baseline of
+// another build.
 func (m *measurer) one(ctx context.Context, of row) error {
 	r := &record{Command: of.command(), Commit: m.commit, Build: m.build, Pods: m.pods, Runs: m.runs, CPUs: runtime.NumCPU(), At: time.Now().UTC().Truncate(time.Second)}
 	if of.program != "" {
@@ -160,7 +161,7 @@ func (m *measurer) one(ctx context.Context, of row) error {
 	return r.write(path)
 }
 
-// command returns how a person measures the row.
+// command returns the command line with which a user measures the row.
 func (r row) command() string {
 	if r.program != "" {
 		return "make programs PROGRAMFLAGS=-programs.share"
@@ -172,7 +173,7 @@ func (r row) command() string {
 	return command
 }
 
-// runBench runs weir-bench and takes its ratios.
+// runBench runs weir-bench for a row, and sets the ratios and results of r.
 func (m *measurer) runBench(ctx context.Context, of row, r *record) error {
 	args := append([]string{}, of.args...)
 	args = append(args, "--runs", strconv.Itoa(m.runs), "--objects", strconv.Itoa(m.pods), "-o", "json")
@@ -199,7 +200,7 @@ func (m *measurer) runBench(ctx context.Context, of row, r *record) error {
 	return nil
 }
 
-// start starts the cluster unless it runs, and waits until it has its pods.
+// start starts the cluster, unless it is running, and waits until the cluster has its pods.
 func (m *measurer) start(ctx context.Context) error {
 	if m.kubeconfig != "" {
 		return nil
@@ -232,7 +233,8 @@ func (m *measurer) start(ctx context.Context) error {
 	return nil
 }
 
-// runProgram runs a program as it is and changed, several times.
+// runProgram runs a program several times, unchanged and changed, and sets the ratios and results
+// of r.
 func (m *measurer) runProgram(ctx context.Context, of row, r *record) error {
 	var runs []figures.Values
 	var lines []string
@@ -255,8 +257,8 @@ func (m *measurer) runProgram(ctx context.Context, of row, r *record) error {
 	return err
 }
 
-// parseProgram returns the ratios in the line of a program in the table that TestPrograms prints,
-// and the line.
+// parseProgram returns the ratios of a program, and its line, from the table that TestPrograms
+// prints.
 func parseProgram(program string, out []byte) (figures.Values, string, error) {
 	for line := range bytes.Lines(out) {
 		var name string

@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// record is the file of a row.
+// record is the contents of a row's file.
 type record struct {
 	Command string         `json:"command"`
 	Commit  string         `json:"commit"`
@@ -24,12 +24,12 @@ type record struct {
 	CPUs    int            `json:"cpus"`
 	At      time.Time      `json:"at"`
 	Ratio   figures.Values `json:"ratio"` // the medians
-	// Results is what the command printed: all figures of both sides and their spread, or a
-	// program's line of each run.
+	// Results is the command's output: all figures of both sides and their spread, or for each run the
+	// line of the program.
 	Results json.RawMessage `json:"results"`
 }
 
-// same reports whether two records are of the same measurement.
+// same reports whether two records are of the same command, build and flags.
 func (r *record) same(of *record) bool {
 	return r.Command == of.Command && r.Build == of.Build && r.Pods == of.Pods && r.Runs == of.Runs
 }
@@ -50,20 +50,21 @@ func read(path string) (*record, error) {
 	return r, nil
 }
 
-// write writes a record to a file. The file is there as a whole or not at all.
+// write writes a record to a file. If it fails, the file is unchanged.
 func (r *record) write(path string) error {
 	part, err := os.Create(path + ".part")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(part.Name()) // unless it was renamed
+	defer os.Remove(part.Name()) // does nothing after the rename
 	if err := errors.Join(figures.WriteJSON(part, r), part.Close()); err != nil {
 		return err
 	}
 	return os.Rename(part.Name(), path)
 }
 
-// load returns the records of rows in a directory, by the row's name.
+// load returns the records of rows in a directory, by the rows' names. It omits rows without a
+// file.
 func load(dir string, rows []row) (map[string]*record, error) {
 	all := map[string]*record{}
 	for _, of := range rows {
@@ -78,8 +79,8 @@ func load(dir string, rows []row) (map[string]*record, error) {
 	return all, nil
 }
 
-// table returns a Markdown table of figures with their limits. kept reports whether each of them
-// was measured and is within its limit.
+// table returns a Markdown table of figures with their limits. kept reports whether all figures
+// were measured and are within their limits.
 func table(rows []row, baseline, now map[string]*record) (text string, kept bool) {
 	var b strings.Builder
 	b.WriteString("| ratio to client-go | published | limit | baseline | now | | command |\n|---|---|---|---|---|---|---|\n")
@@ -110,7 +111,7 @@ func table(rows []row, baseline, now map[string]*record) (text string, kept bool
 	return b.String(), kept
 }
 
-// sign returns how a value compares with its limit if it keeps it.
+// sign returns the sign between a value and its limit: "≥" if more is better, and otherwise "≤".
 func (f figure) sign() string {
 	if f.kind == rate {
 		return "≥"
@@ -118,7 +119,7 @@ func (f figure) sign() string {
 	return "≤"
 }
 
-// ratios returns the medians of a record; none of nil.
+// ratios returns the medians of a record. It returns nil if r is nil.
 func (r *record) ratios() figures.Values {
 	if r == nil {
 		return nil

@@ -1,38 +1,39 @@
 package main
 
-// row is one measurement: a run of weir-bench, or of a program that others wrote.
+// row is one measurement: a run of weir-bench, or of another project's program.
 type row struct {
-	name    string   // of its file, too
+	name    string   // also the name of its file
 	args    []string // of weir-bench
-	cluster bool     // it is measured on a kube-apiserver, else on weir-bench's embedded server
-	program string   // of make programs, in place of args
+	cluster bool     // measure on a kube-apiserver instead of the embedded server
+	program string   // of make programs; instead of args
 	figures []figure
 }
 
-// figure is a ratio to client-go in the same run, or of a program to itself unchanged. It may move
-// to its limit, or without one to the baseline times its kind's slack.
+// figure is a ratio to client-go in the same run, or the ratio of a changed program to the
+// unchanged one. It may change up to its limit. If it has no limit, it may change from the baseline
+// by the slack of its kind.
 type figure struct {
-	key       string // in the results of weir-bench
+	key       string // its key in the results of weir-bench
 	label     string
 	kind      kind
 	published string
-	limit     float64 // 0: none
+	limit     float64 // 0: no limit
 }
 
-// kind says what a figure is of, and so by how much it may move.
+// kind is the kind of a figure, which determines how much the figure may change.
 type kind uint8
 
 const (
 	memory kind = iota
 	effort      // CPU or time
-	rate        // events or calls a second: more is better
+	rate        // events or calls per second: more is better
 )
 
 // slack is the factor by which a figure may be worse than the baseline.
 var slack = [...]float64{memory: 1.15, effort: 1.25, rate: 1.2}
 
-// bound returns the limit of a figure. It returns false if there is none, because the figure has no
-// limit of its own and the baseline does not have it.
+// bound returns the limit of a figure. It returns false if the figure has no limit of its own and
+// the baseline does not contain it.
 func (f figure) bound(baseline float64, recorded bool) (float64, bool) {
 	switch {
 	case f.limit != 0:
@@ -45,7 +46,7 @@ func (f figure) bound(baseline float64, recorded bool) (float64, bool) {
 	return baseline * slack[f.kind], true
 }
 
-// keeps reports whether a value is within a bound.
+// keeps reports whether a value is within the limit bound.
 func (f figure) keeps(value, bound float64) bool {
 	if f.kind == rate {
 		return value >= bound
@@ -53,7 +54,8 @@ func (f figure) keeps(value, bound float64) bool {
 	return value <= bound
 }
 
-// rows are all measurements. Those on a kube-apiserver come first, which runs only for them.
+// rows are all measurements. Those on a kube-apiserver come first, so that it can be stopped after
+// them.
 var rows = []row{
 	{
 		name: "dropin-similar-sync", cluster: true, args: []string{"sync", "--dropin"},
@@ -129,7 +131,7 @@ func lifecycleFigures(of string) []figure {
 	}
 }
 
-// The figures of a program.
+// The keys of a program's figures.
 const (
 	programPeak = "peakRSSBytes"
 	programCPU  = "cpuSeconds"

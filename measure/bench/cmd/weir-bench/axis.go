@@ -10,7 +10,7 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/servers"
 )
 
-// axis is an amount that grows, with what is measured at each of its points.
+// axis is an amount that is increased, and what is measured at each of its points.
 type axis struct {
 	name   string
 	label  string
@@ -19,8 +19,8 @@ type axis struct {
 	figures []figures.Figure
 	sides   []string
 	open    func(ctx context.Context, f *growFlags) (measurer, error)
-	// scale returns the amount that memory grows with at a point. What a side took at one point
-	// then says what it takes at the next.
+	// scale returns the amount with which memory grows at a point. With it, the memory at the next
+	// point is estimated from the memory at the previous one.
 	scale func(n int) int
 }
 
@@ -37,13 +37,13 @@ const (
 	sideAPIServer = "kube-apiserver"
 )
 
-// The amounts that stay the same on the axes on which something else grows.
+// The amounts that stay constant on axes of another amount.
 const (
 	objectsOfHandlers  = 50_000
 	objectsOfInformers = 1_000
 )
 
-// axes returns all axes. kube-apiserver is a side of the watchers only if a cluster is chosen.
+// axes returns all axes. On the axis of watchers, kube-apiserver is a side only if cluster is set.
 func axes(cluster bool) []axis {
 	informerSides, watcherSides := []string{sideWeir, sideClientGo}, []string{sideWeir}
 	if cluster {
@@ -67,7 +67,7 @@ func axes(cluster bool) []axis {
 		{
 			name: "handlers", label: "handlers of one informer of 50,000 pods", points: []int{1, 10, 100, 1_000},
 			figures: without("mostLists", "goroutines", "getPackedNanos"), sides: informerSides,
-			scale: func(int) int { return 1 }, // the objects are what takes memory
+			scale: func(int) int { return 1 }, // the objects determine the memory
 			open:  openInformers(func(n int) informers.Point { return informers.Point{Objects: objectsOfHandlers, Handlers: n} }),
 		},
 		{
@@ -84,10 +84,10 @@ func axes(cluster bool) []axis {
 	}
 }
 
-// help returns the figures, one a line: the key that JSON has, and what it is.
+// help returns the figures, one per line: the key in the JSON and the label.
 func (a axis) help() string { return figures.Help("    %-20s %s\n", a.figures) }
 
-// openInformers returns the open of an axis of informers.
+// openInformers returns the function open of an axis of informers.
 func openInformers(point func(n int) informers.Point) func(context.Context, *growFlags) (measurer, error) {
 	return func(_ context.Context, f *growFlags) (measurer, error) {
 		grower := informers.NewGrower(f.Options)
@@ -109,7 +109,7 @@ var watcherFigures = []figures.Figure{
 	figures.New("closed", "watches closed", figures.Count),
 }
 
-// openWatchers opens what measures the watch cache, as the proxy has it.
+// openWatchers returns a measurer of the proxy's watch cache.
 func openWatchers(ctx context.Context, f *growFlags) (measurer, error) {
 	o := servers.Defaults()
 	o.Proxy, o.EtcdURL, o.Pods, o.Population, o.Writes, o.Runs, o.Progress = f.proxy, f.etcdURL, f.pods, f.Population, f.writes, 1, io.Discard

@@ -18,7 +18,7 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/informers"
 )
 
-// benchFlags are the flags that every verb of bench has.
+// benchFlags are the flags that all verbs of bench have.
 type benchFlags struct {
 	*command.ClusterFlags
 	output string
@@ -76,8 +76,8 @@ func newBench() *cobra.Command {
 	return cmd
 }
 
-// longOf returns the help of a verb: what it measures, and its figures. If the drop-in is measured
-// otherwise, the help has those too.
+// longOf returns the help of a verb: what it measures, and its figures. If the verb measures the
+// drop-in differently, the help also contains that.
 func longOf(v informers.Verb) string {
 	const figures = ".\n\nThe figures, by their keys in -o json:\n\n"
 	text := v.Short + figures + v.Figures()
@@ -94,7 +94,7 @@ func noVerb(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// add adds the flags that all verbs share.
+// add adds the flags that all verbs have.
 func (f *benchFlags) add(cmd *cobra.Command) {
 	fs := cmd.PersistentFlags()
 	fs.AddFlagSet(f.Flags)
@@ -110,7 +110,7 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	fs.BoolVar(&f.DropIn, "dropin", false, "Measure the drop-in for client-go, with handlers that look at the objects")
 }
 
-// addOwn adds the flags that only one verb has.
+// addOwn adds the flags that only the verb v has.
 func (f *benchFlags) addOwn(cmd *cobra.Command, v informers.Verb) {
 	fs := cmd.Flags()
 	for _, option := range v.Takes {
@@ -133,7 +133,7 @@ func (f *benchFlags) addOwn(cmd *cobra.Command, v informers.Verb) {
 	}
 }
 
-// clusterChosen reports whether flags choose a cluster; else an embedded server is measured on.
+// clusterChosen reports whether flags select a cluster. If not, an embedded server is measured.
 func (f *benchFlags) clusterChosen() bool { return len(f.Given()) > 0 }
 
 func (f *benchFlags) check() error {
@@ -168,8 +168,9 @@ func (f *benchFlags) check() error {
 	return nil
 }
 
-// checkPopulation checks that the population exists. Any but the usual one needs the embedded
-// server, so no cluster may be chosen.
+// checkPopulation returns a usage error if the population does not exist. It also does if a cluster
+// is selected, unless the population is the default: only the embedded server has other
+// populations.
 func (f *benchFlags) checkPopulation() error {
 	if err := podsim.CheckPopulation(f.Population); err != nil {
 		return command.Usagef("--%s: %v", populationFlag, err)
@@ -217,8 +218,8 @@ func (f *benchFlags) run(cmd *cobra.Command, verbs []informers.Verb) error {
 	return nil
 }
 
-// unstructuredRuns returns for each time that a verb is run whether it is unstructured. If all
-// verbs are run, sync is run in both ways.
+// unstructuredRuns returns one value for each time that a verb is run: whether that run is
+// unstructured. If all verbs are run, sync is run both ways.
 func (f *benchFlags) unstructuredRuns(v informers.Verb, all bool) []bool {
 	if all && v.Name == "sync" {
 		return []bool{false, true}
@@ -233,8 +234,8 @@ func printResult(w io.Writer, r informers.Result, behind bool) error {
 	return r.WriteTable(w)
 }
 
-// connect fills in where the server is. If no cluster is chosen, it starts an embedded server. done
-// ends that server; it is never nil.
+// connect sets the options that lead to the server. If the flags select no cluster, it starts an
+// embedded server, which done stops. done is never nil.
 func (f *benchFlags) connect(ctx context.Context) (done func() error, err error) {
 	done = func() error { return nil }
 	if !f.clusterChosen() {

@@ -8,8 +8,8 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/informers"
 )
 
-// newChild returns the hidden command that this program runs itself with, for servers and for the
-// sides of a measurement.
+// newChild returns the hidden command with which this program runs itself as a child, for servers
+// and for the sides of a measurement.
 func newChild() *cobra.Command {
 	flags := command.NewClusterFlags()
 	cmd := &cobra.Command{

@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/measure/doctor/cost"
 )
 
-// newBenchCost returns the verb that measures the costs that weir doctor predicts with.
+// newBenchCost returns the verb that measures the costs from which weir doctor makes predictions.
 func newBenchCost(b *benchFlags) *cobra.Command {
 	f := &serverFlags{benchFlags: b, Options: servers.Defaults()}
 	cmd := &cobra.Command{
@@ -64,7 +64,7 @@ func (f *serverFlags) runCost(cmd *cobra.Command) error {
 	return figures.WriteJSON(cmd.OutOrStdout(), m)
 }
 
-// printCosts prints the coefficients, and how far the predictions are off.
+// printCosts prints the coefficients, and the errors of the predictions.
 func printCosts(w io.Writer, m *cost.Model) error {
 	rows := [][]string{{"", "API server", "proxy"}}
 	row := func(label string, unit func(float64) string, server, proxy float64) {
@@ -94,7 +94,7 @@ func printCosts(w io.Writer, m *cost.Model) error {
 
 func megabytes(share float64) string { return humanize.Bytes(int64(1e6 * share)) }
 
-// unitOf returns the function that writes a checked figure in its unit.
+// unitOf returns the function that formats a checked figure in its unit.
 func unitOf(figure string) func(float64) string {
 	if figure == cost.BytesFigure || figure == cost.PeakFigure {
 		return func(v float64) string { return humanize.Bytes(int64(v)) }

@@ -15,7 +15,7 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// growFlags are the flags of bench grow. Some of bench's apply too.
+// growFlags are the flags of bench grow. Some flags of bench apply too.
 type growFlags struct {
 	*benchFlags
 	only      []string
@@ -24,7 +24,7 @@ type growFlags struct {
 	etcdURL   string
 	writes    bool
 	proxy     string
-	available func() float64 // memory, in bytes; 0 if that is not known
+	available func() float64 // available memory, in bytes; 0 if unknown
 }
 
 func newBenchGrow(b *benchFlags) *cobra.Command {
@@ -61,7 +61,7 @@ func newBenchGrow(b *benchFlags) *cobra.Command {
 }
 
 // chosenAxes returns the axes to measure: those of --only, without the points above --most. It
-// returns a usage error if a flag makes no sense.
+// returns a usage error if a flag is invalid.
 func (f *growFlags) chosenAxes() ([]axis, error) {
 	chosen, err := figures.Choose("axis", axes(f.clusterChosen()), func(a axis) string { return a.name }, f.only...)
 	if err != nil {
@@ -114,8 +114,8 @@ func (f *growFlags) run(cmd *cobra.Command) error {
 	return errors.Join(failed, report.writeTable(cmd.OutOrStdout()))
 }
 
-// told returns the flags that a report names because they change what is measured: --dropin, and a
-// population that is not the usual one.
+// told returns the flags that a report names, because they change what is measured: --dropin, and a
+// population that is not the default.
 func (f *growFlags) told() (flags []string) {
 	if f.DropIn {
 		flags = append(flags, "--dropin")

@@ -16,16 +16,16 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// growthReport is what was measured. The JSON names are a promise.
+// growthReport contains the results of bench grow. The JSON names are stable.
 type growthReport struct {
 	At    time.Time   `json:"at"`
 	CPUs  int         `json:"cpus"`
 	Go    string      `json:"go"`
-	Flags []string    `json:"flags,omitempty"` // that make it another one
+	Flags []string    `json:"flags,omitempty"` // the flags that change what is measured
 	Axes  []grownAxis `json:"axes"`
 }
 
-// grownAxis is an axis with what was measured at its points.
+// grownAxis contains the results on one axis.
 type grownAxis struct {
 	Name   string        `json:"name"`
 	Points []growthPoint `json:"points"`
@@ -33,7 +33,8 @@ type grownAxis struct {
 	axis axis
 }
 
-// growthPoint is what a side was measured to do at a point. Skipped says why it was not measured.
+// growthPoint contains the figures of a side at a point. If it was not measured, Skipped is the
+// reason.
 type growthPoint struct {
 	N       int            `json:"n"`
 	Side    string         `json:"side"`
@@ -41,8 +42,8 @@ type growthPoint struct {
 	Skipped string         `json:"skipped,omitempty"`
 }
 
-// measure measures the axes. It skips a point that fails, so that an hour is not given up for it,
-// and returns the errors after the rest.
+// measure measures the axes. If a point fails, it skips the point and continues, because a
+// measurement may take an hour. It returns the errors at the end.
 func (f *growFlags) measure(ctx context.Context, axes []axis) (*growthReport, error) {
 	report := &growthReport{At: time.Now().UTC().Truncate(time.Second), CPUs: runtime.GOMAXPROCS(0), Go: runtime.Version(), Flags: f.told()}
 	var failed []error
@@ -88,11 +89,12 @@ func (f *growFlags) measureAxis(ctx context.Context, a axis) (out grownAxis, err
 	return out, err
 }
 
-// usableShare is the share of the memory that a side may take: other processes need the rest.
+// usableShare is the share of the available memory that a side may use. Other processes need the
+// rest.
 const usableShare = 0.8
 
-// availableMemory returns the memory that this machine can provide, in bytes, or 0 if the system
-// does not report it.
+// availableMemory returns the memory that this machine can provide, in bytes. It returns 0 if the
+// system does not report it.
 func availableMemory() float64 {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {
@@ -105,7 +107,8 @@ func availableMemory() float64 {
 	return float64(*memory.MemAvailableBytes)
 }
 
-// tooMuch says why a side is not measured at a point: by what it took at the one before.
+// tooMuch returns why a side cannot be measured at point n: its memory at the previous point
+// suggests that it would need more than the given memory. It returns "" if it can.
 func (g *grownAxis) tooMuch(side string, n int, memory float64) string {
 	for _, p := range slices.Backward(g.Points) {
 		if p.Side != side {
@@ -115,7 +118,7 @@ func (g *grownAxis) tooMuch(side string, n int, memory float64) string {
 			return p.Skipped
 		}
 		grows := p.Figures["peakRSSBytes"]
-		if by, ok := p.Figures["rssGrowthBytes"]; ok { // the rest is there for one as for many
+		if by, ok := p.Figures["rssGrowthBytes"]; ok { // the rest does not depend on n
 			grows = by
 		}
 		needs := p.Figures["peakRSSBytes"] + grows*(float64(g.axis.scale(n))/float64(g.axis.scale(p.N))-1)
@@ -127,7 +130,7 @@ func (g *grownAxis) tooMuch(side string, n int, memory float64) string {
 	return ""
 }
 
-// writeTable writes a table for each axis. It has a row for each figure and side, and a column for
+// writeTable writes a table for each axis, with a row for each figure and side and a column for
 // each point.
 func (r *growthReport) writeTable(w io.Writer) error {
 	for i, g := range r.Axes {
@@ -170,7 +173,7 @@ func (g grownAxis) rows() [][]string {
 	return rows
 }
 
-// at returns the figures of a side at a point, or nil if there are none.
+// at returns the figures of a side at a point, or nil if it was not measured.
 func (g grownAxis) at(side string, n int) figures.Values {
 	for _, p := range g.Points {
 		if p.Side == side && p.N == n {

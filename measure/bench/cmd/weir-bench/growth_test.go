@@ -17,7 +17,7 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/informers"
 )
 
-// byHand is a side that takes bytes in proportion, and fails at one point.
+// byHand is a measurer whose memory grows in proportion. It fails at one point.
 type byHand struct {
 	fails    int
 	measured []int
@@ -51,7 +51,7 @@ func axisOf(m *byHand, points ...int) axis {
 	}
 }
 
-// growing returns the flags of a bench grow on a machine with the given memory for a side.
+// growing returns the flags of a bench grow on a machine on which a side may use the given memory.
 func growing(memory float64) *growFlags {
 	return &growFlags{
 		benchFlags: &benchFlags{ClusterFlags: command.NewClusterFlags(), Options: informers.Options{Progress: io.Discard, DropIn: true}},
@@ -59,7 +59,8 @@ func growing(memory float64) *growFlags {
 	}
 }
 
-// TestRunSkips: what would take too much memory is not tried, and what fails does not end the rest.
+// TestRunSkips checks that points that would need too much memory are skipped, and that a point
+// that fails does not end the measurement.
 func TestRunSkips(t *testing.T) {
 	m := &byHand{fails: 40}
 	_, err := growing(150_000).measure(t.Context(), []axis{axisOf(m, 10, 40, 100, 200)})
@@ -87,7 +88,7 @@ func TestRunSkips(t *testing.T) {
 	checkXML(t, r.chart())
 }
 
-// TestTooMuch: what a side holds however much there is does not grow.
+// TestTooMuch checks that memory that a side uses at any point is not scaled.
 func TestTooMuch(t *testing.T) {
 	a := axisOf(&byHand{}, 1, 10)
 	for _, test := range []struct {
@@ -103,7 +104,8 @@ func TestTooMuch(t *testing.T) {
 	}
 }
 
-// TestChosenAxes: --only chooses axes, in their order, and --most points.
+// TestChosenAxes checks that --only selects axes, in their usual order, and that --most selects
+// points.
 func TestChosenAxes(t *testing.T) {
 	f := growing(0)
 	f.only, f.most = []string{"handlers", "objects"}, 50_000

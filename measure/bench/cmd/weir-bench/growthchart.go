@@ -11,7 +11,8 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// The measures of the chart, which has a column for each axis and a panel for each figure of it.
+// The sizes in the chart, which has a column for each axis and a panel for each of the axis's
+// figures.
 const (
 	panelWidth, panelHeight = 270.0, 150.0
 	plotLeft, plotRight     = 66.0, 252.0
@@ -21,8 +22,8 @@ const (
 
 var colourOf = map[string]string{sideWeir: "#1a7f37", sideClientGo: "#cf222e", sideAPIServer: "#9a6700"}
 
-// chart draws all axes as one SVG that needs nothing else. Both scales are logarithmic: what
-// grows in proportion is as steep as the dotted line.
+// chart returns all axes as one self-contained SVG. Both scales of a panel are logarithmic: a line
+// of proportional growth is parallel to the dotted line.
 func (r *growthReport) chart() string {
 	rows := 0
 	for _, g := range r.Axes {
@@ -53,7 +54,7 @@ func (r *growthReport) chart() string {
 	return b.String()
 }
 
-// scale is a logarithmic scale, which maps values to places.
+// scale is a logarithmic scale, which maps values to positions.
 type scale struct{ least, most, from, to float64 }
 
 func (s scale) of(v float64) float64 {
@@ -63,8 +64,8 @@ func (s scale) of(v float64) float64 {
 	return s.from + (s.to-s.from)*math.Log(v/s.least)/math.Log(s.most/s.least)
 }
 
-// scales returns the scales of a figure. x ends at the first and the last point, y at whole powers
-// of ten. y.most is 0 if nothing was measured.
+// scales returns the scales of a figure. x reaches from the first point to the last, and y between
+// whole powers of ten. y.most is 0 if the figure was not measured.
 func (g grownAxis) scales(f figures.Figure) (x, y scale) {
 	x = scale{math.Inf(1), 0, plotLeft, plotRight}
 	y = scale{math.Inf(1), 0, plotBottom, plotTop}
@@ -103,8 +104,8 @@ func (g grownAxis) draw(b *strings.Builder, f figures.Figure) {
 	}
 }
 
-// line draws the line of a side. From weir's first point it also draws the dotted line of what
-// grows in proportion, as far as the panel reaches.
+// line draws the line of a side. From weir's first point it also draws a dotted line of
+// proportional growth, up to the edge of the panel.
 func (g grownAxis) line(b *strings.Builder, f figures.Figure, side string, x, y scale) {
 	var path, dots strings.Builder
 	for _, p := range g.Points {
@@ -132,7 +133,7 @@ func (g grownAxis) line(b *strings.Builder, f figures.Figure, side string, x, y 
 	}
 }
 
-// short returns a point as text, such as 500k.
+// short returns a point as short text, such as 500k.
 func short(n int) string {
 	if n >= 1_000 && n%1_000 == 0 {
 		return fmt.Sprintf("%dk", n/1_000)

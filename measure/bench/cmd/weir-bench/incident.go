@@ -7,25 +7,25 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// incident is what is replayed. The page's template reads the exported fields.
+// incident is an incident to replay. The page's template reads the exported fields.
 type incident struct {
 	Name  string
-	Title string // what is drawn; how many pods there are is added
-	Text  string // what happens, in Kubernetes' terms
-	Level string // what weir does instead
+	Title string // the title of its picture; the number of pods is added
+	Text  string // what happens, in terms of Kubernetes
+	Level string // what weir does differently
 
-	// Embedded says what is different on the embedded server, for readers of its figures. If it
-	// is empty, all is as on a kube-apiserver.
+	// Embedded describes how the figures on the embedded server differ from those on a kube-apiserver.
+	// It is empty if they do not differ.
 	Embedded string
 
 	replay  replay
-	clients func(pods int) int // the number that Title has a place for; nil: it has none
-	pods    int                // how many there are for its clients, if no flag says; 0: all
+	clients func(pods int) int // the number to insert into Title; nil: none
+	pods    int                // the default number of pods; 0: all
 	curve   curve
-	figures []figures.Figure // the table's columns
+	figures []figures.Figure // the columns of the table
 }
 
-// replay runs the sides of an incident in turn, and calls done for each.
+// replay runs the sides of an incident one after the other, and calls done for each.
 type replay interface {
 	run(ctx context.Context, f *labFlags, done func(figures.Traced)) error
 }
@@ -33,8 +33,8 @@ type replay interface {
 // incidents returns all incidents, in the order in which they are replayed.
 func incidents() []incident { return slices.Concat(informerIncidents, serverIncidents) }
 
-// ofInformers reports whether informers bring the incident about in their own process, on a server
-// that is there already.
+// ofInformers reports whether informers cause the incident, in their own process and on a server
+// that is already running.
 func (i incident) ofInformers() bool {
 	_, ok := i.replay.(informerReplay)
 	return ok

@@ -8,10 +8,10 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/informers"
 )
 
-// informerReplay is a replay of what informers do to their own process.
+// informerReplay is a replay in which informers cause the incident in their own process.
 type informerReplay struct {
 	informers.Replay
-	prepare func(*informers.Options) // what it asks of the options; nil: nothing
+	prepare func(*informers.Options) // changes the options; nil: nothing
 }
 
 func (r informerReplay) run(ctx context.Context, f *labFlags, done func(figures.Traced)) error {
@@ -22,7 +22,7 @@ func (r informerReplay) run(ctx context.Context, f *labFlags, done func(figures.
 	return r.Run(ctx, o, done)
 }
 
-// The sides, as they are called wherever they are seen.
+// The names of the sides.
 const (
 	clientGo = "client-go"
 	weir     = "Weir"
@@ -38,10 +38,10 @@ var (
 
 const (
 	resyncPeriod = 3 * time.Second // represents 10 h
-	blockedFor   = 4 * time.Second // the handler
+	blockedFor   = 4 * time.Second // how long the handler blocks
 )
 
-// informerIncidents are those that informers bring about in their own process.
+// informerIncidents are the incidents that informers cause in their own process.
 var informerIncidents = []incident{firstList, pinnedArray, resync, relist, slowHandler}
 
 var firstList = incident{

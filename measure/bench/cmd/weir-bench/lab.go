@@ -20,14 +20,14 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/informers"
 )
 
-// labFlags are the flags of lab, and what follows from them.
+// labFlags are the flags of lab, and values that depend on them.
 type labFlags struct {
-	// Options say where the server is that informers are replayed on, and with Objects how many pods
-	// it has. The rest of them is each incident's own.
+	// Options are the server for incidents of informers, and the number of its pods, Objects. Each
+	// incident sets the other options.
 	informers.Options
-	few       bool   // fewer pods where the incident has many clients; no effect with real
-	real      string // replay on the kube-apiserver of this kubeconfig, and change its pods
-	proxy     string // the program weir-proxy, for incidents of servers
+	few       bool   // use fewer pods if the incident has many clients; ignored if real is set
+	real      string // a kubeconfig: replay on its kube-apiserver and change its pods
+	proxy     string // the path of weir-proxy, for incidents of servers
 	page      string
 	charts    string
 	output    string
@@ -36,10 +36,10 @@ type labFlags struct {
 
 const labName = "lab"
 
-// labPods is how many pods there are unless --pods says otherwise.
+// labPods is the default of --pods.
 const labPods = 10_000
 
-// maxLabPods bounds --pods, and so the memory that client-go's side takes.
+// maxLabPods limits --pods, because client-go's side needs memory in proportion.
 const maxLabPods = 500_000
 
 func newLab() *cobra.Command {
@@ -99,8 +99,8 @@ func (f *labFlags) check(cmd *cobra.Command, args []string) (err error) {
 	return checkDirectory("charts", f.charts)
 }
 
-// checkDirectory checks that a flag names a directory that exists, before minutes are spent. An
-// empty name is the current directory.
+// checkDirectory returns a usage error if a flag does not name an existing directory. It is called
+// before the measurement, which takes minutes. An empty name is the current directory.
 func checkDirectory(flag, dir string) error {
 	if info, err := os.Stat(filepath.Clean(dir)); err != nil || !info.IsDir() {
 		return command.Usagef("--%s: %s: no such directory", flag, dir)
@@ -142,7 +142,7 @@ func (f *labFlags) run(cmd *cobra.Command, args []string) error {
 	return report.writeTable(cmd.OutOrStdout())
 }
 
-// replay replays the incidents. Each side gives a line of progress.
+// replay replays the incidents and prints a line for each side.
 func (f *labFlags) replay(ctx context.Context) (*labReport, error) {
 	report := &labReport{Pods: f.Objects, Real: f.real != "", CPUs: runtime.GOMAXPROCS(0), Go: runtime.Version(), At: time.Now().UTC().Truncate(time.Second)}
 	count := len(f.incidents)
@@ -158,7 +158,7 @@ func (f *labFlags) replay(ctx context.Context) (*labReport, error) {
 	return report, nil
 }
 
-// writeFiles writes the pictures and the page, if they are wanted.
+// writeFiles writes the pictures and the page, if flags ask for them.
 func (f *labFlags) writeFiles(report *labReport) error {
 	if f.charts != "" {
 		if err := report.writeCharts(f.charts); err != nil {
@@ -179,8 +179,8 @@ func (f *labFlags) writeFiles(report *labReport) error {
 	return nil
 }
 
-// connect finds the kube-apiserver, or starts an embedded server where an incident needs one that
-// is there already. done ends it.
+// connect looks up the kube-apiserver of --real, or starts an embedded server if an incident needs
+// a running one. done stops the embedded server.
 func (f *labFlags) connect(ctx context.Context) (done func(), err error) {
 	done = func() {}
 	if f.real != "" {
@@ -198,7 +198,7 @@ func (f *labFlags) connect(ctx context.Context) (done func(), err error) {
 	return func() { server.Close() }, nil
 }
 
-// connectReal finds the kube-apiserver and counts its pods.
+// connectReal looks up the kube-apiserver and counts its pods.
 func (f *labFlags) connectReal(ctx context.Context) error {
 	flags := command.NewClusterFlags()
 	if err := flags.Flags.Set("kubeconfig", f.real); err != nil {

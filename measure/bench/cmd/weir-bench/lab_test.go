@@ -24,10 +24,10 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/servers"
 )
 
-// TestReplay replays every incident with tiny numbers, and writes the report in all its forms: it
-// looks for what is there and possible, not for good figures.
+// TestReplay replays every incident with small numbers, and writes the report in all its forms. It
+// checks that the figures exist and are possible, but not that they are good.
 func TestReplay(t *testing.T) {
-	const pods = 120 // less than 100, and the proxy would pass current reads on
+	const pods = 120 // with fewer than 100, the proxy would pass current reads on
 	server, err := process.StartServer(t.Context(), process.ServerSpec{Pods: pods, Seed: 1})
 	check.NoError(t, err)
 	t.Cleanup(func() { server.Close() })
@@ -57,11 +57,11 @@ func TestReplay(t *testing.T) {
 
 const (
 	tinyAgents, tinyReaders = 5, 3
-	// longest bounds what ends by itself after a moment, unless the machine has other things to do.
+	// longest limits what takes only a moment unless the machine is busy.
 	longest = 5 * time.Minute
 )
 
-// tiny is the incident in a form that does not take long, and how many sides it has.
+// tiny returns the incident with small numbers, and the number of its sides.
 func tiny(i incident) (incident, int) {
 	if r, ok := i.replay.(serverReplay); ok {
 		prepare := r.prepare
@@ -79,7 +79,7 @@ func tiny(i incident) (incident, int) {
 	return i, len(r.Sides)
 }
 
-// checkSides demands that every side has its figures, and that there is a line to be drawn of it.
+// checkSides checks that every side has its figures, and a line that can be drawn.
 func checkSides(t *testing.T, i replayed) {
 	t.Helper()
 	for _, s := range i.Sides {
@@ -91,12 +91,12 @@ func checkSides(t *testing.T, i replayed) {
 		samples := len(s.Trace.RSSBytes)
 		heaps := samples
 		if !i.ofInformers() {
-			heaps = 0 // a server's heap is not read
+			heaps = 0 // a server's heap is not measured
 		}
 		if samples < 2 || len(s.Trace.HeapBytes) != heaps || len(s.Trace.CPUSeconds) != samples || len(s.Trace.Events) != samples {
 			t.Errorf("%s has %d, %d, %d and %d samples", s.Label, samples, len(s.Trace.HeapBytes), len(s.Trace.CPUSeconds), len(s.Trace.Events))
 		}
-		// A server that has next to nothing to do has used no tick of the clock.
+		// A server with little work may have used no CPU time, because Linux counts it in ticks.
 		if l := i.curve.lineOf(s.Label, s.Trace); l.Peak <= 0 && i.curve.unit != figures.Seconds || l.Every*float64(len(l.At)-1) <= 0 {
 			t.Errorf("nothing to draw of %s: peak %v in %v s", s.Label, l.Peak, l.Every*float64(len(l.At)-1))
 		}
@@ -109,7 +109,8 @@ func checkSides(t *testing.T, i replayed) {
 	}
 }
 
-// checkCounts demands of an incident of servers what does not depend on how fast the machine is.
+// checkCounts checks those figures of an incident of servers that do not depend on the machine's
+// speed.
 func checkCounts(t *testing.T, i replayed, pods float64) {
 	t.Helper()
 	want := func(side, figure string, least, most float64) {
@@ -139,7 +140,7 @@ func checkCounts(t *testing.T, i replayed, pods float64) {
 		want("by field selector", "bytes", 1000, tinyAgents*pods*1000)
 		want(proxied, "bytes", tinyAgents*pods*1000, 1e9)
 	case "initial-events":
-		for _, s := range i.Sides { // a client that is kept waiting may be cut off by the API server
+		for _, s := range i.Sides { // the API server may close the watch of a client that waits too long
 			want(s.Label, "received", pods, 1e9)
 			want(s.Label, "through", 1, 1)
 		}
@@ -157,7 +158,7 @@ func checkCounts(t *testing.T, i replayed, pods float64) {
 	}
 }
 
-// checkForms demands that what is written can be read.
+// checkForms checks that the written table, JSON, pictures and page can be read.
 func checkForms(t *testing.T, r *labReport) {
 	t.Helper()
 	var table, raw, page bytes.Buffer
@@ -197,7 +198,7 @@ func checkXML(t *testing.T, text string) {
 	}
 }
 
-// podsAsked notes how many pods a replay is asked for.
+// podsAsked is a replay that records how many pods it should use.
 type podsAsked struct{ pods int }
 
 func (p *podsAsked) run(_ context.Context, f *labFlags, _ func(figures.Traced)) error {
@@ -205,8 +206,8 @@ func (p *podsAsked) run(_ context.Context, f *labFlags, _ func(figures.Traced)) 
 	return nil
 }
 
-// TestFewPods: the agents and controllers are as many as in their stories unless a number of
-// pods is asked for. Then there are as many pods as asked for.
+// TestFewPods checks that the numbers of agents and controllers are those of the incidents' texts.
+// If the user sets a number of pods, it checks that this number is used.
 func TestFewPods(t *testing.T) {
 	story := map[string]string{"node-agents": "2,000 agents", "thundering-restart": "200 controllers"}
 	for _, i := range incidents() {
@@ -226,10 +227,10 @@ func TestFewPods(t *testing.T) {
 	}
 }
 
-// Where titles of pictures begin, and where these end.
+// The positions where titles of pictures start and where they must end.
 const titleLeft, titleRight = 70.0, 760.0
 
-// TestTitlesFit: a title of 13 units a line, some 7 a letter, ends before the picture does.
+// TestTitlesFit checks that each title ends inside the picture, assuming 7 units per letter.
 func TestTitlesFit(t *testing.T) {
 	for _, i := range incidents() {
 		if title := (replayed{incident: i, Pods: 500_000}).title(); titleLeft+7*float64(len(title)) > titleRight {
@@ -238,7 +239,7 @@ func TestTitlesFit(t *testing.T) {
 	}
 }
 
-// TestLineOf: a line begins where the informer starts.
+// TestLineOf checks that a line starts at the mark at which the informer starts.
 func TestLineOf(t *testing.T) {
 	trace := figures.Trace{EveryMillis: 100, Events: []float64{0, 0, 0, 5, 5, 9}, Marks: []figures.Mark{{Millis: 210, What: figures.Starts}}}
 	got := callRate.lineOf("a", trace)
@@ -248,7 +249,8 @@ func TestLineOf(t *testing.T) {
 	check.Equal(t, got.Every, 0.1, "a point every s")
 }
 
-// TestIncidentPages: each incident has a page in docs/incidents, with its picture and the command.
+// TestIncidentPages checks that each incident has a page in docs/incidents, with its picture and
+// the command that replays it.
 func TestIncidentPages(t *testing.T) {
 	const dir = "../../../../docs/incidents"
 	index, err := os.ReadFile(filepath.Join(dir, "README.md"))

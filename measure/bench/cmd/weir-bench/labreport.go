@@ -15,17 +15,18 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// labReport is what was measured. The JSON names are a promise, and so are those of the figures.
+// labReport contains the results of weir lab. The JSON names, including those of figures, are
+// stable.
 type labReport struct {
 	At        time.Time  `json:"at"`
-	Pods      int        `json:"pods"`           // of all incidents but those that have fewer
-	Real      bool       `json:"real,omitempty"` // on a kube-apiserver; else on the embedded server
+	Pods      int        `json:"pods"`           // of all incidents, except those that use fewer
+	Real      bool       `json:"real,omitempty"` // on a kube-apiserver instead of the embedded server
 	CPUs      int        `json:"cpus"`
 	Go        string     `json:"go"`
 	Incidents []replayed `json:"incidents"`
 }
 
-// replayed is an incident, and what each side did.
+// replayed is an incident with the results of each side.
 type replayed struct {
 	incident `json:"-"`
 	Name     string           `json:"name"`
@@ -33,7 +34,7 @@ type replayed struct {
 	Sides    []figures.Traced `json:"sides"`
 }
 
-// writeTable writes a table for each incident, of at most 100 columns.
+// writeTable writes a table for each incident, with at most 100 columns.
 func (r *labReport) writeTable(w io.Writer) error {
 	for n, i := range r.Incidents {
 		if n > 0 {
@@ -52,10 +53,10 @@ func (r *labReport) writeTable(w io.Writer) error {
 	return err
 }
 
-// tableWidth is how long a line on the terminal is at most.
+// tableWidth is the maximum length of a line on the terminal.
 const tableWidth = 100
 
-// wrapped cuts text into lines of at most width bytes, between words.
+// wrapped breaks text between words into lines of at most width bytes.
 func wrapped(text string, width int) (lines []string) {
 	for _, word := range strings.Fields(text) {
 		if last := len(lines) - 1; last >= 0 && len(lines[last])+1+len(word) <= width {
@@ -67,8 +68,8 @@ func wrapped(text string, width int) (lines []string) {
 	return lines
 }
 
-// Note returns what readers of the figures have to know about the server that they come from, or ""
-// if that is nothing.
+// Note returns what readers must know about the server on which the figures were measured, or "" if
+// there is nothing to know.
 func (r *labReport) Note(i replayed) string {
 	if r.Real {
 		return ""
@@ -76,7 +77,7 @@ func (r *labReport) Note(i replayed) string {
 	return i.Embedded
 }
 
-// title returns the title of the picture.
+// title returns the title of the incident's picture.
 func (i replayed) title() string {
 	title := i.Title
 	if i.clients != nil {
@@ -85,7 +86,7 @@ func (i replayed) title() string {
 	return fmt.Sprintf("%s, %s pods", title, humanize.Count(int64(i.Pods)))
 }
 
-// chart draws the incident as an SVG that needs nothing else.
+// chart returns a self-contained SVG of the incident.
 func (i replayed) chart() string {
 	lines := make([]chart.Line, len(i.Sides))
 	for n, s := range i.Sides {
@@ -94,7 +95,7 @@ func (i replayed) chart() string {
 	return chart.Lines(i.title(), i.curve.unit.Text, lines)
 }
 
-// writeCharts writes each incident's picture to NAME.svg in a directory that exists.
+// writeCharts writes each incident's picture to NAME.svg in an existing directory.
 func (r *labReport) writeCharts(dir string) error {
 	for _, i := range r.Incidents {
 		if err := os.WriteFile(filepath.Join(dir, i.Name+".svg"), []byte(i.chart()), 0o644); err != nil {
@@ -104,7 +105,7 @@ func (r *labReport) writeCharts(dir string) error {
 	return nil
 }
 
-// curve is what is drawn of a trace.
+// curve describes which values of a trace are drawn, and their unit.
 type curve struct {
 	unit figures.Unit
 	of   func(figures.Trace) []float64
@@ -118,7 +119,7 @@ var (
 	callRate       = curve{figures.Count, func(t figures.Trace) []float64 { return differences(t.Events) }}
 )
 
-// differences returns the differences between neighbours. The first one is 0.
+// differences returns the difference between each value and the previous one. The first one is 0.
 func differences(total []float64) []float64 {
 	out := make([]float64, len(total))
 	for i := 1; i < len(total); i++ {
@@ -127,8 +128,7 @@ func differences(total []float64) []float64 {
 	return out
 }
 
-// lineOf returns the line that is drawn of a trace. It begins at the mark figures.Starts, if there
-// is one.
+// lineOf returns the line for a trace. It starts at the mark figures.Starts, if that exists.
 func (c curve) lineOf(label string, t figures.Trace) chart.Line {
 	at := c.of(t)
 	for _, m := range t.Marks {
@@ -144,16 +144,16 @@ func (c curve) lineOf(label string, t figures.Trace) chart.Line {
 var pageText string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	// All text in a chart is escaped.
+	// A chart has no unescaped text.
 	"chart": func(i replayed) template.HTML { return template.HTML(i.chart()) },
 	"style": func() template.CSS { return template.CSS(chart.PageStyle()) },
 	"count": func(n int) string { return humanize.Count(int64(n)) },
 }).Parse(pageText))
 
-// writePage writes the report as a page that needs nothing else.
+// writePage writes the report as a self-contained HTML page.
 func (r *labReport) writePage(w io.Writer) error { return pageTemplate.Execute(w, r) }
 
-// Columns returns the labels of the figures in the incident's table.
+// Columns returns the labels of the figures, for the incident's table.
 func (i replayed) Columns() (labels []string) {
 	for _, f := range i.figures {
 		labels = append(labels, f.Label)
@@ -161,7 +161,7 @@ func (i replayed) Columns() (labels []string) {
 	return labels
 }
 
-// Rows returns the rows of the incident's table, one for each side: its label, and its figures.
+// Rows returns the rows of the incident's table, one per side: its label and its figures.
 func (i replayed) Rows() (rows [][]string) {
 	for _, s := range i.Sides {
 		row := []string{s.Label}

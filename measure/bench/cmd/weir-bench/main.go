@@ -1,5 +1,5 @@
-// Command weir-bench measures weir's informer against client-go's, and weir's proxy against
-// kube-apiserver, and replays incidents side by side. `weir bench` runs it, and `weir lab`.
+// Command weir-bench measures weir's informer and client-go's, and weir's proxy and kube-apiserver.
+// It also replays incidents on both. `weir bench` and `weir lab` run it.
 //
 // Data goes to stdout, progress and errors to stderr. The exit code is 1 for a failure and 2 for
 // wrong usage.
@@ -15,13 +15,13 @@ import (
 
 func main() { os.Exit(run()) }
 
-// run runs the command that this process was started with and returns its exit code.
+// run runs the command of this process and returns its exit code.
 func run() int { return command.Run(newRoot().ExecuteContext) }
 
 func newRoot() *cobra.Command {
-	root, name := newBench(), "weir bench" // as people call it
+	root, name := newBench(), "weir bench" // the name that users type
 	if len(os.Args) > 1 && os.Args[1] == labName {
-		root, name = &cobra.Command{Use: "weir"}, "weir" // none of bench's flags are lab's
+		root, name = &cobra.Command{Use: "weir"}, "weir" // lab has none of bench's flags
 		root.AddCommand(newLab())
 	}
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: name}

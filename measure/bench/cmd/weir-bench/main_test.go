@@ -15,13 +15,13 @@ import (
 	"github.com/weirproject/weir/internal/tools/process"
 )
 
-// TestMain is the command itself when it runs under the command's name: that is how scripts run it,
-// and it its children.
+// TestMain runs the tests. If scripts run the test binary under the command's name, or it is a
+// child, it runs the command instead.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == process.Verb { // a child of a test
 		os.Exit(run())
 	}
-	os.Setenv("GORACE", "atexit_sleep_ms=0") // else each child takes a second to end under -race
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each child under -race ends a second later
 	testscript.Main(m, map[string]func(){"weir-bench": func() { os.Exit(run()) }})
 }
 
@@ -35,7 +35,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SERVER", server.URL())
-			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command takes a second to end under -race
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each command under -race ends a second later
 			cfg := clientcmdapi.NewConfig()
 			cfg.Clusters["shop"] = &clientcmdapi.Cluster{Server: server.URL()}
 			cfg.Contexts["shop"] = &clientcmdapi.Context{Cluster: "shop", Namespace: "shop"}

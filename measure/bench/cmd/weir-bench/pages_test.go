@@ -13,12 +13,13 @@ import (
 
 const pagesDir = "../../../../docs/commands"
 
-// TestPages: docs/commands has pages of weir bench, of each of its verbs and of weir lab, as this
-// program's help has them, and of no other verb: weir itself does not know their flags.
+// TestPages checks that docs/commands has pages of weir bench, its verbs and weir lab that equal
+// this program's help, and no page of an unknown verb. weir's own tests cannot check them, because
+// weir does not know their flags.
 func TestPages(t *testing.T) {
 	bench := newRoot()
 	page, pages := pageOf(bench), map[string]bool{}
-	for _, verb := range bench.Commands() { // by their names
+	for _, verb := range bench.Commands() { // in the order of their names
 		if !verb.IsAvailableCommand() || verb.Name() == "help" {
 			continue
 		}
@@ -42,11 +43,11 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// pageOf returns what the page of a command says.
+// pageOf returns the contents of a command's page.
 func pageOf(cmd *cobra.Command) golden.Page {
 	return golden.Page{
 		Command: cmd.CommandPath(), Short: cmd.Short, Long: cmd.Long, Example: cmd.Example,
-		// In this order: only then UseLine knows of flags that the verbs share.
+		// The order matters: only after LocalFlags does UseLine know the flags that verbs share.
 		Flags: cmd.LocalFlags().FlagUsages(), Use: cmd.UseLine(),
 	}
 }

@@ -19,14 +19,14 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/servers"
 )
 
-// serverFlags are the flags of bench server. Some of bench's apply too.
+// serverFlags are the flags of bench server. Some flags of bench apply too.
 type serverFlags struct {
 	*benchFlags
 	servers.Options
 	only []string
 }
 
-// notOfServer are flags of bench's other verbs that mean nothing here.
+// notOfServer are flags of bench's other verbs that have no effect on bench server.
 var notOfServer = []string{"objects", "period", "relists", "dropin"}
 
 func newBenchServer(b *benchFlags) *cobra.Command {
@@ -109,8 +109,8 @@ func (f *serverFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// begin checks the flags, finds the proxy and returns the options. The caller calls done at the
-// end.
+// begin checks the flags, finds the proxy and returns the options. The caller calls done after the
+// measurement.
 func (f *serverFlags) begin(cmd *cobra.Command) (o servers.Options, done func(), err error) {
 	if err := f.check(cmd); err != nil {
 		return o, nil, err
@@ -125,7 +125,7 @@ func (f *serverFlags) begin(cmd *cobra.Command) (o servers.Options, done func(),
 	return o, done, nil
 }
 
-// prepare fills the options in.
+// prepare returns the options that the flags set.
 func (f *serverFlags) prepare(cmd *cobra.Command) (servers.Options, error) {
 	o := f.Options
 	o.Runs, o.Pods, o.Population, o.Progress = f.benchFlags.Runs, f.pods, f.Population, cmd.ErrOrStderr()
@@ -172,7 +172,7 @@ func (f *serverFlags) run(cmd *cobra.Command) error {
 	defer b.Close()
 	begin := time.Now()
 	results := []servers.Result{}
-	var failed []error // a long measurement is not given up for one that failed
+	var failed []error // if one measurement fails, the others continue
 	for _, s := range scenarios {
 		if err := b.Allows(s); err != nil && len(f.only) == 0 {
 			fmt.Fprintf(o.Progress, "%s is left out: it needs --writes or --etcd\n", s.Name)
@@ -213,7 +213,7 @@ func printServers(w io.Writer, r servers.Result, first bool) error {
 	return r.WriteRows(w)
 }
 
-// findProxy finds the proxy's program, or builds it, unless path names it already. The caller calls
+// findProxy finds or builds the proxy's program, unless path already names it. The caller calls
 // done when it no longer needs the program.
 func findProxy(cmd *cobra.Command, path *string) (done func(), err error) {
 	if *path != "" {

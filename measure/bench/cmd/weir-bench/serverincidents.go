@@ -8,7 +8,7 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/servers"
 )
 
-// serverReplay is a replay of what clients do to an API server.
+// serverReplay is a replay in which clients cause the incident in API servers.
 type serverReplay struct {
 	servers.Replay
 	prepare func(*servers.Options)
@@ -26,16 +26,16 @@ func (r serverReplay) run(ctx context.Context, f *labFlags, done func(figures.Tr
 
 const (
 	stormPeriod = 2 * time.Second  // represents 10 h
-	patience    = 30 * time.Second // with clients that do not get what they ask for
-	readingRate = 2000             // objects a second that the client of initial-events takes
+	patience    = 30 * time.Second // how long clients without an answer are measured
+	readingRate = 2000             // objects that the client of initial-events reads per second
 	readingFor  = 6 * time.Second
 	slowReaders = 12
-	slowBytes   = 40e6 // a second, of each slow reader
-	rssLimit    = 4e9  // of a server, at which its slow readers are cut off
+	slowBytes   = 40e6 // bytes that each slow reader reads per second
+	rssLimit    = 4e9  // of a server's memory; above it, its slow readers are disconnected
 )
 
-// maxObjects is how many objects all clients of an incident get together, so that it takes a
-// minute at most.
+// maxObjects limits the number of objects that all clients of an incident receive together, so that
+// the incident takes at most a minute.
 const maxObjects = 300_000
 
 const (
@@ -43,8 +43,8 @@ const (
 	controllersInIncident = 200
 )
 
-// upTo returns a function that says how many clients get all pods. They are at most as many as
-// clients, and so few that all together get no more than maxObjects, but at least two.
+// upTo returns a function that returns the number of clients that receive all pods: at most
+// clients, and at most the number with which all of them receive maxObjects, but at least two.
 func upTo(clients int) func(pods int) int {
 	return func(pods int) int { return max(2, min(clients, maxObjects/max(1, pods))) }
 }
@@ -54,11 +54,10 @@ var (
 	controllersOf = upTo(controllersInIncident)
 )
 
-// answersAlike says what is different on the embedded server, if the work that a request makes is
-// drawn.
+// answersAlike is the Embedded of incidents whose picture shows the work that requests cause.
 const answersAlike = "The embedded server answers out of the same watch cache as weir-proxy. A kube-apiserver takes several times the CPU for the same answers: replay it on one with --real."
 
-// serverIncidents are those that clients bring about in API servers.
+// serverIncidents are the incidents that clients cause in API servers.
 var serverIncidents = []incident{resyncStorm, nodeAgents, initialEvents, concurrentLists, thunderingRestart}
 
 var resyncStorm = incident{

@@ -4,38 +4,39 @@ import "github.com/weirproject/weir/internal/core/wire"
 
 // The kinds of changes that a stub can make to its pods.
 const (
-	// ChangeMix: of twenty changes 14 are of the status, 3 of an annotation, 2 of a label and 1 of the
-	// spec.
+	// ChangeMix is a mix: of twenty changes, 14 change the status, 3 an annotation, 2 a label and 1
+	// the spec.
 	ChangeMix = "mix"
-	// ChangeStatus: a container becomes ready, or is no longer ready. Its conditions and times follow.
+	// ChangeStatus makes a container ready or unready, and changes the conditions and times
+	// accordingly.
 	ChangeStatus     = "status"
-	ChangeLabel      = "label"      // a label has a new value
-	ChangeAnnotation = "annotation" // an annotation has a new value
-	ChangeSpec       = "spec"       // a container has a new image
-	ChangeVersion    = "version"    // nothing but the resourceVersion
-	// ChangeLifecycle: rollouts replace pods, which are created, scheduled, started, ready and
-	// deleted.
+	ChangeLabel      = "label"      // sets a new value of a label
+	ChangeAnnotation = "annotation" // sets a new value of an annotation
+	ChangeSpec       = "spec"       // sets a new image of a container
+	ChangeVersion    = "version"    // changes only the resourceVersion
+	// ChangeLifecycle replaces pods by rollouts: pods are created, scheduled, started, become ready,
+	// and are deleted.
 	ChangeLifecycle = "lifecycle"
 )
 
-// Changes returns the kinds of changes, the usual one first.
+// Changes returns the kinds of changes, the default first.
 func Changes() []string {
 	return []string{ChangeMix, ChangeStatus, ChangeLabel, ChangeAnnotation, ChangeSpec, ChangeVersion, ChangeLifecycle}
 }
 
-// state is what has changed in a pod since it was created.
+// state describes how a pod differs from its state when it was created.
 type state struct {
 	annotation   int64
 	since        uint32 // when the status changed, in seconds after firstTime
 	label, image uint16
-	generation   uint16 // how many pods this one has replaced, one after another
+	generation   uint16 // the number of pods that this pod has replaced one after the other
 	phase        phase
 }
 
-// firstState returns the state of pod i before anything has changed.
+// firstState returns the initial state of pod i.
 func firstState(i int) state { return state{since: uint32(i)} }
 
-// change changes a state as event number k of a kind does.
+// change changes a state like event number k of a kind of changes.
 func (s *state) change(kind string, k int64) {
 	if kind == ChangeMix {
 		kind = mixed(k)
@@ -57,8 +58,8 @@ func (s *state) change(kind string, k int64) {
 	}
 }
 
-// mixed returns what event number k of a mix changes. Near numbers are independent of each other,
-// and so are numbers that are a round of all pods apart.
+// mixed returns the kind of change of event number k of a mix. The kinds of consecutive events, and
+// those of consecutive events of one pod, are independent.
 func mixed(k int64) string {
 	h := (uint64(k) + 1) * 0x9e3779b97f4a7c15
 	h ^= h >> 29
@@ -74,12 +75,12 @@ func mixed(k int64) string {
 	return ChangeSpec
 }
 
-// history is the endless series of changes that one watch receives. It changes all pods again and
-// again. It has the state of each pod and belongs to that watch.
+// history is the endless series of changes that one watch receives. It changes all pods in turn. It
+// stores the state of each pod, so each watch has a separate history.
 type history struct {
 	*events
 	next     int64 // the number of the next event
-	rollouts int   // that were written
+	rollouts int   // how many rollouts were written
 	states   []state
 }
 
@@ -92,7 +93,7 @@ func newHistory(e *events, from int64) *history {
 	return h
 }
 
-// change adds the next event, a change of a kind.
+// change adds the next event, which is a change of a kind.
 func (h *history) change(kind string) {
 	k := h.next
 	h.next++

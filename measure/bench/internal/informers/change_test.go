@@ -15,8 +15,8 @@ import (
 
 var encodings = map[string]*encoding{"protobuf": podsInProtobuf, "json": podsInJSON}
 
-// changed names what differs between two versions of a pod: kinds of changes, and "more" for what
-// none of them explains.
+// changed returns how two versions of a pod differ, as kinds of changes. It returns "more" for any
+// other difference.
 func changed(was, is *corev1.Pod) (kinds []string) {
 	was = was.DeepCopy()
 	differs := func(kind string, a, b any, mend func()) {
@@ -34,8 +34,8 @@ func changed(was, is *corev1.Pod) (kinds []string) {
 	return kinds
 }
 
-// follow applies n events of a kind of change to what the stub lists and gives what each has
-// changed.
+// follow reads the stub's LIST and n events of a kind of change. It returns, for each event, the
+// kinds of changes that it contains.
 func follow(t *testing.T, enc *encoding, kind string, objects, n int) (kinds [][]string) {
 	t.Helper()
 	url, client := startStub(t, enc, 7, objects)
@@ -96,7 +96,8 @@ func TestMixIsMostlyStatus(t *testing.T) {
 	}
 }
 
-// A stub with as many models as pods serves the models themselves but for what it changes in them.
+// TestStubServesItsModels checks that a stub with as many models as pods serves the models
+// themselves, except for the fields that the stub changes.
 func TestStubServesItsModels(t *testing.T) {
 	const n = 50
 	for name, enc := range encodings {
@@ -125,7 +126,7 @@ func TestStubServesItsModels(t *testing.T) {
 	}
 }
 
-// A pod that has next to nothing can be changed too.
+// TestNewModelOfABarePod checks that a pod with few fields can be changed too.
 func TestNewModelOfABarePod(t *testing.T) {
 	bare := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}}
 	for name, enc := range encodings {

@@ -26,25 +26,25 @@ import (
 
 var podsResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
-// sharedInformer is a shared informer of pods as users of client-go have it: client-go's own, or
+// sharedInformer is a shared informer of pods from a client-go factory: client-go's informer, or
 // the drop-in.
 type sharedInformer struct {
 	cache.SharedIndexInformer
-	pods     listers.PodLister // of the typed factory; nil: there is none
+	pods     listers.PodLister // from the typed factory; nil if there is none
 	look     looker
 	handlers []cache.ResourceEventHandlerRegistration
 	cancel   context.CancelFunc
 	ended    chan struct{}
 }
 
-// looker looks at what a handler is given, before the handler counts the key. It does what a
-// handler must have the objects for; nil does nothing. before is nil unless the object was updated.
-// A looker returns false if the objects are not what they should be.
+// looker reads the objects that a handler receives, like a handler that needs them. It is called
+// before the handler counts the key. before is nil unless the object was updated. A looker returns
+// false if the objects are wrong. A nil looker does nothing.
 type looker func(before, object any) bool
 
-// newShared makes the typed informer that reads protobuf, or the dynamic one that reads JSON. Each
-// comes from a factory: client-go's, or the drop-in's. The typed informer of custom resources reads
-// JSON.
+// newShared returns the typed informer, which reads protobuf, or the dynamic one, which reads JSON.
+// Each is from a factory: client-go's or the drop-in's. The typed informer of custom resources
+// reads JSON.
 func newShared(cfg *rest.Config, s *spec) *sharedInformer {
 	switch {
 	case s.Unstructured:
@@ -59,8 +59,8 @@ func newShared(cfg *rest.Config, s *spec) *sharedInformer {
 	return c
 }
 
-// shared returns an informer whose handlers look at objects if it is compared with the drop-in. It
-// sets a transform that drops managedFields, if that is asked for.
+// shared returns an informer. If the drop-in is measured, its handlers call look. With --transform
+// it has a transform that removes managedFields.
 func shared(s *spec, informer cache.SharedIndexInformer, look looker) *sharedInformer {
 	c := &sharedInformer{SharedIndexInformer: informer}
 	if s.DropIn {
@@ -68,7 +68,7 @@ func shared(s *spec, informer cache.SharedIndexInformer, look looker) *sharedInf
 	}
 	if s.Transform {
 		figures.Check(c.SetTransform(func(object any) (any, error) {
-			// An object without metadata is a tombstone, of what was transformed.
+			// An object without metadata is a tombstone. Its object is already transformed.
 			if m, err := meta.Accessor(object); err == nil {
 				m.SetManagedFields(nil)
 			}
@@ -78,7 +78,7 @@ func shared(s *spec, informer cache.SharedIndexInformer, look looker) *sharedInf
 	return c
 }
 
-// inProtobuf returns a copy of cfg whose clients ask for protobuf.
+// inProtobuf returns a copy of cfg whose clients request protobuf.
 func inProtobuf(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.AcceptContentTypes, cfg.ContentType = runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON, runtime.ContentTypeProtobuf
@@ -96,7 +96,7 @@ func newFactory(cfg *rest.Config, s *spec) informers.SharedInformerFactory {
 	return informers.NewSharedInformerFactory(client, s.resyncPeriod())
 }
 
-// shareServer returns the option of a drop-in's factory that makes all informers share s.server.
+// shareServer returns the option with which all informers of a drop-in's factory share s.server.
 func (s *spec) shareServer() clientgo.Option {
 	return clientgo.WithOptions(clientgo.Options{Server: s.server})
 }
@@ -112,8 +112,8 @@ func newDynamicFactory(cfg *rest.Config, s *spec) dynamicinformer.DynamicSharedI
 	return dynamicinformer.NewDynamicSharedInformerFactory(client, s.resyncPeriod())
 }
 
-// lookAt looks at objects as a handler does that acts on what has changed: it reads the
-// resourceVersion and a label of both. It keeps neither.
+// lookAt is a looker that reads like a handler that reacts to changes: the resourceVersion and a
+// label of both objects. It stores neither.
 func lookAt[T metav1.Object](before, object any) bool {
 	is, ok := object.(T)
 	if !ok || is.GetName() == "" {
@@ -126,7 +126,7 @@ func lookAt[T metav1.Object](before, object any) bool {
 	return ok && (was.GetResourceVersion() != is.GetResourceVersion() || was.GetLabels()[appLabel] == is.GetLabels()[appLabel])
 }
 
-// index adds an index, always by a function: client-go has no others.
+// index adds an index by a function, because client-go has no other indexes.
 func (c *sharedInformer) index(name string, _ bool) error {
 	return c.AddIndexers(cache.Indexers{name: func(object any) ([]string, error) {
 		m, err := meta.Accessor(object)
@@ -152,7 +152,7 @@ func (c *sharedInformer) handle(resync time.Duration, h handler) error {
 	r, err := c.AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) { tell(added, nil, object) },
 		UpdateFunc: func(before, object any) {
-			if before == object { // the same pointer: the server has not sent it again
+			if before == object { // the same pointer: from a resync, not from the server
 				tell(resynced, before, object)
 				return
 			}
@@ -164,7 +164,7 @@ func (c *sharedInformer) handle(resync time.Duration, h handler) error {
 	return err
 }
 
-// finalState returns the object in a tombstone. Anything else is returned as it is.
+// finalState returns the object in a tombstone. It returns any other object unchanged.
 func finalState(object any) any {
 	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		return tombstone.Obj
@@ -225,8 +225,8 @@ func (c *sharedInformer) pick(n int) (keys, values []string, err error) {
 	return keys, values, nil
 }
 
-// spread returns n positions in a list of the given size, evenly apart. If the list has fewer, it
-// returns all.
+// spread returns n evenly spaced positions in a list of the given size. If the list is shorter than
+// n, it returns all positions.
 func spread(n, size int) []int {
 	n = min(n, size)
 	at := make([]int, n)

@@ -40,8 +40,8 @@ func TestLookAt(t *testing.T) {
 	}
 }
 
-// managedFields are gone from the cached objects, by a transform or natively, and only where that
-// is asked for.
+// TestTransformDropsManagedFields checks that managedFields are missing from the cached objects if
+// the options ask for that, whether a transform or weir itself removes them, and otherwise exist.
 func TestTransformDropsManagedFields(t *testing.T) {
 	const n = 20
 	for _, encoding := range []*encoding{podsInProtobuf, podsInJSON} {
@@ -69,7 +69,7 @@ func TestTransformDropsManagedFields(t *testing.T) {
 	}
 }
 
-// everything reads all that an informer holds.
+// everything reads all objects that an informer stores.
 func everything(t *testing.T, s *subject) (objects []metav1.Object) {
 	t.Helper()
 	take := func(object metav1.Object, err error) {
@@ -93,8 +93,8 @@ func everything(t *testing.T, s *subject) (objects []metav1.Object) {
 	return objects
 }
 
-// The drop-in must be what is measured, not client-go's informer that the factory could not take
-// over.
+// TestNewSharedTakesTheSide checks that the drop-in's factory returns the drop-in, and not a
+// client-go informer that the factory could not replace.
 func TestNewSharedTakesTheSide(t *testing.T) {
 	types := map[string]int{}
 	for _, s := range []*spec{

@@ -15,11 +15,11 @@ import (
 const (
 	sideWeir     = "weir"
 	sideClientgo = "clientgo"
-	sideFloor    = "floor"   // reads the bytes and throws them away
-	sideExtract  = "extract" // a cache made by hand of what meta.ExtractList gives
+	sideFloor    = "floor"   // reads the bytes and discards them
+	sideExtract  = "extract" // a hand-made cache of the objects that meta.ExtractList returns
 )
 
-// contender is a side that takes part, in one of its modes.
+// contender is a side of a measurement, in one of its modes.
 type contender struct {
 	side, mode string
 }
@@ -46,9 +46,9 @@ func (c contender) env() []string {
 	return nil
 }
 
-// contendersOf returns the contenders of a verb in the order of a round. Every second round goes
-// backwards, so that no contender always runs on what another has left of a machine: a warm file
-// cache, a processor that is throttled.
+// contendersOf returns the contenders of a verb in the order of a round. Odd rounds have the
+// reverse order, so that no contender always runs in the state in which another one has left the
+// machine, such as a warm file cache or a throttled processor.
 func contendersOf(v Verb, round int) []contender {
 	all := []contender{{side: sideWeir}}
 	for _, mode := range v.modes {
@@ -63,20 +63,21 @@ func contendersOf(v Verb, round int) []contender {
 	return all
 }
 
-// spec tells a contender what to measure. Those of the options are set that its verb takes.
+// spec tells a contender process what to measure. It contains only those options that apply to the
+// verb.
 type spec struct {
 	Options
 	Side      string
 	Verb      string
 	Stub      string
-	Informers int           // as many of the same pods; 0: one
-	Stretch   float64       // the resync period is as many times Period; 0: once
-	Every     time.Duration // between the samples of a trace; 0: there is none
+	Informers int           // the number of informers of the same pods; 0: one
+	Stretch   float64       // the resync period, in multiples of Period; 0: one
+	Every     time.Duration // the time between samples of a trace; 0: no trace
 
-	server *weir.ServerGroup // that all informers share, as those of one factory do
+	server *weir.ServerGroup // shared by all informers, like those of one factory
 }
 
-// spec returns what a contender of a verb receives.
+// spec returns the spec for the contenders of a verb.
 func (o Options) spec(v Verb) spec {
 	s := spec{Options: o, Verb: v.Name}
 	s.Unstructured = o.Unstructured && v.takes(TakesUnstructured)
@@ -99,7 +100,7 @@ func (o Options) spec(v Verb) spec {
 	return s
 }
 
-// flags returns the flags that a result names: those that its name does not tell.
+// flags returns the flags that a result must name because its name does not imply them.
 func (s spec) flags() (flags []string) {
 	if s.Population != "" && s.Population != podsim.Alike {
 		flags = append(flags, "--population "+s.Population)

@@ -11,35 +11,35 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
-// order tells a stub what to do with the watches that it holds, and with those that come.
+// order tells a stub what to do with the current watches and with new ones.
 type order struct {
 	Do     string `json:"do"`
-	Change string `json:"change,omitempty"` // of modify: one of Changes
-	// Rate is the events a second of modify. 0: as fast as they are taken.
+	Change string `json:"change,omitempty"` // for modify: one of Changes
+	// Rate is the number of events per second, for modify. 0: as fast as the client reads them.
 	Rate  float64 `json:"rate,omitempty"`
-	Times int     `json:"times,omitempty"` // of expire
-	Keep  int     `json:"keep,omitempty"`  // of remove
+	Times int     `json:"times,omitempty"` // for expire
+	Keep  int     `json:"keep,omitempty"`  // for remove
 }
 
-// What a stub can be told to do.
+// The values of order.Do.
 const (
-	doHold = "hold" // nothing: a watch stays open and says nothing
-	// doModify sends MODIFIED events over all objects, each with a higher resourceVersion, until told
-	// otherwise.
+	doHold = "hold" // send nothing on open watches
+	// doModify sends MODIFIED events of all objects in turn, with ascending resourceVersions, until
+	// the next order.
 	doModify  = "modify"
 	doRollout = "rollout" // send the changes of one rollout, then hold
-	doExpire  = "expire"  // end the next Times watches with 410 Expired, each at once, then hold
-	doRemove  = "remove"  // send a DELETED event for every object but each Keep-th, then hold
+	doExpire  = "expire"  // end each of the next Times watches with 410 Expired, then hold
+	doRemove  = "remove"  // send DELETED for all objects but each Keep-th, then hold
 )
 
 const (
-	controlPath = "/stub/order" // POST an order
-	// GET settledPath answers when a watch is open and the order has been carried out, with the
-	// version sent last.
+	controlPath = "/stub/order" // accepts an order, with POST
+	// settledPath answers a GET when the order is carried out and a watch is open. The answer is the
+	// resourceVersion that was sent last.
 	settledPath = "/stub/settled"
 )
 
-// tell sends an order to a stub and returns when the stub has accepted it.
+// tell sends an order to a stub. It returns when the stub has accepted the order.
 func tell(ctx context.Context, stub string, o order) error {
 	body, err := json.Marshal(o)
 	if err != nil {
@@ -49,8 +49,8 @@ func tell(ctx context.Context, stub string, o order) error {
 	return err
 }
 
-// waitSettled blocks until a stub has carried out its order and has an open watch that waits for
-// the next one. It returns the resourceVersion up to which that watch was sent everything.
+// waitSettled blocks until a stub has carried out its order and an open watch waits for the next
+// order. It returns the resourceVersion of the last event that was sent to that watch.
 func waitSettled(ctx context.Context, stub string) (int64, error) {
 	said, err := call(ctx, http.MethodGet, stub+settledPath, nil)
 	if err != nil {
@@ -65,7 +65,7 @@ func call(ctx context.Context, method, url string, body []byte) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	r.Close = true // leaves no goroutine behind that would be counted
+	r.Close = true // so that no goroutine is left, which would be counted
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return nil, err

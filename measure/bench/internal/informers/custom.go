@@ -19,8 +19,8 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// workload is a custom resource with the content of a pod, as a program that has generated its
-// types and its client sees it.
+// workload is a custom resource with the contents of a pod, in a Go type like those that programs
+// generate.
 type workload struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -65,7 +65,7 @@ func (l *workloadList) DeepCopyObject() runtime.Object {
 	return out
 }
 
-// resource returns the resource that the informer is of.
+// resource returns the resource of the measured informer.
 func (s *spec) resource() schema.GroupVersionResource {
 	if s.Custom {
 		return workloadsResource
@@ -73,8 +73,9 @@ func (s *spec) resource() schema.GroupVersionResource {
 	return podsResource
 }
 
-// newSharedCustom makes the informer of workloads that informer-gen generates: client-go's, or that
-// adopted by the drop-in. Its client is one that client-gen generates, with a scheme of its own.
+// newSharedCustom returns an informer of workloads like informer-gen generates it: client-go's, or
+// the same one adopted by the drop-in. Its client is like client-gen generates it, with a separate
+// scheme.
 func newSharedCustom(cfg *rest.Config, s *spec) *sharedInformer {
 	cfg = rest.CopyConfig(cfg)
 	if s.Side == sideWeir && !s.Unwrapped {
@@ -92,7 +93,7 @@ func newSharedCustom(cfg *rest.Config, s *spec) *sharedInformer {
 	return shared(s, factory.InformerFor(&workload{}, generated), lookAt[*workload])
 }
 
-// workloadClient is the part of a generated client that an informer uses.
+// workloadClient contains what an informer uses of a generated client.
 type workloadClient struct {
 	*gentype.ClientWithList[*workload, *workloadList]
 }

@@ -10,28 +10,28 @@ import (
 	"time"
 )
 
-// delays measures the time from the receipt of a change to the moment at which the last of several
-// handlers receives it. The k-th event of a watch is the k-th that each handler receives, as long
-// as none is merged with a later one. If one is, the handler's next event counts, which is no
+// delays measures the time from the receipt of a change until the last of several handlers has
+// received it. It assumes that the k-th event of a watch is the k-th event of each handler. If an
+// informer merges an event with a later one, delays uses the handler's next event, which is not
 // earlier.
 type delays struct {
 	handlers int32
-	armed    atomic.Bool // changes count
+	armed    atomic.Bool // changes are measured
 
 	mu      sync.Mutex
-	arrived []time.Time // of each change: when its last byte was read
+	arrived []time.Time // for each change, when its last byte was read
 
-	told []atomic.Int32 // of each change: handlers that were
-	last []atomic.Int64 // when the last one was, in nanoseconds since base
+	told []atomic.Int32 // for each change, the number of handlers that have received it
+	last []atomic.Int64 // for each change, when the last handler did, in nanoseconds since base
 	base time.Time
 }
 
-// newDelays returns delays that measure at most the given number of changes.
+// newDelays returns delays that measure up to a number of changes.
 func newDelays(handlers int32, changes int) *delays {
 	return &delays{handlers: handlers, told: make([]atomic.Int32, changes), last: make([]atomic.Int64, changes), base: time.Now()}
 }
 
-// handler returns a handler that calls next and then notes that it was told.
+// handler returns a handler that calls next and then records the event.
 func (d *delays) handler(next handler) handler {
 	n := 0
 	return func(kind eventKind, key string) {
@@ -46,7 +46,7 @@ func (d *delays) handler(next handler) handler {
 	}
 }
 
-// arrive notes that an event has been read.
+// arrive records that an event has been read.
 func (d *delays) arrive() {
 	if !d.armed.Load() {
 		return
@@ -60,8 +60,8 @@ func (d *delays) arrive() {
 
 var errNoDelay = errors.New("no change has reached all handlers")
 
-// p99 returns the delay, in seconds, that one of a hundred changes exceeds. A change that did not
-// reach all handlers does not count. If no change did, the error is errNoDelay.
+// p99 returns the delay that one of a hundred changes exceeds, in seconds. It ignores changes that
+// did not reach all handlers. If no change reached all, the error is errNoDelay.
 func (d *delays) p99() (float64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,14 +78,14 @@ func (d *delays) p99() (float64, error) {
 	return all[(len(all)*99)/100].Seconds(), nil
 }
 
-// framed reads a watch in protobuf, and calls arrive for each event whose last byte it has read. An
-// event is four bytes that have its length, and as many bytes.
+// framed is a reader of a watch in protobuf that calls arrive for each event whose last byte it has
+// read. An event starts with its length, in four bytes.
 type framed struct {
 	io.ReadCloser
 	arrive func()
 	size   [4]byte
-	have   int    // bytes of size
-	left   uint32 // of the event
+	have   int    // how many bytes of size were read
+	left   uint32 // how many bytes of the event are left
 }
 
 func (f *framed) Read(p []byte) (int, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestFramed: an event has arrived when its last byte was read, however the bytes come.
+// TestFramed checks that an event arrives when its last byte is read, for any sizes of reads.
 func TestFramed(t *testing.T) {
 	var body []byte
 	for _, size := range []int{0, 1, 3, 70_000, 5} {
@@ -26,13 +26,13 @@ func TestFramed(t *testing.T) {
 		if _, err := io.Copy(io.Discard, &framed{ReadCloser: io.NopCloser(r), arrive: func() { n++ }}); err != nil {
 			t.Fatal(err)
 		}
-		if n != 4 { // there is no event of no bytes
+		if n != 4 { // the event with 0 bytes does not count
 			t.Errorf("%s: %d events, want 4", name, n)
 		}
 	}
 }
 
-// TestDelays: what counts is the last handler, and only changes that came while they counted.
+// TestDelays checks that a delay ends at the last handler, and that only changes while armed count.
 func TestDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDelays(2, 10)

@@ -1,16 +1,17 @@
-// Package informers measures weir's informer against client-go's, each in a process of its own.
+// Package informers measures weir's informer and client-go's, each in a separate process.
 //
-// A [Verb] is one measurement. [Run] takes the contenders of a verb in turn, several times, now
-// forwards, now backwards, and reports the median, the smallest and the largest of each figure. A
-// contender is this executable run again as a child (see package child): it builds one informer,
-// measures itself, and answers with one line of JSON. Servers are children too, so that no
-// figure includes their memory and CPU.
+// A [Verb] is one measurement. [Run] runs the contenders of a verb one after the other, several
+// times, in alternating order. It reports the median, the smallest and the largest value of each
+// figure. A contender is a child process that runs this executable (see package process). It
+// creates one informer, measures itself, and answers with one line of JSON. Servers are also child
+// processes, so that no figure includes their memory and CPU time.
 //
-// What needs more than a server that is only read from is measured on a stub: it holds the server's
-// pods, encoded in parts, and splices these while it writes, so that it is never what is slow.
+// Verbs that need changes are measured on a stub. It stores the server's pods in encoded parts and
+// joins these parts when it writes, so that it is always faster than the measured client.
 //
-// Pods are measured, but for the sync of a mixed population: that is of an informer of each kind.
+// The measured objects are pods, except in the sync of a mixed population, which has an informer of
+// each kind.
 //
-// client-go runs twice, once with LIST and once with its WatchList feature; each figure is compared
+// client-go runs twice, once with LIST and once with its WatchList feature. Each figure is compared
 // with the better one.
 package informers

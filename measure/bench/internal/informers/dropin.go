@@ -15,9 +15,9 @@ import (
 	listers "k8s.io/client-go/listers/core/v1"
 )
 
-// DropIn returns the verb with the drop-in in the place of weir's own informer. The factories of
-// both sides are then client-go's interfaces, and the handlers look at the objects. Only read
-// measures something else then: what listers do.
+// DropIn returns the verb for the drop-in instead of weir's own informer. Both sides then use
+// client-go's interfaces, and the handlers read the objects. Except for read, which measures
+// listers, the verb measures the same.
 func (v Verb) DropIn() Verb {
 	if v.Name != "read" {
 		return v
@@ -38,17 +38,17 @@ func (v Verb) DropIn() Verb {
 	return v
 }
 
-// The amounts of measureListers.
+// The numbers of reads of measureListers.
 const (
-	getRate     = 1000 // a second
-	listsBefore = 4    // untimed, until another List costs no more and no less
+	getRate     = 1000 // per second
+	listsBefore = 4    // not timed: until the cost of a List is constant
 	listsTimed  = 200
 )
 
 var errNoLister = errors.New("there is no lister of pods")
 
-// measureListers measures what a controller reads by listers: single objects all over the keys,
-// then everything again and again. Heaps are read while the reads continue.
+// measureListers measures reads of a controller through listers: random single objects, then all
+// objects again and again. It measures heaps while the reads continue.
 func measureListers(ctx context.Context, s *subject) Figures {
 	shared, ok := s.informer.(*sharedInformer)
 	figures.Require(ok && shared.pods != nil, errNoLister)
@@ -60,13 +60,13 @@ func measureListers(ctx context.Context, s *subject) Figures {
 	return f
 }
 
-// timeGets reads random objects for s.Duration. It measures the heap at the end of that time, while
+// timeGets reads random objects for s.Duration. At the end of that time it measures the heap, while
 // the reads continue.
 func (s *subject) timeGets(ctx context.Context, f Figures, shared *sharedInformer) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var g gets
-	var reading sync.WaitGroup // one goroutine, which ends with ctx or an error
+	var reading sync.WaitGroup // a goroutine that ends with ctx or an error
 	start := time.Now()
 	reading.Go(func() {
 		defer cancel()
@@ -81,7 +81,7 @@ func (s *subject) timeGets(ctx context.Context, f Figures, shared *sharedInforme
 	f["getsPerSecond"] = float64(g.n) / time.Since(start).Seconds()
 }
 
-// gets reads random keys at a steady rate, and counts and times the reads.
+// gets reads random keys at a steady rate. It counts the reads and measures their time.
 type gets struct {
 	n    int
 	took time.Duration
@@ -101,7 +101,7 @@ func (g *gets) run(ctx context.Context, pods listers.PodLister, keys []string) {
 		for ; g.n < due; g.n++ {
 			namespace, name, _ := strings.Cut(keys[random.IntN(len(keys))], "/")
 			_, err := pods.Pods(namespace).Get(name)
-			if err != nil && !apierrors.IsNotFound(err) { // it may have been deleted meanwhile
+			if err != nil && !apierrors.IsNotFound(err) { // it may have been deleted since
 				g.err = err
 				return
 			}
@@ -117,8 +117,8 @@ func (g *gets) run(ctx context.Context, pods listers.PodLister, keys []string) {
 	}
 }
 
-// timeListing times Lists of everything, the first one and later ones, and measures the heap after
-// them.
+// timeListing measures the time of the first List of all objects and of later ones, and then the
+// heap.
 func (s *subject) timeListing(ctx context.Context, f Figures, pods listers.PodLister) {
 	list := func(int) error {
 		found, err := pods.List(labels.Everything())
@@ -129,7 +129,7 @@ func (s *subject) timeListing(ctx context.Context, f Figures, pods listers.PodLi
 	}
 	f["listFirstNanos"] = s.timed(1, list)
 	s.timed(listsBefore, list)
-	settledHeap() // so that garbage of the first lists is not collected during the next ones
+	settledHeap() // or garbage of the first lists would be collected during the next ones
 	f["listNanos"] = s.timed(listsTimed, list)
 	f["listHeapBytes"] = heapBytes()
 }

@@ -10,22 +10,22 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// encoding is how a stub encodes its bodies.
+// encoding describes how a stub encodes its answers.
 type encoding struct {
 	wire        wire.Encoding
 	contentType string
-	streamType  string // of a watch
+	streamType  string // the content type of a watch
 	form        wire.ListForm
-	types       wire.TypeMeta // of an object
-	path        string        // of LISTs and watches
+	types       wire.TypeMeta // the type of an object
+	path        string        // the path of LISTs and watches
 }
 
 const podsPath = "/api/v1/pods"
 
 var podTypes = wire.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 
-// The encodings of a stub. workloadsInJSON is kube-apiserver's JSON of custom resources, in whose
-// lists each item states its kind.
+// The encodings of a stub. workloadsInJSON is kube-apiserver's JSON of custom resources: each item
+// of a list states its kind.
 var (
 	podsInProtobuf  = &encoding{wire.Protobuf, wire.ContentTypeProtobuf, wire.ContentTypeProtobufWatch, wire.TypedList, podTypes, podsPath}
 	podsInJSON      = &encoding{wire.JSON, wire.ContentTypeJSON, wire.ContentTypeJSON, wire.TypedList, podTypes, podsPath}
@@ -35,7 +35,7 @@ var (
 	}
 )
 
-// message is an API object, or a part of one.
+// message is an API object, or a part of one, that can be encoded as protobuf.
 type message interface{ Marshal() ([]byte, error) }
 
 func (e *encoding) encode(m message) ([]byte, error) {
@@ -54,7 +54,8 @@ func (e *encoding) encodePod(pod *corev1.Pod) ([]byte, error) {
 	return wire.AppendObject(nil, e.wire, e.types, raw), nil
 }
 
-// appendTime appends a time in seconds. All times that a stub uses have the same length.
+// appendTime appends a time in seconds. The encodings of all times that a stub uses have equal
+// lengths.
 func (e *encoding) appendTime(dst []byte, seconds int64) []byte {
 	if e.wire == wire.Protobuf {
 		return protowire.AppendVarint(dst, uint64(seconds))

@@ -16,9 +16,9 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// extracted is a cache of pods as programs make one by hand: a LIST, meta.ExtractList, whose
-// objects are pointers into the list's one array, and a WATCH. client-go's reflector did the same
-// until it copied them (kubernetes issue 111370).
+// extracted is a cache of pods as some programs implement it, with a LIST and a WATCH. It stores
+// the objects that meta.ExtractList returns, which are pointers into the array of the list.
+// client-go's reflector also did so, until it copied the objects (kubernetes issue 111370).
 type extracted struct {
 	client   kubernetes.Interface
 	store    cache.Store
@@ -45,7 +45,7 @@ func (e *extracted) run(ctx context.Context) {
 	go func() { e.ended <- figures.Attempt(func() { e.follow(ctx) }) }()
 }
 
-// follow lists and watches until ctx ends, or the watch.
+// follow lists and watches until ctx or the watch ends.
 func (e *extracted) follow(ctx context.Context) {
 	e.fill(ctx)
 	close(e.synced)
@@ -56,7 +56,7 @@ func (e *extracted) follow(ctx context.Context) {
 	}
 }
 
-// fill lists. The list itself is garbage afterwards, its array is not.
+// fill lists. Afterwards the list is garbage, but its array is not.
 func (e *extracted) fill(ctx context.Context) {
 	list := figures.Must(e.client.CoreV1().Pods(corev1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"}))
 	e.version = list.ResourceVersion

@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// warmUp is how long events flow before they are measured. A shorter measurement has a warm-up as
-// short as itself.
+// warmUp is the time from the first events until the measurement starts. If the measurement is
+// shorter, the warm-up is as short as the measurement.
 const warmUp = time.Second
 
 var watchVerb = Verb{
@@ -31,8 +31,9 @@ var watchVerb = Verb{
 	},
 }
 
-// measureWatch measures how many events a second reach handlers, for each kind of change in turn. A
-// figure without a kind in its name is of the first kind. Those of memory are of all kinds.
+// measureWatch measures how many events per second reach handlers, for each kind of change in turn.
+// A figure without a kind in its name is of the first kind. Figures of memory are of all kinds
+// together.
 func measureWatch(ctx context.Context, s *subject) Figures {
 	h := s.count
 	if slices.Contains(s.Changes, ChangeLifecycle) {
@@ -56,8 +57,8 @@ func measureWatch(ctx context.Context, s *subject) Figures {
 	return f
 }
 
-// follow measures a stream of changes: how fast they arrive for a while, and what each costs, until
-// the handlers have caught up.
+// follow measures a stream of changes until the handlers have received all of it: the rate of the
+// events during s.Duration, and the cost of each event.
 func (s *subject) follow(ctx context.Context, change string) Figures {
 	if change == ChangeLifecycle {
 		return s.followRollouts(ctx)
@@ -67,13 +68,13 @@ func (s *subject) follow(ctx context.Context, change string) Figures {
 	pause(ctx, min(warmUp, s.Duration))
 	start, first := now(s.events.Load()), s.version()
 	pause(ctx, s.Duration)
-	// A busy machine needs more time.
+	// Events may arrive later on a busy machine.
 	s.await(ctx, "no event of "+change+" was received", func() bool { return s.events.Load() != start.events && s.version() != first })
 	while, last := s.since(start), s.version()
 	s.tell(ctx, order{Do: doHold})
 	to := s.caughtUp(ctx)
 	all := s.since(start)
-	// These are the events sent to all handlers, had none been merged with a later one.
+	// This number of events would reach the handlers if none were merged with a later one.
 	sent := float64(to-from) * float64(max(1, s.Handlers))
 	return Figures{
 		"eventsPerSecond":    while.events / while.elapsed.Seconds(),
@@ -85,8 +86,8 @@ func (s *subject) follow(ctx context.Context, change string) Figures {
 }
 
 // followAll measures a stream of changes that each of several informers receives. Its figures are
-// of the events that all handlers of all informers receive, until they have received all that was
-// sent: client-go queues what its handlers have not handled.
+// of the events of all handlers of all informers. It measures until the handlers have received all
+// events, because client-go queues events for slow handlers.
 func (s *subject) followAll(ctx context.Context, change string) Figures {
 	s.settled(ctx)
 	s.tell(ctx, order{Do: doModify, Change: change})
@@ -114,7 +115,7 @@ var relistVerb = Verb{
 	},
 }
 
-// measureRelist measures what it costs when the watch answers 410 and nothing has changed.
+// measureRelist measures the cost of a watch that ends with 410 when no object has changed.
 func measureRelist(ctx context.Context, s *subject) Figures {
 	s.handleAll(s.count)
 	s.sync(ctx)

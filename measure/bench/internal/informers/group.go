@@ -26,18 +26,18 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// group is several informers of a program, measured as one.
+// group contains several informers of one program, which are measured together.
 type group []informer
 
-// manyKinds reports whether what is measured is an informer of each kind of the population.
+// manyKinds reports whether the measurement has an informer for each kind of the population.
 func (s *spec) manyKinds() bool { return s.Verb == "sync" && s.Population == podsim.Mixed }
 
-// kinds returns the resources that are held: those of the population, or pods.
+// kinds returns the resources of the informers: those of the population, or pods.
 func (s *spec) kinds() []schema.GroupVersionResource {
 	if !s.manyKinds() {
 		return []schema.GroupVersionResource{podsResource}
 	}
-	p := figures.Must(populations.New(s.Population, 1, 0)) // its kinds do not depend on its size
+	p := figures.Must(populations.New(s.Population, 1, 0)) // the kinds do not depend on the size
 	var all []schema.GroupVersionResource
 	for i := range p.Kinds {
 		all = append(all, p.Kinds[i].GroupVersionResource)
@@ -45,7 +45,8 @@ func (s *spec) kinds() []schema.GroupVersionResource {
 	return all
 }
 
-// newGroup makes an informer of each kind. Kinds without a Go type are unstructured on both sides.
+// newGroup returns an informer of each kind. Kinds without a Go type are unstructured on both
+// sides.
 func newGroup(cfg *rest.Config, s *spec) informer {
 	if s.Side == sideClientgo || s.DropIn {
 		return newSharedGroup(cfg, s)
@@ -61,8 +62,8 @@ func newGroup(cfg *rest.Config, s *spec) informer {
 	return g
 }
 
-// newSharedGroup makes the informers in two factories, as programs do: a typed one, and a dynamic
-// one for kinds without a Go type.
+// newSharedGroup returns informers from two factories, like in a program: a typed factory, and a
+// dynamic one for kinds without a Go type.
 func newSharedGroup(cfg *rest.Config, s *spec) informer {
 	typed, dynamic := newFactory(inProtobuf(cfg), s), newDynamicFactory(cfg, s)
 	var g group
@@ -108,10 +109,11 @@ func (g group) len() (n int) {
 	return n
 }
 
-// resourceVersion returns nothing: each informer has its own.
+// resourceVersion returns "", because each informer has a different one.
 func (g group) resourceVersion() string { return "" }
 
-// typedKinds makes weir's informers of the mixed population's kinds that have a Go type.
+// typedKinds contains functions that return weir's informers, for the kinds of the mixed population
+// that have a Go type.
 var typedKinds = map[schema.GroupVersionResource]func(*rest.Config, *spec, schema.GroupVersionResource) informer{
 	corev1.SchemeGroupVersion.WithResource("configmaps"):                      newWeir[*corev1.ConfigMap],
 	corev1.SchemeGroupVersion.WithResource("events"):                          newWeir[*corev1.Event],

@@ -14,19 +14,19 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// delayRate is how many changes a second there are while delays are measured.
+// delayRate is the number of changes per second while delays are measured.
 const delayRate = 100
 
-// growth is the verb that measures one point of a [Grower]. It is not among Verbs, because alone it
-// says little.
+// growVerb is the verb that measures one point of a [Grower]. Verbs does not contain it, because
+// one point alone says little.
 var growVerb = Verb{
 	Name: "grow", modes: []string{modeList, modeWatchList}, measure: measureGrowth, Stub: true, Duration: 3 * time.Second,
 	Takes: []string{TakesHandlers}, figures: GrowthFigures,
 	Short: "How the figures of an informer grow",
 }
 
-// GrowthFigures are the figures of a point of a Grower. A point of several informers has only those
-// of the sync and, if they have several handlers, of the events.
+// GrowthFigures are the figures of a point of a Grower. A point with several informers has only
+// those of the sync and, if the informers have several handlers, those of events.
 var GrowthFigures = []figures.Figure{
 	figures.Lower("syncSeconds", "time to sync", figures.Seconds),
 	figures.Lower("cpuSeconds", "CPU to sync", figures.Seconds),
@@ -40,8 +40,9 @@ var GrowthFigures = []figures.Figure{
 	figures.Lower("delayP99Seconds", "receipt to last handler, p99", figures.Seconds),
 }
 
-// measureGrowth measures the first sync. It then measures reads of single objects, how late
-// handlers receive a few changes, and changes that are sent as fast as they are read.
+// measureGrowth measures the first sync, then reads of single objects, then the delay with which
+// handlers receive a few changes, and last, changes that are sent as fast as the informer reads
+// them.
 func measureGrowth(ctx context.Context, s *subject) Figures {
 	d := newDelays(int32(max(1, s.Handlers)), int(delayRate*(s.Duration+time.Second).Seconds()))
 	s.meter.arrivals.Store(d)
@@ -69,7 +70,8 @@ func measureGrowth(ctx context.Context, s *subject) Figures {
 	return f
 }
 
-// delay measures how late the last handler receives changes that are sent at a steady rate.
+// delay returns how late the last handler receives changes that are sent at a steady rate, in
+// seconds.
 func (s *subject) delay(ctx context.Context, d *delays) float64 {
 	s.caughtUp(ctx)
 	d.armed.Store(true)
@@ -81,7 +83,7 @@ func (s *subject) delay(ctx context.Context, d *delays) float64 {
 	return figures.Must(d.p99())
 }
 
-// newMany makes several informers of pods, each with connections and requests of its own.
+// newMany returns several informers of pods, each with separate connections and requests.
 func newMany(cfg *rest.Config, s *spec) informer {
 	var g group
 	for range s.Informers {
@@ -94,8 +96,8 @@ func newMany(cfg *rest.Config, s *spec) informer {
 	return g
 }
 
-// Grower measures informers of more and more objects, handlers, or other informers beside them. It
-// is not safe for concurrent use.
+// Grower measures informers with growing numbers of objects, handlers, or other informers. It is
+// not safe for concurrent use.
 type Grower struct {
 	o       Options
 	objects int
@@ -103,20 +105,20 @@ type Grower struct {
 	stop    func() error
 }
 
-// NewGrower returns a Grower whose server is that of o. The caller must call Close.
+// NewGrower returns a Grower that uses the server of o. The caller must call Close.
 func NewGrower(o Options) *Grower { return &Grower{o: o, stop: func() error { return nil }} }
 
-// Close ends the stub that serves the objects, if one was started.
+// Close stops the stub that serves the objects, if one was started.
 func (g *Grower) Close() error { return g.stop() }
 
-// Point says what one measurement is of.
+// Point describes one measurement of a Grower.
 type Point struct {
 	Objects, Informers, Handlers int
-	DropIn                       bool // of weir's side
+	DropIn                       bool // of weir's side: measure the drop-in
 }
 
-// Measure measures a side at a point, in a process of its own. client-go's informers LIST, because
-// that takes less memory than its default.
+// Measure measures a side at a point, in a separate process. client-go's informers use LIST, which
+// needs less memory than their default.
 func (g *Grower) Measure(ctx context.Context, side string, p Point) (Figures, error) {
 	o := g.o
 	o.Objects, o.Handlers, o.DropIn = p.Objects, p.Handlers, p.DropIn
@@ -137,8 +139,8 @@ func (g *Grower) Measure(ctx context.Context, side string, p Point) (Figures, er
 	return f, nil
 }
 
-// serve starts a stub with as many objects as s says. It keeps the one that runs if that has as
-// many.
+// serve starts a stub with the number of objects of s. If the running stub has the same number,
+// serve keeps it.
 func (g *Grower) serve(ctx context.Context, s spec) error {
 	if g.stub != "" && g.objects == s.Objects {
 		return nil

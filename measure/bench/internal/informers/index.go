@@ -6,7 +6,7 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// earlyIndex is the name of an index that is there before the first list.
+// earlyIndex is the name of an index that is added before the first list.
 const earlyIndex = "early"
 
 var indexVerb = Verb{
@@ -26,10 +26,11 @@ var indexVerb = Verb{
 	},
 }
 
-// measureIndex measures two indexes by a function of the object. One is there before the first
-// list: until the informer has synced and the first lookup is answered. The other one is added when
-// no object has been read since: until the first lookup, of a value that no object has, is
-// answered; then lookups.
+// measureIndex measures two indexes by a function of the object. The first one is added before the
+// first list, and is measured until the informer has synced and the first lookup is answered. The
+// second one is added later, while all objects are packed, and is measured until the first lookup
+// is answered. That lookup is of a value that no object has. Then measureIndex measures other
+// lookups.
 func measureIndex(ctx context.Context, s *subject) Figures {
 	s.handleAll(s.count)
 	figures.Check(s.index(earlyIndex, true))
@@ -37,7 +38,7 @@ func measureIndex(ctx context.Context, s *subject) Figures {
 	start := now(0)
 	figures.Must(s.by(earlyIndex, unknownApp))
 	first, ready := s.since(start), s.since(s.start)
-	settledHeap() // so that garbage of the sync is not collected during the other index's build
+	settledHeap() // so that garbage of the sync is not collected while the second index is built
 	start = now(0)
 	figures.Check(s.index(indexName, true))
 	figures.Must(s.by(indexName, unknownApp))

@@ -19,23 +19,24 @@ const (
 	added eventKind = iota
 	updated
 	deleted
-	resynced // an object that is delivered again, unchanged
+	resynced // an unchanged object, from a resync
 )
 
-// handler receives events by key, as one that fills a work queue does. It is called by one
-// goroutine at a time.
+// handler receives the keys of events, like a handler that fills a work queue. It is not called
+// concurrently.
 type handler func(kind eventKind, key string)
 
-// informer is what is measured: weir's, client-go's, or several. The methods are called by one
-// goroutine, in the order handle*, run, the rest, stop.
+// informer is a measured informer: weir's, client-go's, or a group. One goroutine calls the
+// methods, in this order: handle several times, run, the other methods, stop.
 type informer interface {
-	// handle registers a handler, which receives every object again once per resync period; 0: never.
+	// handle registers a handler. Once per resync period, the handler receives every object again; 0:
+	// never.
 	handle(resync time.Duration, h handler) error
-	// run starts to list and watch, in the background, until stop.
+	// run starts to list and watch in the background, until stop is called.
 	run(ctx context.Context)
-	// waitSync blocks until every handler has handled all of the first list.
+	// waitSync blocks until every handler has handled all objects of the first list.
 	waitSync(ctx context.Context) error
-	// stop ends everything that run started, and waits for it.
+	// stop stops everything that run started, and waits until it has ended.
 	stop() error
 
 	len() int
@@ -44,36 +45,36 @@ type informer interface {
 
 // reader reads the objects of an informer of one kind.
 type reader interface {
-	// get reads the object of a key, decoded. An object that was deleted is no error.
+	// get reads the decoded object of a key. If the object was deleted, get returns nil.
 	get(key string) error
-	// list reads every object, decoded, and counts them.
+	// list reads all objects, decoded, and returns their number.
 	list() (int, error)
-	// index adds an index: by label, or by a function that returns the label of an object.
+	// index adds an index by label. If byFunc is set, the index uses a function that returns the
+	// label.
 	index(name string, byFunc bool) error
-	// by reads the objects with a value of an index, decoded, and counts them.
+	// by reads the objects with a value of an index, decoded, and returns their number.
 	by(index, value string) (int, error)
-	// pick returns the keys of up to n objects and up to n values of the index, spread evenly, without
-	// decoding.
+	// pick returns the keys of up to n objects, and up to n values of the index, spread evenly. It
+	// does not decode objects.
 	pick(n int) (keys, values []string, err error)
 }
 
-// appLabel is the label that the informers are indexed by.
+// appLabel is the label by which informers are indexed.
 const appLabel = "app"
 
 const indexName = "app"
 
-// meter observes the transport of an informer: it counts the requests and can close idle
-// connections.
+// meter observes an informer's transport. It counts requests and can close idle connections.
 type meter struct {
 	requests         atomic.Int64
-	lists, mostLists atomic.Int64           // that are being read, and the most at a time
-	arrivals         atomic.Pointer[delays] // note when a watch's events arrive; nil: none
+	lists, mostLists atomic.Int64           // how many are being read; the most at the same time
+	arrivals         atomic.Pointer[delays] // records when events of a watch arrive; nil: none
 
 	mu         sync.Mutex
 	transports []http.RoundTripper
 }
 
-// install puts the meter on a copy of cfg.
+// install returns a copy of cfg whose requests the meter observes.
 func (m *meter) install(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS = -1
@@ -86,8 +87,7 @@ func (m *meter) install(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// closeIdle closes the connections that no request uses, so that their goroutines do not count as a
-// leak.
+// closeIdle closes idle connections, so that their goroutines do not count as a leak.
 func (m *meter) closeIdle() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -117,7 +117,7 @@ func (c *counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// list counts a LIST until its body is closed.
+// list sends a LIST, which counts as running until its body is closed.
 func (c *counting) list(r *http.Request) (*http.Response, error) {
 	now := c.meter.lists.Add(1)
 	for most := c.meter.mostLists.Load(); now > most && !c.meter.mostLists.CompareAndSwap(most, now); {
@@ -133,7 +133,7 @@ func (c *counting) list(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// closing calls done when the body is closed.
+// closing is a body that calls done when it is closed.
 type closing struct {
 	io.ReadCloser
 	done func()
@@ -144,5 +144,5 @@ func (c *closing) Close() error {
 	return c.ReadCloser.Close()
 }
 
-// WrappedRoundTripper returns the transport behind this one.
+// WrappedRoundTripper returns the transport that c wraps.
 func (c *counting) WrappedRoundTripper() http.RoundTripper { return c.RoundTripper }

@@ -10,7 +10,7 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// keepEach is which share of the objects outlives the leak's deletions: one in keepEach.
+// keepEach determines the share of objects that are not deleted: one in keepEach.
 const keepEach = 100
 
 var leakVerb = Verb{
@@ -27,9 +27,9 @@ var leakVerb = Verb{
 	},
 }
 
-// measureLeak measures what is still held when all but a few objects, spread evenly, have been
-// deleted: kubernetes issue 111370. Heaps are without what the process held before it listed
-// anything.
+// measureLeak measures the memory that remains in use after all but a few objects, spread evenly,
+// have been deleted (kubernetes issue 111370). Heaps do not include what the process used before
+// the first list.
 func measureLeak(ctx context.Context, s *subject) Figures {
 	s.handleAll(s.count)
 	s.sync(ctx)
@@ -49,7 +49,7 @@ func measureLeak(ctx context.Context, s *subject) Figures {
 	return f
 }
 
-// blockedRate is how many events a second go past the blocked handler.
+// blockedRate is the number of events per second while the handler is blocked.
 const blockedRate = 2000
 
 var blockedVerb = Verb{
@@ -69,9 +69,9 @@ var blockedVerb = Verb{
 	},
 }
 
-// measureBlocked measures what a handler costs that never returns while everything changes, and
-// whether another handler suffers. Heaps are without what the process held before it listed
-// anything.
+// measureBlocked measures the cost of a handler that blocks while all objects change, and whether
+// another handler still receives all events. Heaps do not include what the process used before the
+// first list.
 func measureBlocked(ctx context.Context, s *subject) Figures {
 	s.handleAll(s.count)
 	release := make(chan struct{})
@@ -89,7 +89,7 @@ func measureBlocked(ctx context.Context, s *subject) Figures {
 	pause(ctx, s.Duration)
 	after := s.grown()
 	figures.Require(blocked.Load(), fmt.Errorf("the handler received nothing in %s", s.Duration))
-	// A busy machine needs more time.
+	// Updates may arrive later on a busy machine.
 	s.await(ctx, "no update was received", func() bool { return s.version() != version })
 	sent := s.version() - version
 	f := Figures{

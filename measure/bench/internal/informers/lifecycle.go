@@ -13,9 +13,9 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// Rollouts replace some of a stub's pods by new ones, a wave at a time. All other pods stay as they
-// are. A rollout replaces up to rolloutPods pods whose models are neighbours, as those of a
-// workload are. It starts at one of rollouts places in turn, which are spread over all pods.
+// A rollout replaces up to rolloutPods pods by new ones, in waves of rolloutWave pods. Other pods
+// do not change. The models of the replaced pods are neighbours, like those of a workload's pods.
+// Rollouts start in turn at one of the number rollouts of places, which are spread over all pods.
 const (
 	rollouts    = 20
 	rolloutPods = 250
@@ -28,20 +28,20 @@ type phase uint8
 const (
 	ready phase = iota
 	unready
-	pending     // created, and on no node
-	scheduled   // on a node whose kubelet does not know it
+	pending     // created, but not scheduled to a node
+	scheduled   // on a node, whose kubelet has not noticed
 	creating    // the kubelet creates its containers
-	terminating // deleted, while its containers run
+	terminating // deleted, but its containers still run
 	stopped     // deleted, and its containers have ended
 
 	phases
 )
 
-// lifeSteps are the changes by which one pod replaces another.
+// lifeSteps are the changes with which one pod replaces another.
 var lifeSteps = []struct {
 	event wire.EventType
 	phase phase
-	old   bool // of the pod that is replaced
+	old   bool // a change of the replaced pod
 }{
 	{event: wire.Added, phase: pending},
 	{event: wire.Modified, phase: scheduled},
@@ -55,7 +55,7 @@ var lifeSteps = []struct {
 	{event: wire.Modified, phase: ready},
 }
 
-// of returns a copy of a pod in a phase.
+// of returns a copy of a pod, changed to the phase p.
 func (p phase) of(pod *corev1.Pod) *corev1.Pod {
 	pod = pod.DeepCopy()
 	setReady(&pod.Status, p == ready || p == terminating)
@@ -91,13 +91,15 @@ func (p phase) of(pod *corev1.Pod) *corev1.Pod {
 
 func ofStatus(f metav1.ManagedFieldsEntry) bool { return f.Subresource == "status" }
 
-// rolledOut returns the models of a rollout, of those of n.
+// rolledOut returns the models that a rollout replaces: the first one and their number. n is the
+// number of all models.
 func rolledOut(rollout, n int) (first, size int) {
 	places := min(rollouts, n)
 	return rollout % places * n / places, min(rolloutPods, n/places)
 }
 
-// isRolledOut reports whether a rollout replaces a pod of a model, of those of n.
+// isRolledOut reports whether any rollout replaces the pods of a model. n is the number of all
+// models.
 func isRolledOut(model, n int) bool {
 	for r := range rollouts {
 		if first, size := rolledOut(r, n); first <= model && model < first+size {
@@ -112,7 +114,7 @@ func (h *history) rollout() error {
 	first, size := rolledOut(h.rollouts, len(h.pods.models))
 	h.rollouts++
 	waves := (size + rolloutWave - 1) / rolloutWave
-	for turn := range waves + len(lifeSteps) - 1 { // each wave takes a step in each turn
+	for turn := range waves + len(lifeSteps) - 1 { // in each turn, each wave takes one step
 		for wave := min(turn, waves-1); wave >= 0 && turn-wave < len(lifeSteps); wave-- {
 			for m := first + wave*rolloutWave; m < first+min((wave+1)*rolloutWave, size); m++ {
 				h.step(h.pods.firstOf(m), turn-wave)
@@ -122,7 +124,7 @@ func (h *history) rollout() error {
 	return h.write()
 }
 
-// step adds a step in the replacement of pod i.
+// step adds the event of one step in the replacement of pod i.
 func (h *history) step(i, step int) {
 	s, does := &h.states[i], lifeSteps[step]
 	s.since++
@@ -142,8 +144,8 @@ var rolloutFigures = []figures.Figure{
 	figures.Lower("rolloutCPUSeconds", "lifecycle: CPU per rollout", figures.Seconds),
 }
 
-// followRollouts measures rollouts, one after the other, each until the handlers have caught up and
-// nothing has happened for a moment.
+// followRollouts measures rollouts, one after the other. After each one it waits until the handlers
+// have received all events and no event has followed for a moment.
 func (s *subject) followRollouts(ctx context.Context) Figures {
 	from := s.caughtUp(ctx)
 	begin, to, n := now(s.events.Load()), from, 0
@@ -167,7 +169,7 @@ func (s *subject) followRollouts(ctx context.Context) Figures {
 	}
 }
 
-// countAndTime counts an event that has a key, and notes the time. It is a handler.
+// countAndTime is a handler that counts an event with a key, and records the time.
 func (s *subject) countAndTime(kind eventKind, key string) {
 	s.count(kind, key)
 	s.last.Store(time.Now().UnixNano())

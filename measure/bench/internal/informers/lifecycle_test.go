@@ -11,11 +11,11 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// TestRollouts: rollouts replace pods by others that go through all phases, and leave the rest as
-// it is.
+// TestRollouts checks that rollouts replace pods by new ones, which go through all phases, and do
+// not change other pods.
 func TestRollouts(t *testing.T) {
 	for name, enc := range encodings {
-		for _, models := range []int{300, 70} { // the models serve for one pod each, or for several
+		for _, models := range []int{300, 70} { // one pod per model, or several
 			t.Run(name, func(t *testing.T) { testRollouts(t, enc, models, 300) })
 		}
 	}
@@ -31,7 +31,7 @@ func testRollouts(t *testing.T, enc *encoding, models, n int) {
 	}
 	w := openWatch(t, client, false)
 	steps, replaced := map[string]string{}, 0
-	for range rollouts + 1 { // the last one replaces the pods of the first again
+	for range rollouts + 1 { // the last rollout replaces pods of the first one again
 		check.NoError(t, tell(t.Context(), url, order{Do: doRollout}))
 		const size = 3 // 70 models in 20 places
 		pods := min(rolloutPods, models/rollouts)
@@ -66,7 +66,7 @@ func testRollouts(t *testing.T, enc *encoding, models, n int) {
 	check.Equal(t, replaced, (rollouts+1)*(models/rollouts), "pods were replaced")
 }
 
-// stepOf returns in which phase a pod is, by what kube-scheduler and the kubelet have written.
+// stepOf returns the phase of a pod, from what kube-scheduler and the kubelet have written.
 func stepOf(event watch.EventType, pod *corev1.Pod) string {
 	ready := false
 	for _, c := range pod.Status.Conditions {
@@ -92,7 +92,8 @@ func stepOf(event watch.EventType, pod *corev1.Pod) string {
 	return "ready"
 }
 
-// TestQuietPods: most pods are never replaced, and have no more parts than without rollouts.
+// TestQuietPods checks that most pods are never replaced, and have no more parts than without
+// rollouts.
 func TestQuietPods(t *testing.T) {
 	const n = 50_000
 	replaced := 0
@@ -114,7 +115,7 @@ func TestQuietPods(t *testing.T) {
 	}
 }
 
-// A pod that has next to nothing goes through all phases, too.
+// TestLifeOfABarePod checks that a pod with few fields also goes through all phases.
 func TestLifeOfABarePod(t *testing.T) {
 	for _, pod := range []*corev1.Pod{{}, podsim.New(1, 1).Pod(0)} {
 		pod.Namespace, pod.Name = "a", "b"

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	readKeys   = 2000 // objects whose reads are timed
-	readRounds = 50   // over those, when they are decoded
+	readKeys   = 2000 // the number of objects whose reads are timed
+	readRounds = 50   // how often these are read once they are decoded
 )
 
 var errNothing = errors.New("there is no object to read")
@@ -29,8 +29,8 @@ var readVerb = Verb{
 	},
 }
 
-// measureRead measures reads of objects that were not read before, of objects that are read all the
-// time, of everything, and of the objects that an index finds.
+// measureRead measures reads of objects that were not read before, of objects that are read often,
+// of all objects, and of the objects that an index finds.
 func measureRead(ctx context.Context, s *subject) Figures {
 	s.handleAll(s.count)
 	figures.Check(s.index(indexName, false))
@@ -38,8 +38,8 @@ func measureRead(ctx context.Context, s *subject) Figures {
 	keys, values := s.picked()
 	f := Figures{"objects": float64(s.len())}
 	get := func(i int) error { return s.get(keys[i%len(keys)]) }
-	f["getPackedNanos"] = s.timed(len(keys), get) // first, while every object is as it was received
-	s.timed(3*len(keys), get)                     // objects that are read again soon stay decoded
+	f["getPackedNanos"] = s.timed(len(keys), get) // first, while all objects are packed
+	s.timed(3*len(keys), get)                     // objects that are read again stay decoded
 	f["getDecodedNanos"] = s.timed(readRounds*len(keys), get)
 	if len(values) > 0 { // otherwise no pod has the label
 		s.timeIndex(f, values)
@@ -49,8 +49,8 @@ func measureRead(ctx context.Context, s *subject) Figures {
 	return f
 }
 
-// picked returns the keys of objects and the values of the index to read. There is at least one
-// key.
+// picked returns the keys of the objects and the values of the index that are read. It ends the
+// attempt if there is no key.
 func (s *subject) picked() (keys, values []string) {
 	keys, values, err := s.pick(readKeys)
 	if err == nil && len(keys) == 0 {
@@ -61,17 +61,17 @@ func (s *subject) picked() (keys, values []string) {
 }
 
 // timeFirstGets returns the mean time of a Get of an object that was not read before, in
-// nanoseconds. The objects are spread over all keys.
+// nanoseconds. The objects are spread evenly over all keys.
 func (s *subject) timeFirstGets() float64 {
 	keys, _ := s.picked()
 	return s.timed(len(keys), func(i int) error { return s.get(keys[i]) })
 }
 
-// laterRounds is how often each value is looked up again: one round takes a few milliseconds, in
-// which garbage of the first lookups may be collected.
+// laterRounds is how often each value is looked up again. One round would take only a few
+// milliseconds, during which garbage of the first lookups may be collected.
 const laterRounds = 50
 
-// timeIndex times lookups by label, of values that have been looked up before.
+// timeIndex measures the time of lookups of values that have been looked up before.
 func (s *subject) timeIndex(f Figures, values []string) {
 	found, n := 0, laterRounds*len(values)
 	look := func(i int) error {
@@ -85,7 +85,7 @@ func (s *subject) timeIndex(f Figures, values []string) {
 	f["indexObjects"] = float64(found) / float64(n)
 }
 
-// timeLists times two reads of everything: the first and the fourth.
+// timeLists measures the time of the first and of the fourth read of all objects.
 func (s *subject) timeLists(f Figures) {
 	for _, key := range []string{"listFirstNanosPerObject", "", "", "listNanosPerObject"} {
 		n := 0

@@ -11,31 +11,31 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// Result is what a verb measured. The JSON names are a promise, and so are those of the figures.
+// Result contains what a verb measured. The JSON names, including those of figures, are stable.
 type Result struct {
-	// Name is the verb's, with "-dropin" behind it for --dropin, and then "-unstructured" for
+	// Name is the verb's name, followed by "-dropin" for --dropin and by "-unstructured" for
 	// --unstructured.
 	Name string `json:"name"`
-	// Flags are those that the name does not tell and that are not as they are without a word.
+	// Flags are the flags that are not at their defaults and that Name does not imply.
 	Flags []string `json:"flags,omitempty"`
-	// Weir and ClientGo are the medians of all runs. Of client-go's modes it is the better one, for
-	// each figure.
+	// Weir and ClientGo contain the medians of all runs. For each figure, ClientGo has the median of
+	// client-go's better mode.
 	Weir     Figures `json:"weir"`
 	ClientGo Figures `json:"clientgo"`
-	// Ratio is weir ÷ client-go, for the figures where one side can be better and client-go's is
-	// not 0.
+	// Ratio is weir's value divided by client-go's. It omits figures that are not compared, and those
+	// for which client-go's value is 0.
 	Ratio Figures `json:"ratio"`
-	// Modes are client-go's medians by mode: "list" and "watchlist".
+	// Modes contains client-go's medians by mode: "list" and "watchlist".
 	Modes map[string]Figures `json:"clientgoModes"`
-	// Floor is what reading the same LIST to nowhere takes; of sync only.
+	// Floor contains the time and CPU of reading the same LIST and discarding it. Only sync has it.
 	Floor Figures `json:"floor,omitempty"`
 	Runs  int     `json:"runs"`
-	// Spread is what the medians are in the middle of.
+	// Spread contains the smallest and the largest value for each median.
 	Spread Spreads `json:"spread"`
 }
 
-// Spreads are the smallest and the largest of each figure over all runs, named as the medians of a
-// Result are. ClientGo has those of the mode whose median is the better one.
+// Spreads contain the smallest and the largest value of each figure over all runs, by the names of
+// Result. For each figure, ClientGo has the spread of the mode whose median is better.
 type Spreads struct {
 	Weir     figures.Spread            `json:"weir"`
 	ClientGo figures.Spread            `json:"clientgo"`
@@ -43,7 +43,7 @@ type Spreads struct {
 	Floor    figures.Spread            `json:"floor,omitempty"`
 }
 
-// newResult takes the medians and the spreads of all runs of each contender.
+// newResult returns a result with the medians and spreads of all runs of each contender.
 func newResult(name string, v Verb, runs map[contender][]Figures) Result {
 	r := Result{Name: name, Modes: map[string]Figures{}, Spread: Spreads{Modes: map[string]figures.Spread{}}}
 	for c, all := range runs {
@@ -62,7 +62,7 @@ func newResult(name string, v Verb, runs map[contender][]Figures) Result {
 	return r
 }
 
-// compare fills what is said of client-go and Ratio in from its modes.
+// compare sets ClientGo, its spread and Ratio from client-go's modes.
 func (r *Result) compare(measured []figures.Figure) {
 	r.ClientGo, r.Ratio, r.Spread.ClientGo = Figures{}, Figures{}, figures.Spread{}
 	for _, f := range measured {
@@ -80,7 +80,7 @@ func (r *Result) compare(measured []figures.Figure) {
 	}
 }
 
-// bestMode returns client-go's mode whose median of f is the better one; false if none has it.
+// bestMode returns client-go's mode whose median of f is better. It returns false if no mode has f.
 func (r *Result) bestMode(f figures.Figure) (best string, ok bool) {
 	for _, mode := range slices.Sorted(maps.Keys(r.Modes)) {
 		value, has := r.Modes[mode][f.Key]
@@ -118,7 +118,7 @@ func (r Result) WriteTable(w io.Writer) error {
 	return err
 }
 
-// modeLetters mark which of client-go's modes a figure is of.
+// modeLetters mark the client-go mode of a figure in the table.
 var modeLetters = map[string]string{modeList: "L", modeWatchList: "W"}
 
 // row returns the row of a figure: its name, the median and the spread of each side, client-go's
@@ -138,7 +138,8 @@ func (r Result) row(f figures.Figure) []string {
 	return row
 }
 
-// floorRow returns the row that compares client-go's time to sync with the time that reading takes.
+// floorRow returns the row that compares the time of reading the LIST with client-go's time to
+// sync.
 func (r Result) floorRow() []string {
 	const key = "syncSeconds"
 	row := []string{

@@ -35,14 +35,13 @@ func TestCompareTakesTheBetterMode(t *testing.T) {
 	if diff := cmp.Diff(figures.Spread{"cost": {3, 6}, "speed": {10, 40}}, r.Spread.ClientGo); diff != "" {
 		t.Error(diff)
 	}
-	// Nothing is compared that is only there to be read, that would divide by 0, or that one side
-	// has not got.
+	// There is no ratio if the figure is not compared, the divisor is 0, or one side lacks the figure.
 	if diff := cmp.Diff(Figures{"cost": 0.25, "speed": 2.5}, r.Ratio); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// example is a result of a verb whose figures are all there.
+// example returns a result of a verb that contains all figures.
 func example(t *testing.T, name string) Result {
 	t.Helper()
 	v, ok := verbNamed(strings.TrimSuffix(name, dropInSuffix))
@@ -65,7 +64,7 @@ func example(t *testing.T, name string) Result {
 	return r
 }
 
-// exampleRun makes the figures of one run up. What is only there to be read is the same in all
+// exampleRun returns invented figures of one run. Figures that are not compared are equal in all
 // runs.
 func exampleRun(v Verb, c contender, run int) Figures {
 	if c.side == sideFloor {
@@ -86,7 +85,7 @@ func exampleRun(v Verb, c contender, run int) Figures {
 	return f
 }
 
-// resultNames are those of the results that differ in their figures or their footnotes.
+// resultNames are the names of results with different figures or footnotes.
 func resultNames() (names []string) {
 	for _, v := range Verbs() {
 		names = append(names, v.Name)
@@ -109,7 +108,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// The names in the JSON are promises: what is in the golden file must not change.
+// TestJSON checks that the names in the JSON do not change. They are stable.
 func TestJSON(t *testing.T) {
 	var all []Result
 	for _, name := range resultNames() {

@@ -10,11 +10,11 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// bucket is the width of a bar of the histogram of resync deliveries.
+// bucket is the width of a bar in the histogram of deliveries of a resync.
 const bucket = 100 * time.Millisecond
 
-// resyncTries is how many periods are tried at most, until something is resynced in one: a machine
-// that stalls may sleep through one.
+// resyncTries is the largest number of periods that are measured until one contains a resync. On a
+// stalled machine a period may contain none.
 const resyncTries = 5
 
 var resyncVerb = Verb{
@@ -32,8 +32,8 @@ var resyncVerb = Verb{
 	},
 }
 
-// measureResync measures how evenly one resync comes: over a whole period that begins half a period
-// after the sync, so that client-go's burst is in the middle.
+// measureResync measures how evenly the deliveries of one resync are distributed over a period. The
+// period starts half a period after the sync, so that client-go's burst is in its middle.
 func measureResync(ctx context.Context, s *subject) Figures {
 	var mu sync.Mutex
 	var received []time.Time
@@ -76,8 +76,8 @@ func measureResync(ctx context.Context, s *subject) Figures {
 	return nil
 }
 
-// histogram counts events by buckets of a period. It returns the number of buckets, the events of
-// all of them and those of the fullest.
+// histogram counts events by the buckets of a period. It returns the number of buckets, the events
+// in all of them and the events in the fullest one.
 func histogram(events []time.Time, start time.Time, period time.Duration) (bars, sum, busiest int) {
 	counts := make([]int, max(1, int(period/bucket)))
 	for _, at := range events {

@@ -18,48 +18,49 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// Options say what to measure and where. Server or Args lead children to the server, and Config
-// leads this process to the same one. Contenders receive them as JSON.
+// Options say what to measure, and on which server. Children use Server or Args, and this process
+// uses Config; both lead to the same server. Contenders receive the options as JSON.
 type Options struct {
 	Config *rest.Config `json:"-"`
-	Server string       // its URL, if it asks for no credentials; empty: children take Args
-	Args   []string     // flags that lead a child to it
+	Server string       // its URL if it needs no credentials; empty: children use Args
+	Args   []string     // flags with which a child finds it
 
-	Population   string        // of the server, for the result to name; empty: the usual one
-	DropIn       bool          // weir's side is its drop-in, and handlers take objects
-	Runs         int           // of each contender; 0: the verb's own
-	Unstructured bool          // as unstructured, from JSON
+	Population   string        // of the server, named in the result; empty: the default
+	DropIn       bool          // weir's side is its drop-in, and handlers read objects
+	Runs         int           // per contender; 0: the verb's default
+	Unstructured bool          // objects are unstructured, from JSON
 	Custom       bool          // a stub's pods are custom resources
 	Transform    bool          // drop managedFields
-	Unwrapped    bool          // of the drop-in: on clients that were not made for it
+	Unwrapped    bool          // for the drop-in: its clients are not wrapped
 	Handlers     int           // of the informer; 0: one
-	Changes      []string      // that a stub makes, in turn; none: a mix
-	Objects      int           // that a stub holds
-	Duration     time.Duration // of what is measured for a time; 0: the verb's own
+	Changes      []string      // that a stub makes, one after the other; none: a mix
+	Objects      int           // the number of objects of a stub
+	Duration     time.Duration // of a measurement that takes a fixed time; 0: the verb's
 	Relists      int
 	Period       time.Duration // of the resync
 
-	Progress io.Writer `json:"-"` // gets a line for each run
+	Progress io.Writer `json:"-"` // receives a line for each run
 }
 
-// The suffixes that a result's name has behind the verb's.
+// The suffixes of a result's name after the verb's name.
 const (
 	dropInSuffix       = "-dropin"
 	unstructuredSuffix = "-unstructured"
 )
 
-// patience bounds one run of one contender, beyond the time that its options ask for.
+// patience limits the time of one run of one contender, in addition to the time that the options
+// ask for.
 const patience = 10 * time.Minute
 
-// Check checks that the server lets us list pods and has any. Without that, contenders would wait
-// for what will never come.
+// Check returns an error if the server does not allow to list pods or has none. Without that check,
+// contenders would wait forever.
 func Check(ctx context.Context, cfg *rest.Config) error {
 	_, err := Count(ctx, cfg)
 	return err
 }
 
-// Count returns how many pods the server has. It LISTs the first of them and adds how many remain,
-// as the server says. If there are none, it returns an error.
+// Count returns the number of the server's pods. It LISTs the first pod and adds the number of
+// remaining pods from the answer. If there are no pods, it returns an error.
 func Count(ctx context.Context, cfg *rest.Config) (int, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Timeout = 20 * time.Second
@@ -77,8 +78,8 @@ func Count(ctx context.Context, cfg *rest.Config) (int, error) {
 	return len(pods.Items) + int(ptr.Deref(pods.RemainingItemCount, 0)), nil
 }
 
-// Run runs one verb: all contenders in turn, several times. It only reads from the server. The
-// first error ends it.
+// Run runs all contenders of a verb one after the other, several times. It only reads from the
+// server. It returns the first error.
 func Run(ctx context.Context, v Verb, o Options) (Result, error) {
 	name := v.Name
 	if o.DropIn {
@@ -114,8 +115,8 @@ func Run(ctx context.Context, v Verb, o Options) (Result, error) {
 	return r, nil
 }
 
-// stubFor starts the stub that a verb is measured on, and returns it with its URL. The caller must
-// stop it.
+// stubFor starts the stub for a verb, and returns the stub and its URL. The caller must stop the
+// stub.
 func stubFor(ctx context.Context, s spec) (stub *process.Child, url string, err error) {
 	stub, err = process.Start(ctx, roleStub, s.Args, nil, StubSpec{Server: s.Server, Objects: s.Objects, JSON: s.Unstructured, Custom: s.Custom,
 		Lifecycle: slices.Contains(s.Changes, ChangeLifecycle)})
@@ -130,8 +131,7 @@ func stubFor(ctx context.Context, s spec) (stub *process.Child, url string, err 
 	return stub, at.URL, nil
 }
 
-// runOne runs one contender once, in a process of its own. traced is set only if s asks for a
-// trace.
+// runOne runs one contender once, in a separate process. traced is set only if s asks for a trace.
 func runOne(ctx context.Context, c contender, s spec) (f Figures, traced figures.Trace, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience+s.Duration*time.Duration(max(1, len(s.Changes)))+2*s.Period)
 	defer cancel()
@@ -158,21 +158,21 @@ func runOne(ctx context.Context, c contender, s spec) (f Figures, traced figures
 	return f, traced, p.Stop()
 }
 
-// Replay is a verb whose contenders are traced, once each.
+// Replay is a verb whose contenders run once each, with a trace.
 type Replay struct {
 	Verb  string
 	Sides []Side
-	Every time.Duration // between samples
+	Every time.Duration // the time between samples
 }
 
 // Side is a contender of a Replay. The zero value is client-go's informer with its defaults.
 type Side struct {
 	Label   string
-	Weir    bool // weir's informer, or with DropIn its drop-in
+	Weir    bool // weir's informer; if DropIn is set, its drop-in
 	DropIn  bool
-	List    bool    // of client-go's: with LISTs in the place of WATCHes that send the state
-	Extract bool    // a cache made by hand, of what meta.ExtractList gives
-	Stretch float64 // its resync period is as many times the Replay's; 0: once
+	List    bool    // for client-go: use LISTs instead of WATCHes with initial events
+	Extract bool    // a hand-made cache of the objects that meta.ExtractList returns
+	Stretch float64 // the resync period, in multiples of the Replay's; 0: one
 }
 
 // contender returns the contender that measures the side.
@@ -188,8 +188,8 @@ func (s Side) contender() contender {
 	return contender{sideClientgo, modeWatchList}
 }
 
-// Run runs the sides in turn, each in a process of its own, and calls done for each. The first
-// error ends it.
+// Run runs the sides one after the other, each in a separate process, and calls done for each. It
+// returns the first error.
 func (r Replay) Run(ctx context.Context, o Options, done func(figures.Traced)) error {
 	v, ok := verbNamed(r.Verb)
 	if !ok {

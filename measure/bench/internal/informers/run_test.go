@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	tinyPods    = 60  // that the server has
-	tinyObjects = 200 // that the stub has
+	tinyPods    = 60  // the number of the server's pods
+	tinyObjects = 200 // the number of the stub's objects
 )
 
-// TestVerbs runs every verb against an embedded server, all processes included, with tiny numbers:
-// it looks for figures that are there and are possible, not for good ones.
+// TestVerbs runs every verb on an embedded server with small numbers, with all processes. It checks
+// that the figures exist and are possible, but not that they are good.
 func TestVerbs(t *testing.T) {
 	server, err := process.StartServer(t.Context(), process.ServerSpec{Pods: tinyPods, Seed: 1})
 	check.NoError(t, err)
@@ -90,7 +90,7 @@ var flagTests = map[string]struct {
 	},
 }
 
-// tinyHeld returns how many objects a verb's informers hold.
+// tinyHeld returns the number of objects that a verb's informers store.
 func tinyHeld(v Verb) float64 {
 	if v.Stub {
 		return tinyObjects
@@ -100,16 +100,16 @@ func tinyHeld(v Verb) float64 {
 
 func expectUnstructured(t *testing.T, v Verb, o Options) {
 	o.Unstructured = true
-	if v.Name != "watch" { // the script of weir bench has that
+	if v.Name != "watch" { // the script of weir bench tests it
 		expect(t, v, o, v.Name+unstructuredSuffix, tinyHeld(v))
 	}
-	if v.Name == "watch" || !v.Stub { // these wait longest, and the stub is the same for both
+	if v.Name == "watch" || !v.Stub { // these verbs take longest, and use the same stub
 		o.DropIn = true
 		expect(t, v, o, v.Name+dropInSuffix+unstructuredSuffix, tinyHeld(v))
 	}
 }
 
-// expect runs a verb and sees whether the result is complete.
+// expect runs a verb and checks that the result is complete.
 func expect(t *testing.T, v Verb, o Options, name string, held float64) Result {
 	t.Helper()
 	r, err := Run(t.Context(), v, o)
@@ -140,8 +140,8 @@ func expect(t *testing.T, v Verb, o Options, name string, held float64) Result {
 		if found, ok := figures["indexObjects"]; ok && found < 1 {
 			t.Errorf("%s finds %v objects by an index", side, found)
 		}
-		// Each change reaches each handler, unless it is merged with a later one, which client-go
-		// never does.
+		// Each change reaches each handler, unless weir merges it with a later one. client-go never
+		// merges.
 		if share, ok := figures["coalescedShare"]; ok && (share < 0 || share >= 1 || side == "client-go" && share != 0) {
 			t.Errorf("%s merged %v of the events", side, share)
 		}
@@ -181,7 +181,7 @@ func TestMixed(t *testing.T) {
 	expect(t, sync, o, "sync-dropin-unstructured", float64(held))
 }
 
-// Each second round is taken backwards: who runs first in one runs last in the next.
+// TestContendersTakeTurns checks that every second round has the reverse order.
 func TestContendersTakeTurns(t *testing.T) {
 	v, _ := verbNamed("sync")
 	forth, back := contendersOf(v, 0), contendersOf(v, 1)
@@ -195,7 +195,7 @@ func TestContendersTakeTurns(t *testing.T) {
 }
 
 func TestRunTellsWhatAContenderDiedOf(t *testing.T) {
-	// An informer never gives up by itself; the floor does.
+	// An informer retries forever, but the floor returns an error.
 	s := spec{Verb: "sync", Options: Options{Server: "http://127.0.0.1:1"}}
 	_, _, err := runOne(t.Context(), contender{side: sideFloor}, s)
 	if !errors.Is(err, process.ErrExited) || !strings.Contains(err.Error(), "dial tcp 127.0.0.1:1") {

@@ -13,18 +13,18 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// The roles that a child can have.
+// The roles of child processes.
 const (
 	roleStub      = "stub"
 	roleContender = "contender"
 )
 
-// Serve does the work of a child process. role is the child's first argument. config leads to the
-// server of the child's command line; it is called only if the specification names no server. An
-// unknown role is an error.
+// Serve runs in a child process. role is the child's first argument. config returns the
+// configuration of the server on the child's command line; Serve calls it only if the specification
+// names no server. An unknown role is an error.
 func Serve(ctx context.Context, role string, config func() (*rest.Config, error), in io.Reader, out io.Writer) error {
-	// If a specification names a server, that needs no credentials, and the command line's is
-	// not asked.
+	// A server that the specification names needs no credentials. Otherwise use the command line's
+	// server.
 	at := func(url string) (*rest.Config, error) {
 		if url != "" {
 			return &rest.Config{Host: url, QPS: -1}, nil
@@ -54,8 +54,8 @@ func Serve(ctx context.Context, role string, config func() (*rest.Config, error)
 	return fmt.Errorf("no such role: %q", role)
 }
 
-// contend measures what s says, and returns the figures and the trace. The trace is nil if s asks
-// for none.
+// contend measures what s asks for, and returns the figures and the trace. The trace is nil if s
+// asks for none.
 func contend(ctx context.Context, cfg *rest.Config, s *spec) (Figures, *figures.Trace) {
 	v, ok := verbNamed(s.Verb)
 	figures.Require(ok, fmt.Errorf("no such verb: %q", s.Verb))

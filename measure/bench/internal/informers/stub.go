@@ -25,20 +25,20 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// listening is the first line that a stub sends.
+// listening is the first line that a stub process sends.
 type listening struct{ URL string }
 
-// StubSpec is what a stub serves.
+// StubSpec configures a stub.
 type StubSpec struct {
-	Server  string // the API server whose pods are taken as models; empty: the one of the command line
+	Server  string // the API server whose pods are models; empty: the command line's
 	Objects int
-	JSON    bool // speak JSON; else protobuf
-	Custom  bool // the pods are custom resources, which are always JSON
-	// Lifecycle lets rollouts replace pods.
+	JSON    bool // use JSON instead of protobuf
+	Custom  bool // the pods are custom resources, always in JSON
+	// Lifecycle makes rollouts replace pods.
 	Lifecycle bool
 }
 
-// encoding returns how the stub encodes pods.
+// encoding returns the encoding of the stub's pods.
 func (s *StubSpec) encoding() *encoding {
 	switch {
 	case s.Custom:
@@ -49,31 +49,31 @@ func (s *StubSpec) encoding() *encoding {
 	return podsInProtobuf
 }
 
-// modelsPage is how many pods are read at once to be taken as models.
+// modelsPage is the page size of the LIST that reads models.
 const modelsPage = 500
 
-// stub is a server of pods that carries out orders: it lists them, holds watches, and sends what
-// its order says. It reads nothing that could be slow and computes next to nothing, so that it is
-// never what is measured. The embedded API server cannot replace it: that server needs more CPU to
-// store and encode a change than the measured client needs to receive it. A stub speaks one
-// encoding, because it stores its pods as they are sent.
+// stub is a server of pods that carries out orders: it answers LISTs, keeps watches open, and sends
+// the events that its order asks for. It computes little, so that the measured client is always
+// slower. The embedded API server cannot replace it: that server needs more CPU to store and encode
+// a change than the client needs to receive it. A stub has only one encoding, because it stores its
+// pods encoded.
 type stub struct {
 	pods *stubPods
 
 	mu      sync.Mutex
 	order   order
 	sent    bool          // the order has been carried out
-	waiting int           // watches that wait for an order
-	version int64         // up to which the last watch was sent everything
-	changed chan struct{} // closed and replaced at each change of the above
+	waiting int           // the number of watches that wait for an order
+	version int64         // the last version that was sent to the last watch
+	changed chan struct{} // closed and replaced when one of the fields above changes
 }
 
 func newStub(pods *stubPods) *stub {
 	return &stub{pods: pods, order: order{Do: doHold}, sent: true, changed: make(chan struct{})}
 }
 
-// serveStub runs a stub in the child process. It takes models from the server that cfg leads to,
-// serves on loopback, and sends its URL. It blocks until ctx ends or the server fails.
+// serveStub runs a stub in the child process. It reads models from the server of cfg, serves on the
+// loopback address, and sends its URL. It blocks until ctx ends or the server fails.
 func serveStub(ctx context.Context, cfg *rest.Config, spec *StubSpec, send func(any) error) {
 	client := figures.Must(kubernetes.NewForConfig(inProtobuf(cfg)))
 	pods := figures.Must(newStubPods(spec.encoding(), spec.Objects, spec.Lifecycle, func() iter.Seq2[*corev1.Pod, error] { return podsOf(ctx, client) }))
@@ -86,7 +86,7 @@ func serveStub(ctx context.Context, cfg *rest.Config, spec *StubSpec, send func(
 	}
 }
 
-// podsOf returns an iterator that reads the pods of a server, page by page. An error ends it.
+// podsOf returns an iterator over the pods of a server, which it reads in pages. An error ends it.
 func podsOf(ctx context.Context, client kubernetes.Interface) iter.Seq2[*corev1.Pod, error] {
 	return func(yield func(*corev1.Pod, error) bool) {
 		o := metav1.ListOptions{Limit: modelsPage}
@@ -153,7 +153,7 @@ func (s *stub) watch(w http.ResponseWriter, r *http.Request) {
 	}
 	from = max(from, s.pods.version())
 	s.reach(from)
-	// A history needs memory, so only a watch that changes pods has one.
+	// Create the history only for a watch that changes pods, because it needs memory.
 	changes := sync.OnceValue(func() *history { return newHistory(out, from-s.pods.version()) })
 	for flush() == nil {
 		o, ok := s.next(r.Context())
@@ -185,7 +185,7 @@ func (s *stub) watch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// next waits for an order to carry out. It returns false if ctx has ended.
+// next waits for an order that is not carried out yet. It returns false if ctx has ended.
 func (s *stub) next(ctx context.Context) (order, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,20 +212,20 @@ func (s *stub) next(ctx context.Context) (order, bool) {
 	return o, true
 }
 
-// reach notes the resourceVersion up to which a watch was sent everything.
+// reach records the resourceVersion of the last event that was sent to a watch.
 func (s *stub) reach(version int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version = version
 }
 
-// wake wakes all who wait for a change of the state. The caller holds the lock.
+// wake wakes all goroutines that wait for a change of the state. The caller holds s.mu.
 func (s *stub) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// obey makes o the order. sent says that nothing of it is left to carry out.
+// obey sets the order. sent reports whether it is already carried out.
 func (s *stub) obey(o order, sent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,11 +233,10 @@ func (s *stub) obey(o order, sent bool) {
 	s.wake()
 }
 
-// modify sends MODIFIED events until there is another order. An error means that the watch has
-// ended.
+// modify sends MODIFIED events until another order is set. An error means that the watch has ended.
 func (s *stub) modify(ctx context.Context, flush func() error, o order, changes *history) error {
 	if o.Rate == 0 {
-		const burst = 64 // between two looks at the order
+		const burst = 64 // events between two checks of the order
 		for s.stands(o) && ctx.Err() == nil && changes.err == nil {
 			for range burst {
 				changes.change(o.Change)
@@ -264,14 +263,14 @@ func (s *stub) modify(ctx context.Context, flush func() error, o order, changes 
 	return nil
 }
 
-// stands reports whether an order is still the one to carry out.
+// stands reports whether o is still the order.
 func (s *stub) stands(o order) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.order == o
 }
 
-// take accepts an order.
+// take handles a request that sets the order.
 func (s *stub) take(w http.ResponseWriter, r *http.Request) {
 	var o order
 	if err := json.NewDecoder(io.LimitReader(r.Body, 1<<10)).Decode(&o); err != nil {

@@ -51,13 +51,13 @@ func makePods(t *testing.T, enc *encoding, models, n int, lifecycle bool) *stubP
 	return p
 }
 
-// startStub runs a stub in this process, and a client that reads from it.
+// startStub runs a stub in this process. It returns the stub's URL and a client.
 func startStub(t *testing.T, enc *encoding, models, n int) (string, kubernetes.Interface) {
 	t.Helper()
 	return serve(t, makeStubPods(t, enc, models, n))
 }
 
-// serve runs a stub of pods.
+// serve runs a stub with pods in this process. It returns the stub's URL and a client.
 func serve(t *testing.T, pods *stubPods) (string, kubernetes.Interface) {
 	t.Helper()
 	server := httptest.NewServer(newStub(pods))
@@ -127,7 +127,7 @@ func TestStubRefusesOtherEncodings(t *testing.T) {
 	}
 }
 
-// openWatch opens a watch, with initial events or without.
+// openWatch opens a watch, with or without initial events.
 func openWatch(t *testing.T, client kubernetes.Interface, initial bool) watch.Interface {
 	t.Helper()
 	o := metav1.ListOptions{ResourceVersion: fmt.Sprint(firstVersion)}
@@ -142,7 +142,7 @@ func openWatch(t *testing.T, client kubernetes.Interface, initial bool) watch.In
 	return w
 }
 
-// next waits for the next event.
+// next waits for the next event of a watch.
 func next(t *testing.T, w watch.Interface) watch.Event {
 	t.Helper()
 	select {
@@ -232,7 +232,7 @@ func TestStubRemoves(t *testing.T) {
 	w := openWatch(t, client, false)
 	check.NoError(t, tell(t.Context(), url, order{Do: doRemove, Keep: keep}))
 	gone := map[string]bool{}
-	for range n - 3 { // numbers 0, 100 and 200 stay
+	for range n - 3 { // pods 0, 100 and 200 are not deleted
 		e := next(t, w)
 		if e.Type != watch.Deleted {
 			t.Fatalf("got %s, want DELETED", e.Type)
@@ -260,7 +260,8 @@ func TestNewPopulationNeedsModels(t *testing.T) {
 	}
 }
 
-// An order that follows another takes up where that one stopped, on the same watch.
+// TestStubGoesOnWithTheNextOrder checks that on one watch, the events of an order continue after
+// those of the previous one.
 func TestStubGoesOnWithTheNextOrder(t *testing.T) {
 	const n = 30
 	url, client := startStub(t, podsInProtobuf, 7, n)
@@ -285,7 +286,7 @@ func TestStubGoesOnWithTheNextOrder(t *testing.T) {
 			}
 			settled <- to
 		}()
-		for to := int64(0); to == 0 || version < to; { // what was on its way
+		for to := int64(0); to == 0 || version < to; { // read the events that were already sent
 			select {
 			case to = <-settled:
 				if to < version {

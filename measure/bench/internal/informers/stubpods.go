@@ -16,11 +16,12 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// model is a pod, encoded in its phases: ready and unready or, if a rollout replaces it, all. Each
-// is a text from which bodies are made while they are written.
+// model is an encoded pod: one text for each phase. A pod that no rollout replaces has only the
+// phases ready and unready. A stub fills in the texts when it writes.
 type model []text
 
-// newModel encodes a pod. copies says whether the model represents several pods.
+// newModel encodes a pod. copies says that the model represents several pods, and replaced that a
+// rollout replaces them.
 func newModel(e *encoding, pod *corev1.Pod, copies, replaced bool) (model, error) {
 	pod = blankPod(pod, copies)
 	m := make(model, 2, phases)
@@ -40,25 +41,26 @@ func newModel(e *encoding, pod *corev1.Pod, copies, replaced bool) (model, error
 	return m, nil
 }
 
-// stubPods are n pods made from models. They hold the models and a whole LIST. Other bodies are
-// made while they are written. They are read-only and safe for concurrent use.
+// stubPods are n pods made from models. They store the models and one whole LIST. Other bodies are
+// created when they are written. They are not modified, and are safe for concurrent use.
 type stubPods struct {
 	encoding *encoding
 	n        int
-	stride   int // walks over all pods so that neighbours in time are far apart
+	stride   int // the step with which changes visit all pods; see figures.Stride
 
 	models            []model
-	rolled            int   // the number of models, if rollouts replace some; else 0
-	listSize          int64 // of a LIST's items
+	rolled            int   // the number of models if rollouts replace pods; otherwise 0
+	listSize          int64 // the size of the items of a LIST
 	bookmark, expired []byte
-	list              []byte // a whole LIST, gzipped
+	list              []byte // a whole LIST, compressed by gzip
 }
 
 var errNoModels = errors.New("the server has no pods to take as models")
 
-// newStubPods makes n pods from models. Each call of models gives these in the order of their keys;
-// none of them is kept. If there are fewer than n, each represents several neighbouring pods. If
-// there are none, the error is errNoModels. lifecycle says that rollouts replace some pods.
+// newStubPods returns n pods made from models. Each call of models returns the same pods, in the
+// order of their keys; newStubPods does not retain them. If there are fewer than n, each represents
+// several neighbouring pods. If there are none, the error is errNoModels. lifecycle says that
+// rollouts replace some pods.
 func newStubPods(e *encoding, n int, lifecycle bool, models func() iter.Seq2[*corev1.Pod, error]) (*stubPods, error) {
 	p := &stubPods{encoding: e, n: n, stride: figures.Stride(n)}
 	if err := p.take(models(), false); err != nil {
@@ -67,7 +69,7 @@ func newStubPods(e *encoding, n int, lifecycle bool, models func() iter.Seq2[*co
 	if lifecycle {
 		p.rolled = len(p.models)
 	}
-	if len(p.models) < n || lifecycle { // only now it is known that names and uids need blanks
+	if len(p.models) < n || lifecycle { // only now it is known whether names and uids need blanks
 		if err := p.take(models(), true); err != nil {
 			return nil, err
 		}
@@ -78,7 +80,7 @@ func newStubPods(e *encoding, n int, lifecycle bool, models func() iter.Seq2[*co
 	return p, p.finish()
 }
 
-// take makes at most n models. They replace the earlier models.
+// take replaces the models by at most n new ones.
 func (p *stubPods) take(models iter.Seq2[*corev1.Pod, error], copies bool) error {
 	p.models = nil
 	for pod, err := range models {
@@ -96,7 +98,7 @@ func (p *stubPods) take(models iter.Seq2[*corev1.Pod, error], copies bool) error
 	return nil
 }
 
-// finish makes what belongs to no single pod: the size of a LIST's items, the bookmark, the error
+// finish creates what belongs to no single pod: the size of a LIST's items, the bookmark, the error
 // 410, and a whole LIST.
 func (p *stubPods) finish() (err error) {
 	var b []byte
@@ -120,7 +122,7 @@ func (p *stubPods) finish() (err error) {
 		return err
 	}
 	var list bytes.Buffer
-	z := compress.NewFastGzipWriter(&list) // as kube-apiserver does
+	z := compress.NewFastGzipWriter(&list) // like kube-apiserver
 	if err := errors.Join(p.writeList(z), z.Close()); err != nil {
 		return err
 	}
@@ -128,16 +130,16 @@ func (p *stubPods) finish() (err error) {
 	return nil
 }
 
-// event returns an event of an object.
+// event returns an encoded event of an object.
 func (p *stubPods) event(t wire.EventType, types wire.TypeMeta, object message) ([]byte, error) {
 	raw, err := p.encoding.encode(object)
 	return wire.AppendEvent(nil, p.encoding.wire, t, types, raw), err
 }
 
-// firstVersion is the first resourceVersion of a stub. It has as many digits as the blank.
+// firstVersion is the first resourceVersion of a stub. It has as many digits as a blank has bytes.
 const firstVersion = 1_000_000_000
 
-// version returns the resourceVersion of a LIST. No pod's is higher.
+// version returns the resourceVersion of a LIST. Initially no pod has a higher one.
 func (p *stubPods) version() int64 { return firstVersion + int64(p.n) }
 
 // object appends pod i in a version and a state.
@@ -146,7 +148,7 @@ func (p *stubPods) object(dst []byte, i int, version int64, s state) []byte {
 	return p.models[i*len(p.models)/p.n][s.phase].append(p.encoding, dst, &v)
 }
 
-// item appends pod i as a LIST has it.
+// item appends pod i as an item of a LIST.
 func (p *stubPods) item(dst []byte, i int) []byte {
 	return p.object(dst, i, firstVersion+int64(i)+1, firstState(i))
 }
@@ -154,7 +156,7 @@ func (p *stubPods) item(dst []byte, i int) []byte {
 // firstOf returns the first pod that a model represents.
 func (p *stubPods) firstOf(model int) int { return (model*p.n + len(p.models) - 1) / len(p.models) }
 
-// writeList writes a LIST body.
+// writeList writes the body of a LIST.
 func (p *stubPods) writeList(w io.Writer) error {
 	types := p.encoding.types
 	types.Kind += "List"
@@ -170,15 +172,15 @@ func (p *stubPods) writeList(w io.Writer) error {
 	return l.Close()
 }
 
-// chunk is about how many bytes of events are written at once.
+// chunk is the approximate number of bytes of events that are written together.
 const chunk = 256 << 10
 
 // events writes the events of one watch, in chunks. After an error it writes nothing.
 type events struct {
 	pods   *stubPods
 	to     io.Writer
-	object []byte // the last one
-	frames []byte // that are not written yet
+	object []byte // the last added object
+	frames []byte // added, but not written yet
 	err    error
 }
 
@@ -191,7 +193,7 @@ func (e *events) add(t wire.EventType, i int, version int64, s state) {
 	}
 }
 
-// write writes what was added.
+// write writes the added events.
 func (e *events) write() error {
 	if e.err == nil {
 		_, e.err = e.to.Write(e.frames)
@@ -209,7 +211,7 @@ func (e *events) initial() error {
 	return e.write()
 }
 
-// removed writes a DELETED event for every pod except each keep-th.
+// removed writes a DELETED event for every pod except each keep-th one.
 func (e *events) removed(keep int) error {
 	for i := range e.pods.n {
 		if i%keep != 0 {

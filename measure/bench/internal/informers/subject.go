@@ -19,20 +19,20 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// subject is an informer, or a group of them, ready to be measured. The methods that return no
-// error end the attempt of the measurement.
+// subject is an informer, or a group of informers, that is ready to be measured. The methods that
+// return no error end the measurement's attempt if they fail.
 type subject struct {
 	*spec
 	informer
-	reader // nil of a group
+	reader // nil for a group
 	meter  meter
-	events atomic.Int64    // that the handlers have received
-	last   atomic.Int64    // when countAndTime was called last, in nanoseconds since 1970
-	tracer *figures.Tracer // nil unless there is a trace
+	events atomic.Int64    // the number of events that handlers have received
+	last   atomic.Int64    // when countAndTime was last called, in nanoseconds since 1970
+	tracer *figures.Tracer // nil if there is no trace
 
 	start   usage
-	begin   heap // before anything was listed
-	threads int  // goroutines at that time
+	begin   heap // before the first list
+	threads int  // the number of goroutines before the first list
 	stopped bool
 }
 
@@ -62,14 +62,14 @@ func newSubject(cfg *rest.Config, s *spec) *subject {
 	return sub
 }
 
-// count counts an event that has a key. It is a handler.
+// count is a handler that counts an event with a key.
 func (s *subject) count(_ eventKind, key string) {
 	if key != "" {
 		s.events.Add(1)
 	}
 }
 
-// handleAll registers a handler as often as the options ask for.
+// handleAll registers a handler as many times as the options ask for.
 func (s *subject) handleAll(h handler) {
 	for range max(1, s.Handlers) {
 		figures.Check(s.handle(0, h))
@@ -86,7 +86,7 @@ func (s *subject) sync(ctx context.Context) {
 	s.tracer.Mark("synced")
 }
 
-// stop ends the trace, and then the informer. More calls do nothing.
+// stop stops the trace, and then the informer. Later calls do nothing.
 func (s *subject) stop() error {
 	s.tracer.Stop()
 	if s.stopped {
@@ -101,7 +101,7 @@ func (s *subject) stop() error {
 // aftermath stops the informer and measures what remains of it.
 func (s *subject) aftermath(ctx context.Context, f Figures) {
 	figures.Check(s.stop())
-	// What ends automatically gets a moment to do so.
+	// Goroutines that end on their own may need a moment.
 	left := runtime.NumGoroutine()
 	for deadline := time.Now().Add(3 * time.Second); left > s.threads && time.Now().Before(deadline) && ctx.Err() == nil; left = runtime.NumGoroutine() {
 		pause(ctx, 50*time.Millisecond)
@@ -111,7 +111,7 @@ func (s *subject) aftermath(ctx context.Context, f Figures) {
 	f["heapLeftBytes"] = float64(settledHeap().bytes) - float64(s.begin.bytes)
 }
 
-// pause waits for d, or until ctx ends.
+// pause blocks for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -119,7 +119,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// await blocks until done returns true. If ctx ends first, what names the error.
+// await blocks until done returns true. If ctx ends first, it ends the attempt with an error that
+// contains what.
 func (s *subject) await(ctx context.Context, what string, done func() bool) {
 	for !done() {
 		pause(ctx, 10*time.Millisecond)
@@ -127,10 +128,10 @@ func (s *subject) await(ctx context.Context, what string, done func() bool) {
 	}
 }
 
-// quiet is how long handlers receive nothing before they count as caught up.
+// quiet is the time without events after which handlers count as having received all events.
 const quiet = 500 * time.Millisecond
 
-// settle waits until the handlers have received nothing for as long as quiet.
+// settle blocks until the handlers have received no event for the time quiet.
 func (s *subject) settle(ctx context.Context) {
 	seen, at := s.events.Load(), time.Now()
 	s.await(ctx, "events go on", func() bool {
@@ -146,7 +147,7 @@ func (s *subject) tell(ctx context.Context, o order) {
 	figures.Check(tell(ctx, s.Stub, o))
 }
 
-// settled blocks until the stub has carried out its order, and then settles. It returns the
+// settled blocks until the stub has carried out its order, and then calls settle. It returns the
 // resourceVersion of the last event that the stub has sent.
 func (s *subject) settled(ctx context.Context) int64 {
 	to := figures.Must(waitSettled(ctx, s.Stub))
@@ -154,8 +155,8 @@ func (s *subject) settled(ctx context.Context) int64 {
 	return to
 }
 
-// caughtUp waits until the stub sends nothing, the informer has all that was sent, and its handlers
-// receive nothing more. It returns the resourceVersion of that state.
+// caughtUp blocks until the stub has carried out its order, the informer has received all events,
+// and the handlers receive no more. It returns the resourceVersion of that state.
 func (s *subject) caughtUp(ctx context.Context) int64 {
 	to := figures.Must(waitSettled(ctx, s.Stub))
 	s.await(ctx, fmt.Sprintf("the informer has not reached resourceVersion %d", to), func() bool { return s.version() >= float64(to) })
@@ -163,7 +164,7 @@ func (s *subject) caughtUp(ctx context.Context) int64 {
 	return to
 }
 
-// version returns the resourceVersion of the informer. A stub's increases by one with each event.
+// version returns the resourceVersion of the informer. A stub increases it by one with each event.
 func (s *subject) version() float64 {
 	return float64(resourceversion.Number(s.resourceVersion()))
 }
@@ -177,11 +178,11 @@ func (s *subject) timed(n int, f func(i int) error) float64 {
 	return float64(time.Since(start).Nanoseconds()) / float64(max(n, 1))
 }
 
-// usage is what this process has used.
+// usage is what this process has used until a moment.
 type usage struct {
 	at     time.Time
 	cpu    time.Duration
-	alloc  uint64 // bytes ever allocated on the heap
+	alloc  uint64 // bytes allocated on the heap since the start
 	events int64
 }
 
@@ -198,7 +199,7 @@ type used struct {
 	alloc, events float64
 }
 
-// since returns what was used since an earlier moment.
+// since returns what was used since u.
 func (s *subject) since(u usage) used {
 	n := now(s.events.Load())
 	return used{n.at.Sub(u.at), n.cpu - u.cpu, float64(n.alloc - u.alloc), float64(n.events - u.events)}
@@ -206,17 +207,17 @@ func (s *subject) since(u usage) used {
 
 func micros(d time.Duration) float64 { return d.Seconds() * 1e6 }
 
-// heap is the live heap after garbage collection.
+// heap is the size of the live heap after a garbage collection.
 type heap struct{ bytes, objects uint64 }
 
-// settledHeap collects garbage until that frees next to nothing, and returns the heap. What pools,
-// cleanups and weak pointers reference needs several collections.
+// settledHeap collects garbage until a collection frees almost nothing, and returns the heap.
+// Objects that pools, cleanups and weak pointers reference need several collections.
 func settledHeap() heap {
 	var m runtime.MemStats
 	for before := uint64(math.MaxUint64); ; before = m.HeapAlloc {
 		for range 2 {
 			runtime.GC()
-			time.Sleep(time.Millisecond) // for cleanups, which the runtime calls after it
+			time.Sleep(time.Millisecond) // for cleanups, which the runtime calls after the collection
 		}
 		runtime.ReadMemStats(&m)
 		if m.HeapAlloc >= before-before/1000 {
@@ -227,10 +228,10 @@ func settledHeap() heap {
 
 func heapBytes() float64 { return float64(settledHeap().bytes) }
 
-// grown returns the live heap in bytes, without what the process had before anything was listed.
+// grown returns the live heap in bytes, minus the heap before the first list.
 func (s *subject) grown() float64 { return heapBytes() - float64(s.begin.bytes) }
 
-// sample returns what this process uses now, for a trace.
+// sample returns what this process uses now, as a sample of a trace.
 func (s *subject) sample() figures.Sample {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
@@ -239,8 +240,8 @@ func (s *subject) sample() figures.Sample {
 	}
 }
 
-// resident returns the resident set in bytes. If the system does not report it, it returns the
-// memory that Go's runtime has and has not released.
+// resident returns the resident set size in bytes. If the system does not report it, it returns the
+// memory that Go's runtime has obtained and not released.
 func resident() float64 {
 	if n, ok := process.RSS(); ok {
 		return float64(n)

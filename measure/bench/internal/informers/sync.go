@@ -34,8 +34,8 @@ var syncVerb = Verb{
 	},
 }
 
-// measureSync measures the first sync of an informer with handlers that take keys, and what it then
-// holds.
+// measureSync measures the first sync of an informer whose handlers receive keys, and the memory
+// that the informer then uses.
 func measureSync(ctx context.Context, s *subject) Figures {
 	s.handleAll(s.count)
 	s.sync(ctx)
@@ -55,7 +55,7 @@ func measureSync(ctx context.Context, s *subject) Figures {
 	return f
 }
 
-// floor reads the same LISTs to nowhere, one behind the other: what no informer can be faster than.
+// floor reads the same LISTs one after the other and discards them. No informer can be faster.
 func floor(ctx context.Context, cfg *rest.Config, s *spec) Figures {
 	client := figures.Must(rest.HTTPClientFor(cfg))
 	kinds := s.kinds()
@@ -73,7 +73,8 @@ func floor(ctx context.Context, cfg *rest.Config, s *spec) Figures {
 	}
 }
 
-// readList reads one LIST in the encoding that an informer asks for, and counts its bytes.
+// readList reads one LIST in the encoding that an informer requests, and returns the number of
+// bytes.
 func readList(ctx context.Context, client *http.Client, cfg *rest.Config, s *spec, gvr schema.GroupVersionResource) int64 {
 	base, _, err := rest.DefaultServerUrlFor(cfg)
 	figures.Check(err)
@@ -88,7 +89,7 @@ func readList(ctx context.Context, client *http.Client, cfg *rest.Config, s *spe
 	if _, ok := typedKinds[gvr]; !ok || s.Unstructured {
 		q.Header.Set("Accept", runtime.ContentTypeJSON)
 	}
-	q.Header.Set("Accept-Encoding", "gzip") // by hand: so that the client does not decompress
+	q.Header.Set("Accept-Encoding", "gzip") // so that the client does not decompress
 	a := figures.Must(client.Do(q))
 	defer a.Body.Close()
 	n := figures.Must(io.Copy(io.Discard, a.Body))

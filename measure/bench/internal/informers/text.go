@@ -9,15 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// text is an encoded pod in which the values that differ between its versions are blank. Its bytes
-// are never changed, only copies of them.
+// text is an encoded pod with blanks in place of the values that differ between its versions. Its
+// bytes are never modified; append fills in a copy.
 type text struct {
-	shared []byte // the start, whose memory is that of another text of the same pod
+	shared []byte // the start, in memory that is shared with another text of the pod
 	own    []byte // the rest
 	blanks []blank
 }
 
-// blank is a place for a value. It has as many bytes as the value.
+// blank is the place of a value. It has the length of the value.
 type blank struct {
 	at int32
 	of blankKind
@@ -26,32 +26,33 @@ type blank struct {
 type blankKind uint8
 
 const (
-	copyBlank       blankKind = iota // of the name, where a model represents several pods
-	uidBlank                         // its last part, likewise
+	copyBlank       blankKind = iota // part of the name, if a model represents several pods
+	uidBlank                         // the last part of the uid, in the same case
 	versionBlank                     // the resourceVersion
-	labelBlank                       // of changedLabel
-	annotationBlank                  // of changedAnnotation
+	labelBlank                       // the value of changedLabel
+	annotationBlank                  // the value of changedAnnotation
 	imageBlank                       // the end of the first container's image
-	timeBlank                        // of the last change of the status
+	timeBlank                        // the time of the last change of the status
 )
 
-// textOf is the text of a blank before it is filled in. That of timeBlank depends on the encoding.
+// textOf contains the text of each blank before it is filled in. That of timeBlank depends on the
+// encoding.
 var textOf = [...]string{
 	copyBlank: "%copy%%", uidBlank: "%%%%%uid%%%%", versionBlank: "%%%%%rv%%%", labelBlank: "%lb%",
 	annotationBlank: "%annotation%", imageBlank: "%im%",
 }
 
-// What a stub adds to the pods of its models, so that it can change.
+// The label and the annotation that a stub adds to pods, in order to change them.
 const (
 	changedLabel      = "bench.weir/label"
 	changedAnnotation = "bench.weir/annotation"
 )
 
-// blankTime is the time in place of timeBlank.
+// blankTime is the time that timeBlank replaces.
 var blankTime = metav1.Unix(4_102_444_799, 0)
 
-// blankPod copies a pod and puts blanks into it. copies says whether the copy represents several
-// pods, whose names and uids differ.
+// blankPod returns a copy of a pod with blanks. copies says that the copy represents several pods,
+// whose names and uids differ.
 func blankPod(pod *corev1.Pod, copies bool) *corev1.Pod {
 	pod = pod.DeepCopy()
 	if copies {
@@ -72,7 +73,7 @@ func blankPod(pod *corev1.Pod, copies bool) *corev1.Pod {
 	return pod
 }
 
-// uidPrefix returns all of a uid but its last group.
+// uidPrefix returns a uid without its last group.
 func uidPrefix(uid types.UID) types.UID {
 	const blank = "00000000-0000-4000-8000-"
 	if len(uid) < len(blank) {
@@ -81,7 +82,7 @@ func uidPrefix(uid types.UID) types.UID {
 	return uid[:len(blank)]
 }
 
-// setReady makes the first container of a status ready or not, at the blank time.
+// setReady makes the first container of a status ready or unready, at the time blankTime.
 func setReady(status *corev1.PodStatus, ready bool) {
 	is, reason, message := corev1.ConditionTrue, "", ""
 	if !ready {
@@ -109,7 +110,8 @@ func setReady(status *corev1.PodStatus, ready bool) {
 	}
 }
 
-// newText encodes a blank pod. The text shares memory with the start of like, if like is not nil.
+// newText encodes a pod with blanks. If like is not nil, the text shares memory with the start of
+// like.
 func newText(e *encoding, pod *corev1.Pod, like *text) (text, error) {
 	raw, err := e.encodePod(pod)
 	if err != nil {
@@ -143,7 +145,7 @@ func newText(e *encoding, pod *corev1.Pod, like *text) (text, error) {
 	return t, nil
 }
 
-// values are the values of one version of a pod for the blanks.
+// values are the values of the blanks in one version of a pod.
 type values struct {
 	copy, version int64
 	state
@@ -177,7 +179,7 @@ func (t *text) append(e *encoding, dst []byte, v *values) []byte {
 	return dst
 }
 
-// digits fills dst with the last digits of n in decimal, with leading zeros.
+// digits fills dst with the last decimal digits of n, with leading zeros.
 func digits(dst []byte, n int64) {
 	for i := len(dst) - 1; i >= 0; i-- {
 		dst[i] = byte('0' + n%10)
@@ -185,5 +187,5 @@ func digits(dst []byte, n int64) {
 	}
 }
 
-// firstTime is the time of the first status change of a stub's first pod, in seconds.
+// firstTime is the time of the first status change of a stub's first pod, in seconds since 1970.
 const firstTime = 1_790_000_000

@@ -11,30 +11,30 @@ import (
 // Verb is one measurement.
 type Verb struct {
 	Name  string
-	Short string // one line on what is measured
-	Runs  int    // how often each contender is run, unless the options say
+	Short string // one line about what it measures
+	Runs  int    // per contender, unless the options set a number
 
-	// What the verb uses of the options. Commands offer flags for these.
+	// The options that the verb uses, for which commands offer flags.
 
-	// Stub says that it is measured on a stub that a server lends its pods to; else on the server
-	// itself.
+	// Stub says that the verb is measured on a stub, whose models are a server's pods. Otherwise it is
+	// measured on the server itself.
 	Stub     bool
-	Duration time.Duration // how long it is measured; 0: as long as it takes
-	Takes    []string      // the options that not all verbs have: some of those below
+	Duration time.Duration // how long it measures; 0: until it is done
+	Takes    []string      // the options of Takes… that apply to the verb
 
-	modes   []string // client-go's that can make a difference
+	modes   []string // the client-go modes that may make a difference
 	figures []figures.Figure
-	more    []figures.Figure // that only some options bring
+	more    []figures.Figure // figures that exist only with some options
 	measure func(context.Context, *subject) Figures
 }
 
-// Figures returns the verb's figures, one a line: the key that JSON has, and what it is.
+// Figures returns the verb's figures, one per line: the key in the JSON and the label.
 func (v Verb) Figures() string { return figures.Help("  %-27s %s\n", v.all()) }
 
-// all returns the figures that the verb can have.
+// all returns all figures that the verb may have.
 func (v Verb) all() []figures.Figure { return slices.Concat(v.figures, v.more) }
 
-// The options that only some verbs take.
+// The options that only some verbs have.
 const (
 	TakesUnstructured = "unstructured"
 	TakesCustom       = "custom"
@@ -44,7 +44,7 @@ const (
 	TakesChange       = "change"
 )
 
-// Figures are what was measured, by name. Names end in their unit: Seconds, Bytes, Nanos and so on.
+// Figures are measured values by name. A name ends with the unit: Seconds, Bytes, Nanos and so on.
 type Figures = figures.Values
 
 // changeFigures returns the figures of each kind of change, for results of several kinds.
@@ -70,7 +70,7 @@ func Verbs() []Verb {
 	return []Verb{syncVerb, watchVerb, relistVerb, resyncVerb, readVerb, indexVerb, leakVerb, blockedVerb}
 }
 
-// takes reports whether an option means something to the verb.
+// takes reports whether an option applies to the verb.
 func (v Verb) takes(option string) bool { return slices.Contains(v.Takes, option) }
 
 func verbNamed(name string) (Verb, bool) {

@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// weirInformer is weir's informer of a kind.
+// weirInformer is weir's informer of one kind.
 type weirInformer[T weir.Object] struct {
 	*weir.Informer[T]
 	handlers []*weir.Registration
@@ -24,7 +24,7 @@ type weirInformer[T weir.Object] struct {
 func newWeir[T weir.Object](cfg *rest.Config, s *spec, gvr schema.GroupVersionResource) informer {
 	o := weir.Options{Resource: gvr, Server: s.server}
 	if s.Transform {
-		o.DropFields = []string{"metadata.managedFields"} // what takes the place of such a transform
+		o.DropFields = []string{"metadata.managedFields"} // weir's option instead of a transform
 	}
 	return &weirInformer[T]{Informer: figures.Must(weir.NewInformer[T](cfg, o))}
 }

@@ -41,7 +41,7 @@ func TestMeasureCosts(t *testing.T) {
 			t.Errorf("%s, %s: %s was %v, predicted %v", c.Incident, c.Way, c.Figure, c.Want, c.Got)
 		}
 	}
-	if _, err := json.Marshal(m); err != nil { // which an infinity would prevent
+	if _, err := json.Marshal(m); err != nil { // fails if a number is infinite
 		t.Error(err)
 	}
 }

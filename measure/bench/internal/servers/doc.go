@@ -12,5 +12,4 @@
 // If a server runs on this machine, its CPU time and memory are read from /proc, which costs the
 // server nothing. Otherwise they are read from its /metrics, also if a process on this machine only
 // forwards connections to the server.
-// else from its /metrics: also where what listens on this machine only forwards to it.
 package servers
