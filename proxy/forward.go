@@ -85,8 +85,8 @@ func (s *Server) forward(a *responseWriter, r *http.Request) {
 
 // sender returns the identity with which a request is forwarded, and the audit record of an
 // impersonation. A nil identity means that the request is forwarded with its own credentials; a nil
-// record means that nothing is recorded. If sender returns an error, the request must be refused
-// with it. sender does not read the body.
+// record means that nothing is recorded. If sender returns an error, the caller must refuse the
+// request with it. At that time, the body has not been read, and no deadline bounds reads of it.
 func (s *Server) sender(r *http.Request, info *request.Info) (*transport.ImpersonationConfig, *audit.Record, error) {
 	who, _ := s.authn.ByCertificate(r)
 	if who == nil && s.authn.Unauthenticated(r) {

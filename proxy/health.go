@@ -67,7 +67,7 @@ func (p *probe) result() error {
 	return p.err
 }
 
-// check returns two errors: whether the upstream does not answer, and whether it does not answer
+// check returns upstream if the upstream does not answer, and identity if it does not answer
 // reviews. Any verdict of a review counts as an answer. Results are cached for probeEvery. A
 // timeout is an error only slowTime after the last success.
 func (p *health) check(ctx context.Context) (upstream, identity error) {

@@ -150,7 +150,7 @@ var defaultTimeouts = timeouts{
 
 // Authentication configures which callers are trusted. The zero value uses the CAs that the
 // upstream publishes in the ConfigMap kube-system/extension-apiserver-authentication. Until the
-// proxy can read these CAs, it trusts no certificate.
+// proxy can read a published CA, it trusts no certificate of that CA.
 type Authentication struct {
 	// ClientCAFile is a file with the CA of client certificates. It replaces the published CA.
 	ClientCAFile string

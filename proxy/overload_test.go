@@ -105,8 +105,8 @@ func TestPriorityLevels(t *testing.T) {
 			t.Errorf("a lease of %s: %+v", name, got)
 		}
 	}
-	// Requests with unknown tokens, leases included, share seats by their source; so do requests
-	// without a token.
+	// Requests with unknown tokens share the seats of their client address, leases included. So do
+	// requests without a token.
 	for token, want := range map[string]seats.Level{"made-up": seats.NewTokens, "made-up-too": seats.NewTokens, "": seats.Anonymous} {
 		r := ask(http.MethodPut, lease, token)
 		r.RemoteAddr = "192.0.2.1:1234"

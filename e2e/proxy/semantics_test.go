@@ -90,8 +90,8 @@ func TestSemantics(t *testing.T) {
 	}
 }
 
-// TestSemanticsProven does the same for consistent reads of a resource for which the proxy can
-// prove that its cache is current.
+// TestSemanticsProven does what TestSemantics does, for consistent reads of a resource for which
+// the proxy can prove that its cache is current.
 func TestSemanticsProven(t *testing.T) {
 	ctx := begin(t)
 	client := dynamicFor(t)

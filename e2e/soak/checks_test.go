@@ -206,8 +206,8 @@ const ownEvery = 100 * time.Millisecond
 
 // startOwn measures how long the API servers' watch caches need, after the last fault, to reach the
 // wanted state: no informer that is connected to a server can be current earlier. The returned
-// function ends the measurement. It returns the times by resource, for each server. For a server
-// that is not current by then, the time is the time of the call.
+// function ends the measurement, and returns the times by resource, for each server. If a server is
+// not current by then, its time is that of the whole measurement.
 func (w *world) startOwn(ctx context.Context, over time.Time, want *state) func() map[string][]time.Duration {
 	ctx, cancel := context.WithCancel(ctx)
 	took := map[string][]time.Duration{"configmaps": make([]time.Duration, len(w.servers)), "widgets": make([]time.Duration, len(w.servers))}

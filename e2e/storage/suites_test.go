@@ -35,8 +35,8 @@ func reads(name string, run func(context.Context, *testing.T, apistorage.Interfa
 	return suite{name: name, run: func(ctx context.Context, t *testing.T, w *world) { run(ctx, t, w) }}
 }
 
-// pages returns a suite that can also check the requests to etcd. It passes nil, so that these
-// checks are omitted.
+// pages returns a suite that can also check the requests to etcd. pages omits these checks, because
+// reads send no request to etcd here.
 func pages(name string, run func(context.Context, *testing.T, apistorage.Interface, upstream.CallsValidation)) suite {
 	return reads(name, func(ctx context.Context, t *testing.T, s apistorage.Interface) { run(ctx, t, s, nil) })
 }

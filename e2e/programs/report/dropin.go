@@ -8,8 +8,8 @@ import (
 // DropIn describes how a program uses the drop-in.
 type DropIn struct {
 	Informers int `json:"informers"` // running informers
-	// Captured is the number of informers that read the responses of their watches themselves. An
-	// informer whose client had to read a list lets the client read its watches, too.
+	// Captured is the number of watches whose responses the informers read themselves. An informer
+	// whose client had to read a list lets the client read its watches, too.
 	Captured int `json:"captured"`
 }
 
