@@ -317,9 +317,9 @@ func (r *Registration) noteSynced(unhandled ...store.Change) {
 	}
 }
 
-// Synced returns a channel that is closed after the handler has handled every object of the store's
-// first sync, and every object that was stored when the registration was created, in that version
-// or a later one. Later changes do not delay it.
+// Synced returns a channel that is closed when the handler has handled two sets of objects: those
+// of the store's first sync, and those that were stored when the registration was created. It
+// handles each of them in that version or a later one. Later changes do not delay it.
 func (r *Registration) Synced() <-chan struct{} { return r.synced }
 
 // HasSynced reports whether Synced is closed.

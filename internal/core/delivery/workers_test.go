@@ -34,8 +34,8 @@ func waitFor(all []*Registration) {
 	}
 }
 
-// TestWorkersOfBlockedHandlers checks that, for any number of blocked handlers, the others receive
-// events immediately, and the blocked ones later continue where they were.
+// TestWorkersOfBlockedHandlers checks that, for any number of blocked handlers, all other handlers
+// receive events immediately, and that a blocked handler later continues where it was.
 func TestWorkersOfBlockedHandlers(t *testing.T) {
 	const handlers = 200
 	synctest.Test(t, func(t *testing.T) {

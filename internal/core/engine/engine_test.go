@@ -133,7 +133,7 @@ func TestWaitsWrapContextError(t *testing.T) {
 }
 
 // TestRunning checks that an engine is in Running from the start of Run to its end, under a unique
-// name, and that a number is reused after its engine has ended.
+// name. A number must be reused after its engine has ended.
 func TestRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		names := func() (all []string) {

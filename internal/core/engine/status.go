@@ -14,13 +14,13 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// scoped is a source that knows the scope of its requests. known is false until it has seen one.
+// scoped is a source that may know the scope of its requests. known is false if it does not.
 type scoped interface {
 	Scope() (namespace, selector string, known bool)
 }
 
-// typed is a source that knows the type of its objects, at least in part. A list of metadata alone
-// does not state that type.
+// typed is a source that may know the type of its objects, or a part of it. Answers with metadata
+// alone do not state that type.
 type typed interface {
 	Type() (t wire.TypeMeta, resource string)
 }

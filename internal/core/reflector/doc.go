@@ -133,9 +133,9 @@
 // Both answers together take six seconds or more. So the reflector takes a cache that lags for
 // longer, and answers consistent lists from its own state, for a restored server.
 //
-// A server that has reached the version, but refuses a state that must be no older than it, has a
-// watch cache that no longer advances, or its etcd reports no progress. After twenty refusals the
-// list is without the condition.
+// A server that has reached the version may refuse a state that must be no older than it. Then it
+// has a watch cache that no longer advances, or its etcd reports no progress. After twenty refusals
+// the list is without the condition.
 //
 // A restored server may reach a reflector's version again before that reflector asks. Then nothing
 // shows the reflector which changes were lost. So when one reflector finds that a server went back,

@@ -103,8 +103,8 @@ func sentinelOf(err error) error {
 		return sentinelOfStatus(status)
 	}
 	if _, ok := errors.AsType[*source.RequestError](err); ok {
-		// This also covers a stream that broke inside an object: the offset at which wire noticed
-		// it does not matter.
+		// The stream may also have broken inside an object. The offset that wire then reports does not
+		// matter.
 		if errors.Is(err, source.ErrMediaType) {
 			return ErrMalformed
 		}

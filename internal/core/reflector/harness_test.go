@@ -60,7 +60,7 @@ type harness struct {
 }
 
 // withHarness runs f with each encoding. The server gives the answers in the order of script. After
-// the last one it leaves requests unanswered.
+// the last one, h.server answers; by default it never does.
 func withHarness(t *testing.T, cfg Config, f func(h *harness)) {
 	t.Helper()
 	for _, enc := range []wire.Encoding{wire.JSON, wire.Protobuf} {

@@ -57,11 +57,11 @@ type Status struct {
 	// Heard is when the reflector last received something from the server: an event, a bookmark, a
 	// part of a list, or an answer to a probe. Zero: never.
 	Heard time.Time
-	// CurrentAt is when the store was last shown to have the server's state. That is shown by an
-	// event or a bookmark of a newer version, by a complete list that had to be consistent (at the
-	// time of its request), or by a probe that found nothing newer. The store contains all changes
-	// that the server made before CurrentAt, except those still in transit. Zero: never. Where a
-	// watch receives no such bookmarks, only changes advance CurrentAt.
+	// CurrentAt is when the store was last shown to have the server's state. An event or a bookmark
+	// of a newer version shows that, and so does a probe that found nothing newer. A complete list
+	// that had to be consistent shows it for the time of its request. The store contains all
+	// changes that the server made before CurrentAt, except those still in transit. Zero: never.
+	// Where a watch receives no such bookmarks, only changes advance CurrentAt.
 	CurrentAt time.Time
 	// ItemType is the apiVersion and kind of the objects. It is empty until the server has stated
 	// them: a list without objects may not.

@@ -208,8 +208,8 @@ func (m *machine) newestFailed(sentinel error) {
 	switch {
 	case m.askingListFloor:
 		m.askingListFloor, m.listFloor = false, m.least() // the newest version that is known
-		// But the first state must not be older than the start. And lists that are needed
-		// repeatedly, because no watch works, must return newer state.
+		// The first state must not be older than the server was at the start. And lists that are
+		// needed repeatedly, because no watch works, must return newer state.
 		repeated := m.insteadOfWatch || m.forcedLists > 1 || m.refused > 1 || m.unansweredWatches > 0
 		m.noMatch = m.noMatch || (repeated || !m.synced) && !m.noConsistent
 		m.sleep(reqList, sentinel)

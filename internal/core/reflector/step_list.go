@@ -382,7 +382,7 @@ func (m *machine) pageFailed(sentinel error) bool {
 	switch sentinel {
 	case ErrUnreachable, ErrServer, ErrTooManyRequests, ErrMalformed:
 		if m.failedAnswers >= relistAfter || m.attempt >= 2*relistAfter && sentinel != ErrTooManyRequests {
-			// This page keeps failing: request all in one answer.
+			// The page keeps failing: request the whole list in one answer.
 			m.brokenLists, m.unpaged = maxBrokenLists, true
 			return false
 		}

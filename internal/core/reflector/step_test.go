@@ -53,10 +53,10 @@ func TestQuietResource(t *testing.T) {
 	}
 }
 
-// TestStepsFromAnywhere walks at random through all inputs, in every mode, and checks the result of
-// each step: exactly one request or wait is under way, each replace is started and ended once, no
-// wait is too long, resourceVersions decrease only if the owner gets ErrWentBack, and a watch
-// follows only a list.
+// TestStepsFromAnywhere walks at random through all inputs, in every mode. It checks each step:
+// exactly one request or wait is under way, each replace is started and ended once, and no wait is
+// too long. resourceVersions decrease only if the owner gets ErrWentBack, and a watch follows only
+// a list.
 func TestStepsFromAnywhere(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))

@@ -3,11 +3,12 @@ package store
 // backlog stores for a cursor the changes that the log dropped before the cursor read them. It has
 // one entry for each key. With byUID, it has one entry for each object that had the key.
 //
-// It keeps in memory the entries, the versions that the cursor saw last, and, with byUID, the last
-// versions of objects that were created and deleted unseen, of which it keeps the newest maxGone.
-// So it is bounded by what the cursor has seen and what is in the table. It does not count the
-// newest version of an entry, which is alive in any case, in the table or as the old version of the
-// key's next change in the log. The log's lock guards the backlog, like the rest of its cursor.
+// The backlog keeps these objects in memory: the entries, and the versions that the cursor saw
+// last. With byUID it also keeps the last versions of objects that were created and deleted unseen,
+// but only the newest maxGone. So its size is bounded by what the cursor has seen and what is in
+// the table. The newest version of an entry is not counted. It is alive in any case: in the table,
+// or as the old version of the key's next change in the log. The log's lock guards the backlog,
+// like the rest of its cursor.
 type backlog struct {
 	byUID   bool
 	entries map[string]*backlogEntry // by key; with byUID without deleted objects

@@ -21,7 +21,8 @@ type Change struct {
 	// of a writer's first replace (client-go's isInInitialList).
 	Initial bool
 	// Awaited reports that SyncedThrough waited for this change. The change is Initial, or
-	// represents a change by a writer's first replace. In the log, Awaited means only the latter.
+	// represents a change by a writer's first replace. In the log, Awaited says only that a
+	// writer's first replace made the change.
 	Awaited bool
 	// Coalesced reports that the change represents several changes, because its reader fell behind
 	// the log.

@@ -14,8 +14,8 @@ import (
 )
 
 // BenchmarkHeapUnderChange reports the heap of a store of 10,000 pods after they were listed, and
-// after each has changed once, twice and three times, in scattered order and one at a time. It also
-// reports the mean time of a change.
+// after each has changed once, twice and three times. The changes are made one at a time, in
+// scattered order. It also reports the mean time of a change.
 func BenchmarkHeapUnderChange(b *testing.B) {
 	for _, of := range []struct {
 		what string

@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// TestConcurrentUse runs two writers, cursors of different pace, readers of snapshots, indexes and
-// decoded objects, and adds indexes meanwhile. It is mostly for -race.
+// TestConcurrentUse runs two writers, cursors of different pace, and readers of snapshots, indexes
+// and decoded objects, while indexes are added. It is mostly for -race.
 func TestConcurrentUse(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.LogBytes = 2000

@@ -21,8 +21,8 @@ func putOnNode(t *testing.T, w *Writer, name, node string, rv int) *Object {
 	return o
 }
 
-// TestDerive checks that an index does not decode again what a caller has derived from, and that it
-// does not use values of objects that have since changed or been deleted.
+// TestDerive checks that an index uses derived values instead of decoding an object again, but does
+// not use them if the object has since changed or been deleted.
 func TestDerive(t *testing.T) {
 	decodes := 0
 	cfg := decodeConfig()

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLogForgets: what the log has dropped it does not hold, whether every
-// cursor has seen it or the log was full; and it shrinks.
+// TestLogForgets checks that the log refers to no change that it has dropped, either because every
+// cursor has read it or because the log was full. The ring must shrink.
 func TestLogForgets(t *testing.T) {
 	for _, limit := range []int64{1, 0} {
 		cfg := decodeConfig()

@@ -66,9 +66,8 @@ func collect() {
 }
 
 // TestValuesStayUntilTheLastHandlerPasses checks that all handlers of a change receive the same
-// values, although the garbage collector runs between them, and although all have read the change
-// before the first one decodes it. The log must keep the values until each handler has called Next
-// again.
+// values. The garbage collector runs between them, and all have read the change before the first
+// one decodes it. The log must keep the values until each handler has called Next again.
 func TestValuesStayUntilTheLastHandlerPasses(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	w := fillPods(t, s, 1)
