@@ -87,9 +87,10 @@ func (s *Server) reject(w http.ResponseWriter, r *http.Request, why error) {
 	}
 }
 
-// flowOf returns the flow of a request, without a review. A caller with a valid certificate, or
-// with a token that was accepted before, has a flow of their own. All other requests share flows by
-// client address, and those with an unknown token do not share with those without a credential.
+// flowOf returns the flow of a request, without a review. Each caller with a valid certificate, or
+// with a token that was accepted before, has a separate flow. The other requests share flows by
+// client address: one flow for those with an unknown token, and another for those without a
+// credential.
 func (s *Server) flowOf(r *http.Request, info *request.Info) seats.Flow {
 	who, key := s.cachedCaller(r)
 	if key == "" {

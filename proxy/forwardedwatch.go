@@ -38,7 +38,7 @@ type forwardedWatch struct {
 	reading  bool
 	canceled bool // the request was cancelled between two events
 	scanner  frameScanner
-	last     []byte // the last bytes of the body while initial is set: they may be the start of initialEnd
+	last     []byte // end of the read part of the body, while initial is set
 }
 
 // initialEnd is the annotation in the bookmark that ends the initial events.

@@ -133,7 +133,7 @@ type timeouts struct {
 	body       time.Duration // for any other body of a request that has a seat, see waitBudget
 	seat       time.Duration // for a seat
 	start      time.Duration // for a WATCH to get a seat to send the initial state
-	hold       time.Duration // how long that WATCH may occupy the seat; less than start, so that other WATCHes get a seat
+	hold       time.Duration // how long that WATCH may occupy the seat; less than start
 	review     time.Duration // for the upstream's answer to a review
 	lookup     time.Duration // between two attempts to read the published CAs
 	// read bounds the wait for the upstream's answer to a forwarded read of a resourceVersion that the

@@ -37,8 +37,8 @@ const (
 )
 
 // maxBuffered bounds a request body that is buffered for a retry. The buffered bodies of requests
-// with seats use at most maxBuffered times the number of seats; those of long-running requests are
-// counted by bodyBytes.
+// with seats use at most maxBuffered times the number of seats. bodyBytes counts those of
+// long-running requests.
 const maxBuffered = 64 << 10
 
 // isBuffered reports whether the body of a request is buffered for a retry.

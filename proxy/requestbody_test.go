@@ -131,8 +131,8 @@ func TestAnswerToPartOfBody(t *testing.T) {
 	}
 }
 
-// dripHTTP1 sends a request over HTTP/1.1 whose body drips, and checks that the proxy refuses it.
-// length is the Content-Length of the body; -1: unknown.
+// dripHTTP1 sends a request over HTTP/1.1 whose body arrives byte by byte, and checks that the
+// proxy refuses it. length is the Content-Length of the body; -1 means that it is unknown.
 func (tp *testProxy) dripHTTP1(path string, length int64) {
 	tp.t.Helper()
 	c := tp.dial("http/1.1")

@@ -30,7 +30,7 @@ type requestMetrics struct {
 	resources map[metricResource]struct{}
 }
 
-// metricResource holds the resource labels of a request.
+// metricResource contains the resource labels of a request.
 type metricResource struct{ group, version, resource, subresource string }
 
 const (

@@ -230,7 +230,7 @@ func TestShutdownUpgraded(t *testing.T) {
 			t.Fatal(path, resp.Status)
 		}
 	}
-	check.NoError(t, errors.Join(<-tp.shutDown(0), tp.ctx.Err())) // it does not wait for them
+	check.NoError(t, errors.Join(<-tp.shutDown(0), tp.ctx.Err())) // this does not wait for the connections
 }
 
 // TestShutdownStalledUpgrade checks that the shutdown does not wait for an upgraded connection
@@ -256,7 +256,7 @@ func TestShutdownStalledUpgrade(t *testing.T) {
 		}
 		return same == 50
 	})
-	check.NoError(t, errors.Join(<-tp.shutDown(0), tp.ctx.Err())) // it does not wait for them
+	check.NoError(t, errors.Join(<-tp.shutDown(0), tp.ctx.Err())) // this does not wait for the connections
 }
 
 // TestShutdownAgain checks that a second shutdown ends the first immediately.
