@@ -162,8 +162,8 @@ func ofTerminal(r *http.Request) bool {
 }
 
 // detachURL replaces the URL of a request whose target is long. The parts of the new URL do not
-// share the memory of the target, because some of them are kept after the request ends, and the
-// host of an absolute target may have any length.
+// share the memory of the target. Otherwise the whole target would stay in memory as long as one of
+// its parts, some of which outlive the request. The host of an absolute target may have any length.
 func detachURL(r *http.Request) {
 	if len(r.RequestURI) <= request.MaxCachedBytes {
 		return

@@ -28,9 +28,9 @@ const (
 	predictedOff = 4
 )
 
-// TestPredicted checks that weir doctor predicts, from the audit log of a real kube-apiserver and
-// the object sizes that it requests from that server, the CPU time that a client's LISTs cost the
-// server. It also checks that the HTML report contains the prediction.
+// TestPredicted checks that weir doctor predicts the CPU time that a client's LISTs cost a real
+// kube-apiserver. weir doctor reads the server's audit log, and requests the sizes of objects from
+// the server. The test also checks that the HTML report contains the prediction.
 func TestPredicted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()

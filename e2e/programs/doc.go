@@ -9,11 +9,11 @@
 // pods to the same nodes, kube-controller-manager must produce the state that Kubernetes promises
 // after each step of some objects' lives, and cert-manager must issue the same certificates.
 //
-// Each program has a directory. It contains a module that requires the program, a main package that
-// starts the tested part and, if the program only reads, reports its objects (see package report),
-// and a file with the changed lines (see changes). The repository contains only the replaced
-// expressions of a program's code. Each program is built twice from the module cache, unchanged and
-// changed.
+// Each program has a directory with a module that requires the program, a main package, and a file
+// with the changed lines (see changes). The main package starts the tested part of the program. If
+// the program only reads, the main package also reports its objects (see package report). The
+// repository contains only the replaced expressions of a program's code. Each program is built
+// twice from the module cache, unchanged and changed.
 //
 // Weir's requirement raises client-go to 0.37 in both builds. The descheduler's module requires a
 // k8s.io/kube-openapi that is not available, and replaces it; its directory here does the same.
