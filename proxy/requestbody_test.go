@@ -325,8 +325,8 @@ func TestSlowWriter(t *testing.T) {
 }
 
 // TestAnswerBeforeBody checks an upstream that refuses a request before it has received the whole
-// body. The transport, which may still read the body, must not touch the client's connection any
-// more, which may serve the next request.
+// body. The transport may then still read the body, but must not touch the client's connection,
+// because the connection may already serve the next request.
 func TestAnswerBeforeBody(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	const path = "/api/v1/reviews"

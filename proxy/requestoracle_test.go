@@ -22,7 +22,7 @@ import (
 
 var requestInfoFactory = apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 
-// compareInfo compares an Info with kube-apiserver's RequestInfo, and returns the latter.
+// compareInfo compares an Info with kube-apiserver's RequestInfo, and returns the RequestInfo.
 func compareInfo(t *testing.T, method string, at *url.URL) *apirequest.RequestInfo {
 	t.Helper()
 	got := request.InfoOf(method, at)

@@ -52,7 +52,8 @@ var deschedules = observer{
 	change: func(t *testing.T, ctx context.Context, w *world) string {
 		w.churn(t, ctx, 300) // replaced pods have no owners, so they are not evicted
 		for i := 0; i < min(300, w.pods.Len()-1); i += restartEvery / 2 {
-			// Reset the restarts of these pods, and restart the other pods often.
+			// Reset the restarts of pods that were restarted often (i%restartEvery is 0), and set many
+			// restarts for the other pods.
 			w.restart(t, ctx, i, 200*(i%restartEvery))
 		}
 		last := w.pods.Len() - 1

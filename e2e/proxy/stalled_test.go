@@ -164,9 +164,9 @@ func (s *stalledReplica) showsNoOlder(resourceVersion string) {
 }
 
 // TestStalledReplica moves a client from a current replica to a replica that receives nothing more
-// from upstream. It checks each request with a resourceVersion that the client has seen: once the
-// replica has reached that resourceVersion, it answers; otherwise it refuses as kube-apiserver
-// does. It never answers with an older state.
+// from upstream. It checks each request with a resourceVersion that the client has seen. The
+// replica must answer once it has reached that resourceVersion, or refuse as kube-apiserver does.
+// It must never answer with an older state.
 func TestStalledReplica(t *testing.T) {
 	ctx := begin(t)
 	s := newStalledReplica(t, ctx)

@@ -120,7 +120,8 @@ func (w *world) allControls(ctx context.Context, r *report) (out []*subject) {
 	return r.with(out)
 }
 
-// with sets the results of the subjects: existing results of the report, or new ones.
+// with sets the results of the subjects. It uses the report's existing results, and adds results
+// that are missing.
 func (r *report) with(subjects []*subject) []*subject {
 next:
 	for _, s := range subjects {
