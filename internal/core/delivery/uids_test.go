@@ -127,8 +127,8 @@ DELETED d/a 1→- unknown`)
 
 var histories = flag.Int("histories", 300, "how many random histories TestUIDsOfHistories plays")
 
-// TestUIDsOfHistories plays random histories to handlers that block for random times. Whatever
-// changes a handler misses, it must receive each object's addition and deletion once, without gaps,
+// TestUIDsOfHistories plays random histories to handlers that block for random times. For any
+// missed changes, a handler must receive each object's addition and deletion once, without gaps,
 // and correct information about the object's last state.
 func TestUIDsOfHistories(t *testing.T) {
 	for seed := range uint64(*histories) {

@@ -61,9 +61,9 @@ func (d *driver) openList(phase Phase, o source.ListOptions) input {
 	return input{typ: inOpened, rv: list.Meta().ResourceVersion, empty: d.itemErr == io.EOF}
 }
 
-// listRequested records that a state not older than rv is being requested, the time to which that
-// state is at least current, and the restores that were found before it. A restore that is found
-// later may be newer than the state.
+// listRequested is called before a request for a state not older than rv. It records in stateOf to
+// what time that state is at least current, and in asked how many restores were found before it. A
+// restore that is found later may be newer than the state.
 func (d *driver) listRequested(rv string) {
 	switch rv {
 	case "":

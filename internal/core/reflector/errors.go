@@ -22,8 +22,8 @@ var (
 	ErrForbidden = errors.New("forbidden")
 	// ErrUnknownResource is set when the server does not have the resource, or not yet (404).
 	ErrUnknownResource = errors.New("the server has no such resource")
-	// ErrMethodNotAllowed is set when the server has the resource, but does not allow to list it,
-	// or to watch it (405).
+	// ErrMethodNotAllowed is set when the server has the resource, but does not allow clients to
+	// list it, or to watch it (405).
 	ErrMethodNotAllowed = errors.New("the server does not allow the verb")
 	// ErrRejected is set when the server refuses the request because of its content (400, 406,
 	// 422), mostly because of a field selector.

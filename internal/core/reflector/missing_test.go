@@ -15,7 +15,7 @@ import (
 
 // TestServedAgain checks a server that does not serve the resource for a while, as for a version of
 // a custom resource that is disabled and enabled again. The reflector must be current soon after
-// the resource is served again, whatever else fails then.
+// the resource is served again, even if other requests fail then.
 func TestServedAgain(t *testing.T) {
 	const soon = 2 * time.Second
 	// Each function returns the answer that replaces the nth one since the resource is served

@@ -27,8 +27,9 @@ type Server struct {
 	watching map[*probe]struct{}
 }
 
-// listSpacing bounds the burst of lists after a restore. If n reflectors learn of it at the same
-// time, they spread their lists at random over n times as long, after the usual wait.
+// listSpacing bounds the burst of lists after a restore. If n reflectors are notified of a restore
+// at the same time, they wait as usual, and then spread their lists at random over n times
+// listSpacing.
 const listSpacing = 50 * time.Millisecond
 
 // enterList blocks until the list of a reflector may start. stalled says that the reflector's

@@ -51,10 +51,9 @@ type Sink interface {
 	// and will pass its state between the next BeginReplace and EndReplace. If another writer finds
 	// a restore of the server after this call, the state may be older than that restore.
 	ListRequested()
-	// Outdated reports whether another writer of the same store has found that the server went
-	// back, since the last state that this sink received was requested. WhenOutdated sets the
-	// function that the other writer's goroutine calls, once, when that happens; nil removes the
-	// function.
+	// Outdated reports whether another writer of the same store has found, since this sink's last
+	// state was requested, that the server went back. WhenOutdated sets the function that the other
+	// writer's goroutine calls, once, when that happens; nil removes the function.
 	Outdated() bool
 	WhenOutdated(f func())
 	// Behind reports whether a running reader does not keep up, and how many changes such readers

@@ -295,7 +295,8 @@ func (m *machine) initialFailed(sentinel error) {
 	case ErrServerBehind:
 		m.refusedAsTooLarge()
 	case ErrExpired:
-		// A state cannot be too old to be sent, so the server fails at initial events.
+		// The request is for the whole state, which cannot be too old. So the server fails at
+		// initial events.
 		m.withoutInitial = m.askedConsistent || m.least() != ""
 		m.consistent = true
 		m.sleep(reqList, sentinel)

@@ -100,8 +100,8 @@ func TestThrottle(t *testing.T) {
 					p.change(1 << 14) // more than any of them handles here
 				}
 				defer p.handle(c, test.per, test.batch)()
-				// After twenty calls the mean is close to the handler's time, whatever the first
-				// sample was.
+				// After twenty calls the mean is close to the handler's time. The first sample does
+				// not matter any more.
 				for begin, n := time.Now(), 0; n < 20 || time.Since(begin) < 60*time.Millisecond; n++ {
 					time.Sleep(time.Millisecond) // to read a batch
 					p.took()

@@ -16,9 +16,10 @@ import (
 // state. So when Next returns a change that is not Awaited, it has already returned all changes of
 // lower revisions, or will return them as part of a later change.
 //
-// If a key was created and deleted unseen, the cursor returns no change of it, and neither if the
-// key is back at the version that the cursor saw. So a cursor that is behind costs at most one old
-// version for each changed key. A NotifyingCursor follows uids, and omits no object.
+// The cursor returns no change of a key that was created and deleted unseen, or that is back at the
+// version that the cursor saw. So a cursor that is behind costs at most one old version for each
+// changed key. A NotifyingCursor follows uids instead, and also returns objects that were created
+// and deleted unseen.
 //
 // Close a cursor when it is no longer needed. Until then the store keeps changes for it. Only one
 // goroutine at a time may call Next; all other methods are safe for concurrent use.
@@ -254,10 +255,10 @@ func (c *Cursor) revision() uint64 {
 	return c.pos - 1
 }
 
-// Saw reports whether o is still the newest version of its key, and Next has returned it, or a
-// later state that includes it. It is for a reader that delivers a version again, as in a resync,
-// and must not do so before the version's own change. For a version that was replaced or deleted
-// Saw returns false, since the change to it may have been coalesced.
+// Saw reports whether o is still the newest version of its key, and Next has returned o's change,
+// or all changes up to o's revision. A reader calls it before it delivers a version again, as in a
+// resync: the version's own change must come first. For a version that was replaced or deleted Saw
+// returns false, since the change to it may have been coalesced.
 func (c *Cursor) Saw(o *Object) bool {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()

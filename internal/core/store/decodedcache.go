@@ -13,9 +13,9 @@ const idleTicks = 8
 const sweepChunk = 1024
 
 // decodedCache tracks the decoded values that readers use, and refers strongly to those that are
-// read repeatedly: see Object.Decoded. A budget bounds these. The CLOCK algorithm evicts what
-// exceeds the budget: a hand moves around the entries. It skips an entry that was read since the
-// hand last passed, and evicts the first other one.
+// read repeatedly: see Object.Decoded. A budget bounds these. If they exceed the budget, the CLOCK
+// algorithm evicts some: a hand moves around the entries, skips those that were read since the hand
+// last passed, and evicts the next one.
 //
 // One goroutine sweeps the entries and releases those that were not read for a while. It runs while
 // there are entries, and ends when there are none, or with close. No other lock is taken while mu

@@ -47,8 +47,8 @@ type deletion struct {
 	serverGen uint32
 	by        *Writer
 	replace   uint32 // by.replaces at the time of the deletion
-	// exact says that rv is the deletion's own version, which the source of by reported in order.
-	// Whatever that source reports below rv afterwards is a repeated event.
+	// exact says that rv is the deletion's own version, as the source of the writer by reported it,
+	// in order. If that source later reports a version below rv, that is a repeated event.
 	exact bool
 }
 

@@ -169,9 +169,9 @@ func (x *funcIndex) eachOlder(sn *Snapshot, visit func(o *Object, values []strin
 	return failure(x.name, failed)
 }
 
-// catchUp moves the index to sn if sn is newer. If it has to build the index, it moves it to the
-// newest state. If a decoder that panics, or a function that ends its goroutine, interrupts it, the
-// next query builds the index again.
+// catchUp moves the index to sn if sn is newer. If the index must be built, catchUp builds it at
+// the newest state. If a decoder that panics, or a function that ends its goroutine, interrupts it,
+// the next query builds the index again.
 func (x *funcIndex) catchUp(sn *Snapshot) {
 	if x.built && sn.revision <= x.upTo {
 		return

@@ -14,8 +14,8 @@ import (
 )
 
 // TestFuncIndexAgainstOlderSnapshots checks that a query of a snapshot returns what the function
-// returns for the snapshot's objects, and reports those for which it fails, whatever is queried in
-// between.
+// returns for the snapshot's objects, and reports those for which it fails. Queries of other
+// snapshots in between must not matter.
 func TestFuncIndexAgainstOlderSnapshots(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	rnd := newRand(7)

@@ -56,8 +56,10 @@ func (st *story) run(t *testing.T, d *datadriven.TestData) string {
 	return st.out.String()
 }
 
-// write runs one line of a writer: WRITER put NS/NAME@RV [label=value…] | delete NS/NAME@RV | flush
-// | begin [rebase] | end RV | abort | progress RV | remove | in NS [OWNER]
+// write runs one line of a writer:
+//
+//	WRITER put NS/NAME@RV [label=value…] | delete NS/NAME@RV | flush |
+//	begin [rebase] | end RV | abort | progress RV | remove | in NS [OWNER]
 func (st *story) write(f []string) {
 	w := st.writers[f[0]]
 	if w == nil {
@@ -127,8 +129,10 @@ func storyPod(f []string) *corev1.Pod {
 	return pod
 }
 
-// read runs one line of a reader: cursor C [at REVISION | uid] | next C [N] | close C | state C |
-// snapshot S | list S | held | outdated WRITER… | index NAME LABEL | by S INDEX VALUE
+// read runs one line of a reader:
+//
+//	cursor C [at REVISION | uid] | next C [N] | close C | state C | snapshot S |
+//	list S | held | outdated WRITER… | index NAME LABEL | by S INDEX VALUE
 func (st *story) read(f []string) {
 	switch f[0] {
 	case "cursor":
