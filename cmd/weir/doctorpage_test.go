@@ -132,9 +132,9 @@ func checkPage(t *testing.T, text string) {
 
 const pagesDir = "../../docs/commands"
 
-// TestPages: docs/commands has exactly one page per command, equal to its help. The page of a
-// command that runs another program is written by that program's tests, which know its flags and
-// verbs.
+// TestPages checks that docs/commands has exactly one page per command, equal to the command's
+// help. If a command runs another program, that program's tests write the page, because they know
+// its flags and verbs.
 func TestPages(t *testing.T) {
 	root := newRoot()
 	pages := map[string]bool{}
@@ -174,10 +174,11 @@ func pageOf(cmd *cobra.Command) golden.Page {
 	return page
 }
 
-// TestDoctorInterrupted: an interrupt ends the command also while its standard input has nothing.
+// TestDoctorInterrupted checks that an interrupt ends the command while it waits for its standard
+// input.
 func TestDoctorInterrupted(t *testing.T) {
 	in, out := io.Pipe()
-	defer out.Close() // what still reads ends
+	defer out.Close() // ends the goroutine that still reads
 	ctx, interrupt := context.WithCancel(t.Context())
 	root := newRoot()
 	root.SetArgs([]string{"doctor", "-"})
@@ -186,7 +187,7 @@ func TestDoctorInterrupted(t *testing.T) {
 	root.SetErr(io.Discard)
 	ended := make(chan error, 1)
 	go func() { ended <- root.ExecuteContext(ctx) }()
-	if _, err := out.Write([]byte("{}\n")); err != nil { // it reads
+	if _, err := out.Write([]byte("{}\n")); err != nil { // returns once the command has read it
 		t.Fatal(err)
 	}
 	interrupt()

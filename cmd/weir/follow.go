@@ -190,7 +190,8 @@ var errInterrupted = errors.New("interrupted")
 // if a retry may succeed.
 const patience = 3
 
-// hopeless reports whether the error of s will remain, however long waitSynced waits.
+// hopeless reports whether retries cannot resolve the error of s, so that waitSynced should give
+// up.
 func hopeless(s weir.Status) bool {
 	if skips(s) {
 		return false
@@ -209,7 +210,7 @@ func hopeless(s weir.Status) bool {
 // left out.
 func skips(s weir.Status) bool { return s.Err != nil && s.Err == s.SkippedErr }
 
-// troubleText returns one line about the status's error and what the informer does about it.
+// troubleText returns one line about the status's error and the informer's reaction.
 func troubleText(s weir.Status) string {
 	why := command.OneLine(command.Explain(s.Err))
 	if skips(s) {

@@ -127,7 +127,7 @@ func wait(ctx context.Context, period time.Duration, p *progress) error {
 	}
 }
 
-// live returns a report on what the server that the flags select does in the period of --for.
+// live examines the server that the flags select for the period of --for, and returns a report.
 func (f *doctorFlags) live(ctx context.Context, progress io.Writer) (*doctor.Live, error) {
 	m, err := f.reader()
 	if err != nil {

@@ -69,7 +69,7 @@ func TestProxyFromCheckout(t *testing.T) {
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	check.NoError(t, cmd.Start())
 	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }() // at the latest with ctx
+	go func() { ended <- cmd.Wait() }() // ends at the latest with ctx
 	var kubeconfig string
 	select {
 	case kubeconfig = <-named:

@@ -12,7 +12,7 @@ import (
 )
 
 // sheet prints the changes of all resources that are watched together, as one table. It is safe for
-// concurrent use: each write reaches the output whole.
+// concurrent use: writes do not interleave.
 type sheet struct {
 	several    bool // more than one resource: each name starts with its kind
 	namespaced bool // at least one resource has namespaces

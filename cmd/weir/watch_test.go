@@ -32,8 +32,8 @@ var gadgets = map[string]string{
 		`{"metadata":{"name":"c","namespace":"shop","resourceVersion":"6"}}]}`,
 }
 
-// serveAnswers starts a server that answers a request with the answer for its path. It holds a
-// WATCH open, and closes the connection if the answer is empty.
+// serveAnswers starts a server that looks up the answer to a request by the request's path. It
+// holds a WATCH open, and closes the connection if the answer is empty.
 func serveAnswers(t *testing.T, answers map[string]string) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

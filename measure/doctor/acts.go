@@ -18,8 +18,8 @@ const (
 	hotPerHour, oftenPerHour = 600, 60
 	wastefulOften            = 360
 
-	// Rates are those of the busiest hour, or of a log that is shorter. A log shorter than
-	// shortestRate counts as that long, so its rates are lower.
+	// shortestRate is the shortest time over which perHour computes a rate. A shorter log counts as
+	// this long, so that a few requests are no high rate.
 	shortestRate = 10 * time.Minute
 )
 

@@ -36,7 +36,7 @@ func (a api) informer() string {
 }
 
 // lister returns the Go expression that lists an informer's objects. If the resource has
-// namespaces, it lists those of one namespace.
+// namespaces, the expression lists the objects of one namespace.
 func (a api) lister() string {
 	of := ""
 	switch {

@@ -137,8 +137,8 @@ func (d *Doctor) clientCost(c *client) (sum cost.Cost, held float64) {
 	return sum, held * m.Memory.Held * c.concurrency()
 }
 
-// concurrency estimates how many LISTs of the client ran at the same time, at most. It returns at
-// least 1.
+// concurrency estimates the largest number of the client's LISTs that ran at the same time. It
+// returns at least 1.
 func (c *client) concurrency() float64 {
 	if c.listPeak == nil {
 		return 1
@@ -210,8 +210,8 @@ func (d *Doctor) whatIf(c *client, u *usage, k *kind) []Prediction {
 	return out
 }
 
-// remedy predicts the cost with a remedy. It returns false if the remedy would not change the
-// requests.
+// remedy predicts the cost of the requests of w with a remedy. It returns false if the remedy would
+// not change the requests.
 type remedy func(w *whatIfCase) (Prediction, bool)
 
 func (w *whatIfCase) predict(name string, all []batch) Prediction {
@@ -232,8 +232,8 @@ func (w *whatIfCase) change(name string, to func(batch) batch) Prediction {
 	return w.predict(name, all)
 }
 
-// cached predicts LISTs with resourceVersion=0, which the watch cache answers without asking etcd.
-// The watch cache ignores limits.
+// cached predicts the cost if the LISTs had resourceVersion=0. Then the watch cache answers them
+// without a request to etcd, and ignores their limits.
 func cached(w *whatIfCase) (Prediction, bool) {
 	quorum := false
 	p := w.change(RemedyCache, func(b batch) batch {
@@ -246,7 +246,8 @@ func cached(w *whatIfCase) (Prediction, bool) {
 	return p, quorum
 }
 
-// inPages predicts the same LISTs in pages. It returns false if all of them fit into one page.
+// inPages predicts the cost if the LISTs were sent in pages. It returns false if each fits into one
+// page.
 func inPages(w *whatIfCase) (Prediction, bool) {
 	changed := false
 	p := w.change(RemedyPages, func(b batch) batch {
@@ -259,16 +260,16 @@ func inPages(w *whatIfCase) (Prediction, bool) {
 	return p, changed
 }
 
-// byNode predicts that each client LISTs only the pods of its node.
+// byNode predicts the cost if each machine LISTed only the pods of its node.
 func byNode(w *whatIfCase) (Prediction, bool) {
 	return w.change(RemedyNode, func(b batch) batch {
 		return w.d.list(w.c.name, b.size, selectNode, b.work.Requests, b.work.Quorum)
 	}), true
 }
 
-// informed predicts an informer on each machine, which receives all objects once and then each
-// write. If the client already has an informer and sends the requests in addition, the remedy costs
-// nothing.
+// informed predicts the cost if each machine had an informer, which receives all objects once and
+// then each write. If the client already has an informer and sends the requests in addition, the
+// remedy costs nothing.
 func informed(w *whatIfCase) (Prediction, bool) {
 	if t := w.u.watchTallies[selectAll]; t.ended+t.open > t.initial {
 		return w.predict(RemedyHeld, nil), true
@@ -279,8 +280,8 @@ func informed(w *whatIfCase) (Prediction, bool) {
 	return newInformer(w)
 }
 
-// newInformer predicts a new informer on each machine, even if the client has one. It returns false
-// if the number of objects is unknown.
+// newInformer predicts the cost of a new informer on each machine, even if the client has one. It
+// returns false if the number of objects is unknown.
 func newInformer(w *whatIfCase) (Prediction, bool) {
 	return w.predict(RemedyInformer, []batch{w.informer(w.machines)}), w.size.Objects > 0
 }
@@ -293,7 +294,7 @@ func (w *whatIfCase) informer(of float64) batch {
 	return b
 }
 
-// shardedByMachine predicts that each machine LISTs only its shard, with a shardSelector.
+// shardedByMachine predicts the cost if each machine LISTed only its shard, with a shardSelector.
 func shardedByMachine(w *whatIfCase) (Prediction, bool) {
 	return w.change(RemedyShards, func(b batch) batch {
 		if b.selection == selectAll {
@@ -311,14 +312,14 @@ func (w *whatIfCase) watches(n float64) batch {
 // lastingWatch is the average duration of client-go's WATCHes, in seconds.
 const lastingWatch = 450
 
-// lasted predicts WATCHes that last as long as those of an informer.
+// lasted predicts the cost if the WATCHes lasted as long as an informer's WATCHes.
 func lasted(w *whatIfCase) (Prediction, bool) {
 	n := math.Ceil(w.u.watchesButProofs().Seconds / lastingWatch)
 	return w.predict(RemedyLasting, []batch{w.watches(max(w.machines, n))}), true
 }
 
-// resumed predicts one LIST from each machine, and WATCHes that each continue where the previous
-// one ended.
+// resumed predicts the cost of one LIST from each machine, and of WATCHes that each continue where
+// the previous one ended.
 func resumed(w *whatIfCase) (Prediction, bool) {
 	var all []batch
 	for _, b := range w.all {
@@ -330,7 +331,7 @@ func resumed(w *whatIfCase) (Prediction, bool) {
 	return w.predict(RemedyResume, append(all, w.watches(float64(w.u.watchesButProofs().Ended)))), true
 }
 
-// proxied predicts that the proxy answers the requests. The API server then serves only one
+// proxied predicts the cost if the proxy answered the requests. The API server then serves only one
 // informer, and requests for the current version: the proxy sends at most one for each LIST that
 // must be as new as etcd.
 func proxied(w *whatIfCase) (Prediction, bool) {

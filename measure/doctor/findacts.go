@@ -55,8 +55,8 @@ func findGets(u subject) (Finding, bool) {
 	}, true
 }
 
-// watchedOne predicts that each machine WATCHes each of the objects. It returns false if there are
-// more than getsWatched objects.
+// watchedOne predicts the cost if each machine WATCHed each of the objects. It returns false if
+// there are more than getsWatched objects.
 func watchedOne(w *whatIfCase) (Prediction, bool) {
 	objects := float64(w.u.gets.objects.count())
 	b := batch{c: w.c.name, size: w.size, work: w.d.getWork(w.c.name, w.u.resource, w.machines*objects)}.initial()
@@ -104,8 +104,8 @@ func (d *Doctor) writeBatch(resource string, n float64) []batch {
 	return []batch{{size: d.size(resource), work: d.writeWork(resource, n)}}
 }
 
-// eachMinute predicts one write a minute of each object. It returns false if that is no fewer
-// writes.
+// eachMinute predicts the cost of one write a minute of each object. It returns false if the client
+// does not send more writes than that.
 func eachMinute(w *whatIfCase) (Prediction, bool) {
 	n := float64(w.u.writes.objects.count()) * w.d.since(w.d.first) / 60
 	return w.predict(RemedyEachMinute, w.d.writeBatch(w.u.resource, n)), n < float64(w.u.writes.count)

@@ -75,8 +75,8 @@ func findPolling(u subject) (Finding, bool) {
 	return f, true
 }
 
-// informedOrResumed predicts an informer. If most LISTs are at the start of WATCHes, it predicts
-// WATCHes that are resumed instead.
+// informedOrResumed predicts the cost of an informer. If most LISTs are at the start of WATCHes, it
+// predicts the cost of resumed WATCHes instead.
 func informedOrResumed(w *whatIfCase) (Prediction, bool) {
 	if p := w.u.whole; 2*p.initial > p.count {
 		return resumed(w)
@@ -144,8 +144,8 @@ const (
 	FindingNodes = "nodes"
 
 	// nodePlaces is the least number of machines. Deployments have fewer replicas, and smaller
-	// clusters do not have this problem. Only machines that LIST within the same hour count, because
-	// in a week a deployment with rollouts, or jobs, may run on as many.
+	// clusters do not have this problem. Only machines that LIST within the same hour count. In a
+	// week, a deployment with rollouts, or jobs, may run on the same number of machines.
 	nodePlaces   = 20
 	nodeResource = "pods" // their number grows with the nodes, so all nodes read a quadratic number
 )

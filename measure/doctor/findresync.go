@@ -29,7 +29,7 @@ var resyncKind = &kind{
 	remedies: []remedy{unresynced, cached, inPages, informed, proxied},
 }
 
-// unresynced predicts the cost of a resync period of 0, which causes no LISTs.
+// unresynced predicts the cost without the LISTs of resyncs, which a resync period of 0 avoids.
 func unresynced(w *whatIfCase) (Prediction, bool) {
 	lists, all := int64(0), max(1, w.u.whole.total()+w.u.part.total())
 	for _, p := range []*pattern{w.u.whole, w.u.part} {

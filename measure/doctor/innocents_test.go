@@ -137,7 +137,7 @@ func (w *world) rollout(name string) {
 	}
 }
 
-// rarely adds a job that LISTs all objects once an hour, in a LIST that takes long.
+// rarely adds a job that sends one slow LIST of all objects an hour.
 func (w *world) rarely(name string) {
 	for at := time.Duration(0); at < days; at += time.Hour {
 		w.do(request{at: at, user: account(name), agent: program(name), ip: "10.3.1.1", verb: "list", resource: "nodes", took: 100 * time.Second})
@@ -273,7 +273,7 @@ func (w *world) agents(r request) {
 	}
 }
 
-// seeker adds LISTs of the pods of one application each, many times a minute.
+// seeker adds a client that sends many LISTs a minute, each of the pods of one application.
 func (w *world) seeker(r request) {
 	r.verb, r.resource = "list", "pods"
 	if w.rnd.IntN(2) == 0 {

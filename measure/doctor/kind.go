@@ -60,7 +60,7 @@ type kind struct {
 	remedies []remedy // those that a client can apply alone come first
 }
 
-// kinds are all kinds. If a client's LISTs and WATCHes of a resource are of several kinds, doctor
+// kinds are all kinds. If a client's LISTs and WATCHes of a resource match several kinds, doctor
 // reports only the first of these kinds in the list.
 var kinds = []*kind{
 	relistKind, nodesKind, resyncKind, pollingKind, partKind, watchesKind, failingKind, refusedKind,
@@ -78,8 +78,9 @@ type subject struct {
 // explained returns the function that finds other causes of this client's bursts of LISTs.
 func (s subject) explained() explain { return s.d.explains(s.c) }
 
-// server is the user as which API servers send requests to themselves. doctor does not report it:
-// every three minutes it LISTs Services to repair their allocations, which no user can change.
+// server is the user name with which API servers send requests to themselves. doctor does not
+// report this user: every three minutes it LISTs Services to repair their allocations, which no
+// user can change.
 const server = "system:apiserver"
 
 // findings returns the findings about all clients, the costliest first.

@@ -266,7 +266,8 @@ func isNear(v, target int64) bool {
 }
 
 const (
-	// maxStarts limits the number of a client's recorded starts. The last ones are stored.
+	// maxStarts limits the number of a client's recorded starts, which are the times at which it
+	// started an informer or ran on a new machine. The last ones are stored.
 	maxStarts = 16
 	// startsTogether is the longest time between requests that belong to one start.
 	startsTogether = 10 * time.Minute

@@ -10,9 +10,9 @@ import (
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
-// shortWatch is the duration below which a WATCH ended early. Usually kube-apiserver ends WATCHes
-// after 30 to 60 minutes, and informers after 5 to 10; proxies that do not support WATCHes, after
-// up to a minute.
+// shortWatch is the duration below which a WATCH counts as ended early. Usually kube-apiserver ends
+// WATCHes after 30 to 60 minutes, and informers end them after 5 to 10 minutes. A proxy that does
+// not support WATCHes ends them after up to a minute.
 const shortWatch = time.Minute
 
 // usage contains a client's counts for one resource. It uses 700 bytes, and up to 5 KB more if the
@@ -123,9 +123,9 @@ func (u *usage) asksFor(version []byte) {
 	}
 }
 
-// addList counts a LIST. It adds to a pattern only LISTs that can be avoided: not a refused LIST,
-// which cost nothing, not a failed LIST, which the client must retry, and not one of a resource
-// that cannot be WATCHed.
+// addList counts a LIST. It adds the LIST to a pattern only if the client could have avoided it. It
+// could not if the LIST failed and must be retried, or if the resource cannot be WATCHed. A refused
+// LIST is not added either, because it cost nothing.
 func (u *usage) addList(e *evidence.Event, q evidence.Query) {
 	l := &u.lists
 	for _, kind := range []struct {

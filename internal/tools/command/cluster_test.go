@@ -34,7 +34,7 @@ func configured(t *testing.T, args ...string) *rest.Config {
 }
 
 // TestClusterFlags checks that each of kubectl's flags has the same effect as in kubectl, and that
-// the help shows them.
+// the help shows the common ones.
 func TestClusterFlags(t *testing.T) {
 	for _, tc := range []struct {
 		args []string

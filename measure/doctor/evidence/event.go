@@ -51,7 +51,7 @@ type Event struct {
 	input   *bytes.Buffer     // of the decoder
 }
 
-// Object is what a request is about. Resource is empty if that is no resource, but a path such as
+// Object is what a request is about. Resource is empty if the request is about a path such as
 // /healthz.
 type Object struct {
 	Group, Version, Resource, Subresource, Namespace, Name []byte
@@ -98,7 +98,7 @@ func (e *Event) Begun() int64 {
 }
 
 // Place returns a name for the machine that the client runs on: the user if it is a node, or else
-// the Pod, or else the IP. Unlike the Pod, the IP may be that of a load balancer.
+// the Pod, or else the IP. The IP comes last, because it may belong to a load balancer.
 func (e *Event) Place() []byte {
 	if bytes.HasPrefix(e.User, []byte("system:node:")) {
 		return e.User

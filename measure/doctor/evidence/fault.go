@@ -44,7 +44,7 @@ var hints = map[Fault]string{
 	ErrOtherVersion: `of v1beta1: jq -c '.apiVersion = "audit.k8s.io/v1"' LOG | weir doctor -`,
 	ErrOtherKind: `if there are events inside: jq -c '.. | (., (strings | fromjson?)) | objects | ` +
 		`select(.kind == "Event" and .stage)' LOG | weir doctor -`,
-	// Google logs no end of a WATCH, so that all WATCHes would seem short.
+	// Google does not log the end of a WATCH, so each WATCH would seem short.
 	ErrGoogle: `without WATCHes, whose entries have no end: jq -sc 'flatten | sort_by(.timestamp)[] | .timestamp as $t | .protoPayload | ` +
 		`(.methodName / ".") as $m | (.resourceName / "/") as $r | (if $r[2] == "namespaces" and ($r | length) > 4 ` +
 		`then $r[3:] else [null] + $r[2:] end) as $o | select($m[-1] != "watch") | {kind: "Event", ` +

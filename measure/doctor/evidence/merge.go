@@ -67,7 +67,7 @@ func (m *Merge) begin(log *Log) error {
 	return m.advance(log)
 }
 
-// advance reads the next event of an open log. At the end of the log it closes it.
+// advance reads the next event of an open log. At the end of the log, advance closes the log.
 func (m *Merge) advance(log *Log) (err error) {
 	if log.event, err = log.Next(); err == nil {
 		return nil

@@ -8,10 +8,11 @@ import (
 	"strings"
 )
 
-// metrics contains, for each metric that ReadMetrics uses, a function that adds its value to a
-// sample. The names are those of k8s.io/apiserver 0.37, and the earlier names for the counts of
-// objects and of the watch cache. They are defined in pkg/endpoints/metrics, pkg/storage/metrics,
-// pkg/storage/etcd3/metrics, pkg/storage/cacher/metrics and pkg/util/flowcontrol/metrics.
+// metrics contains, for each metric that ReadMetrics uses, a function that adds the metric's value
+// to a sample. The names are from k8s.io/apiserver 0.37; for the counts of objects and of the watch
+// cache there are also the earlier names. They are defined in pkg/endpoints/metrics,
+// pkg/storage/metrics, pkg/storage/etcd3/metrics, pkg/storage/cacher/metrics and
+// pkg/util/flowcontrol/metrics.
 var metrics = map[string]func(s *Sample, l labels, v float64){
 	"kubernetes_build_info":         func(s *Sample, l labels, _ float64) { s.Version = l.get("git_version") },
 	"process_start_time_seconds":    func(s *Sample, _ labels, v float64) { s.Started = v },

@@ -20,9 +20,9 @@ const (
 // contain what clients sent.
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
-// Parse replaces the contents of e with those of a line. The error is a Fault. It is ErrInvalid if
-// the line is not one JSON object or a field has a wrong type. Otherwise the Fault names what the
-// line lacks to be an Event. If a field occurs twice, the last one counts.
+// Parse replaces the contents of e with the Event in a line. The error is a Fault: ErrInvalid if
+// the line is not one JSON object or a field has a wrong type, or else the reason why the object is
+// no Event. If a field occurs twice, the last one counts.
 func (e *Event) Parse(line []byte) error {
 	if e.decoder == nil {
 		e.decoder, e.input = new(jsontext.Decoder), new(bytes.Buffer)
@@ -65,8 +65,8 @@ func (e *Event) complete(inList bool) error {
 	return nil
 }
 
-// read replaces the contents of e with those of the object at which d is. It calls other for each
-// member that an Event does not have; other must read the member's value. The error is that of d or
+// read replaces the contents of e with the object at which d is. It calls other for each member
+// that is not part of an Event; other must read the member's value. It returns the errors of d and
 // other.
 func (e *Event) read(d *jsontext.Decoder, other func(name []byte) error) error {
 	*e = Event{scratch: e.scratch[:0], decoder: e.decoder, input: e.input}

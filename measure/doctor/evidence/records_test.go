@@ -230,8 +230,8 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// FuzzLog checks that a log is read to its end, that the result does not depend on the size of
-// reads, and that the log's memory stays below its limit.
+// FuzzLog checks that a log is read to its end within its memory limit, and that the result does
+// not depend on the size of reads.
 func FuzzLog(f *testing.F) {
 	f.Add([]byte(at(1) + `{"log":"` + "\n" + at(2)))
 	f.Add([]byte(`{"records":[{"properties":{"log":` + inText(f, at(1)) + `}}]}`))

@@ -32,8 +32,8 @@ const (
 // slack is the factor by which a figure may be worse than the baseline.
 var slack = [...]float64{memory: 1.15, effort: 1.25, rate: 1.2}
 
-// bound returns the limit of a figure. It returns false if the figure has no limit of its own and
-// the baseline does not contain it.
+// bound returns the limit of a figure. It returns false if the figure sets no limit and the
+// baseline lacks the figure.
 func (f figure) bound(baseline float64, recorded bool) (float64, bool) {
 	switch {
 	case f.limit != 0:

@@ -10,7 +10,8 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/servers"
 )
 
-// axis is an amount that is increased, and what is measured at each of its points.
+// axis is an amount that bench grow increases, such as the number of objects, and the figures that
+// it measures at each point.
 type axis struct {
 	name   string
 	label  string

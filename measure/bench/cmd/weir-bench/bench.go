@@ -234,8 +234,8 @@ func printResult(w io.Writer, r informers.Result, behind bool) error {
 	return r.WriteTable(w)
 }
 
-// connect sets the options that lead to the server. If the flags select no cluster, it starts an
-// embedded server, which done stops. done is never nil.
+// connect sets the options that say where the server is. If the flags select no cluster, it starts
+// an embedded server, which done stops. done is never nil.
 func (f *benchFlags) connect(ctx context.Context) (done func() error, err error) {
 	done = func() error { return nil }
 	if !f.clusterChosen() {

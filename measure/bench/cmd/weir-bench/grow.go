@@ -60,8 +60,8 @@ func newBenchGrow(b *benchFlags) *cobra.Command {
 	return cmd
 }
 
-// chosenAxes returns the axes to measure: those of --only, without the points above --most. It
-// returns a usage error if a flag is invalid.
+// chosenAxes returns the axes of --only, without the points above --most. It returns a usage error
+// if a flag is invalid.
 func (f *growFlags) chosenAxes() ([]axis, error) {
 	chosen, err := figures.Choose("axis", axes(f.clusterChosen()), func(a axis) string { return a.name }, f.only...)
 	if err != nil {

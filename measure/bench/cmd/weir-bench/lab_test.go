@@ -57,7 +57,7 @@ func TestReplay(t *testing.T) {
 
 const (
 	tinyAgents, tinyReaders = 5, 3
-	// longest limits what takes only a moment unless the machine is busy.
+	// longest limits the wait for something that takes a moment, unless the machine is busy.
 	longest = 5 * time.Minute
 )
 
@@ -206,8 +206,8 @@ func (p *podsAsked) run(_ context.Context, f *labFlags, _ func(figures.Traced)) 
 	return nil
 }
 
-// TestFewPods checks that the numbers of agents and controllers are those of the incidents' texts.
-// If the user sets a number of pods, it checks that this number is used.
+// TestFewPods checks that an incident has as many agents or controllers as its text says, and that
+// a number of pods that the user sets is used.
 func TestFewPods(t *testing.T) {
 	story := map[string]string{"node-agents": "2,000 agents", "thundering-restart": "200 controllers"}
 	for _, i := range incidents() {

@@ -15,8 +15,7 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// labReport contains the results of weir lab. The JSON names, including those of figures, are
-// stable.
+// labReport contains the results of weir lab. The JSON names and the names of figures are stable.
 type labReport struct {
 	At        time.Time  `json:"at"`
 	Pods      int        `json:"pods"`           // of all incidents, except those that use fewer

@@ -23,8 +23,8 @@ func Attempt(f func()) (err error) {
 	return nil
 }
 
-// Check ends the attempt if err is not nil. If what is given, it adds what to the error, as the
-// action that failed.
+// Check ends the attempt if err is not nil. It adds what, the name of the failed action, to the
+// error if the caller passes it.
 func Check(err error, what ...any) {
 	switch {
 	case err == nil:

@@ -45,7 +45,7 @@ func (e *extracted) run(ctx context.Context) {
 	go func() { e.ended <- figures.Attempt(func() { e.follow(ctx) }) }()
 }
 
-// follow lists and watches until ctx or the watch ends.
+// follow LISTs the pods and WATCHes them until ctx or the WATCH ends.
 func (e *extracted) follow(ctx context.Context) {
 	e.fill(ctx)
 	close(e.synced)
@@ -56,7 +56,8 @@ func (e *extracted) follow(ctx context.Context) {
 	}
 }
 
-// fill lists. Afterwards the list is garbage, but its array is not.
+// fill LISTs the pods and stores them. Afterwards the list is garbage, but the array of its items
+// is not.
 func (e *extracted) fill(ctx context.Context) {
 	list := figures.Must(e.client.CoreV1().Pods(corev1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"}))
 	e.version = list.ResourceVersion

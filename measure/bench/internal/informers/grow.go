@@ -25,8 +25,8 @@ var growVerb = Verb{
 	Short: "How the figures of an informer grow",
 }
 
-// GrowthFigures are the figures of a point of a Grower. A point with several informers has only
-// those of the sync and, if the informers have several handlers, those of events.
+// GrowthFigures are the figures of a point of a Grower. A point with several informers has only the
+// figures of the sync. If these informers have several handlers, it also has the figures of events.
 var GrowthFigures = []figures.Figure{
 	figures.Lower("syncSeconds", "time to sync", figures.Seconds),
 	figures.Lower("cpuSeconds", "CPU to sync", figures.Seconds),
@@ -40,8 +40,8 @@ var GrowthFigures = []figures.Figure{
 	figures.Lower("delayP99Seconds", "receipt to last handler, p99", figures.Seconds),
 }
 
-// measureGrowth measures the first sync, then reads of single objects, then the delay with which
-// handlers receive a few changes, and last, changes that are sent as fast as the informer reads
+// measureGrowth measures the first sync, reads of single objects, and the delay with which handlers
+// receive a few changes. Last, it measures changes that are sent as fast as the informer reads
 // them.
 func measureGrowth(ctx context.Context, s *subject) Figures {
 	d := newDelays(int32(max(1, s.Handlers)), int(delayRate*(s.Duration+time.Second).Seconds()))

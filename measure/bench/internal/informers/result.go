@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// Result contains what a verb measured. The JSON names, including those of figures, are stable.
+// Result contains what a verb measured. The JSON names and the names of figures are stable.
 type Result struct {
 	// Name is the verb's name, followed by "-dropin" for --dropin and by "-unstructured" for
 	// --unstructured.

@@ -149,7 +149,7 @@ func expect(t *testing.T, v Verb, o Options, name string, held float64) Result {
 	return r
 }
 
-// TestMixed checks that the sync of a mixed population is that of all its kinds, on both sides.
+// TestMixed checks that the sync of a mixed population syncs all kinds, on both sides.
 func TestMixed(t *testing.T) {
 	const pods, seed = 40, 1
 	server, err := process.StartServer(t.Context(), process.ServerSpec{Pods: pods, Population: podsim.Mixed, Seed: seed})

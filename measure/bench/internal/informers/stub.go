@@ -52,11 +52,11 @@ func (s *StubSpec) encoding() *encoding {
 // modelsPage is the page size of the LIST that reads models.
 const modelsPage = 500
 
-// stub is a server of pods that carries out orders: it answers LISTs, keeps watches open, and sends
-// the events that its order asks for. It computes little, so that the measured client is always
-// slower. The embedded API server cannot replace it: that server needs more CPU to store and encode
-// a change than the client needs to receive it. A stub has only one encoding, because it stores its
-// pods encoded.
+// stub is a server of pods that carries out orders: it answers LISTs, keeps WATCHes open, and sends
+// the events that its order asks for. It computes little, so that the measured client is always the
+// slower side. The embedded API server cannot replace it: that server needs more CPU to store and
+// encode a change than the client needs to receive it. A stub has only one encoding, because it
+// stores its pods encoded.
 type stub struct {
 	pods *stubPods
 
@@ -263,7 +263,7 @@ func (s *stub) modify(ctx context.Context, flush func() error, o order, changes 
 	return nil
 }
 
-// stands reports whether o is still the order.
+// stands reports whether o is still the current order.
 func (s *stub) stands(o order) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -260,8 +260,8 @@ func TestNewPopulationNeedsModels(t *testing.T) {
 	}
 }
 
-// TestStubGoesOnWithTheNextOrder checks that on one watch, the events of an order continue after
-// those of the previous one.
+// TestStubGoesOnWithTheNextOrder checks that a new order continues the resourceVersions of the
+// previous order on the same WATCH.
 func TestStubGoesOnWithTheNextOrder(t *testing.T) {
 	const n = 30
 	url, client := startStub(t, podsInProtobuf, 7, n)

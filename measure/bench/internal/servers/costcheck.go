@@ -15,8 +15,8 @@ import (
 	"github.com/weirproject/weir/measure/doctor/cost"
 )
 
-// The options of the incidents whose costs are compared with predictions, similar to those of weir
-// lab.
+// The options of the incidents whose costs are compared with predictions. They are similar to the
+// options of weir lab.
 const (
 	checkedObjects  = 150_000 // the most objects that all clients together receive
 	checkedPatience = 2 * time.Minute

@@ -154,9 +154,9 @@ const (
 	// busyRequests is the number of requests that each worker sends before it waits for the other
 	// workers.
 	busyRequests = 10
-	// slowRequest is the least mean duration of requests that mostly wait, as a proxy's do that must
-	// prove that its cache is current. Each worker sends only one of them. The mean is that of
-	// triedRequests requests, because the first ones may not wait.
+	// slowRequest is the least mean duration of requests that mostly wait. A proxy's requests do so if
+	// the proxy must prove that its cache is current. Each worker sends only one such request at a
+	// time. triedRequests is the number of requests in the mean, because the first ones may not wait.
 	slowRequest   = 100 * time.Millisecond
 	triedRequests = 4
 )

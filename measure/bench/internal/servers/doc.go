@@ -1,7 +1,7 @@
 // Package servers compares a kube-apiserver with weir's proxy in front of it. Both serve the same
 // pods.
 //
-// A [Scenario] is one measurement. [Run] measures the two servers in turn, several times, and
+// A [Scenario] is one measurement. [Bench.Run] measures the two servers in turn, several times, and
 // reports the median of each figure. Each run of the proxy uses a new process, which caches the
 // pods before the measurement starts. This process sends the requests. No figure includes its CPU
 // time and memory.
@@ -10,6 +10,6 @@
 // once, on separate servers, which are traced.
 //
 // If a server runs on this machine, its CPU time and memory are read from /proc, which costs the
-// server nothing. Otherwise they are read from its /metrics, also if a process on this machine only
-// forwards connections to the server.
+// server nothing. Otherwise, or if a process on this machine only forwards connections to the
+// server, they are read from the server's /metrics.
 package servers

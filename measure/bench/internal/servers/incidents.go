@@ -53,8 +53,8 @@ func (t *trial) allAtOnce(ctx context.Context, clients int, ask func(ctx context
 	return f
 }
 
-// keepAsking calls ask until it succeeds or ctx ends. It adds failed tries to failed. If ctx ends,
-// the error is that of the last try that failed for another reason, if there was one.
+// keepAsking calls ask until it succeeds or ctx ends, and counts failed tries in failed. If ctx
+// ends, it returns the error of the last try that failed for another reason, if there was one.
 func (t *trial) keepAsking(ctx context.Context, i int, ask func(ctx context.Context, c *client, i int) error, failed *atomic.Int64) error {
 	return figures.Attempt(func() {
 		c := t.client()
@@ -78,8 +78,8 @@ func (t *trial) keepAsking(ctx context.Context, i int, ask func(ctx context.Cont
 }
 
 // NodeAgents is the incident of a rollout that starts an agent on each node at the same time. Each
-// agent gets the pods. In the ways of the replay, the agents LIST all pods from etcd, LIST all pods
-// from the watch cache, LIST the pods of their node, or LIST all pods through the proxy.
+// agent gets the pods. It has one way for each kind of LIST: of all pods from etcd, of all pods
+// from the watch cache, of the pods of the agent's node, and of all pods through the proxy.
 func NodeAgents() Replay {
 	everything := func(*trial, int) string { return "" }
 	return Replay{Every: 100 * time.Millisecond, Ways: []Way{
@@ -109,8 +109,8 @@ func agents(query func(t *trial, i int) string) load {
 }
 
 // ThunderingRestart is the incident of many controllers that start at the same time, each with an
-// informer of all pods. In the ways of the replay, the informers start with a LIST, with a WATCH,
-// or with a WATCH through the proxy.
+// informer of all pods. It has a way for informers that start with a LIST, one for those that start
+// with a WATCH, and one for a WATCH through the proxy.
 func ThunderingRestart() Replay {
 	by := func(join func(context.Context, *client, int) error) load {
 		return func(ctx context.Context, t *trial, begin func()) Figures {

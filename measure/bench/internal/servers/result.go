@@ -8,7 +8,7 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// Result contains what a scenario measured. The JSON names, including those of figures, are stable.
+// Result contains what a scenario measured. The JSON names and the names of figures are stable.
 type Result struct {
 	Name string `json:"name"`
 	// Weir and APIServer contain the medians of all runs. They omit values that were not measured.

@@ -26,7 +26,7 @@ var slowLists = Scenario{
 	},
 }
 
-// errTooLarge is the cause with which a run ends whose server uses too much memory.
+// errTooLarge is the cause with which a run ends when its server uses too much memory.
 var errTooLarge = errors.New("the server has grown too large")
 
 func measureSlowLists(ctx context.Context, t *trial) Figures {

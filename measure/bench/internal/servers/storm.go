@@ -44,7 +44,7 @@ func ResyncStorm() Replay {
 	}}
 }
 
-// errPatience is the cause with which a storm ends that takes too long.
+// errPatience is the cause with which a storm that takes too long ends.
 var errPatience = errors.New("the resync takes too long")
 
 // storm describes what the controller of a ResyncStorm does.

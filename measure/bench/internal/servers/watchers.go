@@ -16,8 +16,8 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// watchers are many watches, each over a separate connection, like those of kubelets and
-// controllers.
+// watchers are many watches, each over a separate connection, as kubelets and controllers open
+// them.
 type watchers struct {
 	trial   *trial
 	cancel  context.CancelFunc
@@ -201,8 +201,8 @@ func (t *trial) resourceVersion(ctx context.Context) string {
 	return list.Meta().ResourceVersion
 }
 
-// Kubelets measures n watchers by spec.nodeName, on a new proxy or on kube-apiserver. The figures
-// are those of the scenario kubelets. If the options do not allow changes of pods, the error is
+// Kubelets measures n watchers by spec.nodeName, on a new proxy or on kube-apiserver. It returns
+// the figures of the scenario kubelets. If the options do not allow changes of pods, the error is
 // ErrNoWrites.
 func (b *Bench) Kubelets(ctx context.Context, ofProxy bool, n int) (f Figures, err error) {
 	if err := b.Allows(kubelets); err != nil {
