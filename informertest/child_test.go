@@ -13,11 +13,13 @@ import (
 	"github.com/weirproject/weir/informertest"
 )
 
-// judgedVariable is set in the environment of a process in which the suite judges a rig.
+// judgedVariable is the environment variable that is set in a child process in which Run plays a
+// story with a declared failure.
 const judgedVariable = "INFORMERTEST_JUDGED"
 
-// TestFatalStoryIsJudged: a rig that is declared to fail a fatal story passes if it fails it in any
-// way, and fails if it does not. The test observes the suite's own test from outside.
+// TestFatalStoryIsJudged checks that Run passes if a rig fails a fatal story, in any way, that
+// Rig.Fails names, and that Run fails if the rig passes that story. The test runs itself in a child
+// process and checks the output.
 func TestFatalStoryIsJudged(t *testing.T) {
 	const story = "PanickingHandler"
 	sound := newNative(weir.ModeAuto)
@@ -57,11 +59,10 @@ func TestFatalStoryIsJudged(t *testing.T) {
 	}
 }
 
-// diesBehind is the case in which the story is played to its end, and the informer kills its
-// process afterwards.
+// diesBehind is the case in which the informer passes the story and kills its process afterwards.
 const diesBehind = "DiesBehind"
 
-// untilPanic recovers the panic of a handler and does not call it again.
+// untilPanic recovers the panic of a handler, and does not call the handler after that.
 func untilPanic(h informertest.Handler) informertest.Handler {
 	over := false
 	added := h.Added
@@ -76,7 +77,7 @@ func untilPanic(h informertest.Handler) informertest.Handler {
 	return h
 }
 
-// onGoroutine calls a handler on a goroutine that does not recover its panic.
+// onGoroutine calls a handler on another goroutine, which does not recover the handler's panic.
 func onGoroutine(h informertest.Handler) informertest.Handler {
 	added := h.Added
 	h.Added = func(p *corev1.Pod, initial bool) {

@@ -19,7 +19,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// podLists lists and watches pods like generated informers.
+// podLists returns a ListWatch of all pods and its client, like those of generated informers.
 func podLists(cfg *rest.Config) (*cache.ListWatch, kubernetes.Interface, error) {
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
@@ -28,8 +28,8 @@ func podLists(cfg *rest.Config) (*cache.ListWatch, kubernetes.Interface, error) 
 	return cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", "", fields.Everything()), client, nil
 }
 
-// given returns the ListerWatcher that the options have for objects of the example's type, or else
-// the rig's own.
+// given returns the ListerWatcher of the options for objects of the example's type, or the result
+// of own if the options have none.
 func given(o informertest.Options, cfg *rest.Config, example runtime.Object, own func() (cache.ListerWatcher, error)) (cache.ListerWatcher, error) {
 	if o.ListerWatcher == nil {
 		return own()
@@ -37,7 +37,7 @@ func given(o informertest.Options, cfg *rest.Config, example runtime.Object, own
 	return o.ListerWatcher(cfg, example)
 }
 
-// sharedInformer drives anything that is a client-go SharedIndexInformer.
+// sharedInformer adapts a client-go SharedIndexInformer to the suite.
 type sharedInformer struct {
 	cache.SharedIndexInformer
 
@@ -57,7 +57,7 @@ func newSharedInformer(inf cache.SharedIndexInformer, o informertest.Options) (*
 			return nil, err
 		}
 	}
-	// client-go reports only that an error has happened, not that it is over.
+	// client-go reports an error, but does not report its end.
 	return s, inf.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (r *sharedInformerRegistration) Remove() error {
 	return r.informer.RemoveEventHandler(r.ResourceEventHandlerRegistration)
 }
 
-// errNotSynced is the only error that cache.WaitForCacheSync provides.
+// errNotSynced is the error of WaitForSync, because cache.WaitForCacheSync returns no error.
 var errNotSynced = errors.New("timed out waiting for the caches to sync")
 
 func (s *sharedInformer) WaitForSync(ctx context.Context) error {
@@ -151,12 +151,14 @@ func (s *sharedInformer) Err() error {
 	return s.err
 }
 
-// listOnly is a ListerWatcher that keeps client-go from requesting initial events.
+// listOnly is a ListerWatcher with which client-go sends LISTs instead of requesting initial
+// events.
 type listOnly struct{ *cache.ListWatch }
 
 func (listOnly) IsWatchListSemanticsUnSupported() bool { return true }
 
-// clientGo is client-go's informer, in one of its two modes and encodings.
+// clientGo returns a maker of client-go's informer. list selects its LIST mode instead of its
+// WatchList mode.
 func clientGo(list bool, contentType string) func(*rest.Config, informertest.Options) (informertest.Informer, error) {
 	return func(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 		cfg.ContentType = contentType
@@ -174,7 +176,7 @@ func clientGo(list bool, contentType string) func(*rest.Config, informertest.Opt
 	}
 }
 
-// clientGoFails are the stories that client-go 0.37 fails in both of its modes.
+// clientGoFails maps the stories that client-go 0.37 fails in both of its modes to the reasons.
 var clientGoFails = map[string]string{
 	"BlockedIndexFunction":    "index functions run on the way from the WATCH to the store, under the store's lock",
 	"PanickingHandler":        "a panic in a handler ends the process",
@@ -195,7 +197,8 @@ var clientGoFails = map[string]string{
 	"RelistHoldsNothingTwice": "a list is complete in memory before the store sees it",
 }
 
-// clientGoWatchListFails are those that it also fails when it requests initial events, its default.
+// clientGoWatchListFails has the stories that client-go fails only when it requests initial events,
+// which is its default.
 var clientGoWatchListFails = map[string]string{
 	"StopInBackoff":        "the wait before the next try does not end with the context",
 	"InitialEventsTooOld":  "410 in place of initial events is tried again at once, without end",

@@ -18,17 +18,17 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// lister returns a ListerWatcher of pods.
+// lister returns a ListWatch of all pods for a client config.
 type lister func(cfg *rest.Config) (*cache.ListWatch, error)
 
-// wholeClientset is a clientset of all built-in types.
+// wholeClientset returns a ListWatch of the clientset of all built-in types.
 func wholeClientset(cfg *rest.Config) (*cache.ListWatch, error) {
 	lw, _, err := podLists(cfg)
 	return lw, err
 }
 
-// podsOnly is the client of a clientset that knows only pods, like those that are generated for
-// custom resources.
+// podsOnly returns a ListWatch of a client whose scheme has only pods, like the clientsets that are
+// generated for custom resources.
 func podsOnly(cfg *rest.Config) (*cache.ListWatch, error) {
 	podScheme := runtime.NewScheme()
 	podScheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Pod{}, &corev1.PodList{}, &metav1.WatchEvent{}, &metav1.Status{})
@@ -41,8 +41,9 @@ func podsOnly(cfg *rest.Config) (*cache.ListWatch, error) {
 	return cache.NewListWatchFromClient(client, "pods", "", fields.Everything()), nil
 }
 
-// dropIn is Weir's informer behind client-go's interface. With a wrapped transport it reads the
-// bodies itself, otherwise it uses the objects that the client has decoded.
+// dropIn returns a maker of Weir's informer with client-go's interface. If the transport is
+// wrapped, the informer reads the bodies of answers itself. Otherwise it uses the objects that the
+// client has decoded.
 func dropIn(wrapped bool, contentType string, list lister) func(*rest.Config, informertest.Options) (informertest.Informer, error) {
 	return func(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 		cfg.ContentType = contentType
@@ -65,7 +66,8 @@ func asDropIn(inf cache.SharedIndexInformer, o informertest.Options) (informerte
 	return dropInInformer{shared}, nil
 }
 
-// dropInInformer is Weir's informer with methods that client-go's interface lacks.
+// dropInInformer adds to sharedInformer the functions of package clientgo that client-go's
+// interface lacks.
 type dropInInformer struct{ *sharedInformer }
 
 func (d dropInInformer) Err() error { return clientgo.Err(d.SharedIndexInformer) }
@@ -74,13 +76,14 @@ func (d dropInInformer) WaitForSync(ctx context.Context) error {
 	return clientgo.WaitForSync(ctx, d.SharedIndexInformer)
 }
 
-// dropInFails are the stories that client-go's interface and its users' expectations keep it from
-// passing where client-go fails.
+// dropInFails has the stories that the drop-in fails on purpose, because users of client-go's
+// interface expect the same behavior.
 var dropInFails = map[string]string{
 	"PanickingHandler": "as with client-go a panic in a handler ends the process, unless utilruntime.ReallyCrash is false",
 }
 
-// unwrappedFails are those that it also fails when it can only use the results of List and Watch.
+// unwrappedFails has the stories that the drop-in also fails without a wrapped transport, when it
+// can only use the results of List and Watch.
 var unwrappedFails = map[string]string{
 	"HangingRequest":          "the request is the ListerWatcher's, and has no deadline",
 	"StalledList":             "the list is the ListerWatcher's, and has no deadline",

@@ -19,8 +19,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// fromFactory is the pod informer of Weir's factory. For a ListerWatcher it uses the factory's
-// InformerFor.
+// fromFactory returns the pod informer of Weir's factory. If the options have a ListerWatcher, it
+// calls the factory's InformerFor.
 func fromFactory(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	if o.ListerWatcher != nil {
@@ -42,7 +42,7 @@ func fromFactory(cfg *rest.Config, o informertest.Options) (informertest.Informe
 	}), o)
 }
 
-// adopted is Weir's informer, adopted from client-go's factory.
+// adopted returns the informer that Weir adopts from client-go's factory.
 func adopted(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 	clientgo.Wrap(cfg)
 	if o.ListerWatcher != nil {

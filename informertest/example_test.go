@@ -13,7 +13,8 @@ import (
 	"github.com/weirproject/weir/informertest"
 )
 
-// The server alone: it refuses a client's first list, and answers the second.
+// The example uses the server without an informer. The server refuses a client's first list, and
+// answers the second one.
 func ExampleServer() {
 	server := informertest.NewServer()
 	defer server.Close()

@@ -2,7 +2,7 @@ package informertest
 
 import "testing"
 
-// Play plays one story and returns what went wrong.
+// Play plays one story and returns its faults.
 func Play(t *testing.T, rig Rig, name string) []string {
 	for _, s := range Stories() {
 		if s.Name == name {

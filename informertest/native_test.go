@@ -17,15 +17,15 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// native drives Weir's typed informer.
+// native adapts Weir's typed informer to the suite.
 type native struct {
 	*weir.Informer[*corev1.Pod]
 	resync time.Duration
 }
 
 func (n *native) Run(ctx context.Context) {
-	// A second Run returns ErrRunning, and a stuck handler ErrHandlerStuck; the suite observes both
-	// itself.
+	// A second Run returns ErrRunning, and Run with a stuck handler returns ErrHandlerStuck. The suite
+	// checks both situations without these errors.
 	_ = n.Informer.Run(ctx)
 }
 
@@ -73,11 +73,13 @@ func (n *native) Handle(h informertest.Handler, o informertest.HandlerOptions) (
 	return nativeRegistration{reg}, nil
 }
 
-// eventAdapter calls a handler. A native handler also receives versions that cannot be decoded, and
-// decides what to do with them. This one waits for the next, as the suite requires.
+// eventAdapter calls a handler of the suite. A native handler also receives versions that cannot be
+// decoded. The suite's contract excludes them, so eventAdapter skips such a version and waits for
+// the next one.
 type eventAdapter struct {
 	informertest.Handler
-	// undecoded has, by key, the last version that could be decoded, or the zero Item.
+	// undecoded maps the key of an object whose current version cannot be decoded to the last version
+	// that could be decoded, or to the zero Item if there is none.
 	undecoded map[string]weir.Item[*corev1.Pod]
 }
 
@@ -109,7 +111,8 @@ func (t eventAdapter) handle(e weir.Event[*corev1.Pod]) {
 	}
 }
 
-// decoded returns an item's object, or the known part of it.
+// decoded returns an item's object or, if it cannot be decoded, a pod with the metadata that the
+// item has.
 func decoded(i weir.Item[*corev1.Pod]) *corev1.Pod {
 	pod, err := i.Object()
 	if err != nil {
@@ -155,7 +158,7 @@ func (n *native) ByIndex(name, value string) ([]string, error) {
 	return keys, nil
 }
 
-// nativeFails are intended differences.
+// nativeFails has the stories that Weir's native informer fails on purpose.
 var nativeFails = map[string]string{
 	"DeletedFinalState": "a deletion is delivered with the version that the handler saw last, which costs nothing to keep",
 

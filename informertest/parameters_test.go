@@ -12,7 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestParametersAreRefused: like kube-apiserver's. The server is at 1003.
+// TestParametersAreRefused checks that the server refuses the same parameters as kube-apiserver.
+// The server is at resourceVersion 1003.
 func TestParametersAreRefused(t *testing.T) {
 	server := informertest.NewServer()
 	defer server.Close()
@@ -56,7 +57,8 @@ func TestParametersAreRefused(t *testing.T) {
 	}
 }
 
-// get requests the pods and returns the code of the answer, and the metadata if it is a list.
+// get requests the pods. It returns the code of the answer, and the list's metadata if the answer
+// is a list.
 func get(t *testing.T, server *informertest.Server, query string) (int, metav1.ListMeta) {
 	t.Helper()
 	cfg := server.Config()

@@ -14,10 +14,11 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// sabotage violates a requirement, and names the stories that must notice.
+// sabotage is a change that makes an informer violate a requirement, with the stories that must
+// fail because of it.
 type sabotage struct {
 	name    string
-	make    maker // nil: Weir's native informer
+	make    maker // nil means Weir's native informer
 	config  func(*rest.Config)
 	options func(*informertest.Options)
 	native  func(*weir.Options)
@@ -27,7 +28,8 @@ type sabotage struct {
 
 type maker func(*rest.Config, informertest.Options) (informertest.Informer, error)
 
-// sabotages change Weir's informers, which pass all of these stories unchanged.
+// sabotages are changes of Weir's informers. Without a change, the informers pass all stories that
+// a sabotage names.
 var sabotages = []sabotage{
 	{
 		name: "deletions are not told",

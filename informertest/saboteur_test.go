@@ -22,7 +22,7 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
-// handled changes every handler.
+// handled changes every handler that is registered with an informer.
 type handled struct {
 	informertest.Informer
 	change func(informertest.Handler) informertest.Handler
@@ -36,7 +36,7 @@ func (h handled) Handle(handler informertest.Handler, o informertest.HandlerOpti
 	return h.Informer.Handle(h.change(handler), o)
 }
 
-// misplaced returns a pod that is on another node.
+// misplaced returns a copy of a pod that is on another node.
 func misplaced(p *corev1.Pod) *corev1.Pod {
 	p = p.DeepCopy()
 	p.Spec.NodeName += "-2"
@@ -49,8 +49,8 @@ func misplacesDeleted(h informertest.Handler) informertest.Handler {
 	return h
 }
 
-// idleSync is an informer whose handlers report that they have synced after they have received
-// nothing for a while.
+// idleSync is an informer whose handlers report a sync only after they have received no call for a
+// second.
 type idleSync struct{ informertest.Informer }
 
 func (i idleSync) Handle(h informertest.Handler, o informertest.HandlerOptions) (informertest.Registration, error) {
@@ -108,7 +108,7 @@ func keepAll(inf informertest.Informer) informertest.Informer {
 			Deleted: h.Deleted,
 		}
 	})(inf)
-	// A second handler, because the story's may be blocked.
+	// The second handler is necessary because the story's handler may be blocked.
 	_, err := inf.Handle(informertest.Handler{Updated: func(_, p *corev1.Pod) { keep(p) }}, informertest.HandlerOptions{})
 	if err != nil {
 		panic(err)
@@ -212,7 +212,7 @@ func (f fragile) Run(ctx context.Context) {
 	watching.Wait()
 }
 
-// transformsFirst limits a transform to its first calls.
+// transformsFirst makes a transform change only the objects of its first calls.
 func transformsFirst(calls int32) func(*informertest.Options) {
 	return func(o *informertest.Options) {
 		transform, n := o.Transform, new(atomic.Int32)
@@ -224,7 +224,7 @@ func transformsFirst(calls int32) func(*informertest.Options) {
 	}
 }
 
-// transformsNewer limits a transform to versions that are newer than all before.
+// transformsNewer makes a transform change only versions that are newer than all previous ones.
 func transformsNewer(o *informertest.Options) {
 	transform := o.Transform
 	var mu sync.Mutex
@@ -239,7 +239,7 @@ func transformsNewer(o *informertest.Options) {
 	}
 }
 
-// trip is a RoundTripper made of a function.
+// trip is a function that implements http.RoundTripper.
 type trip func(*http.Request) (*http.Response, error)
 
 func (f trip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -253,7 +253,7 @@ func hundredfold(next http.RoundTripper) trip {
 		for range 99 {
 			ctx, cancel := context.WithTimeout(r.Context(), time.Millisecond)
 			if resp, err := next.RoundTrip(r.Clone(ctx)); err == nil {
-				_, _ = io.Copy(io.Discard, resp.Body) // its bytes are of no interest
+				_, _ = io.Copy(io.Discard, resp.Body) // the content does not matter
 				_ = resp.Body.Close()
 			}
 			cancel()
@@ -291,7 +291,7 @@ func once(next http.RoundTripper) trip {
 	}
 }
 
-// firstNamespace requests only the pods of one namespace, for any requested one.
+// firstNamespace replaces the namespace of every request by the namespace of the first request.
 func firstNamespace(next http.RoundTripper) trip {
 	var mu sync.Mutex
 	first := ""
@@ -325,7 +325,7 @@ func emptied(next http.RoundTripper) trip {
 		}
 		if err == nil {
 			body, broken := io.ReadAll(resp.Body)
-			_ = resp.Body.Close() // it has been read until it broke off
+			_ = resp.Body.Close() // ReadAll has read up to the end or the break
 			if broken == nil && resp.StatusCode == http.StatusOK {
 				resp.Body = io.NopCloser(bytes.NewReader(body))
 				return resp, nil

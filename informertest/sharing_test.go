@@ -9,7 +9,7 @@ import (
 	"github.com/weirproject/weir/informertest"
 )
 
-// Without unsafe, no two objects have parts in common.
+// Without package unsafe, no two objects share parts.
 func init() {
 	sabotages = append(sabotages, sabotage{
 		name:    "objects have in common what is the same",
@@ -18,7 +18,7 @@ func init() {
 	})
 }
 
-// TestEveryStoryCanFail: one of the sabotages, or client-go, fails each story.
+// TestEveryStoryCanFail checks that one of the sabotages, or client-go, fails each story.
 func TestEveryStoryCanFail(t *testing.T) {
 	failed := map[string]bool{}
 	for _, s := range sabotages {

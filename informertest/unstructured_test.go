@@ -26,8 +26,8 @@ import (
 
 var podsResource = corev1.SchemeGroupVersion.WithResource("pods")
 
-// podOf returns the pod of an informer's object. An unstructured object that is not a pod becomes a
-// pod with only metadata.
+// podOf returns the pod that an informer's object represents. An unstructured object that cannot be
+// converted to a pod becomes a pod with only metadata.
 func podOf(obj any) *corev1.Pod {
 	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		return informertest.PodOf(m)
@@ -45,7 +45,8 @@ func podOf(obj any) *corev1.Pod {
 	return p
 }
 
-// transformOf returns a transform of an informer of pods, typed, unstructured or of metadata.
+// transformOf returns f as a transform for an informer of pods that are typed, unstructured or
+// metadata.
 func transformOf(f func(*corev1.Pod)) cache.TransformFunc {
 	return func(obj any) (any, error) {
 		p := podOf(obj)
@@ -70,7 +71,8 @@ func transformOf(f func(*corev1.Pod)) cache.TransformFunc {
 	}
 }
 
-// untypedPod and podMetadata are examples of informers of a ListerWatcher.
+// untypedPod and podMetadata return the example objects with which an informer of a ListerWatcher
+// is created.
 func untypedPod() *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod"}}
 }
@@ -79,7 +81,7 @@ func podMetadata() *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
 }
 
-// dropInOf is Weir's informer of the given ListerWatcher.
+// dropInOf returns Weir's drop-in informer of the ListerWatcher that the options create.
 func dropInOf(cfg *rest.Config, example runtime.Object, o informertest.Options) (informertest.Informer, error) {
 	clientgo.Wrap(cfg)
 	lw, err := o.ListerWatcher(cfg, example)
@@ -89,7 +91,7 @@ func dropInOf(cfg *rest.Config, example runtime.Object, o informertest.Options) 
 	return asDropIn(clientgo.NewSharedIndexInformer(lw, example, o.Resync, cache.Indexers{}), o)
 }
 
-// clientGoOf is client-go's.
+// clientGoOf returns client-go's informer of the ListerWatcher that the options create.
 func clientGoOf(cfg *rest.Config, example runtime.Object, o informertest.Options) (informertest.Informer, error) {
 	lw, err := o.ListerWatcher(cfg, example)
 	if err != nil {
@@ -98,12 +100,12 @@ func clientGoOf(cfg *rest.Config, example runtime.Object, o informertest.Options
 	return newSharedInformer(cache.NewSharedIndexInformer(lw, example, o.Resync, cache.Indexers{}), o)
 }
 
-// untyped is a factory of informers of objects without Go types.
+// untyped is a factory of informers whose objects have no Go type of their own.
 type untyped interface {
 	ForResource(schema.GroupVersionResource) informers.GenericInformer
 }
 
-// dropInUntyped is the informer of one of Weir's factories.
+// dropInUntyped returns a maker of informers that one of Weir's untyped factories creates.
 func dropInUntyped[F untyped](example runtime.Object, factory func(*rest.Config, time.Duration, ...clientgo.Option) (F, error)) maker {
 	return func(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 		if o.ListerWatcher != nil {
@@ -122,7 +124,7 @@ var (
 	dropInMetadata = dropInUntyped(podMetadata(), clientgo.NewMetadataSharedInformerFactory)
 )
 
-// clientGoUntyped is client-go's informer of a client.
+// clientGoUntyped returns a maker of client-go's informers of an untyped client.
 func clientGoUntyped[C any](example runtime.Object, connect func(*rest.Config) (C, error), informer func(C, time.Duration) informers.GenericInformer) maker {
 	return func(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 		if o.ListerWatcher != nil {
@@ -136,8 +138,8 @@ func clientGoUntyped[C any](example runtime.Object, connect func(*rest.Config) (
 	}
 }
 
-// listOnlyDynamic and listOnlyMetadata are clients that keep client-go from requesting initial
-// events, like listOnly.
+// listOnlyDynamic and listOnlyMetadata are clients with which client-go sends LISTs instead of
+// requesting initial events, like listOnly.
 type (
 	listOnlyDynamic  struct{ dynamic.Interface }
 	listOnlyMetadata struct{ metadata.Interface }
@@ -155,7 +157,8 @@ var (
 	})
 )
 
-// decodes returns why informers without Go types fail stories of objects that cannot be decoded.
+// decodes returns the stories of objects that cannot be decoded, with why as the reason that an
+// untyped informer fails them.
 func decodes(why string) map[string]string {
 	return map[string]string{"UndecodableThenGood": why, "UndecodableThenDeleted": why, "UndecodableIsAlone": why}
 }
@@ -165,7 +168,7 @@ var (
 	metadataFails = decodes("what cannot be decoded is not in the metadata")
 )
 
-// with returns the stories of several maps.
+// with merges several maps of stories.
 func with(fails ...map[string]string) map[string]string {
 	all := map[string]string{}
 	for _, f := range fails {

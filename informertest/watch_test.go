@@ -20,8 +20,9 @@ func podNamed(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
 }
 
-// TestWatchFromAhead: a WATCH from a resourceVersion that the server has not reached is silent
-// until then, like kube-apiserver's. Bookmarks are sent every minute.
+// TestWatchFromAhead checks that a WATCH from a resourceVersion that the server has not reached
+// receives no events until the server passes it, as from kube-apiserver. The server sends a
+// bookmark every minute, as soon as it has reached that resourceVersion.
 func TestWatchFromAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := informertest.NewServer()
@@ -50,7 +51,7 @@ func watchFrom(t *testing.T, server *informertest.Server, rv string) watch.Inter
 	return w
 }
 
-// expectEvents compares what a watch has sent so far, as "type name resourceVersion".
+// expectEvents checks the events that a watch has received so far, as "type name resourceVersion".
 func expectEvents(t *testing.T, w watch.Interface, want ...string) {
 	t.Helper()
 	var got []string

@@ -1,4 +1,4 @@
-// Package check has the checks that most tests make, so that each is one line.
+// Package check has the most common checks of tests, each as a function that takes one line.
 package check
 
 import (
@@ -17,8 +17,8 @@ func NoError(t testing.TB, err error) {
 	}
 }
 
-// ErrorIs reports an error if err does not match target. The message starts with what failed: a
-// format and its arguments, or nothing.
+// ErrorIs reports an error if err does not match target. The message starts with what, a format and
+// its arguments, which names the failed operation. what may be empty.
 func ErrorIs(t testing.TB, err, target error, what ...any) {
 	t.Helper()
 	if !errors.Is(err, target) {
@@ -26,8 +26,8 @@ func ErrorIs(t testing.TB, err, target error, what ...any) {
 	}
 }
 
-// Equal reports an error if got is not want. The message starts with what was compared: a format
-// and its arguments, or nothing.
+// Equal reports an error if got is not want. The message starts with what, a format and its
+// arguments, which names the compared value. what may be empty.
 func Equal[T comparable](t testing.TB, got, want T, what ...any) {
 	t.Helper()
 	if got == want {
@@ -43,7 +43,7 @@ func Equal[T comparable](t testing.TB, got, want T, what ...any) {
 	t.Errorf(form, subject(what), got, want)
 }
 
-// subject formats what a message starts with.
+// subject formats the start of a message.
 func subject(what []any) string {
 	if len(what) == 0 {
 		return "got"

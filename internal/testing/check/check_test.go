@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// failing is a test that records its failure.
+// failing is a testing.TB that records its failure.
 type failing struct {
 	testing.TB
 	failure string
@@ -23,7 +23,8 @@ func (f *failing) Fatal(args ...any) {
 
 func (f *failing) Errorf(format string, args ...any) { f.failure = fmt.Sprintf(format, args...) }
 
-// TestChecks: a check that holds is silent. One that does not says what it compared.
+// TestChecks checks that a check that succeeds reports nothing, and that a check that fails reports
+// what it compared.
 func TestChecks(t *testing.T) {
 	for want, run := range map[string]func(t testing.TB){
 		"":                       func(t testing.TB) { NoError(t, nil); Equal(t, 1, 1); ErrorIs(t, fmt.Errorf("a: %w", io.EOF), io.EOF) },

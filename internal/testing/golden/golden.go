@@ -1,5 +1,5 @@
 // Package golden compares the output of tests with files, and the help of commands with their pages
-// in docs/commands.
+// in docs/commands. With the flag -rewrite it writes those files and pages instead.
 package golden
 
 import (
@@ -13,13 +13,14 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files")
 
-// Check compares got with the file testdata/name of the package under test, see File.
+// Check compares got with the file testdata/name of the package under test, as File does.
 func Check(t testing.TB, name, got string) {
 	t.Helper()
 	File(t, filepath.Join("testdata", name), got)
 }
 
-// File compares got with a file; with -rewrite it writes it.
+// File reports an error if the file at path does not contain got. With -rewrite it writes got to
+// the file instead.
 func File(t testing.TB, path, got string) {
 	t.Helper()
 	if *rewrite {
@@ -38,31 +39,31 @@ func File(t testing.TB, path, got string) {
 		return
 	}
 	wanted, lines := strings.SplitAfter(string(want), "\n"), strings.SplitAfter(got, "\n")
-	n := 0 // the first line that differs
+	n := 0 // the index of the first line that differs
 	for n < min(len(wanted), len(lines))-1 && wanted[n] == lines[n] {
 		n++
 	}
 	t.Errorf("%s (go test -rewrite writes it), line %d:\ngot  %q\nwant %q", path, n+1, lines[n], wanted[n])
 }
 
-// Page is the help of a command, like cobra.Command, which this module does not require. Cobra's
-// own generator would add a renderer of man pages.
+// Page is the help of a command, with the same fields as cobra.Command. This module does not
+// require cobra, because cobra's generator of pages would add a renderer of man pages.
 type Page struct {
 	Command string // as users type it, such as "weir bench"
 	Short   string
 	Use     string
-	Long    string // paragraphs, and blocks whose lines start with spaces
+	Long    string // paragraphs, and blocks in which each line starts with a space
 	Example string
 	Flags   string
-	FlagsOf string // another command whose flags it also has, or ""
-	Verbs   []Page // its commands: Command and Short suffice
+	FlagsOf string // another command with more of its flags, or ""
+	Verbs   []Page // its subcommands, with only Command and Short
 }
 
-// PageName returns the name of a command's page.
+// PageName returns the file name of a command's page.
 func PageName(command string) string { return strings.ReplaceAll(command, " ", "-") + ".md" }
 
-// CheckPage compares the page of a command in the folder with its help; with -rewrite it writes the
-// page.
+// CheckPage reports an error if the command's page in folder differs from p. With -rewrite it
+// writes the page instead.
 func CheckPage(t testing.TB, folder string, p Page) {
 	t.Helper()
 	File(t, filepath.Join(folder, PageName(p.Command)), p.markdown())
@@ -98,8 +99,8 @@ func (p Page) markdown() string {
 	return b.String()
 }
 
-// reflow returns text with paragraphs of 100 columns, and with blocks whose lines start with spaces
-// in fences.
+// reflow fills the paragraphs of text to 100 columns, and puts the blocks whose lines start with
+// spaces into code fences.
 func reflow(text string) string {
 	var paragraphs []string
 	for paragraph := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
@@ -112,7 +113,8 @@ func reflow(text string) string {
 	return strings.Join(paragraphs, "\n")
 }
 
-// fill returns text in lines of at most 100 columns, all except the first after an indent.
+// fill breaks text into lines of at most 100 columns, and starts each line except the first with
+// indent.
 func fill(text, indent string) string {
 	const columns = 100
 	var b strings.Builder

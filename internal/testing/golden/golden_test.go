@@ -9,7 +9,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// recorder records the messages of a check.
+// recorder is a testing.TB that records the message of a failed check.
 type recorder struct {
 	testing.TB
 	said string
@@ -19,15 +19,15 @@ func (r *recorder) Helper() {}
 
 func (r *recorder) Errorf(format string, args ...any) { r.said += fmt.Sprintf(format, args...) }
 
-// TestFile: a difference is reported with the first line that differs, and -rewrite writes the
-// file.
+// TestFile checks that File reports the first line that differs, and that it writes the file with
+// -rewrite.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "golden")
 	check.NoError(t, os.WriteFile(path, []byte("a\nb\nc\n"), 0o644))
 	for _, tt := range []struct {
 		got       string
 		line      int
-		gets, has string // the lines that differ
+		gets, has string // the first line that differs
 	}{
 		{"a\nb\nc\n", 0, "", ""},
 		{"a\nx\nc\n", 2, "x\n", "b\n"},
@@ -51,7 +51,8 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestPage: paragraphs are filled, blocks and sections are fenced, and commands are listed.
+// TestPage checks that a page has filled paragraphs, fenced blocks and sections, and a list of the
+// subcommands.
 func TestPage(t *testing.T) {
 	got := Page{
 		Command: "weir see", Short: "Sees", Use: "weir see", Long: "One\nand two.\n\n  block\n\nThree.", Example: "\nweir see -a\n",

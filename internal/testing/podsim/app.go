@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// app contains the common fields of the replicas of one Deployment.
+// app has the values that the replicas of one Deployment share.
 type app struct {
 	name      string
 	namespace string
@@ -20,7 +20,7 @@ type app struct {
 	imageID   string
 	configSum string
 	created   time.Time
-	suffix    int // where the replicas' name suffixes start
+	suffix    int // the first replica's name suffix, as a number
 }
 
 const (
@@ -29,7 +29,7 @@ const (
 	sidecarID = registry + "/proxy@sha256:7e5b0c9d1f4a8362b0d9c7e1a5f3486d2c9b7a1e0f8d6c4b3a2918f7e6d5c4b3"
 )
 
-// epoch is when the oldest pods were created.
+// epoch is the creation time of the oldest pods.
 var epoch = time.Date(2026, time.September, 1, 0, 0, 0, 0, time.UTC)
 
 var (
@@ -76,7 +76,8 @@ func (p *Pods) app(i int) app {
 const (
 	suffixLength = 5
 	suffixes     = 27 * 27 * 27 * 27 * 27
-	// suffixStride is a prime that does not divide suffixes, so that no two replicas share a suffix.
+	// suffixStride is a prime that does not divide suffixes, so that no two replicas have the same
+	// suffix.
 	suffixStride = 7_368_787
 )
 

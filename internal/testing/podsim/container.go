@@ -5,10 +5,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// The number of environment variables of a container.
+// minEnv and maxEnv limit the number of environment variables of a container.
 const minEnv, maxEnv = 3, 17
 
-// container creates one container of a template. It mounts some of the spec's volumes.
+// container creates one container of a pod template, which mounts some of the spec's volumes.
 func (w *writer) container(name string, t *template, spec *corev1.PodSpec) corev1.Container {
 	c := corev1.Container{
 		Name:                     name,

@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Encode returns a pod's bytes as a server sends them. The encoding is "json" or "protobuf", as
-// wire.Encoding.String returns it: the tests of package wire import this package, so it cannot
-// import wire. Encode panics if the pod cannot be encoded.
+// Encode returns the bytes in which a server sends a pod. encoding is "json" or "protobuf", as
+// wire.Encoding.String returns it. This package cannot import wire, because the tests of wire
+// import this package. Encode panics if the pod cannot be encoded.
 func Encode(encoding string, pod *corev1.Pod) []byte {
 	var raw []byte
 	var err error
@@ -28,8 +28,8 @@ func Encode(encoding string, pod *corev1.Pod) []byte {
 	return raw
 }
 
-// Spread returns the bytes of n pods that are spread over a large simulated cluster, each with its
-// own resourceVersion.
+// Spread returns the encodings of n pods that are spread evenly over a simulated cluster of 50,000
+// pods. Each pod has a different resourceVersion.
 func Spread(encoding string, n int) [][]byte {
 	const all = 50_000
 	sim := New(all, 1)

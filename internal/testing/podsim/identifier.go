@@ -6,11 +6,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// NameAlphabet is the alphabet of generated names in Kubernetes: without vowels and characters that
-// look like others.
+// NameAlphabet has the characters of the names that Kubernetes generates. It has no vowels, and no
+// characters that look like others.
 const NameAlphabet = "bcdfghjklmnpqrstvwxz2456789"
 
-// Hash returns n characters as Kubernetes generates them.
+// Hash returns n random characters of NameAlphabet.
 func Hash(rnd *rand.Rand, n int) string {
 	b := make([]byte, n)
 	for i := range b {
@@ -19,7 +19,7 @@ func Hash(rnd *rand.Rand, n int) string {
 	return string(b)
 }
 
-// Hex returns n hexadecimal digits.
+// Hex returns n random hexadecimal digits.
 func Hex(rnd *rand.Rand, n int) string {
 	const digits = "0123456789abcdef"
 	b := make([]byte, n)
@@ -33,7 +33,7 @@ func Hex(rnd *rand.Rand, n int) string {
 	return string(b)
 }
 
-// UID returns an RFC 4122 version 4 uid.
+// UID returns a random uid in the form of RFC 4122, version 4.
 func UID(rnd *rand.Rand) types.UID {
 	h := Hex(rnd, 32)
 	return types.UID(h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-" + string("89ab"[rnd.IntN(4)]) + h[17:20] + "-" + h[20:])

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// fields is a set of owned fields in FieldsV1's form.
+// fields is a set of owned fields in the format of FieldsV1.
 type fields map[string]fields
 
 func (f fields) String() string {
@@ -20,8 +20,8 @@ func (f fields) String() string {
 	return string(raw)
 }
 
-// managedFields returns the entries of the two managers that a running pod has: the one that
-// created it, which owns the created fields, and the kubelet, which owns the status.
+// managedFields returns the two entries of a running pod: the entry of maker, which created the pod
+// and owns the fields in created, and the entry of the kubelet, which owns the fields in status.
 func managedFields(pod *corev1.Pod, maker, created, status string) []metav1.ManagedFieldsEntry {
 	entry := func(manager, owned, subresource string, at metav1.Time) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{
@@ -34,11 +34,12 @@ func managedFields(pod *corev1.Pod, maker, created, status string) []metav1.Mana
 	}
 }
 
-// fieldTemplates contains the managedFields of all pods of New, which have the same fields, with
-// the values of the first pod: to encode them for each pod would take most of its time.
+// fieldTemplates has the managedFields of the pods of New, encoded with the values of the first
+// pod. All pods of New have the same fields, so entries only replaces the values. Encoding
+// managedFields for each pod would take most of the time to create the pod.
 type fieldTemplates struct {
-	controller, uid string // with the uid of the owner
-	kubelet, podIP  string // with the address of the pod
+	controller, uid string // with the uid of the owner in the first pod
+	kubelet, podIP  string // with the IP address of the first pod
 }
 
 func newFieldTemplates(pod *corev1.Pod) fieldTemplates {
@@ -55,7 +56,8 @@ func (t *fieldTemplates) entries(pod *corev1.Pod) []metav1.ManagedFieldsEntry {
 		strings.Replace(t.kubelet, t.podIP, pod.Status.PodIP, 1))
 }
 
-// ownEntries returns the managedFields of a pod whose fields differ from all other workloads'.
+// ownEntries returns the managedFields of a pod whose workload has fields that differ from those of
+// all other workloads.
 func ownEntries(pod *corev1.Pod) []metav1.ManagedFieldsEntry {
 	maker := "kube-controller-manager"
 	if len(pod.OwnerReferences) == 0 {
@@ -64,16 +66,16 @@ func ownEntries(pod *corev1.Pod) []metav1.ManagedFieldsEntry {
 	return managedFields(pod, maker, makerFields(pod).String(), kubeletFields(pod).String())
 }
 
-// noiseEntries returns the managedFields of a pod of NewRandom: only the kubelet's entry, as small
-// as possible.
+// noiseEntries returns the managedFields of a pod of NewRandom. It has only a small entry for the
+// kubelet.
 func noiseEntries(pod *corev1.Pod) []metav1.ManagedFieldsEntry {
 	return managedFields(pod, "", "", fields{"f:status": leaves("phase")}.String())[1:]
 }
 
-// leaf returns the value of a field that is owned as a whole: an empty set.
+// leaf returns the set for a field that a manager owns as a whole: an empty set.
 func leaf() fields { return fields{} }
 
-// leaves returns a set of fields, each of which is owned as a whole.
+// leaves returns a set of fields, each of which a manager owns as a whole.
 func leaves(names ...string) fields {
 	out := fields{}
 	for _, n := range names {
@@ -82,7 +84,7 @@ func leaves(names ...string) fields {
 	return out
 }
 
-// owned returns the fields of a struct, map or list item that is owned itself, together with these
+// owned returns the set for a struct, map or list item that a manager owns together with these
 // fields of it.
 func owned(names ...string) fields {
 	out := leaves(names...)
@@ -96,7 +98,7 @@ func (f fields) with(key string, v fields) fields {
 	return f
 }
 
-// item returns the key of a list item that is identified by one of its fields.
+// item returns the key of a list item that one of its fields identifies.
 func item(field, value string) string { return fmt.Sprintf("k:{%q:%q}", field, value) }
 
 // createdFields returns the fields that the creator of a pod owns.
@@ -126,8 +128,8 @@ func controllerFields(pod *corev1.Pod) fields {
 		with("f:configMap", owned("defaultMode", "name"))))
 }
 
-// containerFields returns the fields of a container, without those inside env, ports, probes,
-// resources and mounts. With them, the entry would be larger than the rest of the pod.
+// containerFields returns the fields of a container, without the fields inside env, ports, probes,
+// resources and mounts, which would make the entry larger than the rest of the pod.
 func containerFields() fields {
 	return owned("env", "image", "imagePullPolicy", "livenessProbe", "name", "ports", "readinessProbe", "resources",
 		"terminationMessagePath", "terminationMessagePolicy", "volumeMounts")
@@ -148,7 +150,8 @@ func kubeletFields(pod *corev1.Pod) fields {
 	}
 }
 
-// makerFields returns the fields that the creator of a pod with fields of its own owns.
+// makerFields returns the fields that the creator of a pod owns, for pods whose fields differ
+// between workloads.
 func makerFields(pod *corev1.Pod) fields {
 	containers, mounted := fields{}, owned()
 	for i := range pod.Spec.Containers {

@@ -1,9 +1,10 @@
-// Package podsim creates simulated pods for tests, demos and benchmarks: as large and as full as
-// the pods of a production cluster, and the same ones on every machine.
+// Package podsim creates simulated pods for tests, demos and benchmarks. They are as large as the
+// pods of a production cluster, have as many fields, and are the same on every machine.
 //
-// At 50,000 pods there are 200 namespaces, 2,500 apps of 20 replicas and 5,000 nodes; other sizes
-// keep these proportions. A pod has about 4.95 KB as protobuf. All pods of New have the same
-// fields, which makes some figures too good; NewUnlike and NewRandom correct that.
+// A set of 50,000 pods has 200 namespaces, 2,500 apps of 20 replicas and 5,000 nodes; sets of other
+// sizes have the same proportions. A pod of New has about 4.95 KB as protobuf. All pods of New have
+// the same fields, which makes some measured figures better than in a real cluster; measure those
+// with NewUnlike or NewRandom too.
 package podsim
 
 import (
@@ -19,8 +20,8 @@ const (
 	podsPerNode      = 10
 )
 
-// Pods is a set of simulated pods. It stores no pod: it creates each on request. A Pods is safe for
-// concurrent use.
+// Pods is a set of simulated pods. It does not store the pods: it creates each one on request. A
+// Pods is safe for concurrent use.
 type Pods struct {
 	n    int
 	seed uint64
@@ -30,20 +31,20 @@ type Pods struct {
 	nodes      int
 
 	variety variety
-	fields  fieldTemplates // of similar pods
+	fields  fieldTemplates // for variety alike
 }
 
-// variety is how the pods of a set differ.
+// variety selects how much the pods of a set differ.
 type variety uint8
 
 const (
-	alike  variety = iota // all have the same fields
-	unlike                // each workload has its own
-	random                // each pod has its own, and no text repeats
+	alike  variety = iota // all pods have the same fields
+	unlike                // each workload has its own fields
+	random                // each pod has its own fields, and no text repeats
 )
 
-// New returns the set of n pods that belongs to seed. The same n and seed give the same pods
-// everywhere; a negative n counts as 0.
+// New returns a set of n pods for a seed. The same n and seed give the same pods on every machine.
+// A negative n counts as 0.
 func New(n int, seed uint64) *Pods {
 	p := newPods(alike, n, seed)
 	if p.n > 0 {
@@ -52,15 +53,15 @@ func New(n int, seed uint64) *Pods {
 	return p
 }
 
-// NewUnlike returns n pods like New, of workloads that share neither shape nor text: each has its
-// own number of containers, variables, arguments, volumes and annotations. Every fifth pod belongs
-// to no workload and differs from all others; it has no label "app". A pod has about 8.3 KB as
-// protobuf.
+// NewUnlike returns a set like New, but of workloads that share neither fields nor text: each
+// workload has a different number of containers, variables, arguments, volumes and annotations.
+// Every fifth pod belongs to no workload and differs from all other pods; it has no label "app". A
+// pod has about 8.3 KB as protobuf.
 func NewUnlike(n int, seed uint64) *Pods { return newPods(unlike, n, seed) }
 
-// NewRandom returns n pods like New that have nothing in common except the names of namespaces and
-// nodes and Kubernetes' own words: each is the only one of its app, and its text is noise. A pod
-// has about 8.3 KB as protobuf.
+// NewRandom returns a set like New, but of pods that have nothing in common except the names of
+// namespaces and nodes, and the constants of Kubernetes. Each pod is the only one of its app, and
+// its text is random characters. A pod has about 8.3 KB as protobuf.
 func NewRandom(n int, seed uint64) *Pods {
 	p := newPods(random, n, seed)
 	p.apps = p.n
@@ -82,10 +83,10 @@ func newPods(v variety, n int, seed uint64) *Pods {
 // Len returns the number of pods.
 func (p *Pods) Len() int { return p.n }
 
-// Pod creates pod i, 0 ≤ i < Len; any other i panics. The caller owns the pod. It has no
-// resourceVersion and, like an object from a typed client, no kind and no apiVersion. Names are
-// unique within a namespace and uids within the set. Neighbours in i are replicas of one app,
-// unless the set's pods have none.
+// Pod creates pod i, 0 ≤ i < Len. It panics for any other i. The caller owns the pod. The pod has
+// no resourceVersion and, like an object from a typed client, no kind and no apiVersion. Names are
+// unique within a namespace and uids within the set. Pods with neighboring i are replicas of one
+// app, unless each pod of the set is the only one of its app.
 func (p *Pods) Pod(i int) *corev1.Pod {
 	if i < 0 || i >= p.n {
 		panic(fmt.Sprintf("podsim: pod %d of %d", i, p.n))
@@ -114,7 +115,7 @@ func (p *Pods) Namespaces() []string {
 	return out
 }
 
-// Apps returns the values of the label "app", one for each app, in the order of its pods.
+// Apps returns the value of the label "app" of each app, in the order of the apps' pods.
 func (p *Pods) Apps() []string {
 	out := make([]string, p.apps)
 	for i := range out {
@@ -123,7 +124,7 @@ func (p *Pods) Apps() []string {
 	return out
 }
 
-// FirstOf returns the position of the first pod of an app, given the app's position in Apps.
+// FirstOf returns the index of the first pod of an app. app is the app's index in Apps.
 func (p *Pods) FirstOf(app int) int { return app * replicasPerApp }
 
 // Nodes returns the names of all nodes. Each runs some of the pods.
@@ -135,8 +136,8 @@ func (p *Pods) Nodes() []string {
 	return out
 }
 
-// Streams of random numbers: one for each app and one for each pod, so that a pod can be created
-// alone.
+// These are the streams of random numbers of apps and of pods. Each app and each pod has its own
+// stream, so that a pod can be created without the others.
 const (
 	appStream uint64 = 1 << 62
 	podStream uint64 = 1 << 63

@@ -8,8 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// podSpec creates the spec of one template. Its fields, their number and their contents are all
-// random.
+// podSpec creates the spec of one pod template, with a random set of fields and random contents.
 func (w *writer) podSpec(t *template) corev1.PodSpec {
 	spec := corev1.PodSpec{
 		RestartPolicy:                 Pick(&w.Words, corev1.RestartPolicyAlways, corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure),
@@ -29,7 +28,7 @@ func (w *writer) podSpec(t *template) corev1.PodSpec {
 	}
 	most := 3
 	if w.Noise {
-		most = 2 // the noise is in the containers' contents, not in their number
+		most = 2 // noise enlarges the contents of containers, not their number
 	}
 	names := w.Several(1, most, w.Name)
 	for _, name := range names {
@@ -73,7 +72,7 @@ func (w *writer) tolerations() []corev1.Toleration {
 	return out
 }
 
-// addPlacement sets where the pods may run.
+// addPlacement sets the fields that select the nodes of the pods.
 func (w *writer) addPlacement(spec *corev1.PodSpec, t *template) {
 	if w.Chance(30) {
 		spec.NodeSelector = map[string]string{"example.com/" + w.Word(): w.Word()}

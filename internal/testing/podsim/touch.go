@@ -9,11 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Touch changes p, a pod of a Pods, like a status update of its kubelet some time later: a
-// container that was not ready becomes ready again; otherwise one stops being ready or is
-// restarted. Conditions and the kubelet's managedFields entry follow. The same rnd makes the same
-// change. Touch does not set the resourceVersion, which the server does. It writes to p itself but
-// not through its slices and pointers, so a shallow copy can be touched.
+// Touch changes p, a pod of a Pods, as its kubelet does in a later status update. If a container
+// was not ready, it becomes ready again. Otherwise one container becomes not ready, or is
+// restarted. Touch also updates the conditions and the kubelet's managedFields entry. The same rnd
+// makes the same change. Touch does not set the resourceVersion, because the server does. Touch
+// writes to p itself but not through the slices and pointers of p, so a shallow copy of a shared
+// pod can be touched.
 func Touch(p *corev1.Pod, rnd *rand.Rand) {
 	if len(p.Status.ContainerStatuses) == 0 {
 		return
@@ -53,8 +54,8 @@ func Touch(p *corev1.Pod, rnd *rand.Rand) {
 	}
 }
 
-// lastUpdate returns when the pod's status was last updated: the latest time in its creation, its
-// managedFields and its conditions.
+// lastUpdate returns the time of the pod's last status update: the latest time in its creation
+// timestamp, its managedFields and its conditions.
 func lastUpdate(p *corev1.Pod) time.Time {
 	last := p.CreationTimestamp.Time
 	later := func(t metav1.Time) {

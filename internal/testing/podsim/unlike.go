@@ -9,23 +9,23 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// lonerEvery: one out of this many pods belongs to no workload.
+// lonerEvery makes one out of this many pods belong to no workload.
 const lonerEvery = 5
 
-// Streams of random numbers: templateStream for the common fields of a workload's replicas,
-// lonerStream for the pods that belong to no workload.
+// These are streams of random numbers: templateStream for the common fields of a workload's
+// replicas, and lonerStream for the pods that belong to no workload.
 const (
 	templateStream uint64 = 3 << 61
 	lonerStream    uint64 = 5 << 60
 )
 
-// The amount of text of a pod in addition to its environment.
+// These constants are the amounts of text in a pod's annotations.
 const (
-	minText, maxText = 200, 1_700 // bytes of annotations
-	ownText          = 120        // bytes of hex in an annotation of each pod
+	minText, maxText = 200, 1_700 // bytes of text in the annotations of a template
+	ownText          = 120        // bytes of hex in an annotation that each pod has
 )
 
-// template contains the common fields of a workload's pods, like a pod template.
+// template has the values that the pods of a workload share, like a pod template.
 type template struct {
 	app
 	labels      map[string]string
@@ -34,11 +34,11 @@ type template struct {
 	owners      []metav1.OwnerReference
 }
 
-// writer writes templates with its own words.
+// writer creates pod templates from random words.
 type writer struct{ Words }
 
-// unlikeWithoutFields creates pod i of a population whose workloads have nothing in common. The pod
-// has no managedFields.
+// unlikeWithoutFields creates pod i of a set whose workloads, or pods, have nothing in common. The
+// pod has no managedFields.
 func (p *Pods) unlikeWithoutFields(i int) *corev1.Pod {
 	t := p.template(i)
 	w := &writer{Words{Rand: p.random(podStream, i), Noise: p.variety == random}}
@@ -65,7 +65,8 @@ func (p *Pods) unlikeWithoutFields(i int) *corev1.Pod {
 	return pod
 }
 
-// template creates the template of pod i: its workload's, or its own.
+// template creates the template of pod i: the template of its workload, or a template for that pod
+// only.
 func (p *Pods) template(i int) *template {
 	if p.variety == random {
 		return p.randomTemplate(i)
@@ -82,8 +83,8 @@ func (p *Pods) template(i int) *template {
 	return t
 }
 
-// lonerTemplate creates the template of a pod that belongs to no workload: a handmade one, or a
-// runner for one task.
+// lonerTemplate creates the template of a pod that belongs to no workload, like a pod that a user
+// created or a runner for one task.
 func (p *Pods) lonerTemplate(i int) *template {
 	w := &writer{Words{Rand: p.random(lonerStream, i)}}
 	t := &template{app: p.app(i / replicasPerApp)}
@@ -93,7 +94,7 @@ func (p *Pods) lonerTemplate(i int) *template {
 	return t
 }
 
-// fill adds labels to the template, and sets unique annotations and a unique spec.
+// fill adds labels to the template, and sets annotations and a spec that no other template has.
 func (t *template) fill(w *writer) {
 	for _, key := range w.Several(1, 5, w.Word) {
 		t.labels["example.com/"+key] = w.Word()
@@ -115,7 +116,7 @@ func (w *writer) owner(name string, uid types.UID) metav1.OwnerReference {
 	}
 }
 
-// addToken mounts the token of the service account into every container, like the API server.
+// addToken mounts the token of the service account in every container, as the API server does.
 func (t *template) addToken(spec *corev1.PodSpec, name string) {
 	token := volumes(&t.app, name)[1]
 	spec.Volumes = append(spec.Volumes, token)
@@ -125,7 +126,7 @@ func (t *template) addToken(spec *corev1.PodSpec, name string) {
 	}
 }
 
-// imageIDs returns the digests of n images of the workload. All are different.
+// imageIDs returns n different image digests for the workload's containers.
 func (t *template) imageIDs(n int) []string {
 	out := make([]string, n)
 	for i := range out {
@@ -135,12 +136,11 @@ func (t *template) imageIDs(n int) []string {
 	return out
 }
 
-// randomStream is the stream of random numbers of the templates of NewRandom, in whose pods no text
-// repeats.
+// randomStream is the stream of random numbers of the templates of NewRandom.
 const randomStream uint64 = 7 << 60
 
-// randomTemplate creates the template that only pod i has. All its names and text are noise, except
-// those of its app.
+// randomTemplate creates the template that only pod i uses. All its names and text are noise,
+// except the values of its app.
 func (p *Pods) randomTemplate(i int) *template {
 	w := &writer{Words{Rand: p.random(randomStream, i), Noise: true}}
 	t := &template{app: p.app(i)}

@@ -138,7 +138,7 @@ func validPod(t *testing.T, pod *corev1.Pod) {
 	comesBack(t, pod)
 }
 
-// comesBack checks that neither encoding changes a pod.
+// comesBack checks that a pod is unchanged after it is encoded and decoded, in either encoding.
 func comesBack(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	raw, err := pod.Marshal()
@@ -172,8 +172,7 @@ func touched(t *testing.T, p *Pods) {
 	}
 }
 
-// shape returns the fields in a pod's spec: their paths, with positions in lists, without their
-// values.
+// shape returns the paths of the fields in a pod's spec, with list positions and without values.
 func shape(pod *corev1.Pod) string {
 	var b strings.Builder
 	var walk func(reflect.Value)
@@ -215,7 +214,7 @@ func shape(pod *corev1.Pod) string {
 func TestShapes(t *testing.T) {
 	for name, want := range map[string]struct{ workload, alone int }{
 		"alike":  {1, 1},
-		"unlike": {100, 400}, // of 100 workloads, and 400 pods of none
+		"unlike": {100, 400}, // 100 workloads, and 400 pods without one
 		"random": {1_600, 400},
 	} {
 		p := makers[name](2_000, 4)
@@ -236,7 +235,7 @@ func TestShapes(t *testing.T) {
 func TestReplicasShareTheirTemplate(t *testing.T) {
 	p := NewUnlike(200, 1)
 	first, second, loner, other := p.Pod(20), p.Pod(21), p.Pod(24), p.Pod(40)
-	for _, pod := range []*corev1.Pod{first, second} { // the unique parts of each pod
+	for _, pod := range []*corev1.Pod{first, second} { // removes what differs between replicas
 		pod.Spec.NodeName, pod.Spec.Volumes = "", pod.Spec.Volumes[:len(pod.Spec.Volumes)-1]
 		for i := range pod.Spec.Containers {
 			c := &pod.Spec.Containers[i]
@@ -268,7 +267,8 @@ func TestSizesOfUnlikeAndRandom(t *testing.T) {
 	}
 }
 
-// TestHowFarPodsCompress measures which part of 2,000 pods a packer can find to be a repetition.
+// TestHowFarPodsCompress measures to which part of their size 700 pods compress, which shows how
+// much of the pods is repetition.
 func TestHowFarPodsCompress(t *testing.T) {
 	for name, want := range map[string]struct{ least, most float64 }{
 		"alike": {0, 0.08}, "unlike": {0.08, 0.25}, "random": {0.69, 1},

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Words creates names and text that read like configuration or, with Noise, that cannot be
-// compressed. The same random numbers give the same words. A Words is not safe for concurrent use.
+// Words creates names and text that look like configuration or, with Noise, random characters that
+// do not compress. The same random numbers give the same words. A Words is not safe for concurrent
+// use.
 type Words struct {
 	Rand  *rand.Rand
 	Noise bool
@@ -32,17 +33,18 @@ const (
 	lastPrint    = '~'
 )
 
-// Chance returns true in percent out of 100 calls, on average.
+// Chance returns true with a probability of percent out of 100.
 func (w *Words) Chance(percent int) bool { return w.Rand.IntN(100) < percent }
 
-// Between returns a number from least to most, both included. It panics if most is less than least.
+// Between returns a random number from least to most, both included. It panics if most is less than
+// least.
 func (w *Words) Between(least, most int) int { return least + w.Rand.IntN(most-least+1) }
 
-// Pick returns one of several values. It panics if there are none.
+// Pick returns a random one of the values. It panics if there are none.
 func Pick[T any](w *Words, from ...T) T { return from[w.Rand.IntN(len(from))] }
 
-// Word returns a word of lower-case letters or, with Noise, of lower-case letters and digits, a
-// letter first.
+// Word returns a word of lower-case letters. With Noise, the word has lower-case letters and
+// digits, and starts with a letter.
 func (w *Words) Word() string {
 	if !w.Noise {
 		var b strings.Builder
@@ -78,8 +80,8 @@ func (w *Words) Variable() string {
 	return strings.ToUpper(w.Word() + "_" + Pick(w, nouns...))
 }
 
-// Value returns a typical value of a variable, an argument or an attribute: a number, a word, an
-// address. With Noise it returns text.
+// Value returns a typical value of a variable, argument or attribute: a number, a word or an
+// address. With Noise it returns random characters.
 func (w *Words) Value() string {
 	if w.Noise {
 		return w.Text(w.Between(110, 330))
@@ -99,13 +101,15 @@ func (w *Words) Value() string {
 	return w.Text(w.Between(4, 24))
 }
 
-// Text returns n bytes of words or, with Noise, of printable noise, without trailing blanks.
+// Text returns n bytes of words or, with Noise, of random printable characters. It removes trailing
+// spaces, so the result may be shorter.
 func (w *Words) Text(n int) string {
 	b := make([]byte, 0, n+16)
 	for len(b) < n {
 		switch {
 		case w.Noise:
-			// Noise omits the percent sign, which starts and ends the blanks of the benchmarks' stub.
+			// Noise has no percent sign, because that delimits the placeholders of the benchmarks' stub
+			// server.
 			if c := byte(firstPrint + w.Rand.IntN(lastPrint-firstPrint+1)); c != '%' {
 				b = append(b, c)
 			}
@@ -118,8 +122,8 @@ func (w *Words) Text(n int) string {
 	return strings.TrimRight(string(b[:n]), " ")
 }
 
-// Several calls one until it has between least and most different strings, and returns them. It
-// does not return if one has too few.
+// Several calls one until it has N different strings, and returns them. N is random, from least to
+// most. Several does not return if one has fewer than N different results.
 func (w *Words) Several(least, most int, one func() string) []string {
 	out := make([]string, 0, most)
 	seen := map[string]bool{}

@@ -9,7 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// largeEvery: one out of this many ConfigMaps, or Secrets, is large: a dashboard, a release.
+// largeEvery makes one out of this many ConfigMaps, and Secrets, large, like a dashboard or a
+// release.
 const largeEvery = 20
 
 func (m *mixed) configMap(w *podsim.Words, i int) Object {
@@ -25,7 +26,8 @@ func (m *mixed) configMap(w *podsim.Words, i int) Object {
 	return o
 }
 
-// secret creates a Secret of random bytes, like keys, certificates and compressed releases.
+// secret creates a Secret whose values are random bytes, like keys, certificates and compressed
+// releases.
 func (m *mixed) secret(w *podsim.Words, i int) Object {
 	app, namespace := m.app(i)
 	o := &corev1.Secret{
@@ -81,8 +83,8 @@ func (m *mixed) limitRange(w *podsim.Words, i int) Object {
 	}
 }
 
-// amounts returns an amount of CPU and one of memory. Each is drawn from least to most: thousandths
-// of a CPU, and mebibytes.
+// amounts returns an amount of CPU and an amount of memory, each drawn between least and most. The
+// units are thousandths of a CPU, and mebibytes.
 func amounts(w *podsim.Words, least, most int) corev1.ResourceList {
 	return corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(int64(w.Between(least, most)), resource.DecimalSI),

@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// mixed creates the objects of a cluster in addition to its pods.
+// mixed creates the objects of a cluster that are not pods.
 type mixed struct {
 	seed       uint64
 	pods       *podsim.Pods
@@ -22,9 +22,9 @@ type mixed struct {
 	namespaces []string
 }
 
-// mixedKinds returns the kinds of a cluster in which those pods run, pods first. For most kinds,
-// the number of objects follows from the numbers of pods, apps, nodes and namespaces. Without pods
-// there is no other kind.
+// mixedKinds returns the kinds of a cluster that runs the given pods, with pods as the first kind.
+// For most kinds, the number of objects depends on the numbers of pods, apps, nodes and namespaces.
+// Without pods, pods is the only kind.
 func mixedKinds(pods *podsim.Pods, seed uint64) []Kind {
 	m := &mixed{seed: seed, pods: pods, apps: pods.Apps(), nodes: pods.Nodes(), namespaces: pods.Namespaces()}
 	apps, nodes, namespaces := len(m.apps), len(m.nodes), len(m.namespaces)
@@ -66,18 +66,18 @@ func mixedKinds(pods *podsim.Pods, seed uint64) []Kind {
 	}
 }
 
-// some returns n/every, and at least one.
+// some returns n/every, but at least 1.
 func some(n, every int) int { return max(1, n/every) }
 
-// maker creates object i of a kind, with the object's own words.
+// maker creates object i of a kind. w is a source of words and random numbers for only that object.
 type maker func(w *podsim.Words, i int) Object
 
-// kind returns a kind of n objects. Each object has its own stream of random numbers, so that it
-// can be created alone.
+// kind returns a kind of n objects. Each object has its own stream of random numbers, so that a
+// caller can create any object without the others.
 func (m *mixed) kind(groupVersion, resource, kind string, n int, make maker) Kind {
 	gv, err := schema.ParseGroupVersion(groupVersion)
 	if err != nil {
-		panic(fmt.Sprintf("populations: %v", err)) // of a constant
+		panic(fmt.Sprintf("populations: %v", err)) // groupVersion is a constant
 	}
 	stream := streamOf(resource)
 	return Kind{
@@ -88,8 +88,8 @@ func (m *mixed) kind(groupVersion, resource, kind string, n int, make maker) Kin
 	}
 }
 
-// streamOf returns where the streams of a resource start. Those of other resources are far away. So
-// are those of the pods, which have other highest four bits.
+// streamOf returns the first stream number of a resource. The streams of different resources are
+// far apart. Those of the pods differ from all of these in the highest four bits.
 func streamOf(resource string) uint64 {
 	const prime = 1099511628211
 	h := uint64(14695981039346656037)
@@ -99,16 +99,16 @@ func streamOf(resource string) uint64 {
 	return 9<<60 | h<<32>>4
 }
 
-// epoch is when the oldest objects were created.
+// epoch is the creation time of the oldest objects.
 var epoch = time.Date(2026, time.September, 1, 0, 0, 0, 0, time.UTC)
 
-// moment draws a time for an event of an object.
+// moment returns a random time in the 60 days after epoch.
 func moment(w *podsim.Words) metav1.Time {
 	return metav1.NewTime(epoch.Add(time.Duration(w.Rand.IntN(60*24*3600)) * time.Second).Local())
 }
 
-// meta creates the metadata of an object. The labels name the app that the object is part of;
-// managedFields has an owner of the labels and these fields.
+// meta creates the metadata of an object. The labels name the app to which the object belongs.
+// managedFields has one manager, which owns the labels and the given fields.
 func meta(w *podsim.Words, namespace, name, app string, fields ...string) metav1.ObjectMeta {
 	o := metav1.ObjectMeta{
 		Name: name, Namespace: namespace, UID: podsim.UID(w.Rand), CreationTimestamp: moment(w),
@@ -141,7 +141,7 @@ func meta(w *podsim.Words, namespace, name, app string, fields ...string) metav1
 	return o
 }
 
-// app returns the name and the namespace of an app. After the last app, i continues with the first.
+// app returns the name and the namespace of app i, where i is taken modulo the number of apps.
 func (m *mixed) app(i int) (name, namespace string) {
 	i %= len(m.apps)
 	return m.apps[i], m.namespaces[i%len(m.namespaces)]
@@ -149,8 +149,8 @@ func (m *mixed) app(i int) (name, namespace string) {
 
 func (m *mixed) namespace(i int) string { return m.namespaces[i%len(m.namespaces)] }
 
-// template creates the pod template of an app from its first pod, without the fields that a server
-// and a scheduler add.
+// template creates the pod template of an app from its first pod. It removes the fields that the
+// API server and the scheduler add.
 func (m *mixed) template(i int) corev1.PodTemplateSpec {
 	pod := m.pods.Pod(m.pods.FirstOf(i % len(m.apps)))
 	delete(pod.Labels, "pod-template-hash")
@@ -167,7 +167,7 @@ func (m *mixed) template(i int) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations}, Spec: spec}
 }
 
-// selector selects the pods of an app.
+// selector returns a selector of the pods of an app.
 func selector(app string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
 }

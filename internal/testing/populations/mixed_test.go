@@ -61,8 +61,8 @@ func TestEveryCountOfPods(t *testing.T) {
 	}
 }
 
-// TestWorkloadsAreConsistent: a workload selects the pods of its template, for any number of pods
-// per app, and a job ends after it started.
+// TestWorkloadsAreConsistent checks, for several numbers of pods per app, that a workload selects
+// the pods of its template and that a job ends after it started.
 func TestWorkloadsAreConsistent(t *testing.T) {
 	for _, n := range []int{30, 33, mixedPods} {
 		p := made(t, podsim.Mixed, n, 1)
@@ -112,7 +112,7 @@ func TestMixedObjectsAreValid(t *testing.T) {
 	}
 }
 
-// comesBack checks that encoding an object does not change it.
+// comesBack checks that an object is unchanged after it is encoded and decoded.
 func comesBack(t *testing.T, o Object) {
 	t.Helper()
 	if u, ok := o.(*unstructured.Unstructured); ok {
@@ -138,7 +138,8 @@ func comesBack(t *testing.T, o Object) {
 	}
 }
 
-// TestSecretsDoNotCompress checks the purpose of Secrets in a population: bytes without repetition.
+// TestSecretsDoNotCompress checks that the Secrets of a population have bytes without repetition,
+// which is their purpose.
 func TestSecretsDoNotCompress(t *testing.T) {
 	p := made(t, podsim.Mixed, mixedPods, 5)
 	var packed bytes.Buffer

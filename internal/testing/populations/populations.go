@@ -1,5 +1,5 @@
-// Package populations creates the objects of a simulated cluster, as one of several named
-// populations: most figures depend on how much objects have in common.
+// Package populations creates the objects of a simulated cluster. It has several named populations,
+// because most measured figures depend on how much content objects share.
 package populations
 
 import (
@@ -13,14 +13,14 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// Population is the objects of a cluster with a number of pods. It stores none of them: it creates
-// each on request. It is safe for concurrent use.
+// Population describes the objects of a simulated cluster. It does not store the objects: it
+// creates each one on request. It is safe for concurrent use.
 type Population struct {
 	Pods  *podsim.Pods
-	Kinds []Kind // all kinds, that of the pods first
+	Kinds []Kind // all kinds, with pods as the first
 }
 
-// Kind is the objects of one resource.
+// Kind describes the objects of one resource.
 type Kind struct {
 	schema.GroupVersionResource
 	Kind   string
@@ -28,15 +28,15 @@ type Kind struct {
 	object func(i int) Object
 }
 
-// Object is a pointer to a type of package api, or an unstructured object.
+// Object is a typed or unstructured API object.
 type Object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// Object creates object i, 0 ≤ i < Len; any other i panics. The caller owns it. It has no
-// resourceVersion and, if it is not unstructured, no kind and no apiVersion. Names are unique
-// within a kind's namespace and uids within the population.
+// Object creates object i, 0 ≤ i < Len. It panics for any other i. The caller owns the object. The
+// object has no resourceVersion; unless it is unstructured, it also has no kind and no apiVersion.
+// Names are unique among the objects of a kind in a namespace, and uids within the population.
 func (k *Kind) Object(i int) Object {
 	if i < 0 || i >= k.Len {
 		panic(fmt.Sprintf("populations: %s %d of %d", k.Kind, i, k.Len))
@@ -44,9 +44,9 @@ func (k *Kind) Object(i int) Object {
 	return k.object(i)
 }
 
-// New returns the named population for a cluster of n pods; an empty name means [podsim.Alike]. The
-// same name, n and seed give the same objects everywhere. For an unknown name, the error lists the
-// choices.
+// New returns the named population for a cluster of n pods. An empty name means [podsim.Alike]. The
+// same name, n and seed always give the same objects, on every machine. For an unknown name, New
+// returns an error that lists the names.
 func New(name string, n int, seed uint64) (*Population, error) {
 	makers := map[string]func(int, uint64) *podsim.Pods{
 		"": podsim.New, podsim.Alike: podsim.New,

@@ -36,8 +36,8 @@ func (m *mixed) deployment(w *podsim.Words, i int) Object {
 	}
 }
 
-// replicaSet creates the current ReplicaSet of an app or, for an i beyond the apps, one of the
-// previous two, which are empty.
+// replicaSet creates the current ReplicaSet of app i. For an i beyond the apps, it creates one of
+// the two previous ReplicaSets of an app, which have no replicas.
 func (m *mixed) replicaSet(w *podsim.Words, i int) Object {
 	app, namespace := m.app(i)
 	o := &appsv1.ReplicaSet{

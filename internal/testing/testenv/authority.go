@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// Authority is a certificate authority. It signs client certificates. It is immutable.
+// Authority is a certificate authority that signs client certificates. It is immutable.
 type Authority struct {
-	// File has its own certificate, as PEM.
+	// File is the path of the PEM file with the authority's own certificate.
 	File string
 
 	key  *ecdsa.PrivateKey
 	cert *x509.Certificate
 }
 
-// NewAuthority creates an authority and writes its certificate to file.
+// NewAuthority creates an authority and writes its certificate to file as PEM.
 func NewAuthority(file string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -44,13 +44,14 @@ func NewAuthority(file string) (*Authority, error) {
 	return &Authority{file, key, cert}, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600)
 }
 
-// Issue creates a client certificate that is valid for a day.
+// Issue creates a client certificate for the user name in groups. The certificate is valid for a
+// day.
 func (a *Authority) Issue(t *testing.T, name string, groups ...string) *tls.Certificate {
 	t.Helper()
 	return a.IssueWith(t, func(*x509.Certificate) {}, name, groups...)
 }
 
-// IssueWith is like Issue, and calls change to modify the certificate.
+// IssueWith creates a certificate like Issue, but calls change with the template before it signs.
 func (a *Authority) IssueWith(t *testing.T, change func(*x509.Certificate), name string, groups ...string) *tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -1,4 +1,4 @@
-// Package testenv gives tests what they need around them: connections in memory, programs of the
-// system, a certificate authority, callers that change shared objects, the garbage collector's
-// pace, and time until a condition holds.
+// Package testenv has helpers for the environment of tests: in-memory connections, a search for
+// programs, a certificate authority, a function that changes shared objects, settings of the
+// garbage collector and the race detector, and functions that wait for a condition.
 package testenv

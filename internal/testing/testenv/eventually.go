@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// maxPause limits the pause between two checks. Pauses grow up to it from a millisecond: a
-// condition that soon holds is found soon, and one that takes long is not checked too often.
+// maxPause limits the pause between two checks of a condition. Pauses start at a millisecond and
+// grow, so that a test notices a condition soon after it holds and does not check too often.
 const maxPause = 50 * time.Millisecond
 
 var errNot = errors.New("it does not hold")
 
-// Eventually waits until cond holds, which nothing signals: it checks repeatedly. If ctx ends
-// first, it fails the test with what it waited for.
+// Eventually waits until cond returns true, by calling it repeatedly. Use it if no channel or
+// signal reports the condition. If ctx ends first, it fails the test with a message that starts
+// with what.
 func Eventually(t testing.TB, ctx context.Context, what string, cond func() bool) {
 	t.Helper()
 	EventuallyNoError(t, ctx, what, func() error {
@@ -25,8 +26,8 @@ func Eventually(t testing.TB, ctx context.Context, what string, cond func() bool
 	})
 }
 
-// EventuallyNoError waits until ask returns no error. If ctx ends first, it fails the test with
-// what it waited for and the last error.
+// EventuallyNoError waits until ask returns nil, by calling it repeatedly. If ctx ends first, it
+// fails the test with a message that has what and the last error.
 func EventuallyNoError(t testing.TB, ctx context.Context, what string, ask func() error) {
 	t.Helper()
 	pause := time.Millisecond

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// TestEventuallyNoError: it calls ask until ask returns no error, less often the longer that takes.
+// TestEventuallyNoError checks that EventuallyNoError calls ask until ask returns nil, and that the
+// pauses between its calls grow.
 func TestEventuallyNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, asked := time.Now(), 0
@@ -28,7 +29,7 @@ func TestEventuallyNoError(t *testing.T) {
 	})
 }
 
-// failing is a test that records its failure.
+// failing is a testing.TB that records its failure.
 type failing struct {
 	testing.TB
 	failure string
@@ -41,7 +42,8 @@ func (f *failing) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// TestEventuallyInVain: when the context ends, the test fails with what it waited for and why.
+// TestEventuallyInVain checks that Eventually fails the test when the context ends, with the
+// condition's name and the cause.
 func TestEventuallyInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("too late"))

@@ -6,12 +6,13 @@ import (
 	"runtime/debug"
 )
 
-// percent is by how much the heap of a test may grow before it is collected: tests create much and
-// keep little.
+// percent is GOGC for tests. It is higher than the default because tests allocate much and keep
+// little of it.
 const percent = 400
 
 // RelaxGC makes a package's tests collect garbage less often than programs do. TestMain calls it.
-// It parses the flags, and changes nothing for benchmarks: they measure with a program's setting.
+// RelaxGC parses the flags. It changes nothing if benchmarks run, so that they measure with a
+// program's setting.
 func RelaxGC() {
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() == "" {
@@ -19,9 +20,9 @@ func RelaxGC() {
 	}
 }
 
-// LiveBytes collects garbage, and returns the bytes of the live heap.
+// LiveBytes collects garbage and returns the size of the live heap in bytes.
 func LiveBytes() int64 {
-	for range 3 { // data behind pools, finalizers and weak pointers is freed in a later round
+	for range 3 { // data behind pools, finalizers and weak pointers needs several rounds
 		runtime.GC()
 	}
 	var m runtime.MemStats

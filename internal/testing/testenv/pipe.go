@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// Listener is a net.Listener of connections from Dial, without a network: a synctest bubble waits
-// for their messages.
+// Listener is an in-memory net.Listener that accepts connections from its Dial. A goroutine that
+// waits for such a connection does not keep a synctest bubble's time from passing.
 type Listener struct {
 	conns  chan net.Conn
 	closed chan struct{}
 	close  func()
 }
 
-// Listen returns a listener. It belongs to the caller's bubble, if any.
+// Listen returns a new Listener. If the caller is in a synctest bubble, the Listener belongs to it.
 func Listen() *Listener {
 	l := &Listener{conns: make(chan net.Conn), closed: make(chan struct{})}
 	l.close = sync.OnceFunc(func() { close(l.closed) })
@@ -31,7 +31,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener. Open connections remain.
+// Close implements net.Listener. It does not close open connections.
 func (l *Listener) Close() error {
 	l.close()
 	return nil
@@ -40,7 +40,8 @@ func (l *Listener) Close() error {
 // Addr implements net.Listener.
 func (l *Listener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 
-// Dial connects to the listener. It fits http.Transport's DialContext, and ignores the address.
+// Dial connects to the listener. It ignores the network and the address. It can be used as the
+// DialContext of an http.Transport.
 func (l *Listener) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	client, server := net.Pipe()
 	select {

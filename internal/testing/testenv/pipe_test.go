@@ -11,8 +11,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestListener: a connection reaches the other side, and no call waits for a closed listener, or
-// after its context ended.
+// TestListener checks that a connection reaches the accepting side. It also checks that Dial and
+// Accept return when the listener is closed, and Dial when its context ends.
 func TestListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := Listen()

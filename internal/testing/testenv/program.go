@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// skippedFile is the environment variable with the path of the file to which Skip adds a line for
-// each test. make test sets it, and prints the lines at its end.
+// skippedFile is the environment variable with the path of a file. Skip appends a line to that file
+// for each skipped test. make test sets the variable, and prints the lines at its end.
 const skippedFile = "WEIR_SKIPPED"
 
-// Program finds a program that Go does not build. It returns the path of the first of the names
-// that is in the PATH. If none is, it skips the test, and the reason names the package of Debian
-// that has the program.
+// Program returns the path of the first of the named programs that is in the PATH. If none is, it
+// skips the test with a reason that names debian, the Debian package with the program. It is for
+// programs that Go does not build.
 func Program(t *testing.T, debian string, names ...string) string {
 	t.Helper()
 	for _, name := range names {
@@ -26,7 +26,7 @@ func Program(t *testing.T, debian string, names ...string) string {
 	panic("unreachable")
 }
 
-// Skip skips the test for a reason of one line, which make test lists.
+// Skip skips the test. why is a reason of one line, which make test prints at its end.
 func Skip(t *testing.T, why string) {
 	t.Helper()
 	if path := os.Getenv(skippedFile); path != "" {
@@ -37,7 +37,8 @@ func Skip(t *testing.T, why string) {
 	t.Skip(why)
 }
 
-// appendLine adds a line to a file in one write: tests of several packages run at the same time.
+// appendLine appends a line to a file in one write, because tests of several packages append to it
+// at the same time.
 func appendLine(path, line string) error {
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestProgram: a test that lacks a program is skipped, and the file has a line for it.
+// TestProgram checks that a test without the required program is skipped, and that Skip writes a
+// line for it to the file.
 func TestProgram(t *testing.T) {
 	dir := t.TempDir()
 	skipped := filepath.Join(dir, "skipped")

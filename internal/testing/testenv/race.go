@@ -5,10 +5,11 @@ import (
 	"testing"
 )
 
-// SkipUnderRace skips a test under the race detector, which makes ten seconds of some tests two
-// minutes. It is for tests that have one goroutine, run in virtual time, measure memory, or repeat
-// another test in another encoding, of packages whose other tests need the detector. make unit runs
-// these packages without it too, as TestMakefile checks.
+// SkipUnderRace skips a test when the race detector is on, because the detector slows some tests
+// from ten seconds to two minutes. Use it for a test that has only one goroutine, runs in virtual
+// time, measures memory or repeats another test in another encoding, in a package whose other tests
+// need the detector. make unit also runs these packages without the detector; TestMakefile checks
+// that.
 func SkipUnderRace(t *testing.T) {
 	t.Helper()
 	if Race {
@@ -16,8 +17,9 @@ func SkipUnderRace(t *testing.T) {
 	}
 }
 
-// RunUnderRace chooses the tests of a package that run under the race detector, by a pattern like
-// -run's, unless -run chooses some. TestMain calls it where only few tests start goroutines.
+// RunUnderRace limits the tests of a package that run under the race detector to those that match
+// pattern, which is a pattern of -run. The flag -run has precedence. TestMain calls RunUnderRace in
+// packages where only few tests start goroutines.
 func RunUnderRace(pattern string) {
 	flag.Parse()
 	run := flag.Lookup("test.run").Value

@@ -6,10 +6,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// ScribbleOver changes an object against the rules, to test the consequences. It changes everything
-// that the object could share with another: the contents of its maps, slices and pointers, the
-// spare capacity of its slices, and its bytes. Plain fields of the object itself are unchanged, so
-// it keeps its name and version.
+// ScribbleOver changes an object that must not be changed, to test the consequences. It changes
+// everything that the object could share with another object: the contents of its maps, slices and
+// pointers, and the spare capacity of its slices. It does not change the object's plain fields, so
+// the object's name and version remain.
 func ScribbleOver(object any) {
 	v := reflect.ValueOf(object)
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
@@ -20,7 +20,8 @@ func ScribbleOver(object any) {
 	}
 }
 
-// scribble changes the values that v refers to, and v itself if it is referred to.
+// scribble changes the values that v refers to. It also changes v itself if behind is true, which
+// means that v is behind a pointer, slice or map.
 func scribble(v reflect.Value, behind bool) {
 	if q, ok := v.Addr().Interface().(*resource.Quantity); ok {
 		if behind {
@@ -68,7 +69,7 @@ func scribble(v reflect.Value, behind bool) {
 	}
 }
 
-// settableCopy returns a copy of a value that can be changed.
+// settableCopy returns a copy of v that can be set by reflection.
 func settableCopy(v reflect.Value) reflect.Value {
 	if !v.IsValid() {
 		return v
