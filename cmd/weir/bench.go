@@ -24,7 +24,7 @@ func newLab() *cobra.Command {
 	}, "lab")
 }
 
-// measures makes cmd run the measuring program weir-bench. The program receives the arguments
+// measures makes cmd run the measuring program weir-bench. The program receives the arguments in
 // first, followed by all arguments of cmd.
 func measures(cmd *cobra.Command, first ...string) *cobra.Command {
 	cmd.DisableFlagParsing = true // weir-bench parses them

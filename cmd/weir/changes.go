@@ -48,8 +48,8 @@ func newChanges[T weir.Object](w *watch, inf *weir.Informer[T]) (*changes[T], er
 	return &changes[T]{w: w, inf: inf, begun: make(chan struct{}), sheet: w.sheet, format: format}, nil
 }
 
-// begin makes handle print changes from now on. The caller has printed the initial state, and calls
-// begin once.
+// begin makes handle print the changes. The caller calls begin once, after it has printed the
+// initial state.
 func (c *changes[T]) begin() { close(c.begun) }
 
 // handle counts an event and prints it. It ignores the events of the first list, which are not

@@ -13,13 +13,13 @@ const (
 	// an hour. By the measured model, four requests a second cost that, or fewer writes that the
 	// server sends to many WATCHes.
 	wasteful = 5
-	// Writes of one object are a finding at hotPerHour if they cost wasteful, or already at
-	// oftenPerHour if they cost wastefulOften.
+	// Writes are a finding if one object receives at least hotPerHour and all cost at least wasteful.
+	// Fewer writes, at least oftenPerHour, are a finding if all cost at least wastefulOften.
 	hotPerHour, oftenPerHour = 600, 60
 	wastefulOften            = 360
 
 	// shortestRate is the shortest time over which perHour computes a rate. A shorter log counts as
-	// this long, so that a few requests are no high rate.
+	// this long, so that a few requests in it do not give a high rate.
 	shortestRate = 10 * time.Minute
 )
 

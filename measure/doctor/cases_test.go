@@ -53,7 +53,8 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// TestObjectsOfParts checks that Objects does not count all objects for LISTs that read only some.
+// TestObjectsOfParts checks that a finding about LISTs of some objects does not count all objects
+// of the resource per LIST.
 func TestObjectsOfParts(t *testing.T) {
 	w := playing(t, "20 every 1s: resync list pods at=0s,12h,24h,36h,48h,60h ns=team-{i}")
 	found := examine(t, Options{Objects: map[string]int64{"pods": 50_000}}, w.log()).Findings

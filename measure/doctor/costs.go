@@ -101,7 +101,8 @@ func (d *Doctor) batches(c Client, u *usage) (all []batch) {
 	return all
 }
 
-// shard returns LISTs of one of a number of shards instead. The server looks at all objects.
+// shard returns the same number of LISTs, each of one shard of the objects. of is the number of
+// shards. The server looks at all objects.
 func (b batch) shard(of float64) batch {
 	b.work.Looked = float64(b.size.Objects)
 	b.work.Sent /= of

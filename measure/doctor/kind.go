@@ -39,11 +39,12 @@ type kind struct {
 	does, from string // the row in docs/doctor.md about audit logs, which a test writes
 	incident   string // the page in docs/incidents that explains it; empty if there is none
 
-	// Functions that find it in audit logs: for one client and resource, or for all clients.
+	// find and findAll find the kind in audit logs: for one client and resource, or for all clients.
 	find    func(u subject) (Finding, bool)
 	findAll func(d *Doctor) []Finding
 
-	// Functions that find it in the metrics of a period in seconds, and the row in docs/doctor.md.
+	// ofResource and ofLevel find the kind in the metrics of a period of some seconds. metricsDo and
+	// metricsFrom are its row in docs/doctor.md.
 	ofResource             func(r *evidence.ResourceMetrics, seconds float64) (Finding, bool)
 	ofLevel                func(l *evidence.LevelMetrics, seconds float64) (Finding, bool)
 	metricsDo, metricsFrom string

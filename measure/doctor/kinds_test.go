@@ -15,7 +15,7 @@ import (
 )
 
 // TestKinds checks that each kind that doctor finds in audit logs has an example in testdata/kinds.
-// An example contains requests and the only findings about them.
+// An example contains requests and the expected report. The report has no other finding.
 func TestKinds(t *testing.T) {
 	for _, k := range kinds {
 		if k.find == nil && k.findAll == nil {

@@ -33,8 +33,8 @@ func TestMemory(t *testing.T) {
 		e.User, e.Object.Resource, e.AuditID, e.Verb, e.Stage = user, resource, id, verb, stage
 		d.Add(e)
 	}
-	// Each pass LISTs for the maximum number of clients and resources that are counted separately, all
-	// objects and some objects.
+	// Each pass adds requests of the maximum numbers of clients and resources that are counted
+	// separately. Each client LISTs all objects and some objects of each resource.
 	for pass := range 2 {
 		for i := range 8 * maxClients {
 			e.Staged += 5e6

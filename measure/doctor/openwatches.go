@@ -12,8 +12,9 @@ const (
 	// maxOpenWatches limits the number of recorded WATCHes that have started and not ended. They use 6
 	// MB. Further WATCHes are counted only when they end.
 	maxOpenWatches = 1 << 16
-	// longestWatch is when kube-apiserver has ended a WATCH without a timeout: by default it does so
-	// after 30 to 60 minutes. A larger --min-request-timeout makes it later.
+	// longestWatch is the longest duration of a WATCH without a timeout. By default kube-apiserver
+	// ends such a WATCH after 30 to 60 minutes. With a larger --min-request-timeout it ends the WATCH
+	// later.
 	longestWatch = time.Hour
 	// overdue is how long after its expected end a WATCH is considered ended. A killed server logs no
 	// end.
@@ -22,7 +23,7 @@ const (
 )
 
 // openWatches contains the WATCHes that have not ended. It refers to clients by number and to
-// resources by hash, so that evicted ones can be freed.
+// resources by hash, so that the memory of evicted clients can be freed.
 type openWatches struct {
 	byID  map[uint64]openWatch // by the hash of the audit ID
 	swept int64                // when makeRoom searched last; microseconds since 1970
@@ -85,8 +86,8 @@ func (o *openWatches) isOverdue(w openWatch, now int64) bool {
 }
 
 // ended removes a WATCH that has ended. If the WATCH lasted more than an hour, other WATCHes may
-// last twice as long as it: the server ends a WATCH after a random time between its minimum and
-// twice that.
+// last twice as long as this one: the server ends a WATCH after a random time between its minimum
+// and twice its minimum.
 func (o *openWatches) ended(e *evidence.Event) {
 	delete(o.byID, hash(e.AuditID))
 	if lasted := e.Latency(); lasted > longestWatch {
@@ -94,7 +95,7 @@ func (o *openWatches) ended(e *evidence.Event) {
 	}
 }
 
-// countOpen counts all open WATCHes that are not overdue, and forgets them, so that each counts
+// countOpen counts all open WATCHes that are not overdue. It then removes them, so that each counts
 // once.
 func (d *Doctor) countOpen() {
 	type place struct {

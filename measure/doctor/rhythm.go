@@ -14,8 +14,8 @@ const (
 	binsPerOctave = 4
 	shortest      = 0.25 // seconds
 	bins          = 24 * binsPerOctave
-	// If the time of a request is earlier than the last one by restart, another log of the same time
-	// follows.
+	// If a request is earlier than the previous one by more than restart, it is from another log of
+	// the same time.
 	restart = time.Hour
 )
 
@@ -224,7 +224,7 @@ func (b *bursts) period(explained explain) (period, bool) {
 }
 
 // repeatDefault reports whether bursts repeat after 10 h ± 10 %, and sets p. It looks for pairs of
-// bursts, because bursts of several informers with the same period may be mixed.
+// bursts with that distance, because the bursts of several informers may be mixed.
 func (b *bursts) repeatDefault(p *period, explained explain) bool {
 	target := resyncDefault.Microseconds()
 	var links, sum int64
@@ -260,7 +260,7 @@ func (b *bursts) repeatDefault(p *period, explained explain) bool {
 	return p.proven || min(from.count, to.count) >= max(twiceLists, max(from.count, to.count)/twiceFactor)
 }
 
-// isNear reports whether v differs from target by at most periodTolerance.
+// isNear reports whether v differs from target by at most the share periodTolerance of target.
 func isNear(v, target int64) bool {
 	return math.Abs(float64(v-target)) <= periodTolerance*float64(target)
 }

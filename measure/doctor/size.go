@@ -95,8 +95,8 @@ func getsProtobuf(c Client, resource string) bool {
 	return !custom && !c.isKubectl()
 }
 
-// sizes returns the sizes of all resources that clients LIST, or WATCH from a start with all
-// objects, by name.
+// sizes returns the sizes, ordered by name, of all resources that clients LIST, or WATCH starting
+// with all objects.
 func (d *Doctor) sizes() []Size {
 	listed := map[string]bool{}
 	for _, c := range d.clients.least {

@@ -35,7 +35,8 @@ var colours = []string{"#cf222e", "#9a6700", "#8250df", "#0969da", "#1a7f37"}
 const Style = `<style>.b{fill:#fff}.t{fill:#24292f}.m{fill:#57606a}.g{stroke:#d0d7de}@media(prefers-color-scheme:dark){` +
 	`.b{fill:#0d1117}.t{fill:#e6edf3}.m{fill:#8b949e}.g{stroke:#30363d}}</style>`
 
-// Line is one line of a chart: the values At, one every Every seconds. Peak is the largest value.
+// Line is one line of a chart. At contains its values, at intervals of Every seconds. Peak is the
+// largest value.
 type Line struct {
 	Label string
 	Every float64
@@ -144,7 +145,7 @@ func colourOf(i, of int) string {
 }
 
 // path returns the SVG path of a line, of at most maxPoints points. Each point is the largest of
-// several neighbouring values, so that no peak is lost.
+// several consecutive values, so that no peak is lost.
 func (c *picture) path(l Line) string {
 	each := max(1, (len(l.At)+maxPoints-1)/maxPoints)
 	var b strings.Builder

@@ -72,8 +72,8 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestFind checks that Find uses a program in the PATH only outside the checkout, and does not
-// build there. In the checkout, an older program in the PATH would surprise the user.
+// TestFind checks that outside the checkout Find uses a program in the PATH and builds none. In the
+// checkout Find must not use it, because an older program in the PATH would surprise the user.
 func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	withGo(t, dir)

@@ -156,8 +156,8 @@ func Seats(objects float64) float64 {
 	return min(maxSeats, max(1, math.Ceil(objects/objectsPerSeat)))
 }
 
-// LetIn returns the share of requests that may run at the same time, if all of them together need
-// seats.
+// LetIn returns the share of requests that may run at the same time. seats is the number of seats
+// that all requests together need.
 func LetIn(seats float64) float64 { return min(1, allSeats/max(1, seats)) }
 
 // Growth returns how much a kube-apiserver's memory grows, in bytes. resident is its resident

@@ -171,5 +171,6 @@ func (q Query) Quorum() bool { return !q.Continued && (q.Version == "" || q.Exac
 func (q Query) FirstOnly() bool { return q.Limit == 1 && q.Version != "0" && !q.Selected }
 
 // InitialList reports whether a WATCH starts with a LIST, which means that the server sends each
-// object as an event. It does unless the WATCH starts after a version or wants no initial events.
+// object as an event. The server does so unless the WATCH starts after a version or wants no
+// initial events.
 func (q Query) InitialList() bool { return !q.resumes }

@@ -30,7 +30,8 @@ func openLog(name string, stdin io.Reader) (log *Log, again bool, err error) {
 	return log, info.Mode().IsRegular(), err
 }
 
-// newFileLog returns the log of a file, which it owns, even if it returns an error.
+// newFileLog returns the log of a file. The log owns the file, and newFileLog closes the file if it
+// returns an error.
 func newFileLog(name string, f *os.File) (*Log, error) {
 	l, err := NewLog(name, f)
 	if err != nil {

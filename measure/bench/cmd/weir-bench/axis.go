@@ -20,8 +20,8 @@ type axis struct {
 	figures []figures.Figure
 	sides   []string
 	open    func(ctx context.Context, f *growFlags) (measurer, error)
-	// scale returns the amount with which memory grows at a point. With it, the memory at the next
-	// point is estimated from the memory at the previous one.
+	// scale returns the amount to which memory is proportional at a point. bench grow estimates the
+	// memory at a point from the memory at the previous point and these amounts.
 	scale func(n int) int
 }
 

@@ -77,7 +77,7 @@ func newBench() *cobra.Command {
 }
 
 // longOf returns the help of a verb: what it measures, and its figures. If the verb measures the
-// drop-in differently, the help also contains that.
+// drop-in differently, the help also says what it measures then.
 func longOf(v informers.Verb) string {
 	const figures = ".\n\nThe figures, by their keys in -o json:\n\n"
 	text := v.Short + figures + v.Figures()
@@ -168,9 +168,8 @@ func (f *benchFlags) check() error {
 	return nil
 }
 
-// checkPopulation returns a usage error if the population does not exist. It also does if a cluster
-// is selected, unless the population is the default: only the embedded server has other
-// populations.
+// checkPopulation returns a usage error if the population does not exist, or if a cluster is
+// selected and the population is not the default. Only the embedded server has other populations.
 func (f *benchFlags) checkPopulation() error {
 	if err := podsim.CheckPopulation(f.Population); err != nil {
 		return command.Usagef("--%s: %v", populationFlag, err)

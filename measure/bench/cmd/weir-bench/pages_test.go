@@ -13,9 +13,9 @@ import (
 
 const pagesDir = "../../../../docs/commands"
 
-// TestPages checks that docs/commands has pages of weir bench, its verbs and weir lab that equal
-// this program's help, and no page of an unknown verb. weir's own tests cannot check them, because
-// weir does not know their flags.
+// TestPages checks that the pages of weir bench, its verbs and weir lab in docs/commands equal this
+// program's help. It checks that no page is about an unknown verb. weir's own tests cannot check
+// these pages, because weir does not know the flags.
 func TestPages(t *testing.T) {
 	bench := newRoot()
 	page, pages := pageOf(bench), map[string]bool{}

@@ -40,8 +40,8 @@ func TestLookAt(t *testing.T) {
 	}
 }
 
-// TestTransformDropsManagedFields checks that managedFields are missing from the cached objects if
-// the options ask for that, whether a transform or weir itself removes them, and otherwise exist.
+// TestTransformDropsManagedFields checks that the cached objects have no managedFields if the
+// options ask for that, and have them otherwise. A transform removes them, or weir itself.
 func TestTransformDropsManagedFields(t *testing.T) {
 	const n = 20
 	for _, encoding := range []*encoding{podsInProtobuf, podsInJSON} {

@@ -73,9 +73,9 @@ func (s *spec) resource() schema.GroupVersionResource {
 	return podsResource
 }
 
-// newSharedCustom returns an informer of workloads like informer-gen generates it: client-go's, or
-// the same one adopted by the drop-in. Its client is like client-gen generates it, with a separate
-// scheme.
+// newSharedCustom returns an informer of workloads: the code that informer-gen generates, with
+// client-go's informer or with the drop-in. Its client is the code that client-gen generates, with
+// a separate scheme.
 func newSharedCustom(cfg *rest.Config, s *spec) *sharedInformer {
 	cfg = rest.CopyConfig(cfg)
 	if s.Side == sideWeir && !s.Unwrapped {

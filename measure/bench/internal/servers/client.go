@@ -132,8 +132,8 @@ func (c *client) watch(ctx context.Context, query string) (*wire.WatchReader, io
 	return wire.NewWatchReader(answer.Body, wire.Protobuf, wire.Limits{}), answer.Body, nil
 }
 
-// The queries of WATCHes: watchWithState asks for all objects and then their changes, and watchFrom
-// for the changes after a resourceVersion.
+// The queries of WATCHes. watchWithState asks for all objects and then for their changes. watchFrom
+// asks for the changes after a resourceVersion.
 const watchWithState = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0&allowWatchBookmarks=true"
 
 func watchFrom(resourceVersion string) string {

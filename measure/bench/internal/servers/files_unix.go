@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// enoughFiles returns an error if this process may not open that many connections. Go itself raises
-// the soft limit to the hard limit.
+// enoughFiles returns an error if this process may not open that number of connections. Go itself
+// raises the soft limit to the hard limit.
 func enoughFiles(connections int) error {
 	const others = 200
 	var limit syscall.Rlimit

@@ -13,9 +13,10 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestForwarderIsNotMeasured checks which gauge newGauge returns for a server that this process
-// listens for. If the server reports this process's start, it is a gauge of this process. Otherwise
-// this process only forwards, and the gauge reads metrics. Without /proc it always reads metrics.
+// TestForwarderIsNotMeasured checks the result of newGauge for a server on a port on which this
+// process listens. If the server reports this process's start, the gauge reads /proc. Otherwise
+// this process only forwards connections, and the gauge reads the server's metrics. Without /proc
+// it always reads metrics.
 func TestForwarderIsNotMeasured(t *testing.T) {
 	started, noProc := pid(os.Getpid()).started()
 	const format = startMetric + " %.2f\n"
