@@ -275,7 +275,8 @@ const (
 	// and rolloutFactor times more objects than usual.
 	listsPerChange = 10
 	rolloutFactor  = 2
-	// aroundBurst is how long before a burst its cause, and after it a client's start, may be logged.
+	// aroundBurst is the tolerance between a burst and its cause. The cause may be logged this long
+	// before the burst, and a client's start this long after the start of the burst.
 	aroundBurst = time.Minute
 )
 

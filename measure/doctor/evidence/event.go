@@ -160,8 +160,8 @@ func requires(selector, prefix string) bool {
 }
 
 // Quorum reports whether the server must read the LIST from etcd: the request has no
-// resourceVersion, or asks for exactly one. A page after the first belongs to an earlier LIST, so
-// it does not count.
+// resourceVersion, or asks for exactly one version. A page after the first belongs to an earlier
+// LIST, so it does not count.
 func (q Query) Quorum() bool { return !q.Continued && (q.Version == "" || q.Exact) }
 
 // FirstOnly reports whether a LIST asks for any single object, with limit=1. Clients send such a

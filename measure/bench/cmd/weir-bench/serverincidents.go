@@ -43,8 +43,9 @@ const (
 	controllersInIncident = 200
 )
 
-// upTo returns a function that returns the number of clients that receive all pods: at most
-// clients, and at most the number with which all of them receive maxObjects, but at least two.
+// upTo returns a function that returns the number of clients that receive all pods. That number is
+// at most clients. It is small enough that all clients together receive at most maxObjects, but at
+// least two.
 func upTo(clients int) func(pods int) int {
 	return func(pods int) int { return max(2, min(clients, maxObjects/max(1, pods))) }
 }

@@ -6,8 +6,8 @@ import "fmt"
 type aborted struct{ error }
 
 // Attempt runs f, the steps of a measurement. It returns the error with which Check, Require or
-// Must ended f, or nil. So the functions that f calls need not return errors. Check, Require and
-// Must end only the attempt of their own goroutine, so each goroutine that calls them needs an
+// Must ended f, or nil. The functions that f calls therefore need not return errors. Check, Require
+// and Must end only the attempt of their own goroutine, so each goroutine that calls them needs an
 // Attempt.
 func Attempt(f func()) (err error) {
 	defer func() {

@@ -45,7 +45,7 @@ type informer interface {
 
 // reader reads the objects of an informer of one kind.
 type reader interface {
-	// get reads the decoded object of a key. If the object was deleted, get returns nil.
+	// get reads the decoded object of a key. If the object was deleted, get returns no error.
 	get(key string) error
 	// list reads all objects, decoded, and returns their number.
 	list() (int, error)

@@ -14,7 +14,8 @@ type Result struct {
 	// Weir and APIServer contain the medians of all runs. They omit values that were not measured.
 	Weir      Figures `json:"weir"`
 	APIServer Figures `json:"apiserver"`
-	// Ratio is weir's value divided by kube-apiserver's. It omits values for which the latter is 0.
+	// Ratio is weir's value divided by kube-apiserver's. It omits values for which kube-apiserver's
+	// value is 0.
 	Ratio Figures `json:"ratio"`
 	// Wanted contains the limits of figures, and Missed the figures that exceed their limits.
 	Wanted map[string]figures.Want `json:"wanted"`
