@@ -1,8 +1,9 @@
 // Package budget bounds the bytes that a server retains for its callers.
 //
 // A Budget has levels, such as unknown and known callers. A level may reserve bytes that no other
-// level can use. All levels compete for the rest. Each level has shares, such as one share per
-// user, which may be limited further. A budget may count other units than bytes, such as requests.
+// level can use. All levels compete for the rest. A level is divided into shares, such as one share
+// per user, and each share may have a bound. A budget may count other units than bytes, such as
+// requests.
 package budget
 
 import (

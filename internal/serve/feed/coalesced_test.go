@@ -45,8 +45,8 @@ func TestCoalescedUpstream(t *testing.T) {
 }
 
 // TestCoalescedEnds checks that a watch receives a bookmark when the upstream has sent all
-// coalesced changes. This holds if that takes long, and if no other change follows. Other bookmarks
-// follow.
+// coalesced changes, even if that takes long or if no other change follows. Later bookmarks follow
+// as usual.
 func TestCoalescedEnds(t *testing.T) {
 	for _, tt := range []struct {
 		open, rest time.Duration

@@ -99,7 +99,8 @@ func New(cfg Config) (_ *Feed, err error) {
 	return f, nil
 }
 
-// build creates the parts of the feed. The prover uses src and proofs alternately when one fails.
+// build creates the parts of the feed. The prover uses proofs, and changes to the other of the two
+// sources after each failure.
 func (f *Feed) build(cfg Config, src, proofs source.Source) (err error) {
 	setDefaults(&cfg)
 	f.store = store.New(store.Config{Encoding: cfg.Encoding, LogBytes: cfg.LogBytes, KeepLog: true})

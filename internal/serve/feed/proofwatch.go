@@ -31,8 +31,8 @@ func (p *prover) waitFor(ctx context.Context, rv uint64) bool {
 	return p.sink.Wait(ctx, rv) == nil || p.sink.version() >= rv
 }
 
-// isSilent reports whether several short WATCHes sent no bookmark, the last of them less than
-// silentRest ago.
+// isSilent reports whether maxProofWatches short WATCHes in a row sent no bookmark, the last of
+// them less than silentRest ago.
 func (p *prover) isSilent() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,8 +75,8 @@ func (p *prover) wantVersion(rv uint64) context.Context {
 	return untried
 }
 
-// leave ends a wait. When the last reader leaves, the short WATCHes end, because a client may
-// request a resourceVersion that the upstream never reaches.
+// leave ends the wait of a reader. When the last reader leaves, no further short WATCH is opened,
+// because a client may request a resourceVersion that the upstream never reaches.
 func (p *prover) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,8 +85,8 @@ func (p *prover) leave() {
 	}
 }
 
-// watchLoop opens short WATCHes until the feed has reached the wanted version, or the WATCHes prove
-// nothing.
+// watchLoop opens short WATCHes until the feed has reached the wanted version, or until
+// maxProofWatches of them in a row have proven nothing.
 func (p *prover) watchLoop() {
 	for tries := 0; ; {
 		before := p.sink.version()

@@ -55,8 +55,8 @@ func (w *oneBookmark) Encoding() wire.Encoding { return wire.JSON }
 
 func (w *oneBookmark) Close() error { return nil }
 
-// TestNotProvenByOneWatch checks that a read waits only for the first short WATCH that was opened
-// for it, if that WATCH proves nothing.
+// TestNotProvenByOneWatch checks that a read does not wait for a second short WATCH if the first
+// one that was opened for it proves nothing.
 func TestNotProvenByOneWatch(t *testing.T) {
 	for _, bookmark := range []string{"", "5"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -157,8 +157,8 @@ func TestChangesBesideSilentWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestFeed(t, 0) // at 5
 		ctx, cancel := context.WithCancel(t.Context())
-		// The upstream's version is higher, because other resources have changed since this one's last
-		// change.
+		// The upstream's newest version is higher than this resource's, because other resources have
+		// changed later.
 		server := silentServer{bookmark: &atomic.Pointer[string]{}, changes: func() int { return int(ts.version()) + 5 }}
 		p := ts.proving(server)
 		var changing sync.WaitGroup
@@ -184,8 +184,8 @@ func TestChangesBesideSilentWatches(t *testing.T) {
 	})
 }
 
-// movingServer is a source each of whose watches sends a bookmark after a second. The bookmark is
-// newer by one than the version from which the watch was opened.
+// movingServer is a source whose watches send one bookmark, after a second. The bookmark's version
+// is by one higher than the version from which the watch was opened.
 type movingServer struct{ source.Source }
 
 func (movingServer) Watch(_ context.Context, o source.WatchOptions) (source.Watch, error) {
@@ -193,8 +193,9 @@ func (movingServer) Watch(_ context.Context, o source.WatchOptions) (source.Watc
 	return &oneBookmark{rv: resourceversion.Format(resourceversion.Number(o.ResourceVersion) + 1)}, nil
 }
 
-// TestNotProvenWithoutReader checks that no watch is opened after a client that requested a
-// resourceVersion in the far future has disconnected, although each watch proves a newer version.
+// TestNotProvenWithoutReader checks that no watch is opened for a client that has disconnected, if
+// the client requested a resourceVersion in the far future, although each watch proves a newer
+// version.
 func TestNotProvenWithoutReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestFeed(t, 0) // at 5

@@ -71,9 +71,9 @@ type versionQuery struct {
 }
 
 const (
-	// queryInterval is the mean time between the queries of a feed, and queryBurst the number of
-	// queries that may be sent without a pause. A reader that starts shortly after another one needs a
-	// separate query, and the open short WATCH can prove both.
+	// queryInterval is the mean time between the queries of a feed. queryBurst is the number of
+	// queries that may be sent without a pause, because a reader that starts shortly after another one
+	// needs a separate query. The same short WATCH can prove both queries.
 	queryInterval = time.Second
 	queryBurst    = 2
 	// maxProofWatches is the number of consecutive short WATCHes without a proof after which the

@@ -15,7 +15,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// clockedSource answers each query for the newest resourceVersion with 2, and records its time.
+// clockedSource answers each query for the newest resourceVersion with 2, and records the query's
+// time.
 type clockedSource struct {
 	source.Source
 	began time.Time
@@ -98,8 +99,8 @@ func TestReadToBookmark(t *testing.T) {
 	})
 }
 
-// TestProve checks that a proof raises the feed's version and wakes the callers that wait for it. A
-// change at a resourceVersion at which a proof excluded changes shows another past.
+// TestProve checks that a proof raises the feed's version and wakes the callers that wait for it.
+// If a proof says that no change exists at a resourceVersion, a change there shows another past.
 func TestProve(t *testing.T) {
 	ts := newTestFeed(t, 0)
 	waited := make(chan error, 1)

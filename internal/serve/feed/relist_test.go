@@ -81,8 +81,8 @@ func (s *testFeed) object(name, uid string, rv, size int) func() error {
 }
 
 // TestRelistSendsDeletionsOnce checks that a client from before a relist first receives the
-// deletions that the relist found, and that a client at the list's version receives none: it may
-// already have an object that was created again.
+// deletions that the relist found. A client at the list's version receives none of them, because it
+// may already have a new object with the same key.
 func TestRelistSendsDeletionsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestFeed(t, 0)

@@ -20,13 +20,14 @@ import (
 // Clock.
 //
 // Each state of the store is a state that the upstream had. The sink applies changes one by one, in
-// the order of their resourceVersions. This includes the changes that a relist finds: a client
-// whose watch ends in the middle resumes at another replica from its last resourceVersion, and must
-// not miss changes with lower ones. For an object that a relist does not contain, the sink does not
-// know when it was deleted. It applies such deletions first, and they have no newer resourceVersion
-// than the client had. A client whose watch ends in between then receives some of them twice and
-// misses none. The states between the last one before a relist and that of the relist are a gap in
-// the history.
+// the order of their resourceVersions, also those that a relist finds. Otherwise a client whose
+// watch ends in the middle, and that resumes at another replica from its last resourceVersion,
+// would miss changes with lower ones.
+//
+// If a relist does not contain an object, the sink does not know when the object was deleted. It
+// applies such deletions first, with the resourceVersion that the client already had. A client
+// whose watch ends in between then receives some deletions twice and misses none. In the history,
+// the states between the last one before a relist and that of the relist are a gap.
 type sink struct {
 	*store.Writer
 	store    *store.Store
@@ -38,7 +39,8 @@ type sink struct {
 
 	// mu is held while the store and the history change together, and while a caller reads both.
 	mu sync.Mutex
-	// listed says that the first list is complete. The reflector's goroutine writes it with mu held.
+	// listed says that the first list is complete. Only the reflector's goroutine writes it, with mu
+	// held.
 	listed    bool
 	recorded  uint64                    // newest version in history; written like listed
 	coalesced uint64                    // the upstream coalesces changes up to it; likewise
@@ -149,9 +151,9 @@ func (s *sink) contradicts(rv uint64) bool {
 	return rv > 0 && rv <= s.proven && rv > resourceversion.Number(s.store.ResourceVersion())
 }
 
-// Err implements reflector.Sink. After the sink has refused an object, Err ends the reflector.
-// Otherwise a later resourceVersion, or the end of a list, would claim that the store contains the
-// refused object.
+// Err implements reflector.Sink. If the sink has refused an object, Err returns an error, which
+// ends the reflector. If the reflector continued, a later resourceVersion or the end of a list
+// would claim that the store contains the refused object.
 func (s *sink) Err() error {
 	if s.refused != nil {
 		return s.refused
@@ -219,9 +221,9 @@ func (s *sink) takeEvent(t wire.EventType, m *wire.Meta, object []byte) error {
 	return err
 }
 
-// Coalesced implements reflector.Sink. It is called if the upstream is itself such a cache. The
-// sink passes on the changes that the upstream found by a relist like those that its own relist
-// finds.
+// Coalesced implements reflector.Sink, for an upstream that is itself a watch cache of this
+// package. The sink passes the changes that the upstream's relist found to its clients like those
+// of its own relist.
 func (s *sink) Coalesced(resourceVersion string) {
 	s.Writer.Coalesced(resourceVersion)
 	s.mu.Lock()
@@ -337,10 +339,10 @@ func (s *sink) endFirstList(resourceVersion string) {
 }
 
 // endRelist applies the changes that a relist found. If the relist shows another past, endRelist
-// applies nothing and returns false. The upstream then was restored from a backup and has reached
-// the same resourceVersions again, and watchers must not receive its objects as changes. Two signs
-// show another past: an object in an old version that the store did not have, unless the list
-// itself is older than the store; or an object that contradicts a proof.
+// applies nothing and returns false. Another past means that the upstream was restored from a
+// backup and has reached the same resourceVersions again, so watchers must not receive its objects
+// as changes. It shows in two ways: an object in an old version that the store did not have, unless
+// the list itself is older than the store; or an object that contradicts a proof.
 func (s *sink) endRelist(resourceVersion string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

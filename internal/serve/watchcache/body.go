@@ -44,8 +44,8 @@ func payerOf(ctx context.Context) *Payer {
 
 const unreadRetrySeconds = 1
 
-// ErrUnread answers 429 to a request whose response would exceed the limit of unread response
-// bytes.
+// ErrUnread is the error with code 429 for a request whose response would exceed the limit of
+// unread response bytes.
 var ErrUnread = apierrors.NewTooManyRequests("The responses that the caller has not read yet take all the memory that they may, please try again later.", unreadRetrySeconds)
 
 // isUnread reports whether an error is ErrUnread, and not another StatusError.
@@ -78,7 +78,7 @@ const gzipAbove = 128 << 10
 const maxHTTP2Write = 16<<10 - 9
 
 // sender writes the body of a response to its client in pieces. Each write must end within the
-// deadline. After compress, the sender compresses the body.
+// deadline. After a call of compress, the sender compresses the body.
 type sender struct {
 	w        http.ResponseWriter
 	deadline *writeDeadline
@@ -143,7 +143,7 @@ type body struct {
 }
 
 // newBody returns the body of a LIST whose page uses page bytes of memory. The caller must call
-// end. The error is ErrUnread.
+// end. If the budget has no room, newBody returns ErrUnread.
 func (c *Cache) newBody(w http.ResponseWriter, r *http.Request, page int64) (*body, error) {
 	p := payerOf(r.Context())
 	charge, err := p.charge(gzipAbove + page)
@@ -162,8 +162,8 @@ func (c *Cache) newBody(w http.ResponseWriter, r *http.Request, page int64) (*bo
 	return b, nil
 }
 
-// hold charges n bytes, the current size of the buffers for single objects, less what it has
-// charged before. The error is ErrUnread.
+// hold charges the current size n of the buffers for single objects, less the bytes that earlier
+// calls charged. If the budget has no room, hold returns ErrUnread.
 func (b *body) hold(n int) error {
 	more := int64(n) - b.scratch
 	if b.charge == nil || more <= 0 {
@@ -190,7 +190,8 @@ func (b *body) appendObject(o *store.Object) error {
 type unbuffered struct{ *body }
 
 // Write writes nothing after the client has disconnected, because not every ResponseWriter reports
-// that. The first write without a Content-Length shows that the body is larger than the buffer.
+// a disconnected client. The first Write without a Content-Length header means that the body is
+// larger than the buffer.
 func (u unbuffered) Write(p []byte) (int, error) {
 	b := u.body
 	if err := b.ctx.Err(); err != nil {

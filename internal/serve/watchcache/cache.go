@@ -46,13 +46,13 @@ type Config struct {
 	// record.
 	BuffersWrites bool
 	// ExpireLate ends a watch with 410 Expired in two cases: the watch has fallen behind the change
-	// log, or its next change was found by a relist and may replace several changes. false: the cache
-	// catches the watch up with one change per object.
+	// log, or a relist found its next change, which may then replace several changes. false: the
+	// cache sends such a watch one change per key instead.
 	ExpireLate bool
 	// WatchBuffer is called at the start of each watch and returns how many changes may wait for the
-	// watch. The cache closes a watch that exceeds the number, without an error, as kube-apiserver's
-	// watch cache does with a watcher whose buffer is full. It is for tests and demonstrations. 0, or
-	// nil: the cache never closes a slow watch for that reason.
+	// watch. If more changes wait, the cache closes the watch without an error, as kube-apiserver's
+	// watch cache does with a watcher whose buffer is full. It is for tests and demonstrations. If
+	// WatchBuffer is nil or returns 0, the cache never closes a slow watch for that reason.
 	WatchBuffer func() int
 	// Closed is the answer to requests after Close. nil: 503.
 	Closed error
@@ -169,10 +169,10 @@ func (cfg *Config) setDefaults() {
 	}
 }
 
-// Close ends all watches and does not wait for them to end. A watch whose client was up to date
-// first sends the remaining changes in the store. Any other watch may end where its client is. Both
-// send a last bookmark if the client requested bookmarks, except a watch that is still being caught
-// up after closeGrace. Later requests receive Config.Closed.
+// Close ends all watches and does not wait for them to end. If a watch has sent all earlier
+// changes, it first sends the changes that the store still has. Any other watch may end with
+// changes unsent. Both send a last bookmark if the client requested bookmarks, except a watch that
+// is still being caught up after closeGrace. Later requests receive Config.Closed.
 func (c *Cache) Close() {
 	c.close()
 	c.readWrites.close(closeGrace)
@@ -188,13 +188,13 @@ func (c *Cache) Expire() {
 	c.Close()
 }
 
-// Compact expires all resourceVersions before the current one. A request at an expired one receives
-// 410 Expired.
+// Compact expires all resourceVersions before the current one. A request for an expired one
+// receives 410 Expired.
 func (c *Cache) Compact() {
 	c.CompactTo(c.currentState().rv)
 }
 
-// CompactTo permanently expires the resourceVersions before resourceVersion. A request at one of
+// CompactTo permanently expires the resourceVersions before resourceVersion. A request for one of
 // them receives 410 Expired.
 func (c *Cache) CompactTo(resourceVersion uint64) {
 	for {

@@ -42,8 +42,8 @@ func (tc *testCache) relist(clock *lockedClock, change func()) {
 }
 
 // TestRelistIsCoalesced checks that a watcher receives the deletions of a relist first. A watcher
-// with bookmarks also receives two: one says that the order is undefined up to the relist's
-// version, and one that the watcher has received all changes.
+// with bookmarks receives one bookmark before them, which says that the changes up to the relist's
+// version have no order, and one after all changes of the relist.
 func TestRelistIsCoalesced(t *testing.T) {
 	for _, bookmarks := range []bool{false, true} {
 		t.Run(fmt.Sprint(bookmarks), func(t *testing.T) {
@@ -83,8 +83,9 @@ func TestRelistIsCoalesced(t *testing.T) {
 	}
 }
 
-// TestEndAfterState checks the resourceVersion of a deletion at an unknown version, for a watch
-// that started with a state: it is the state's, not that of the newest object in the state.
+// TestEndAfterState checks a DELETED event at an unknown version, for a watch that started with a
+// state. The event has the resourceVersion of the state, not that of the newest object in the
+// state.
 func TestEndAfterState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var clock *lockedClock
@@ -138,8 +139,8 @@ func TestExpireRelisted(t *testing.T) {
 	})
 }
 
-// TestRelistedRevisions checks that a history reports which revisions relists added. It is exact
-// for the newest relists.
+// TestRelistedRevisions checks that a history reports whether a relist added a revision. The answer
+// is exact for the newest relists.
 func TestRelistedRevisions(t *testing.T) {
 	h := NewHistory(0, 10, 5)
 	if _, ok := h.relisted(6); ok {

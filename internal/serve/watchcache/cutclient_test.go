@@ -99,8 +99,8 @@ func TestDeafClients(t *testing.T) {
 	})
 }
 
-// TestStateCountsWaits checks that only the time of writes counts when the cache decides whether a
-// client reads a state too slowly, not the time between writes.
+// TestStateCountsWaits checks that only the time within writes counts when the cache decides
+// whether a client reads a state too slowly.
 func TestStateCountsWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ds := &writeDeadlines{timeout: time.Hour, stalled: &atomic.Uint64{}}

@@ -51,12 +51,12 @@ type drainTimer struct {
 	begun <-chan struct{}  // nil: timer has started
 	timer <-chan time.Time // fires at endAt; nil: not started
 	endAt time.Time
-	ended time.Time // when the watch saw that it must end; zero: it has not
+	ended time.Time // when the watch noticed that it must end; zero: it has not
 }
 
 func (d *drain) newTimer() drainTimer { return drainTimer{drain: d, begun: d.begun} }
 
-// start draws the time when the watch ends. The drain has started.
+// start chooses the time when the watch ends. The drain must have started.
 func (dt *drainTimer) start() {
 	left := max(time.Until(dt.drain.deadline), 0)
 	wait := rand.N(left + 1)

@@ -107,8 +107,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestDrainDuringInitialEvents checks that a watch whose client has not received all initial events
-// sends no bookmark that claims so.
+// TestDrainDuringInitialEvents checks that a watch sends no bookmark if its client has not received
+// all initial events.
 func TestDrainDuringInitialEvents(t *testing.T) {
 	const query = "allowWatchBookmarks=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 	synctest.Test(t, func(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 	"github.com/weirproject/weir/internal/serve/budget"
 )
 
-// maxEncodeCache bounds two numbers separately: the bytes in an encodeCache, and the bytes of the
-// object versions that its keys retain. Hundreds of events suffice, because watchers that are up to
-// date send an event at about the same time.
+// maxEncodeCache bounds two sums separately: the encoded bytes in an encodeCache, and the bytes of
+// the object versions that its keys keep alive. Hundreds of events suffice, because watchers that
+// keep up send the same event at about the same time.
 const maxEncodeCache = 2 << 20
 
 // encodeEntryOverhead is the size of an entry without its bytes.
@@ -43,7 +43,8 @@ type encodeKey struct {
 	representation representationKey
 }
 
-// encodeEntry is filled by the first caller that requests it, while other callers wait.
+// encodeEntry contains an encoded event. The first caller that requests it encodes the event, while
+// other callers wait.
 type encodeEntry struct {
 	once  sync.Once
 	bytes []byte
@@ -119,8 +120,8 @@ func (ec *encodeCache) size() int64 {
 	return ec.bytes + ec.versions
 }
 
-// shareAbove is the size of an object from which concurrent GETs share its encoded bytes. Each GET
-// encodes a smaller object, because that is cheaper than a lookup.
+// shareAbove is the least size of an object whose encoded bytes concurrent GETs share. Each GET
+// encodes a smaller object itself, because that is cheaper than a lookup.
 const shareAbove = 8 << 10
 
 // sharedBodies contains the bodies of large objects that GETs are sending now. It keeps one copy of
@@ -141,7 +142,7 @@ type bodyKey struct {
 // errEncoding is the error of the GETs that share a body if the GET that encodes it panics.
 var errEncoding = apierrors.NewInternalError(errors.New("the object cannot be encoded"))
 
-// sharedBody is filled by the first GET, while the other GETs wait.
+// sharedBody is the body of one object. The first GET encodes it, while the other GETs wait.
 type sharedBody struct {
 	once  sync.Once
 	bytes []byte

@@ -8,9 +8,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestEncodedOnce checks that an event whose representation differs from the stored one is encoded
-// once for several watchers. For an event in the stored representation, or for a single watcher,
-// the cache is not used.
+// TestEncodedOnce checks that the cache encodes an event once for several watchers if its
+// representation differs from the stored one. For an event in the stored representation, or for a
+// single watcher, the encode cache is not used.
 func TestEncodedOnce(t *testing.T) {
 	const changes, metadata = 20, "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 	for _, tt := range []struct {

@@ -18,7 +18,7 @@ import (
 func (wt *watcher) writeEvent(t wire.EventType, o *store.Object, rv uint64) error {
 	var event []byte
 	var err error
-	// Encoding an event as it is stored is as fast as a lookup in the cache.
+	// Do not use the cache if encoding the event is as fast as a lookup, or if there is one watcher.
 	if wt.rep.storedAsIs() || wt.cache.counters.watchers.Load() == 1 {
 		event, err = wt.encodeEvent(t, o, rv)
 	} else {
@@ -61,12 +61,12 @@ func (wt *watcher) encodeEvent(t wire.EventType, o *store.Object, rv uint64) ([]
 	return sc.event, nil
 }
 
-// sendChange sends the events that a change means for this client. The cache may not know when an
-// object was deleted or stopped matching, because only a relist found that, or because later
-// changes of the object were coalesced. The event then has the resourceVersion that the client has
-// already. A client that resumes at this resourceVersion receives the event twice rather than
-// never. And a client that merges several watches does not conclude that it has received every
-// change up to the deletion.
+// sendChange sends the events that a change causes for this client. The cache may not know at which
+// resourceVersion an object was deleted or stopped matching: because only a relist found that, or
+// because later changes of the object were coalesced. The DELETED event then has the
+// resourceVersion that the client already has. So a client that resumes there receives the event
+// twice rather than never, and a client that merges several watches does not conclude that it has
+// received every change up to the deletion.
 func (wt *watcher) sendChange(ch *store.Change) error {
 	before, after := false, false
 	var err error

@@ -11,7 +11,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// crowdFor returns the number of active watchers with which each of them waits for the given time.
+// crowdFor returns the number of active watchers for which a pacer makes each watcher wait for the
+// given time.
 func crowdFor(wait time.Duration) int {
 	return int(wait * time.Duration(flushesPerCPU*runtime.GOMAXPROCS(0)) / time.Second)
 }

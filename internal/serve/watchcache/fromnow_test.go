@@ -26,8 +26,8 @@ func (e *eager) Flush() {
 	e.recorder.Flush()
 }
 
-// TestWatchFromNow checks that a client that has received the headers of its watch receives all
-// later changes, wherever the watch starts.
+// TestWatchFromNow checks that a client receives all changes after the headers of its watch,
+// wherever the watch starts.
 func TestWatchFromNow(t *testing.T) {
 	for _, query := range []string{
 		"sendInitialEvents=false&resourceVersionMatch=NotOlderThan",
@@ -54,8 +54,8 @@ func TestWatchFromNow(t *testing.T) {
 	}
 }
 
-// TestOpenWatchDoesNotExpire checks that later changes do not expire a watch of changes that
-// existed when its headers were sent, even with a short log.
+// TestOpenWatchDoesNotExpire checks that a watch whose headers were sent does not expire because of
+// later changes, even with a short log.
 func TestOpenWatchDoesNotExpire(t *testing.T) {
 	for _, query := range []string{"resourceVersion=100", "resourceVersion=100&fieldSelector=spec.color%3Dred"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -76,8 +76,8 @@ func TestOpenWatchDoesNotExpire(t *testing.T) {
 	}
 }
 
-// TestFutureIsWaitedForOutside checks that a watch from a future resourceVersion does not block
-// other watches that start, and receives the changes after that version.
+// TestFutureIsWaitedForOutside checks that a watch from a future resourceVersion does not block the
+// start of other watches, and receives the changes after that resourceVersion.
 func TestFutureIsWaitedForOutside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 1<<20, nil)

@@ -22,9 +22,10 @@ type heldChanges struct {
 }
 
 const (
-	// changeBytes is the size of a waiting change, with its place in a queue.
+	// changeBytes is the size of a waiting change without its objects, including its place in a queue.
 	changeBytes = 80
-	// fewVersions is the size up to which release retains an empty map of versions.
+	// fewVersions is the number of entries up to which release keeps an empty map of versions for
+	// reuse.
 	fewVersions = 256
 )
 
@@ -53,7 +54,8 @@ func (hc *heldChanges) hold(ch *store.Change) {
 	hc.bytes.Add(bytes)
 }
 
-// release undoes hold. It returns sizeOf(ch), even if other changes still refer to the old version.
+// release undoes hold. It returns the bytes of ch including its old version, even if other changes
+// still refer to that version.
 func (hc *heldChanges) release(ch *store.Change) int64 {
 	bytes := int64(changeBytes)
 	if ch.Old != nil {
@@ -71,9 +73,9 @@ func (hc *heldChanges) release(ch *store.Change) int64 {
 	return sizeOf(ch)
 }
 
-// changeQueue queues changes for one watcher, in their order. When it coalesces, it contains one
-// change per key, in the order of each key's last change, so the number of keys bounds its size. It
-// coalesces until it is empty. Only keys and bytes are safe for concurrent use.
+// changeQueue queues changes for one watcher, in their order. After coalesce is called, it contains
+// one change per key, in the order of each key's last change, so the number of keys bounds its
+// size. It coalesces until it is empty. Only keys and bytes are safe for concurrent use.
 type changeQueue struct {
 	held    *heldChanges
 	changes []store.Change // a zero Change was coalesced into a later one, taken, or dropped
@@ -131,8 +133,8 @@ func (q *changeQueue) hold(ch *store.Change) {
 // release undoes hold, except for q.keys.
 func (q *changeQueue) release(ch *store.Change) { q.bytes.Add(-q.held.release(ch)) }
 
-// drop drops the i-th change. Unless the caller also removes the change's key from index, it must
-// not add another change of this key.
+// drop drops the i-th change. The caller must not add another change of its key, unless the caller
+// also removes the key from index.
 func (q *changeQueue) drop(i int) {
 	q.release(&q.changes[i])
 	q.keys.Add(-1)
@@ -178,8 +180,8 @@ func (q *changeQueue) take(dst []store.Change) (n int) {
 	return n
 }
 
-// reusable returns an emptied slice of changes for reuse, or nil if its capacity is above 1. Most
-// watchers receive one change at a time, rarely.
+// reusable returns an emptied slice of changes for reuse, or nil if its capacity is above 1: most
+// watchers receive changes singly and rarely, and need no larger slice.
 func reusable(changes []store.Change) []store.Change {
 	if cap(changes) > 1 {
 		return nil

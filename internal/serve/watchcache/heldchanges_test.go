@@ -63,7 +63,7 @@ func (lc *largeCache) wrote(namespace, name string) {
 }
 
 // pinned returns the bytes of the versions that are alive although they are neither in the table
-// nor in the log. It is too low by the versions that both the log and a watch retain.
+// nor in the log. It does not count versions that both the log and a watch retain.
 func (lc *largeCache) pinned() (n int64) {
 	for range 3 { // the second collection frees objects in pools
 		runtime.GC()
@@ -175,8 +175,8 @@ func TestStalledWatchesAreCounted(t *testing.T) {
 	}
 }
 
-// TestLeavingVersionsAreCounted checks that the cache does not retain a version that stops matching
-// without counting it, although it is not the old version of the watch's next change.
+// TestLeavingVersionsAreCounted checks that the cache does not retain, without counting it, a
+// version that no longer matches and that is not the old version of the watch's next change.
 func TestLeavingVersionsAreCounted(t *testing.T) {
 	for _, query := range []string{"fieldSelector=spec.color%3Dred", "labelSelector=color%3Dred"} {
 		t.Run(query, func(t *testing.T) {
@@ -285,9 +285,9 @@ func TestCatchUpIsCounted(t *testing.T) {
 	}
 }
 
-// TestStateIsCounted checks that the cache counts the memory of an initial state that a watch does
-// not read. The state retains all objects, for every selector. Watches that use the hub from their
-// start share the state, which counts once. The watch can be shed.
+// TestStateIsCounted checks that the cache counts the memory of an initial state that a client does
+// not read, and that the watch can be shed. The state retains all objects, for every selector.
+// Watches that use the hub from their start share one state, which counts once.
 func TestStateIsCounted(t *testing.T) {
 	const objects = 40
 	for query, watches := range map[string]int{"": 1, "labelSelector=color%3Dred": 3, "labelSelector=color%3Dblue": 1, "fieldSelector=metadata.namespace%3Dns": 3} {

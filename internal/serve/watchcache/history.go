@@ -26,8 +26,8 @@ type History struct {
 // relistRange is the range of revisions after from, up to to, that a relist at rv added.
 type relistRange struct{ from, to, rv uint64 }
 
-// maxRelists bounds the relists that a History keeps. It treats every revision up to the last one
-// of a dropped relist as added by a relist.
+// maxRelists bounds the relists that a History keeps. For older revisions, relisted returns true,
+// as if a relist had added them.
 const maxRelists = 64
 
 // historyPoint says that the state at rv, and at later resourceVersions up to the next point, is
@@ -58,9 +58,9 @@ func NewHistory(limit int, rv, revision uint64) *History {
 }
 
 // Add records that the store at revision is the state at resourceVersion rv. revision must not
-// decrease from call to call. If rv does not increase, the change has no separate resourceVersion.
-// A client that resumes at the newest resourceVersion then receives the change while the log
-// contains it, and resumes without it later.
+// decrease from call to call. rv may be the same as in the previous call, for a change without a
+// separate resourceVersion. A client that resumes at that rv receives the change as long as the log
+// contains it, and later misses it.
 func (h *History) Add(rv, revision uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

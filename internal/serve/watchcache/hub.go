@@ -19,7 +19,7 @@ type hub struct {
 	mu        sync.Mutex
 	cursor    *store.Cursor // at the next change to dispatch; nil exactly while all is empty
 	all       map[*subscription]struct{}
-	interests interestIndex // of those in all
+	interests interestIndex // interests of the subscriptions in all
 	reader    matcher
 	changes   [batch]store.Change
 	inBacklog bool // the changes come from the cursor's backlog, not from the log
@@ -43,7 +43,8 @@ func (h *hub) subscribe(of interest) (sub *subscription, sn *store.Snapshot, rv 
 			rv, sn = now, h.cache.store.Snapshot()
 			h.dispatch()
 		})
-		// Otherwise a clock without a lock has advanced meanwhile: try again.
+		// If a writer changed the store between dispatch and Snapshot, try again. A clock without a lock
+		// permits that.
 		if h.cursor.Revision() == sn.Revision() || h.cursor.Closed() {
 			return h.add(newSubscription(h, of)), sn, rv, nil
 		}
@@ -68,7 +69,7 @@ func (h *hub) join(of interest, cursor *store.Cursor) (*subscription, error) {
 			}
 			clear(h.changes[:n])
 		}
-		// Otherwise a change arrived meanwhile: try again.
+		// If a change arrived since dispatch, try again.
 		if h.cursor.Revision() == cursor.Revision() || h.cursor.Closed() {
 			return h.add(sub), nil
 		}

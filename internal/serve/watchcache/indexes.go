@@ -13,20 +13,20 @@ import (
 )
 
 // The cache builds indexes on demand. A LIST, or the initial state of a WATCH, counts the objects
-// that it visited in vain, and charges that number to each index that would have avoided the
-// visits. When the charges of an index within idleAfter reach buildAfter times the number of
-// objects, the cache builds the index in the background. If there are too many indexes, the cache
-// first drops one that no request has used for idleAfter. A flood of different selectors
-// therefore builds only indexes that would have saved several walks over the table, and drops no
-// index that is in use.
+// that it visited and that did not match, and charges that number to each index that would have
+// avoided the visits. When the charges of an index within idleAfter reach buildAfter times the
+// number of objects, the cache builds the index in the background. If there are too many indexes,
+// the cache first drops one that no request has used for idleAfter. So many different selectors
+// cause only indexes that would have saved several walks over the table, and no index that is in
+// use is dropped.
 const (
 	maxIndexes = 8
-	maxWanted  = 64 // indexes that are charged
+	maxWanted  = 64 // number of indexes that may have charges
 	buildAfter = 3
 	idleAfter  = time.Minute
 	minToIndex = 1000 // objects
-	// minIndexBudget is the least limit of the bytes of all indexes built on demand. The limit is a
-	// quarter of the packed objects' bytes if that is more.
+	// The bytes of all indexes built on demand are limited to minIndexBudget, or to a quarter of the
+	// packed objects' bytes if that is more.
 	minIndexBudget = 4 << 20
 )
 
@@ -141,8 +141,8 @@ func (xs *indexes) record(p *queryPlan, s *selector, watch bool, fetched, return
 	}
 }
 
-// charge charges vain objects to an index that does not exist, and returns the sum of its charges.
-// The caller holds xs.mu.
+// charge adds vain, a number of objects visited in vain, to the charges of an index that does not
+// exist. It returns the sum of the index's charges. The caller holds xs.mu.
 func (xs *indexes) charge(name string, vain int, now time.Time) int {
 	if _, ok := xs.wanted[name]; now.Sub(xs.since) > idleAfter || !ok && len(xs.wanted) >= maxWanted {
 		xs.wanted, xs.since = map[string]int{}, now

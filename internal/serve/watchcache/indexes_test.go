@@ -118,7 +118,7 @@ func TestNoIndexFor(t *testing.T) {
 	})
 }
 
-// walked records a LIST that visited vain objects in vain, without sending it.
+// walked records a LIST that visited vain objects that do not match, without sending a LIST.
 func (tc *testCache) walked(labelSelector string, vain int) {
 	tc.t.Helper()
 	l, err := labels.Parse(labelSelector)
@@ -170,8 +170,8 @@ func TestFloodOfSelectors(t *testing.T) {
 	})
 }
 
-// TestIndexThatCannotBeMade checks that an unreadable object prevents an index, and that requests
-// are still answered.
+// TestIndexThatCannotBeMade checks that the cache builds no index if it cannot read an object, and
+// still answers requests.
 func TestIndexThatCannotBeMade(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	synctest.Test(t, func(t *testing.T) {

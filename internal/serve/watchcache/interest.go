@@ -75,11 +75,11 @@ func (s *selector) interest(c *Cache) (interest, bool) {
 
 // interestIndex finds subscriptions by the values of their interests. The hub's lock guards it.
 type interestIndex struct {
-	// subscriptions has each subscription once for each value of its interest.
+	// subscriptions contains each subscription once for each value of its interest.
 	subscriptions map[interestValue][]*subscription
-	// scanned contains the shards and the fields, without their values, of all interests. The value is
-	// the number of entries in subscriptions. Each changed object is compared with all of them, since
-	// they are few.
+	// scanned contains the shards and the fields, without their values, of all interests. Each map
+	// value is the number of entries in subscriptions. Each changed object is compared with all keys
+	// of scanned, since they are few.
 	scanned map[interestValue]int
 	labels  int // the number of labels in subscriptions
 	// seq is the number of the current change. It ensures that each subscription receives a change

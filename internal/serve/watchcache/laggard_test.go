@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// pausing is a client that needs some time for each streamBuffer bytes.
+// pausing is a client that pauses after each streamBuffer bytes.
 type pausing struct {
 	*recorder
 	pause time.Duration

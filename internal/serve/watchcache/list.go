@@ -123,7 +123,7 @@ func (c *Cache) list(w http.ResponseWriter, r *http.Request, rd *request.Request
 
 const addressBytes = 8
 
-// maxPreallocated bounds the capacity that page allocates before it knows the number of matches.
+// maxPreallocated bounds the capacity that page allocates before it knows how many objects match.
 const maxPreallocated = 1024
 
 // page selects the objects of a page and collects their addresses. If the LIST requests all
@@ -162,7 +162,7 @@ func (c *Cache) page(ctx context.Context, pl *queryPlan, s *selector, start stri
 			c.pagedStates.add(st)
 		}
 		remaining++
-		if s.queried || !s.keyOnly() { // kube-apiserver does not count the rest with a selector either
+		if s.queried || !s.keyOnly() { // like kube-apiserver, do not count with a selector
 			remaining = -1
 			break
 		}

@@ -46,7 +46,7 @@ func (s *selector) lookups() (out []indexLookup) {
 	return out
 }
 
-// without returns s without its label requirement at index label.
+// without returns s without the label requirement with this index in s.labels.
 func (s *selector) without(label int) *selector {
 	rest := *s
 	rest.labels = slices.Delete(slices.Clone(s.labels), label, label+1)

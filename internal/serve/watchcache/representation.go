@@ -59,8 +59,8 @@ func (c *Cache) canServe(mr request.MediaRange) bool {
 	return mr.Encoding == wire.Protobuf || c.resource.Type != nil || mr.Shape == request.MetadataOnly
 }
 
-// checkForm returns an error if the client requested the metadata form of a list for one object, or
-// that of one object for a list. list says that the response is a list.
+// checkForm returns an error if the client requested the metadata of a list and the response is one
+// object, or the reverse. list says that the response is a list.
 func (rep *representation) checkForm(list bool) error {
 	switch {
 	case rep.Shape != request.MetadataOnly || rep.List == list:
@@ -71,7 +71,8 @@ func (rep *representation) checkForm(list bool) error {
 	return notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (" + rep.resource.Kind + ")")
 }
 
-// checkRows returns an error for a Table if no row can include the object in the requested form.
+// checkRows returns an error if a Table's rows cannot include the part of the object that the
+// client requested.
 func (rep *representation) checkRows() error {
 	if rep.Shape != request.Table {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// TestNewChecksPaths checks that New rejects a wrong path. Developers who add a field notice a
-// wrong path only for kinds that are served.
+// TestNewChecksPaths checks that New rejects an invalid path. New checks only served kinds, so a
+// developer who adds a field must also serve its kind.
 func TestNewChecksPaths(t *testing.T) {
 	r := things
 	r.Fields = []Field{{Label: "x", Paths: []string{"a[["}}}

@@ -40,7 +40,7 @@ type Resource struct {
 // Field is a field that field selectors may name.
 type Field struct {
 	Label   string   // name in selectors, for example spec.nodeName
-	Paths   []string // see wire.CompilePath; the first that is not empty counts; none: always empty
+	Paths   []string // see wire.CompilePath; the first value that is not empty counts
 	Default string   // value of an absent field
 	Indexed bool     // always indexed, as in kube-apiserver
 }

@@ -73,7 +73,7 @@ func (s *selector) addField(c *Cache, r fields.Requirement) error {
 	return nil
 }
 
-// matchTerm reads these fields from the key, not from the bytes.
+// These fields are compared with the object's key, not with its bytes.
 var (
 	metadataName      = &selectableField{Field: Field{Label: "metadata.name"}}
 	metadataNamespace = &selectableField{Field: Field{Label: "metadata.namespace"}}
@@ -222,8 +222,8 @@ func newLabelTerm(r *labels.Requirement) labelTerm {
 	return labelTerm{requirement: *r, key: r.Key(), operator: r.Operator(), values: sets.New(r.ValuesUnsorted()...)}
 }
 
-// exactValues returns the values of a requirement that the label has one of these values. ok is
-// false for other requirements, and for more than maxValues values.
+// exactValues returns the values of a requirement that allows only listed values. ok is false for
+// other requirements, and for more than maxValues values.
 func (t *labelTerm) exactValues() (values []string, ok bool) {
 	switch t.operator {
 	case selection.Equals, selection.DoubleEquals, selection.In:
@@ -245,7 +245,7 @@ func (t *labelTerm) matches(value []byte, ok bool) bool {
 	case selection.NotEquals, selection.NotIn:
 		return !ok || !t.has(value)
 	}
-	set := labels.Set{} // greater than, less than
+	set := labels.Set{} // the operator is greater than or less than
 	if ok {
 		set[t.key] = string(value)
 	}

@@ -112,7 +112,8 @@ func (tc *testCache) everyPage(t *testing.T, namespace, query string) (out []lis
 	}
 }
 
-// TestShardOfNamespace checks that all objects of a namespace are in the same shard.
+// TestShardOfNamespace checks that all objects of a namespace are in the same shard, if shards are
+// chosen by namespace.
 func TestShardOfNamespace(t *testing.T) {
 	tc := filled(t, 100)
 	defer tc.close()
@@ -145,8 +146,9 @@ func TestShardSelectorRefused(t *testing.T) {
 	}
 }
 
-// TestShardWatchWoken checks that a change outside the shard does not wake a WATCH of the shard. An
-// object that is deleted and created again has another uid, so its key leaves or enters the shard.
+// TestShardWatchWoken checks that a change outside the shard does not wake a WATCH of the shard. If
+// an object is deleted and created again, it has another uid, so the new object may be in another
+// shard.
 func TestShardWatchWoken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 0, nil)

@@ -137,8 +137,9 @@ func TestEncodePanics(t *testing.T) {
 	})
 }
 
-// TestPayers checks that one of the GETs of an object pays for its bytes, and another one when that
-// GET ends. A GET whose share is used up receives 429; GETs of other shares do not.
+// TestPayers checks that one of the GETs of an object pays for its bytes, and that another GET pays
+// when the first one ends. If a share is used up, a GET of this share receives 429, and a GET of
+// another share does not.
 func TestPayers(t *testing.T) {
 	const size = 1 << 20
 	tc := newTestCache(t, 0, nil)

@@ -110,9 +110,8 @@ func (c *Cache) cursorAfter(rv uint64) (*store.Cursor, error) {
 	return cursor, nil
 }
 
-// undoChanges returns the state at rv: sn without the changes after rv. cursor starts at rv.
-// Changes after sn do no harm, because undoChanges uses the old version of each key's first change,
-// which is the version at rv.
+// undoChanges returns the state at rv: sn without the changes after rv, which cursor returns. Of
+// each key, it uses the old version of the first change after rv, so changes after sn do no harm.
 func undoChanges(rv uint64, sn *store.Snapshot, cursor *store.Cursor) *state {
 	before := map[string]*store.Object{}
 	changes := make([]store.Change, 64)

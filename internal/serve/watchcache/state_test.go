@@ -220,9 +220,9 @@ func TestHistoryWithoutVersion(t *testing.T) {
 	}
 }
 
-// TestChangeQueue checks that a queue keeps changes in their order. When it coalesces, it has one
-// change per key, also if the changes arrive in several rounds, as when the log is trimmed while a
-// watcher reads.
+// TestChangeQueue checks that a queue returns changes in their order. When it coalesces, it returns
+// one change per key, even if changes are added in several rounds, as when the log is trimmed while
+// a watcher reads.
 func TestChangeQueue(t *testing.T) {
 	tc := newTestCache(t, 0, nil)
 	defer tc.close()
@@ -279,7 +279,7 @@ func (sc *stateCache) count() int {
 }
 
 // TestStateCacheExpires checks that a cached state expires after its time, even if clients read its
-// pages meanwhile.
+// pages in the meantime.
 func TestStateCacheExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 2000, nil)

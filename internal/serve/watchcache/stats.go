@@ -30,8 +30,8 @@ type Stats struct {
 	// InitialEvents, Events and Bookmarks count the events sent to all watchers. InitialEvents counts
 	// the events of the initial states of watches [init_events_total].
 	InitialEvents, Events, Bookmarks uint64
-	// CaughtUp counts how often the cache caught a watcher up from the table because it fell behind
-	// the log.
+	// CaughtUp counts how often a watcher fell behind the log, and the cache caught it up from the
+	// table.
 	CaughtUp uint64
 	// Stalled counts connections that the cache closed because a write took longer than
 	// writeTimeout, the client read a state too slowly, or the watch was shed
@@ -102,7 +102,7 @@ func (n *counters) failed(err error) {
 }
 
 // BacklogBytes returns the memory that the cache retains for slow watchers: the changes that wait
-// for them, the changes that they took and have not sent, and the old versions in both, and the old
+// for them, the changes that they took and have not sent, the old versions in both, and the old
 // versions in the initial states that watchers are sending. It is cheap.
 func (c *Cache) BacklogBytes() int64 {
 	held := c.held.bytes.Load()
@@ -166,7 +166,7 @@ func (c *Cache) Stats() Stats {
 // slowAfter is how long a write must block before its client is considered stalled.
 const slowAfter = time.Second
 
-// keeper is a watcher for which the cache retains memory.
+// keeper is a watcher for which the cache retains memory, with the number of bytes.
 type keeper struct {
 	pendingWrite
 	bytes int64

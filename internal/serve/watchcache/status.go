@@ -126,8 +126,8 @@ func errListExpired() error {
 	return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
 }
 
-// storeError returns the error for an error of the store. If the store was closed during the
-// request, it is Config.Closed, which a later request would receive too. Otherwise it is a 500.
+// storeError converts an error of the store. If the store was closed during the request, the result
+// is Config.Closed, which a later request would receive too. Otherwise it is a 500.
 func (c *Cache) storeError(err error) error {
 	if errors.Is(err, store.ErrClosed) {
 		return fmt.Errorf("%w: %w", c.cfg.Closed, err)

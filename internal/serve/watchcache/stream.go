@@ -33,9 +33,9 @@ type stream struct {
 	err    error // of the connection; final
 }
 
-// newStream sets the headers; the first flush sends them. It compresses the stream if zip is true
-// and the payer can afford the buffers. small limits the size of writes, for one of many streams
-// that send little.
+// newStream sets the response headers; the first flush sends them. It compresses the stream if zip
+// is true and p can afford the buffers. small limits the size of writes; it is for streams of which
+// there are many and that send little.
 func (c *Cache) newStream(w http.ResponseWriter, p *Payer, contentType string, zip, small bool) *stream {
 	zip = zip && p.affords(zipBytes)
 	h := w.Header()
@@ -95,8 +95,8 @@ func (s *stream) flush() error {
 }
 
 // finish sends the buffered bytes of a stream that ends, within grace, so that the stream does not
-// end within an event or a gzip member. If that fails, the connection fails too, and the client
-// notices.
+// end within an event or a gzip member. If finish fails, the connection fails too, so the client
+// notices the missing bytes.
 func (s *stream) finish(grace time.Duration) {
 	if s.err == nil && (s.buf != nil || s.gzip != nil) {
 		s.deadline.setDeadline(time.Now().Add(grace))

@@ -113,9 +113,9 @@ func (rep *representation) appendTable(dst, raw []byte) ([]byte, error) {
 	return append(dst, text...), err
 }
 
-// kube-apiserver derives every response from the internal form of an object: the object in one of
-// its versions, or only its metadata. The code below adds to such responses what does not follow
-// from the protobuf form of the object.
+// kube-apiserver converts an object from its internal form for every response: to one of its
+// versions, or to only its metadata. The code below imitates the effects of that conversion that
+// the protobuf form of the object does not show.
 
 // convertedAnnotations are the annotations that represent fields which a version does not have. The
 // internal form has these fields instead, so responses with only metadata lack the annotations.

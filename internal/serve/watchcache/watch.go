@@ -62,8 +62,7 @@ func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, o *request.Opt
 	}
 	c.counters.watches.Add(1)
 	c.counters.watchers.Add(1)
-	// As in kube-apiserver, only initial events are compressed, and only for clients that stream a
-	// list.
+	// Like kube-apiserver, compress only initial events, and only for clients that use them as a list.
 	zip := o.WantsInitialEvents() && o.AllowBookmarks && request.AcceptsGzip(r.Header)
 	wt.out = c.newStream(w, payerOf(r.Context()), rep.WatchContentType(), zip, wt.selective)
 	open := false
@@ -73,8 +72,9 @@ func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, o *request.Opt
 		}
 	}()
 	wt.future = !wt.initial && o.RV > 0 && c.currentState().rv < o.RV
-	// If the watch need not wait, start it before its client receives the headers. A client that has
-	// the headers must see every later change, and later changes must not expire its resourceVersion.
+	// If the watch does not start in the future, start it before its client receives the headers. A
+	// client that has received the headers must receive every later change, and later changes must not
+	// expire the resourceVersion of the request.
 	var err error
 	if !wt.initial && !wt.future {
 		err = wt.start()
@@ -111,8 +111,8 @@ func (wt *watcher) begin(err error) {
 }
 
 // finish ends the response. It writes an ERROR event if the cache has expired, or if err is neither
-// errEnd nor store.ErrClosed. After store.ErrClosed, the watch ends without an error event, like a
-// watch that started earlier. If finish cannot send the buffered bytes in time, it closes the
+// errEnd nor store.ErrClosed. After store.ErrClosed, the watch ends like an older watch of a closed
+// store, without an ERROR event. If finish cannot send the buffered bytes in time, it closes the
 // connection, so that the client notices the missing bytes.
 func (wt *watcher) finish(err error) {
 	wt.over = true
@@ -216,8 +216,8 @@ func (wt *watcher) start() error {
 	return err
 }
 
-// waitForStart blocks until the cache has reached the resourceVersion of the request. The error is
-// errEnd.
+// waitForStart blocks until the cache has reached the resourceVersion of the request. If the watch
+// ends first, it returns errEnd.
 func (wt *watcher) waitForStart() error {
 	ctx, cancel := context.WithCancel(wt.ctx)
 	defer cancel()
@@ -385,8 +385,8 @@ func (wt *watcher) mustEnd() bool {
 		wt.drained.overdue(time.Duration(wt.cache.watchWrites.grace.Load()))
 }
 
-// maxSettling bounds how often sendChangesAndBookmark immediately tries again to send the last one
-// of the coalesced changes.
+// maxSettling is how often sendChangesAndBookmark tries, without waiting, to reach the end of the
+// coalesced changes.
 const maxSettling = 4
 
 // settleAfter is the time after which the watcher tries again if no change wakes it.
@@ -574,8 +574,9 @@ func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
 	return wt.bookmarkUpTo(wt.sentUpTo)
 }
 
-// shedError returns 410 for a watch that is shed while its client has the state of no version. It
-// returns nil if the watch is not shed.
+// shedError returns a 410 for a watch that is being shed. The caller is sending an initial state or
+// coalesced changes, so its client does not have the state of any version. If the watch is not
+// being shed, shedError returns nil.
 func (wt *watcher) shedError() error {
 	if wt.out.deadline.shed.Load() {
 		return errExpired(wt.sentUpTo)

@@ -140,9 +140,8 @@ func replay(t *testing.T, events []string) map[string]uint64 {
 	return state
 }
 
-// resumeAnywhere ends the stream after each event, and checks a client that resumes there and
-// receives every change after its resourceVersion. In the end the client must not have an object
-// that is not red any more.
+// resumeAnywhere ends the stream after each event, and lets a client resume there that receives
+// every later change. In the end, this client must not have an object that is no longer red.
 func resumeAnywhere(t *testing.T, events []string, history map[uint64]map[string]uint64, tc *testCache) {
 	t.Helper()
 	state, last := map[string]uint64{}, uint64(0)
@@ -153,7 +152,7 @@ func resumeAnywhere(t *testing.T, events []string, history map[uint64]map[string
 		}
 		for key := range state {
 			stale := true
-			for rv := last; rv <= tc.rv; rv++ { // red at last or later: the resumed watch reports the end
+			for rv := last; rv <= tc.rv; rv++ { // if red at last or later, the resumed watch reports the end
 				if _, red := history[rv][key]; red {
 					stale = false
 					break

@@ -45,11 +45,11 @@ const (
 	// and a client that is cut off must list again.
 	closeGrace = time.Second
 	drainGrace = 10 * time.Second
-	// The state that a LIST or the start of a WATCH sends retains a snapshot until it is sent, and a
-	// LIST also occupies a seat. So the time that the writes wait for the client is bounded: by
-	// stateGrace plus the time that the sent bytes need at listRate or initialRate bytes per second.
-	// kube-apiserver ends any LIST after one minute. A WATCH that is ended must send the whole state
-	// again, so initialRate is lower.
+	// Until the state that a LIST or the start of a WATCH sends is sent, the request retains a
+	// snapshot, and a LIST also occupies a seat. So the time that writes wait for the client is
+	// limited to stateGrace, plus the time that the sent bytes need at listRate or initialRate, in
+	// bytes per second. kube-apiserver ends any LIST after one minute. initialRate is lower, because a
+	// WATCH that is ended must send the whole state again.
 	stateGrace  = time.Minute
 	listRate    = 256 << 10
 	initialRate = 32 << 10
@@ -131,7 +131,8 @@ func (ds *writeDeadlines) startedBefore(then time.Time) []pendingWrite {
 	return ds.before(then, func(wd *writeDeadline) int64 { return wd.started.Load() })
 }
 
-// before returns the active deadlines whose time, as at returns it, is set and before then.
+// before returns the active deadlines for which at returns a time before then. at returns 0 for a
+// deadline without such a time.
 func (ds *writeDeadlines) before(then time.Time, at func(*writeDeadline) int64) (out []pendingWrite) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -227,7 +228,8 @@ func (wd *writeDeadline) isLate(now time.Time) bool {
 	return time.Duration(waited) > due
 }
 
-// begin records the start of a write. The error is errTooSlow.
+// begin records the start of a write. If the client is too slow, begin returns errTooSlow and
+// records nothing.
 func (wd *writeDeadline) begin() error {
 	now := time.Now()
 	if wd.isLate(now) {

@@ -82,8 +82,9 @@ func TestWriteTimeout(t *testing.T) {
 	}
 }
 
-// TestObjectWriteTimeout checks how long a client that reads nothing may block a response: a GET of
-// one object as long as a LIST, and a Status as large as its request as long as any single write.
+// TestObjectWriteTimeout checks how long a client that reads nothing may block a response. For a
+// GET of one object, the limit is that of a LIST. For a large Status, it is the limit of any single
+// write.
 func TestObjectWriteTimeout(t *testing.T) {
 	notFound := apierrors.NewNotFound(things.GroupVersionResource.GroupResource(), strings.Repeat("x", 100<<10))
 	for name, tt := range map[string]struct {
@@ -171,9 +172,8 @@ func TestGzipEndTimeout(t *testing.T) {
 	}
 }
 
-// trickler is a client that reads a part of a LIST or of initial events, and then pauses,
-// repeatedly. Like a connection, it fails a write after the deadline and reports the deadline in no
-// other way.
+// trickler is a client that repeatedly reads a part of a LIST or of initial events, and then
+// pauses. Like a connection, it only fails a write after the deadline.
 type trickler struct {
 	*httptest.ResponseRecorder
 	pause    time.Duration
