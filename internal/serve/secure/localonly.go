@@ -35,8 +35,8 @@ func byLoopback(r *http.Request) bool {
 	return err == nil && address.Addr().Unmap().IsLoopback()
 }
 
-// namesThisMachine reports whether a Host header contains localhost or an IP address. A web page that
-// uses DNS rebinding sends its own host name instead.
+// namesThisMachine reports whether a Host header contains localhost or an IP address. A web page
+// that uses DNS rebinding sends its own host name instead.
 func namesThisMachine(header string) bool {
 	host, _, err := net.SplitHostPort(header)
 	if err != nil {
