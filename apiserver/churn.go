@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// churner changes simulated pods like a cluster. Only one goroutine may use it.
+// churner changes simulated pods as a real cluster does. Only one goroutine may use it.
 type churner struct {
 	server *Server
 	pods   *servedResource

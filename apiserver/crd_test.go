@@ -320,8 +320,8 @@ func TestRegister(t *testing.T) {
 	})
 }
 
-// TestDefinedAndUndefinedAtOnce checks that a definition that is deleted while it is being created
-// leaves no served resource.
+// TestDefinedAndUndefinedAtOnce checks that no resource of a definition is served if the definition
+// is deleted while it is being created.
 func TestDefinedAndUndefinedAtOnce(t *testing.T) {
 	const rounds, versions = 200, 40
 	s, err := apiserver.New(apiserver.Options{})

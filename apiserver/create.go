@@ -84,9 +84,8 @@ func (s *Server) prepare(res *servedResource, o object, namespace string, random
 	return s.admit(res, o)
 }
 
-// placeholderVersion is the resourceVersion of a new object until put replaces it. It makes the
-// members of the stored object have marshal's order, so that bytes.Equal recognizes an update
-// without a change.
+// placeholderVersion is the resourceVersion of a new object until put replaces it. It reserves the
+// field's usual place, so that an unchanged object has equal bytes after the next update.
 const placeholderVersion = "0"
 
 // insertNamed stores an object. It returns an error if an object with the same name exists.

@@ -67,8 +67,8 @@ func describe(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) string
 	}
 	for _, l := range lists {
 		for _, r := range l.APIResources {
-			// If client-go reads the aggregated document, it sets the singular name of a subresource to that
-			// of the resource.
+			// client-go fills in the singular name of a subresource only if it reads the aggregated
+			// document.
 			if strings.Contains(r.Name, "/") {
 				r.SingularName = ""
 			}

@@ -22,16 +22,16 @@ type Faults struct {
 	buffer        int
 }
 
-// Rule is one fault. If several rules match a request, the first added one applies. Set exactly one
-// of Err and Cut, or only Hold, or Hold and one of the two. CutCleanly requires Cut.
+// Rule is one fault. If several rules match a request, the first added one applies. Set Err, Cut,
+// Hold, or Hold together with Err or Cut. CutCleanly requires Cut.
 type Rule struct {
 	// Match reports whether the rule applies to a request. nil: the rule applies to all requests. See
 	// [Match].
 	Match func(*http.Request) bool
 	// Times is the number of requests to which the rule applies. 0: all.
 	Times int
-	// Err is sent instead of the real response. The server writes an apierrors.StatusError as a
-	// Status, with its Retry-After.
+	// Err is the error that the server answers with instead of the real response. It writes an
+	// apierrors.StatusError as a Status, with its Retry-After.
 	Err error
 	// Cut closes the connection after this number of bytes of the body. The server always sends the
 	// headers.

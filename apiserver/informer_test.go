@@ -69,7 +69,8 @@ func TestInformers(t *testing.T) {
 	}
 }
 
-// countThen returns a Match that counts the requests that match, and always returns false.
+// countThen returns a function that counts the requests for which match returns true. The function
+// itself always returns false, so its rule never applies.
 func countThen(n *int, match func(r *http.Request) bool) func(r *http.Request) bool {
 	return func(r *http.Request) bool {
 		if match(r) {

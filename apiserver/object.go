@@ -60,7 +60,7 @@ func (res *servedResource) unmarshal(raw []byte) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := value.(object) // as for new objects
+	o := value.(object) // all types of stored objects are objects
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		u.SetAPIVersion(res.GroupVersion().String())
 	}
@@ -129,9 +129,9 @@ func resetStatus(o object) {
 	}
 }
 
-// specChanged reports whether two objects differ outside metadata and, for a Go type, the status.
-// For an unstructured object, it compares the status too. If only the status subresource can change
-// the status, the caller has made it equal.
+// specChanged reports whether two objects differ outside metadata and, for a Go type, outside the
+// status. For an unstructured object, it also compares the status. If only the status subresource
+// may change the status, the caller must have copied the status first.
 func specChanged(a, b object) bool {
 	if ua, ok := a.(*unstructured.Unstructured); ok {
 		return !equality.Semantic.DeepEqual(specOf(ua), specOf(b.(*unstructured.Unstructured)))

@@ -29,7 +29,8 @@ type Options struct {
 	// AnyNamespace lets clients create objects in namespaces that do not exist. By default, the server
 	// answers 404 to such a request, like kube-apiserver.
 	AnyNamespace bool
-	// Faults makes the server misbehave. It may be changed while the server runs. The default is none.
+	// Faults makes the server fail on purpose. The caller may change the Faults while the server runs.
+	// The default is no faults.
 	Faults *Faults
 	// LogBytes limits the change log of each resource. A WATCH from a resourceVersion that the log no
 	// longer contains receives 410 Expired. The default is 8 MiB.

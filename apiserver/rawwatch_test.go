@@ -106,8 +106,8 @@ func TestWatchLargeObject(t *testing.T) {
 	})
 }
 
-// TestGetIsNoWatch checks that a GET of one object with watch=true is a GET. So it is in
-// kube-apiserver, which determines the verb from the path first.
+// TestGetIsNoWatch checks that a GET of one object with watch=true is a GET. kube-apiserver also
+// determines the verb from the path first.
 func TestGetIsNoWatch(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		ts.configMap("a", nil)

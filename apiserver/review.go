@@ -13,7 +13,8 @@ import (
 )
 
 // review is a resource whose objects the server answers when a client creates them, and does not
-// store. The server requires no credentials: each caller is the user admin and may do everything.
+// store. The server requires no credentials: it treats each caller as the user admin, who may do
+// everything.
 type review struct {
 	Resource
 	bodyReader

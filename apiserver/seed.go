@@ -65,8 +65,8 @@ func (s *Server) seed() error {
 // seedChunk is the number of objects that seed creates before it stores them.
 const seedChunk = 512
 
-// seed stores all objects, each with a separate resourceVersion. The history starts after the last
-// one.
+// seed stores all objects, each with a separate resourceVersion. No client can resume before the
+// last of these resourceVersions.
 func (res *servedResource) seed(sim *populations.Kind) error {
 	st := res.storage
 	st.mu.Lock()

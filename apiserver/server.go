@@ -116,8 +116,8 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// Run starts the server, blocks until ctx ends, and closes the server. It returns nil if the end of
-// ctx ended it.
+// Run starts the server, blocks until ctx ends, and then closes the server. It returns nil unless
+// starting or closing fails.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.Start(); err != nil {
 		return err

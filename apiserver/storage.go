@@ -81,8 +81,8 @@ func (s *storage) stamp(raw []byte, rv uint64) ([]byte, error) {
 	return out, wire.ReadMeta(s.encoding, out, &s.meta)
 }
 
-// apply publishes the write at rv. It adds rv to the history if the store's revision is above
-// before. The writer's Put itself publishes a large object.
+// apply publishes the write at rv. If the store's revision is above before, the write changed the
+// store, and apply adds rv to the history. (The writer's Put itself publishes a large object.)
 func (s *storage) apply(rv, before uint64) {
 	if s.writer.Flush(); s.store.Revision() > before {
 		s.history.Add(rv, s.store.Revision())
@@ -127,7 +127,7 @@ func key(namespace, name string) string {
 type revisionClock struct {
 	mu       sync.RWMutex
 	now      uint64
-	advanced chan struct{} // closed when now increases; nil: no request waits for that
+	advanced chan struct{} // closed when now increases; nil: no caller waits
 }
 
 // advance calls write with the next resourceVersion. Observe sees the write and the new counter in

@@ -44,9 +44,9 @@ func checkName(o object, q request.Path) error {
 	return apierrors.NewBadRequest("the name of the object (" + o.GetName() + ") does not match the name on the URL (" + q.Name + ")")
 }
 
-// replaceOrCreate replaces an object by o. If the object is missing and a PUT creates objects of
-// the kind, replaceOrCreate creates it. It returns the HTTP status of the response and the stored
-// bytes.
+// replaceOrCreate replaces an object by o. If the object does not exist and the strategy of its
+// kind has putCreates, replaceOrCreate creates it. It returns the HTTP status of the response and
+// the stored bytes.
 func (s *Server) replaceOrCreate(res *servedResource, q request.Path, dry bool, o object) (int, []byte, error) {
 	for {
 		raw, err := s.update(res, q, dry, func(object) (object, error) { return copyOf(o), nil })

@@ -115,7 +115,7 @@ func TestConditionalUpdate(t *testing.T) {
 }
 
 // TestUpdateOfNothing checks that an update that changes nothing causes neither a new
-// resourceVersion nor an event, also if it is the first update of an object.
+// resourceVersion nor an event, even if it is the first update of an object.
 func TestUpdateOfNothing(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		defineWidgets(t, ts)

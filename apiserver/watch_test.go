@@ -127,7 +127,8 @@ func TestWatchBookmarks(t *testing.T) {
 		from := ts.configMap("a", nil)
 		w := ts.watch(configMaps + "?watch=1&allowWatchBookmarks=true&timeoutSeconds=150&resourceVersion=" + from)
 		defer w.close()
-		// A write of another resource increases the counter: a bookmark reports it here.
+		// A write of another resource increases the counter of resourceVersions. A bookmark reports that
+		// here.
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "another"}}
 		ns, err := ts.typed.CoreV1().Namespaces().Create(context.Background(), ns, metav1.CreateOptions{})
 		check.NoError(t, err)

@@ -41,8 +41,8 @@ const (
 	writeTimeout = 10 * time.Second
 )
 
-// policy is a Content-Security-Policy. With it, the page can send requests only to its own server
-// and can run only its own script.
+// policy is the page's Content-Security-Policy. It permits the page to send requests only to its
+// own server, and to run only its own script.
 const policy = "default-src 'none'; style-src 'self'; img-src data:; script-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
 // Handler returns a handler that serves the page at / of its mount point, and the page's data as
@@ -127,8 +127,8 @@ type events struct {
 	control *http.ResponseController
 }
 
-// newEvents starts a response of server-sent events. It returns false for a HEAD request and
-// thereby answers the request: net/http drops the body of such a response, so a write would never
+// newEvents starts a response of server-sent events. It returns false for a HEAD request, whose
+// response is then complete: net/http drops the body of such a response, so a write would never
 // fail.
 func newEvents(w http.ResponseWriter, r *http.Request) (*events, bool) {
 	header(w, "text/event-stream")
@@ -148,8 +148,9 @@ func (e *events) send(value any) error {
 func (e *events) alive() error { return e.write([]byte(":\n\n")) }
 
 func (e *events) write(text []byte) error {
-	// The deadline replaces the server's WriteTimeout, which would end the stream, and prevents that a
-	// client that does not read blocks the stream. Not every ResponseWriter supports deadlines.
+	// The deadline overrides the server's WriteTimeout, which would end the stream. It also limits how
+	// long a client that does not read can block the stream. Not every ResponseWriter supports
+	// deadlines.
 	_ = e.control.SetWriteDeadline(time.Now().Add(writeTimeout))
 	if _, err := e.w.Write(text); err != nil {
 		return err

@@ -54,8 +54,8 @@ type informer struct {
 	engine   *engine.Engine
 }
 
-// labelsOf returns the values of the labels that all metrics share, and the resource. Except for
-// the name, they are empty until the server has sent an object.
+// labelsOf returns the values of the labels that all metrics share, and the resource. Until the
+// server has sent an object, all of them except the name are empty.
 func labelsOf(e registry.Named[*engine.Engine]) (labels []string, resource string) {
 	for _, s := range e.Value.Statuses() {
 		if s.ItemType == (wire.TypeMeta{}) {
@@ -88,7 +88,7 @@ func (i *informer) send(d *prometheus.Desc, t prometheus.ValueType, value float6
 	i.to <- prometheus.MustNewConstMetric(d, t, value, values...)
 }
 
-// state sends how current the informer is. The least current reflector counts.
+// state sends how current the informer is, according to its least current reflector.
 func (i *informer) state(now time.Time) {
 	synced, heard, current, failing, attempts, skipped := true, now, now, 0, 0, 0
 	for _, s := range i.engine.Statuses() {
@@ -158,9 +158,9 @@ func (i *informer) requests() {
 	i.counter(bodyDesc, float64(r.BodyBytes.Load()))
 }
 
-// handlerState is the combined state of an informer's handlers with the same name. Handlers share a
-// name if the name is their type. Each gauge is the worst value of any of them. The totals include
-// removed handlers, because totals must not fall.
+// handlerState is the combined state of an informer's handlers with the same name. Handlers whose
+// name is their type may share it. A gauge has the worst value of these handlers. The totals
+// include removed handlers, because totals must not fall.
 type handlerState struct {
 	lag, pending, busy, longest float64
 	synced                      bool

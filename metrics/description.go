@@ -6,9 +6,9 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
-// prefix starts the names of all metrics, even of those that client-go exports with the same
-// meaning: a registry rejects two collectors with the same metric name, and Kubernetes' own
-// programs register client-go's. NewClientGoCollector exports metrics with client-go's names.
+// prefix starts the names of all metrics, even of metrics that client-go exports with the same
+// meaning: a registry rejects two collectors with the same metric name, and Kubernetes programs
+// register client-go's metrics. NewClientGoCollector exports metrics with client-go's names.
 const prefix = "weir_informer_"
 
 // descriptions contains the descriptions of all metrics of NewCollector.

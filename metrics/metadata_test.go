@@ -23,8 +23,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestMetadata checks informers of metadata, which does not state its object's kind. Their requests
-// distinguish them, and an example object may state the kind.
+// TestMetadata checks informers of metadata, which does not state its object's kind. The informers'
+// requests determine the labels group and version. An example object may determine the kind.
 func TestMetadata(t *testing.T) {
 	server := serve(t)
 	factory, err := clientgo.NewMetadataSharedInformerFactory(server.Config(), 0)

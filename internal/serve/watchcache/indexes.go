@@ -16,9 +16,9 @@ import (
 // that it visited and that did not match, and charges that number to each index that would have
 // avoided the visits. When the charges of an index within idleAfter reach buildAfter times the
 // number of objects, the cache builds the index in the background. If there are too many indexes,
-// the cache first drops one that no request has used for idleAfter. So many different selectors
-// cause only indexes that would have saved several walks over the table, and no index that is in
-// use is dropped.
+// the cache first drops one that no request has used for idleAfter. A flood of different selectors
+// therefore causes only indexes that would have saved several walks over the table, and the cache
+// drops no index that is in use.
 const (
 	maxIndexes = 8
 	maxWanted  = 64 // number of indexes that may have charges
