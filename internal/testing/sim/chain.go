@@ -22,7 +22,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// chain is a native informer that reads from two watch caches with their own feeds.
+// chain is a native informer that reads from two watch caches, each with its own feed.
 type chain struct {
 	informer
 	replicas []*replica
@@ -58,8 +58,8 @@ func (ch *chain) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// checkedBy has the replicas report to a run, as those of its client c. It must be called before
-// Run.
+// checkedBy makes the replicas report violations to r, as violations of its client c. It must be
+// called before Run.
 func (ch *chain) checkedBy(r *run, c *client) {
 	for _, replica := range ch.replicas {
 		replica.checks, replica.of = r, c
@@ -75,19 +75,19 @@ func (ch *chain) upstreams() []*api.Client {
 	return all
 }
 
-// replica is a watch cache with its feed. When the feed ends because its server went back, the
-// replica starts another, with an empty store.
+// replica is a watch cache with its feed. If the feed ends because its server went back to an
+// earlier state, the replica starts another feed, with an empty store.
 type replica struct {
 	kind   *api.Kind
 	client *api.Client
 	spec   ClientSpec
-	checks *run             // which checks it
-	of     *client          // of checks, that reads from it
-	server reflector.Server // of all feeds
+	checks *run             // receives the violations
+	of     *client          // the client that reads from it
+	server reflector.Server // shared by all feeds
 
 	mu    sync.Mutex
 	feed  *feed.Feed // the current one; nil before the first
-	ready bool       // feed has the first list
+	ready bool       // feed has received the first list
 }
 
 func (r *replica) run(ctx context.Context) {
@@ -96,7 +96,7 @@ func (r *replica) run(ctx context.Context) {
 	}
 }
 
-// session runs one feed until the context ends or the server goes back.
+// session runs one feed until ctx ends or the feed's server goes back to an earlier state.
 func (r *replica) session(ctx context.Context) {
 	encoding := wire.JSON
 	resource := watchcache.Resource{GroupVersionResource: r.kind.GroupVersionResource, Kind: r.kind.Kind, Namespaced: true, Custom: !r.kind.Protobuf}
@@ -129,13 +129,13 @@ func (r *replica) setReady(ready bool) {
 	r.ready = ready
 }
 
-// patience is how long a server may lag without being taken for one that was restored from a
-// backup: both give the same consistent answers. It is less than the time for which a reflector
-// examines such a server.
+// patience is how long a server may lag before clients can mistake it for a server that was
+// restored from a backup, because both give the same consistent answers. It is shorter than the
+// time for which a reflector examines such a server.
 const patience = 5 * time.Second
 
-// lag reports whether one of the replicas lacks something that was there patience ago, or has no
-// feed yet.
+// lag reports whether one of the replicas has no feed yet, or lacks a change that was made at least
+// patience ago.
 func (ch *chain) lag(h *api.History, now time.Duration) bool {
 	e := h.Era()
 	return slices.ContainsFunc(ch.replicas, func(r *replica) bool {
@@ -149,10 +149,10 @@ func (ch *chain) lag(h *api.History, now time.Duration) bool {
 	})
 }
 
-// prove waits until the replica is proven to be current, as the proxy does before it answers a
-// consistent read, and checks the proof: the replica must have every write from before the wait. If
-// there is no proof, as when the servers send no bookmarks, the read is answered all the same, as
-// for proxy.Options.TrustCache.
+// prove waits for a proof that the replica is current, as the proxy does before it answers a
+// consistent read. It then checks that the replica has every write from before the wait. If there
+// is no proof, for example because the servers send no bookmarks, prove checks nothing and the
+// replica answers the read anyway, as with proxy.Options.TrustCache.
 func (r *replica) prove(ctx context.Context, f *feed.Feed) {
 	var era *api.Era
 	var rev int64
@@ -174,8 +174,8 @@ func (r *replica) prove(ctx context.Context, f *feed.Feed) {
 	r.checks.cluster.Do(func(h *api.History) { r.checks.hasReached("proven", r.of, Scope{}, era, rev, objects) })
 }
 
-// forward answers a query for the newest resourceVersion, which costs the servers as little as a
-// proof does.
+// forward sends a query for the newest resourceVersion to the replica's server and copies the
+// answer. The query costs the server as little as a proof does.
 func (r *replica) forward(w http.ResponseWriter, hr *http.Request) {
 	resp, err := r.client.RoundTrip(hr)
 	if err != nil {
@@ -188,16 +188,16 @@ func (r *replica) forward(w http.ResponseWriter, hr *http.Request) {
 	_, _ = io.Copy(w, resp.Body)
 }
 
-// tricksProofs reports whether a replica may be proven current that is not: a server answers
-// consistent reads from a cache that lags, or the servers go back to a backup, of which a watch
-// shows nothing whose connection stands still.
+// tricksProofs reports whether a replica may get a proof although it is not current. That is
+// possible if a server answers consistent reads from a cache that lags. It is also possible if the
+// servers go back to a backup, because a watch whose connection stalls does not show that.
 func (w *World) tricksProofs() bool {
 	return slices.ContainsFunc(w.Servers, func(s api.Spec) bool { return s.Stale }) ||
 		slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Restore || s.Op == Replace })
 }
 
-// ServeHTTP implements http.Handler: it does what the routes of a program would. It answers 429
-// while the cache is not ready.
+// ServeHTTP implements http.Handler. It answers like the handler of a program with a watch cache:
+// with 429 until the cache is ready, and then from the cache.
 func (r *replica) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	if hr.URL.Path == "/version" {
 		w.Header().Set("Content-Type", "application/json")

@@ -10,7 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// pair is one namespace and one selector: a LIST and a WATCH.
+// pair is one namespace with one selector. An informer sends a LIST and a WATCH for each pair. An
+// empty namespace means all namespaces.
 type pair struct {
 	namespace string
 	selector  labels.Selector
@@ -20,7 +21,8 @@ func (p pair) matches(v *api.Version) bool {
 	return (p.namespace == "" || p.namespace == v.Key.Namespace) && p.selector.Matches(labels.Set(v.Labels))
 }
 
-// filtered returns the part of the pair that has this value of label app, as Scope.filtered does.
+// filtered returns the pair restricted to objects whose label app has this value, as Scope.filtered
+// does.
 func (p pair) filtered(app string) pair {
 	s := Scope{Namespaces: []string{p.namespace}}
 	if !p.selector.Empty() {
@@ -33,8 +35,9 @@ func (p pair) same(q pair) bool {
 	return p.namespace == q.namespace && p.selector.String() == q.selector.String()
 }
 
-// pairs returns all pairs of the scope: each namespace with each selector. A scope without
-// namespaces or without selectors leaves that side open. pairs panics if a selector is invalid.
+// pairs returns every combination of a namespace and a selector of the scope. Without namespaces, a
+// scope includes all namespaces; without selectors, all objects. pairs panics if a selector is
+// invalid.
 func (s Scope) pairs() []pair {
 	namespaces, selectors := s.Namespaces, s.Selectors
 	if len(namespaces) == 0 {
@@ -56,18 +59,18 @@ func (s Scope) pairs() []pair {
 	return all
 }
 
-// matches reports whether the scope includes a version.
+// matches reports whether the scope includes a version of an object. v may be nil.
 func (s Scope) matches(v *api.Version) bool {
 	return v != nil && slices.ContainsFunc(s.pairs(), func(p pair) bool { return p.matches(v) })
 }
 
-// choosing returns the pairs that choose v.
+// choosing returns the pairs that match v.
 func (s Scope) choosing(v *api.Version) []pair {
 	return slices.DeleteFunc(s.pairs(), func(p pair) bool { return !p.matches(v) })
 }
 
-// filtered returns the part of the scope that has this value of label app. An empty value filters
-// nothing.
+// filtered returns the scope restricted to objects whose label app has this value. If app is empty,
+// it returns s.
 func (s Scope) filtered(app string) Scope {
 	if app == "" {
 		return s
@@ -82,8 +85,8 @@ func (s Scope) filtered(app string) Scope {
 	return f
 }
 
-// loses reports whether one of the pairs that chose old does not choose new, or new is another
-// object or none: then the object is deleted for a WATCH.
+// loses reports whether the WATCH of at least one pair that matched old sends a deletion when new
+// replaces old. That is so if new is nil, is another object, or no longer matches that pair.
 func (s Scope) loses(old, new *api.Version) bool {
 	if new == nil || old.UID != new.UID {
 		return true
@@ -91,17 +94,17 @@ func (s Scope) loses(old, new *api.Version) bool {
 	return slices.ContainsFunc(s.pairs(), func(p pair) bool { return p.matches(old) && !p.matches(new) })
 }
 
-// concerned reports whether each of the scope's watches tells of a change.
+// concerned reports whether the WATCH of every pair sends an event for the change.
 func (s Scope) concerned(ch api.Change) bool {
 	return !slices.ContainsFunc(s.pairs(), func(p pair) bool {
 		return (ch.Old == nil || !p.matches(ch.Old)) && (ch.New == nil || !p.matches(ch.New))
 	})
 }
 
-// ceases returns the first revision of an era, after v, at which v's object ended; false: there is
-// none. It ended if it was gone, or was another one, or was out of scope, or had left one of the
-// pairs that chose v or a version since. The WATCH of that pair tells of its end. The others need
-// not have told of it yet.
+// ceases returns the first revision of an era, after v, at which v's object ended for the scope. It
+// returns false if there is none. The object ends if it is deleted or replaced by an object with
+// another uid, or if it leaves one of the pairs that match v or a later version. Only the WATCH of
+// that pair must report the end; the other WATCHes may report it later.
 func (s Scope) ceases(e *api.Era, v *api.Version) (int64, bool) {
 	for _, ch := range e.Since(v.Revision, e.Head()) {
 		if ch.Old == nil && ch.New == nil || ch.Key() != v.Key {
@@ -115,17 +118,17 @@ func (s Scope) ceases(e *api.Era, v *api.Version) (int64, bool) {
 	return 0, false
 }
 
-// grace is how long one of several watches may take to list, or to tell of a change that another
-// one has told of, where nothing is in the way. A watch cache that is not ready yet asks for a
-// second.
+// grace is how long, in a calm world, one of several watches may take to list, or to send a change
+// that another watch has already sent. A watch cache that is not ready asks its clients to wait for
+// a second.
 const grace = 3 * time.Second
 
-// departs reports whether v's object, after v, was gone or left the scope, or left one of its pairs
-// while no other pair had had it for longer than grace. It is stricter than ceases: it holds where
-// nothing is in the way, so that each watch has told what it has.
+// departs reports whether v's object, at some revision after v, left a pair while no other pair had
+// matched the object for longer than grace. It is stricter than ceases and valid only in a calm
+// world, where each watch has sent all events within grace.
 func (s Scope) departs(e *api.Era, v *api.Version) bool {
 	pairs := s.pairs()
-	since := make([]time.Duration, len(pairs)) // when each pair began to have the key
+	since := make([]time.Duration, len(pairs)) // when each pair began to match the key
 	for _, ch := range e.Since(e.Base, e.Head()) {
 		if ch.Old == nil && ch.New == nil || ch.Key() != v.Key {
 			continue
@@ -149,7 +152,8 @@ func (s Scope) departs(e *api.Era, v *api.Version) bool {
 	return false
 }
 
-// ceased reports whether there was ever a reason to say that the object of v is gone.
+// ceased reports whether, in any era, v's object ended, so that an informer may report its
+// deletion.
 func (r *run) ceased(s Scope, v *api.Version) bool {
 	if r.unordered {
 		return true
@@ -160,7 +164,7 @@ func (r *run) ceased(s Scope, v *api.Version) bool {
 			switch {
 			case e.Index < v.Era.Index:
 			case !e.Has(v):
-				yes = true // undone
+				yes = true // a restore undid the write of v
 			default:
 				_, ok := s.ceases(e, v)
 				if r.calm && len(s.pairs()) > 1 {
@@ -173,21 +177,20 @@ func (r *run) ceased(s Scope, v *api.Version) bool {
 	return yes
 }
 
-// follows returns an error if a handler or reader of a scope that has seen one representation of a
-// key must not be shown another one next, and nil if it may. In an unordered world it may be shown
-// anything.
+// follows returns an error if a handler or reader of a scope may not receive the representation now
+// after it received was, for the same key. In an unordered world it allows everything.
 func (r *run) follows(s Scope, was last, now api.Representation) (err error) {
 	if r.unordered {
 		return nil
 	}
 	from, to := was.rep, now
 	r.cluster.Do(func(h *api.History) {
-		undone := func() bool { // the server went back to a state before from, which has to
+		undone := func() bool { // the servers went back from a state with from to one with to
 			return slices.ContainsFunc(h.Eras(), func(e *api.Era) bool {
 				return e.Index > from.Version.Era.Index && !e.Has(from.Version) && e.Has(to.Version)
 			})
 		}
-		kept := func() bool { // the server went back to a state that has it
+		kept := func() bool { // the servers went back to a state with to
 			return slices.ContainsFunc(h.Eras(), func(e *api.Era) bool { return e.Index > from.Version.Era.Index && e.Has(to.Version) })
 		}
 		switch {
@@ -200,8 +203,8 @@ func (r *run) follows(s Scope, was last, now api.Representation) (err error) {
 				err = fmt.Errorf("%v again, unchanged", to)
 			}
 		case from.Version == to.Version && from.Schema > to.Schema && (r.world.repeats() || len(s.pairs()) > 1):
-			// Only the resourceVersion of an event shows whether it repeats an earlier one, or came late
-			// from another watch, or was sent since.
+			// An event's resourceVersion does not show the schema. The event may repeat an earlier one, be
+			// late from another watch, or be new.
 		case from.Version == to.Version && from.Schema > to.Schema:
 			err = fmt.Errorf("%v after %v", to, from)
 		case to.Version.ID < from.Version.ID:
@@ -217,16 +220,16 @@ func (r *run) follows(s Scope, was last, now api.Representation) (err error) {
 	return err
 }
 
-// stalled reports whether a version may follow one that was written later because another watch of
-// the scope stalled before the server was restored. That watch brings the former past afterwards,
-// with a higher resourceVersion than has been given since. A client cannot tell until that watch
-// has ended.
+// stalled reports whether a reader may receive now after was, although now was written earlier.
+// That is possible if another watch of the scope stalled before a restore. After the restore, that
+// watch sends events of the former era, with a higher resourceVersion than was has. A client cannot
+// detect that until the watch ends.
 func (s Scope) stalled(was, now *api.Version) bool {
 	return len(s.pairs()) > 1 && now.Era.Index < was.Era.Index && now.Revision > was.Revision
 }
 
-// next returns an error if something that the scope includes came between the previous event of a
-// key and the next one.
+// next returns an error if the scope includes a change of the key between the last event, was, and
+// the next one, now, that the handler did not receive.
 func (r *run) next(s Scope, was last, now api.Representation) (err error) {
 	r.cluster.Do(func(h *api.History) {
 		e := h.Era()
@@ -243,8 +246,8 @@ func (r *run) next(s Scope, was last, now api.Representation) (err error) {
 	return err
 }
 
-// back returns the name of a rule against going back. It is another one for watches that are
-// merged, since each of them runs at its own speed.
+// back returns the name of a rule against going back. The name differs for clients that merge
+// several watches, because each of these watches runs at its own speed.
 func (c *client) back(rule string) string {
 	if len(c.spec.Scope.pairs()) > 1 {
 		return rule + "-merged"

@@ -1,86 +1,100 @@
-// Package sim runs informers in worlds that are drawn from a seed, and checks what they do against
-// a model that knows nothing of how they do it. Its checks are written from the contract of LIST
-// and WATCH and from what Kubernetes' source does, never from the code under test.
+// Package sim runs informers in simulated worlds that it draws from seeds, and checks what the
+// informers do against a model. The checks follow the contract of LIST and WATCH and the source of
+// Kubernetes. They never follow the code under test, and the model does not use that code.
 //
 //	go test ./internal/testing/sim                         500 seeds
-//	go test ./internal/testing/sim -run Sim -seed 42       one of them, with a log, made as small as it can be and still fail
+//	go test ./internal/testing/sim -run Sim -seed 42       one, with a log; shrinks a failing world
 //	go test ./internal/testing/sim -run Sim -for 1h        new seeds for an hour
-//	make mutants                                   break the engine in many ways; each must be noticed
+//	make mutants                                   break the engine; the tests must notice
 //
 // # The parts
 //
-// Package api has the model of etcd, every state that the objects of one resource ever had, and the
-// API servers in front of it: each with a view of its own, speaking HTTP in memory, and the faults
-// between them and their clients. A World (world.go) is all that happens, as data: servers,
-// clients and their handlers, and steps, each at its time: writes, compactions, restores, other
-// servers in the place of these, changes of the schema, restarts, faults. draw.go, drawfault.go,
-// drawrelist.go, drawsiege.go and drawfrontend.go draw one from a seed; run.go, steps.go and
-// rest.go execute it in virtual time (testing/synctest); shrink.go leaves out what a failing
-// one does not need.
+// Package api has the model of etcd, which stores every past state of the objects of one resource,
+// and the simulated API servers. Each server has its own view of the model and serves HTTP in
+// memory. Package api also injects the faults between servers and clients.
 //
-// What is run in it (informer.go): the native informer with several namespaces and selectors, of Go
-// types, unstructured and metadata only; the drop-in with its options and factories; a native
-// informer behind two watch caches between which it jumps, which package feed feeds like the
-// proxy's, one of them perhaps from the other; and, as the control, client-go's own informer, whose
-// known failures are listed in knownfailures.go.
+// A World (world.go) describes one run as data: its servers, its clients and their handlers, and
+// its steps. Each step has a time. It is a write, a compaction, a restore, a replacement of the
+// servers, a change of the schema, a restart or a fault. draw.go, drawfault.go, drawrelist.go,
+// drawsiege.go and drawfrontend.go draw a World from a seed. run.go, steps.go and rest.go execute
+// it in virtual time (testing/synctest). shrink.go removes the parts of a failing World that the
+// failure does not need.
+//
+// informer.go lists the implementations that a World can run: the native informer, with several
+// namespaces and selectors, for Go types, unstructured objects or metadata; the drop-in with its
+// options and factories; and a native informer that switches between two watch caches. Package feed
+// feeds these caches as it feeds the proxy's, and one cache may be fed from the other. The control
+// is client-go's own informer. knownfailures.go lists the checks that client-go's informer fails.
 //
 // # What is checked
 //
-// At every step, of the events of a handler:
+// At every step, for the events that a handler receives:
 //
-//   - order: of each key Added, then Updated from exactly what it was told before, then Deleted
-//   - back: nothing older than what it was told before, unless the servers went back to it
-//   - spurious-delete: no end of what never ended, nor, where nothing is in the way, of what has
-//     only left one of several selectors
-//   - scope: nothing outside of the scope
-//   - skipped: each change, one by one, where nothing is in the way and the log is long enough
-//   - object: bytes that a server wrote, and what they decode to
-//   - after-removal: nothing after it was removed
-//   - synced-early: a handler that says it has synced was told of every key that was there when it
-//     began and ever since
-//   - synced-late: a handler that was told of them all says so within a second
+//   - order: for each key the handler receives Added, then Updated from exactly the object that it
+//     received last, then Deleted
+//   - back: no object is older than the last one that the handler received for the key, unless the
+//     servers went back to it
+//   - spurious-delete: an object that did not end is not deleted; in a calm world (one without
+//     faults), neither is an object that has left only one of several selectors
+//   - scope: no object is outside the handler's scope
+//   - skipped: in a calm world with a long enough log, the handler receives each change
+//   - object: an object's bytes are those that a server wrote, and its decoded form matches them
+//   - after-removal: a removed handler receives no events
+//   - synced-early: a handler that has synced has received every key that has existed since the
+//     handler started
+//   - synced-late: a handler that has received all these keys syncs within a second
 //
-// At every step, of what is read and asked:
+// At every step, for reads and for requests:
 //
-//   - read-back: no read goes back
-//   - read: indexes are what their functions say of the same objects
-//   - await: a reader that has waited for a resourceVersion reads nothing older
-//   - unseen-end: a watch cache sends no end of an object that its client cannot have
-//   - proven: a watch cache that is proven current has every write from before the proof
-//   - behind: where nothing is in the way, the resourceVersion is that of the last change
+//   - read-back: no read returns an older version than the read before
+//   - read: an index returns exactly the objects that its function selects
+//   - await: a reader that has waited for a resourceVersion reads no older state
+//   - unseen-end: a watch cache sends no deletion of an object that its client cannot have
+//   - proven: a watch cache that has proven that it is current has every write from before the
+//     proof
+//   - behind: in a calm world, the informer's resourceVersion is that of the last change
 //   - hammers: no informer sends requests without a pause
 //
-// Behind a front end that ends WATCHes before their time (unwatched.go):
+// In worlds with a front end that ends WATCHes early (unwatched.go):
 //
-//   - unwatched: an informer is without a WATCH for no longer than client-go's in the same world
-//   - lists: nor does it list more often, but for small lists in place of watches that end at once
+//   - unwatched: no informer is without a WATCH for longer than client-go's in the same world
+//   - lists: no informer lists more often than client-go's, except that it may replace watches that
+//     end immediately by some small lists
 //
-// At rest, a bounded time after the last fault:
+// At rest, a limited time after the last fault:
 //
 //   - stale, stale-bytes: the store has the objects of the servers, byte for byte
-//   - handler-stale: so has each handler
-//   - progress: the resourceVersion is the servers'
+//   - handler-stale: each handler has received the same objects
+//   - progress: the informer's resourceVersion is that of the servers
 //   - never-synced: all informers and handlers have synced
-//   - err, err-nil: Err is nil exactly when nothing stands in the way
-//   - rest: all that still holds a while later, and nothing is decoded, pending or in the log
-//   - resync: each object was handed out once in each resync period, without bursts
-//   - goroutines, deadlock: after the stop no goroutine is left
+//   - err, err-nil: Err is nil if no fault remains, and not nil if a fault blocks the informer
+//   - rest: the other checks still pass after a pause, and the informer has no decoded objects,
+//     pending events or log entries
+//   - resync: each handler received each object once per resync period, without bursts
+//   - goroutines, deadlock: no goroutine is left after the stop
 //
-// Faults that never end, for a kind of request or for one resourceVersion, must be overcome by a
-// LIST wherever one works (expect.go says what is asked when).
+// If faults never end, for one kind of request or for one resourceVersion, an informer must recover
+// by a LIST as long as some form of LIST works. expect.go decides what the checks require then.
 //
-// # What is not
+// # What is not checked
 //
-// What no protocol shows: a client that watches from a revision of a past era, when the present one
-// has come as far (api/clientview.go), is excused until its next LIST, which the world then forces
-// upon it. A form of LIST that is refused for ever while another works is checked only for pages
-// and for answers that break off. With resourceVersions that cannot be compared, old events cannot
-// be distinguished from new ones. 429 asks for patience and is no fault to overcome. HTTP itself
-// (connections, TLS, HTTP/2), authentication, discovery, and writes are not here.
+// Some situations are excluded, because no protocol shows them to a client:
 //
-// # How far a seed decides
+//   - A client may watch from a revision of a past era when the present era has reached the same
+//     revision (api/clientview.go). The checks excuse such a client until its next LIST, which the
+//     run then forces.
+//   - If the servers refuse one form of LIST forever while another form works, the checks require a
+//     recovery only if pages fail or answers break off.
+//   - If resourceVersions cannot be compared, a client cannot distinguish old events from new ones.
+//   - 429 asks the client to wait, so the client need not recover from it.
 //
-// Worlds, and the places where goroutines yield, follow from the seed; one processor runs them. The
-// engine's own jitter, Go's map order and its scheduler's random choices do not. So a seed that
-// failed may need some runs to fail again; -seed and the shrinker see to that.
+// HTTP itself (connections, TLS, HTTP/2), authentication, discovery and writes by clients are not
+// part of the simulation.
+//
+// # How far a seed determines a run
+//
+// The seed determines the World, the jitter of backoffs and where goroutines yield, and one processor
+// runs all goroutines. The seed does not determine other random numbers of the engine, the order of
+// Go maps and the random choices of Go's scheduler. A seed that failed may therefore need several
+// runs to fail again; -seed and the shrinker repeat runs for that reason.
 package sim

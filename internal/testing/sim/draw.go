@@ -9,31 +9,30 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// Draw makes the world of a seed.
+// Draw creates the world of a seed. The same seed always gives the same world.
 func Draw(seed uint64) *World {
 	d := &drawer{Rand: rand.New(rand.NewPCG(seed, 1)), w: &World{Seed: seed}}
 	d.world()
 	return d.w
 }
 
-// maxKeys is how many keys a world has at most, except for worlds in which many are there before
-// any client runs.
+// maxKeys is the maximum number of keys in a world, except in the worlds of drawer.many.
 const maxKeys = 8
 
-// drawer draws one world. A feature is there or not for the whole world, so that worlds are unlike
-// each other.
+// drawer draws one world. It decides once for the whole world whether a feature is present, so that
+// worlds differ from each other.
 type drawer struct {
 	*rand.Rand
 	w    *World
-	span time.Duration // within which things happen
+	span time.Duration // the time in which the steps happen
 }
 
 func (d *drawer) chance(percent int) bool { return d.IntN(100) < percent }
 
 func pick[T any](d *drawer, of ...T) T { return of[d.IntN(len(of))] }
 
-// between draws a duration on a logarithmic scale, so that both short and long ones come up. It is
-// at least low, and less than twice high.
+// between draws a duration on a logarithmic scale, so that short and long durations are both
+// likely. The result is at least low and less than twice high.
 func (d *drawer) between(low, high time.Duration) time.Duration {
 	t := float64(low)
 	for t*2 <= float64(high) && d.chance(70) {
@@ -149,7 +148,7 @@ func (d *drawer) clients() {
 	}
 }
 
-// exotic reports whether a watch cache is not made for the servers.
+// exotic reports whether watch caches do not support one of the world's servers.
 func (d *drawer) exotic() bool {
 	return d.w.Scheme != api.Integers || slices.ContainsFunc(d.w.Servers, func(s api.Spec) bool { return s.Plain })
 }
@@ -169,7 +168,7 @@ func (d *drawer) client(runner string) ClientSpec {
 		})
 		c.Scope.Selectors = c.Scope.Selectors[:1+d.IntN(3)]
 	}
-	if runner == DropIn || runner == ClientGo { // one LIST and one WATCH
+	if runner == DropIn || runner == ClientGo { // sends only one LIST and one WATCH
 		c.Typed, c.Factory = d.chance(30), d.chance(20)
 		c.Options = pick(d, "", "", "", "", "", "", "pinned", "pinned", "private", "private", "mutation", "uncaptured", "uncaptured", "resync", "resync")
 		c.Scope.Namespaces, c.Scope.Selectors = c.Scope.Namespaces[:min(len(c.Scope.Namespaces), 1)], c.Scope.Selectors[:min(len(c.Scope.Selectors), 1)]
@@ -210,10 +209,11 @@ func (d *drawer) handler() HandlerSpec {
 	return h
 }
 
-// moment draws some time in the span. It is never 0.
+// moment draws a time in the span. It is never 0.
 func (d *drawer) moment() time.Duration { return 1 + time.Duration(d.Int64N(int64(d.span))) }
 
-// writes draws the writes before the start and those in the span, in bursts and alone.
+// writes draws the writes before the clients start and the writes in the span. The latter come in
+// bursts and alone.
 func (d *drawer) writes() {
 	w := d.w
 	for i := range w.Keys {
@@ -228,7 +228,7 @@ func (d *drawer) writes() {
 			burst = d.IntN(8)
 			at = time.Duration(d.Int64N(int64(d.span)))
 			if d.chance(10) {
-				at = d.between(time.Microsecond, 100*time.Microsecond) // while all list
+				at = d.between(time.Microsecond, 100*time.Microsecond) // while all clients list
 			}
 		}
 		s := d.write()
@@ -237,7 +237,7 @@ func (d *drawer) writes() {
 	}
 }
 
-// load draws writes that keep coming for a while, faster than a handler can take them.
+// load draws a series of writes that arrive faster than a handler can process them.
 func (d *drawer) load() {
 	at := d.moment()
 	for range 50 + d.IntN(150) {
@@ -255,9 +255,9 @@ func (d *drawer) load() {
 	}
 }
 
-// many draws more objects than an informer takes, or hands out, at a time. Nothing is in the way
-// then but what happens to servers: with faults a world would go to pieces object by object, and
-// take as long as all others.
+// many draws more objects than an informer processes, or delivers, at a time. It removes all faults
+// and leaves only events of servers. With faults, such a world would fail object by object, and one
+// run would take as long as those of all other worlds.
 func (d *drawer) many() {
 	w := d.w
 	for i := range 120 + d.IntN(60) {

@@ -6,9 +6,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// frontEnd draws a world in which nothing is in the way but a front end that ends WATCHes before
-// their time: when they have been idle for a while, or when they have reached some age. client-go's
-// own informer runs next to the informer under test, and is what that is measured by.
+// frontEnd draws a world whose only fault is a front end that ends WATCHes early: after they have
+// been idle for some time, or at some age. client-go's informer runs next to the informer under
+// test, whose requests are compared with those of client-go's.
 func (d *drawer) frontEnd() {
 	w := d.w
 	w.Servers = []api.Spec{{Order: w.Servers[0].Order, Bookmarks: pick(d, 0, 0, -1, d.between(2*time.Second, 30*time.Second))}}
@@ -21,12 +21,12 @@ func (d *drawer) frontEnd() {
 	w.Clients = []ClientSpec{c, control}
 	front := d.endsStreams()
 	if front.D >= 90*time.Second && w.Servers[0].Bookmarks < 0 {
-		w.Servers[0].Bookmarks = 0 // or a watch is silent for so long that a list takes its place
+		w.Servers[0].Bookmarks = 0 // otherwise the informer replaces the silent watch by a list
 	}
 	d.span = max(2*time.Minute, 4*front.D)
 	w.Steps = []Step{{Op: Fault, Rule: front}, {Op: Bump, N: 1, At: d.span}}
 	if d.chance(30) {
-		return // quiet
+		return // no further writes
 	}
 	every := d.between(50*time.Millisecond, 5*time.Minute)
 	for n := 0; n < 200; n++ {

@@ -7,9 +7,10 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// relisted draws a world whose watch caches lose their servers for a while, one to three times. Few
-// objects come and go meanwhile for one selector or the other, and etcd is compacted, so that the
-// caches list again. The client's own watches break meanwhile, and come back one before the other.
+// relisted draws a world whose watch caches lose their servers for a while, one to three times.
+// During each loss a few objects change so that they enter or leave a selector, and etcd is
+// compacted, so the caches list again. The client's watches also break, and resume at different
+// times.
 func (d *drawer) relisted() {
 	w := d.w
 	w.Servers = []api.Spec{{Order: w.Servers[0].Order}, {Order: w.Servers[0].Order}}
@@ -38,7 +39,8 @@ func (d *drawer) relisted() {
 	}
 }
 
-// lose draws one such loss, and returns the end of the time in which its steps begin.
+// lose draws one loss of the servers, whose steps start in the time between from and until. It
+// returns until.
 func (d *drawer) lose(from time.Duration) (until time.Duration) {
 	span := d.between(200*time.Millisecond, 5*time.Second)
 	within := func() time.Duration { return from + time.Duration(d.Int64N(int64(span))) }
@@ -70,7 +72,7 @@ func (d *drawer) lose(from time.Duration) (until time.Duration) {
 	return from + span
 }
 
-// hinder draws a fault that keeps one of the client's watches behind.
+// hinder draws a fault that delays one of the client's watches.
 func (d *drawer) hinder(until, most time.Duration) api.Rule {
 	r := api.Rule{Server: -1, Ask: pick(d, api.AskWatch, api.AskWatches, api.AskAll), Times: 1 + d.IntN(3), Until: until}
 	switch r.Effect = pick(d, api.Delay, api.Slow, api.Cut, api.Stall, api.Refuse); r.Effect {

@@ -7,9 +7,10 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// besieged draws, for most kinds of requests, a fault of its own that lasts for ever. One form of
-// LIST has none: whole, or in pages. Clients must come to that form in the end. No
-// server answers with something older than it says, since nothing is left that would tell.
+// besieged draws, for most kinds of requests, a fault that lasts forever. Either whole LISTs or
+// LISTs in pages have no such fault, and clients must use that form of LIST in the end. No server
+// answers with a state that is older than its resourceVersion, because the remaining requests could
+// not detect that.
 func (d *drawer) besieged() {
 	w := d.w
 	if len(w.Keys) > maxKeys {
@@ -34,7 +35,7 @@ func (d *drawer) besieged() {
 		for !d.lasts(&r, ask) {
 			r = api.Rule{Client: -1, Server: -1}
 		}
-		if pages && ask == api.AskList { // what is refused is not asked for in another form
+		if pages && ask == api.AskList { // a client does not replace a refused LIST by pages
 			r.Effect, r.N, r.D = pick(d, api.Cut, api.Stall), d.IntN(100), 0
 		}
 		var at time.Duration
@@ -45,7 +46,7 @@ func (d *drawer) besieged() {
 	}
 }
 
-// lasts draws a fault of requests of one kind, and reports whether that fault may stay for ever.
+// lasts draws a fault for requests of one kind. It reports whether the fault may last forever.
 func (d *drawer) lasts(r *api.Rule, ask api.Ask) bool {
 	d.effect(r)
 	events := r.Effect == api.ErrorEvent || r.Effect == api.Repeat || r.Effect == api.NoBookmarks || r.Effect == api.OftenBookmarks || r.EndsStreams()

@@ -7,21 +7,21 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// expectation is what may be asked of a client at rest, given the faults that never end.
+// expectation is what the checks require of a client at rest, given the faults that never end.
 type expectation struct {
-	heals    bool // some LIST works, so the store must be right
-	current  bool // nothing stands in the way: Err must be nil
-	blocked  bool // something stands in the way for good: Err must not be nil
-	unlisted bool // the same, as long as nothing has been listed
-	progress bool // the servers' bookmarks bring the store's resourceVersion to theirs
+	heals    bool // some LIST works, so the store must be correct
+	current  bool // no fault affects the client: Err must be nil
+	blocked  bool // a fault blocks the client forever: Err must not be nil
+	unlisted bool // faults block every form of LIST: Err must not be nil until the first LIST
+	progress bool // bookmarks must advance the resourceVersion to the servers'
 }
 
-// expect works out what may be asked of a client: what may be asked of it and of what stands
-// between it and the servers.
+// expect returns what the checks require of a client. For a chain, it combines that with what they
+// require of the replicas between the client and the servers.
 func (r *run) expect(c *client) expectation {
 	e := r.expectOf(c.api, c.spec)
 	if c.spec.returned() && r.world.hangs() {
-		return expectation{} // client-go reads the answers, and waits for ever
+		return expectation{} // client-go reads the answers, and waits forever
 	}
 	ch, ok := c.informer.(*chain)
 	if !ok {
@@ -37,7 +37,8 @@ func (r *run) expect(c *client) expectation {
 
 func (r *run) expectOf(cl *api.Client, spec ClientSpec) expectation {
 	rules := r.cluster.Lasting(cl)
-	// stops returns whether one of the rules may stop such requests, and whether it stops them all.
+	// stops returns whether one of the rules may block requests of these kinds, and whether one blocks
+	// all of them.
 	stops := func(ask api.Ask) (any, all bool) {
 		for _, f := range rules {
 			if f.Ask&ask == 0 || !f.Blocks() {
@@ -48,9 +49,9 @@ func (r *run) expectOf(cl *api.Client, spec ClientSpec) expectation {
 		}
 		return any, all
 	}
-	// A LIST that breaks off is asked for in pages, and what fails in pages is asked for as one.
-	// That one form of LIST is answered with an error for ever while another works is beyond what
-	// may be asked.
+	// If a whole LIST breaks off, an informer lists in pages. If pages fail, it sends a whole LIST. If
+	// a server refuses one form of LIST with an error forever, the checks do not require that the
+	// informer tries the other form.
 	broken := func(f api.Rule) bool { return f.Effect == api.Cut || f.Effect == api.Stall }
 	lists, refused := false, false
 	for _, f := range rules {
@@ -68,21 +69,21 @@ func (r *run) expectOf(cl *api.Client, spec ClientSpec) expectation {
 	tooMany, mixed := false, false
 	for _, f := range rules {
 		tooMany = tooMany || f.AsksForLess()
-		// It may come in place of another one that would come at once, or the watch looks like one
-		// of a quiet resource before it is cut.
+		// Such a fault does not reliably set Err. The ERROR event may replace one that would be sent
+		// immediately. A stalled WATCH looks like the WATCH of a quiet resource until it is cut.
 		mixed = mixed || f.Effect == api.ErrorEvent && f.M > 0 || f.Effect == api.Stall && f.Ask&api.AskWatch != 0
 	}
 	e.heals = e.heals && !tooMany
-	// Initial events go on as a watch.
+	// A WATCH with initial events continues as an ordinary WATCH.
 	e.current = e.heals && !watches && !(initials && spec.Mode == "watchlist")
 	e.blocked = noWatch && !mixed && (noInitial || spec.Mode != "watchlist")
 	e.unlisted = noList && noListAny && noPage && noInitial
-	// A server sends none where it is asked to end the watch within two seconds.
+	// A server sends no bookmarks on a WATCH with a timeout of two seconds or less.
 	e.progress = e.current && r.cluster.Bookmarks(cl) && (spec.Watch == 0 || spec.Watch > 2*time.Second)
 	return e
 }
 
-// hangs reports whether some answer never comes, or never ends.
+// hangs reports whether a fault withholds some answer, or its rest, forever.
 func (w *World) hangs() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool {
 		return s.Op == Fault && (s.Rule.Effect == api.Hang || s.Rule.Effect == api.Stall && s.Rule.Blocks())

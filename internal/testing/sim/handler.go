@@ -11,50 +11,53 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// handler is one handler of an informer and what it was told. It checks each call as it comes.
+// handler is one handler of an informer. It records the events that it receives, and checks each of
+// them immediately.
 type handler struct {
 	run    *run
 	client *client
 	spec   HandlerSpec
-	scope  Scope // what it gets events of: its client's scope, filtered
+	scope  Scope // its client's scope, filtered
 	name   string
-	reg    registration // nil until it is registered
+	reg    registration // nil before the registration
 
-	// steady has the keys that were there when the handler began, and ever since, each with the
-	// pairs of its scope that have chosen it all the time. A key that has gone from one pair to
-	// another need not be in the first list of either. steadyMu is taken inside the lock of the
-	// cluster and inside mu, and no lock inside it.
+	// steady has the keys that have existed since the handler started. It maps each to the pairs of
+	// the client's scope that have matched it since then. A key that moved from one pair to another
+	// need not be in the first list of either pair. Code may lock steadyMu while it holds the
+	// cluster's lock and mu, and locks no other lock while it holds steadyMu.
 	steadyMu sync.Mutex
 	steady   map[api.Key][]pair
 
-	mu   sync.Mutex // the cluster's lock may be taken inside it
+	mu   sync.Mutex // code that holds mu may lock the cluster
 	seen map[api.Key]last
-	// due has the IDs of the versions that the handler must have been told when it says that it has
-	// synced. It is nil until they are known.
+	// due maps keys to version IDs. The handler must have received each of these versions, or a later
+	// one, before it must sync. Received keys are removed from due. It is nil until the informer has
+	// synced.
 	due   map[api.Key]int
-	done  time.Duration // since when due is empty
-	went  int           // how many keys of due went before the handler was told of them
-	said  bool          // that it has synced
+	done  time.Duration // when due became empty
+	went  int           // how many keys of due ended before the handler received them
+	said  bool          // whether HasSynced was true
 	ended bool
 
-	resyncs []resync // since resyncs were last counted
-	quiet   bool     // nothing but resyncs was told since then
+	resyncs []resync // since countResyncs
+	quiet   bool     // only resyncs were received since countResyncs
 }
 
-// resync is one object that a sweep handed out.
+// resync is the delivery of one object in a resync.
 type resync struct {
 	key api.Key
 	at  time.Duration
 }
 
-// last is what a handler was last told of a key.
+// last is the last representation of a key that a handler or reader received. gone is set if the
+// key was deleted after that.
 type last struct {
 	rep  api.Representation
 	gone bool
 }
 
-// tell handles an event. It checks the event, and blocks for as long as the handler is to take, or
-// until ctx ends.
+// tell receives an event. It checks the event, and then blocks for the handler's delay, or until
+// ctx ends.
 func (h *handler) tell(ctx context.Context, e event) {
 	h.mu.Lock()
 	late := h.ended
@@ -98,7 +101,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// check compares an event with what the handler was told before.
+// check checks an event against the events that the handler received before.
 func (h *handler) check(e event) {
 	h.run.observe(h.client)
 	h.mu.Lock()
@@ -142,8 +145,8 @@ func (h *handler) check(e event) {
 			return
 		}
 		if e.final && (e.old.rep.Version.ID >= was.rep.Version.ID || h.run.world.goesBack() || h.run.unordered) {
-			// The handler may never have received the last state, which is of the server's schema by then.
-			// Where old events cannot be told from new ones, it may be the end of an earlier object.
+			// A DELETED event carries the final state, which the handler may never have received, in the
+			// current schema. In an unordered world it may also be the end of an earlier object.
 			e.old.rep = was.rep
 		}
 		if e.old.rep != was.rep {
@@ -161,16 +164,16 @@ func (h *handler) check(e event) {
 	h.seen[e.key] = last{rep: e.new.rep}
 }
 
-// toldAsSent reports whether the handler gets what servers send again as if it were new, as
-// client-go does. An object whose resourceVersion does not grow gets an invented one. It is
-// compared by its content, which differs between events and lists.
+// toldAsSent reports whether the handler receives repeated events as new ones, as with client-go.
+// The drop-in then invents a resourceVersion for an object whose resourceVersion does not grow. It
+// compares objects by content, which differs between events and lists.
 func (h *handler) toldAsSent() bool { return h.client.spec.takesAsSent(h.run.world) }
 
 func (c ClientSpec) takesAsSent(w *World) bool {
 	return c.returned() && (w.repeats() || w.opaque() || w.goesBack())
 }
 
-// later checks that a version may follow what was told before.
+// later checks that the handler may receive now after was, for the same key.
 func (h *handler) later(was last, now api.Representation) {
 	if h.toldAsSent() {
 		return
@@ -189,10 +192,9 @@ func (h *handler) wrong(rule, format string, args ...any) {
 	h.run.violate(rule, h.client, "%s: %s", h.name, fmt.Sprintf(format, args...))
 }
 
-// late checks that the handler has synced once it was told of everything that was there when it and
-// its informer began: for each object, of the version that was there or a later one. An older
-// version, of which the watch of another selector told, is not the one that the last of the first
-// lists has.
+// late checks that the handler syncs soon after it has received every object that the informer had
+// when it synced, each in that version or a later one. An older version does not count: it may be
+// from the watch of another selector, while the last of the first lists has the newer one.
 func (h *handler) late() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -227,15 +229,15 @@ func (h *handler) late() {
 	}
 }
 
-// backlog returns how long the handler may take for what it was to be told before it has synced. It
-// may have in hand what went meanwhile. Of several selectors, one may tell that an object has left
-// before the first list of another one has it, or go on with changes until that list comes. So does
-// a server that never ends its initial events.
+// backlog returns how long the handler may take to process the events from before its sync. These
+// may include keys that ended in the meantime. If the scope has several pairs, one watch may send
+// more events, or deletions, until the first list of another pair ends. The same is true for a
+// server that never ends its initial events. In both cases, backlog counts all changes.
 func (h *handler) backlog() time.Duration {
 	n, pairs := 1+h.went, len(h.scope.pairs())
 	if pairs > 1 || h.client.spec.Mode == "watchlist" && slices.ContainsFunc(h.run.world.Servers, func(s api.Spec) bool { return s.Old }) {
 		h.run.cluster.Do(func(hist *api.History) {
-			for _, e := range hist.Eras() { // those before a restore wait for a slow handler too
+			for _, e := range hist.Eras() { // events from before a restore also wait for a slow handler
 				n += pairs * int(e.Head()-e.Base)
 			}
 		})
@@ -243,7 +245,7 @@ func (h *handler) backlog() time.Duration {
 	return h.spec.Delay * time.Duration(n)
 }
 
-// remove removes the handler. From then on it must be told nothing.
+// remove removes the handler. It must not receive events after that.
 func (h *handler) remove() {
 	if h.reg == nil {
 		return
@@ -254,7 +256,7 @@ func (h *handler) remove() {
 	h.mu.Unlock()
 }
 
-// synced checks that a handler that has synced was told of every steady key.
+// synced checks that a handler that has synced has received every steady key.
 func (h *handler) synced() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -272,14 +274,14 @@ func (h *handler) synced() {
 	}
 }
 
-// outdated returns the versions of steady keys that the first lists of the informer had, and the
-// handler was told of neither these nor later ones. mu is held.
+// outdated returns the versions of steady keys that the informer's first lists contained, if the
+// handler has received neither that version nor a later one. The caller holds mu.
 func (h *handler) outdated() (all []*api.Version) {
 	if h.run.world.goesBack() || h.run.maySyncOld(h.client) {
-		return nil // the lists that count may be older than the first
+		return nil // the informer may sync with older lists than the first
 	}
 	if h.run.world.Unordered() {
-		return nil // an older state of an object may be told last
+		return nil // the last event of an object may have an older state
 	}
 	for _, p := range h.client.spec.Scope.pairs() {
 		first := h.client.api.FirstList(p.namespace, p.selector.String())
@@ -304,8 +306,8 @@ func (h *handler) outdated() (all []*api.Version) {
 	return all
 }
 
-// missing returns the steady keys that the handler was not told of, and removes them from steady.
-// mu is held.
+// missing returns the steady keys that the handler has not received, and removes them from steady.
+// The caller holds mu.
 func (h *handler) missing() (keys []api.Key) {
 	h.steadyMu.Lock()
 	defer h.steadyMu.Unlock()
@@ -318,7 +320,8 @@ func (h *handler) missing() (keys []api.Key) {
 	return keys
 }
 
-// atRest reports how what the handler was told differs from want, which is what the informer holds.
+// atRest reports the differences between the state that the handler has received and want, the
+// objects that the informer stores.
 func (h *handler) atRest(want map[api.Key]api.Representation, synced bool, report func(string, string, ...any)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -6,46 +6,48 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// Runners are what is run in a world.
+// These are the implementations that a world can run, the values of ClientSpec.Runner.
 const (
 	Native   = "native"    // weir.NewInformer
 	DropIn   = "drop-in"   // package clientgo
-	ClientGo = "client-go" // client-go's own
-	Chain    = "chain"     // a native informer on watch caches
+	ClientGo = "client-go" // client-go's own informer
+	Chain    = "chain"     // a native informer that reads from watch caches
 )
 
-// informer is an implementation under test. It reports its objects as representations: what a
-// server made of a version.
+// informer is an implementation under test. It reports each object as a representation: the bytes
+// that a server wrote for a version.
 type informer interface {
-	// Run serves until ctx ends, and returns when all that it started has ended.
+	// Run runs the informer until ctx ends, and returns when all goroutines that it started have
+	// ended.
 	Run(ctx context.Context)
-	// Handle registers a handler, whose tell is called with what happens.
+	// Handle registers a handler. The informer calls h.tell for each event.
 	Handle(h *handler) (registration, error)
 	HasSynced() bool
-	// Err is why the informer is not current. supported is false for an implementation that
-	// cannot tell.
+	// Err returns the error that prevents the informer from being current. supported is false if the
+	// implementation does not report errors.
 	Err() (err error, supported bool)
-	// Read reads everything. Where several reads cannot be of one moment, they are made and
-	// compared only if it is quiet.
+	// Read reads the whole store. If the implementation needs several reads for that, Read makes and
+	// compares them only if quiet is set, since they may otherwise be of different moments. It reports
+	// differences between the reads.
 	Read(quiet bool, report func(format string, args ...any)) view
-	// Rest reports what an informer that has come to rest should not hold any more.
+	// Rest reports data that an informer at rest should have released, such as decoded objects.
 	Rest(report func(format string, args ...any))
 }
 
-// waiter is an informer that can wait for a resourceVersion.
+// waiter is an informer that can wait until it has reached a resourceVersion.
 type waiter interface {
 	WaitForResourceVersion(ctx context.Context, resourceVersion string) error
-	// ResourceVersions returns those that its reflectors are current to.
+	// ResourceVersions returns the resourceVersion that each of the informer's reflectors has reached.
 	ResourceVersions() []string
 }
 
-// view is what an informer holds.
+// view is the state of an informer's store.
 type view struct {
-	resourceVersion string // "" where the implementation does not tell
+	resourceVersion string // "" if the implementation does not report it
 	objects         map[api.Key]api.Representation
 }
 
-// registration is a handler that was registered.
+// registration represents a registered handler.
 type registration interface {
 	HasSynced() bool
 	Remove()
@@ -57,16 +59,16 @@ type event struct {
 	key      api.Key
 	old, new object
 	initial  bool
-	final    bool // a DELETED event's object, whose resourceVersion is that of the end
+	final    bool // old is the final state, with the deletion's resourceVersion
 }
 
-// object is what a handler or a read was given.
+// object is an object that a handler or a read received.
 type object struct {
 	rep     api.Representation
-	problem string // why it is no representation; what is wrong with it
+	problem string // how the object differs from rep, or why it has none
 }
 
-// eventType is what happened to an object, as a handler sees it.
+// eventType is the kind of an event that a handler receives.
 type eventType uint8
 
 const (
@@ -80,5 +82,5 @@ var eventTypeNames = [...]string{"", "Added", "Updated", "Deleted", "Resynced"}
 
 func (t eventType) String() string { return eventTypeNames[t] }
 
-// runners make informers.
+// runners creates an informer of each implementation.
 var runners = map[string]func(*api.Cluster, *api.Client, ClientSpec) (informer, error){Native: newNative, DropIn: newDropIn, ClientGo: newClientGo, Chain: newChain}

@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 		}
 	}
 	klog.SetOutput(io.Discard)
-	// The other one sleeps until the clock, which is virtual here, has gone past the real time of
-	// the process's start.
+	// The other handler compares the real time of the process's start with the clock, which is virtual
+	// here, and sleeps until the clock is later.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	os.Exit(m.Run())
 }

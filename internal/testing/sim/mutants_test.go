@@ -22,8 +22,8 @@ var (
 	mutantSeedsFlag = flag.Int("mutant-seeds", 20000, "with -mutants: how many seeds a mutant has to survive")
 )
 
-// TestMutants breaks the engine in many ways, one by one, and demands that the simulation notices
-// each. It takes long, and does nothing unless it is asked to.
+// TestMutants breaks the engine in many ways, one at a time, and checks that the simulation notices
+// each. It takes long, so it does nothing without its flag.
 func TestMutants(t *testing.T) {
 	if !*mutantsFlag {
 		return
@@ -60,8 +60,8 @@ func TestMutants(t *testing.T) {
 	t.Logf("%d of %d mutants killed\n%s", killed, all, table.String())
 }
 
-// TestMutantsApply demands that each mutant fits the tree as it is, since TestMutants runs but now
-// and then.
+// TestMutantsApply checks that the patch of each mutant applies to the current tree, because
+// TestMutants runs only occasionally.
 func TestMutantsApply(t *testing.T) {
 	patches, err := filepath.Glob("testdata/mutants/*.patch")
 	if err != nil || len(patches) == 0 {
@@ -75,10 +75,10 @@ func TestMutantsApply(t *testing.T) {
 	}
 }
 
-// tree is a copy of the module that may be broken.
+// tree is a copy of the module, to which tests apply mutants.
 type tree struct{ dir string }
 
-// copyTree copies what git knows of the module.
+// copyTree copies the files of the module that git lists.
 func copyTree(t *testing.T) tree {
 	t.Helper()
 	root, err := filepath.Abs("../../..")
@@ -105,7 +105,8 @@ func copyTree(t *testing.T) tree {
 	return tree{dir}
 }
 
-// mutant applies a patch, runs the simulation, and takes the patch back.
+// mutant applies a patch, runs the simulation and reverts the patch. killed reports whether the
+// simulation noticed the mutant.
 func (tr tree) mutant(t *testing.T, patch string) (verdict string, killed bool) {
 	t.Helper()
 	path, err := filepath.Abs(patch)
@@ -131,7 +132,7 @@ func (tr tree) mutant(t *testing.T, patch string) (verdict string, killed bool) 
 
 var failedSeed = regexp.MustCompile(`seed \d+: .{0,120}`)
 
-// simulate runs the simulation until a seed fails, and tells how it failed.
+// simulate runs the simulation until a seed fails. why is how it failed.
 func (tr tree) simulate(seeds int) (out, why string, killed bool) {
 	bin := filepath.Join(tr.dir, "sim.test")
 	if out, err := tr.run("go", "test", "-c", "-o", bin, "./internal/testing/sim"); err != nil {
@@ -152,7 +153,7 @@ func (tr tree) simulate(seeds int) (out, why string, killed bool) {
 	return out, err.Error(), true
 }
 
-// run runs a command in the copy. go.work, which names other modules, is left out of it.
+// run runs a command in the copy. It turns off go.work, which names other modules.
 func (tr tree) run(name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = tr.dir

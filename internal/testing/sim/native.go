@@ -26,11 +26,11 @@ func (c ClientSpec) listWatch() weir.ListWatch {
 	return lw
 }
 
-// native is an informer of weir.NewInformer.
+// native adapts the informer of weir.NewInformer.
 type native[T weir.Object] struct {
 	*weir.Informer[T]
 	cluster *api.Cluster
-	reads   bool // a handler reads objects again and again
+	reads   bool // a handler reads objects repeatedly
 }
 
 func newNative(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error) {
@@ -63,8 +63,9 @@ func makeNative[T weir.Object](c *api.Cluster, cl *api.Client, spec ClientSpec) 
 	return &native[T]{inf, c, spec.resync() > 0}, nil
 }
 
-// inPieces lets answers be read a few bytes at a time. A piece may have an object and a part of the
-// next one, so that others can go first while that object is taken in and not applied yet.
+// inPieces delivers the bodies of answers a few bytes at a time. A piece may have one object and a
+// part of the next one. Other goroutines can then run while the informer has read the first object
+// but has not applied it yet.
 type inPieces struct{ http.RoundTripper }
 
 func (t inPieces) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -79,7 +80,7 @@ type pieces struct{ io.ReadCloser }
 
 func (b pieces) Read(p []byte) (int, error) { return b.ReadCloser.Read(p[:min(len(p), 256)]) }
 
-// nodeOf returns the field by which the index "node" has an object, or "" if the object has none.
+// nodeOf returns the object's value for the index "node", or "" if it has none.
 func nodeOf(o any) string {
 	switch o := o.(type) {
 	case *corev1.ConfigMap:
@@ -139,8 +140,8 @@ func (n *native[T]) Handle(h *handler) (registration, error) {
 
 type nativeRegistration struct{ *weir.Registration }
 
-// object returns the representation that the bytes of an item were made of, and what is wrong with
-// the item.
+// object finds the representation of an item by the item's bytes, and reports how the item differs
+// from that representation.
 func (n *native[T]) object(i weir.Item[T]) object {
 	if i.IsZero() {
 		return object{problem: "no object"}
@@ -150,7 +151,7 @@ func (n *native[T]) object(i weir.Item[T]) object {
 		return object{problem: err.Error()}
 	}
 	rep, ok := n.cluster.RepresentationOf(raw)
-	if !ok && n.cluster.Plain() { // it came as JSON
+	if !ok && n.cluster.Plain() { // the server sent JSON
 		v, err := i.Object()
 		if err != nil {
 			return object{problem: err.Error()}

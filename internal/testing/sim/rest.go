@@ -8,16 +8,17 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// patience returns the time after the last fault within which everything must be as it should be.
-// Faults that stay are overcome by a LIST after some tries, each of which may hang for more than a
-// minute. Where two informers are in line, that takes twice as long.
+// patience returns the time after the last fault within which all problems must end. If faults
+// never end, an informer recovers by a LIST after some attempts, each of which may hang for more
+// than a minute. A chain takes twice as long, because its replicas and its informer recover one
+// after the other.
 func (w *World) patience() time.Duration {
 	switch {
 	case w.besieged():
-		// One of these faults comes after another.
+		// The informer meets these faults one after another.
 		return 2*time.Hour + time.Duration(len(w.Steps))*2*time.Minute
 	case w.trickles():
-		// Each of the steps may be an event of its own.
+		// Each step may need a separate WATCH.
 		return 15*time.Minute + time.Duration(len(w.Steps))*2*time.Minute
 	case !w.lasting():
 		return 5 * time.Minute
@@ -27,20 +28,20 @@ func (w *World) patience() time.Duration {
 	return 25 * time.Minute
 }
 
-// trickles reports whether each watch may bring an event, and stand still, or break, before the
-// next.
+// trickles reports whether a fault may let each watch send one event, and then stall or break it
+// before the next.
 func (w *World) trickles() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool {
 		return s.Op == Fault && s.Rule.Forever() && s.Rule.Ask&api.AskWatches != 0 && s.Rule.Blocks() && !s.Rule.BlocksAlways()
 	})
 }
 
-// lasting reports whether some fault never ends.
+// lasting reports whether some fault never ends. It ignores api.Pieces, which does not harm.
 func (w *World) lasting() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Fault && s.Rule.Forever() && s.Rule.Effect != api.Pieces })
 }
 
-// besieged reports whether enough faults never end to leave few kinds of requests.
+// besieged reports whether more than two faults never end, so that few kinds of requests work.
 func (w *World) besieged() bool {
 	n := 0
 	for _, s := range w.Steps {
@@ -51,15 +52,16 @@ func (w *World) besieged() bool {
 	return n > 2
 }
 
-// cooling is how long after the last read nothing is held decoded any more, and every watch has had
-// a bookmark.
+// cooling is the time after the last read in which all decoded objects become idle and are dropped,
+// and in which every watch receives a bookmark.
 const cooling = 3 * time.Minute
 
-// troubleVisible is how long Err may be nil while something stands in the way: a LIST that is under
-// way may still help.
+// troubleVisible is how long Err may be nil while a fault blocks the informer, because a LIST in
+// progress may still succeed.
 const troubleVisible = 2 * time.Minute
 
-// problem is something that is not yet as it should be.
+// problem is a difference from the state that the checks require at rest. It need not be a
+// violation yet.
 type problem struct {
 	rule   string
 	client *client
@@ -67,9 +69,10 @@ type problem struct {
 	args   []any
 }
 
-// rest waits until everything is as it should be, and leaves the world alone for a while. Then it
-// checks that everything still is, and what informers hold. What no protocol could have told the
-// clients it checks after a relist that it forces upon them.
+// rest waits until there are no problems, and then makes no changes for a while. After that it
+// checks that there are still no problems, and that informers have released what they do not need.
+// Finally, if the world has changes that no protocol shows to the clients, rest forces every client
+// to list again and repeats the checks.
 func (r *run) rest() {
 	if !r.settle(false) {
 		return
@@ -99,9 +102,9 @@ func (r *run) rest() {
 	r.settle(true)
 }
 
-// cool leaves the world alone for as long as cooling takes. If a handler got an event or a reader
-// read meanwhile, cool starts again, up to four times in all: faults that could not be noticed
-// before may still come to light.
+// cool makes no changes for the time cooling. If a handler receives an event or a reader reads in
+// that time, cool starts again, up to four times in total, because a client may notice some faults
+// only now.
 func (r *run) cool() {
 	for disturbed, times := true, 0; disturbed && times < 4; times++ {
 		for _, c := range r.clients {
@@ -116,13 +119,13 @@ func (r *run) cool() {
 	}
 }
 
-// forced reports whether the world has something that only a relist brings to light.
+// forced reports whether the world has changes that a client may notice only when it lists again.
 func (r *run) forced() bool {
 	return slices.ContainsFunc(r.world.Steps, func(s Step) bool { return s.Op == Restore || s.Op == Replace || s.Op == Schema })
 }
 
-// settle waits until there are no problems any more. It returns false if a check failed, or if
-// there are still problems when the patience of the world is over.
+// settle waits until there are no problems. It returns false if a check failed, or if problems
+// remain after the world's patience.
 func (r *run) settle(relisted bool) bool {
 	began := r.now()
 	wait := 100 * time.Millisecond
@@ -148,8 +151,8 @@ func (r *run) settle(relisted bool) bool {
 	}
 }
 
-// problems returns what is not as it should be now. After a forced relist nothing excuses an old
-// representation of an object.
+// problems returns the current differences from the required state. If relisted is set, all clients
+// have listed again, so no client may still have an old representation of an object.
 func (r *run) problems(relisted bool) []problem {
 	var all []problem
 	for _, c := range r.clients {
@@ -182,7 +185,8 @@ func (r *run) problems(relisted bool) []problem {
 	return all
 }
 
-// compare compares what a client holds with what is there.
+// compare reports the differences between the objects that a client stores and those of the
+// servers.
 func (r *run) compare(c *client, v view, relisted bool, add func(string, string, ...any)) {
 	oldest, schema := r.cluster.Schemas(c.api)
 	if relisted {
@@ -206,13 +210,13 @@ func (r *run) compare(c *client, v view, relisted bool, add func(string, string,
 	}
 }
 
-// head returns the servers' newest resourceVersion.
+// head returns the newest resourceVersion of the history.
 func (r *run) head() (rv string) {
 	r.cluster.Do(func(h *api.History) { rv = h.Era().Format(h.Era().Head()) })
 	return rv
 }
 
-// want returns what a client should hold, by key.
+// want returns the objects that a client should store, by key.
 func (r *run) want(c *client) map[api.Key]*api.Version {
 	want := map[api.Key]*api.Version{}
 	r.cluster.Do(func(h *api.History) {

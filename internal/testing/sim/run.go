@@ -16,16 +16,16 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// Outcome is what came of a world.
+// Outcome is the result of running a world.
 type Outcome struct {
 	Violations []Violation
 	Log        string
-	Rest       time.Duration // from the last fault's end until all was as it should be
+	Rest       time.Duration // from the end of the last fault until there were no problems
 }
 
-// Violation is something that should not have been.
+// Violation is a failed check.
 type Violation struct {
-	Rule   string // which of the checks
+	Rule   string // the name of the check
 	Runner string
 	At     time.Duration
 	Text   string
@@ -35,22 +35,22 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s (%s) at %v: %s", v.Rule, v.Runner, v.At, v.Text)
 }
 
-// run is a world that is being executed.
+// run executes one world.
 type run struct {
 	world   *World
 	cluster *api.Cluster
 	clients []*client
-	orders  bool // servers write the same object in several ways
+	orders  bool // servers write the same object with keys in different orders
 	logging bool
 
-	calm      bool // nothing keeps clients from seeing every change, one by one
-	unordered bool // old events cannot be told from new ones
-	late      bool // a server has been behind for longer than one is examined; guarded by mu
+	calm      bool // clients can receive every change
+	unordered bool // old events cannot be distinguished from new ones
+	late      bool // a server has lagged for longer than patience; guarded by mu
 
 	over  context.Context // ends with the world
 	end   context.CancelFunc
 	waits sync.WaitGroup
-	reads atomic.Int64 // of clients that have waited
+	reads atomic.Int64 // counts the reads of await
 
 	mu  sync.Mutex
 	rng *rand.Rand
@@ -58,7 +58,7 @@ type run struct {
 	out Outcome
 }
 
-// client is one program in the world.
+// client is one program in the world, with one informer.
 type client struct {
 	spec     ClientSpec
 	index    int
@@ -67,11 +67,11 @@ type client struct {
 	handlers []*handler
 	cancel   context.CancelFunc
 	done     chan struct{}
-	read     map[api.Key]last // what a read found last
+	read     map[api.Key]last // the result of the last read
 	troubled time.Duration    // when Err was last not nil
 }
 
-// execute runs a world and returns what came of it.
+// execute runs a world and returns the outcome.
 func execute(t *testing.T, w *World, logging bool) (out *Outcome) {
 	r := &run{world: w, logging: logging, rng: rand.New(rand.NewPCG(w.Seed, 2))}
 	defer func() {
@@ -85,9 +85,9 @@ func execute(t *testing.T, w *World, logging bool) (out *Outcome) {
 	return &r.out
 }
 
-// elapsed is how much virtual time all worlds together have taken. The clock of each bubble begins
-// at the same moment, but some libraries keep a time, that of the last error say, in a variable,
-// and are confused by a clock that goes back.
+// elapsed is the total virtual time of all worlds so far. The clock of each bubble starts at the
+// same time, but some libraries store a time in a global variable, for example that of the last
+// error, and fail if the clock goes back. Each run therefore starts with a sleep of elapsed.
 var elapsed time.Duration
 
 func (r *run) execute() {
@@ -104,7 +104,7 @@ func (r *run) execute() {
 		r.rest()
 	}
 	r.stop()
-	time.Sleep(time.Millisecond) // for readers that were yielding when their bodies were closed
+	time.Sleep(time.Millisecond) // for readers that yielded while their bodies were closed
 	synctest.Wait()
 	if n := runtime.NumGoroutine(); n > before && !r.failed() {
 		r.violate("goroutines", nil, "%d are left after the stop\n%s", n-before, bubbles())
@@ -156,8 +156,8 @@ func (r *run) client(i int, spec ClientSpec) *client {
 	return c
 }
 
-// newJitter returns the function that draws the random numbers of a client's waits. It is safe for
-// concurrent use.
+// newJitter returns a function that returns the random numbers for the backoff of a client. It is
+// safe for concurrent use.
 func newJitter(seed, client uint64) func() float64 {
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(seed, 3+client))
@@ -212,10 +212,10 @@ func (r *run) stop() {
 	}
 }
 
-// now returns the virtual time since the start.
+// now returns the virtual time since the world's start.
 func (r *run) now() time.Duration { return r.cluster.Now() }
 
-// yield lets others go first, now and then.
+// yield lets other goroutines run first, at random.
 func (r *run) yield() {
 	r.mu.Lock()
 	n := r.rng.IntN(100)
@@ -261,9 +261,9 @@ func (r *run) violate(rule string, c *client, format string, args ...any) {
 	}
 }
 
-// excused reports whether a rule does not hold for a client. A replica, or a server that answers
-// from its cache, may lag for so long that it counts as restored. The client may go back to what
-// that one has, and on to newer versions from there.
+// excused reports whether the checks ignore a violation of rule by a client. A replica, or a server
+// that answers from its cache, may lag so long that the client takes it for a restored server. The
+// client may then go back to that server's state, and continue from there.
 func (r *run) excused(rule string, c *client) bool {
 	if c == nil || !strings.Contains(rule, "back") && rule != "spurious-delete" {
 		return false
@@ -274,7 +274,8 @@ func (r *run) excused(rule string, c *client) bool {
 	return r.late
 }
 
-// observe records whether some server that the client asks lags for long.
+// observe records whether a server or replica that the client uses has lagged for longer than
+// patience.
 func (r *run) observe(c *client) {
 	late := r.cluster.Late(patience)
 	if ch, ok := c.informer.(*chain); ok {
@@ -286,10 +287,10 @@ func (r *run) observe(c *client) {
 	r.late = r.late || late
 }
 
-// maySyncOld reports whether a client's first state may be older than what it has been told. That
-// needs a list that broke off. A client that takes any state, or cannot get a consistent one, then
-// asks for a list that is not older than what came. An old server answers that with exactly what
-// came.
+// maySyncOld reports whether a client may sync with a state that is older than the objects that it
+// has received. That is possible after a list that broke off, or if the client accepts any state.
+// The client then requests a list that is not older than the objects it has received, and an old
+// server answers with exactly the requested version.
 func (r *run) maySyncOld(c *client) bool {
 	return (c.spec.Any || r.world.breaksOff()) && slices.ContainsFunc(r.world.Servers, func(s api.Spec) bool { return s.Old })
 }
@@ -300,8 +301,8 @@ func (r *run) failed() bool {
 	return len(r.out.Violations) > 0
 }
 
-// bubbles returns the stacks of the goroutines in the newest bubble, except for those that every
-// bubble has.
+// bubbles returns the stacks of the goroutines in the newest bubble, without the goroutines that
+// every bubble has.
 func bubbles() string {
 	buf := make([]byte, 1<<20)
 	buf = buf[:runtime.Stack(buf, true)]

@@ -20,8 +20,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// servedWatch passes on what a watch cache answers to a WATCH, and keeps it for check until the
-// WATCH ends: some kilobytes, since a world has few writes.
+// servedWatch is a response writer that forwards a watch cache's answer to a WATCH, and stores a
+// copy for check until the WATCH ends. The copy has a few kilobytes, because a world has few
+// writes.
 type servedWatch struct {
 	http.ResponseWriter
 	run    *run
@@ -41,12 +42,13 @@ func (s *servedWatch) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Unwrap returns the writer that http.ResponseController flushes.
+// Unwrap returns the wrapped writer, which http.ResponseController flushes.
 func (s *servedWatch) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// check checks that each DELETED event is the end of an object that the client of the WATCH may
-// have: the object is no newer than the resourceVersion from which the client watches, or an event
-// before had it. Informers ignore other ends, so that no handler shows them.
+// check checks that each DELETED event is of an object that the WATCH's client may have. That is so
+// if the object is not newer than the resourceVersion from which the client watches, or if a
+// previous event had the object. Handlers do not show a violation, because informers ignore
+// deletions of unknown objects.
 func (s *servedWatch) check(hr *http.Request) {
 	if s.code != 0 && s.code != http.StatusOK {
 		return
@@ -62,8 +64,8 @@ func (s *servedWatch) check(hr *http.Request) {
 	}
 }
 
-// createdAfter reports whether the object with a uid was created after a resourceVersion. "" and
-// "0" are before all objects.
+// createdAfter reports whether the object with this uid was created after a resourceVersion. The
+// resourceVersions "" and "0" are before all objects.
 func (s *servedWatch) createdAfter(resourceVersion string, uid types.UID) (after bool) {
 	s.run.cluster.Do(func(h *api.History) {
 		rev, _ := h.Era().Parse(resourceVersion)
@@ -72,7 +74,7 @@ func (s *servedWatch) createdAfter(resourceVersion string, uid types.UID) (after
 	return after
 }
 
-// events returns an iterator over the events that the body has in full, without errors.
+// events returns an iterator over the complete events in the body. It skips ERROR events.
 func (s *servedWatch) events() iter.Seq2[watch.EventType, metav1.Object] {
 	return func(yield func(watch.EventType, metav1.Object) bool) {
 		events := s.decoder()
@@ -92,13 +94,13 @@ func (s *servedWatch) events() iter.Seq2[watch.EventType, metav1.Object] {
 	}
 }
 
-// decoder returns client-go's decoder of the body.
+// decoder returns client-go's decoder for the body.
 func (s *servedWatch) decoder() *restwatch.Decoder {
 	body := io.Reader(&s.body)
 	if s.Header().Get("Content-Encoding") == "gzip" {
 		if zr, err := gzip.NewReader(body); err == nil {
 			body = zr
-		} // else not even the head was written
+		} // otherwise the body ended within the gzip header
 	}
 	mediaType, objects := runtime.ContentTypeJSON, runtime.Decoder(unstructured.UnstructuredJSONScheme)
 	if s.run.cluster.Kind.Protobuf {

@@ -22,13 +22,13 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// sharedInformer is anything that is a client-go SharedIndexInformer.
+// sharedInformer adapts a client-go SharedIndexInformer of either implementation.
 type sharedInformer struct {
 	cache.SharedIndexInformer
 	cluster *api.Cluster
 	resync  time.Duration
-	control bool // client-go's own
-	resyncs bool // a relist hands everything out once more
+	control bool // it is client-go's own informer
+	resyncs bool // it delivers every object again after a relist
 }
 
 func newDropIn(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error) {
@@ -53,7 +53,7 @@ func newDropIn(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error
 		opts.ResyncOnRelist = true
 	}
 	s.resyncs = opts.ResyncOnRelist
-	if spec.Factory && !spec.Typed && private.Fields { // else the factory's informers are client-go's
+	if spec.Factory && !spec.Typed && private.Fields { // else the informers are client-go's
 		s.SharedIndexInformer, err = fromFactory(c, config(cl), spec, s.resync, opts)
 		if err == nil {
 			err = s.AddIndexers(s.indexers())
@@ -64,7 +64,7 @@ func newDropIn(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error
 	return s, nil
 }
 
-// fromFactory returns the informer of one of the drop-in's factories.
+// fromFactory returns an informer of one of the drop-in's factories.
 func fromFactory(c *api.Cluster, cfg *rest.Config, spec ClientSpec, resync time.Duration, opts clientgo.Options) (cache.SharedIndexInformer, error) {
 	p := spec.Scope.pairs()[0]
 	with := []clientgo.Option{
@@ -98,7 +98,7 @@ func newClientGo(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, err
 	return s, nil
 }
 
-// listOnly keeps client-go from asking for initial events.
+// listOnly makes client-go send LISTs instead of requesting initial events.
 type listOnly struct{ cache.ListerWatcherWithContext }
 
 func (l listOnly) List(o metav1.ListOptions) (runtime.Object, error) {
@@ -115,27 +115,28 @@ func config(cl *api.Client) *rest.Config {
 	return &rest.Config{Host: "http://server", Transport: cl, QPS: -1}
 }
 
-// returned reports whether the drop-in does not capture the client's answers: by an option, or
-// because it knows nothing of what the ListerWatcher lists. It then takes what Watch returns as it
-// comes, as client-go does, even what it has been told before.
+// returned reports whether the drop-in uses the results of the ListerWatcher instead of the
+// client's answers. That is so by an option, or if the drop-in does not recognize the
+// ListerWatcher's client. The drop-in then delivers every event that Watch returns, even a repeated
+// one, as client-go does.
 func (c ClientSpec) returned() bool {
 	return c.Runner == DropIn && (c.Options == "uncaptured" || !c.Typed && !c.Factory)
 }
 
-// repeats reports whether some server sends events again.
+// repeats reports whether a fault makes servers repeat events.
 func (w *World) repeats() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Fault && s.Rule.Effect == api.Repeat })
 }
 
-// breaksOff reports whether answers break off.
+// breaksOff reports whether a fault makes answers break off.
 func (w *World) breaksOff() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool {
 		return s.Op == Fault && (s.Rule.Effect == api.Cut || s.Rule.Effect == api.End || s.Rule.Effect == api.Stall)
 	})
 }
 
-// resync returns the shortest resync period of the handlers, or 0 if none has one. The informer
-// needs that period for its handlers to get any resync.
+// resync returns the shortest resync period of the handlers, or 0 if no handler has one. The
+// informer needs that period, because without it no handler receives resyncs.
 func (c ClientSpec) resync() time.Duration {
 	var d time.Duration
 	for _, h := range c.Handlers {
@@ -146,8 +147,8 @@ func (c ClientSpec) resync() time.Duration {
 	return d
 }
 
-// listerWatcher returns what generated code would make for the scope's only pair, and an object of
-// the type that it lists.
+// listerWatcher returns the ListerWatcher that generated code would create for the scope's only
+// pair, and an object of the type that it lists.
 func listerWatcher(c *api.Cluster, cfg *rest.Config, spec ClientSpec) (listerWatcherBoth, runtime.Object, error) {
 	p := spec.Scope.pairs()[0]
 	tweak := func(o *metav1.ListOptions) { o.LabelSelector = p.selector.String() }
@@ -256,8 +257,8 @@ func keyOf(obj any) api.Key {
 
 func (s *sharedInformer) object(obj any) object { return objectOf(s.cluster, obj) }
 
-// objectOf returns the representation that the annotations of a decoded object name, and what else
-// of the object does not fit it.
+// objectOf finds the representation of a decoded object by the object's annotations, and reports
+// how the object differs from that representation.
 func objectOf(c *api.Cluster, obj any) object {
 	m, ok := obj.(metav1.Object)
 	if !ok {
@@ -338,5 +339,5 @@ func (s *sharedInformer) checkIndex(name, value string, want []string, report fu
 	}
 }
 
-// Rest reports nothing: the interface does not show what the informer has stored.
+// Rest reports nothing, because the interface does not show the informer's internal state.
 func (s *sharedInformer) Rest(func(string, ...any)) {}

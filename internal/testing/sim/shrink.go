@@ -9,20 +9,20 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// shrinker makes a failing world smaller, for as long as it fails in the same way.
+// shrinker removes parts of a failing world while the world still fails in the same way.
 type shrinker struct {
 	t        *testing.T
 	world    *World
 	fails    Violation
 	deadline time.Time
-	tries    int // how often a world is run before it counts as one that does not fail
+	tries    int // runs of a world before the shrinker decides that it does not fail
 }
 
-// shrink leaves out of a world what it does not need to fail in the way that it was seen to. It
-// gives up after a time.
+// shrink removes the parts of a world that are not necessary for the violation fails, and returns
+// the smaller world. It stops after the time limit.
 func shrink(t *testing.T, w *World, fails Violation, limit time.Duration) *World {
 	s := &shrinker{t: t, world: w.clone(), fails: fails, deadline: time.Now().Add(limit), tries: 1}
-	for failed, n := 0, 1; n <= 8; n++ { // not all of a run is decided by its seed
+	for failed, n := 0, 1; n <= 8; n++ { // the seed does not determine all of a run
 		if s.failing(s.world) {
 			failed++
 		}
@@ -41,7 +41,7 @@ func shrink(t *testing.T, w *World, fails Violation, limit time.Duration) *World
 	return s.world
 }
 
-// clone copies what shrinking changes.
+// clone copies the parts of a world that the shrinker changes.
 func (w *World) clone() *World {
 	c := *w
 	c.Before, c.Steps, c.Servers, c.Keys = slices.Clone(w.Before), slices.Clone(w.Steps), slices.Clone(w.Servers), slices.Clone(w.Keys)
@@ -62,7 +62,8 @@ func (w *World) size() int {
 	return n
 }
 
-// try keeps a change if the world still fails.
+// try applies a change, and keeps it if the world still fails. It reports whether it kept the
+// change.
 func (s *shrinker) try(change func(w *World)) bool {
 	if time.Now().After(s.deadline) {
 		return false
@@ -78,14 +79,14 @@ func (s *shrinker) try(change func(w *World)) bool {
 	return false
 }
 
-// failing reports whether a world fails in the way that is looked for.
+// failing runs a world once and reports whether it fails in the same way.
 func (s *shrinker) failing(w *World) bool {
 	return slices.ContainsFunc(execute(s.t, w, false).Violations, func(v Violation) bool {
 		return v.Rule == s.fails.Rule && v.Runner == s.fails.Runner
 	})
 }
 
-// steps leaves out steps: halves of them, quarters, and so on to single ones.
+// steps removes steps: first halves, then quarters, and so on, down to single steps.
 func (s *shrinker) steps() {
 	for n := (len(s.world.Steps) + 1) / 2; n > 0; n /= 2 {
 		for i := len(s.world.Steps) - n; i > -n; i -= n {
@@ -96,7 +97,7 @@ func (s *shrinker) steps() {
 	without(s, 0, func(w *World) *[]Step { return &w.Before })
 }
 
-// components leaves out clients, handlers, servers, and parts of scopes.
+// components removes clients, handlers, servers and parts of scopes.
 func (s *shrinker) components() {
 	for i := len(s.world.Clients) - 1; i >= 0 && len(s.world.Clients) > 1; i-- {
 		s.try(func(w *World) {
@@ -114,14 +115,14 @@ func (s *shrinker) components() {
 	}
 }
 
-// without leaves out elements of a slice, down to a number of them.
+// without removes elements of a slice, but leaves at least least elements.
 func without[T any](s *shrinker, least int, in func(*World) *[]T) {
 	for i := len(*in(s.world)) - 1; i >= 0 && len(*in(s.world)) > least; i-- {
 		s.try(func(w *World) { *in(w) = slices.Delete(*in(w), i, i+1) })
 	}
 }
 
-// details makes what is left as ordinary as it can be.
+// details resets as many of the remaining fields as possible to their zero values.
 func (s *shrinker) details() {
 	for i := range s.world.Servers {
 		plain(s, func(w *World) *api.Spec { return &w.Servers[i] })
@@ -140,7 +141,7 @@ func (s *shrinker) details() {
 	}
 }
 
-// plain makes the fields of a struct zero, as many as can be.
+// plain resets as many fields of a struct as possible to their zero values.
 func plain[T any](s *shrinker, in func(*World) *T) {
 	for i := range reflect.TypeFor[T]().NumField() {
 		field := func(w *World) reflect.Value { return reflect.ValueOf(in(w)).Elem().Field(i) }

@@ -27,7 +27,8 @@ var (
 	forFlag     = flag.Duration("for", 0, "go on with new seeds for so long")
 )
 
-// defaultSeeds is fewer under the race detector, with which each takes ten times as long.
+// defaultSeeds returns a smaller number under the race detector, which makes a seed take ten times
+// as long.
 func defaultSeeds() uint64 {
 	if testenv.Race {
 		return 100
@@ -87,7 +88,7 @@ func TestSim(t *testing.T) {
 	t.Logf("%d seeds, %d failed, %.0f a second", n, failures, float64(n)/time.Since(began).Seconds())
 }
 
-// quantiles are the median, the 90th and 99th percentile, and the maximum.
+// quantiles returns the median, the 90th and 99th percentiles, and the maximum of d. It sorts d.
 func quantiles(d []time.Duration) []time.Duration {
 	if len(d) == 0 {
 		return nil
@@ -97,13 +98,13 @@ func quantiles(d []time.Duration) []time.Duration {
 	return []time.Duration{at(0.5), at(0.9), at(0.99), at(1)}
 }
 
-// wanted reports whether the flags ask for a world.
+// wanted reports whether the flags select a world.
 func wanted(w *World) bool {
 	return (*runnerFlag == "" || w.Clients[0].Runner == *runnerFlag) &&
 		!slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op.String() == *withoutFlag })
 }
 
-// ignored reports whether the flags ask not to count a violation.
+// ignored reports whether the flags exclude a violation.
 func ignored(v Violation) bool {
 	if *ignoreFlag == "" {
 		return false
@@ -122,9 +123,9 @@ func executeSeed(t *testing.T, seed [2]uint64) *Outcome {
 	return execute(t, Draw(seed[0]), false)
 }
 
-// panicIfLong ends the process if a seed runs for two minutes of real time: something spins, which
-// no time in the world ends. It counts ticks, since a process that is stopped meanwhile runs no
-// longer.
+// panicIfLong ends the process if a seed runs for two minutes of real time, which happens if a
+// goroutine spins. It counts ticks instead of reading the clock, so that time in which the process
+// is stopped does not count.
 func panicIfLong(seed uint64, done <-chan struct{}) {
 	const tick, most = 10 * time.Second, 12
 	ticker := time.NewTicker(tick)
@@ -139,7 +140,7 @@ func panicIfLong(seed uint64, done <-chan struct{}) {
 	panic(fmt.Sprintf("seed %d: has run for %v and goes on", seed, most*tick))
 }
 
-// replay runs a seed until it fails: not all of a run is decided by its seed.
+// replay runs a seed, repeatedly until it fails, because the seed does not determine all of a run.
 func replay(t *testing.T, seed uint64) {
 	w := Draw(seed)
 	out := failing(t, w, Violation{}, 50)
@@ -153,7 +154,8 @@ func replay(t *testing.T, seed uint64) {
 	}
 }
 
-// failing runs a world, with a log, until it fails as it is expected to: Violation{} is any way.
+// failing runs a world with a log until it violates the same rule as as, up to the number of tries.
+// A zero as means any violation.
 func failing(t *testing.T, w *World, as Violation, tries int) *Outcome {
 	for {
 		out := execute(t, w, true)
@@ -164,7 +166,7 @@ func failing(t *testing.T, w *World, as Violation, tries int) *Outcome {
 	}
 }
 
-// explain shrinks the world of a seed that failed and shows what happens in it.
+// explain shrinks the world of a seed that failed, and prints the smaller world with its log.
 func explain(t *testing.T, seed uint64, v Violation) {
 	w := shrink(t, Draw(seed), v, *shrinkFlag)
 	out := failing(t, w, v, 50)

@@ -36,8 +36,8 @@ func (r *run) steps() {
 	}
 }
 
-// agenda returns the world's steps and those that follow from its handlers' specs, in the order of
-// their times.
+// agenda returns the world's steps, and the steps that follow from the specs of its handlers, in
+// the order of their times.
 func (r *run) agenda() []Step {
 	all := slices.Clone(r.world.Steps)
 	for i, c := range r.world.Clients {
@@ -86,7 +86,7 @@ func (r *run) step(s Step) {
 	}
 }
 
-// write commits a step's write.
+// write commits the write of a step to the history.
 func (r *run) write(h *api.History, s Step, at time.Duration) {
 	labels := map[string]string{"tier": "t"}
 	if s.Label != "" {
@@ -104,7 +104,7 @@ func (r *run) write(h *api.History, s Step, at time.Duration) {
 	case Recreate:
 		if h.Delete(at, key) {
 			if at >= 0 {
-				r.unsteady(h) // a client may list in between
+				r.unsteady(h) // a client may list between the delete and the put
 			}
 			h.Put(at, key, labels, s.Node)
 		}
@@ -122,8 +122,8 @@ func (r *run) write(h *api.History, s Step, at time.Duration) {
 	}
 }
 
-// unsteady forgets keys that are not there any more from what handlers must have been told before
-// they have synced.
+// unsteady removes from each handler's steady keys those that do not exist any more, or that no
+// pair has matched all the time.
 func (r *run) unsteady(hist *api.History) {
 	e := hist.Era()
 	for _, c := range r.clients {
@@ -140,7 +140,7 @@ func (r *run) unsteady(hist *api.History) {
 	}
 }
 
-// look reads everything while nothing runs, and checks it.
+// look reads every informer while no goroutine runs, and checks the results.
 func (r *run) look() {
 	for _, c := range r.clients {
 		r.behind(c, r.readClient(c, true))
@@ -154,8 +154,9 @@ func (r *run) look() {
 	}
 }
 
-// behind checks an informer's resourceVersion in a calm world: it must be that of the last change
-// that all of its watches have sent. A caller that waits for it need not wait for a bookmark.
+// behind checks, in a calm world, that an informer's resourceVersion is that of the last change
+// that all of its watches have sent. A caller that waits for this resourceVersion need not wait for
+// a bookmark.
 func (r *run) behind(c *client, v view) {
 	if !r.calm || c.spec.Runner == Chain || !c.informer.HasSynced() || v.resourceVersion == "" {
 		return
@@ -172,8 +173,9 @@ func (r *run) behind(c *client, v view) {
 	})
 }
 
-// readClient reads a client's informer and checks that nothing went back. What a client takes as
-// servers send it may go back with them.
+// readClient reads a client's informer, and checks that no object went back to an earlier version.
+// It makes an exception for a client that accepts repeated events, which may go back with the
+// servers.
 func (r *run) readClient(c *client, quiet bool) view {
 	v := c.informer.Read(quiet, func(format string, args ...any) { r.violate("read", c, format, args...) })
 	for key, rep := range v.objects {

@@ -6,22 +6,23 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// countResyncs begins to count, where nothing else happens.
+// countResyncs starts counting resyncs. The world must make no changes until resynced.
 func (h *handler) countResyncs() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.resyncs, h.quiet = nil, true
 }
 
-// stirred reports whether the handler was told anything else than resyncs since countResyncs.
+// stirred reports whether the handler has received an event other than a resync since countResyncs.
 func (h *handler) stirred() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return !h.quiet
 }
 
-// resynced checks that in a time in which nothing else happened each object was handed out once in
-// each period, one after another.
+// resynced checks that the handler received each object once in each resync period, evenly
+// distributed, during the given time since countResyncs. It checks nothing if the handler received
+// other events.
 func (h *handler) resynced(during time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -37,7 +38,8 @@ func (h *handler) resynced(during time.Duration) {
 	}
 	expected := int(during / period)
 	relists := 0
-	// Relists hand everything out as well: a silent watch leads to one now and then.
+	// With this option, relists also deliver every object, and a silent watch sometimes causes a
+	// relist.
 	if h.client.spec.Options == "resync" {
 		relists = 1 + int(during/(90*time.Second))
 	}

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// control returns client-go's informer in a world in which another one is measured by it, or nil.
+// control returns client-go's informer, with which other informers are compared. It returns nil if
+// the world does not have both.
 func (r *run) control() *client {
 	i := slices.IndexFunc(r.clients, func(c *client) bool { return c.spec.Runner == ClientGo })
 	if i < 0 || !slices.ContainsFunc(r.clients, func(c *client) bool { return c.spec.Runner != ClientGo }) {
@@ -15,28 +16,30 @@ func (r *run) control() *client {
 }
 
 const (
-	// unwatchedSlack is how much longer than client-go an informer may be without a WATCH: less than
-	// the first wait after a failure takes.
+	// unwatchedSlack is how much longer than client-go's an informer may be without a WATCH. It is
+	// shorter than the first wait after a failure.
 	unwatchedSlack = 300 * time.Millisecond
-	// listsEvery is how often an informer may list whose WATCHes bring nothing. client-go does not.
+	// listsEvery is how often an informer may list because its WATCHes send nothing. client-go's does
+	// not.
 	listsEvery = 50 * time.Minute
-	// listsWithoutBookmarks is the same where servers send no bookmarks, so that a busy server and a
-	// quiet resource look like a network that swallows events: three times 90 s.
+	// listsWithoutBookmarks replaces listsEvery if the servers send no bookmarks. A busy server with a
+	// quiet resource then looks like a network that loses events. It is three times 90 s.
 	listsWithoutBookmarks = 270 * time.Second
-	// waitBeforeList is how long an informer may wait, without a WATCH, before such a list: the first
-	// wait after a failure.
+	// waitBeforeList is how long an informer may wait, without a WATCH, before such a list. It is the
+	// first wait after a failure.
 	waitBeforeList = time.Second
 )
 
-// unwatched compares informers with client-go's in the same world: each is without a WATCH for no
-// longer, and lists no more often.
+// unwatched compares the informers with client-go's in the same world. It checks that no informer
+// is without a WATCH for longer, or lists more often, than client-go's informer and the allowances
+// above.
 func (r *run) unwatched() {
 	control := r.control()
 	if control == nil {
 		return
 	}
 	most, lists := control.api.WithoutWatch()+unwatchedSlack, control.api.Lists()
-	if lists > 1 { // for want of WATCHes. These lists are small, so that they cost little
+	if lists > 1 { // client-go lists again when WATCHes fail; small lists may replace these
 		lists *= 4
 	}
 	if r.world.Servers[0].Bookmarks < 0 {

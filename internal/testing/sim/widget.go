@@ -10,14 +10,14 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// Widget is the custom resource as a Go type, as a code generator would have it.
+// Widget is the Go type of the custom resource, as a code generator would create it.
 type Widget struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	Spec              WidgetSpec `json:"spec,omitempty"`
 }
 
-// WidgetSpec is what is wanted of a Widget.
+// WidgetSpec is the desired state of a Widget.
 type WidgetSpec struct {
 	Node string `json:"node,omitempty"`
 }
@@ -58,7 +58,7 @@ func init() {
 	metav1.AddToGroupVersion(widgetScheme, gv)
 }
 
-// widgetClient makes a client as a code generator does.
+// widgetClient creates a client for Widgets, as a code generator does.
 func widgetClient(cfg *rest.Config) (rest.Interface, error) {
 	c := rest.CopyConfig(cfg)
 	gv := schema.GroupVersion{Group: api.Widgets.Group, Version: api.Widgets.Version}

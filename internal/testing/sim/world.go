@@ -10,86 +10,87 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// World is all that happens in one run, as data: drawn from a seed, then executed, then shrunk by
-// leaving things out.
+// World describes one run as data. Draw creates it from a seed, execute runs it, and shrink removes
+// parts of it.
 type World struct {
 	Seed    uint64
-	Builtin bool       // ConfigMaps as protobuf, in place of custom resources as JSON
+	Builtin bool       // ConfigMaps as protobuf instead of custom resources as JSON
 	Scheme  api.Scheme // of resourceVersions
-	Base    int64      // the revision before the first
+	Base    int64      // the revision before the first write
 	Keys    []api.Key
-	Before  []Step // writes before any client runs
+	Before  []Step // writes before any client starts
 	Servers []api.Spec
 	Clients []ClientSpec
-	Steps   []Step // in the order of their times
+	Steps   []Step // sorted by At
 }
 
-// ClientSpec is a program that runs one informer.
+// ClientSpec describes a program that runs one informer.
 type ClientSpec struct {
 	Runner  string
 	Scope   Scope
 	Mode    string // of the reflector
 	Any     bool   // lists need not be consistent
-	Typed   bool   // a custom resource has a Go type
-	Partial bool   // metadata only
-	// Slow says that others come between one object that a native informer takes in and the next.
+	Typed   bool   // the custom resource has a Go type
+	Partial bool   // the informer gets only metadata
+	// Slow makes a native informer read bodies in small pieces, so that other goroutines run between
+	// two objects.
 	Slow     bool
-	Factory  bool          // the drop-in comes out of one of its factories
-	Page     int64         // how many objects a page has
-	Lists    int           // how many lists are under way at a time; 0: as many as by default
-	Options  string        // of the drop-in
-	Watch    time.Duration // the shortest time that a watch is asked for
+	Factory  bool          // one of the drop-in's factories creates the informer
+	Page     int64         // the number of objects in a page
+	Lists    int           // the maximum number of concurrent lists; 0 means the default
+	Options  string        // selects options of the drop-in
+	Watch    time.Duration // the shortest timeout of a watch
 	backoff  weir.Backoff
 	LogBytes int64
-	Tiers    bool // the second watch cache of a chain is fed by the first
+	Tiers    bool // the first watch cache of a chain feeds the second one
 	Handlers []HandlerSpec
 }
 
-// HandlerSpec is one of an informer's handlers.
+// HandlerSpec describes one of an informer's handlers.
 type HandlerSpec struct {
-	Delay  time.Duration // that each call takes
-	Add    time.Duration // when it is registered; 0: before the informer runs
-	Remove time.Duration // 0: never
-	Block  time.Duration // when its next call begins to block; 0: never
-	Free   time.Duration // when that ends
+	Delay  time.Duration // how long each call takes
+	Add    time.Duration // when it is registered; 0 means before the informer runs
+	Remove time.Duration // when it is removed; 0 means never
+	Block  time.Duration // when its next call starts to block; 0 means never
+	Free   time.Duration // when the blocked call continues
 	Resync time.Duration
-	Filter string // the value of label app that objects must have to be told; "": all are
+	Filter string // the required value of label app; "" means no filter
 }
 
-// Scope is what an informer asks for.
+// Scope is the set of objects that an informer requests.
 type Scope struct {
 	Namespaces []string
-	Selectors  []string // of labels
+	Selectors  []string // label selectors
 }
 
-// Op is what a step does.
+// Op selects what a step does.
 type Op uint8
 
 const (
 	Put      Op = iota + 1 // writes Keys[Key] with Label and Node
 	Delete                 // deletes Keys[Key]
-	Recreate               // both, with a new uid
-	Bump                   // another resource is written N times
-	Compact                // no older version can be resumed from
-	Restore                // from a backup that is N revisions old; all servers restart
-	Replace                // by a server that counts from N, in Scheme
-	Schema                 // conversion or defaults change
-	Fault                  // Rule begins
-	CutAll                 // every watch of Server breaks
-	Restart                // Server restarts
-	Lag                    // Server sees commits D later from now on
-	Route                  // Client's requests go to Server
-	Look                   // Client's informer is read, while others run
-	Await                  // Client waits for the newest resourceVersion, and then reads
-	Register               // handler N of Client is registered
-	Remove                 // and removed
+	Recreate               // deletes and puts Keys[Key], which gets a new uid
+	Bump                   // writes another resource N times
+	Compact                // compacts etcd, so that no watch can resume from an older version
+	Restore                // restores a backup that is N revisions old; all servers restart
+	Replace                // replaces the servers by one that counts from N, in Scheme
+	Schema                 // changes the conversion or the defaults
+	Fault                  // starts Rule
+	CutAll                 // breaks every watch of Server
+	Restart                // restarts Server
+	Lag                    // makes Server see commits D later
+	Route                  // sends Client's requests to Server
+	Look                   // reads Client's informer while other goroutines run
+	Await                  // makes Client wait for the newest resourceVersion and then read
+	Register               // registers handler N of Client
+	Remove                 // removes handler N of Client
 )
 
 var opNames = [...]string{"", "put", "delete", "recreate", "bump", "compact", "restore", "replace", "schema", "fault", "cut", "restart", "lag", "route", "look", "await", "register", "remove"}
 
 func (o Op) String() string { return opNames[o] }
 
-// Step is one thing that happens.
+// Step is one action in a world. Its Op selects the fields that it uses.
 type Step struct {
 	At             time.Duration
 	Op             Op
@@ -156,13 +157,14 @@ func (w *World) String() string {
 	return b.String()
 }
 
-// Calm reports whether nothing keeps clients from seeing every change, one by one.
+// Calm reports whether clients can receive every change, because the world has no faults, lags or
+// restarts.
 func (w *World) Calm() bool {
 	return len(w.Servers) == 1 && !w.Servers[0].Old && w.Servers[0].Window == 0 && w.Servers[0].Lag == 0 &&
 		!slices.ContainsFunc(w.Steps, func(s Step) bool { return !s.calm() })
 }
 
-// calm reports whether every change can be seen in spite of the step.
+// calm reports whether clients can receive every change in spite of the step.
 func (s Step) calm() bool {
 	switch s.Op {
 	case Put, Delete, Recreate, Bump, Look, Await:
@@ -173,9 +175,9 @@ func (s Step) calm() bool {
 	return false
 }
 
-// Unordered reports whether old events cannot be told from new ones: resourceVersions cannot be
-// compared, and events come twice or by several watches, or after a list that broke off, or a
-// server answers from a cache that lags.
+// Unordered reports whether clients cannot distinguish old events from new ones. That is so if
+// resourceVersions cannot be compared and, in addition, one of these is true: events are repeated,
+// a client has several watches, a fault affects lists, or a server answers from a cache that lags.
 func (w *World) Unordered() bool {
 	lists := api.AskList | api.AskListAny | api.AskPage | api.AskMore | api.AskInitial
 	return w.opaque() && (w.repeats() ||
@@ -186,18 +188,18 @@ func (w *World) Unordered() bool {
 		}))
 }
 
-// goesBack reports whether the server is restored from a backup, or replaced.
+// goesBack reports whether the servers are restored from a backup, or replaced.
 func (w *World) goesBack() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Restore || s.Op == Replace })
 }
 
-// opaque reports whether some resourceVersions cannot be compared.
+// opaque reports whether some resourceVersions of the world cannot be compared.
 func (w *World) opaque() bool {
 	return w.Scheme == api.Opaque || slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Replace && s.Scheme == api.Opaque })
 }
 
-// Lasts returns when everything that ends is over: the last step, the last fault that has an end,
-// and the last time at which a handler is registered, removed or unblocked.
+// Lasts returns the time of the last scheduled event: the last step, the end of the last fault that
+// ends, or the last time at which a handler is registered, removed or unblocked.
 func (w *World) Lasts() time.Duration {
 	var t time.Duration
 	for _, s := range w.Steps {

@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// Backend answers requests in place of the cluster's servers: something that stands between them
-// and a client.
+// Backend is a server between clients and the cluster, such as a watch cache. It answers a client's
+// requests instead of the cluster's servers.
 type Backend interface {
 	http.Handler
 }
 
-// Behind puts backends between a client and the cluster. Requests of the client go to the backend
-// that it is routed to, at first to the first one.
+// Behind makes backends answer the client's requests instead of the cluster's servers. Route
+// selects the backend; initially it is the first.
 func (cl *Client) Behind(backends ...Backend) {
 	cl.cluster.mu.Lock()
 	defer cl.cluster.mu.Unlock()
 	cl.backends = backends
 }
 
-// relay hands a request to a backend of the client, and returns the response once the backend has
-// begun it. The body arrives as the plan says.
+// relay sends a request to a backend, and returns the response when the backend has started it. The
+// request's plan decides how the body arrives.
 func (cl *Client) relay(q *request, backend Backend) *http.Response {
 	b := q.body(nil)
 	a := &answer{changed: make(chan struct{}, 1), begun: make(chan struct{}), header: http.Header{}}
@@ -38,7 +38,7 @@ func (cl *Client) relay(q *request, backend Backend) *http.Response {
 	select {
 	case <-a.begun:
 	case <-b.ctx.Done():
-		<-a.begun // a handler whose client has given up begins an answer, or ends
+		<-a.begun // after the client gives up, the handler starts an answer or ends
 	}
 	b.source = a
 	resp := q.respond(a.code, "", b)
@@ -46,8 +46,8 @@ func (cl *Client) relay(q *request, backend Backend) *http.Response {
 	return resp
 }
 
-// answer buffers what a handler writes until the client reads it. It has no bound: worlds are
-// small.
+// answer buffers the bytes that a handler writes until the client reads them. It has no size limit,
+// because worlds are small.
 type answer struct {
 	header  http.Header
 	begun   chan struct{}
@@ -65,7 +65,7 @@ func (a *answer) Header() http.Header { return a.header }
 func (a *answer) WriteHeader(code int) {
 	a.once.Do(func() {
 		a.code = code
-		a.header = a.header.Clone() // the handler may go on to change the one that it has
+		a.header = a.header.Clone() // the handler may still change its own map
 		close(a.begun)
 	})
 }
@@ -79,7 +79,8 @@ func (a *answer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush implements http.Flusher. It begins the response; what was written can be read without it.
+// Flush implements http.Flusher. It starts the response. Clients can read written bytes without
+// Flush.
 func (a *answer) Flush() { a.WriteHeader(http.StatusOK) }
 
 func (a *answer) signal() {

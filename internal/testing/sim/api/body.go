@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// body is the body of an answer. It arrives as its plan lets it.
+// body is the body of an answer. Its plan decides how the bytes arrive.
 type body struct {
 	ctx     context.Context // ends when the body is closed, with io.ErrClosedPipe
 	cancel  context.CancelCauseFunc
@@ -18,24 +18,24 @@ type body struct {
 	plan    *plan
 
 	data    []byte
-	source  source // of more data; nil: there is none
-	at      int    // how much was read
+	source  source // produces more data; may be nil
+	at      int    // the number of bytes read
 	began   time.Duration
-	heard   time.Duration // when something was read last
+	heard   time.Duration // when a read last returned bytes
 	stalled bool
-	whole   func() // called once data has been read to its end; may be nil
-	ended   func() // called when the body is closed or has ended, perhaps again; may be nil
+	whole   func() // called once, after all of data was read; may be nil
+	ended   func() // called at the close or the end, perhaps twice; may be nil
 }
 
-// source produces the data of a body while a client reads it.
+// source produces the data of a body on demand, while a client reads it.
 type source interface {
-	// next puts the next bytes into the body's data. If there are none yet, next returns a channel
-	// that receives when there may be some, and the time after which there may be some without that;
-	// 0 is for ever. The error io.EOF ends the body.
+	// next puts the next bytes into b.data. If it has none, it returns a channel that receives when
+	// more may be available, and a time after which more may be available without a signal; 0 means no
+	// such time. The error io.EOF ends the body.
 	next(b *body) (changed <-chan struct{}, d time.Duration, err error)
 }
 
-// body returns the body of the answer to a request.
+// body returns the body of the answer to the request, which starts with data.
 func (r *request) body(data []byte) *body {
 	c := r.client.cluster
 	now := c.Now()
@@ -56,12 +56,13 @@ func (b *body) Read(p []byte) (n int, err error) {
 		n, err = b.read(p)
 	}
 	if err != nil && b.ended != nil {
-		b.ended() // whether or not it is closed as well
+		b.ended() // also called by Close
 	}
 	return n, err
 }
 
-// read reads what has arrived. It returns 0 and nil after it has waited for more to arrive.
+// read reads bytes that have arrived. If none have, it waits until some may have, and returns 0 and
+// nil.
 func (b *body) read(p []byte) (int, error) {
 	b.cluster.Yield()
 	if b.ctx.Err() != nil {
@@ -85,8 +86,8 @@ func (b *body) read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill takes what the source has. If that is nothing, fill blocks until there may be something, and
-// returns nil.
+// fill gets more data from the source. If the source has none, fill blocks until it may have some,
+// and returns nil.
 func (b *body) fill() error {
 	if b.source == nil {
 		return io.EOF
@@ -98,8 +99,8 @@ func (b *body) fill() error {
 	return b.wait(changed, d)
 }
 
-// gate returns how many bytes more the plan lets pass, which is at least one, or an error that says
-// why there are none. At a stall it blocks until that is over.
+// gate returns how many more bytes the plan lets pass, at least 1. If the plan has ended the body,
+// it returns an error instead. During a stall it blocks.
 func (b *body) gate() (int, error) {
 	if err := b.over(); err != nil {
 		return 0, err
@@ -134,8 +135,8 @@ func (b *body) gate() (int, error) {
 	return n, nil
 }
 
-// endsIn returns how long it is until a front end ends the body, and the error with which it does.
-// The error is nil if none does.
+// endsIn returns the time until a front end ends the body, and the error with which it ends it. The
+// error is nil if no front end ends the body.
 func (b *body) endsIn() (d time.Duration, err error) {
 	end := func(e Effect, since time.Duration) {
 		left := max(since+b.plan[e].D-b.cluster.Now(), 0)
@@ -159,8 +160,8 @@ func (b *body) over() error {
 	return nil
 }
 
-// wait blocks until changed receives, d has passed, or a front end ends the body. d 0 is for ever.
-// It returns an error if the body is closed or its request's context ends first.
+// wait blocks until changed receives, d has passed, or a front end ends the body. A d of 0 means no
+// time limit. It returns an error if the body is closed or its request's context ends first.
 func (b *body) wait(changed <-chan struct{}, d time.Duration) error {
 	if left, err := b.endsIn(); err != nil && (d == 0 || left < d) {
 		d = max(left, 1)
@@ -168,8 +169,8 @@ func (b *body) wait(changed <-chan struct{}, d time.Duration) error {
 	return await(b.ctx, changed, d)
 }
 
-// await blocks until changed receives or d has passed. d 0 is for ever. It returns an error if ctx
-// ends first.
+// await blocks until changed receives or d has passed. A d of 0 means no time limit. It returns an
+// error if ctx ends first.
 func await(ctx context.Context, changed <-chan struct{}, d time.Duration) error {
 	var timer <-chan time.Time
 	if d > 0 {
@@ -186,7 +187,7 @@ func await(ctx context.Context, changed <-chan struct{}, d time.Duration) error 
 	return nil
 }
 
-// writers are reused: one takes most of a megabyte.
+// writers is a pool, because a gzip writer uses most of a megabyte.
 var writers = sync.Pool{New: func() any {
 	w, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
 	if err != nil {
@@ -195,7 +196,7 @@ var writers = sync.Pool{New: func() any {
 	return w
 }}
 
-// compress makes one gzip member. A WATCH is several, one after another.
+// compress returns data as one gzip member. The body of a WATCH is a sequence of members.
 func compress(data []byte) []byte {
 	var b bytes.Buffer
 	w := writers.Get().(*gzip.Writer)

@@ -10,35 +10,36 @@ import (
 	"time"
 )
 
-// Client is a program's connection to the cluster: an http.RoundTripper. It is safe for concurrent
-// use.
+// Client is a program's connection to the cluster. It implements http.RoundTripper and is safe for
+// concurrent use.
 type Client struct {
 	Name  string
 	Index int
 
 	cluster   *Cluster
-	perSecond int // more requests in a second are too many
+	perSecond int // more requests than this in a second are hammering
 
-	// Guarded by the cluster's lock.
+	// The cluster's lock guards the fields below.
 	server   *Server
-	backends []Backend // in place of servers; may be empty
+	backends []Backend // if not empty, these answer instead of servers
 	backend  int
 	requests int
-	lists    int           // begun, initial events included
-	second   time.Duration // when the second began in which inSecond requests came
+	lists    int           // LISTs, and WATCHes with initial events, that were started
+	second   time.Duration // the start of the second that inSecond counts
 	inSecond int
 	hammers  bool
 }
 
-// A client that makes more requests than these hammers. From then on its requests get no answers,
-// or virtual time would stand still. The bound per second is for each reflector, since each keeps a
-// pace of its own.
+// A client that sends more requests than these limits hammers. The client's further requests get no
+// answers, since otherwise no virtual time would pass. The limit per second is for each reflector,
+// because each has its own rate.
 const (
 	tooManyPerSecond = 30
 	tooMany          = 20000
 )
 
-// Client makes a client with a number of reflectors. It is routed to the first server.
+// Client creates a client with a number of reflectors. Its requests go to the first server until
+// Route.
 func (c *Cluster) Client(name string, reflectors int) *Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,8 +48,8 @@ func (c *Cluster) Client(name string, reflectors int) *Client {
 	return cl
 }
 
-// Route sends the client's requests to a server from now on or, if the client is behind backends,
-// to a backend. A number that is too large wraps around. Answers under way stay where they are.
+// Route sends the client's later requests to a server or, if the client has backends, to a backend.
+// The index is taken modulo the number of servers or backends. Answers in progress continue.
 func (cl *Client) Route(server int) {
 	cl.cluster.mu.Lock()
 	defer cl.cluster.mu.Unlock()
@@ -59,14 +60,14 @@ func (cl *Client) Route(server int) {
 	cl.server = cl.cluster.servers[server%len(cl.cluster.servers)]
 }
 
-// Lists returns how many LISTs the client has begun, WATCHes with initial events included.
+// Lists returns how many LISTs the client has started, including WATCHes with initial events.
 func (cl *Client) Lists() int {
 	cl.cluster.mu.Lock()
 	defer cl.cluster.mu.Unlock()
 	return cl.lists
 }
 
-// Hammers reports whether the client made requests without a pause.
+// Hammers reports whether the client has sent requests without a pause.
 func (cl *Client) Hammers() bool {
 	cl.cluster.mu.Lock()
 	defer cl.cluster.mu.Unlock()
@@ -78,8 +79,8 @@ var (
 	errBroken  = errors.New("connection reset by peer")
 )
 
-// RoundTrip implements http.RoundTripper. The server or backend that the client is routed to
-// answers, as the faults let it. A fault may block the request until its context ends.
+// RoundTrip implements http.RoundTripper. The server or backend to which the client is routed
+// answers, unless a fault changes that. A fault may block the request until its context ends.
 func (cl *Client) RoundTrip(hr *http.Request) (*http.Response, error) {
 	c, ctx := cl.cluster, hr.Context()
 	c.Yield()
@@ -131,7 +132,7 @@ func (cl *Client) RoundTrip(hr *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// count notes a request. The caller holds the lock.
+// count counts a request. The caller holds the lock.
 func (cl *Client) count(ask Ask) {
 	now := cl.cluster.Now()
 	cl.requests++
@@ -168,7 +169,7 @@ func (r *request) fail(f *failure) *http.Response {
 	return resp
 }
 
-// objects returns an answer with objects. suffix is added to its content type.
+// objects returns an answer whose body b has objects. It adds suffix to the Content-Type.
 func (r *request) objects(b *body, suffix string) *http.Response {
 	t := "application/json"
 	if r.protobuf {
@@ -186,7 +187,8 @@ func (r *request) objects(b *body, suffix string) *http.Response {
 
 func (s *Server) String() string { return fmt.Sprintf("server %d", s.Index) }
 
-// String says whose request it is, and for what, without what most requests have in common.
+// String returns the client and the kind of the request, with only the parameters that differ from
+// those of most requests.
 func (r *request) String() string {
 	var b strings.Builder
 	if r.client != nil {
@@ -209,7 +211,7 @@ func (r *request) String() string {
 	return b.String()
 }
 
-// serve answers a request as the contract says.
+// serve answers a request according to the contract of LIST and WATCH.
 func (s *Server) serve(q *request) (*http.Response, error) {
 	switch q.ask {
 	case AskVersion:
@@ -251,7 +253,8 @@ func (s *Server) serveList(q *request) (*http.Response, error) {
 	return q.objects(b, ""), nil
 }
 
-// until returns how long it is until a time, or until the cache sees more if that is sooner.
+// until returns the time until at, or until the server's cache sees the next commit if that is
+// sooner.
 func (s *Server) until(at time.Duration) time.Duration {
 	d := at - s.cluster.Now()
 	if next, ok := s.next(); ok {
@@ -260,8 +263,8 @@ func (s *Server) until(at time.Duration) time.Duration {
 	return max(d, 0)
 }
 
-// wait releases the lock until something has changed, d has passed or ctx has ended. In the last
-// case it returns an error. It takes the lock again before it returns.
+// wait releases the lock until something has changed, d has passed or ctx has ended, and locks
+// again before it returns. It returns an error if ctx has ended.
 func (c *Cluster) wait(ctx context.Context, d time.Duration) error {
 	changed := c.changed
 	c.mu.Unlock()
@@ -278,11 +281,11 @@ func (s *Server) serveWatch(q *request) *http.Response {
 		return q.fail(bad)
 	}
 	c.watches = append(c.watches, w)
-	q.gzip = q.gzip && w.state && w.end // kube-apiserver compresses no other watches
+	q.gzip = q.gzip && w.state && w.end // kube-apiserver does not compress other watches
 	b := q.body(nil)
 	b.source, b.ended = w, c.watched(q)
 	return q.objects(b, ";stream=watch")
 }
 
-// CloseIdleConnections does nothing: there are none.
+// CloseIdleConnections does nothing, because clients have no connections.
 func (cl *Client) CloseIdleConnections() {}

@@ -1,17 +1,19 @@
 package api
 
-// clientView is what a client can know of one collection: a namespace and a label selector.
+// clientView records which states a client has read of one collection, which is a namespace with a
+// label selector.
 type clientView struct {
-	era    int // of the last LIST that the client read to its end; -1: none
-	schema int // with which that LIST began
-	// first is the revision of the first LIST that the client read to its end; 0: there was none, or
-	// initial events were before it.
+	era    int // era of the last LIST that the client read completely; -1 if none
+	schema int // the schema when that LIST started
+	// first is the revision of the first LIST that the client read completely. It is 0 if there was
+	// none, or if the client read initial events before.
 	first int64
-	// paging is the schema when the first of the pages under way was made.
+	// paging is the schema when the server created the first page of the list that the client is
+	// reading.
 	paging int
-	// tricked says that the client watches from a revision of an era that is no more, and that the
-	// present era has come so far as well. No answer tells the client so: it may hold what it likes
-	// until its next LIST.
+	// tricked is set if the client watches from a revision of a past era that the present era has also
+	// reached. No answer shows that to the client, so the checks accept any state until the client's
+	// next LIST.
 	tricked bool
 }
 
@@ -20,8 +22,8 @@ type collection struct {
 	namespace, labels string
 }
 
-// view returns the record of a request's collection. It makes one if there is none. The caller
-// holds the lock.
+// view returns the clientView of a request's client and collection, and creates it if necessary.
+// The caller holds the lock.
 func (c *Cluster) view(r *request) *clientView {
 	key := collection{r.client, r.namespace, r.query.Get("labelSelector")}
 	v := c.views[key]
@@ -32,8 +34,8 @@ func (c *Cluster) view(r *request) *clientView {
 	return v
 }
 
-// complete notes that a client has read a whole state: that of a revision, or initial events if rev
-// is 0.
+// complete records that a client has read a complete state: a list at revision rev, or initial
+// events if rev is 0.
 func (c *Cluster) complete(r *request, era, schema int, rev int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,7 +46,8 @@ func (c *Cluster) complete(r *request, era, schema int, rev int64) {
 	v.era, v.schema, v.tricked = era, schema, false
 }
 
-// FirstList returns the revision of the first LIST that the client has read to its end, or 0.
+// FirstList returns the revision of the first LIST of the collection that the client has read
+// completely, or 0. It also returns 0 if the client read initial events before.
 func (cl *Client) FirstList(namespace, selector string) int64 {
 	c := cl.cluster
 	c.mu.Lock()
@@ -55,12 +58,11 @@ func (cl *Client) FirstList(namespace, selector string) int64 {
 	return 0
 }
 
-// Tricked reports whether a client was led to believe in an era that is no more, and has no way to
-// know.
+// Tricked reports whether a client watches from a revision of a past era and cannot detect that.
 func (c *Cluster) Tricked(cl *Client) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	newest := map[*clientView]*watch{} // of each collection
+	newest := map[*clientView]*watch{} // the last watch of each collection
 	for _, w := range c.watches {
 		if w.req.client != cl {
 			continue
@@ -68,7 +70,7 @@ func (c *Cluster) Tricked(cl *Client) bool {
 		w.server.advance()
 		newest[c.view(w.req)] = w
 		if w.era == c.history.Era() {
-			w.trick() // it may be one whose connection stands still
+			w.trick() // its connection may have stalled
 		}
 	}
 	for _, w := range newest {
@@ -84,15 +86,15 @@ func (c *Cluster) Tricked(cl *Client) bool {
 	return false
 }
 
-// outlives reports whether a watch whose connection stands still has outlived a restore, and the
-// server has come to a revision that the client may have come to before: a client that asks for the
-// newest version then gets the one that it holds. The caller holds the lock.
+// outlives reports whether a stalled watch is from before a restore, and the server has reached a
+// revision that the client may also have reached in the past era. A client that then asks for the
+// newest resourceVersion gets the one that it already has. The caller holds the lock.
 func (w *watch) outlives() bool {
 	s := w.server
 	return w.req.plan.has(Stall) && w.era != s.era && w.rev > 0 && w.rev <= s.seen && s.seen <= w.after
 }
 
-// UpToDate reports whether all that a client has listed last was of the present era.
+// UpToDate reports whether the client's last list of every collection was of the present era.
 func (c *Cluster) UpToDate(cl *Client) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,7 +106,7 @@ func (c *Cluster) UpToDate(cl *Client) bool {
 	return true
 }
 
-// Schemas returns the oldest schema that a client may have objects of, and the present one.
+// Schemas returns the oldest schema of the objects that a client may have, and the present schema.
 func (c *Cluster) Schemas(cl *Client) (oldest, present int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,8 +119,8 @@ func (c *Cluster) Schemas(cl *Client) (oldest, present int) {
 	return oldest, c.schema
 }
 
-// trick notes whether a watch goes on from a revision that means something else by now. The caller
-// holds the lock.
+// trick sets tricked if the watch resumed from a revision that the client read in another era,
+// where it may mean another state. The caller holds the lock.
 func (w *watch) trick() {
 	if w.rev == 0 || w.rev > w.server.seen {
 		return

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Cluster is a history with servers in front of it. Its methods are safe for concurrent use. Only
-// the function that Do calls may use the history.
+// Cluster is a history with the servers in front of it. Its methods are safe for concurrent use.
+// Other code may use the history only in a function that it passes to Do.
 type Cluster struct {
 	Kind *Kind
-	// Yield is called, without any lock, at each step of a server, so that the world may have other
-	// goroutines go first.
+	// Yield is called without a lock at each step of a server, so that the world can run other
+	// goroutines first.
 	Yield func()
-	// Logf is called with what happens; it may be nil.
+	// Logf is called with a message for each event. It may be nil.
 	Logf func(format string, args ...any)
 
 	start time.Time
@@ -24,18 +24,18 @@ type Cluster struct {
 	history *History
 	servers []*Server
 	clients []*Client
-	schema  int // how often the resource's conversion or defaults have changed
+	schema  int // how often the resource's conversion or defaults changed
 	rules   []*rule
-	watches []*watch // that were ever begun
+	watches []*watch // all watches, including ended ones
 	encoded map[encoding][]byte
 	written map[string]Representation
 	views   map[collection]*clientView
 	gaps    map[collection]*gap
-	changed chan struct{} // closed and replaced when a waiting request may have something to see
+	changed chan struct{} // closed and replaced to wake waiting requests
 }
 
-// NewCluster makes a cluster of the servers that specs describe. It must be called where virtual
-// time runs.
+// NewCluster creates a cluster with the servers that specs describe. It must be called in a
+// synctest bubble.
 func NewCluster(kind *Kind, h *History, specs []Spec) *Cluster {
 	c := &Cluster{
 		Kind: kind, history: h, start: time.Now(), Yield: func() {},
@@ -47,11 +47,11 @@ func NewCluster(kind *Kind, h *History, specs []Spec) *Cluster {
 	return c
 }
 
-// Now returns the virtual time since the cluster was made. It takes no lock.
+// Now returns the virtual time since NewCluster. It does not lock.
 func (c *Cluster) Now() time.Duration { return time.Since(c.start) }
 
-// Do calls f with the history while nothing else happens, and wakes all that wait for a change. f
-// must not call methods of the cluster that take its lock.
+// Do calls f with the history while it holds the lock, and wakes all waiting requests. f must not
+// call methods of the cluster that lock.
 func (c *Cluster) Do(f func(h *History)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,16 +70,16 @@ func (c *Cluster) logf(format string, args ...any) {
 	}
 }
 
-// SetSchema changes the bytes that servers make of objects, under the same resourceVersions, as a
-// change of a conversion or default does.
+// SetSchema changes the bytes that servers write for objects without changing resourceVersions, as
+// a change of a conversion or of a default does.
 func (c *Cluster) SetSchema() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.schema++
 }
 
-// Restart ends a server's connections and makes it read etcd again: its view is current, and its
-// window begins here.
+// Restart breaks a server's connections and makes the server read etcd again. The server's cache is
+// then current, and watches cannot resume from an earlier revision.
 func (c *Cluster) Restart(server int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,7 +87,7 @@ func (c *Cluster) Restart(server int) {
 	c.wake()
 }
 
-// RestartAll restarts every server, as a restore from a backup demands.
+// RestartAll restarts every server, which is necessary after a restore from a backup.
 func (c *Cluster) RestartAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,8 +105,8 @@ func (c *Cluster) CutWatches(server int) {
 	c.wake()
 }
 
-// Late reports whether a server that answers all LISTs from its cache lacks something that was
-// there d ago.
+// Late reports whether a server that answers all LISTs from its cache lacks a change that is at
+// least d old.
 func (c *Cluster) Late(d time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +115,7 @@ func (c *Cluster) Late(d time.Duration) bool {
 	})
 }
 
-// SetLag makes a server see commits that much later from now on.
+// SetLag sets how long after a commit a server's cache sees it.
 func (c *Cluster) SetLag(server int, lag time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,8 +125,8 @@ func (c *Cluster) SetLag(server int, lag time.Duration) {
 	c.wake()
 }
 
-// Shrink makes the window of every server begin at its newest revision, and compacts etcd: no older
-// version can be resumed from.
+// Shrink compacts etcd and empties the window of every server, so that watches cannot resume from a
+// revision before the newest one.
 func (c *Cluster) Shrink() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -138,21 +138,22 @@ func (c *Cluster) Shrink() {
 	}
 }
 
-// Plain reports whether one of the servers speaks JSON only.
+// Plain reports whether one of the servers supports only JSON.
 func (c *Cluster) Plain() bool {
 	return slices.ContainsFunc(c.servers, func(s *Server) bool { return s.Spec.Plain })
 }
 
-// Representation is what a server made of a version.
+// Representation identifies the bytes that a server writes for a version, which depend on the
+// schema.
 type Representation struct {
 	Version *Version
 	Schema  int
-	// Gone is set if it is the object of a DELETED event. It is the revision of the change,
-	// which the object has as its resourceVersion.
+	// Gone is the revision of the deletion if this is the object of a DELETED event, or 0. The object
+	// then has that revision as its resourceVersion.
 	Gone int64
 }
 
-// ResourceVersion returns the resourceVersion that stands in the bytes.
+// ResourceVersion returns the resourceVersion in the object's bytes.
 func (rep Representation) ResourceVersion() string {
 	if rep.Gone != 0 {
 		return rep.Version.Era.Format(rep.Gone)
@@ -171,8 +172,8 @@ func (rep Representation) String() string {
 	return s
 }
 
-// RepresentationOf returns the representation that bytes were made of. It returns false if no
-// server ever wrote them.
+// RepresentationOf returns the representation whose bytes are raw. It returns false if no server
+// ever wrote these bytes.
 func (c *Cluster) RepresentationOf(raw []byte) (Representation, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -180,8 +181,8 @@ func (c *Cluster) RepresentationOf(raw []byte) (Representation, bool) {
 	return rep, ok
 }
 
-// RepresentationByID returns a representation by what every object carries: the numbers of its
-// version and of the schema. It returns false if there is no such version or schema.
+// RepresentationByID returns the representation with the version ID and schema that an object's
+// annotations contain. It returns false if there is no such version or schema.
 func (c *Cluster) RepresentationByID(id, schema string) (Representation, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

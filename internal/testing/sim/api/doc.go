@@ -1,22 +1,24 @@
-// Package api is the simulation's API servers: HTTP in memory, in front of a model of etcd, with
-// faults between.
+// Package api has the API servers of the simulation: they serve HTTP in memory, in front of a model
+// of etcd, and faults can affect each request.
 //
-// The model, a History, has every state that the objects of one resource ever had, and its
-// revision. It knows nothing of HTTP, of time beyond the moment of each commit, or of the code
-// under test. Worlds are small (a few keys, some dozens of writes), so each revision keeps its
-// whole state. A History is a list of eras. A restore from a backup starts a new era, which shares
-// the past of the one before up to a revision and gives later revisions other content. A server
-// that counts otherwise starts an era that shares nothing.
+// The model is a History. It has every past state of the objects of one resource, with the revision
+// of each state. The model does not depend on HTTP, on time (except that each commit has one), or
+// on the code under test. Worlds are small (a few keys, some dozens of writes), so a History stores
+// the whole state of each revision. A History is a list of eras. A restore from a backup starts a
+// new era. The new era shares its states up to the backup's revision with the era before, and has
+// other states at later revisions. A server that counts revisions differently starts an era that
+// shares no states.
 //
-// A Cluster has one history and some servers, each with a view of it: one sees commits late, one
-// counts from a restored backup, one knows nothing of sendInitialEvents, one writes its JSON keys
-// in another order. A Client is an http.RoundTripper whose requests go to the server that it is
-// routed to at the moment. What goes wrong on the way is a Rule.
+// A Cluster has one history and some servers. Each server has its own view of the history: one may
+// see commits late, one may lack sendInitialEvents, and one may write JSON keys in another order. A
+// Client is an http.RoundTripper. Its requests go to the server to which it is currently routed. A
+// Rule describes a fault.
 //
-// The answers follow the contract of LIST and WATCH as kube-apiserver v1.37 implements it. Nothing
-// here knows the code under test, except that package request parses the paths of URLs.
+// The answers follow the contract of LIST and WATCH as kube-apiserver v1.37 implements it. This
+// package does not use the code under test, except package request, which parses the paths of URLs.
 //
-// There are no goroutines but one for each request that goes to a Backend, such as a watch cache:
-// an answer is computed when its request comes, a WATCH's next event when its client reads. So an
-// idle world costs nothing, and virtual time alone decides what is seen when.
+// The package starts no goroutines, except one for each request to a Backend, such as a watch
+// cache. A server computes an answer when it receives the request, and computes a WATCH's next
+// event when the client reads. An idle world therefore needs no CPU time, and virtual time alone
+// decides which client sees a change when.
 package api

@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// Scheme is how revisions are written as resourceVersions.
+// Scheme selects how servers write revisions as resourceVersions.
 type Scheme uint8
 
 const (
-	// Integers is what Kubernetes demands: decimal integers that only grow.
+	// Integers writes increasing decimal integers, as Kubernetes requires.
 	Integers Scheme = iota
-	// Opaque is a server that writes text which cannot be compared.
+	// Opaque writes text that cannot be compared.
 	Opaque
 )
 
-// Change is one commit. Old and New are both nil when it was one of another resource.
+// Change is one commit. Old and New are both nil if the commit changed another resource.
 type Change struct {
 	Revision int64
 	At       time.Duration
 	Old, New *Version
 }
 
-// Key returns the key that the change is about. It panics for a change of another resource.
+// Key returns the key of the changed object. It panics for a change of another resource.
 func (c Change) Key() Key {
 	if c.New != nil {
 		return c.New.Key
@@ -33,14 +33,14 @@ func (c Change) Key() Key {
 	return c.Old.Key
 }
 
-// Era is a line of revisions without a contradiction: each has one state. It is not safe for
-// concurrent use.
+// Era is a sequence of revisions in which each revision has exactly one state. A restore from a
+// backup or a replacement of the servers starts a new era. An Era is not safe for concurrent use.
 type Era struct {
 	Index  int
 	Scheme Scheme
-	Parent *Era          // nil: the era shares no past with another one
-	Base   int64         // the revision it began with; up to here the past is Parent's
-	Began  time.Duration // when
+	Parent *Era          // nil if this era shares no states with another one
+	Base   int64         // the revision before its first change; up to Base, the states are Parent's
+	Began  time.Duration // its start
 
 	first     []*Version
 	changes   []Change     // of revisions Base+1, Base+2, …
@@ -51,9 +51,9 @@ type Era struct {
 // Head returns the newest revision.
 func (e *Era) Head() int64 { return e.Base + int64(len(e.changes)) }
 
-// At returns the state at a revision, which must not be beyond Head, in the order of the keys.
-// Revisions before Base are those of the parent, if there is one. The result is shared; do not
-// modify it.
+// At returns the versions of all objects at a revision, sorted by key. rev must not be above Head.
+// States at revisions before Base are those of the parent, if there is one. The result is shared;
+// do not modify it.
 func (e *Era) At(rev int64) []*Version {
 	if rev <= e.Base {
 		if e.Parent != nil && rev < e.Base {
@@ -64,7 +64,7 @@ func (e *Era) At(rev int64) []*Version {
 	return e.states[min(rev, e.Head())-e.Base-1]
 }
 
-// Get returns the version that key has at a revision, or nil.
+// Get returns the version of key at a revision, or nil if it did not exist.
 func (e *Era) Get(rev int64, key Key) *Version {
 	return find(e.At(rev), key)
 }
@@ -82,8 +82,8 @@ func search(state []*Version, key Key) (int, bool) {
 	return i, i < len(state) && state[i].Key == key
 }
 
-// Since returns the changes after a revision, up to and including another. Changes up to Base are
-// not among them. The result is shared; do not modify it.
+// Since returns the changes with after < Revision ≤ through. The result does not include changes up
+// to Base, and is shared; do not modify it.
 func (e *Era) Since(after, through int64) []Change {
 	from, to := max(after, e.Base)-e.Base, min(through, e.Head())-e.Base
 	if from >= to {
@@ -92,27 +92,29 @@ func (e *Era) Since(after, through int64) []Change {
 	return e.changes[from:to]
 }
 
-// Change returns the change with revision rev. It panics unless Base < rev ≤ Head.
+// Change returns the change at revision rev. It panics unless Base < rev ≤ Head.
 func (e *Era) Change(rev int64) Change { return e.changes[rev-e.Base-1] }
 
-// RevisionAt returns the newest revision that was committed no later than t, or Base if none was.
+// RevisionAt returns the newest revision that was committed at or before time t, or Base if none
+// was.
 func (e *Era) RevisionAt(t time.Duration) int64 {
 	return e.Base + int64(sort.Search(len(e.changes), func(i int) bool { return e.changes[i].At > t }))
 }
 
-// had reports whether a revision of this era's own is written as the newest one of another is.
+// had reports whether one of e's revisions after Base has the same resourceVersion as other's
+// newest revision.
 func (e *Era) had(other *Era) bool {
 	head := other.Head()
 	return e.Scheme == Integers && other.Scheme == Integers && e.Base < head && head <= e.Head()
 }
 
-// Compact forgets the states before rev.
+// Compact makes the states before rev unreadable.
 func (e *Era) Compact(rev int64) { e.compacted = max(e.compacted, min(rev, e.Head())) }
 
 // Compacted returns the oldest revision that can still be read.
 func (e *Era) Compacted() int64 { return max(e.compacted, e.Base) }
 
-// Has reports whether v is part of this era's past or present.
+// Has reports whether v is a version of this era, or of the past that it shares with its parents.
 func (e *Era) Has(v *Version) bool {
 	for rev := e.Head(); e != nil; rev, e = min(rev, e.Base), e.Parent {
 		if v.Era == e {
@@ -125,13 +127,14 @@ func (e *Era) Has(v *Version) bool {
 // Format writes a revision as a resourceVersion.
 func (e *Era) Format(rev int64) string {
 	if e.Scheme == Opaque {
-		// Neither the text nor a number in it grows with the revision.
+		// Neither the text nor a number at its start grows with the revision.
 		return "v" + strconv.Itoa(e.Index) + "-" + strconv.FormatInt((rev*7919)%104729, 36) + "." + strconv.FormatInt(rev, 36)
 	}
 	return strconv.FormatInt(rev, 10)
 }
 
-// Parse reads a resourceVersion. It returns false for one that is not of this era's scheme.
+// Parse returns the revision of a resourceVersion. It returns false if the resourceVersion is not
+// in this era's scheme.
 func (e *Era) Parse(s string) (int64, bool) {
 	if e.Scheme == Opaque {
 		i := strings.LastIndexByte(s, '.')

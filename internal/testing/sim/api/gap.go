@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// gap is how long the WATCHes of one collection have left a client without one, from the first on.
+// gap measures how long a client has had no WATCH of one collection, since its first WATCH.
 type gap struct {
-	open  int           // WATCHes
-	begun bool          // there was one
-	since time.Duration // when the last one ended
+	open  int           // the number of open WATCHes
+	begun bool          // whether there has been a WATCH
+	since time.Duration // when the last open WATCH ended
 	total time.Duration
 }
 
-// watched notes that a WATCH has been answered, and returns the function that notes its end at its
-// first call. The caller of watched holds the lock; the caller of the function does not.
+// watched records the start of a WATCH. It returns a function that records the end when it is first
+// called. The caller of watched holds the lock. The caller of the function must not hold the lock.
 func (c *Cluster) watched(r *request) (ended func()) {
 	key := collection{r.client, r.namespace, r.query.Get("labelSelector")}
 	g := c.gaps[key]
@@ -36,8 +36,8 @@ func (c *Cluster) watched(r *request) (ended func()) {
 	})
 }
 
-// WithoutWatch returns how long the client's collections have been without a WATCH together, each
-// since its first one.
+// WithoutWatch returns how long the client has had no WATCH, summed over its collections. For each
+// collection the time counts from its first WATCH.
 func (cl *Client) WithoutWatch() (total time.Duration) {
 	c := cl.cluster
 	c.mu.Lock()

@@ -12,31 +12,31 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Annotations that every object carries.
+// These annotations are on every object.
 const (
-	IDAnnotation     = "id"     // of its version
-	SchemaAnnotation = "schema" // that the server had when it wrote it
-	NodeAnnotation   = "node"   // the same as the field: for those that see metadata only
+	IDAnnotation     = "id"     // the ID of the version
+	SchemaAnnotation = "schema" // the server's schema when it wrote the object
+	NodeAnnotation   = "node"   // a copy of the field node, for clients that see only metadata
 )
 
-// Kind is what the servers serve.
+// Kind is the resource that the servers of a cluster serve.
 type Kind struct {
 	schema.GroupVersionResource
 	Kind string
-	// Protobuf says that the kind is built in, and served as protobuf to clients that ask for that.
+	// Protobuf is set for a built-in kind, which servers send as protobuf to clients that accept it.
 	Protobuf bool
 }
 
-// Widgets are custom resources, ConfigMaps and Secrets built in. A Secret has the data of a
-// ConfigMap, whose encoding is the same while that is empty.
+// Widgets are custom resources. ConfigMaps and Secrets are built in. The servers write a Secret
+// like a ConfigMap, because both kinds have the same encoding if the data is empty.
 var (
 	Widgets    = &Kind{GroupVersionResource: schema.GroupVersionResource{Group: "sim.example.com", Version: "v1", Resource: "widgets"}, Kind: "Widget"}
 	Secrets    = &Kind{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets"), Kind: "Secret", Protobuf: true}
 	ConfigMaps = &Kind{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("configmaps"), Kind: "ConfigMap", Protobuf: true}
 )
 
-// ConfigMap returns a representation as a ConfigMap. It shares the version's labels: do not modify
-// them.
+// ConfigMap returns a representation as a ConfigMap. The result shares its labels with the version;
+// do not modify them.
 func ConfigMap(rep Representation) *corev1.ConfigMap {
 	v := rep.Version
 	return &corev1.ConfigMap{
@@ -48,16 +48,16 @@ func ConfigMap(rep Representation) *corev1.ConfigMap {
 	}
 }
 
-// encoding is one way to write a version.
+// encoding selects how a server writes a representation.
 type encoding struct {
 	Representation
 	order    int
 	protobuf bool
-	untyped  bool // without apiVersion and kind, as items of built-in lists are
-	partial  bool // its metadata only
+	untyped  bool // without apiVersion and kind, like items of built-in lists
+	partial  bool // only the metadata
 }
 
-// object returns the bytes of a version as a server writes it, and remembers them for
+// object returns the bytes that a server writes for an encoding, and stores them for
 // RepresentationOf. The result is shared; do not modify it. The caller holds the lock.
 func (c *Cluster) object(enc encoding) []byte {
 	if raw, ok := c.encoded[enc]; ok {
@@ -85,7 +85,8 @@ func marshal(m interface{ Marshal() ([]byte, error) }) []byte {
 	return raw
 }
 
-// names returns the apiVersion and the kind that objects have or, if partial, their metadata alone.
+// names returns the apiVersion and the kind of the objects or, if partial, of
+// PartialObjectMetadata.
 func (k *Kind) names(partial bool) (apiVersion, kind string) {
 	if partial {
 		return "meta.k8s.io/v1", "PartialObjectMetadata"
@@ -93,7 +94,7 @@ func (k *Kind) names(partial bool) (apiVersion, kind string) {
 	return k.GroupVersion().String(), k.Kind
 }
 
-// json returns an object as JSON, with its keys in one of the legal orders.
+// json returns an object as JSON, with the keys in the order that enc selects.
 func (k *Kind) json(enc encoding) string {
 	apiVersion, kind := k.names(enc.partial)
 	payload := "spec"
@@ -108,7 +109,7 @@ func (k *Kind) json(enc encoding) string {
 	switch {
 	case enc.untyped:
 		return object(permute(rest, enc.order))
-	case k.Protobuf: // a Go type has the names in front
+	case k.Protobuf: // Go types write apiVersion and kind first
 		return object(append(names, permute(rest, enc.order)...))
 	}
 	return object(permute(append(names, rest...), enc.order))
@@ -128,10 +129,10 @@ func metaJSON(enc encoding) string {
 	}, enc.order))
 }
 
-// object returns a JSON object of these fields.
+// object returns a JSON object with these fields.
 func object(fields []string) string { return "{" + strings.Join(fields, ",") + "}" }
 
-// permute reorders a slice into its n-th order, and returns it.
+// permute reorders s in place into its n-th permutation, and returns it.
 func permute[T any](s []T, n int) []T {
 	for i := len(s); i > 1; i-- {
 		j := n % i
@@ -141,8 +142,8 @@ func permute[T any](s []T, n int) []T {
 	return s
 }
 
-// stripEnvelope returns the protobuf message that an envelope contains. It returns other bytes as
-// they are.
+// stripEnvelope returns the protobuf message in kube-apiserver's envelope. It returns bytes without
+// an envelope unchanged.
 func stripEnvelope(raw []byte) []byte {
 	if len(raw) < 4 || string(raw[:4]) != "k8s\x00" {
 		return raw

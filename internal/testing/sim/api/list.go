@@ -10,20 +10,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// freshness is how long a server waits for its cache to reach a revision.
+// freshness is how long a server waits for its cache to reach a requested revision.
 const freshness = 3 * time.Second
 
-// moment is the state that a LIST is answered with.
+// moment describes the state that a LIST requests.
 type moment struct {
-	rev   int64 // the revision that is needed
-	exact bool  // and no newer one
-	any   bool  // any state, which the cache has
-	etcd  bool  // etcd answers if the cache does not get there in time
+	rev   int64 // the required revision
+	exact bool  // a newer revision is not allowed
+	any   bool  // the cache's state is enough, at any revision
+	etcd  bool  // etcd answers if the cache does not reach rev in time
 	limit int
-	from  Key // where the page begins
+	from  Key // the first key of the page
 }
 
-// moment finds out what state a LIST is about, by the contract's table.
+// moment returns the state that a LIST requests, according to the table of parameters in the
+// contract.
 func (s *Server) moment(r *request) (moment, *failure) {
 	m := moment{limit: r.limit}
 	if r.token != "" {
@@ -85,15 +86,16 @@ func token(era int, rev int64, from Key) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %d %s %s", era, rev, from.Namespace, from.Name))
 }
 
-// listed is the answer to a LIST.
+// listed is a server's answer to a LIST.
 type listed struct {
 	body        []byte
-	last        bool // nothing follows
+	last        bool // this is the last page
 	era, schema int
 	rev         int64
 }
 
-// list answers a LIST, unless it must wait and may.
+// list answers a LIST. If the cache has not reached the required revision and mayWait is set, list
+// returns wait instead.
 func (s *Server) list(r *request, m moment, mayWait bool) (l listed, f *failure, wait bool) {
 	s.advance()
 	rev := s.seen
@@ -102,7 +104,7 @@ func (s *Server) list(r *request, m moment, mayWait bool) (l listed, f *failure,
 		case mayWait:
 			return l, nil, true
 		case (m.etcd || m.exact) && m.rev <= s.era.Head():
-			// It may have been restored since the request came.
+			// The server may have been restored since the request was received.
 			rev = m.rev
 		default:
 			return l, tooLarge(), false
@@ -163,7 +165,7 @@ func (s *Server) listBody(r *request, items []*Version, rv, next string, remaini
 		meta = fmt.Sprintf(`"continue":"%s",`, next) + meta
 	}
 	fields := []string{`"apiVersion":"` + apiVersion + `"`, `"items":[` + string(bytes.Join(objects, []byte{','})) + `]`, `"kind":"` + kind + `List"`, `"metadata":{` + meta}
-	if c.Kind.Protobuf { // a built-in kind: in the order of the Go struct
+	if c.Kind.Protobuf { // built-in kinds have the order of the Go struct
 		fields[0], fields[1], fields[2], fields[3] = fields[2], fields[0], fields[3], fields[1]
 	}
 	return []byte(object(permute(fields, s.Order)))

@@ -13,19 +13,19 @@ import (
 	apirequest "github.com/weirproject/weir/internal/core/request"
 )
 
-// Ask is a set of kinds of requests.
+// Ask is a set of request kinds.
 type Ask uint16
 
 const (
 	AskVersion Ask = 1 << iota
-	AskList        // without limit and resourceVersion
-	AskListAny     // without limit, with a resourceVersion
-	AskPage        // the first of several
-	AskProbe       // limit=1
-	AskMore        // with a continue token
-	AskWatch       // from a resourceVersion
+	AskList        // LIST without limit and resourceVersion
+	AskListAny     // LIST without limit, with a resourceVersion
+	AskPage        // LIST of the first page
+	AskProbe       // LIST with limit=1
+	AskMore        // LIST with a continue token
+	AskWatch       // WATCH from a resourceVersion
 	AskInitial     // WATCH with sendInitialEvents
-	AskOther       // answered with 404
+	AskOther       // anything else; the server answers 404
 
 	AskLists   = AskList | AskListAny | AskPage | AskProbe | AskMore
 	AskWatches = AskWatch | AskInitial
@@ -52,7 +52,7 @@ func (a Ask) String() string {
 	return strings.Join(names, "+")
 }
 
-// request is one, taken apart.
+// request is a parsed request.
 type request struct {
 	*http.Request
 	client    *Client
@@ -73,7 +73,8 @@ type request struct {
 	gzip      bool
 }
 
-// read takes a request apart. A Status is what is wrong with it.
+// read parses a request. It returns a failure if the server must refuse the request. old selects
+// the parameters of an old server.
 func (k *Kind) read(r *http.Request, old bool) (*request, *failure) {
 	q := r.URL.Query()
 	req := &request{Request: r, query: q, rv: q.Get("resourceVersion"), token: q.Get("continue")}
@@ -112,7 +113,8 @@ func (k *Kind) read(r *http.Request, old bool) (*request, *failure) {
 	return req, nil
 }
 
-// path finds out what the URL is for, and returns AskList for the collection.
+// path returns the kind of request that the URL selects, and sets the namespace. For the collection
+// it always returns AskList.
 func (k *Kind) path(req *request) Ask {
 	info := apirequest.InfoOf(req.Method, req.URL)
 	req.namespace = info.Namespace
@@ -145,7 +147,7 @@ func (r *request) classify() Ask {
 	return AskList
 }
 
-// matches reports whether the request's namespace and selectors choose a version.
+// matches reports whether the request's namespace and selectors match a version. v may be nil.
 func (r *request) matches(v *Version) bool {
 	return v != nil && (r.namespace == "" || r.namespace == v.Key.Namespace) && r.labels.Matches(labels.Set(v.Labels)) &&
 		r.fields.Matches(fields.Set{"metadata.name": v.Key.Name, "metadata.namespace": v.Key.Namespace})

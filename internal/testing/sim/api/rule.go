@@ -5,45 +5,45 @@ import (
 	"time"
 )
 
-// Effect is what a fault does to a request.
+// Effect selects what a fault does to a request.
 type Effect uint8
 
 const (
-	Delay          Effect = iota + 1 // D passes before the server looks
-	Slow                             // D passes between the look and the answer
-	Answer                           // the answer is of code N
-	ErrorEvent                       // after M events, an ERROR event of code N
-	Refuse                           // no connection
-	Hang                             // no answer
+	Delay          Effect = iota + 1 // the server waits for D before it reads its state
+	Slow                             // the server waits for D between reading and answering
+	Answer                           // the server answers with status code N
+	ErrorEvent                       // after M events, the server sends an ERROR event with code N
+	Refuse                           // the connection is refused
+	Hang                             // the request gets no answer
 	Cut                              // the connection breaks after N bytes
 	End                              // the answer ends after N bytes, as if it were complete
-	Stall                            // after N bytes nothing comes any more; for D, if that is not 0
-	Repeat                           // after each event the last N events come again, itself included
-	NoBookmarks                      // not even the one that ends initial events
-	OftenBookmarks                   // one each D
-	Page                             // 200, and a page for humans
-	Pieces                           // no more than N bytes come at a time
-	EndIdle                          // a WATCH idle for D is ended, or cut if N is 1
-	EndAged                          // so is one that is D old
+	Stall                            // after N bytes, no bytes arrive for D; 0 means forever
+	Repeat                           // after each event, the last N events are sent again, it included
+	NoBookmarks                      // no bookmarks, not even the one that ends initial events
+	OftenBookmarks                   // a bookmark every D
+	Page                             // the answer is 200 with a web page
+	Pieces                           // at most N bytes arrive at a time
+	EndIdle                          // a WATCH that is idle for D ends; it breaks if N is 1
+	EndAged                          // a WATCH ends at age D; it breaks if N is 1
 )
 
 var effectNames = [...]string{"", "delay", "slow", "answer", "error event", "refuse", "hang", "cut", "end", "stall", "repeat", "no bookmarks", "often bookmarks", "page", "pieces", "end idle", "end aged"}
 
 func (e Effect) String() string { return effectNames[e] }
 
-// Rule is a fault: what happens to which requests.
+// Rule describes a fault: which requests it affects, and how.
 type Rule struct {
-	Client, Server int // -1: any
+	Client, Server int // indexes; -1 means any
 	Ask            Ask
 	Effect         Effect
 	N, M           int
 	D              time.Duration
-	// Times is how many requests it happens to; 0: no bound.
+	// Times limits how many requests the fault affects. 0 means no limit.
 	Times int
-	// Until is when it ends; 0: never.
+	// Until is when the fault ends. 0 means never.
 	Until time.Duration
-	// Bound restricts the fault to requests with the resourceVersion of the first request that it
-	// meets.
+	// Bound restricts the fault to requests that have the same resourceVersion as the first request
+	// that it affects.
 	Bound bool
 }
 
@@ -79,7 +79,7 @@ func (r Rule) String() string {
 	return s
 }
 
-// rule is a Rule at work.
+// rule is an active Rule.
 type rule struct {
 	Rule
 	met     bool
@@ -88,10 +88,10 @@ type rule struct {
 	hits    int
 }
 
-// AsksForLess reports whether the fault is 429, which clients answer with patience.
+// AsksForLess reports whether the fault is status 429, to which clients respond by waiting.
 func (r Rule) AsksForLess() bool { return r.N == 429 && (r.Effect == Answer || r.Effect == ErrorEvent) }
 
-// AddRule begins a fault.
+// AddRule activates a fault.
 func (c *Cluster) AddRule(r Rule) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,14 +112,15 @@ func (r *rule) applies(client int, s *Server, q *request, now time.Duration) boo
 	return r.version == q.rv
 }
 
-// plan is what the faults make of one request: by effect, the rule that applies.
+// plan has the faults that affect one request: for each effect, the rule that applies.
 type plan [EndAged + 1]Rule
 
-// has reports whether some rule has an effect on the request.
+// has reports whether some rule has the effect e on the request.
 func (p *plan) has(e Effect) bool { return p[e].Effect != 0 }
 
-// plan finds out what happens to a request. The delays of several rules add up, and the earliest
-// cut or end counts. Of other effects the last rule counts. The caller holds the lock.
+// plan returns the faults of a request, and counts it for their rules. If several rules have the
+// same effect, their delays add up, and the earliest cut or end applies. For other effects, the
+// last rule applies. The caller holds the lock.
 func (c *Cluster) plan(client int, s *Server, q *request) *plan {
 	p := &plan{}
 	now := c.Now()
@@ -146,22 +147,23 @@ func (c *Cluster) plan(client int, s *Server, q *request) *plan {
 	return p
 }
 
-// Blocks reports whether the fault may keep a request from achieving what it is for.
+// Blocks reports whether the fault may make a request fail, or delay it so long that a client gives
+// up.
 func (r Rule) Blocks() bool {
 	switch r.Effect {
 	case Answer, ErrorEvent, Refuse, Hang, Cut, End, Page:
 		return true
 	case Stall:
-		return r.D == 0 || r.D >= time.Minute // so long a client waits for the next byte
+		return r.D == 0 || r.D >= time.Minute // a client waits less than a minute for the next byte
 	case Delay, Slow:
 		return r.D >= 20*time.Second
 	case EndIdle, EndAged:
-		return r.D < 2*time.Second // a WATCH that is so short, and brings nothing, looks refused
+		return r.D < 2*time.Second // a client takes so short a WATCH without events for a refused one
 	}
 	return false
 }
 
-// BlocksAlways reports whether the fault keeps requests from bringing anything at all.
+// BlocksAlways reports whether the fault keeps every affected request from returning any data.
 func (r Rule) BlocksAlways() bool {
 	switch r.Effect {
 	case Answer, Refuse, Hang, Page:
@@ -174,9 +176,10 @@ func (r Rule) BlocksAlways() bool {
 	return false
 }
 
-// Lasting returns the faults that a client's requests may meet for ever, where it is routed to now.
-// A fault that is bound to a resourceVersion counts until it has met a request, and then only if
-// that version is the newest, or if it is 429.
+// Lasting returns the faults that never end and that can affect the client's requests to its
+// current server. A fault that is bound to a resourceVersion counts before it has affected a
+// request. After that it counts only if the resourceVersion is still the newest, or if the fault is
+// 429.
 func (c *Cluster) Lasting(cl *Client) []Rule {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,13 +197,14 @@ func (c *Cluster) Lasting(cl *Client) []Rule {
 	return all
 }
 
-// Bookmarks reports whether watches get bookmarks now: every server sends them, no fault of
-// NoBookmarks has met a request, and no front end ends watches before.
+// Bookmarks reports whether watches now receive bookmarks. That is so if every server sends them,
+// no fault of NoBookmarks has affected a request, and no front end ends watches before the first
+// bookmark.
 func (c *Cluster) Bookmarks(cl *Client) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range c.rules {
-		if r.Effect == NoBookmarks && r.hits > 0 { // it holds for as long as that watch lasts
+		if r.Effect == NoBookmarks && r.hits > 0 { // the fault lasts as long as the affected watch
 			return false
 		}
 	}
@@ -209,7 +213,7 @@ func (c *Cluster) Bookmarks(cl *Client) bool {
 			return false
 		}
 		for _, r := range c.rules {
-			often := max(s.Spec.Bookmarks, defaultBookmarks) // those of a replica come by default
+			often := max(s.Spec.Bookmarks, defaultBookmarks) // a replica uses the default interval
 			if r.Forever() && r.EndsStreams() && r.D <= often {
 				return false
 			}
@@ -218,5 +222,5 @@ func (c *Cluster) Bookmarks(cl *Client) bool {
 	return true
 }
 
-// EndsStreams reports whether the fault is a front end that ends WATCHes before their time.
+// EndsStreams reports whether the fault is a front end that ends WATCHes early.
 func (r Rule) EndsStreams() bool { return r.Effect == EndIdle || r.Effect == EndAged }

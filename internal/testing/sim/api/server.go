@@ -4,28 +4,33 @@ import (
 	"time"
 )
 
-// Spec says how a server differs from a current kube-apiserver. The zero value is one.
+// Spec describes how a server differs from a current kube-apiserver. The zero value has no
+// differences.
 type Spec struct {
-	// Lag is how long after a commit the server's cache sees it. A consistent LIST waits for that.
+	// Lag is how long after a commit the server's cache sees it. A consistent LIST waits for the
+	// cache.
 	Lag time.Duration
-	// Stale answers LISTs without a resourceVersion from the cache as well, as a caching proxy
-	// does.
+	// Stale makes the server answer LISTs without a resourceVersion from its cache too, as a caching
+	// proxy does.
 	Stale bool
-	// Old knows nothing of sendInitialEvents and resourceVersionMatch, and says that it is 1.18.
+	// Old makes the server ignore sendInitialEvents and resourceVersionMatch, and report version 1.18.
 	Old bool
-	// Plain speaks JSON only.
+	// Plain makes the server support only JSON.
 	Plain bool
-	// Gzip compresses LISTs, and WATCHes with initial events, for those that accept it.
+	// Gzip makes the server compress LISTs, and WATCHes with initial events, for clients that accept
+	// gzip.
 	Gzip bool
-	// Order is the order in which keys of JSON documents are written: lists, events and objects.
+	// Order selects the order of the keys in JSON lists, events and objects.
 	Order int
-	// Bookmarks is how often a watch gets one; 0 is a minute, negative never.
+	// Bookmarks is the time between two bookmarks of a watch. 0 means a minute; a negative value means
+	// no bookmarks.
 	Bookmarks time.Duration
-	// Window is how many revisions can be resumed from; 0 is all since the start.
+	// Window is the number of revisions from which a watch can resume. 0 means all since the server's
+	// start.
 	Window int64
 }
 
-// Server is one API server. Its fields are guarded by the cluster's lock.
+// Server is one API server. The cluster's lock guards its fields.
 type Server struct {
 	Spec
 	Index int
@@ -33,11 +38,11 @@ type Server struct {
 	cluster     *Cluster
 	era         *Era
 	seen        int64 // the newest revision in its cache
-	window      int64 // the oldest that a watch may begin at
+	window      int64 // the oldest revision from which a watch may start
 	incarnation int
 }
 
-// advance brings the cache up to what it should have seen by now.
+// advance updates the cache to the newest revision that it should have seen by now.
 func (s *Server) advance() {
 	if s.Lag <= 0 {
 		s.seen = s.era.Head()
@@ -49,8 +54,8 @@ func (s *Server) advance() {
 	}
 }
 
-// next returns in how much time the cache will see more than now. It returns false if nothing more
-// was committed.
+// next returns the time until the cache sees the next commit. It returns false if the cache has
+// seen all commits.
 func (s *Server) next() (time.Duration, bool) {
 	if s.seen >= s.era.Head() {
 		return 0, false
@@ -65,7 +70,7 @@ func (s *Server) restart() {
 	s.incarnation++
 }
 
-// oldest returns the oldest revision that a watch may go on from.
+// oldest returns the oldest revision from which a watch may resume.
 func (s *Server) oldest() int64 { return max(s.window, s.era.Compacted()) }
 
 func (s *Server) version() (major, minor string) {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// failure is an answer that is an error.
+// failure is a Status that a server answers instead of a result.
 type failure metav1.Status
 
 func newFailure(err *apierrors.StatusError) *failure {
@@ -35,8 +35,8 @@ func tooLarge() *failure {
 	return f
 }
 
-// failureOf returns the failure that a rule demands by its code. With 429 it asks for a pause of
-// one second.
+// failureOf returns the failure with a status code. A failure with code 429 asks the client to wait
+// for one second.
 func failureOf(code int) *failure {
 	retryAfter := 0
 	switch code {
@@ -56,7 +56,7 @@ func (f *failure) json() []byte {
 	return b
 }
 
-// envelope puts a protobuf message into kube-apiserver's envelope.
+// envelope returns a protobuf message in kube-apiserver's envelope.
 func envelope(apiVersion, kind string, raw []byte) []byte {
 	u := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: apiVersion, Kind: kind}, Raw: raw}
 	return append([]byte("k8s\x00"), marshal(&u)...)

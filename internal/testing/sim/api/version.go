@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Key names an object.
+// Key identifies an object by its namespace and name.
 type Key struct{ Namespace, Name string }
 
 func (k Key) String() string { return k.Namespace + "/" + k.Name }
 
-// Less orders keys as etcd does.
+// Less orders keys as in etcd: by namespace, and then by name.
 func (k Key) Less(o Key) bool {
 	if k.Namespace != o.Namespace {
 		return k.Namespace < o.Namespace
@@ -18,27 +18,27 @@ func (k Key) Less(o Key) bool {
 	return k.Name < o.Name
 }
 
-// ParseKey reads "namespace/name".
+// ParseKey parses "namespace/name".
 func ParseKey(s string) Key {
 	ns, name, _ := strings.Cut(s, "/")
 	return Key{ns, name}
 }
 
-// Version is one state of one object. It never changes, and pointers to versions are compared.
+// Version is one state of one object. It is immutable, and code compares versions by pointer.
 type Version struct {
 	Key      Key
-	ID       int // grows with each write of the history, across eras
+	ID       int // increases with each write to the history, across eras
 	UID      string
 	Era      *Era
 	Revision int64
 	Labels   map[string]string
-	Node     string // a field to index by
+	Node     string // the value of the index "node"
 }
 
 // ResourceVersion returns the version's metadata.resourceVersion.
 func (v *Version) ResourceVersion() string { return v.Era.Format(v.Revision) }
 
-// String returns the name of the version in logs. The version may be nil.
+// String returns a description of the version for logs. The version may be nil.
 func (v *Version) String() string {
 	if v == nil {
 		return "nothing"

@@ -10,29 +10,29 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// watch is one WATCH that is being answered. The cluster's lock guards it.
+// watch is one WATCH in progress. The cluster's lock guards it.
 type watch struct {
 	server      *Server
 	req         *request
 	incarnation int
 	era         *Era
-	rev         int64 // that the client went on from; 0: none
-	after       int64 // changes up to here have been sent, or are not to be
-	minimum     int64 // nothing is sent before the cache has reached this
-	state       bool  // the state comes first
-	end         bool  // and is ended by a bookmark
-	stated      bool  // the whole state has just been sent, of this
+	rev         int64 // the revision from which the client resumed; 0 if none
+	after       int64 // the watch sends only changes after this revision
+	minimum     int64 // it sends nothing before the cache has reached this revision
+	state       bool  // it first sends the state
+	end         bool  // a bookmark ends the state
+	stated      bool  // the whole state has just been sent, in schema
 	schema      int
 	deadline    time.Duration
-	bookmark    time.Duration // when the next one is due
-	err         *failure      // sent as an ERROR event, and then it ends
+	bookmark    time.Duration // when the next bookmark is due
+	err         *failure      // sent as an ERROR event, which ends the watch
 	done        bool
-	sent        int // frames
+	sent        int // the number of frames
 	out         []byte
-	last        [][]byte // frames that may be replayed
+	last        [][]byte // frames that Repeat may send again
 }
 
-// watch begins a WATCH by the contract's table.
+// watch starts a WATCH, according to the table of parameters in the contract.
 func (s *Server) watch(r *request) (*watch, *failure) {
 	c := s.cluster
 	w := &watch{server: s, req: r, incarnation: s.incarnation, era: s.era}
@@ -74,12 +74,12 @@ func (s *Server) watch(r *request) (*watch, *failure) {
 		w.err = failureOf(r.plan[ErrorEvent].N)
 	}
 	if w.minimum > 0 {
-		w.bookmark = now + freshness // when it is given up
+		w.bookmark = now + freshness // when the server gives up waiting for minimum
 	}
 	return w, nil
 }
 
-// defaultBookmarks is the time between two bookmarks of a Spec that names none.
+// defaultBookmarks is the time between two bookmarks if Spec.Bookmarks is 0.
 const defaultBookmarks = time.Minute
 
 func (w *watch) scheduleBookmark(now time.Duration) {
@@ -129,8 +129,8 @@ func (w *watch) next(b *body) (changed <-chan struct{}, d time.Duration, err err
 	return c.changed, max(d, 1), nil
 }
 
-// fill writes what is to be sent now. It returns for how long there will be nothing more, unless
-// something changes.
+// fill appends the events that are due now to out. It returns the time until more may be due
+// without a further change.
 func (w *watch) fill() time.Duration {
 	s := w.server
 	s.advance()
@@ -165,7 +165,7 @@ func (w *watch) fill() time.Duration {
 	case now >= w.deadline:
 		w.done = true
 	case now >= w.bookmark:
-		// kube-apiserver sends none that is older than where the watch began.
+		// kube-apiserver sends no bookmark that is older than the start of the watch.
 		if w.after == s.seen {
 			w.sendBookmark(false)
 		}
@@ -177,7 +177,7 @@ func (w *watch) fill() time.Duration {
 func (w *watch) sendState() {
 	s := w.server
 	w.state, w.schema = false, s.cluster.schema
-	// Without the bookmark that ends it, the client cannot know that this is all.
+	// Without the final bookmark, the client cannot detect the end of the state.
 	w.stated = !w.end || !w.req.plan.has(NoBookmarks)
 	for _, v := range w.era.At(s.seen) {
 		if w.req.matches(v) {
@@ -203,7 +203,7 @@ func (w *watch) change(ch Change) {
 	}
 }
 
-// object sends an event about an object, as often as the plan says.
+// object sends an event with an object.
 func (w *watch) object(t string, rep Representation) {
 	c := w.server.cluster
 	raw := c.object(encoding{Representation: rep, order: w.server.Order, protobuf: w.req.protobuf, partial: w.req.partial})
@@ -239,7 +239,7 @@ func (w *watch) sendBookmark(initial bool) {
 	w.frame("BOOKMARK", []byte(`{"apiVersion":"`+apiVersion+`","kind":"`+kind+`","metadata":{`+note+`"creationTimestamp":null,"resourceVersion":"`+rv+`"}}`))
 }
 
-// fail ends the watch with an ERROR event.
+// fail sends an ERROR event and ends the watch.
 func (w *watch) fail(f *failure) {
 	raw := f.json()
 	if w.req.protobuf {
@@ -250,7 +250,8 @@ func (w *watch) fail(f *failure) {
 	w.server.cluster.logf("%v to %v: ERROR %d", w.server, w.req, f.Code)
 }
 
-// frame sends an event, and what the plan adds to it.
+// frame sends an event. If the plan requires it, frame repeats the last events, or sends an ERROR
+// event instead.
 func (w *watch) frame(t string, raw []byte) {
 	if w.done {
 		return
