@@ -163,8 +163,8 @@ func checkMetadata(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// checkKind returns an error if the body states a kind other than that of the path. The body may
-// omit its apiVersion and kind.
+// checkKind returns an error if the body states another kind than the path. The body may omit its
+// apiVersion and kind.
 func (b *bodyReader) checkKind(apiVersion, kind string) error {
 	want := b.typeMeta()
 	if apiVersion != "" && apiVersion != want.APIVersion {

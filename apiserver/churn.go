@@ -30,7 +30,7 @@ const (
 	churnTick = 10 * time.Millisecond
 	// replaceEvery is the number of changes per replacement of a pod.
 	replaceEvery = 50
-	// churnStream is the random stream of the churn, which must differ from those of the pods.
+	// churnStream is the random stream of the churn. It differs from the random streams of the pods.
 	churnStream = 1 << 61
 )
 

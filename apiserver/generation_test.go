@@ -14,8 +14,8 @@ import (
 )
 
 // TestGenerations checks the generation of new objects of each kind, and which changes increment
-// the generation. No change increments that of a PriorityClass, and that of a CSIDriver starts at
-// 0.
+// the generation. The generation of a PriorityClass never changes, and the generation of a
+// CSIDriver starts at 0.
 func TestGenerations(t *testing.T) {
 	const spec = `{"spec":{"x":"y"}}`
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {

@@ -250,8 +250,8 @@ func TestListClients(t *testing.T) {
 	})
 }
 
-// TestFieldSelectors compares the selected objects with those that a filter selects from all
-// objects.
+// TestFieldSelectors compares the objects that a field selector selects with the result of a filter
+// over all objects.
 func TestFieldSelectors(t *testing.T) {
 	withTestServer(t, apiserver.Options{Pods: 200}, func(t *testing.T, ts *testServer) {
 		ctx := context.Background()

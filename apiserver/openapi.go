@@ -94,7 +94,7 @@ func (res *servedResource) patchOperation() map[string]any {
 // apply uses them to merge objects. This server does not enforce them.
 type openAPISchemas map[string]any
 
-// addKind adds the schema of a resource's kind, and those of all types that the kind contains.
+// addKind adds the schema of a resource's kind, and the schemas of all types in it.
 func (d openAPISchemas) addKind(res *servedResource) {
 	var name string
 	var kind map[string]any

@@ -39,8 +39,8 @@ type Server struct {
 // ErrClosed is returned by the methods of a closed server.
 var ErrClosed = errors.New("apiserver: closed")
 
-// firstVersion is the first resourceVersion of a server. The server treats lower ones as compacted.
-// 0 and 1 have special meanings.
+// firstVersion is the first resourceVersion of a server. The server treats lower resourceVersions
+// as compacted. 0 and 1 have special meanings.
 const firstVersion = 1000
 
 // New returns a server with its initial objects. The server does not listen yet, and can be used

@@ -16,8 +16,8 @@ import (
 type storage struct {
 	clock    *revisionClock
 	encoding wire.Encoding
-	// apiVersion is the apiVersion inside stored unstructured objects. It is that of the first
-	// registered version.
+	// apiVersion is the apiVersion inside stored unstructured objects. The first registered version
+	// determines it.
 	apiVersion string
 
 	store   *store.Store

@@ -12,7 +12,7 @@ import (
 type strategy struct {
 	// custom is true for resources that a CustomResourceDefinition defines in kube-apiserver.
 	custom bool
-	// generation is the generation of new objects. 0: that of the request.
+	// generation is the generation of new objects. 0: the generation in the request.
 	generation int64
 	// increments is true if a change outside metadata and outside a status subresource increments the
 	// generation.

@@ -17,7 +17,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// The kinds whose strategies in kubernetes v1.37 differ from most others.
+// These kinds have other strategies in kubernetes v1.37 than most kinds.
 var (
 	conditional = strings.Fields(`ClusterTrustBundle CSIDriver CSINode CSIStorageCapacity CustomResourceDefinition DeviceTaintRule
 		Lease MutatingAdmissionPolicy MutatingAdmissionPolicyBinding MutatingWebhookConfiguration PodCertificateRequest

@@ -23,7 +23,7 @@ import (
 )
 
 // TestWatchSemantics has a case for each row of the WATCH table of kube-apiserver. The history is
-// that of listSemantics. After the watch has started, d is created, at {d}.
+// the same as for listSemantics. After the watch has started, d is created, at {d}.
 func TestWatchSemantics(t *testing.T) {
 	const initial = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&"
 	for _, tt := range []struct {

@@ -250,7 +250,7 @@ func (r *historyReport) add(c change) error {
 	return nil
 }
 
-// serveHistory answers with the changes in the log and those that happen during the requested time.
+// serveHistory answers with the changes in the log and the changes during the requested time.
 func serveHistory(w http.ResponseWriter, r *http.Request) {
 	wait := time.Duration(0)
 	if text := r.URL.Query().Get("for"); text != "" {

@@ -14,9 +14,9 @@ import (
 
 // NewCollector returns a collector of all informers that run in this process. An informer's metrics
 // exist from the start of its Run to the end, even if it started before this call. If several
-// informers share a name, the collector appends a number to the names of the later ones, starting
-// with #2. The collector has no state and no goroutine. It is safe for concurrent use. A registry
-// accepts one such collector.
+// informers share a name, the collector appends a number to the names of the later informers,
+// starting with #2. The collector has no state and no goroutine. It is safe for concurrent use. A
+// registry accepts one such collector.
 func NewCollector() prometheus.Collector { return collector{time.Now} }
 
 type collector struct{ now func() time.Time }

@@ -15,7 +15,7 @@ const prefix = "weir_informer_"
 var descriptions []*prometheus.Desc
 
 // describe returns the description of a metric. The metric has the labels that all metrics share,
-// and those in more.
+// and the labels in more.
 func describe(name, help string, more ...string) *prometheus.Desc {
 	d := prometheus.NewDesc(prefix+name, help, append([]string{"name", "group", "version", "kind"}, more...), nil)
 	descriptions = append(descriptions, d)

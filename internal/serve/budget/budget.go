@@ -64,9 +64,9 @@ func New(limit int64, levels ...Level) *Budget {
 	return b
 }
 
-// CountAlso makes the Budget count the result of others against the limit, in addition to the bytes
-// of the levels. It must be called before any other method. The Budget calls others while it holds
-// its lock.
+// CountAlso makes the Budget count the result of the function others against the limit, in addition
+// to the bytes of the levels. It must be called before any other method. The Budget calls others
+// while it holds its lock.
 func (b *Budget) CountAlso(others func() int64) { b.others = others }
 
 // ExceededError is returned when a Budget refuses bytes.
@@ -308,7 +308,7 @@ func (b *Budget) Usage() []Usage {
 	return all
 }
 
-// Used returns the bytes of all levels, plus those that CountAlso added.
+// Used returns the bytes of all levels, plus the result of CountAlso's function.
 func (b *Budget) Used() (n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -173,7 +173,8 @@ func TestReservedAboveLimit(t *testing.T) {
 	New(10, Level{Reserved: 6}, Level{Reserved: 5})
 }
 
-// TestProperties draws random operations, and compares the counted sums with those of the charges.
+// TestProperties applies random operations, and compares the Budget's sums with the sums of all
+// charges.
 func TestProperties(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 0))

@@ -111,7 +111,7 @@ func (w *silentWatch) Next() (source.Event, error) {
 }
 
 // TestSilentWatchesAreGivenUp checks that reads stop waiting for short WATCHes that never send a
-// bookmark, as those of Events: only the first reads wait, and then one read per minute.
+// bookmark, like WATCHes of Events: only the first reads wait, and then one read per minute.
 func TestSilentWatchesAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestFeed(t, 0) // at 5
@@ -157,8 +157,8 @@ func TestChangesBesideSilentWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestFeed(t, 0) // at 5
 		ctx, cancel := context.WithCancel(t.Context())
-		// The upstream's newest version is higher than this resource's, because other resources have
-		// changed later.
+		// The upstream's newest version is higher than the newest version of this resource, because other
+		// resources have changed later.
 		server := silentServer{bookmark: &atomic.Pointer[string]{}, changes: func() int { return int(ts.version()) + 5 }}
 		p := ts.proving(server)
 		var changing sync.WaitGroup

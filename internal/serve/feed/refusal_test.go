@@ -78,7 +78,7 @@ func (w *scriptedWatch) Encoding() wire.Encoding { return wire.JSON }
 func (w *scriptedWatch) Offset() int64           { return 0 }
 func (w *scriptedWatch) Close() error            { return nil }
 
-// scriptedObject returns an object like those of testFeed.put.
+// scriptedObject returns an object as testFeed.put creates it.
 func scriptedObject(name string, rv int) []byte {
 	return fmt.Appendf(nil, `{"metadata":{"name":%q,"uid":"u-%s","resourceVersion":"%d"},"data":""}`, name, name, rv)
 }

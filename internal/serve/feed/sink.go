@@ -20,14 +20,15 @@ import (
 // Clock.
 //
 // Each state of the store is a state that the upstream had. The sink applies changes one by one, in
-// the order of their resourceVersions, also those that a relist finds. Otherwise a client whose
-// watch ends in the middle, and that resumes at another replica from its last resourceVersion,
-// would miss changes with lower ones.
+// the order of their resourceVersions, also the changes that a relist finds. Otherwise a client
+// whose watch ends between two of them, and that resumes at another replica from its last
+// resourceVersion, would miss changes with lower resourceVersions.
 //
 // If a relist does not contain an object, the sink does not know when the object was deleted. It
 // applies such deletions first, with the resourceVersion that the client already had. A client
-// whose watch ends in between then receives some deletions twice and misses none. In the history,
-// the states between the last one before a relist and that of the relist are a gap.
+// whose watch ends between two deletions then receives some deletions twice and misses none. In the
+// history, a gap replaces the states between the last state before a relist and the state of the
+// relist.
 type sink struct {
 	*store.Writer
 	store    *store.Store
@@ -162,7 +163,8 @@ func (s *sink) Err() error {
 }
 
 // refuse makes the sink accept nothing more, notifies the owner, and returns why. The caller must
-// not hold s.mu, because the owner may read the versions of this sink and of others.
+// not hold s.mu, because the owner may call methods that lock the mu of this sink or of other
+// sinks.
 func (s *sink) refuse(why error) error {
 	s.refused = why
 	s.onRefuse(why)
@@ -222,8 +224,8 @@ func (s *sink) takeEvent(t wire.EventType, m *wire.Meta, object []byte) error {
 }
 
 // Coalesced implements reflector.Sink, for an upstream that is itself a watch cache of this
-// package. The sink passes the changes that the upstream's relist found to its clients like those
-// of its own relist.
+// package. The sink treats the changes that a relist of the upstream found like the changes that
+// its own relist finds.
 func (s *sink) Coalesced(resourceVersion string) {
 	s.Writer.Coalesced(resourceVersion)
 	s.mu.Lock()

@@ -114,8 +114,8 @@ func TestSink(t *testing.T) {
 }
 
 // TestSinkRelist checks that the deletions that a relist finds come first, and then the changes in
-// their order. A client whose watch ends in between and that resumes at another replica misses
-// nothing. At this cache, no client can resume from a state in between.
+// their order. A client whose watch ends between two of these changes misses nothing if it resumes
+// at another replica. At this cache, no client can resume from a state between them.
 func TestSinkRelist(t *testing.T) {
 	ts := newTestFeed(t, 0)
 	check.NoError(t, errors.Join(ts.put(wire.Added, "gone", 6, 0), ts.put(wire.Added, "new", 7, 0), ts.put(wire.Added, "same", 8, 0)))

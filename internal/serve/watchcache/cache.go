@@ -29,9 +29,9 @@ type Config struct {
 	Clock Clock
 	// History maps resourceVersions to revisions of the store. nil: no client can resume a watch.
 	History *History
-	// LabelSets adds an index by the complete label set of an object. With it, the first request with
-	// a label selector is as cheap as later ones. It uses about 45 bytes per object. It does not help
-	// if few objects have the same labels.
+	// LabelSets adds an index by the complete label set of an object. With this index, the first
+	// request with a label selector is as cheap as later requests. It uses about 45 bytes per object.
+	// It does not help if few objects have the same labels.
 	LabelSets bool
 	// BookmarkInterval is the time between two bookmarks of a watcher. 0: one minute.
 	BookmarkInterval time.Duration

@@ -23,8 +23,8 @@ func (c *lockedClock) Observe(f func(uint64)) {
 	c.storeClock.Observe(f)
 }
 
-// relist applies changes as a relist finds them: afterwards the store has all of them at the newest
-// version, and the states in between are unknown.
+// relist applies changes as a relist finds them: afterwards the store contains all changes at the
+// newest version, and the intermediate states are unknown.
 func (tc *testCache) relist(clock *lockedClock, change func()) {
 	clock.mu.Lock()
 	defer clock.mu.Unlock()
@@ -84,8 +84,8 @@ func TestRelistIsCoalesced(t *testing.T) {
 }
 
 // TestEndAfterState checks a DELETED event at an unknown version, for a watch that started with a
-// state. The event has the resourceVersion of the state, not that of the newest object in the
-// state.
+// state. The event has the resourceVersion of the state, not the resourceVersion of the newest
+// object in it.
 func TestEndAfterState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var clock *lockedClock

@@ -29,8 +29,9 @@ func (w *cutClient) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// TestWriteEndsMeanwhile checks that of two stalled clients only one is cut off, if the other one
-// reads everything meanwhile. This holds whether or not the other client has started another write.
+// TestWriteEndsMeanwhile checks two stalled clients, one of which reads everything before the cache
+// cuts clients off. Only the other client is cut off, even if a new write to the first client has
+// started.
 func TestWriteEndsMeanwhile(t *testing.T) {
 	for name, shed := range map[string]bool{"timed out": false, "shed": true} {
 		for _, again := range []bool{false, true} {
@@ -72,8 +73,8 @@ func TestWriteEndsMeanwhile(t *testing.T) {
 	}
 }
 
-// TestDeafClients checks that a client that was cut off is counted once and does not delay the
-// others, although its write continues, as over HTTP/2 while the connection accepts nothing.
+// TestDeafClients checks a client that was cut off and whose write continues, as over HTTP/2 while
+// the connection accepts nothing. The cache counts the client once, and cuts other clients off too.
 func TestDeafClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ds := &writeDeadlines{timeout: time.Minute, stalled: &atomic.Uint64{}}

@@ -77,8 +77,8 @@ func TestEncodeCacheBound(t *testing.T) {
 	check.Equal(t, shared.size(), 0, "bytes are held beside one that is too large")
 }
 
-// TestEncodeCacheBoundsVersions checks that cached small events, such as those of metadata, retain
-// a bounded number of large object versions.
+// TestEncodeCacheBoundsVersions checks that small cached events, such as metadata events, keep only
+// a bounded number of large objects alive.
 func TestEncodeCacheBoundsVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lc := newLargeCache(t, largeLog)

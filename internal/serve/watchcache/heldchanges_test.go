@@ -257,7 +257,7 @@ func TestCatchUpIsCounted(t *testing.T) {
 				for range maxQueued/objects + 1 {
 					put()
 				}
-				// The client reads the change that was being sent, and a part of the following ones.
+				// The client reads the change that was being sent, and a part of the following changes.
 				heavy.more <- largeBytes * 3 / 2
 				synctest.Wait()
 				if lc.cache.Stats().CaughtUp != 1 {

@@ -161,10 +161,10 @@ var (
 	errGap       = errors.New("the state was passed over by a relist")
 )
 
-// resumeRange returns the revisions from which a client at rv can resume. At both, the store
-// contains every change up to rv. Use least if the log still contains the changes after it, else
-// most. They differ only at the newest resourceVersion; see Add. The error is errCompacted or
-// errGap.
+// resumeRange returns two revisions from which a client at rv can resume. At both revisions, the
+// store contains every change up to rv. Use least if the log still contains the changes after it,
+// else most. least and most differ only if rv is the newest resourceVersion or later; see Add. The
+// error is errCompacted or errGap.
 func (h *History) resumeRange(rv uint64) (least, most uint64, err error) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

@@ -24,8 +24,8 @@ type hub struct {
 	changes   [batch]store.Change
 	inBacklog bool // the changes come from the cursor's backlog, not from the log
 
-	// backlogLock is held while changes of the backlog are dispatched. Each of these represents
-	// several changes, so a watcher must receive all of them or none.
+	// backlogLock is held while changes of the backlog are dispatched. Each backlog change represents
+	// several changes, so a watcher must receive the whole backlog or nothing of it.
 	backlogLock sync.RWMutex
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// interest says which changes a watcher needs: those of an object that has, or had, one of the
+// interest says which changes a watcher needs: the changes of objects that have, or had, one of the
 // values.
 type interest struct {
 	by        attribute
@@ -135,9 +135,9 @@ func (ix *interestIndex) count(v interestValue, n int) {
 	}
 }
 
-// offer offers a change to each subscription whose interest an object of the change meets: first
-// those that the new version meets, then those that only the old version meets. It returns an error
-// if it cannot read an object.
+// offer offers a change to the subscriptions whose interest the new version of the object meets,
+// and then to the subscriptions whose interest only the old version meets. It returns an error if
+// it cannot read an object.
 func (ix *interestIndex) offer(m *matcher, ch *store.Change) error {
 	ix.seq++
 	leaves := false

@@ -19,8 +19,7 @@ func TestNewChecksPaths(t *testing.T) {
 	}
 }
 
-// TestForms checks the responses to a LIST, a GET and a WATCH of a client that accepts a certain
-// form of objects.
+// TestForms checks the responses to a LIST, a GET and a WATCH for each Accept header.
 func TestForms(t *testing.T) { synctest.Test(t, testForms) }
 
 func testForms(t *testing.T) {

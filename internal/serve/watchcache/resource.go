@@ -158,8 +158,8 @@ var builtinFields = map[schema.GroupVersionKind][]Field{
 }
 
 // withoutNamespaceField are the built-in kinds for which kube-apiserver does not accept
-// metadata.namespace in a field selector, in any version. It accepts it for all other kinds, also
-// for cluster-scoped ones.
+// metadata.namespace in a field selector, in any version. kube-apiserver accepts metadata.namespace
+// for all other kinds, also for cluster-scoped kinds.
 var withoutNamespaceField = map[schema.GroupKind]bool{
 	{Kind: "Namespace"}: true,
 	{Kind: "Node"}:      true,

@@ -264,7 +264,8 @@ func (sc *stateCache) size() int64 {
 	return sc.enforce()
 }
 
-// expire drops the states whose time has passed, and the oldest ones if all exceed the limit.
+// expire drops the states whose time has passed. If the rest exceeds the limit, it also drops the
+// oldest states.
 func (sc *stateCache) expire() {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()

@@ -123,7 +123,7 @@ func (c *Cache) ShedStuck(n int) int { return c.watchWrites.shedStuck(n) }
 // bookmarks first receives a last bookmark. A watch that is being caught up, or is sending its
 // state, ends with 410 Expired, because its client could not resume. Watches that an earlier call
 // marked, and that have not ended yet, count toward wanted. ShedLargest returns the number of newly
-// marked watches, and the memory retained for all marked ones.
+// marked watches, and the memory retained for all marked watches.
 func (c *Cache) ShedLargest(n int, wanted int64) (told int, bytes int64) {
 	return c.watchWrites.shedLargest(n, wanted)
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // changeSource delivers changes to a watcher. It is a cursor or a subscription. The first five
-// methods are those of [store.Cursor].
+// methods are methods of [store.Cursor].
 type changeSource interface {
 	Next(dst []store.Change) int
 	Pending() int
@@ -19,8 +19,8 @@ type changeSource interface {
 	// of Next releases them too.
 	release()
 	// lag returns the number of changes that wait for the watcher. kept returns the bytes of these
-	// changes and of those that the last Next returned. Bytes that other watchers share count in full.
-	// Both are safe for concurrent use.
+	// changes and of the changes that the last Next returned. Bytes that other watchers share count in
+	// full. Both are safe for concurrent use.
 	lag() uint64
 	kept() int64
 }

@@ -438,10 +438,10 @@ func (wt *watcher) sendChangesAndBookmark(last bool) (ends bool, err error) {
 	return last, wt.bookmarkUpTo(upTo)
 }
 
-// sendChanges sends all pending changes, or at least those up to the resourceVersion until. It
-// stops earlier if the watch must end, or if a drain ends it: a client that reads more slowly than
-// changes arrive may never reach the end. all is false if it stopped earlier. Between two batches
-// it sends a bookmark that is due.
+// sendChanges sends all pending changes, or at least the pending changes up to resourceVersion
+// until. It stops earlier if the watch must end, or if a drain ends it: a client that reads more
+// slowly than changes arrive may never reach the end. all is false if it stopped earlier. Between
+// two batches it sends a bookmark that is due.
 func (wt *watcher) sendChanges(until uint64) (all bool, err error) {
 	batch := wt.scratch.changes[:]
 	for sent := 0; !wt.mustEnd(); sent++ {
@@ -516,18 +516,19 @@ func (wt *watcher) relisted(ch store.Change) bool {
 	return ok
 }
 
-// catchUp sends changes each of which may replace several: the changes of a watcher that has fallen
-// behind the log, or those that a relist found. It first sends the deletions of objects that no
+// catchUp sends changes each of which may replace several: because the watcher has fallen behind
+// the log, or because a relist found the changes. It first sends the deletions of objects that no
 // longer match, with the resourceVersion that the client already has. Otherwise a client that
-// disconnects in between and resumes from its last resourceVersion could miss such a deletion: the
-// change that ended the match may be older than this resourceVersion, and later changes of the
-// object do not match.
+// disconnects between these events and resumes from its last resourceVersion could miss such a
+// deletion: the change that ended the match may be older than this resourceVersion, and later
+// changes of the object do not match.
 //
-// This is not enough if the client resumes at a server that has the states in between. There the
-// object may already not match at this resourceVersion, so the client receives no deletion.
-// Therefore catchUp sends two bookmarks to a client that requested bookmarks: before the changes,
-// one that announces coalesced changes, and another when the client has received all of them. If
-// more such changes arrive meanwhile, the watcher is caught up again before the second bookmark.
+// That order is not enough if the client resumes at a server that has the intermediate states. At
+// such a server, the object may already not match at this resourceVersion, so the client receives
+// no deletion. Therefore catchUp sends two bookmarks to a client that requested bookmarks: before
+// the changes, one that announces coalesced changes, and another when the client has received all
+// of them. If more such changes arrive meanwhile, the watcher is caught up again before the second
+// bookmark.
 func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
 	g, upTo, complete := wt.coalesce(changes, relisted)
 	wt.out.deadline.catchUp.Store(g)
@@ -584,8 +585,8 @@ func (wt *watcher) shedError() error {
 	return nil
 }
 
-// coalesce combines changes with the pending ones, and returns one change per key. It includes the
-// whole backlog of the log and the whole of a relist. The order of the changes up to upTo is
+// coalesce combines changes with the pending changes, and returns one change per key. It includes
+// the whole backlog of the log and the whole of a relist. The order of the changes up to upTo is
 // unknown. complete says that no other changes up to upTo exist; it is false while a relist may add
 // more. coalesce clears changes and releases the source's changes, so that only g retains them.
 func (wt *watcher) coalesce(changes []store.Change, relisted bool) (g *changeQueue, upTo uint64, complete bool) {

@@ -19,7 +19,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// redQueries all select the red things. The hub serves some of these queries, and not the others.
+// redQueries all select the red things. The hub serves only some of these queries.
 var redQueries = []string{
 	"labelSelector=color%3Dred",
 	"labelSelector=color+in+(red,green)",

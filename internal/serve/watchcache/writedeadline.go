@@ -92,7 +92,7 @@ func (ds *writeDeadlines) start(w http.ResponseWriter) *writeDeadline {
 	return wd
 }
 
-// bound calls write, which writes n bytes to w, and bounds its time like that of a LIST of n bytes.
+// bound calls write, which writes n bytes to w, and gives it as much time as a LIST of n bytes.
 func (ds *writeDeadlines) bound(w http.ResponseWriter, n int, write func()) {
 	wd := ds.start(w)
 	defer wd.close()
@@ -104,7 +104,8 @@ func (ds *writeDeadlines) bound(w http.ResponseWriter, n int, write func()) {
 	wd.done()
 }
 
-// check ends the writes that have timed out, and those of states whose clients are too slow.
+// check ends each write that has timed out, or that sends a state to a client that reads too
+// slowly.
 func (ds *writeDeadlines) check() {
 	now := time.Now()
 	timedOut := since(now.Add(-ds.timeout))
@@ -264,7 +265,8 @@ func (wd *writeDeadline) during(write func() error) error {
 	return err
 }
 
-// close removes the deadline when its request ends. A later request on the connection gets its own.
+// close removes the deadline when its request ends. A later request on the connection gets another
+// writeDeadline.
 func (wd *writeDeadline) close() {
 	wd.set.mu.Lock()
 	delete(wd.set.active, wd)

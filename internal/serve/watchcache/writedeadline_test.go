@@ -83,8 +83,8 @@ func TestWriteTimeout(t *testing.T) {
 }
 
 // TestObjectWriteTimeout checks how long a client that reads nothing may block a response. For a
-// GET of one object, the limit is that of a LIST. For a large Status, it is the limit of any single
-// write.
+// GET of one object, the limit is the same as for a LIST. For a large Status, the limit is the same
+// as for any single write.
 func TestObjectWriteTimeout(t *testing.T) {
 	notFound := apierrors.NewNotFound(things.GroupVersionResource.GroupResource(), strings.Repeat("x", 100<<10))
 	for name, tt := range map[string]struct {
@@ -238,8 +238,8 @@ func TestTrickledState(t *testing.T) {
 	}
 }
 
-// TestShed checks that of the stalled clients those furthest behind are cut off, that the memory
-// retained for them is freed, and that no other client is cut off.
+// TestShed checks that ShedStuck cuts off the stalled clients that are furthest behind, and no
+// other client, and that the cache frees the memory retained for them.
 func TestShed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 2000, nil)
