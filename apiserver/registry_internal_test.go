@@ -35,8 +35,8 @@ func registerGadgets(t *testing.T, s *Server) weak.Pointer[storage] {
 	return weak.Make(s.registry.storages[gadgets.GroupVersionResource.GroupResource()])
 }
 
-// TestUnregisteredIsLetGo checks that the storage of an unregistered resource is freed before the
-// server closes.
+// TestUnregisteredIsLetGo checks that the garbage collector frees the storage of an unregistered
+// resource before the server closes.
 func TestUnregisteredIsLetGo(t *testing.T) {
 	s, err := New(Options{})
 	check.NoError(t, err)

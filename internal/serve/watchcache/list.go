@@ -114,7 +114,7 @@ func (c *Cache) list(w http.ResponseWriter, r *http.Request, rd *request.Request
 		return err
 	}
 	if err != nil && !out.clientGone {
-		// It is too late for a Status. Only a closed connection shows the client that the list is
+		// A Status cannot be sent any more. Only a closed connection shows the client that the list is
 		// incomplete.
 		panic(http.ErrAbortHandler)
 	}

@@ -34,8 +34,8 @@ type stream struct {
 }
 
 // newStream sets the response headers; the first flush sends them. It compresses the stream if zip
-// is true and p can afford the buffers. small limits the size of writes; it is for streams of which
-// there are many and that send little.
+// is true and p can afford the buffers. small limits the size of writes. Use small if there are
+// many such streams and each sends little.
 func (c *Cache) newStream(w http.ResponseWriter, p *Payer, contentType string, zip, small bool) *stream {
 	zip = zip && p.affords(zipBytes)
 	h := w.Header()
