@@ -208,8 +208,8 @@ func stopBeforeSync(s *storyRun) {
 	l.notSynced("synced by being stopped")
 }
 
-// stopInAnswer stops the informer while an answer stalls after n bytes. n is each value up to 150,
-// which are the bytes with the types, and some larger values, in the middle of the items.
+// stopInAnswer stops the informer while an answer stalls after n bytes. n takes every value up to
+// 150, because these bytes have the types, and some larger values, in the middle of the items.
 func stopInAnswer(s *storyRun) {
 	s.fill(20)
 	for n := range 700 {

@@ -13,13 +13,13 @@ import (
 	"github.com/weirproject/weir/informertest"
 )
 
-// judgedVariable is the environment variable that is set in a child process in which Run plays a
-// story with a declared failure.
+// judgedVariable is the environment variable that is set in a child process. That process calls Run
+// with a rig that is declared to fail a story.
 const judgedVariable = "INFORMERTEST_JUDGED"
 
-// TestFatalStoryIsJudged checks that Run passes if a rig fails a fatal story, in any way, that
-// Rig.Fails names, and that Run fails if the rig passes that story. The test runs itself in a child
-// process and checks the output.
+// TestFatalStoryIsJudged checks Run with a rig that is declared to fail a fatal story. Run must
+// pass if the rig fails the story in any way, and must fail if the rig passes the story. The test
+// runs itself in a child process and checks the output.
 func TestFatalStoryIsJudged(t *testing.T) {
 	const story = "PanickingHandler"
 	sound := newNative(weir.ModeAuto)

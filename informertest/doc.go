@@ -17,8 +17,8 @@
 // Each story runs in a testing/synctest bubble, and the server uses in-memory connections. Minutes
 // of backoff, resyncs and deadlines therefore take no real time, and a test can prove that nothing
 // more will happen. In return, an informer under test must start its goroutines, timers and
-// channels in New and Run, must use the time package's clock, and must reach the server only by the
-// rest.Config's transport. Its goroutines must end when Run returns.
+// channels in New and Run. It must use the time package's clock, and must reach the server only by
+// the rest.Config's transport. Its goroutines must end when Run returns.
 //
 // [Server] can be used separately, inside or outside a bubble. To clients that request only
 // metadata, the server sends the result of [MetadataOf]. An informer of metadata can restore the

@@ -76,8 +76,8 @@ func (d dropInInformer) WaitForSync(ctx context.Context) error {
 	return clientgo.WaitForSync(ctx, d.SharedIndexInformer)
 }
 
-// dropInFails has the stories that the drop-in fails on purpose, because users of client-go's
-// interface expect the same behavior.
+// dropInFails has the story that the drop-in fails on purpose, because users of client-go's
+// interface expect client-go's behavior.
 var dropInFails = map[string]string{
 	"PanickingHandler": "as with client-go a panic in a handler ends the process, unless utilruntime.ReallyCrash is false",
 }

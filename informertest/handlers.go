@@ -119,7 +119,7 @@ func removedHandler(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
 	inf.synced()
-	gone := []*listener{inf.passing()} // it also starts what starts only once
+	gone := []*listener{inf.passing()} // the first starts shared goroutines
 	before := len(goroutines())
 	for range 200 {
 		gone = append(gone, inf.passing())

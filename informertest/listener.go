@@ -265,7 +265,7 @@ func (l *listener) syncs(within time.Duration) {
 }
 
 // notSynced checks that neither the listener nor its informer has synced. how is the message of the
-// fault: it says what they mistook for a sync.
+// fault. It names the event that they mistook for a sync.
 func (l *listener) notSynced(how string) {
 	if l.of.HasSynced() || l.HasSynced() {
 		l.s.errorf("%s", how)

@@ -201,8 +201,8 @@ func blockedLists(gate *atomic.Pointer[chan struct{}]) NewListerWatcher {
 	}
 }
 
-// blockedList blocks the first List and stops the informer. It then repeats that with a new
-// informer, whose first List fails when it is released, and blocks and stops it in a later List.
+// blockedList stops an informer whose first List blocks. With a second informer, it lets the first
+// List fail, waits until a later List succeeds, and stops the informer while another List blocks.
 func blockedList(s *storyRun) {
 	s.fill(3)
 	for _, later := range []bool{false, true} {

@@ -39,7 +39,7 @@ func refuseWatch(q url.Values, e InitialEvents) *metav1.Status {
 		if e == Refused {
 			return Invalid("sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")
 		}
-		q = maps.Clone(q) // such a server ignores these parameters
+		q = maps.Clone(q) // a server with e == Ignored ignores these
 		q.Del("sendInitialEvents")
 		q.Del("resourceVersionMatch")
 	}

@@ -42,7 +42,8 @@ func forbiddenIsAnError(s *storyRun) {
 	}
 }
 
-// names reports whether an error is of the kind that is checks, or contains word in its message.
+// names reports whether err is of a certain kind, which the function is recognizes, or has word in
+// its message.
 func names(err error, is func(error) bool, word string) bool {
 	return err != nil && (is(err) || strings.Contains(strings.ToLower(err.Error()), word))
 }

@@ -50,7 +50,7 @@ func misplacesDeleted(h informertest.Handler) informertest.Handler {
 }
 
 // idleSync is an informer whose handlers report a sync only after they have received no call for a
-// second.
+// second. They do not sync while changes continue.
 type idleSync struct{ informertest.Informer }
 
 func (i idleSync) Handle(h informertest.Handler, o informertest.HandlerOptions) (informertest.Registration, error) {

@@ -89,7 +89,7 @@ func (m *mixed) kind(groupVersion, resource, kind string, n int, make maker) Kin
 }
 
 // streamOf returns the first stream number of a resource. The streams of different resources are
-// far apart. Those of the pods differ from all of these in the highest four bits.
+// far apart. The streams of the pods have other values in the highest four bits.
 func streamOf(resource string) uint64 {
 	const prime = 1099511628211
 	h := uint64(14695981039346656037)

@@ -134,8 +134,8 @@ func (r *replica) setReady(ready bool) {
 // time for which a reflector examines such a server.
 const patience = 5 * time.Second
 
-// lag reports whether one of the replicas has no feed yet, or lacks a change that was made at least
-// patience ago.
+// lag reports whether one of the replicas has no feed yet, or lacks a change that is older than the
+// constant patience.
 func (ch *chain) lag(h *api.History, now time.Duration) bool {
 	e := h.Era()
 	return slices.ContainsFunc(ch.replicas, func(r *replica) bool {

@@ -177,15 +177,16 @@ func (r *run) ceased(s Scope, v *api.Version) bool {
 	return yes
 }
 
-// follows returns an error if a handler or reader of a scope may not receive the representation now
-// after it received was, for the same key. In an unordered world it allows everything.
+// follows returns an error if a handler or reader of a scope must not receive a representation
+// (now) after the last one that it received for the same key (was). In an unordered world it always
+// returns nil.
 func (r *run) follows(s Scope, was last, now api.Representation) (err error) {
 	if r.unordered {
 		return nil
 	}
 	from, to := was.rep, now
 	r.cluster.Do(func(h *api.History) {
-		undone := func() bool { // the servers went back from a state with from to one with to
+		undone := func() bool { // the servers went back to a state with to and without from
 			return slices.ContainsFunc(h.Eras(), func(e *api.Era) bool {
 				return e.Index > from.Version.Era.Index && !e.Has(from.Version) && e.Has(to.Version)
 			})
@@ -220,16 +221,16 @@ func (r *run) follows(s Scope, was last, now api.Representation) (err error) {
 	return err
 }
 
-// stalled reports whether a reader may receive now after was, although now was written earlier.
-// That is possible if another watch of the scope stalled before a restore. After the restore, that
-// watch sends events of the former era, with a higher resourceVersion than was has. A client cannot
-// detect that until the watch ends.
+// stalled reports whether a reader may receive a version (now) after one that was written later
+// (was). That is possible if another watch of the scope stalled before a restore. After the
+// restore, that watch sends events of the former era, whose resourceVersions are higher than that
+// of was. A client cannot detect that until the watch ends.
 func (s Scope) stalled(was, now *api.Version) bool {
 	return len(s.pairs()) > 1 && now.Era.Index < was.Era.Index && now.Revision > was.Revision
 }
 
-// next returns an error if the scope includes a change of the key between the last event, was, and
-// the next one, now, that the handler did not receive.
+// next returns an error if the handler did not receive a change of the key that the scope includes,
+// between the last event (was) and the next one (now).
 func (r *run) next(s Scope, was last, now api.Representation) (err error) {
 	r.cluster.Do(func(h *api.History) {
 		e := h.Era()

@@ -34,8 +34,8 @@
 //     received last, then Deleted
 //   - back: no object is older than the last one that the handler received for the key, unless the
 //     servers went back to it
-//   - spurious-delete: an object that did not end is not deleted; in a calm world (one without
-//     faults), neither is an object that has left only one of several selectors
+//   - spurious-delete: an object that did not end is not deleted; in a calm world (World.Calm),
+//     neither is an object that has left only one of several selectors
 //   - scope: no object is outside the handler's scope
 //   - skipped: in a calm world with a long enough log, the handler receives each change
 //   - object: an object's bytes are those that a server wrote, and its decoded form matches them
@@ -73,8 +73,8 @@
 //   - resync: each handler received each object once per resync period, without bursts
 //   - goroutines, deadlock: no goroutine is left after the stop
 //
-// If faults never end, for one kind of request or for one resourceVersion, an informer must recover
-// by a LIST as long as some form of LIST works. expect.go decides what the checks require then.
+// Some faults never end, for one kind of request or for one resourceVersion. An informer must then
+// recover by a LIST if some form of LIST works. expect.go decides what the checks require.
 //
 // # What is not checked
 //
@@ -93,8 +93,8 @@
 //
 // # How far a seed determines a run
 //
-// The seed determines the World, the jitter of backoffs and where goroutines yield, and one processor
-// runs all goroutines. The seed does not determine other random numbers of the engine, the order of
-// Go maps and the random choices of Go's scheduler. A seed that failed may therefore need several
-// runs to fail again; -seed and the shrinker repeat runs for that reason.
+// The seed determines the World, the jitter of backoffs and where goroutines yield, and one
+// processor runs all goroutines. The seed does not determine other random numbers of the engine,
+// the order of Go maps and the random choices of Go's scheduler. A seed that failed may therefore
+// need several runs to fail again; -seed and the shrinker repeat runs for that reason.
 package sim

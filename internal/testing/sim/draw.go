@@ -212,8 +212,8 @@ func (d *drawer) handler() HandlerSpec {
 // moment draws a time in the span. It is never 0.
 func (d *drawer) moment() time.Duration { return 1 + time.Duration(d.Int64N(int64(d.span))) }
 
-// writes draws the writes before the clients start and the writes in the span. The latter come in
-// bursts and alone.
+// writes draws the writes before the clients start and the writes in the span, some in bursts and
+// some alone.
 func (d *drawer) writes() {
 	w := d.w
 	for i := range w.Keys {

@@ -16,8 +16,8 @@ type expectation struct {
 	progress bool // bookmarks must advance the resourceVersion to the servers'
 }
 
-// expect returns what the checks require of a client. For a chain, it combines that with what they
-// require of the replicas between the client and the servers.
+// expect returns what the checks require of a client. For a chain, faults between the replicas and
+// the servers also count.
 func (r *run) expect(c *client) expectation {
 	e := r.expectOf(c.api, c.spec)
 	if c.spec.returned() && r.world.hangs() {

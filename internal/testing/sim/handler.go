@@ -21,14 +21,14 @@ type handler struct {
 	name   string
 	reg    registration // nil before the registration
 
-	// steady has the keys that have existed since the handler started. It maps each to the pairs of
-	// the client's scope that have matched it since then. A key that moved from one pair to another
-	// need not be in the first list of either pair. Code may lock steadyMu while it holds the
-	// cluster's lock and mu, and locks no other lock while it holds steadyMu.
+	// steady has the keys that have existed since the handler started. It maps each key to the pairs
+	// of the client's scope that have matched it since then. A key that moved from one pair to another
+	// need not be in the first list of either pair. A goroutine may lock steadyMu while it has locked
+	// the cluster and mu. It must not lock another lock while it has locked steadyMu.
 	steadyMu sync.Mutex
 	steady   map[api.Key][]pair
 
-	mu   sync.Mutex // code that holds mu may lock the cluster
+	mu   sync.Mutex // a goroutine that has locked mu may lock the cluster
 	seen map[api.Key]last
 	// due maps keys to version IDs. The handler must have received each of these versions, or a later
 	// one, before it must sync. Received keys are removed from due. It is nil until the informer has
@@ -173,7 +173,8 @@ func (c ClientSpec) takesAsSent(w *World) bool {
 	return c.returned() && (w.repeats() || w.opaque() || w.goesBack())
 }
 
-// later checks that the handler may receive now after was, for the same key.
+// later checks that the handler may receive a representation (now) after the last one of the same
+// key (was).
 func (h *handler) later(was last, now api.Representation) {
 	if h.toldAsSent() {
 		return
@@ -229,10 +230,10 @@ func (h *handler) late() {
 	}
 }
 
-// backlog returns how long the handler may take to process the events from before its sync. These
-// may include keys that ended in the meantime. If the scope has several pairs, one watch may send
-// more events, or deletions, until the first list of another pair ends. The same is true for a
-// server that never ends its initial events. In both cases, backlog counts all changes.
+// backlog returns how long the handler may need to process the events from before its sync. These
+// include keys of due that ended before the handler received them. backlog counts all changes if
+// the scope has several pairs, because one watch may send events until the first list of another
+// pair ends. It also counts all changes if a server never ends its initial events.
 func (h *handler) backlog() time.Duration {
 	n, pairs := 1+h.went, len(h.scope.pairs())
 	if pairs > 1 || h.client.spec.Mode == "watchlist" && slices.ContainsFunc(h.run.world.Servers, func(s api.Spec) bool { return s.Old }) {

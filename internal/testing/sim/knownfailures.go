@@ -1,8 +1,8 @@
 package sim
 
 // clientGoFails maps the checks that client-go 0.37 fails to the reasons. client-go is the control
-// of the simulation. If every informer fails a check, the check is probably wrong; and if client-go
-// passes a check that other informers fail, examine that check first.
+// of the simulation. If every informer fails a check, the check is probably wrong. If client-go
+// passes a check that other informers fail, examine these failures first.
 var clientGoFails = map[string]string{
 	"stale":           "a request has no deadline, and a watch from a resourceVersion that a server does not have any more is begun again and again",
 	"stale-bytes":     "a stale server's list is not distinguished from a current one",

@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 		}
 	}
 	klog.SetOutput(io.Discard)
-	// The other handler compares the real time of the process's start with the clock, which is virtual
-	// here, and sleeps until the clock is later.
+	// The second error handler of apimachinery sleeps until the clock is later than the real time of
+	// the process's start. The clock is virtual here, so the sleep would be long.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	os.Exit(m.Run())
 }

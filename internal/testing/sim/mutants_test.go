@@ -132,7 +132,8 @@ func (tr tree) mutant(t *testing.T, patch string) (verdict string, killed bool) 
 
 var failedSeed = regexp.MustCompile(`seed \d+: .{0,120}`)
 
-// simulate runs the simulation until a seed fails. why is how it failed.
+// simulate runs the simulation until a seed fails. killed reports whether one failed, and why is
+// the failure.
 func (tr tree) simulate(seeds int) (out, why string, killed bool) {
 	bin := filepath.Join(tr.dir, "sim.test")
 	if out, err := tr.run("go", "test", "-c", "-o", bin, "./internal/testing/sim"); err != nil {

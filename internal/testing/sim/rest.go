@@ -70,9 +70,9 @@ type problem struct {
 }
 
 // rest waits until there are no problems, and then makes no changes for a while. After that it
-// checks that there are still no problems, and that informers have released what they do not need.
-// Finally, if the world has changes that no protocol shows to the clients, rest forces every client
-// to list again and repeats the checks.
+// checks that there are still no problems, and that informers have released the data that they do
+// not need. Finally, if the world has changes that no protocol shows to the clients, rest forces
+// every client to list again and repeats the checks.
 func (r *run) rest() {
 	if !r.settle(false) {
 		return

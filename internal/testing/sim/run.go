@@ -87,7 +87,7 @@ func execute(t *testing.T, w *World, logging bool) (out *Outcome) {
 
 // elapsed is the total virtual time of all worlds so far. The clock of each bubble starts at the
 // same time, but some libraries store a time in a global variable, for example that of the last
-// error, and fail if the clock goes back. Each run therefore starts with a sleep of elapsed.
+// error. They fail if the clock goes back. Each run therefore starts with a sleep of elapsed.
 var elapsed time.Duration
 
 func (r *run) execute() {

@@ -122,8 +122,8 @@ func (r *run) write(h *api.History, s Step, at time.Duration) {
 	}
 }
 
-// unsteady removes from each handler's steady keys those that do not exist any more, or that no
-// pair has matched all the time.
+// unsteady updates each handler's steady after a write. It removes the pairs that do not match
+// their key any more, and the keys without pairs.
 func (r *run) unsteady(hist *api.History) {
 	e := hist.Era()
 	for _, c := range r.clients {

@@ -6,7 +6,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// countResyncs starts counting resyncs. The world must make no changes until resynced.
+// countResyncs starts counting the handler's resyncs, which resynced checks.
 func (h *handler) countResyncs() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

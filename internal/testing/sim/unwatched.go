@@ -19,8 +19,8 @@ const (
 	// unwatchedSlack is how much longer than client-go's an informer may be without a WATCH. It is
 	// shorter than the first wait after a failure.
 	unwatchedSlack = 300 * time.Millisecond
-	// listsEvery is how often an informer may list because its WATCHes send nothing. client-go's does
-	// not.
+	// listsEvery is how often an informer may list because its WATCHes send nothing. client-go's
+	// informer never lists for that reason.
 	listsEvery = 50 * time.Minute
 	// listsWithoutBookmarks replaces listsEvery if the servers send no bookmarks. A busy server with a
 	// quiet resource then looks like a network that loses events. It is three times 90 s.

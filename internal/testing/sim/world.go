@@ -157,8 +157,8 @@ func (w *World) String() string {
 	return b.String()
 }
 
-// Calm reports whether clients can receive every change, because the world has no faults, lags or
-// restarts.
+// Calm reports whether clients can receive every change, because no fault and no property of the
+// server prevents that.
 func (w *World) Calm() bool {
 	return len(w.Servers) == 1 && !w.Servers[0].Old && w.Servers[0].Window == 0 && w.Servers[0].Lag == 0 &&
 		!slices.ContainsFunc(w.Steps, func(s Step) bool { return !s.calm() })

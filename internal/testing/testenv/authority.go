@@ -44,8 +44,8 @@ func NewAuthority(file string) (*Authority, error) {
 	return &Authority{file, key, cert}, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600)
 }
 
-// Issue creates a client certificate for the user name in groups. The certificate is valid for a
-// day.
+// Issue creates a client certificate for the user name, who is a member of groups. The certificate
+// is valid for a day.
 func (a *Authority) Issue(t *testing.T, name string, groups ...string) *tls.Certificate {
 	t.Helper()
 	return a.IssueWith(t, func(*x509.Certificate) {}, name, groups...)

@@ -8,14 +8,15 @@ import (
 )
 
 // maxPause limits the pause between two checks of a condition. Pauses start at a millisecond and
-// grow, so that a test notices a condition soon after it holds and does not check too often.
+// grow. A test therefore notices soon that a condition has become true, and does not check too
+// often.
 const maxPause = 50 * time.Millisecond
 
 var errNot = errors.New("it does not hold")
 
 // Eventually waits until cond returns true, by calling it repeatedly. Use it if no channel or
-// signal reports the condition. If ctx ends first, it fails the test with a message that starts
-// with what.
+// signal reports the condition. If ctx ends first, it fails the test with a message that contains
+// what.
 func Eventually(t testing.TB, ctx context.Context, what string, cond func() bool) {
 	t.Helper()
 	EventuallyNoError(t, ctx, what, func() error {
@@ -27,7 +28,7 @@ func Eventually(t testing.TB, ctx context.Context, what string, cond func() bool
 }
 
 // EventuallyNoError waits until ask returns nil, by calling it repeatedly. If ctx ends first, it
-// fails the test with a message that has what and the last error.
+// fails the test with a message that contains what and the last error.
 func EventuallyNoError(t testing.TB, ctx context.Context, what string, ask func() error) {
 	t.Helper()
 	pause := time.Millisecond

@@ -6,9 +6,9 @@ import (
 )
 
 // SkipUnderRace skips a test when the race detector is on, because the detector slows some tests
-// from ten seconds to two minutes. Use it for a test that has only one goroutine, runs in virtual
-// time, measures memory or repeats another test in another encoding, in a package whose other tests
-// need the detector. make unit also runs these packages without the detector; TestMakefile checks
+// from ten seconds to two minutes. Use it in a package whose other tests need the detector, for a
+// test that has only one goroutine, runs in virtual time, measures memory, or repeats another test
+// in another encoding. make unit also runs these packages without the detector; TestMakefile checks
 // that.
 func SkipUnderRace(t *testing.T) {
 	t.Helper()

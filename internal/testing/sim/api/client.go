@@ -30,9 +30,9 @@ type Client struct {
 	hammers  bool
 }
 
-// A client that sends more requests than these limits hammers. The client's further requests get no
-// answers, since otherwise no virtual time would pass. The limit per second is for each reflector,
-// because each has its own rate.
+// These limit the requests of a client. A client that sends more hammers: its further requests get
+// no answers, since otherwise no virtual time would pass. The limit per second is for each
+// reflector, because each reflector has its own rate.
 const (
 	tooManyPerSecond = 30
 	tooMany          = 20000

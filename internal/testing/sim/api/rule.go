@@ -18,7 +18,7 @@ const (
 	Cut                              // the connection breaks after N bytes
 	End                              // the answer ends after N bytes, as if it were complete
 	Stall                            // after N bytes, no bytes arrive for D; 0 means forever
-	Repeat                           // after each event, the last N events are sent again, it included
+	Repeat                           // after each event, the last N events are sent again
 	NoBookmarks                      // no bookmarks, not even the one that ends initial events
 	OftenBookmarks                   // a bookmark every D
 	Page                             // the answer is 200 with a web page

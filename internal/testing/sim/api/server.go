@@ -7,8 +7,8 @@ import (
 // Spec describes how a server differs from a current kube-apiserver. The zero value has no
 // differences.
 type Spec struct {
-	// Lag is how long after a commit the server's cache sees it. A consistent LIST waits for the
-	// cache.
+	// Lag is how long after a commit the server's cache sees the commit. A consistent LIST waits for
+	// the cache.
 	Lag time.Duration
 	// Stale makes the server answer LISTs without a resourceVersion from its cache too, as a caching
 	// proxy does.
