@@ -36,7 +36,7 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request, res *servedResource
 	return res.cache.WriteObject(w, r, code, raw)
 }
 
-// checkName returns an error if an object's name differs from that in the path.
+// checkName returns an error if an object's name differs from the name in the path.
 func checkName(o object, q request.Path) error {
 	if o.GetName() == q.Name {
 		return nil

@@ -51,8 +51,8 @@ type Config struct {
 	ExpireLate bool
 	// WatchBuffer is called at the start of each watch and returns how many changes may wait for the
 	// watch. If more changes wait, the cache closes the watch without an error, as kube-apiserver's
-	// watch cache does with a watcher whose buffer is full. It is for tests and demonstrations. If
-	// WatchBuffer is nil or returns 0, the cache never closes a slow watch for that reason.
+	// watch cache does with a watcher whose buffer is full. WatchBuffer is for tests and
+	// demonstrations. If it is nil or returns 0, the cache never closes a slow watch for that reason.
 	WatchBuffer func() int
 	// Closed is the answer to requests after Close. nil: 503.
 	Closed error

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// drain ends the watches of a cache one after another. Each watch draws its end at random, so the
-// drain needs no list of watches.
+// drain ends the watches of a cache one after another. Each watch chooses a random time for its
+// end, so the drain needs no list of watches.
 type drain struct {
 	once     sync.Once
 	begun    chan struct{} // closed by start

@@ -107,8 +107,8 @@ func (h *History) Bytes() int64 {
 
 // BeginRelist records that a relist changes the store after revision. At EndRelist, the store is
 // the state at rv. A watcher receives the changes of a relist in the order of their versions. But
-// each may replace several changes, so the watcher announces them as coalesced. A second
-// BeginRelist before EndRelist continues the first, up to the higher rv.
+// each of them may replace several changes, so the watcher announces these changes as coalesced. A
+// second BeginRelist before EndRelist continues the first, up to the higher rv.
 func (h *History) BeginRelist(revision, rv uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

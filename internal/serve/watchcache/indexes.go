@@ -151,8 +151,9 @@ func (xs *indexes) charge(name string, vain int, now time.Time) int {
 	return xs.wanted[name]
 }
 
-// hasRoom reports whether another index may be built now. If there are too many, it drops the index
-// that has been idle for longest. The caller holds xs.mu.
+// hasRoom reports whether another index may be built now. If there are maxIndexes indexes or they
+// use too many bytes, hasRoom drops the index that has been idle for longest, unless that index was
+// used within idleAfter. The caller holds xs.mu.
 func (xs *indexes) hasRoom(now time.Time) bool {
 	if xs.building || xs.cache.closing.Err() != nil {
 		return false
