@@ -133,7 +133,8 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, res *s
 	for _, o := range chosen {
 		at := request.Path{Group: q.Group, Version: q.Version, Resource: q.Resource, Namespace: o.Namespace(), Name: o.Name()}
 		_, _, err := s.remove(res, at, options.Preconditions, dryRun(r) || len(options.DryRun) > 0)
-		if err != nil && !apierrors.IsNotFound(err) { // not found: another request deleted the object meanwhile
+		// Not found: another request deleted the object meanwhile.
+		if err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
 	}

@@ -79,7 +79,8 @@ func TestIdentities(t *testing.T) {
 func TestCertificateRefused(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
 	page := tp.continueToken()
-	ours := "/api/v1/pods?limit=1&continue=" + page // the upstream would reject this token of the proxy
+	// The upstream would reject this token of the proxy.
+	ours := "/api/v1/pods?limit=1&continue=" + page
 	expired := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
 	for name, tt := range map[string]struct {
 		cert  *tls.Certificate

@@ -23,10 +23,11 @@ import (
 // over a WebSocket is an upgraded connection, whose events the proxy does not parse: the proxy ends
 // it by closing the connection.
 type forwardedWatch struct {
-	cancel     context.CancelFunc // of the upstream request
-	from       uint64             // the resourceVersion to resume from
-	lost       error              // the error if from is older than a restore of the upstream; nil: it is not
-	limitWrite func()             // limits the time of the write in progress
+	cancel context.CancelFunc // of the upstream request
+	from   uint64             // the resourceVersion to resume from
+	// The error if from is older than a restore of the upstream; nil: it is not.
+	lost       error
+	limitWrite func() // limits the time of the write in progress
 	// resumable means that the client can resume after any event. initial means that it cannot resume
 	// yet, because its initial events are not complete.
 	resumable, initial bool

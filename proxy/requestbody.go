@@ -191,7 +191,8 @@ func (s *Server) discardBody(w http.ResponseWriter, r *http.Request) error {
 	case r.ContentLength == 0 || r.Body == nil:
 		return nil
 	case r.ProtoMajor != 1:
-		_ = r.Body.Close() // drops the received part, which would otherwise stay in memory as long as a WATCH
+		// Drops the received part, which would otherwise stay in memory as long as a WATCH.
+		_ = r.Body.Close()
 		return nil
 	}
 	control := http.NewResponseController(w)

@@ -37,9 +37,10 @@ type responseWriter struct {
 	// charge. readAhead is how many bytes of the response the transport may read ahead.
 	unread    *budget.Charge
 	readAhead int64
-	reviewed  *conn.Conn     // set while the token of the request is under review, until the request leaves
-	slot      *seats.Slot    // of a request that is long-running or asks for an upgrade
-	head      *budget.Charge // charge for the head of the request, until slot counts the head
+	// Set while the token of the request is under review, until the request leaves.
+	reviewed *conn.Conn
+	slot     *seats.Slot    // of a request that is long-running or asks for an upgrade
+	head     *budget.Charge // charge for the head of the request, until slot counts the head
 	// accepted means that the caller's credential was accepted. isAccepted checks whether it has been
 	// accepted meanwhile; nil: the check is not needed.
 	accepted   bool

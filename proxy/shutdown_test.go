@@ -230,7 +230,8 @@ func TestShutdownUpgraded(t *testing.T) {
 			t.Fatal(path, resp.Status)
 		}
 	}
-	check.NoError(t, errors.Join(<-tp.shutDown(0), tp.ctx.Err())) // this does not wait for the connections
+	// This does not wait for the connections.
+	check.NoError(t, errors.Join(<-tp.shutDown(0), tp.ctx.Err()))
 }
 
 // TestShutdownStalledUpgrade checks that the shutdown does not wait for an upgraded connection
@@ -256,7 +257,8 @@ func TestShutdownStalledUpgrade(t *testing.T) {
 		}
 		return same == 50
 	})
-	check.NoError(t, errors.Join(<-tp.shutDown(0), tp.ctx.Err())) // this does not wait for the connections
+	// This does not wait for the connections.
+	check.NoError(t, errors.Join(<-tp.shutDown(0), tp.ctx.Err()))
 }
 
 // TestShutdownAgain checks that a second shutdown ends the first immediately.

@@ -343,7 +343,8 @@ func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error
 	if body, ok := r.Body.(*requestBody); ok {
 		ofClient = body.failed()
 	}
-	late := errors.Is(ofClient, os.ErrDeadlineExceeded) // the deadline also ends the context over HTTP/1
+	// The deadline also ends the context over HTTP/1.
+	late := errors.Is(ofClient, os.ErrDeadlineExceeded)
 	if !late && errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the client has gone
 	}

@@ -62,7 +62,8 @@ func HTTPClient(t *testing.T, cfg *rest.Config) *http.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { utilnet.CloseIdleConnectionsFor(client.Transport) }) // also finds wrapped transports
+	// Also finds wrapped transports.
+	t.Cleanup(func() { utilnet.CloseIdleConnectionsFor(client.Transport) })
 	return client
 }
 

@@ -116,7 +116,8 @@ func (a *attackers) heldConnections(ctx context.Context) {
 // unfinishedBodies opens streams with bodies that do not end.
 func (a *attackers) unfinishedBodies(ctx context.Context) {
 	block := head("POST", "/api/v1/namespaces/default/pods", field{"content-type", "application/json"})
-	part := make([]byte, 1<<10) // a server's window has room for the parts of all streams of a connection
+	// A server's window has room for the parts of all streams of a connection.
+	part := make([]byte, 1<<10)
 	a.each(ctx, 10, func(ctx context.Context, _ int) {
 		c, err := a.openHTTP2(ctx)
 		if err != nil {

@@ -32,7 +32,8 @@ func head(method, path string, fields ...field) []byte {
 	encoder.SetMaxDynamicTableSize(0)
 	all := append([]field{{":method", method}, {":scheme", "https"}, {":authority", "localhost"}, {":path", path}}, fields...)
 	for _, f := range all {
-		_ = encoder.WriteField(hpack.HeaderField{Name: f.name, Value: f.value}) // a write to memory does not fail
+		// A write to memory does not fail.
+		_ = encoder.WriteField(hpack.HeaderField{Name: f.name, Value: f.value})
 	}
 	return block.Bytes()
 }

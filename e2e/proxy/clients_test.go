@@ -241,7 +241,8 @@ func TestManager(t *testing.T) {
 		return err == nil
 	})
 	cfg := through(t, s, carol)
-	cluster.HTTPClient(t, cfg) // this client has the manager's transport, so that its connections end with the test
+	// This client has the manager's transport, so that its connections end with the test.
+	cluster.HTTPClient(t, cfg)
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0", Controller: config.Controller{SkipNameValidation: new(true)},
 	})

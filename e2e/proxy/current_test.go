@@ -87,7 +87,8 @@ func TestCurrentReads(t *testing.T) {
 	}
 	granted(t, ctx, "reader", readPods)
 	var line cutter
-	t.Cleanup(line.cutAll) // HTTP/2 keeps a connection open if its last stream ends together with its client
+	// HTTP/2 keeps a connection open if its last stream ends together with its client.
+	t.Cleanup(line.cutAll)
 	var replicas []*kubernetes.Clientset
 	var servers []*proxy.Server
 	for range 2 {

@@ -42,7 +42,9 @@ type answer struct {
 	Code   int
 	Header map[string]string
 	Bodies []any // one for each page, or one, or none; for a watch, its events
-	passed bool  // kube-apiserver answered: the response has the identifier that kube-apiserver sets for each request
+	// Kube-apiserver answered: the response has the identifier that kube-apiserver sets for each
+	// request.
+	passed bool
 }
 
 // headers are the response headers that matter to clients.

@@ -115,7 +115,8 @@ func TestSemanticsProven(t *testing.T) {
 		}
 		t.Run(rows[i].name, func(t *testing.T) { b.compareTexts(t, rows[i]) })
 	}
-	if proven < 5 { // the other rows are errors, pages of two objects, or forms that the proxy does not support
+	// The other rows are errors, pages of two objects, or forms that the proxy does not support.
+	if proven < 5 {
 		t.Errorf("%d of %d were answered by the proxy", proven, len(rows))
 	}
 }

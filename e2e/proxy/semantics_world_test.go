@@ -180,7 +180,8 @@ func define(t *testing.T, ctx context.Context, client dynamic.Interface) {
 		if err := client.Resource(definitions).Delete(ctx, crd.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
-		testenv.Eventually(t, ctx, "the definition is gone", func() bool { // the next test creates it again
+		// The next test creates it again.
+		testenv.Eventually(t, ctx, "the definition is gone", func() bool {
 			_, err := client.Resource(definitions).Get(ctx, crd.GetName(), metav1.GetOptions{})
 			return apierrors.IsNotFound(err)
 		})

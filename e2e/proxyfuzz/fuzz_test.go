@@ -100,10 +100,11 @@ func seeds() func(round int) uint64 {
 
 // fuzzer sends the requests and counts the results.
 type fuzzer struct {
-	seed           uint64 // of the current round
-	world          *world
-	sent, faults   atomic.Int64
-	held, shown    atomic.Int64 // held: the proxy answered from its cache; shown: the answer has objects
+	seed         uint64 // of the current round
+	world        *world
+	sent, faults atomic.Int64
+	// Held: the proxy answered from its cache; shown: the answer has objects.
+	held, shown    atomic.Int64
 	refused, pages atomic.Int64
 	compared       atomic.Int64 // answers from the proxy's cache whose bodies were compared
 	mu             sync.Mutex

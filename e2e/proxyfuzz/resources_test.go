@@ -8,7 +8,8 @@ const fuzzGroup = "fuzz.weir.dev"
 type resource struct {
 	group, version, name, kind string
 	namespaced                 bool
-	held, cached               bool // held: the proxy caches it; cached: the proxy answers consistent reads of it without proof
+	// Held: the proxy caches it; cached: the proxy answers consistent reads of it without proof.
+	held, cached bool
 	// permissions says that the resource's objects are permissions, so they change between rounds.
 	permissions bool
 	// names are the names of its objects in each namespace. The last one is deleted before the first

@@ -48,9 +48,10 @@ type serveState uint32
 const (
 	inactive serveState = iota // it has not started, or has ended
 	resting                    // it has nothing to do
-	queued                     // it is in a queue, or a worker has taken it and not started to serve it
-	served                     // a worker serves it now
-	requeue                    // it was woken while being served, and will be queued again
+	// It is in a queue, or a worker has taken it and not started to serve it.
+	queued
+	served  // a worker serves it now
+	requeue // it was woken while being served, and will be queued again
 )
 
 // join adds a registration. The workers serve it until its context ends.

@@ -105,7 +105,8 @@ func TestIdleWorkers(t *testing.T) {
 // handler decoded nearly all objects again.
 func TestHandlersShareDecoded(t *testing.T) {
 	const handlers, objects = 100, 4000
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // with one processor, the workers alone determine the order
+	// With one processor, the workers alone determine the order.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	ctx, cancel := context.WithCancel(t.Context())
 	w := newTestStore(t, store.Config{DecodedBudget: 1 << 20}) // for a few hundred
 	var names []string

@@ -26,7 +26,8 @@ type driver struct {
 	place   *listPlace
 	stalled bool // the last list lost its place, and received nothing after that
 
-	item     source.Object // the first item of list, read early because the list's head is complete only then
+	// The first item of list, read early because the list's head is complete only then.
+	item     source.Object
 	itemErr  error
 	objects  int64           // listed since the replace began
 	size     int64           // the size of those objects, see sizeOf

@@ -64,7 +64,8 @@ func live(h *harness, m *model, rng *rand.Rand) {
 			if _, now := m.backup(); now > rv && rng.IntN(4) == 0 {
 				m.setFaults(0)
 				m.restore(objects, rv)
-				h.advance(2 * time.Minute) // otherwise the server overtakes the reflector unseen, which no client can notice
+				// Otherwise the server overtakes the reflector unseen, which no client can notice.
+				h.advance(2 * time.Minute)
 			}
 		case 5:
 			m.setFaults(rng.IntN(3) * 20)

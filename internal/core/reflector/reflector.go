@@ -13,10 +13,11 @@ import (
 // Reflector keeps a sink equal to the objects of one source. All its methods are safe for
 // concurrent use.
 type Reflector struct {
-	src       source.Source
-	sink      Sink
-	cfg       Config
-	coalesced string // the server coalesces changes up to this version; "": it does not. Run's goroutine only
+	src  source.Source
+	sink Sink
+	cfg  Config
+	// The server coalesces changes up to this version; "": it does not. Run's goroutine only.
+	coalesced string
 	seen      uint64 // Config.Server's count of restores before the last list. Run's goroutine only
 
 	probeLimit probeLimit

@@ -58,8 +58,9 @@ type state struct {
 	unreadable bool
 	// unconfirmed says that the server of the next watch has not yet shown that it is as new as rv.
 	unconfirmed bool
-	bookmarked  bool   // a watch has sent a bookmark, not counting those up to the end of initial events
-	behind      behind // a server that may have gone back in time
+	// A watch has sent a bookmark, not counting those up to the end of initial events.
+	bookmarked bool
+	behind     behind // a server that may have gone back in time
 
 	nextList
 	listHistory
@@ -257,10 +258,11 @@ const (
 	inPage                      // a LIST's body ended well: rv, cont, damaged
 	inEvents                    // events were put into the store: rv of the last; damaged
 	inBookmark                  // the bookmark's rv; final when it ends the initial events
-	inProbed                    // a probe broke off a silent watch: rv is the newest, or err, retryAfter
-	inOutdated                  // another reflector found that the server went back: spread
-	inEnded                     // a WATCH's body ended well
-	inFailed                    // the request, or the stream, failed: err, retryAfter
+	// A probe broke off a silent watch: rv is the newest, or err, retryAfter.
+	inProbed
+	inOutdated // another reflector found that the server went back: spread
+	inEnded    // a WATCH's body ended well
+	inFailed   // the request, or the stream, failed: err, retryAfter
 )
 
 // input is one event that step handles. The driver closes the stream before inNewest, inPage,

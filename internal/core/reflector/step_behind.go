@@ -41,10 +41,11 @@ const (
 //
 // A LIST follows in every case. The zero value means that no such server is known.
 type behind struct {
-	at                  string // the newest resourceVersion that the server last reported
-	denied              int    // answers that rv lies in the server's future, since its versions last went down
-	rounds              int    // answers with a resourceVersion older than rv
-	unansweredQuestions int    // questions for its newest resourceVersion that it did not answer
+	at string // the newest resourceVersion that the server last reported
+	// Answers that rv lies in the server's future, since its versions last went down.
+	denied              int
+	rounds              int // answers with a resourceVersion older than rv
+	unansweredQuestions int // questions for its newest resourceVersion that it did not answer
 }
 
 // fallsBehind handles a server whose newest resourceVersion is at, which is older than rv.

@@ -177,7 +177,8 @@ func (m *machine) listOpened() {
 	if !m.rebase && !m.awaitsWatch() {
 		m.err = nil
 	}
-	if m.rvAtEnd = m.in.rv == "" || m.in.empty; m.rv != "" { // before an empty list: as if after the items
+	// Before an empty list: as if after the items.
+	if m.rvAtEnd = m.in.rv == "" || m.in.empty; m.rv != "" {
 		m.rebase = m.rebase || m.opaque() || m.in.rv != "" && resourceversion.Incomparable(m.in.rv, m.rv)
 	}
 	m.do(beginReplace{m.rebase, m.restored})

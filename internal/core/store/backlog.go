@@ -33,7 +33,8 @@ const maxGone = 16384
 // saw last.
 type backlogEntry struct {
 	Change
-	last       *Object // if both versions are nil: the last version of an object created and deleted unseen
+	// If both versions are nil: the last version of an object created and deleted unseen.
+	last       *Object
 	prev, next *backlogEntry
 }
 

@@ -46,11 +46,12 @@ type pending struct {
 	value          *decodedBox // the decoded object, if the caller has it
 	end            uint64      // if object is nil: the resourceVersion of the deletion
 	missed         bool        // if object is nil: the source did not report the deletion
-	late           bool        // if object is nil: end is not above an earlier version that the source reported
-	coalesced      uint64      // if object is nil: see Writer.Coalesced
-	final          *Object     // if object is nil: the state that the deletion reported, or nil
-	hash           uint64      // the hash of object's index values
-	from, to       int         // the range of its index changes in ops
+	// If object is nil: end is not above an earlier version that the source reported.
+	late      bool
+	coalesced uint64  // if object is nil: see Writer.Coalesced
+	final     *Object // if object is nil: the state that the deletion reported, or nil
+	hash      uint64  // the hash of object's index values
+	from, to  int     // the range of its index changes in ops
 }
 
 // span is a value of an index: the bytes from from to to of the arena.

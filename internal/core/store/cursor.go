@@ -34,7 +34,8 @@ type Cursor struct {
 	notifier Notifier
 	owner    [1]any
 
-	waiting atomic.Bool // Next has returned everything: the next change must signal. Guarded like the fields below
+	// Next has returned everything: the next change must signal. Guarded like the fields below.
+	waiting atomic.Bool
 
 	// Only the reader uses these fields.
 	snap *Snapshot // the unread initial state; nil when it was read

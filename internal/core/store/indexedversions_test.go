@@ -20,8 +20,9 @@ func TestFuncIndexHoldsFewOfOldSnapshots(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
 		before, after int // queries with the snapshot, before and after the objects are replaced
-		fresh         int // other objects that are added after the first queries, and before the last snapshot
-		replaced      int
+		// Other objects that are added after the first queries, and before the last snapshot.
+		fresh    int
+		replaced int
 	}{
 		{"built from it", 0, 1, 0, n},
 		{"built before", 1, 2, 0, n},

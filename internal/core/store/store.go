@@ -58,8 +58,9 @@ type Store struct {
 	revised atomic.Uint64 // a copy of revision, for reads without mu
 	// changes counts the revisions that are not part of a writer's first state.
 	changes atomic.Uint64
-	derives atomic.Pointer[[]*funcIndex] // a copy of funcs, for reads without mu; nil: no index by function
-	blocked atomic.Int32                 // calls of Derive that have returned before their functions
+	// A copy of funcs, for reads without mu; nil: no index by function.
+	derives atomic.Pointer[[]*funcIndex]
+	blocked atomic.Int32 // calls of Derive that have returned before their functions
 
 	// writing is held by the writer that is changing something: writers take turns. The fields that
 	// mu guards change only while both locks are held, so a writer may read them with writing

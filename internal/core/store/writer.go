@@ -50,8 +50,9 @@ type Writer struct {
 	aboveProgress map[string]uint64
 	// asked is the store's server generation at ListRequested, for the next BeginReplace. nil:
 	// BeginReplace reads it.
-	asked     *uint32
-	newest    uint64 // the newest version that the source reported since BeginReplace, deletions included
+	asked *uint32
+	// The newest version that the source reported since BeginReplace, deletions included.
+	newest    uint64
 	replacing bool
 	listed    bool   // a replace has ended; while not synced, one of this server generation
 	replaces  uint32 // the number of replaces that were started
@@ -418,7 +419,8 @@ func (w *Writer) takeDeletion(m *wire.Meta, raw []byte, final func(id *identity,
 	id := identityOf(m.UID, m.ResourceVersion)
 	held := w.held()
 	stale := held == nil || w.isOutdated() || !held.ownedBy(w) || w.stale(&id, held, missed)
-	if u, ok := w.unconfirmed[string(w.key)]; ok && (id.opaqueRV || id.rv >= u.rv) { // the deletion is later
+	// The deletion is later.
+	if u, ok := w.unconfirmed[string(w.key)]; ok && (id.opaqueRV || id.rv >= u.rv) {
 		delete(w.unconfirmed, u.key)
 		if held != nil && w.replacing { // the list, at its end, does not have it
 			held.marks &^= w.bit

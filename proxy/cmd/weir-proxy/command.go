@@ -233,7 +233,8 @@ func (f *flags) run(cmd *cobra.Command) error {
 	fmt.Fprintln(cmd.OutOrStdout(), server.URL())
 	<-cmd.Context().Done()
 	delay := f.options.ShutdownDelay
-	if errors.Is(context.Cause(cmd.Context()), command.ErrInterrupted) { // an interrupt by a user at a terminal
+	// An interrupt by a user at a terminal.
+	if errors.Is(context.Cause(cmd.Context()), command.ErrInterrupted) {
 		delay = 0
 	}
 	return server.Shutdown(context.WithoutCancel(cmd.Context()), delay)

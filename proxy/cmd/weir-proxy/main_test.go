@@ -99,7 +99,8 @@ func TestMessages(t *testing.T) {
 	} {
 		var stderr strings.Builder
 		cmd := newCommand()
-		cmd.SetArgs(append([]string{}, tt.args...)) // not nil, with which the command would use this process's arguments
+		// Not nil, with which the command would use this process's arguments.
+		cmd.SetArgs(append([]string{}, tt.args...))
 		code := command.Report(&stderr, cmd.ExecuteContext(t.Context()))
 		text := stderr.String()
 		if code != tt.code || !strings.HasPrefix(text, "error: ") || strings.Count(text, "\n") != 1 || !strings.Contains(text, tt.says) {

@@ -47,11 +47,12 @@ type http2Conn struct {
 	text    int         // bytes of the fragment that are still to be read
 	refused bool        // there is no room for the stream, or for its head
 
-	mu     sync.Mutex
-	open   []uint32 // streams that have not ended: up to maxStreams, and those that the server will refuse
-	newest uint32   // the largest stream number that the client has used
-	gone   bool     // the server has sent GOAWAY and ignores later streams
-	broken bool     // a read or a write has failed
+	mu sync.Mutex
+	// Streams that have not ended: up to maxStreams, and those that the server will refuse.
+	open   []uint32
+	newest uint32 // the largest stream number that the client has used
+	gone   bool   // the server has sent GOAWAY and ignores later streams
+	broken bool   // a read or a write has failed
 	// ignored counts the streams after GOAWAY. owed counts the PING and SETTINGS frames that the
 	// server has not acknowledged yet.
 	ignored, owed int

@@ -31,10 +31,11 @@ type Listener struct {
 
 	mu      sync.Mutex
 	open    int
-	unknown list.List      // of *Conn, oldest first
-	over    list.List      // connections above the limit, oldest first
-	idle    list.List      // accepted connections without a request, longest idle first
-	unread  list.List      // accepted connections with unread responses, longest without progress first
+	unknown list.List // of *Conn, oldest first
+	over    list.List // connections above the limit, oldest first
+	idle    list.List // accepted connections without a request, longest idle first
+	// Accepted connections with unread responses, longest without progress first.
+	unread  list.List
 	sources map[string]int // number of connections by source address; no more entries than connections
 	victims []*Conn        // do closes them after it has released the lock
 

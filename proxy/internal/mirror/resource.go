@@ -30,7 +30,8 @@ type Resource struct {
 
 	mu        sync.Mutex            // serializes steps. A caller that holds it locks nothing else
 	published atomic.Pointer[State] // the last state; never nil
-	changed   chan struct{}         // closed when another state is published; nil: no request waits for that
+	// Closed when another state is published; nil: no request waits for that.
+	changed chan struct{}
 
 	lastRead atomic.Int64 // Unix nanoseconds
 	watchers atomic.Int64

@@ -185,7 +185,8 @@ func TestTwoFindRestore(t *testing.T) {
 		all = append(all, m.load(t, name))
 	}
 	var found sync.WaitGroup
-	m.Restores.mu.Lock() // prevents that one resource ends the others before each has found the restore
+	// Prevents that one resource ends the others before each has found the restore.
+	m.Restores.mu.Lock()
 	for _, res := range all {
 		found.Go(func() { res.take(input{typ: inRefused, err: feed.ErrWentBack}) })
 	}

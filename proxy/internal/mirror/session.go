@@ -128,7 +128,8 @@ func (s *Session) waitForVersion(ctx context.Context, rq *request.Request) bool 
 	if rq.MinVersion() <= s.Version() {
 		return true
 	}
-	if rq.Continue != nil { // the upstream cannot read the proxy's token, so the read cannot be forwarded
+	// The upstream cannot read the proxy's token, so the read cannot be forwarded.
+	if rq.Continue != nil {
 		return s.ProveCurrent(ctx) && rq.MinVersion() <= s.Version()
 	}
 	if !s.isSmall() {

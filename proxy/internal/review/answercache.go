@@ -65,8 +65,9 @@ type answerCache struct {
 	limit  int
 	maxAge time.Duration // of an answer
 
-	mu      sync.Mutex
-	answers map[[sha256.Size]byte]*list.Element // the value is an *answerEntry in the list of its caller
+	mu sync.Mutex
+	// The value is an *answerEntry in the list of its caller.
+	answers map[[sha256.Size]byte]*list.Element
 	callers map[string]*callerAnswers
 	bytes   int64
 	most    answerHeap

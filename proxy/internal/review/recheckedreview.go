@@ -43,9 +43,10 @@ const maxRefusals = 3
 
 // answerHistory summarizes the answers to one review.
 type answerHistory struct {
-	confirmed    time.Time // time of the last positive answer; zero: there was none
-	denied       bool      // denied since the last positive answer
-	refusals     int       // reviews without an answer from a reachable upstream, since the last positive answer
+	confirmed time.Time // time of the last positive answer; zero: there was none
+	denied    bool      // denied since the last positive answer
+	// Reviews without an answer from a reachable upstream, since the last positive answer.
+	refusals     int
 	firstRefusal time.Time // time of the first of the refusals
 }
 

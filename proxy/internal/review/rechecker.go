@@ -78,7 +78,8 @@ func NewRechecker(period, most, grace time.Duration, authn *Authenticator, authz
 type Recheck struct {
 	rechecker *Rechecker
 	end       func()
-	fallback  *request.Request // the action to review if the permission for a wider one is denied; nil: none
+	// The action to review if the permission for a wider one is denied; nil: none.
+	fallback *request.Request
 
 	reviews []*recheckedReview // at most two; guarded by the rechecker's lock
 
