@@ -86,8 +86,8 @@ const hammering = 2000
 // Always makes Answer apply to an unlimited number of requests.
 const Always = int(^uint(0) >> 1)
 
-// Answer sets the answer to the next requests of an operation; times is their number. It replaces
-// an earlier Answer for the operation.
+// Answer sets the answer to the next requests of an operation. times is the number of these
+// requests. Answer replaces an earlier Answer for the operation.
 func (s *Server) Answer(op Op, times int, a Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

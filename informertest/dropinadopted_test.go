@@ -42,7 +42,7 @@ func fromFactory(cfg *rest.Config, o informertest.Options) (informertest.Informe
 	}), o)
 }
 
-// adopted returns the informer that Weir adopts from client-go's factory.
+// adopted returns the result of clientgo.Adopt for an informer of client-go's factory.
 func adopted(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 	clientgo.Wrap(cfg)
 	if o.ListerWatcher != nil {

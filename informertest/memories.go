@@ -105,8 +105,8 @@ func relistHoldsNothingTwice(s *storyRun) {
 	s.server.ForgetRequests()
 	s.server.Answer(List, 1, Answer{Hold: hold})
 	s.server.FailWatches(Gone())
-	// The server answers the WATCH that resumes with 410 as usual, and then delays the end of the
-	// list.
+	// The informer's next WATCH resumes and receives 410 as usual. The server then delays the end of
+	// the list.
 	s.server.Answer(Watch, Always, Answer{Hold: hold})
 	s.eventually(time.Minute, "a relist", func() bool {
 		for _, r := range s.server.Requests() {

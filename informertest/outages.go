@@ -19,7 +19,7 @@ var outages = []Story{
 		play: outageIsAnError},
 }
 
-// downAtStart starts an informer while the server is down, which lasts ten minutes.
+// downAtStart starts an informer ten minutes before the server accepts connections.
 func downAtStart(s *storyRun) {
 	s.fill(10)
 	s.server.SetDown(true)

@@ -42,8 +42,8 @@ func forbiddenIsAnError(s *storyRun) {
 	}
 }
 
-// names reports whether err is of a certain kind, which the function is recognizes, or has word in
-// its message.
+// names reports whether is(err) is true, or the message of err contains word. It returns false if
+// err is nil.
 func names(err error, is func(error) bool, word string) bool {
 	return err != nil && (is(err) || strings.Contains(strings.ToLower(err.Error()), word))
 }

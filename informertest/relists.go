@@ -35,8 +35,8 @@ func (s *storyRun) change() {
 	s.server.Put(pod("ns/new"))
 }
 
-// missed makes changes and drops them from the server's history, so that a watch that resumes later
-// cannot receive them.
+// missed makes changes and drops them from the server's history, so that the informer can receive
+// them only by a list.
 func (s *storyRun) missed() {
 	s.change()
 	s.server.Compact()
@@ -74,8 +74,8 @@ func (s *storyRun) sentAtMost(n int) {
 	}
 }
 
-// goneEvent breaks the watch and compacts the server, which then sends 410 in an ERROR event to the
-// WATCH that resumes.
+// goneEvent breaks the watch and compacts the server. The informer's next WATCH, which resumes,
+// receives 410 in an ERROR event.
 func goneEvent(s *storyRun) {
 	_, l := s.follower(20)
 	s.server.BreakWatches()
@@ -83,8 +83,8 @@ func goneEvent(s *storyRun) {
 	l.getsMissed(2 * time.Minute)
 }
 
-// goneStatus answers the WATCH that resumes with status 410 instead of an event, like some servers
-// and proxies.
+// goneStatus breaks the watch. The informer's next WATCH, which resumes, receives status 410
+// instead of an event, as from some servers and proxies.
 func goneStatus(s *storyRun) {
 	_, l := s.follower(20)
 	s.server.Answer(Watch, 1, Answer{Status: Gone()})
@@ -189,7 +189,7 @@ func relistBroken(s *storyRun) {
 	l.getsMissed(5 * time.Minute)
 }
 
-// endlessTooOld answers every WATCH that resumes with 410 for ten minutes.
+// endlessTooOld makes the server answer 410 to every WATCH without initial events for ten minutes.
 func endlessTooOld(s *storyRun) {
 	inf, l := s.follower(50)
 	s.server.ForgetRequests()

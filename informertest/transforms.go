@@ -138,7 +138,7 @@ func transformOnRelist(s *storyRun) {
 // transformOnRestore restores the server to an earlier state. The informer stores the restored
 // versions of three pods and later versions of the other three. After the restore, pod 2 changes
 // again and gets the resourceVersion that the informer stores for it, with other content. The
-// server answers the WATCH that resumes with 410, so that every implementation lists.
+// server answers 410 to the informer's next WATCH, so that every implementation lists.
 func transformOnRestore(s *storyRun) {
 	s.fill(6)
 	inf, l, c := s.slimFollower()

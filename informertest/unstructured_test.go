@@ -45,8 +45,7 @@ func podOf(obj any) *corev1.Pod {
 	return p
 }
 
-// transformOf returns f as a transform for an informer of pods that are typed, unstructured or
-// metadata.
+// transformOf adapts f to an informer of typed, unstructured or metadata pods.
 func transformOf(f func(*corev1.Pod)) cache.TransformFunc {
 	return func(obj any) (any, error) {
 		p := podOf(obj)

@@ -108,8 +108,8 @@ func (w *Words) Text(n int) string {
 	for len(b) < n {
 		switch {
 		case w.Noise:
-			// Noise has no percent sign, because that delimits the placeholders of the benchmarks' stub
-			// server.
+			// Noise has no percent sign, because the benchmarks' stub server uses it to delimit
+			// placeholders.
 			if c := byte(firstPrint + w.Rand.IntN(lastPrint-firstPrint+1)); c != '%' {
 				b = append(b, c)
 			}
