@@ -105,8 +105,8 @@ func TestQueryIsForwarded(t *testing.T) {
 	}
 }
 
-// TestManyParameters checks that the proxy refuses a query with 10,000 parameters or more: the proxy
-// would parse none of them, but an older kube-apiserver all.
+// TestManyParameters checks that the proxy refuses a query with 10,000 parameters or more. The
+// proxy would parse none of them, but an older kube-apiserver would parse all.
 func TestManyParameters(t *testing.T) {
 	u, tp := startPaths(t)
 	for n, want := range map[int]int{9_999: http.StatusNotFound, 10_000: http.StatusRequestURITooLong} {

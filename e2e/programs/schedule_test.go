@@ -66,7 +66,7 @@ profiles:
       kind: NodeAffinityArgs
       addedAffinity:
         preferredDuringSchedulingIgnoredDuringExecution:
-`, kubeconfig, nodes+1) // one point for free resources counts more than all points for the node's number
+`, kubeconfig, nodes+1) // a point for free resources counts more than the node number
 	for i := range nodes {
 		fmt.Fprintf(&b, "        - weight: %d\n          preference: {matchFields: [{key: metadata.name, operator: In, values: [%s]}]}\n", i+1, nodeName(i))
 	}
