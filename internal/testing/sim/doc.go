@@ -78,11 +78,11 @@
 //
 // # What is not checked
 //
-// Some situations are excluded, because no protocol shows them to a client:
+// The checks exclude these situations:
 //
 //   - A client may watch from a revision of a past era when the present era has reached the same
-//     revision (api/clientview.go). The checks excuse such a client until its next LIST, which the
-//     run then forces.
+//     revision (api/clientview.go). No protocol shows that to the client. The checks excuse it until
+//     its next LIST, which the run then forces.
 //   - If the servers refuse one form of LIST forever while another form works, the checks require a
 //     recovery only if pages fail or answers break off.
 //   - If resourceVersions cannot be compared, a client cannot distinguish old events from new ones.

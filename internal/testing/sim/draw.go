@@ -256,8 +256,8 @@ func (d *drawer) load() {
 }
 
 // many draws more objects than an informer processes, or delivers, at a time. It removes all faults
-// and leaves only events of servers. With faults, such a world would fail object by object, and one
-// run would take as long as those of all other worlds.
+// and leaves only events of servers. With faults, an informer might receive the objects one by one,
+// and one such world would take as long as all other worlds together.
 func (d *drawer) many() {
 	w := d.w
 	for i := range 120 + d.IntN(60) {

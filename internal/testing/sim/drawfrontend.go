@@ -8,7 +8,7 @@ import (
 
 // frontEnd draws a world whose only fault is a front end that ends WATCHes early: after they have
 // been idle for some time, or at some age. client-go's informer runs next to the informer under
-// test, whose requests are compared with those of client-go's.
+// test, and the checks compare the requests of the two.
 func (d *drawer) frontEnd() {
 	w := d.w
 	w.Servers = []api.Spec{{Order: w.Servers[0].Order, Bookmarks: pick(d, 0, 0, -1, d.between(2*time.Second, 30*time.Second))}}

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	}
 	klog.SetOutput(io.Discard)
 	// The second error handler of apimachinery sleeps until the clock is later than the real time of
-	// the process's start. The clock is virtual here, so the sleep would be long.
+	// the process's start. The clock is virtual here, so the sleep would take years of virtual time.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	os.Exit(m.Run())
 }

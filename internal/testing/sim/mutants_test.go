@@ -23,7 +23,7 @@ var (
 )
 
 // TestMutants breaks the engine in many ways, one at a time, and checks that the simulation notices
-// each. It takes long, so it does nothing without its flag.
+// each. It takes long, so it does nothing without the flag -mutants.
 func TestMutants(t *testing.T) {
 	if !*mutantsFlag {
 		return

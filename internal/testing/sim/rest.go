@@ -119,7 +119,7 @@ func (r *run) cool() {
 	}
 }
 
-// forced reports whether the world has changes that a client may notice only when it lists again.
+// forced reports whether the world has changes that a client may not notice until it lists again.
 func (r *run) forced() bool {
 	return slices.ContainsFunc(r.world.Steps, func(s Step) bool { return s.Op == Restore || s.Op == Replace || s.Op == Schema })
 }
