@@ -131,8 +131,8 @@ func (s *Server) Requests() []Request {
 	return append([]Request(nil), s.requests...)
 }
 
-// Hammered reports whether the server received too many requests, more than 2000 since
-// ForgetRequests, and has stopped answering for that.
+// Hammered reports whether the server has received more than 2000 requests since ForgetRequests,
+// and has therefore stopped answering.
 func (s *Server) Hammered() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,7 +25,7 @@ type native struct {
 
 func (n *native) Run(ctx context.Context) {
 	// A second Run returns ErrRunning, and Run with a stuck handler returns ErrHandlerStuck. The suite
-	// checks both situations without these errors.
+	// detects both situations without these errors.
 	_ = n.Informer.Run(ctx)
 }
 

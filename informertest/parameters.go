@@ -27,8 +27,8 @@ func refuseList(q url.Values) *metav1.Status {
 	return &status
 }
 
-// refuseWatch returns the Status with which a server that handles sendInitialEvents as e says
-// refuses a WATCH with the parameters q, or nil if it accepts them.
+// refuseWatch returns the Status with which a server refuses a WATCH with the parameters q, or nil
+// if it accepts them. e is how the server handles sendInitialEvents.
 func refuseWatch(q url.Values, e InitialEvents) *metav1.Status {
 	if rv := q.Get("resourceVersion"); rv != "" {
 		if _, err := resourceversion.Parse(rv); err != nil {

@@ -18,7 +18,7 @@ type shrinker struct {
 	tries    int // runs of a world before the shrinker decides that it does not fail
 }
 
-// shrink removes the parts of a world that are not necessary for the violation fails, and returns
+// shrink removes the parts of a world that are not necessary for a violation (fails), and returns
 // the smaller world. It stops after the time limit.
 func shrink(t *testing.T, w *World, fails Violation, limit time.Duration) *World {
 	s := &shrinker{t: t, world: w.clone(), fails: fails, deadline: time.Now().Add(limit), tries: 1}
@@ -115,7 +115,7 @@ func (s *shrinker) components() {
 	}
 }
 
-// without removes elements of a slice, but leaves at least least elements.
+// without removes elements of a slice, and stops when only the number least remains.
 func without[T any](s *shrinker, least int, in func(*World) *[]T) {
 	for i := len(*in(s.world)) - 1; i >= 0 && len(*in(s.world)) > least; i-- {
 		s.try(func(w *World) { *in(w) = slices.Delete(*in(w), i, i+1) })

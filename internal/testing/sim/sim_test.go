@@ -154,8 +154,8 @@ func replay(t *testing.T, seed uint64) {
 	}
 }
 
-// failing runs a world with a log until it violates the same rule as as, up to the number of tries.
-// A zero as means any violation.
+// failing runs a world with a log until a run violates the rule as.Rule, at most tries times. If
+// as.Rule is empty, any violation ends the runs.
 func failing(t *testing.T, w *World, as Violation, tries int) *Outcome {
 	for {
 		out := execute(t, w, true)

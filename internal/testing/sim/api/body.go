@@ -135,8 +135,8 @@ func (b *body) gate() (int, error) {
 	return n, nil
 }
 
-// endsIn returns the time until a front end ends the body, and the error with which it ends it. The
-// error is nil if no front end ends the body.
+// endsIn returns the time until a front end ends the body, and the error of that end. The error is
+// nil if no front end ends the body.
 func (b *body) endsIn() (d time.Duration, err error) {
 	end := func(e Effect, since time.Duration) {
 		left := max(since+b.plan[e].D-b.cluster.Now(), 0)

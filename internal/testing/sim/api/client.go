@@ -30,8 +30,8 @@ type Client struct {
 	hammers  bool
 }
 
-// These limit the requests of a client. A client that sends more hammers: its further requests get
-// no answers, since otherwise no virtual time would pass. The limit per second is for each
+// These limit the requests of a client. A client that exceeds a limit hammers: its further requests
+// get no answers, since otherwise no virtual time would pass. The limit per second is for each
 // reflector, because each reflector has its own rate.
 const (
 	tooManyPerSecond = 30
