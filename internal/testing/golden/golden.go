@@ -46,8 +46,8 @@ func File(t testing.TB, path, got string) {
 	t.Errorf("%s (go test -rewrite writes it), line %d:\ngot  %q\nwant %q", path, n+1, lines[n], wanted[n])
 }
 
-// Page is the help of a command, with the same fields as cobra.Command. This module does not
-// require cobra, because cobra's generator of pages would add a renderer of man pages.
+// Page is the help of a command, with fields like those of cobra.Command. This module does not
+// require cobra. Cobra's generator of pages would also require a renderer of man pages.
 type Page struct {
 	Command string // as users type it, such as "weir bench"
 	Short   string
