@@ -38,7 +38,8 @@ var handlers = []Story{
 }
 
 // lateHandler adds a handler after some changes, so that the state at its registration differs from
-// the first list.
+// the first list. The handler must receive that state as initial additions, and a later addition as
+// not initial.
 func lateHandler(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -63,6 +64,7 @@ func lateHandler(s *storyRun) {
 }
 
 // handlerDuringFirstList adds a handler while the server delays the last item of the first list.
+// The handler must not sync before that item, and must receive each object once.
 func handlerDuringFirstList(s *storyRun) {
 	s.fill(50)
 	hold := make(chan struct{})
@@ -114,7 +116,8 @@ func manyHandlers(s *storyRun) {
 	inf.current(time.Second)
 }
 
-// removedHandler adds and removes 200 handlers. No goroutine or call of them may remain.
+// removedHandler adds and removes 200 handlers. They must leave no goroutine, and must not be
+// called after their removal.
 func removedHandler(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -153,7 +156,8 @@ func (i *storyInformer) passing() *listener {
 }
 
 // handlerRemovesItself removes the handler in its third call. The informer may still make one call
-// that it has already prepared, as client-go does. It must not call the handler for later changes.
+// that it has already prepared, as client-go does. The informer must not call the handler for later
+// changes.
 func handlerRemovesItself(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -188,7 +192,8 @@ func handlerRemovesItself(s *storyRun) {
 	}
 }
 
-// handlerAddsHandler makes a handler register a second handler during a call after the sync.
+// handlerAddsHandler makes a handler register a second handler during a call after the sync. The
+// second handler must receive the state and a later change.
 func handlerAddsHandler(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -229,8 +234,8 @@ func handlerAfterStop(s *storyRun) {
 	}
 }
 
-// slowHandlerDelaysNoOther blocks one handler permanently and makes changes. The other handler must
-// receive them.
+// slowHandlerDelaysNoOther makes 200 changes while one handler is blocked. The other handler must
+// receive each change within a second.
 func slowHandlerDelaysNoOther(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -248,8 +253,9 @@ func slowHandlerDelaysNoOther(s *storyRun) {
 	inf.current(time.Second)
 }
 
-// slowHandlerKeepsTheWatch makes 5000 changes while a handler is blocked. The connection has no
-// buffer, so the informer has read every event that the server has sent.
+// slowHandlerKeepsTheWatch makes 5000 changes while a handler is blocked. Meanwhile the informer
+// must read and store all of them. The connection has no buffer, so the informer has read every
+// event that the server has sent.
 func slowHandlerKeepsTheWatch(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -271,7 +277,8 @@ func slowHandlerKeepsTheWatch(s *storyRun) {
 }
 
 // blockedHandlerCatchesUp updates, deletes and creates objects while the handler is blocked. It
-// also creates an object and deletes it again in that time.
+// also creates an object and deletes it again in that time. Afterwards the handler must receive the
+// newest state.
 func blockedHandlerCatchesUp(s *storyRun) {
 	s.fill(20)
 	inf := s.informer(Options{})
@@ -294,7 +301,8 @@ func blockedHandlerCatchesUp(s *storyRun) {
 	inf.current(10 * time.Second)
 }
 
-// panickingHandler panics in one call for the first list, and in one call after it.
+// panickingHandler adds a handler that panics in one call for the first list, and in one call after
+// it. This handler and another one must still receive every change.
 func panickingHandler(s *storyRun) {
 	s.fill(5)
 	inf := s.informer(Options{})

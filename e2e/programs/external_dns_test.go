@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// publishes is the trial of external-dns, which publishes each pod by its name, and the pods of
-// each app by a service.
+// publishes is the trial of external-dns. External-dns makes DNS records for each pod, under the
+// name of the pod, and for the pods of each app, under the name of the service of the app.
 var publishes = observer{
 	prepare: func(t *testing.T, ctx context.Context, w *world) []string {
 		nodes := 0
@@ -52,7 +52,7 @@ var publishes = observer{
 const (
 	// dnsPrefix is the prefix of the annotations that external-dns reads.
 	dnsPrefix = "external-dns.kubernetes.io/"
-	// domain is the suffix of the services' names.
+	// domain is the suffix of the DNS names of the services.
 	domain = ".example.org"
 	// nodePortEvery is n if every n-th service has a port on the nodes of its pods. The other services
 	// are headless.
@@ -95,8 +95,8 @@ func (w *world) makeService(t *testing.T, ctx context.Context, name string, sele
 	check.NoError(t, err)
 }
 
-// moveNodes changes nodes on which pods of the first service run. That service has a port on these
-// nodes.
+// moveNodes changes the nodes of the first two pods, and deletes the node of the third pod. These
+// pods belong to the first service, which has a port on their nodes.
 func (w *world) moveNodes(t *testing.T, ctx context.Context) {
 	t.Helper()
 	nodes := w.client.CoreV1().Nodes()

@@ -60,7 +60,7 @@ type history struct {
 	epoch     int    // number of times that the server went back
 	lastWrite uint64 // number of the last write before the server went back
 	replays   int    // updates that changed nothing
-	strays    int    // deletions of objects that the handler did not have
+	strays    int    // with replicas: deletions of objects that the handler did not have
 	problems  []string
 }
 
@@ -127,10 +127,10 @@ func (h *history) deleted(key string, last version) {
 	k.held = version{}
 }
 
-// advance records a version, which must not be older than least. After a restore, one version of
-// each key may be older. Events that arrive before that one may still be from before the restore: a
-// watch cache that has not noticed the restore sends such events, and a relist repeats the
-// handler's objects.
+// advance records a version, which must not be older than least. There is one exception: after a
+// restore, each key may once receive an older version. Until then, the key may still receive
+// versions from before the restore: from a watch cache that has not noticed the restore, or, from a
+// relist, the version that the handler already holds.
 func (h *history) advance(key string, k *keyHistory, v version, least uint64) {
 	older := v.rv < least
 	switch {
@@ -172,7 +172,7 @@ func (h *history) wentBack(lastWrite uint64) {
 	h.lastWrite = lastWrite
 }
 
-// holds returns the handler's objects according to its events.
+// holds returns the objects that the handler has, according to the events that it has received.
 func (h *history) holds() map[string]version {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -205,9 +205,9 @@ func (h *history) take() (problems []string, replays, strays int) {
 }
 
 // sightings counts the distinct versions that the handlers of one subject receive. If the subject
-// has several informers, a version does not count if another informer has already delivered a newer
-// one: an informer that merges their events must not deliver it. sightings is safe for concurrent
-// use.
+// has several informers, a version does not count after one of them has delivered a newer version
+// of the object: an informer that merges all events must not deliver the older version. sightings
+// is safe for concurrent use.
 type sightings struct {
 	mu       sync.Mutex
 	counting bool
@@ -244,8 +244,8 @@ func (s *sightings) stop() int {
 	return len(s.seen)
 }
 
-// difference describes how the actual objects differ from the wanted ones, for a log; empty: they
-// are equal. It shows at most three keys.
+// difference describes how the actual objects differ from the wanted ones, for a log. It returns an
+// empty string if they are equal. It shows at most three keys.
 func difference(want, held map[string]version, told func(key string) string) string {
 	var lines []string
 	keys := maps.Clone(want)

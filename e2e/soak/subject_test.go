@@ -33,21 +33,23 @@ type subject struct {
 	// content returns one object, which is compared as a whole. nil: objects are not compared as a
 	// whole.
 	content func(key string) (any, error)
-	// settle is called after the last fault. current then reports whether the subject has caught up
-	// since, apart from its objects. nil: there is nothing but the objects to check.
+	// The test calls settle after the last fault. current then reports whether the subject has caught
+	// up since, in addition to its objects, which the test compares itself. nil: the test only
+	// compares the objects.
 	settle  func()
 	current func() bool
-	// problems returns the errors that the subject itself has found since the last call. nil: it finds
-	// none.
+	// problems returns the errors that the subject itself has found since the last call. nil: the
+	// subject finds none.
 	problems func() []string
 	// trouble returns the state of the subject for the log.
 	trouble func() string
 	stop    func()
 
 	result *result
-	lost   bool   // it was not current in time, and still is not
+	lost   bool   // it was not current in time, and has not been current since
 	asked  string // its requests until it was current, for the log
-	// servers are the servers to which the subject was connected when it was current, see serversOf.
+	// servers says, for each API server, whether the subject was connected to it when it was last
+	// found to be current (see serversOf).
 	servers []bool
 }
 
@@ -79,7 +81,8 @@ func (s *subject) newHistory(w *world, part string) *history {
 	return h
 }
 
-// told returns the objects of the subject according to all its handlers' events.
+// told returns the objects that the test compares, according to the events of all handlers of the
+// subject. If the handlers have different versions of an object, told returns the newest one.
 func (s *subject) told() map[string]version {
 	out := map[string]version{}
 	for _, h := range s.histories {
@@ -168,7 +171,8 @@ func (r *requests) note(format string, args ...any) {
 	r.last = r.last[max(0, len(r.last)-maxRequests):]
 }
 
-// retryAfter records the Retry-After header of a response.
+// retryAfter records the end of the delay that a Retry-After header requests, if it is later than
+// the recorded end.
 func (r *requests) retryAfter(header string) {
 	seconds, err := strconv.Atoi(header)
 	if err != nil {
@@ -181,7 +185,7 @@ func (r *requests) retryAfter(header string) {
 	}
 }
 
-// putOffUntil returns when the delay ends that a response has requested.
+// putOffUntil returns the latest end of the delays that responses have requested.
 func (r *requests) putOffUntil() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -199,7 +203,8 @@ type countingTransport struct {
 	requests *requests
 }
 
-// RoundTrip counts the requests. A WATCH that sends the initial state counts as a LIST.
+// RoundTrip counts the requests. A WATCH that sends the initial state counts as a LIST, and a LIST
+// of one object counts as a probe.
 func (t *countingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	q := r.URL.Query()
 	watches := q.Has("watch") && q.Get("watch") != "false" && q.Get("watch") != "0"

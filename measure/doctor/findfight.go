@@ -14,10 +14,12 @@ import (
 const (
 	FindingFight = "fight"
 
-	// fightTurns is the least share of an object's writes that must follow a write of another writer.
-	// If two clients write in turn, all of their writes do, and if they write at random, half do.
+	// fightTurns is the least share of the writes of an object that must follow a write of another
+	// writer. If two clients write in turn, all writes follow one of the other client. If they write
+	// at random, half of the writes do.
 	fightTurns = 0.25
-	// fightNamed is the least share of the writes that a client must have to be named, in percent.
+	// fightNamed is the least share of the writes of an object, in percent, that a finding requires to
+	// name a client. The writer with the most writes needs no such share.
 	fightNamed = 5
 )
 
@@ -36,11 +38,12 @@ var fightKind = &kind{
 type fight struct {
 	objects                  []*objectWrites // the one with the most writes first
 	writes, turns, conflicts int64
-	busiest                  int64 // the largest number of writes in an hour, of all objects
+	busiest                  int64 // the sum of the most writes in an hour of each object
 	latency                  time.Duration
 }
 
-// fights returns findings about objects that several clients write in turn.
+// fights returns findings about objects that several clients write in turn, if these writes cost
+// too much (see areWasteful).
 func (d *Doctor) fights() (all []Finding) {
 	clients := map[int64]*client{}
 	for _, c := range d.clients.least {
@@ -84,8 +87,9 @@ func (o *objects) fights() map[string]*fight {
 	return all
 }
 
-// fight returns the finding about a fight. It returns false if all but one of the writers were
-// evicted.
+// fight returns the finding about a fight. The finding names the writers of the object with the
+// most writes, except evicted clients and, after the first writer, those with less than fightNamed
+// percent of the writes. fight returns false if the finding would name fewer than two writers.
 func (d *Doctor) fight(o *fight, clients map[int64]*client) (Finding, bool) {
 	w := o.objects[0]
 	f := Finding{Resource: w.resource, Count: o.writes + o.conflicts, Seconds: o.latency.Seconds()}
@@ -164,7 +168,9 @@ type objects struct {
 	byName map[string]*objectWrites
 }
 
-// add counts a write of the object in t by the client c.
+// add counts a write of the object in t by the client c. It ignores a write that names no object,
+// that the server refused, or that failed with an error other than 409. If maxWritten other objects
+// are recorded, it reduces their weights instead, and removes those with weight 0.
 func (o *objects) add(e *evidence.Event, c *client, t *target) {
 	if len(e.Object.Name) == 0 || e.Refused() || e.Code >= 400 && e.Code != 409 {
 		return
@@ -185,7 +191,8 @@ func (o *objects) add(e *evidence.Event, c *client, t *target) {
 	w.add(e, writer{c.serial, hash(e.Place())})
 }
 
-// add counts a write of the object.
+// add counts a write of the object. A conflict (409) counts neither as a write of its writer nor as
+// a turn.
 func (w *objectWrites) add(e *evidence.Event, by writer) {
 	w.hourly.add(e.Staged)
 	w.weight++
@@ -208,7 +215,7 @@ func (w *objectWrites) add(e *evidence.Event, by writer) {
 	}
 }
 
-// writers returns the writers of the object, the one with the most writes first.
+// writers returns the first maxWriters writers of the object, the one with the most writes first.
 func (w *objectWrites) writers() []share {
 	return slices.SortedStableFunc(slices.Values(w.by), func(a, b share) int { return cmp.Compare(b.n, a.n) })
 }

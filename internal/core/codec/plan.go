@@ -63,8 +63,8 @@ type plans struct {
 	kept [maxPlans]atomic.Pointer[plan]
 }
 
-// find returns the plan for the tokens of s, or nil. If it returns nil, worth reports whether the
-// caller should make a plan.
+// find returns the plan for the tokens of s, or nil. If it returns no plan, worth reports whether
+// the caller should make one.
 func (h *plans) find(s *scratch) (found *plan, worth bool) {
 	place, mark := placeOf(s.print)
 	if p := h.kept[place].Load(); p != nil && p.fits(s.tokens) {
@@ -133,8 +133,9 @@ func (s *scratch) followStep(st *step, tokens []token) bool {
 	return true
 }
 
-// note adds a step to the plan that is being made, if any. The step sets the field at p from token
-// t. If the field has a piece, the piece is at target.
+// note adds a step to the plan, if one is being made. The step sets field f at p from token t. If f
+// is a pointer or a slice, target is the memory of what it points to, and count is the number of
+// elements there. If f is a map, target is nil and count is the number of entries.
 func (s *scratch) note(p unsafe.Pointer, f *field, t *token, target unsafe.Pointer, count int) {
 	if s.noting == nil {
 		return
@@ -162,8 +163,9 @@ func (s *scratch) setOther(p unsafe.Pointer, f *field, t *token) bool {
 	return true
 }
 
-// decodeByPlan decodes an object with its plan. If there is no plan, it decodes the tokens, and
-// makes a plan if plans.find says that it is worth it.
+// decodeByPlan decodes an object with its plan. If there is no plan, decodeByPlan decodes the
+// tokens. It also makes a plan then, if plans.find reports that the caller should, and the object
+// has a shape.
 func (d *decoder) decodeByPlan(s *scratch) (image unsafe.Pointer, ok bool) {
 	found, worth := d.plans.find(s)
 	if found != nil {

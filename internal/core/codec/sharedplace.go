@@ -11,9 +11,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// sharedPlace is a cache place for one slice, map or pointer that values share, with everything in
-// it. A value is stored at its second occurrence. A stored value is replaced when another value
-// with the same place occurs twice before the stored one occurs again.
+// sharedPlace is a cache place for one slice, map or pointer that decoded objects share, with
+// everything that this value refers to. A value is stored at its second occurrence. A stored value
+// is replaced when another value with the same place occurs twice before the stored one occurs
+// again.
 type sharedPlace struct {
 	mark  uint32 // of the last value that is not stored
 	field *field
@@ -68,10 +69,10 @@ func (f *field) isShareable() bool {
 
 var shareSeed = maphash.MakeSeed()
 
-// find looks for a shared value of field f of m. The bytes of the field start at begin with a tag,
-// and its first length is at pos. If find has or makes a shared value, it adds a token for the
-// value and returns the end of the field. If next is 0 and ok is true, the caller must decode the
-// field. If ok is false, Unmarshal must decode the object.
+// find looks in the cache for the value of field f of m. The bytes of the field start at begin with
+// a tag, and its first length is at pos. If the cache contains the value, or find adds it, find
+// adds a token for the value and returns the end of the field. If next is 0 and ok is true, the
+// caller must decode the field. If ok is false, Unmarshal must decode the object.
 func (s *scratch) find(m *message, f *field, begin, pos, end, depth int) (next int, ok bool) {
 	next = s.fieldEnd(f, begin, pos, end)
 	if next < 0 {
@@ -111,8 +112,8 @@ func (s *scratch) foundAs(f *field, v value, end int) int {
 	return end
 }
 
-// fieldEnd returns the end of the consecutive values of a field that start at begin, or a negative
-// number for an error.
+// fieldEnd returns the end of the values of f that follow one another from begin. For a pointer it
+// returns the end of the first value. A negative result is an error.
 func (s *scratch) fieldEnd(f *field, begin, pos, end int) int {
 	raw, tag := s.raw[:end], s.raw[begin:pos]
 	for {

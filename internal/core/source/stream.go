@@ -50,9 +50,9 @@ func (w *watchBody) BeforeRead(f func()) {
 
 func (w *watchBody) Close() error { return w.stream.Close() }
 
-// NewList returns a List that reads resp, the answer to a LIST request. It owns the body:
-// List.Close closes it, or NewList itself if it returns an error. An answer other than 200 is an
-// error. opts.HeaderTimeout is not used.
+// NewList returns a List that reads resp, the answer to a LIST request. The List owns the body:
+// List.Close closes it. If NewList returns an error, NewList has closed the body. An answer other
+// than 200 is an error. opts.HeaderTimeout is not used.
 func NewList(resp *http.Response, opts Options) (List, error) {
 	l, err := newList(newStream("LIST", resp, nil, opts), resp, opts)
 	if err != nil {
@@ -70,9 +70,9 @@ func newList(s *stream, resp *http.Response, opts Options) (*listBody, error) {
 	return &listBody{wire.NewListReader(r, enc, opts.Limits), enc, s}, nil
 }
 
-// NewWatch returns a Watch that reads resp, the answer to a WATCH request. It owns the body, as
-// NewList does. A watch that lasts 30 s longer than timeout fails with ErrStalled. Timeout 0 means
-// no limit.
+// NewWatch returns a Watch that reads resp, the answer to a WATCH request. The Watch owns the body,
+// like the List of NewList. A watch that lasts 30 s longer than timeout fails with ErrStalled.
+// Timeout 0 means no limit.
 func NewWatch(resp *http.Response, timeout time.Duration, opts Options) (Watch, error) {
 	return newWatch(newStream("WATCH", resp, nil, opts), resp, timeout, opts)
 }
@@ -84,8 +84,8 @@ func newWatch(s *stream, resp *http.Response, timeout time.Duration, opts Option
 		return nil, err
 	}
 	s.idle = 0 // a watch may be idle for long; deadline ends a dead connection
-	// A LIST is not read ahead: its reader waits for the server anyway, and passing bytes from one
-	// goroutine to another would only cost CPU.
+	// Only a watch is read ahead. The reader of a LIST waits for the server anyway, and passing bytes
+	// between goroutines would only cost CPU.
 	s.readAhead = newReadAhead(r, s.fail)
 	if timeout > 0 {
 		s.endAfter(timeout + watchGrace)
@@ -147,8 +147,8 @@ func (s *stream) open(resp *http.Response) (io.Reader, wire.Encoding, error) {
 }
 
 // openUntyped returns a body without content type, and its encoding. It guesses the encoding of a
-// list from the first bytes. A watch may send no bytes for long; it is read as JSON, as in
-// client-go.
+// list from the first bytes. It does not wait for the first bytes of a watch, which may send none
+// for long, and returns JSON, as client-go does.
 func (s *stream) openUntyped(r io.Reader) (io.Reader, wire.Encoding, error) {
 	if s.method == "WATCH" {
 		return r, wire.JSON, nil

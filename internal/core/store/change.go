@@ -1,8 +1,8 @@
 package store
 
-// Change is one change of one key: in the log, from a cursor, and to a handler. Old is always the
-// version that the reader saw last, by uid and resourceVersion. All readers of the store share the
-// objects; do not modify them.
+// Change is one change of one key, as the log stores it, a cursor returns it, and a handler
+// receives it. Old is always the version that the reader saw last: it has the same uid and
+// resourceVersion. All readers of the store share the objects; do not modify them.
 type Change struct {
 	// Revision is the store's revision of the change, or of the last change if it represents
 	// several. In the initial state it is the revision of the object.
@@ -13,9 +13,9 @@ type Change struct {
 	Old, New *Object
 	// Final is the state in which Writer.DeleteAs deleted the object. nil: unknown.
 	Final *Object
-	// ResourceVersion is the resourceVersion of New. If New is nil, it is that of the deletion: the
-	// one passed to Writer.Delete, or that of the list that lacked the object. It is 0 if it is not
-	// an integer, or unknown.
+	// ResourceVersion is the resourceVersion of New. If New is nil, ResourceVersion is the one passed
+	// to Writer.Delete, or that of the list that lacked the object. It is 0 if that resourceVersion is
+	// not an integer, or is unknown.
 	ResourceVersion uint64
 	// Initial reports that Old is nil and that the change is part of the cursor's initial state, or
 	// of a writer's first replace (client-go's isInInitialList).
@@ -48,7 +48,8 @@ const (
 	Resynced
 )
 
-// String returns the type as a WATCH spells it.
+// String returns the type as a WATCH spells it. For Resynced, which is not in a WATCH, it returns
+// RESYNC.
 func (t ChangeType) String() string {
 	switch t {
 	case Added:
@@ -82,7 +83,7 @@ func (ch *Change) FinalStateUnknown() bool {
 	return ch.New == nil && !ch.Refused && (ch.Missed || ch.Coalesced)
 }
 
-// Object returns New or, if that is nil, Old.
+// Object returns New, or Old if New is nil.
 func (ch *Change) Object() *Object {
 	if ch.New != nil {
 		return ch.New
@@ -96,7 +97,8 @@ func (ch *Change) Key() string { return ch.Object().key }
 // changeBytes is the size of a Change in the log.
 const changeBytes = 48
 
-// cost returns the bytes of the change in the log, and of the versions that only the log refers to.
+// cost returns how many bytes the change uses in the log, including its versions that are no longer
+// in the table: Old and Final.
 func (ch *Change) cost() int64 {
 	n := int64(changeBytes)
 	if ch.Old != nil {

@@ -21,8 +21,9 @@ func putOnNode(t *testing.T, w *Writer, name, node string, rv int) *Object {
 	return o
 }
 
-// TestDerive checks that an index uses derived values instead of decoding an object again, but does
-// not use them if the object has since changed or been deleted.
+// TestDerive checks that an index uses derived values instead of decoding an object again, unless
+// the object has since changed or been deleted. If the function panics in Derive, the query must
+// return the panic as an error.
 func TestDerive(t *testing.T) {
 	decodes := 0
 	cfg := decodeConfig()
@@ -86,8 +87,8 @@ func TestDerive(t *testing.T) {
 	expect("when it does not panic any more", "x", "c", 1)
 }
 
-// TestDeriveIsBounded checks that the derived values of an index that is not queried are dropped
-// when their objects are deleted.
+// TestDeriveIsBounded checks that, if an index is never queried, Derive keeps at most about
+// dirtySlack values of deleted objects, and that DropDerived drops the values of an object.
 func TestDeriveIsBounded(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	check.NoError(t, s.AddIndex("one", FuncIndex(func(any) ([]string, error) { return []string{"1"}, nil })))
@@ -116,8 +117,8 @@ func TestDeriveIsBounded(t *testing.T) {
 	check.Equal(t, len(x.derived.values), 0, "are left")
 }
 
-// TestDeriveOfBlocked checks that Derive waits only once, and not for long, for a function that
-// blocks.
+// TestDeriveOfBlocked checks that Derive waits for deriveWait if an index function blocks, and then
+// returns false. While the function blocks, Derive must neither wait nor call functions.
 func TestDeriveOfBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, decodeConfig())

@@ -21,8 +21,9 @@ import (
 //
 // Each state of the store is a state that the upstream had. The sink applies changes one by one, in
 // the order of their resourceVersions, also the changes that a relist finds. Otherwise a client
-// whose watch ends between two of them, and that resumes at another replica from its last
-// resourceVersion, would miss changes with lower resourceVersions.
+// could miss changes: its watch may end between two changes, and resume at another replica from the
+// last resourceVersion that the client received. Changes with lower resourceVersions would not
+// follow.
 //
 // If a relist does not contain an object, the sink does not know when the object was deleted. It
 // applies such deletions first, with the resourceVersion that the client already had. A client
@@ -35,7 +36,7 @@ type sink struct {
 	history  *watchcache.History
 	onListed func()          // called once, after the first list
 	onRefuse func(error)     // called without mu held, when only a new store helps, see refuse
-	reserve  func(int) error // called before bytes are stored; an error prevents that
+	reserve  func(int) error // called before the sink stores bytes; if it fails, the sink refuses them
 	stats    *Stats
 
 	// mu is held while the store and the history change together, and while a caller reads both.
@@ -44,7 +45,7 @@ type sink struct {
 	// held.
 	listed    bool
 	recorded  uint64                    // newest version in history; written like listed
-	coalesced uint64                    // the upstream coalesces changes up to it; likewise
+	coalesced uint64                    // the upstream coalesces changes up to it; written like listed
 	proven    uint64                    // no change up to this version is missing, see prove
 	waiters   map[*proofWaiter]struct{} // one for each caller of Wait
 
@@ -71,7 +72,8 @@ const maxRelistedBytes = 32 << 20
 var (
 	// ErrWentBack is returned when the upstream went back in time: it was restored from a backup.
 	ErrWentBack = errors.New("the upstream went back in time")
-	// ErrRelistTooLarge is returned when the changed objects of a relist exceed 32 MiB.
+	// ErrRelistTooLarge is returned when the changed objects of a relist exceed 32 MiB. If the relist
+	// also shows another past (sink.otherPast), the sink returns ErrWentBack instead.
 	ErrRelistTooLarge = errors.New("a relist found too much that had changed to put it in order")
 )
 
@@ -130,7 +132,9 @@ type proofWaiter struct {
 // errProven is the cause that ends a wait for a proven resourceVersion.
 var errProven = errors.New("proven")
 
-// prove records that the store is the state at rv: it contains every change up to rv.
+// prove records that the store is the state at rv: it contains every change up to rv. prove does
+// nothing before the first list, while the upstream coalesces changes, or if the store is already
+// current up to rv.
 func (s *sink) prove(rv uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -260,8 +264,9 @@ func (s *sink) recordVersion(rv uint64) {
 	s.history.Add(rv, s.store.Revision())
 }
 
-// takeListed accepts an object of a relist. It immediately marks an unchanged object as present,
-// and buffers any other object.
+// takeListed accepts an object of a relist. It immediately marks an unchanged object as present. It
+// passes an object that is older than the stored one to the store, and buffers any other object. If
+// the buffered objects exceed maxRelistedBytes, takeListed calls refuse.
 func (s *sink) takeListed(m *wire.Meta, object []byte) error {
 	rv := resourceversion.Number(m.ResourceVersion)
 	stored, ok := s.store.Get(string(wire.AppendKey(nil, m)))
@@ -287,7 +292,7 @@ func (s *sink) takeListed(m *wire.Meta, object []byte) error {
 	}
 	s.relisted = append(s.relisted, relistedObject{rv, slices.Clone(object)})
 	if !same {
-		return nil // the key belongs to another object now: the stored one is deleted first
+		return nil // the key belongs to another object now: the sink deletes the stored one first
 	}
 	var was wire.Meta
 	raw, err := stored.Meta(&was, nil)
@@ -342,9 +347,10 @@ func (s *sink) endFirstList(resourceVersion string) {
 
 // endRelist applies the changes that a relist found. If the relist shows another past, endRelist
 // applies nothing and returns false. Another past means that the upstream was restored from a
-// backup and has reached the same resourceVersions again, so watchers must not receive its objects
-// as changes. It shows in two ways: an object in an old version that the store did not have, unless
-// the list itself is older than the store; or an object that contradicts a proof.
+// backup and has reached the same resourceVersions again, so watchers must not receive the relisted
+// objects as changes. Another past shows in two ways: the relist has an object in an old version
+// that the store did not have, and the list itself is not older than the store; or an object
+// contradicts a proof.
 func (s *sink) endRelist(resourceVersion string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestChanges checks that the objects of the first list do not count as changes, and that the
-// changes that a relist finds do.
+// TestChanges checks that Stats.Changes does not count the objects of the first list, but counts
+// later events and the changes that a relist finds.
 func TestChanges(t *testing.T) {
 	st := store.New(store.Config{Encoding: wire.JSON, KeepLog: true})
 	c, err := New(Config{Resource: things, Store: st, Encoding: wire.JSON})

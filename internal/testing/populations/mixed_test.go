@@ -61,8 +61,8 @@ func TestEveryCountOfPods(t *testing.T) {
 	}
 }
 
-// TestWorkloadsAreConsistent checks, for several numbers of pods per app, that a workload selects
-// the pods of its template and that a job ends after it started.
+// TestWorkloadsAreConsistent checks, for clusters of several sizes, that a deployment selects the
+// pods of its template and that a job does not end before it starts.
 func TestWorkloadsAreConsistent(t *testing.T) {
 	for _, n := range []int{30, 33, mixedPods} {
 		p := made(t, podsim.Mixed, n, 1)
@@ -138,8 +138,8 @@ func comesBack(t *testing.T, o Object) {
 	}
 }
 
-// TestSecretsDoNotCompress checks that the Secrets of a population have bytes without repetition,
-// which is their purpose.
+// TestSecretsDoNotCompress checks that compression saves at most 1% of the data of the Secrets of a
+// population. Their purpose is to have data without repetition.
 func TestSecretsDoNotCompress(t *testing.T) {
 	p := made(t, podsim.Mixed, mixedPods, 5)
 	var packed bytes.Buffer

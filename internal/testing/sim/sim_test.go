@@ -27,8 +27,8 @@ var (
 	forFlag     = flag.Duration("for", 0, "go on with new seeds for so long")
 )
 
-// defaultSeeds returns a smaller number under the race detector, which makes a seed take ten times
-// as long.
+// defaultSeeds returns how many seeds to run. Under the race detector they are fewer, because each
+// seed takes ten times as long.
 func defaultSeeds() uint64 {
 	if testenv.Race {
 		return 100
@@ -98,7 +98,8 @@ func quantiles(d []time.Duration) []time.Duration {
 	return []time.Duration{at(0.5), at(0.9), at(0.99), at(1)}
 }
 
-// wanted reports whether the flags select a world.
+// wanted reports whether the flags select a world, by the runner of its first client and by its
+// steps.
 func wanted(w *World) bool {
 	return (*runnerFlag == "" || w.Clients[0].Runner == *runnerFlag) &&
 		!slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op.String() == *withoutFlag })
@@ -140,7 +141,8 @@ func panicIfLong(seed uint64, done <-chan struct{}) {
 	panic(fmt.Sprintf("seed %d: has run for %v and goes on", seed, most*tick))
 }
 
-// replay runs a seed, repeatedly until it fails, because the seed does not determine all of a run.
+// replay runs a seed until it fails, at most 50 times, because the seed does not determine all of a
+// run.
 func replay(t *testing.T, seed uint64) {
 	w := Draw(seed)
 	out := failing(t, w, Violation{}, 50)

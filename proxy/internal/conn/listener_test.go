@@ -68,7 +68,8 @@ func newTestListener(t *testing.T, limit int) testListener {
 func isClosed(c *Conn) bool { return c.Conn.(*endpoint).closed }
 
 // TestConnections opens more connections than the limit while all admitted ones are in use. It
-// checks that a new connection, which a health check may need, is always accepted.
+// checks that a new connection, which a health check may need, is always accepted. Only the oldest
+// connections above the limit are closed, or a connection that is idle.
 func TestConnections(t *testing.T) {
 	tc := newTestListener(t, 2)
 	busy := []*Conn{tc.known(), tc.known()}
@@ -106,8 +107,8 @@ func TestConnections(t *testing.T) {
 }
 
 // TestUnknownBeforeKnown opens a connection above the limit. It checks that an unknown connection
-// is closed before an idle one of a known client, once it had reviewTime for a request and unless
-// it is under review.
+// is closed before an idle one of a known client, if the unknown connection had reviewTime for a
+// request and is not under review.
 func TestUnknownBeforeKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestListener(t, 3)
@@ -167,7 +168,7 @@ func TestUnknownMemory(t *testing.T) {
 	})
 }
 
-// TestUnderReview checks that a connection is under review while one of its requests has a seat.
+// TestUnderReview checks that a connection is under review from BeginReview to EndReview.
 func TestUnderReview(t *testing.T) {
 	c := newTestListener(t, 10).open("a")
 	c.BeginReview()
@@ -179,8 +180,8 @@ func TestUnderReview(t *testing.T) {
 	}
 }
 
-// TestConnectionsPerSource checks that one source address cannot have more connections than
-// perSource.
+// TestConnectionsPerSource checks that one source address cannot have more open connections than
+// the limit per source.
 func TestConnectionsPerSource(t *testing.T) {
 	tc := testListener{NewListener(nil, 10, 2, NewHeads()), t}
 	first := tc.open("a")
@@ -196,7 +197,7 @@ func TestConnectionsPerSource(t *testing.T) {
 }
 
 // TestUnknownRequests has unknown clients send requests and read no response. It checks that the
-// connection with the most requests is closed, and never one with a single request.
+// oldest of the connections with the most requests is closed, and not one with a single request.
 func TestUnknownRequests(t *testing.T) {
 	tc := newTestListener(t, 100_000)
 	one := tc.open("a")
@@ -321,7 +322,7 @@ func TestUnreadResponses(t *testing.T) {
 }
 
 // TestTooManyRequestsOfUnknown checks that the number of requests on a connection is bounded until
-// a credential is accepted.
+// a credential is accepted. A client that opens far more streams must lose its connection.
 func TestTooManyRequestsOfUnknown(t *testing.T) {
 	tc := newTestListener(t, 10)
 	c := tc.open("a")
@@ -343,7 +344,7 @@ func TestTooManyRequestsOfUnknown(t *testing.T) {
 }
 
 // TestUnknownResets checks that an unknown client that resets too many streams loses its
-// connection.
+// connection. A known client, and a client whose streams end with responses, must keep theirs.
 func TestUnknownResets(t *testing.T) {
 	tc := newTestListener(t, 10)
 	for name, c := range map[string]struct {
@@ -375,7 +376,9 @@ func TestConnectionCloseReasons(t *testing.T) {
 	}
 }
 
-// TestSource checks that all addresses that one host may use are one source.
+// TestSource checks that the source of an IPv6 address is its first 64 bits, without a zone, and
+// that an IPv4 address mapped to IPv6 has the source of the IPv4 address. Text that is not an
+// address with a port is its own source.
 func TestSource(t *testing.T) {
 	for from, want := range map[string]string{
 		"192.0.2.1:80": "192.0.2.1", "[::ffff:192.0.2.1]:80": "192.0.2.1", "[2001:db8:1:2:3::4]:80": "2001:db8:1:2::", "[fe80::1%eth0]:80": "fe80::", "pipe": "pipe",

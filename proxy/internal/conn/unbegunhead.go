@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// unbegunHead is a large head for which no request has begun. If the HTTP server answers the
-// request itself, with 400 or 431, none ever begins: the head then counts until its stream ends.
+// unbegunHead is a large head for which no request has begun. If the HTTP server answers 400 or 431
+// itself, no request ever begins: the head then counts until its stream ends.
 type unbegunHead struct {
 	bytes  int64 // beyond smallHead
 	fields int
@@ -23,9 +23,9 @@ func (u unbegunHead) mayBe(fields int, bytes int64) bool {
 	return more >= 0 && more <= unmappedFields && u.bytes <= 3*bytes
 }
 
-// beginHead releases the head of request r, which begins. The server does not say on which stream r
-// was received, so beginHead releases a head of the same size. A request with a usual head releases
-// none. The caller holds the lock.
+// beginHead stops counting the head of request r, which begins. In HTTP/2, the server does not say
+// on which stream r was received, so beginHead chooses a head of about the same size (see mayBe).
+// It does nothing for an HTTP/2 request with a usual head. The caller holds the lock.
 func (c *Conn) beginHead(r *http.Request) {
 	if c.head == 0 {
 		return
@@ -50,7 +50,8 @@ func (c *Conn) beginHead(r *http.Request) {
 	}
 }
 
-// dropHead releases the head of a stream, if the stream has one. The caller holds the lock.
+// dropHead stops counting the bytes of the unbegun head of a stream, if the stream has one. The
+// caller holds the lock.
 func (c *Conn) dropHead(stream uint32) {
 	u, ok := c.unbegun[stream]
 	if !ok {
@@ -62,7 +63,8 @@ func (c *Conn) dropHead(stream uint32) {
 	c.setHead(c.head - u.bytes)
 }
 
-// ignoreHead releases the head of a stream that the server ignores. The head is decoded by then.
+// ignoreHead stops counting the head of a stream that the server ignores. The head is decoded by
+// then.
 func (c *Conn) ignoreHead(stream uint32) {
 	c.listener.do(func() { c.dropHead(stream) })
 }

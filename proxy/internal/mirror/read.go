@@ -53,9 +53,9 @@ func (rd *Read) Watch() (leave func()) {
 	return func() { rd.resource.watchers.Add(-1) }
 }
 
-// RefusesToken decides about a read with a continue token of the proxy that the cache can no longer
-// serve. It reports whether the upstream answers the read, because the read accepts only encodings
-// that the cache lacks.
+// RefusesToken reports whether the upstream must answer a read with a continue token of the proxy
+// that the cache can no longer serve: the resource is cached, but the read accepts only encodings
+// that the cache lacks. The upstream then refuses the read before it reads the token.
 func (m *Mirror) RefusesToken(rq *request.Request, indents bool) bool {
 	res := m.Find(rq.GVR())
 	if res == nil {
@@ -113,8 +113,9 @@ func (rd *Read) wantsProof() bool {
 	return s != nil && !s.isSmall()
 }
 
-// tooStale reports whether the session is older than Config.MaxStaleness, for a read that need not
-// be consistent.
+// tooStale reports whether the session last heard from the upstream more than Config.MaxStaleness
+// ago. It returns false if there is no session or no such limit, and for a read of an exact version
+// or with a continue token.
 func (rd *Read) tooStale() bool {
 	most := rd.mirror.cfg.MaxStaleness
 	if most <= 0 || rd.resource == nil || rd.ExactVersion() > 0 || rd.Continue != nil {
@@ -124,8 +125,8 @@ func (rd *Read) tooStale() bool {
 	return s != nil && time.Since(s.LastHeard()) > most
 }
 
-// SendsState reports whether the answer is the state of many objects: the answer to a LIST, except
-// for a small page or a later page, or to a WATCH that does not resume.
+// SendsState reports whether the answer is the state of many objects: the answer to a LIST of the
+// current state, except for a small page or a later page, or to a WATCH that does not resume.
 func SendsState(rq *request.Request) bool {
 	return rq.Name == "" && rq.ExactVersion() == 0 && rq.Continue == nil && !smallPage(rq)
 }
@@ -143,10 +144,11 @@ const retryAfter = 1
 // since neither the proxy nor the upstream is shutting down.
 var errReread = apierrors.NewTooManyRequests("The resource is being reloaded, please try again later.", retryAfter)
 
-// rereads reports whether the resource is being read for the first time since the upstream went
-// back or redefined the resource. It is false for a redefined resource with few objects: its lists
-// are forwarded, which costs the upstream little. After a restore even these lists wait, since no
-// watch may follow a list that was forwarded before the resource has been reread.
+// rereads reports whether the proxy is reading the resource for the first time since the upstream
+// was recently restored, or redefined the resource. After a redefinition of a resource with few
+// objects it returns false: lists of the resource are forwarded, which costs the upstream little.
+// After a restore it returns true for any number of objects: the proxy would refuse a watch that
+// resumes from a forwarded list, until it has reread the resource.
 func (res *Resource) rereads(st *State) bool {
 	return st.phase != phaseServing && st.unserved == StandingLoading &&
 		(res.mirror.Restores.isUnread(res.GVR) || st.wasRedefined(time.Now()) && st.objects >= MinProofObjects)
@@ -161,8 +163,8 @@ func (res *Resource) rereads(st *State) bool {
 // have reached that resourceVersion.
 //
 // A read of the current state gets 429 while the resource is reread, so that not all clients list
-// the upstream at the same time. The same is true for a resource that the upstream has redefined,
-// as an upgrade redefines all resources.
+// the upstream at the same time. The same is true for a resource that the upstream has redefined:
+// an upgrade redefines all resources.
 func (rd *Read) lost(st *State) error {
 	s, from, restores := st.serving(), rd.ExactVersion(), &rd.mirror.Restores
 	switch {
@@ -176,17 +178,17 @@ func (rd *Read) lost(st *State) error {
 }
 
 // hasFutureVersion reports whether a read resumes from a state that may be from before the upstream
-// went back, and that session s has not reached since. s may be nil. The upstream may have reached
-// it: its own lists have its newest resourceVersion, and the session of a resource that does not
-// change learns that version late.
+// went back, and that session s has not reached since. s may be nil. The upstream itself may have
+// reached that state since: the lists of the upstream have its newest resourceVersion, but the
+// session of a resource that does not change learns that resourceVersion late.
 func (rd *Read) hasFutureVersion(s *Session) bool {
 	from := rd.ExactVersion()
 	return s != nil && rd.mirror.Restores.before(from) && from > s.Version()
 }
 
 // checkFutureVersion returns an error for a read with hasFutureVersion, unless the upstream has
-// reached the version from. It asks the upstream for its newest resourceVersion. One such request
-// serves all reads that wait for it.
+// reached resourceVersion from. checkFutureVersion asks the upstream for its newest
+// resourceVersion. One such request serves all reads that wait for the answer.
 func (s *Session) checkFutureVersion(ctx context.Context, from uint64) error {
 	switch newest, err := s.NewestVersion(ctx); {
 	case err != nil:

@@ -13,7 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestFramed checks that an event arrives when its last byte is read, for any sizes of reads.
+// TestFramed checks that framed calls arrive once per event that is not empty, no matter how the
+// reads divide the body.
 func TestFramed(t *testing.T) {
 	var body []byte
 	for _, size := range []int{0, 1, 3, 70_000, 5} {
@@ -32,7 +33,8 @@ func TestFramed(t *testing.T) {
 	}
 }
 
-// TestDelays checks that a delay ends at the last handler, and that only changes while armed count.
+// TestDelays checks that a delay ends when the last handler receives the change, and that only
+// events that arrive while armed is set count.
 func TestDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDelays(2, 10)

@@ -9,7 +9,7 @@ import (
 
 const (
 	readKeys   = 2000 // the number of objects whose reads are timed
-	readRounds = 50   // how often these are read once they are decoded
+	readRounds = 50   // how often each of these objects is read after it was decoded
 )
 
 var errNothing = errors.New("there is no object to read")
@@ -49,8 +49,8 @@ func measureRead(ctx context.Context, s *subject) Figures {
 	return f
 }
 
-// picked returns the keys of the objects and the values of the index that are read. It ends the
-// attempt if there is no key.
+// picked returns the keys of the objects to read, and the values to look up in the index. It ends
+// the attempt if there is no key.
 func (s *subject) picked() (keys, values []string) {
 	keys, values, err := s.pick(readKeys)
 	if err == nil && len(keys) == 0 {
@@ -68,10 +68,11 @@ func (s *subject) timeFirstGets() float64 {
 }
 
 // laterRounds is how often each value is looked up again. One round would take only a few
-// milliseconds, during which garbage of the first lookups may be collected.
+// milliseconds, and a collection of the garbage of the first lookups could fall into that time.
 const laterRounds = 50
 
-// timeIndex measures the time of lookups of values that have been looked up before.
+// timeIndex looks up each value in the index twice. It then measures the mean time of further
+// lookups, and the mean number of objects that a lookup finds.
 func (s *subject) timeIndex(f Figures, values []string) {
 	found, n := 0, laterRounds*len(values)
 	look := func(i int) error {
@@ -85,7 +86,7 @@ func (s *subject) timeIndex(f Figures, values []string) {
 	f["indexObjects"] = float64(found) / float64(n)
 }
 
-// timeLists measures the time of the first and of the fourth read of all objects.
+// timeLists measures the time per object of the first and of the fourth read of all objects.
 func (s *subject) timeLists(f Figures) {
 	for _, key := range []string{"listFirstNanosPerObject", "", "", "listNanosPerObject"} {
 		n := 0
