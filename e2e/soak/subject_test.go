@@ -144,8 +144,8 @@ func compared(key string) bool {
 	return false
 }
 
-// requests counts the requests of a subject, and stores the last ones for the log. It is safe for
-// concurrent use.
+// requests counts the requests of a subject, and stores the last maxRequests notes about them for
+// the log. It is safe for concurrent use.
 type requests struct {
 	begun          time.Time
 	line           *line
@@ -159,7 +159,7 @@ type requests struct {
 	putOff time.Time // end of the delay that servers requested by Retry-After
 }
 
-// maxRequests bounds the stored requests.
+// maxRequests bounds the stored notes.
 const maxRequests = 40
 
 func (r *requests) wrap(next http.RoundTripper) http.RoundTripper { return &countingTransport{next, r} }

@@ -76,7 +76,7 @@ func (h *plans) find(s *scratch) (found *plan, worth bool) {
 	return nil, h.seen[place].Swap(mark) == mark
 }
 
-// keep stores p, a plan that was made for the tokens of s.
+// keep stores p, a plan that was made for the tokens of s, instead of the plan with the same place.
 func (h *plans) keep(s *scratch, p *plan) {
 	p.tokens = slices.Clone(s.tokens)
 	p.template = s.newTemplate(p)
@@ -96,7 +96,8 @@ func (p *plan) fits(tokens []token) bool {
 	return true
 }
 
-// follow decodes the tokens of s into s.image with plan p.
+// follow decodes the tokens of s into s.image with plan p. It returns false if Unmarshal must
+// decode the object.
 func (s *scratch) follow(p *plan) bool {
 	for i := range p.steps {
 		st := &p.steps[i]

@@ -25,11 +25,11 @@ import (
 // last resourceVersion that the client received. Changes with lower resourceVersions would not
 // follow.
 //
-// If a relist does not contain an object, the sink does not know when the object was deleted. It
-// applies such deletions first, with the resourceVersion that the client already had. A client
-// whose watch ends between two deletions then receives some deletions twice and misses none. In the
-// history, a gap replaces the states between the last state before a relist and the state of the
-// relist.
+// If a relist lacks an object, the sink does not know when the object was deleted. It applies such
+// deletions first. A watch sends them with the resourceVersion that its client already had. A
+// client whose watch ends between two deletions then receives some deletions twice and misses none.
+// In the history, a gap replaces the states between the last state before a relist and the state of
+// the relist.
 type sink struct {
 	*store.Writer
 	store    *store.Store

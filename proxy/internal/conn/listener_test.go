@@ -131,8 +131,8 @@ func TestUnknownBeforeKnown(t *testing.T) {
 }
 
 // TestUnknownMemory opens more unknown connections than their memory allows. It checks that the
-// oldest one whose caller is not under review is closed. A review that takes longer than reviewTime
-// does not count.
+// oldest one that is not under review is closed. A review that takes longer than reviewTime does
+// not protect a connection.
 func TestUnknownMemory(t *testing.T) {
 	const most = unknownConnectionBytes / ConnectionBytes
 	synctest.Test(t, func(t *testing.T) {
@@ -290,8 +290,8 @@ func TestRequestsOfClosed(t *testing.T) {
 	}
 }
 
-// TestUnreadResponses has known clients read nothing. It checks that the connection whose client
-// has read nothing for longest is closed first.
+// TestUnreadResponses has known clients read nothing. It checks that the first connection that is
+// closed is the one whose client has read nothing for longest.
 func TestUnreadResponses(t *testing.T) {
 	tc := newTestListener(t, 100_000)
 	unread := func() *Conn {

@@ -98,10 +98,11 @@ func (rd *Read) Wait(ctx context.Context) Outcome {
 	return Outcome{Session: s}
 }
 
-// wantsProof reports whether a consistent read waits for a proof that the session is current. A
-// read that costs the upstream no more than a proof is forwarded instead. For a resource that is
-// not cached, wantsProof returns true, so that the resource is added first. A read of a resource
-// that is being reread waits (see lost).
+// wantsProof reports whether a read that needs a proof waits for one. These reads are forwarded
+// instead: a read that costs the upstream no more than a proof, one for which no session serves,
+// and, with Config.ForwardConsistent, every consistent read. For a resource that is not cached,
+// wantsProof returns true, so that the caller adds the resource. It also returns true for a
+// resource that is being reread: the read then waits (see lost).
 func (rd *Read) wantsProof() bool {
 	if rd.Consistent() && (rd.mirror.cfg.ForwardConsistent || rd.Name != "" || smallPage(rd.Request)) {
 		return false
