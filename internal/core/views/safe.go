@@ -11,15 +11,6 @@ func String(b []byte) string { return string(b) }
 // Same reports whether two strings are equal.
 func Same(a, b string) bool { return a == b }
 
-// WeakString contains the string itself. The zero value contains none.
-type WeakString struct{ s string }
-
-// MakeWeakString returns a WeakString that contains s.
-func MakeWeakString(s string) WeakString { return WeakString{s} }
-
-// Value returns the string. ok is false for the zero value.
-func (w WeakString) Value() (string, bool) { return w.s, w.s != "" }
-
 // WeakValue is empty: weak.Make needs a type that is known at compile time.
 type WeakValue struct{}
 

@@ -18,27 +18,6 @@ func String(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b))
 // Same reports whether two strings share their memory.
 func Same(a, b string) bool { return len(a) == len(b) && unsafe.StringData(a) == unsafe.StringData(b) }
 
-// WeakString is a weak pointer to a string. The zero value points to no string.
-type WeakString struct {
-	data   weak.Pointer[byte]
-	length int
-}
-
-// MakeWeakString returns a weak pointer to s, which must have at least two bytes: the runtime does
-// not allocate one-byte strings, and a weak pointer needs an allocation.
-func MakeWeakString(s string) WeakString {
-	return WeakString{weak.Make(unsafe.StringData(s)), len(s)}
-}
-
-// Value returns the string. ok is false if the string was collected.
-func (w WeakString) Value() (string, bool) {
-	data := w.data.Value()
-	if data == nil {
-		return "", false
-	}
-	return unsafe.String(data, w.length), true
-}
-
 // WeakValue is a weak pointer to the variable that a pointer points to. The zero value points to no
 // variable.
 type WeakValue struct {

@@ -22,14 +22,3 @@ func TestStringsAndBytes(t *testing.T) {
 		}
 	}
 }
-
-func TestWeakString(t *testing.T) {
-	s := strings.Clone("a string that is in memory")
-	w := views.MakeWeakString(s)
-	if got, ok := w.Value(); !ok || got != s || !views.Same(got, s) {
-		t.Errorf("%q, %v", got, ok)
-	}
-	if got, ok := (views.WeakString{}).Value(); ok {
-		t.Errorf("the zero value has %q", got)
-	}
-}
