@@ -146,18 +146,6 @@ func nonNil(example runtime.Object) runtime.Object {
 	return example
 }
 
-// storeConfig returns the configuration of a store whose objects values decodes.
-func (o *Options) storeConfig(values *codec.Codec) store.Config {
-	cfg := store.Config{Decode: values.Decode, DecodeCopy: values.Decode, DecodeUpdate: values.DecodeUpdate, DecodedBudget: o.DecodedBudget, DecodedIdle: o.DecodedIdle, LogBytes: o.LogBytes}
-	if o.ShareDecoded {
-		cfg.Decode, cfg.DecodeUpdate = values.DecodeShared, values.DecodeUpdateShared
-	}
-	if cfg.DecodedIdle == 0 {
-		cfg.DecodedIdle = decodedIdle
-	}
-	return cfg
-}
-
 // Run is RunWithContext with a context that ends when the channel is closed.
 func (i *informer) Run(stop <-chan struct{}) { i.RunWithContext(wait.ContextForChannel(stop)) }
 

@@ -9,7 +9,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/core/codec"
 	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/core/store"
 )
 
 // Options configure one informer. The zero value is the configuration of NewSharedIndexInformer.
@@ -85,6 +87,18 @@ func (o *Options) reflectorConfig() reflector.Config {
 	}
 	if cfg.Mode == reflector.Auto {
 		cfg.Mode = reflector.List
+	}
+	return cfg
+}
+
+// storeConfig returns the configuration of a store whose objects values decodes.
+func (o *Options) storeConfig(values *codec.Codec) store.Config {
+	cfg := store.Config{Decode: values.Decode, DecodeCopy: values.Decode, DecodeUpdate: values.DecodeUpdate, DecodedBudget: o.DecodedBudget, DecodedIdle: o.DecodedIdle, LogBytes: o.LogBytes}
+	if o.ShareDecoded {
+		cfg.Decode, cfg.DecodeUpdate = values.DecodeShared, values.DecodeUpdateShared
+	}
+	if cfg.DecodedIdle == 0 {
+		cfg.DecodedIdle = decodedIdle
 	}
 	return cfg
 }
