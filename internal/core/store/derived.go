@@ -27,8 +27,8 @@ const deriveWait = 100 * time.Millisecond
 //
 // Derive waits at most deriveWait for the functions. It returns false if a function is still
 // reading the decoded value; the caller must not modify the value then. Until that function
-// returns, further calls do nothing and return true. Derive starts goroutines, which end when the
-// functions have returned. Derive is safe for concurrent use.
+// returns, further calls do nothing and return true. Each call starts at most two goroutines,
+// which end when the functions have returned. Derive is safe for concurrent use.
 func (s *Store) Derive(o *Object, decoded any) bool {
 	all := s.derives.Load()
 	if all == nil || s.blocked.Load() > 0 || !o.live() {

@@ -44,8 +44,8 @@ func object(size int) string {
 	return `{"kind":"EventList","items":[` + strings.Repeat(item, size/len(item)) + `{}]}`
 }
 
-// TestLogOfObjects checks that events with the objects of level RequestResponse are read, whatever
-// the size of the objects, and use no more memory than other events.
+// TestLogOfObjects checks that events of level RequestResponse with objects of any
+// size are read, and use no more memory than other events.
 func TestLogOfObjects(t *testing.T) {
 	for _, size := range []int{100, 100_000, bufferSize, MaxLine, 3 * MaxLine} {
 		text := at(1) + withObject(one(2), object(size)) + "\n" + at(3) + withObject(one(4), object(size))
