@@ -169,10 +169,11 @@ func (cfg *Config) setDefaults() {
 	}
 }
 
-// Close ends all watches and does not wait for them to end. If a watch has sent all earlier
-// changes, it first sends the changes that the store still has. Any other watch may end with
-// changes unsent. Both send a last bookmark if the client requested bookmarks, except a watch that
-// is still being caught up after closeGrace. Later requests receive Config.Closed.
+// Close ends all watches and does not wait for them to end. A watch first sends the changes that the
+// cache has. If it is still sending earlier changes, and more than one batch of changes waits for
+// it, it leaves the waiting changes out. Both send a last bookmark if the client requested
+// bookmarks, except a watch that is still being caught up after closeGrace. Later requests receive
+// Config.Closed.
 func (c *Cache) Close() {
 	c.close()
 	c.readWrites.close(closeGrace)

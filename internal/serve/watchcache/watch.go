@@ -439,9 +439,9 @@ func (wt *watcher) sendChangesAndBookmark(last bool) (ends bool, err error) {
 }
 
 // sendChanges sends all pending changes, or at least the pending changes up to resourceVersion
-// until. It stops earlier if the watch must end, or if a drain ends it: a client that reads more
-// slowly than changes arrive may never reach the end. all is false if it stopped earlier. Between
-// two batches it sends a bookmark that is due.
+// until. If the cache ends the watch meanwhile, sendChanges sends one more batch, and stops if more
+// changes are pending: a client that reads more slowly than changes arrive may never reach the end.
+// all is false if it stopped early. Between two batches it sends a bookmark that is due.
 func (wt *watcher) sendChanges(until uint64) (all bool, err error) {
 	batch := wt.scratch.changes[:]
 	for sent := 0; !wt.mustEnd(); sent++ {
@@ -460,7 +460,10 @@ func (wt *watcher) sendChanges(until uint64) (all bool, err error) {
 		case wt.sentUpTo >= until:
 			return true, nil
 		case until == math.MaxUint64 && wt.drained.due():
-			return false, nil
+			if wt.source.lag() > uint64(len(batch)) {
+				return false, nil
+			}
+			wt.cache.clock.Observe(func(rv uint64) { until = rv })
 		case sent > 0: // most calls send one batch, and the caller sends the bookmark after it
 			if err := wt.bookmarkBetween(); err != nil {
 				return false, err

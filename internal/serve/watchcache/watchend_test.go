@@ -71,6 +71,32 @@ func TestEndsBetweenEvents(t *testing.T) {
 	}
 }
 
+// TestCloseSendsPendingChanges checks that a watch that is sending changes while the cache closes
+// also sends the change after them.
+func TestCloseSendsPendingChanges(t *testing.T) {
+	for _, query := range redQueries {
+		synctest.Test(t, func(t *testing.T) {
+			tc := newTestCache(t, 8<<20, nil)
+			defer tc.close()
+			w := tc.watchHeld(fmt.Sprintf("resourceVersion=%d&%s", firstVersion, query))
+			synctest.Wait()
+			tc.rv++
+			first := thing{namespace: "ns", name: "first", color: "red", rv: tc.rv}
+			large := `"spec":{"text":"` + strings.Repeat("x", 2*streamBuffer) + `",` // sending it blocks
+			tc.writeRaw(bytes.Replace(first.json(), []byte(`"spec":{`), []byte(large), 1))
+			synctest.Wait()
+			tc.put("ns", "second", "red")
+			tc.cache.Close()
+			synctest.Wait()
+			w.unblock()
+			<-w.ended
+			if got := w.events(t); len(got) != 2 {
+				t.Errorf("%q: %v", query, got)
+			}
+		})
+	}
+}
+
 // incompressible returns a text that compression barely shortens.
 func incompressible(seed int) string {
 	var b strings.Builder
