@@ -19,17 +19,18 @@ type deadlineWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	budget  *waitBudget     // bounds the wait for the client; nil: only conn.WriteStall does
-	answer  *responseWriter // of the request; nil in tests
+	answer  *responseWriter // the responseWriter of the request; nil in tests
 	writing *atomic.Int64   // counts the writes in progress; nil: they are not counted
-	// request is done when the request ends. The writer then closes an upgraded connection, whose
-	// client may read nothing. nil: it does not close the connection.
+	// request is a context that ends with the request. Then the writer closes an upgraded
+	// connection, because the client of such a connection may read nothing. nil: the writer does
+	// not close the connection.
 	request context.Context
 
-	pending atomic.Bool // the timer will flush
+	pending atomic.Bool // timer is set, and will flush the response
 
 	mu       sync.Mutex // held during a write or a flush
 	deadline time.Time  // the current write deadline; zero: none
-	// timer is used only by the goroutine of the handler, without the lock.
+	// Only the goroutine of the handler uses timer, so mu does not guard it.
 	timer *time.Timer
 	// buffer starts to buffer the writes of the connection, until release is called. nil: buffering is
 	// not wanted, or has started already.
@@ -40,8 +41,8 @@ type deadlineWriter struct {
 
 const (
 	// flushDelay is how long a written part of a response to a request with a seat may wait to be
-	// flushed. A flush for each 32 KiB, with a deadline set and cleared, would cost half as much as
-	// forwarding the bytes.
+	// flushed. To flush after every 32 KiB, and to set and clear a deadline each time, would cost
+	// half as much as forwarding the bytes.
 	flushDelay = 20 * time.Millisecond
 	// deadlineSlack is how much later than intended a deadline may be, so that it need not be set for
 	// each write. Setting one requires a round trip to the goroutine of an HTTP/2 connection.
@@ -55,16 +56,17 @@ func newDeadlineWriter(w http.ResponseWriter) *deadlineWriter {
 	return &deadlineWriter{ResponseWriter: w, control: http.NewResponseController(w)}
 }
 
-// newPacedWriter returns a deadlineWriter for the response to a request that has a seat.
+// newPacedWriter returns a deadlineWriter for the response to a request that has a seat, which is a
+// place among the requests in progress. The client must read at a minimum pace, see waitBudget.
 func newPacedWriter(w http.ResponseWriter) *deadlineWriter {
 	dw := newDeadlineWriter(w)
 	dw.budget = &waitBudget{grace: seatGrace}
 	return dw
 }
 
-// WriteHeader bounds the wait for the client in two cases. If the request has left its seat, the
-// client has conn.UnreadTime to read the response. If a long-running request gets an error, its
-// client must keep the same pace as the client of a request with a seat.
+// WriteHeader starts to require a minimum pace of the client in two cases, see waitBudget. If the
+// request has left its seat, the grace is conn.UnreadTime. If a long-running request gets a
+// redirect or an error, the grace is seatGrace, as for a request with a seat.
 func (dw *deadlineWriter) WriteHeader(code int) {
 	dw.mu.Lock()
 	switch {
@@ -90,15 +92,15 @@ func (dw *deadlineWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 func (dw *deadlineWriter) Unwrap() http.ResponseWriter { return dw.ResponseWriter }
 
 // begin prepares a write or flush: it sets the deadline if necessary, and returns the time. If the
-// client is too slow, the deadline has already passed, so that the write breaks the connection or
-// stream; after a mere error, a handler might end the response as if it were complete. The caller
-// holds the lock.
+// client is too slow, begin sets a deadline that has passed, so that the write breaks the
+// connection or stream. If begin returned an error instead, a handler might end the response as if
+// it were complete. The caller holds the lock.
 func (dw *deadlineWriter) begin() time.Time {
 	now, limit := time.Now(), conn.WriteStall
 	if dw.budget != nil {
 		limit = min(limit, dw.budget.left())
 	}
-	// Keep a deadline that gives the client between half of the limit and all of it.
+	// Keep the current deadline if it leaves the client between half of the limit and all of it.
 	if left := dw.deadline.Sub(now); limit <= 0 || dw.deadline.IsZero() || left > limit+deadlineSlack || left < limit/2 {
 		dw.setDeadline(now.Add(limit))
 	}
@@ -114,8 +116,8 @@ func (dw *deadlineWriter) setDeadline(at time.Time) {
 	_ = dw.control.SetWriteDeadline(at) // the writers of tests do not support it
 }
 
-// done ends what begin started: it records that the client has read n bytes since begun. The caller
-// holds the lock.
+// done must be called after the write or flush that begin prepared. It records that the client has
+// read n bytes since begun. The caller holds the lock.
 func (dw *deadlineWriter) done(n int, begun time.Time) {
 	if dw.budget != nil {
 		dw.budget.moved(n, begun)
@@ -144,7 +146,7 @@ func (dw *deadlineWriter) FlushError() error {
 	if flushed, err := dw.flushNow(); flushed {
 		return err
 	}
-	// This does not take the lock, so that a concurrent flushLater finds it free and flushes.
+	// Do not lock mu here: a concurrent flushLater that finds mu locked does not flush.
 	if dw.pending.CompareAndSwap(false, true) {
 		if dw.timer == nil {
 			dw.timer = time.AfterFunc(flushDelay, dw.flushLater)
@@ -155,8 +157,8 @@ func (dw *deadlineWriter) FlushError() error {
 	return nil
 }
 
-// flushNow flushes the response and returns true, unless its client must keep to a pace (dw.budget
-// is set). It then does nothing and returns false; FlushError flushes later.
+// flushNow flushes the response and returns true. If the client must read at a minimum pace
+// (dw.budget is set), flushNow does nothing and returns false. FlushError then flushes later.
 func (dw *deadlineWriter) flushNow() (bool, error) {
 	dw.mu.Lock()
 	defer dw.mu.Unlock()

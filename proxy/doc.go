@@ -15,9 +15,9 @@
 // The proxy repeats the reviews for the caller of a watch every Options.Recheck. The watch ends
 // when the token, certificate or permission is no longer valid. While the upstream cannot be
 // reached, watches stay open, and the proxy serves reads by the last review answers, for up to
-// Options.OutageGrace. It does not do so for impersonation, writes and metrics. If the upstream
-// answers a review with an error, the caller is not allowed: reads get 503, and watches end after
-// three such answers.
+// Options.OutageGrace. Old review answers do not allow impersonation, writes or metrics. If the
+// upstream answers a review with an error, the caller is not allowed: reads get 503, and watches
+// end after three such answers.
 //
 // # What the proxy answers
 //
@@ -43,10 +43,10 @@
 // Options.MemoryBudget bounds the resources cached on demand, not Options.Resources. A relist with
 // more than 32 MiB of changed objects ends the resource's watches, because the proxy would have to
 // order the changes. Options bound the open connections and the requests in progress. The proxy
-// closes connections that do not answer pings. All connections without an accepted credential
-// together use up to 96 MiB, the heads of all requests 64 MiB, and the streams of all responses
-// that clients do not read 96 MiB. Options.ResponseMemory bounds the content of such responses.
-// Further bounds:
+// closes connections that do not answer pings. Three bounds are fixed. All connections without an
+// accepted credential together use up to 96 MiB. The heads of all requests (request line and
+// headers) use up to 64 MiB. The streams of all responses that clients do not read use up to 96
+// MiB. Options.ResponseMemory bounds the content of such responses. Further bounds:
 //   - headers: 256 KiB and 30 seconds
 //   - a write to a client that reads nothing: five minutes; ten seconds on a connection without an
 //     accepted credential, and for the end of a response

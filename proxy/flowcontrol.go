@@ -28,15 +28,17 @@ const (
 	// maxQuery bounds the length of a request's query, in bytes. kube-apiserver bounds only the whole
 	// head, at 1 MiB, and needs a second to parse a selector of that size.
 	maxQuery = 64 << 10
-	// maxParams bounds the number of a request's query parameters. If there are more, Go 1.26 and
-	// later parses none of them, but an older kube-apiserver parses all: it might serve a WATCH where
-	// the proxy sees a LIST.
+	// maxParams bounds the number of a request's query parameters. With more parameters, a proxy
+	// that is built with Go 1.26 or later parses none of them. A kube-apiserver that is built with
+	// an older Go parses all of them, and might serve a WATCH where the proxy sees a LIST.
 	maxParams = 10_000
-	// retryAfterSeconds is the Retry-After of a rejected request.
+	// retryAfterSeconds is the Retry-After header, in seconds, of the response to a rejected
+	// request.
 	retryAfterSeconds = 1
 )
 
-// seatsFor returns the pool of seats for a request that is not long-running.
+// seatsFor returns the pool of seats for a request that is not long-running. Reads and all other
+// requests have separate pools.
 func (s *Server) seatsFor(info *request.Info) *seats.Pool {
 	if slices.Contains([]string{"get", "list", "head"}, info.Verb) {
 		return s.seats.Reads
@@ -50,8 +52,8 @@ func isLongRunning(info *request.Info) bool {
 		info.OfResource && slices.Contains([]string{"attach", "exec", "proxy", "log", "portforward"}, info.Subresource)
 }
 
-// asksForUpgrade reports whether ReverseProxy forwards the request's Upgrade header. It does so if
-// the Connection header names Upgrade.
+// asksForUpgrade reports whether the request has an Upgrade header that ReverseProxy forwards.
+// ReverseProxy forwards it only if the Connection header names Upgrade.
 func asksForUpgrade(r *http.Request) bool {
 	return r.Header.Get("Upgrade") != "" && httpguts.HeaderValuesContainsToken(r.Header["Connection"], "Upgrade")
 }
@@ -59,13 +61,10 @@ func asksForUpgrade(r *http.Request) bool {
 // errTooMany is the 429 for a request that got no seat.
 var errTooMany = apierrors.NewTooManyRequests("Too many requests, please try again later.", retryAfterSeconds)
 
-// queryTooLong reports whether a query is longer than maxQuery bytes or has more than maxParams
-// parameters.
 func queryTooLong(at *url.URL) bool {
 	return len(at.RawQuery) > maxQuery || strings.Count(at.RawQuery, "&") >= maxParams
 }
 
-// errQueryTooLong returns the 414 for a query that exceeds maxQuery or maxParams.
 func errQueryTooLong() error {
 	return statusError(http.StatusRequestURITooLong, metav1.StatusReasonRequestEntityTooLarge,
 		fmt.Sprintf("The query of the request is longer than %d bytes, or has more than %d parameters.", maxQuery, maxParams))
@@ -76,7 +75,8 @@ func errQueryTooLong() error {
 // kube-apiserver would receive the part after the scheme, and might find the path of a WATCH there.
 var errOpaqueTarget = apierrors.NewBadRequest("The target of the request is neither a path nor an absolute URL.")
 
-// reject answers a request that flow control does not admit, and counts it as rejected.
+// reject answers, with why, a request that flow control does not admit, and counts it as rejected.
+// If the connection was accepted above the limit, reject also closes it.
 func (s *Server) reject(w http.ResponseWriter, r *http.Request, why error) {
 	if conn.Of(r).OverLimit() {
 		w.Header().Set("Connection", "close")
@@ -87,10 +87,10 @@ func (s *Server) reject(w http.ResponseWriter, r *http.Request, why error) {
 	}
 }
 
-// flowOf returns the flow of a request, without a review. Each caller with a valid certificate, or
-// with a token that was accepted before, has a separate flow. The other requests share flows by
-// client address: one flow for those with an unknown token, and another for those without a
-// credential.
+// flowOf returns the flow of a request, among which the seats are shared fairly. It does not send a
+// review. Each caller with a valid certificate, or with a token that was accepted before, has a
+// separate flow. All other requests share flows by client address: requests with an unknown token
+// have one flow for each address, and requests without a credential have another.
 func (s *Server) flowOf(r *http.Request, info *request.Info) seats.Flow {
 	who, key := s.cachedCaller(r)
 	if key == "" {
@@ -110,8 +110,9 @@ func (s *Server) flowOf(r *http.Request, info *request.Info) seats.Flow {
 	return f
 }
 
-// unknownFlow returns the flow of a caller that the proxy does not know. If the certificate's
-// identity is refused, the request counts as one without a credential, even if it has a token.
+// unknownFlow returns the flow of a request whose caller the proxy does not know. If the proxy
+// refuses the identity in the certificate, the request counts as one without a credential, even if
+// it has a token.
 func (s *Server) unknownFlow(r *http.Request) seats.Flow {
 	id := review.TokenID(r)
 	if _, err := s.authn.ByCertificate(r); id == ([sha256.Size]byte{}) || errors.Is(err, review.ErrIdentityRefused) {
@@ -120,11 +121,12 @@ func (s *Server) unknownFlow(r *http.Request) seats.Flow {
 	return seats.Flow{Level: seats.NewTokens, Caller: sourceOf(r), Token: seats.TokenKey(id)}
 }
 
-// sourceOf returns the client address that a request counts under.
+// sourceOf returns the client address for which flow control counts the request.
 func sourceOf(r *http.Request) string { return conn.Source(r.RemoteAddr) }
 
-// cachedCaller returns a key for the caller, and the user if it is known. It does not send a
-// review. The key is empty if the caller is unknown.
+// cachedCaller returns the caller of a request and a key for the caller, without sending a review.
+// The key is empty if the caller is unknown. who is nil although the key is set if the upstream has
+// accepted the token, but the proxy does not know the user.
 func (s *Server) cachedCaller(r *http.Request) (who user.Info, key string) {
 	c, err := s.authn.ByCertificate(r)
 	switch {
@@ -152,8 +154,9 @@ func (a *responseWriter) review(r *http.Request, f seats.Flow) {
 	}
 }
 
-// admit waits until flow control admits a request, and then answers it. Before that, admit only
-// parses from the query whether the request is a WATCH, and the name in a small field selector.
+// admit waits until flow control admits a request, and then serves it. Before the wait, admit
+// parses only two parts of the query: whether the request is a WATCH, and the name in a small field
+// selector.
 func (s *Server) admit(a *responseWriter, r *http.Request) {
 	if queryTooLong(r.URL) {
 		bare := *r.URL
@@ -188,7 +191,7 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 			return
 		}
 		a.slot = p
-		a.head.Release() // the slot counts the head, see extraHead
+		a.head.Release() // the slot counts the head from now on, see extraHead
 	}
 	a.onEnd(a.leave)
 	if long {
@@ -206,11 +209,11 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 	s.serve(a, r, request.Strict(r))
 }
 
-// usualHead is the part of seats.WatchBytes that pays for the head of the request. net/http keeps
-// the head until the request ends.
+// usualHead is how many bytes of seats.WatchBytes, the memory charged for each watch, are for the
+// head of the request (request line and headers). net/http keeps the head until the request ends.
 const usualHead = 4 << 10
 
-// extraHead estimates how many bytes the head of a request has above usualHead.
+// extraHead estimates by how many bytes the head of a request exceeds usualHead.
 func extraHead(r *http.Request) int64 { return max(conn.HeadBytes(r)-usualHead, 0) }
 
 // bodyBytes estimates the memory for the body of a long-running request. That is either a retry
@@ -223,11 +226,11 @@ func bodyBytes(r *http.Request) int64 {
 	return min(r.ContentLength, maxBuffered)
 }
 
-// countUser counts a long-running request, which is about to be forwarded, under its user. Until
-// then the request counts under its token, because the proxy has not reviewed the token, and a user
-// may have any number of tokens. If the review fails, the request remains counted under its token.
-// If the user has too many long-running requests, countUser returns the Status with which to reject
-// the request.
+// countUser counts a long-running request, which is about to be forwarded, under its user. Before,
+// the request counts under its token, because the proxy has not reviewed the token. Counts by token
+// do not limit a user, who may have any number of tokens. If the review fails, the request remains
+// counted under its token. If the user has too many long-running requests, countUser returns the
+// Status with which to reject the request.
 func (s *Server) countUser(a *responseWriter, r *http.Request) error {
 	p := a.slot
 	if p == nil || p.Asked() || !p.ByToken() {
@@ -237,8 +240,9 @@ func (s *Server) countUser(a *responseWriter, r *http.Request) error {
 	return p.Identify(who)
 }
 
-// admitLongRunning answers a long-running request, which has its slot already. If the query is not
-// in the cache of parsed requests, it waits for a seat to parse the query.
+// admitLongRunning serves a long-running request, which already has a slot, that is, a place among
+// the long-running requests. If the query is not in the cache of parsed requests, admitLongRunning
+// first waits for a seat to parse the query.
 func (s *Server) admitLongRunning(a *responseWriter, r *http.Request, f seats.Flow) {
 	rq, cached := request.CachedStrict(r)
 	if !cached {
@@ -253,9 +257,10 @@ func (s *Server) admitLongRunning(a *responseWriter, r *http.Request, f seats.Fl
 	s.serve(a, r, rq)
 }
 
-// acquireStart waits for the seat of a WATCH that begins with the initial state, and reports
-// whether the WATCH may begin. The caller must call release. A timer releases the seat earlier if
-// the client does not read the state in time, so that slow clients do not delay others.
+// acquireStart waits for the seat of a WATCH that starts with the initial state. It returns false
+// if the WATCH must not start, because it got no seat. If ok, the caller must call release. A timer
+// releases the seat earlier if the client does not read the state in time, so that slow clients do
+// not delay others.
 func (s *Server) acquireStart(ctx context.Context, rq *servedRead) (release func(), ok bool) {
 	if !mirror.SendsState(rq.Request) {
 		return func() {}, true
@@ -272,8 +277,9 @@ func (s *Server) acquireStart(ctx context.Context, rq *servedRead) (release func
 	}, true
 }
 
-// onAccepted starts a lookup of the owner of a token that the upstream has just accepted. The
-// request r must be in progress.
+// onAccepted starts a lookup of the owner of a token that the upstream has just accepted, unless a
+// review of request r has already asked for the owner. The request r must be in progress. If r is
+// long-running, onAccepted also counts it as a request of a known caller.
 func (s *Server) onAccepted(r *http.Request, id [sha256.Size]byte) {
 	if a, ok := r.Context().Value(answerKey{}).(*responseWriter); ok && a.slot != nil {
 		if a.slot.Accept(); a.slot.Asked() {

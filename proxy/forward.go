@@ -14,7 +14,7 @@ import (
 )
 
 // forwardWithTimeout forwards a read. If the upstream does not start to answer within
-// timeouts.read, it answers with the error late.
+// timeouts.read, the client gets the error late.
 func (s *Server) forwardWithTimeout(a *responseWriter, r *http.Request, late error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
@@ -50,7 +50,7 @@ func (s *Server) forward(a *responseWriter, r *http.Request) {
 		s.refuseUnread(w, r, err)
 		return
 	}
-	readsAhead := as != nil || s.upstream.accepts(r) // the transport uses HTTP/2
+	readsAhead := as != nil || s.upstream.accepts(r) // the transport uses HTTP/2, so it reads ahead
 	switch {
 	case a.slot != nil && readsAhead:
 		dw.writing = &s.writing
@@ -65,9 +65,10 @@ func (s *Server) forward(a *responseWriter, r *http.Request) {
 	case info.Verb == "watch":
 		watch, p := s.forwardedWatches.begin(w, r, cancel)
 		defer s.forwardedWatches.forget(p)
-		// The upstream may have gone back in time after the proxy checked the WATCH, or the proxy did not
-		// check it. A caller without permission to watch gets the upstream's refusal instead of the error
-		// lost.
+		// The WATCH may start at a resourceVersion from before a restore of the upstream: because
+		// the upstream went back in time after the proxy checked the WATCH, or because the proxy
+		// did not check it. p.lost is used only if the upstream accepts the WATCH. A caller without
+		// permission to watch gets the upstream's refusal.
 		p.setStart(request.QueryOf(r.URL))
 		p.lost = s.mirror.LostFrom(info.GVR(), p.from)
 		r = watch
@@ -84,9 +85,10 @@ func (s *Server) forward(a *responseWriter, r *http.Request) {
 }
 
 // sender returns the identity with which a request is forwarded, and the audit record of an
-// impersonation. A nil identity means that the request is forwarded with its own credentials; a nil
-// record means that nothing is recorded. If sender returns an error, the caller must refuse the
-// request with it. At that time, the body has not been read, and no deadline bounds reads of it.
+// impersonation. A nil identity means that the request is forwarded with its own credentials. A nil
+// record means that the audit log records nothing. If sender returns an error, the caller must
+// refuse the request with it. sender does not read the body of the request, and no deadline bounds
+// reads of the body yet.
 func (s *Server) sender(r *http.Request, info *request.Info) (*transport.ImpersonationConfig, *audit.Record, error) {
 	who, _ := s.authn.ByCertificate(r)
 	if who == nil && s.authn.Unauthenticated(r) {
@@ -115,7 +117,7 @@ func (s *Server) sender(r *http.Request, info *request.Info) (*transport.Imperso
 	return to, record, err
 }
 
-// errHeadersUnknown is the 503 for a request that the proxy would forward with its own certificate
-// before it could read which headers the upstream trusts from a front proxy. The upstream might
-// trust such a header of the caller.
+// errHeadersUnknown is the 503 for a request that the proxy would have to forward with its own
+// certificate, before it could read which headers the upstream accepts from a front proxy. The
+// upstream might take the proxy for a front proxy, and accept such a header that the caller sent.
 var errHeadersUnknown = review.Unavailable("the proxy cannot read by which headers front proxies name callers of the upstream API server")

@@ -20,12 +20,13 @@ import (
 
 // forwardedWatch is a forwarded WATCH that the proxy can end between two events, so that its client
 // resumes. If a stream ended within an event, clients would report an error and list again. A WATCH
-// over a WebSocket is an upgraded connection, whose events the proxy does not parse: the proxy ends
-// it by closing the connection.
+// over a WebSocket is an upgraded connection, whose events the proxy does not parse. The proxy ends
+// such a WATCH by closing the connection.
 type forwardedWatch struct {
 	cancel context.CancelFunc // of the upstream request
 	from   uint64             // the resourceVersion to resume from
-	// The error if from is older than a restore of the upstream; nil: it is not.
+	// lost is the error to answer with if from is older than a restore of the upstream; otherwise
+	// nil.
 	lost       error
 	limitWrite func() // limits the time of the write in progress
 	// resumable means that the client can resume after any event. initial means that it cannot resume
@@ -37,9 +38,9 @@ type forwardedWatch struct {
 	ending   bool
 	upgraded bool // to a WebSocket
 	reading  bool
-	canceled bool // the request was cancelled between two events
+	canceled bool // end canceled the request between two events
 	scanner  frameScanner
-	last     []byte // end of the read part of the body, while initial is set
+	last     []byte // the last bytes of the body that were read, while initial is set
 }
 
 // initialEnd is the annotation in the bookmark that ends the initial events.
@@ -49,7 +50,7 @@ var initialEnd = []byte(metav1.InitialEventsAnnotationKey)
 const lastEventTimeout = 10 * time.Second
 
 // forwardedWatches is the set of forwarded watches, with one entry for each request. The zero value
-// is empty. It is safe for concurrent use.
+// is empty and ready to use. It is safe for concurrent use.
 type forwardedWatches struct {
 	mu    sync.Mutex
 	open  map[*forwardedWatch]struct{}
@@ -59,11 +60,12 @@ type forwardedWatches struct {
 // forwardedWatchKey is the context key of a request's *forwardedWatch.
 type forwardedWatchKey struct{}
 
-// begin adds a WATCH to the set, and returns its request and its entry. cancel must end the
-// upstream request.
+// begin adds a WATCH to the set. It returns the request, whose context contains the entry of the
+// WATCH, and the entry. cancel must end the upstream request. The caller must call forget when the
+// WATCH has ended.
 func (fs *forwardedWatches) begin(w http.ResponseWriter, r *http.Request, cancel context.CancelFunc) (*http.Request, *forwardedWatch) {
 	p := &forwardedWatch{cancel: cancel, limitWrite: func() {
-		// The writers of tests do not support it.
+		// The writers of tests do not support deadlines.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(lastEventTimeout))
 	}}
 	fs.mu.Lock()
@@ -78,7 +80,8 @@ func (fs *forwardedWatches) begin(w http.ResponseWriter, r *http.Request, cancel
 	return r.WithContext(context.WithValue(r.Context(), forwardedWatchKey{}, p)), p
 }
 
-// setStart sets where the WATCH starts, according to its query.
+// setStart derives from the query q at which resourceVersion the WATCH starts, and whether its
+// client can resume it.
 func (p *forwardedWatch) setStart(q request.Query) {
 	from := q.Get("resourceVersion")
 	if p.initial = q.Flag("sendInitialEvents"); p.initial || from == "" || from == "0" {
@@ -87,7 +90,6 @@ func (p *forwardedWatch) setStart(q request.Query) {
 	p.from, p.resumable = resourceversion.Number(from), true
 }
 
-// forget removes a watch that has ended, and stops its timer.
 func (fs *forwardedWatches) forget(p *forwardedWatch) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -95,7 +97,6 @@ func (fs *forwardedWatches) forget(p *forwardedWatch) {
 	p.stop()
 }
 
-// count returns the number of watches.
 func (fs *forwardedWatches) count() int {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -136,8 +137,8 @@ func (p *forwardedWatch) stop() {
 	p.limitWrite = func() {} // the writer must not be used any more
 }
 
-// upgrade records that the watch continues as an upgraded connection. If the watch is to end,
-// upgrade ends it.
+// upgrade records that the watch continues as an upgraded connection. If end was called before,
+// upgrade ends the watch.
 func (p *forwardedWatch) upgrade() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,7 +148,8 @@ func (p *forwardedWatch) upgrade() {
 }
 
 // end ends the watch immediately if it is between two events or is an upgraded connection.
-// Otherwise the watch ends after the current event.
+// Otherwise the watch ends after the current event, whose write to the client may take at most
+// lastEventTimeout more.
 func (p *forwardedWatch) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,9 +161,9 @@ func (p *forwardedWatch) end() {
 	p.limitWrite()
 }
 
-// wrapWatchBody wraps the response body of a watch, so that the proxy can end the watch. If the
-// watch must not resume (p.lost is set), it returns the error with which the request must be
-// answered and recorded.
+// wrapWatchBody wraps the response body of a watch, so that the proxy can end the watch between two
+// events. If p.lost is set, the client must not resume the watch. wrapWatchBody then returns
+// p.lost, which replaces the response.
 func wrapWatchBody(resp *http.Response) error {
 	p, ok := resp.Request.Context().Value(forwardedWatchKey{}).(*forwardedWatch)
 	upgraded := resp.StatusCode == http.StatusSwitchingProtocols
@@ -198,7 +200,8 @@ func (b *forwardedBody) Read(to []byte) (int, error) {
 	defer p.mu.Unlock()
 	p.reading = false
 	if p.canceled {
-		return 0, io.EOF // when the client resumes, it gets what was read meanwhile
+		// drop the bytes that were read meanwhile: the client gets them when it resumes
+		return 0, io.EOF
 	}
 	whole := p.scanner.scan(to[:n])
 	p.lookForInitialEnd(to[:n])
@@ -227,19 +230,19 @@ func (p *forwardedWatch) lookForInitialEnd(b []byte) {
 }
 
 // breaksOffWell reports whether a stream that broke with err may end for the client without an
-// error. When an API server stops, its connections break, and a direct client treats that as the
-// end of the watch. Without this rule, a client of the proxy would see a reset HTTP/2 stream, and
+// error. When an API server stops, its connections break. A client without the proxy treats that as
+// the end of the watch. A client of the proxy would instead see a reset HTTP/2 stream, and
 // client-go would then list again.
 func (p *forwardedWatch) breaksOffWell(err error) bool {
 	return err != nil && brokeOff(err) && p.resumable && p.scanner.known() && p.scanner.betweenEvents()
 }
 
-// frameScanner finds the ends of events in a watch stream. In an unknown format, it assumes that
-// each read returns whole events.
+// frameScanner finds the ends of events in a watch stream. If it does not know the format, it
+// assumes that each read returns whole events.
 type frameScanner struct {
 	json, protobuf bool
-	inLine         bool    // JSON: within a line
-	head           [4]byte // protobuf: the received part of the frame's length
+	inLine         bool    // JSON: the scanned bytes end within a line
+	head           [4]byte // protobuf: the received bytes of the length before the event
 	headLen, left  int     // number of received bytes of head; number of missing bytes of the frame
 }
 
@@ -251,7 +254,6 @@ func newFrameScanner(h http.Header) frameScanner {
 	return frameScanner{json: media == runtime.ContentTypeJSON, protobuf: media == runtime.ContentTypeProtobuf}
 }
 
-// known reports whether frameScanner can parse the format, and so finds the ends of events.
 func (f *frameScanner) known() bool { return f.json || f.protobuf }
 
 // betweenEvents reports whether the scanned bytes end between two events.

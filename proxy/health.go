@@ -20,12 +20,13 @@ import (
 )
 
 const (
-	// probeTimeout bounds a probe of the upstream; probeEvery is the minimum time between two probes.
+	// probeTimeout bounds a probe, which is a request that checks the upstream. probeEvery is the
+	// minimum time between two probes.
 	probeTimeout = 2 * time.Second
 	probeEvery   = time.Second
-	// slowTime is the time since the last answer after which a timeout of a probe makes /readyz fail.
-	// All replicas share the upstream: if a busy upstream made them unready, clients would have no
-	// replica left.
+	// slowTime is the time since the last answer after which a timeout of a probe makes /readyz
+	// fail. It is longer than probeTimeout because all replicas share the upstream. If a busy
+	// upstream made all replicas unready, clients would have no replica left.
 	slowTime = 10 * time.Second
 )
 
@@ -39,14 +40,13 @@ type health struct {
 	version, reviewed probe
 }
 
-// probe is the result of the last request of one kind.
 type probe struct {
 	begun, at time.Time // its start and end
 	err       error
 	answered  time.Time // end of the last request that succeeded
 }
 
-// send sends another request and records its result.
+// send sends a request and records its result.
 func (p *probe) send(ctx context.Context, request func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 	defer cancel()
@@ -68,8 +68,8 @@ func (p *probe) result() error {
 }
 
 // check returns upstream if the upstream does not answer, and identity if it does not answer
-// reviews. Any verdict of a review counts as an answer. Results are cached for probeEvery. A
-// timeout is an error only slowTime after the last success.
+// reviews. A review that denies also counts as an answer. Each result is cached for probeEvery. A
+// timeout is an error only if the last success is slowTime ago or longer.
 func (p *health) check(ctx context.Context) (upstream, identity error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,14 +94,14 @@ func (p *health) review(ctx context.Context) error {
 	return err
 }
 
-// query asks the upstream for its version.
+// query sends a GET of the upstream's version.
 func (p *health) query(ctx context.Context) error {
 	_, err := p.client.Get().AbsPath(review.VersionPath).DoRaw(ctx)
 	return err
 }
 
-// reachedSince reports whether the upstream answered a probe that began after begun. If there was
-// no such probe, it sends one.
+// reachedSince reports whether the upstream answered a probe that started after begun. An HTTP
+// error also counts as an answer. If there was no such probe, reachedSince sends one.
 func (p *health) reachedSince(ctx context.Context, begun time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,11 +111,12 @@ func (p *health) reachedSince(ctx context.Context, begun time.Time) bool {
 	return p.version.err == nil || review.HasStatus(p.version.err)
 }
 
-// serveHealth answers /livez, /healthz and /readyz. /livez and /healthz report that the process
-// answers. /readyz reports whether clients should use this replica: whether the server is not
-// shutting down, and can authenticate and authorize clients. If the upstream is down, the proxy
-// still serves reads within the grace period but is not ready, because another replica may do
-// better. The answer needs no authentication, so it contains no details.
+// serveHealth answers /livez, /healthz and /readyz. /livez and /healthz succeed whenever the
+// process can answer. /readyz succeeds if clients should use this replica: the server is not
+// shutting down, it can authenticate and authorize clients, and no resource delays readiness. If
+// the upstream is down, the proxy still serves reads within the grace period but is not ready,
+// because another replica may reach the upstream. The answer needs no authentication, so it
+// contains no details.
 func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	var report healthReport
 	report.check("ping", true, "")
@@ -141,13 +142,12 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(report.String()))
 }
 
-// healthReport is the text of a health check, with one line for each check.
 type healthReport struct {
 	strings.Builder
 	failed bool
 }
 
-// check adds a line for a check that passed, or that failed because of why.
+// check adds a line for a check. If the check failed, the line contains the reason why.
 func (h *healthReport) check(name string, well bool, why string) {
 	if well {
 		h.pass(name, "ok")
@@ -157,10 +157,9 @@ func (h *healthReport) check(name string, well bool, why string) {
 	fmt.Fprintf(h, "[-]%s failed: %s\n", name, why)
 }
 
-// pass adds a line for a check that passed, with its state.
+// pass adds a line for a check that passed. how is the state to report, such as "ok".
 func (h *healthReport) pass(name, how string) { fmt.Fprintf(h, "[+]%s %s\n", name, how) }
 
-// reportReadiness adds the checks that only /readyz has.
 func (s *Server) reportReadiness(ctx context.Context, report *healthReport) {
 	report.check("shutdown", shutdownPhase(s.shutdownPhase.Load()) == phaseRunning, "the proxy is shutting down")
 	upstream, identity := s.health.check(ctx)

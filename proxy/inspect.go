@@ -15,7 +15,6 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 )
 
-// inspected provides a server's state to the page of package debug.
 type inspected struct{ *Server }
 
 var _ registry.Proxy = inspected{}
@@ -46,8 +45,8 @@ type servedWatches struct {
 	all list.List // of *servedWatch
 }
 
-// servedWatch is an entry of servedWatches. Its strings share memory with the request, which lives
-// as long.
+// servedWatch is an entry of servedWatches. Its strings share memory with the request, which is in
+// memory as long as the entry.
 type servedWatch struct {
 	who   user.Info
 	agent string
@@ -55,7 +54,7 @@ type servedWatch struct {
 	since time.Time
 }
 
-// add adds a watch. leave removes it.
+// add adds a watch. The caller must call leave when the watch ends.
 func (l *servedWatches) add(r *http.Request, rq *request.Request, who user.Info) (leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,7 +87,7 @@ func (l *servedWatches) groups() (all []registry.ProxyWatchers, more int) {
 	return all[:len(all)-more], more
 }
 
-// count returns the groups of the newest watches, with the size of each.
+// count groups the newest watches, up to maxVisited, and counts the watches of each group.
 func (l *servedWatches) count() map[registry.ProxyWatchers]*registry.ProxyWatchers {
 	groups := map[registry.ProxyWatchers]*registry.ProxyWatchers{}
 	l.mu.Lock()
@@ -105,12 +104,12 @@ func (l *servedWatches) count() map[registry.ProxyWatchers]*registry.ProxyWatche
 			groups[key] = g
 		}
 		g.Count++
-		g.Since = w.since // the list starts with the newest
+		g.Since = w.since // the list starts with the newest, so the last visited is the oldest
 	}
 	return groups
 }
 
-// group returns the group of the watch, without a count.
+// group returns the group of the watch, without Count and Since.
 func (w *servedWatch) group() registry.ProxyWatchers {
 	resource := w.read.Resource
 	if w.read.Group != "" {

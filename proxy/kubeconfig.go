@@ -12,7 +12,8 @@ import (
 // Kubeconfig.
 const kubeconfigName = "weir-proxy"
 
-// ErrNotStarted is returned while the server has no address, because Start was not called.
+// ErrNotStarted is returned by Kubeconfig and WriteKubeconfig before Start, while the server has no
+// address.
 var ErrNotStarted = errors.New("proxy: not started")
 
 // Kubeconfig returns a kubeconfig for the proxy, with the user and the namespace of the current

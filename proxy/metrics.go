@@ -19,8 +19,8 @@ import (
 	"github.com/weirproject/weir/proxy/internal/review"
 )
 
-// registerMetrics registers the metrics. A metric whose name starts with apiserver_ means the same
-// as in kube-apiserver. docs/metrics.md lists all metrics.
+// registerMetrics registers the server's metrics. A metric whose name starts with apiserver_ means
+// the same as in kube-apiserver. docs/metrics.md lists all metrics.
 func (s *Server) registerMetrics() {
 	s.registry = prometheus.NewRegistry()
 	s.served = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -41,7 +41,8 @@ func libraryMetrics() ([]*dto.MetricFamily, error) {
 
 var libraryPrefixes = []string{"apiserver_delegated_auth", "authentication_token_cache_", "apiserver_audit_"}
 
-// collector collects the metrics whose values other parts of the server count.
+// collector collects the metrics whose values other parts of the server count, such as the mirror
+// (the cache of the resources).
 type collector struct{ *Server }
 
 // Describe implements prometheus.Collector. It sends no descriptions: Collect sends the help and
@@ -72,7 +73,8 @@ func (s collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// emitter returns a function that sends a metric. labels alternates label names and values.
+// emitter returns a function that sends a metric of type of to ch. labels alternates label names
+// and values.
 func emitter(ch chan<- prometheus.Metric, of prometheus.ValueType) func(name, help string, value float64, labels ...string) {
 	return func(name, help string, value float64, labels ...string) {
 		var names, values []string
@@ -86,14 +88,14 @@ func emitter(ch chan<- prometheus.Metric, of prometheus.ValueType) func(name, he
 const metricsPath = "/metrics"
 
 // refuseMethod refuses a request for the metrics whose method is neither GET nor HEAD. It does not
-// review the caller: a method may be any word, and each new word would need another review.
+// review the caller. A method may be any word, so a client could cause a new review with each word.
 func (s *Server) refuseMethod(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Allow", http.MethodGet+", "+http.MethodHead)
 	s.refuseUnread(w, r, statusError(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "the metrics are only read"))
 }
 
 // serveMetrics answers /metrics for callers whom the upstream allows to make that request. It
-// refuses requests that impersonate.
+// refuses all other callers, and requests that impersonate.
 func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	begun := time.Now()
 	who, d := s.authn.Authenticate(r, review.Options{})

@@ -42,17 +42,17 @@ type Options struct {
 	// MemoryBudget bounds, in bytes, the memory of resources that are cached on demand, because a
 	// client read them. 0: the proxy caches no resource on demand.
 	MemoryBudget int64
-	// ForwardConsistent forwards all consistent reads: LISTs and WATCHes without resourceVersion. If
-	// it is false, the proxy answers consistent reads of resources with a hundred objects or more,
-	// once its cache is proven to be current.
+	// ForwardConsistent forwards all consistent reads: LISTs and WATCHes without resourceVersion.
+	// If it is false, the proxy answers consistent reads of resources with a hundred objects or
+	// more from its cache. Before each answer it proves that the cache is current.
 	ForwardConsistent bool
 	// TrustCache names resources ("pods", "deployments.apps") whose consistent reads are answered
-	// without a proof, however old the cache is.
+	// from the cache without a proof that it is current, however old the cache is.
 	TrustCache []string
 	// MaxStaleness bounds the age of the cache that answers a LIST, a GET or the initial state of a
-	// WATCH. The age is the time since the upstream last confirmed the cached state. If the cache is
-	// older, the proxy proves that it is current, or forwards the read. 0: no bound. Reads of an exact
-	// resourceVersion are not affected.
+	// WATCH. The age is the time since the upstream last confirmed the cached state. If the cache
+	// is older, the proxy either proves that the cache is current, or forwards the read. 0: no
+	// bound. Reads of an exact resourceVersion are not affected.
 	MaxStaleness time.Duration
 	// LogBytes bounds, in bytes, the change log of each resource, and thereby how far back a watch can
 	// resume. 0: 8 MiB.
@@ -66,9 +66,9 @@ type Options struct {
 	// bound.
 	MaxConnectionsPerSource int
 	// MaxRequests bounds the reads in progress, MaxLongRunning the watches, logs and upgraded
-	// connections, and MaxMutating all other requests. Further requests get 429. A read or write first
-	// waits five seconds for a seat, which is a place among the requests in progress. 0: 1,000 reads,
-	// 100,000 long-running and 200 other requests.
+	// connections, and MaxMutating all other requests. Further requests get 429. A read or another
+	// short request first waits up to five seconds for a seat, which is a place among the requests
+	// in progress. 0: 1,000 reads, 100,000 long-running and 200 other requests.
 	MaxRequests, MaxMutating, MaxLongRunning int
 	// MaxWatchesPerUser bounds the watches, logs and upgraded connections of one user. 0: half of
 	// MaxLongRunning.
@@ -84,29 +84,31 @@ type Options struct {
 
 	Authentication Authentication
 	Audit          Audit
-	// Recheck is the time between two reviews of each watch's caller. The proxy sends one review for
-	// each token, and one for each permission of a caller. If these need more than twenty reviews a
-	// second, the time grows, up to RecheckMax. 0: one minute.
+	// Recheck is the time between two reviews of the caller of each watch. The proxy sends one
+	// review for each token, and one for each permission of a caller. If these need more than
+	// twenty reviews a second, the time grows, up to RecheckMax. 0: one minute.
 	Recheck time.Duration
-	// RecheckMax bounds the time between two such reviews, however many reviews that needs. 0: one
-	// hour, after which kube-apiserver would have ended every watch.
+	// RecheckMax bounds the time between two reviews of the caller of a watch. It applies even if
+	// the proxy must then send more than twenty reviews a second. 0: one hour, after which
+	// kube-apiserver would have ended every watch.
 	RecheckMax time.Duration
 	// OutageGrace is how long the last review answer about a caller remains valid, for reads and
-	// watches, while the upstream sends no HTTP answer at all. 0: one hour. Negative: the answer is
-	// not used.
+	// watches, while the upstream sends no HTTP answer at all. 0: one hour. Negative: an old answer
+	// is never valid.
 	OutageGrace time.Duration
 
-	// FlushInterval bounds the time between two writes to a watcher while changes keep arriving. Up to
-	// this bound, the time is a quarter of a millisecond for each watcher that is written to, on two
-	// CPUs. 0: 25 ms. Negative: each change is written immediately.
+	// FlushInterval bounds the time between two writes to a watcher while changes keep arriving.
+	// The proxy chooses a time up to this bound: on two CPUs, a quarter of a millisecond for each
+	// watcher to which it writes. 0: 25 ms. Negative: each change is written immediately.
 	FlushInterval time.Duration
 	// ExpireSlowWatches ends a slow watch with 410 Expired. A watch is slow if it has fallen behind
-	// the change log, or if it has a selector or a namespace and more than 64 changes wait for it. A
-	// watch that would receive changes that a relist found ends too. If ExpireSlowWatches is false,
-	// the proxy instead sends such a watch one change for each changed object.
+	// the change log. A watch with a selector or a namespace is also slow if more than 64 changes
+	// wait for it. After a relist that found changes, watches that would receive these changes end
+	// too. If ExpireSlowWatches is false, the proxy instead sends such a watch one change for each
+	// changed object.
 	ExpireSlowWatches bool
-	// ShutdownDelay is how long Run continues to serve after ctx has ended; see Server.Shutdown. 0: no
-	// delay.
+	// ShutdownDelay is how long Run continues to serve after ctx has ended; see Server.Shutdown. 0:
+	// no delay.
 	ShutdownDelay time.Duration
 	// GoawayChance is the probability that a response asks an HTTP/2 client to use another connection
 	// (GOAWAY), so that replicas behind a load balancer share the load. It must be between 0 (never)
@@ -125,17 +127,18 @@ type Options struct {
 // timeouts contains the bounds of how long the server waits.
 type timeouts struct {
 	header time.Duration // for the head of a request, and for the TLS handshake
-	idle   time.Duration // for the next request
+	idle   time.Duration // how long an HTTP/1 connection may be idle before the next request
 	// ping is how long an HTTP/2 client may be silent before the server pings it. pong is how long the
 	// client may take to answer. HTTP/1 connections use TCP keepalive.
 	ping, pong time.Duration
 	discard    time.Duration // for a request body that is discarded or buffered
 	body       time.Duration // for any other body of a request that has a seat, see waitBudget
 	seat       time.Duration // for a seat
-	start      time.Duration // for a WATCH to get a seat to send the initial state
-	hold       time.Duration // how long that WATCH may occupy the seat; less than start
-	review     time.Duration // for the upstream's answer to a review
-	lookup     time.Duration // between two attempts to read the published CAs
+	start      time.Duration // for a WATCH to get a seat to send its initial state
+	// how long a WATCH may occupy the seat for its initial state; less than start
+	hold   time.Duration
+	review time.Duration // for the upstream's answer to a review
+	lookup time.Duration // between two attempts to read the published CAs
 	// read bounds the wait for the upstream's answer to a forwarded read of a resourceVersion that the
 	// cache has not reached. The upstream itself waits three seconds.
 	read time.Duration
@@ -210,8 +213,8 @@ const (
 	defaultResponseMemory = 256 << 20
 )
 
-// Validate returns an error that wraps ErrInvalidOptions if New would always refuse the options. It
-// reads no file, and does not need Upstream.
+// Validate returns an error that wraps ErrInvalidOptions if New would refuse the options on every
+// machine. It reads no file, and it does not check Upstream.
 func (o *Options) Validate() error {
 	if o.GoawayChance < 0 || o.GoawayChance > MaxGoawayChance {
 		return fmt.Errorf("%w: a chance of GOAWAY of %v: want 0 to %v", ErrInvalidOptions, o.GoawayChance, MaxGoawayChance)
@@ -322,7 +325,6 @@ func orDefault[T int | time.Duration](d *T, otherwise T) {
 	}
 }
 
-// parseResources parses the resource names of an option.
 func parseResources(names []string) (all []schema.GroupVersionResource, err error) {
 	for _, name := range names {
 		gvr, err := parseResource(name)

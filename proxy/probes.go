@@ -18,9 +18,9 @@ const (
 	probeHeadTime       = 5 * time.Second
 )
 
-// startProbes starts to serve Options.HealthListen, until Close. On the main address, health checks
-// compete with all clients for CPU time and connections. On this address, the kubelet also need not
-// use TLS. The caller holds s.mu.
+// startProbes starts to serve Options.HealthListen, until Close. Health checks on the main address
+// compete with all clients for CPU time and connections. On the address of HealthListen, the
+// kubelet also does not need TLS. The caller holds s.mu.
 func (s *Server) startProbes() error {
 	if s.opts.HealthListen == "" {
 		return nil
@@ -45,7 +45,6 @@ func (s *Server) startProbes() error {
 	return nil
 }
 
-// serveProbe answers a request on Options.HealthListen.
 func (s *Server) serveProbe(w http.ResponseWriter, r *http.Request) {
 	if !isHealthCheck(r) {
 		http.NotFound(w, r)
@@ -54,7 +53,6 @@ func (s *Server) serveProbe(w http.ResponseWriter, r *http.Request) {
 	s.serveHealth(w, r)
 }
 
-// isHealthCheck reports whether a request is a health check.
 func isHealthCheck(r *http.Request) bool {
 	return r.URL.Path == "/livez" || r.URL.Path == "/healthz" || r.URL.Path == "/readyz"
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/weirproject/weir/proxy/internal/review"
 )
 
-// refuse answers a request with an error of the proxy's own. It also records the refusal in the
-// audit log, because the upstream does not see the request.
+// refuse answers a request with the proxy's own error why, and records the refusal in the audit
+// log. The upstream cannot record the refusal, because it does not receive the request. refuse
+// first releases the seat and the slot of the request.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, why error) {
 	if s.auditor != nil && !queryTooLong(r.URL) { // the proxy does not parse a longer query
 		attrs := s.unreviewedAttributes(r, request.InfoOf(r.Method, r.URL))
@@ -38,13 +39,13 @@ func statusError(code int32, reason metav1.StatusReason, message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
 }
 
-// maxBufferedError bounds the body of a forwarded error that is buffered. Once the body is
-// buffered, its request can leave its seat.
+// maxBufferedError bounds the body of a forwarded error that is buffered, in bytes. Once the body
+// is buffered, the request of the response can release its seat.
 const maxBufferedError = 16 << 10
 
-// bufferError reads the body of a forwarded error, if the body is small, and releases the seat of
-// the request, because the upstream has finished its work. With a larger body, the request occupies
-// the seat until its client has read the error.
+// bufferError reads the body of a forwarded error, if the body is small. It then releases the seat
+// of the request, because the upstream has finished its work. With a larger body, the request
+// occupies the seat until its client has read the error.
 func (a *responseWriter) bufferError(resp *http.Response) {
 	if resp.StatusCode < http.StatusBadRequest || resp.ContentLength > maxBufferedError {
 		return
@@ -71,8 +72,8 @@ func (a *responseWriter) bufferError(resp *http.Response) {
 // answerKey is the context key of the *responseWriter of a forwarded request.
 type answerKey struct{}
 
-// refuseUnread refuses a request whose body has not been read. It answers with why, or with the
-// error of discardBody if the body is not received.
+// refuseUnread refuses a request whose body has not been read. It first reads and drops the body.
+// It answers with why, or with the error of discardBody if that fails.
 func (s *Server) refuseUnread(w http.ResponseWriter, r *http.Request, why error) {
 	if err := s.discardBody(w, r); err != nil {
 		why = err

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// requestBody is the body of a forwarded request. A transport may read it after the request was
-// answered; after detach, such a read must not touch the connection.
+// requestBody is the body of a forwarded request. A transport may still call Read after the proxy
+// has answered the request. After detach, such a Read fails and does not use the connection.
 type requestBody struct {
 	io.ReadCloser
 	control      *http.ResponseController
@@ -25,7 +25,7 @@ type requestBody struct {
 	budget  *waitBudget // nil: the client may continue as long as it sends something
 	failure error       // why the client did not send the whole body; nil: no read has failed
 	closing bool        // Close was called
-	closed  bool        // the connection must not be touched any more
+	closed  bool        // the connection must not be used any more
 }
 
 const (
@@ -45,7 +45,7 @@ const maxBuffered = 64 << 10
 func isBuffered(r *http.Request) bool { return r.ContentLength > 0 && r.ContentLength <= maxBuffered }
 
 // limitBody bounds how long a forwarded request waits for its body. The client of a request with a
-// seat must keep a minimum pace. The client of a buffered body must be quicker, since the proxy
+// seat must send at a minimum pace. The client of a buffered body has less time, since the proxy
 // reads that body before the upstream authenticates the request. The caller must call detach before
 // the handler returns.
 func (s *Server) limitBody(w http.ResponseWriter, r *http.Request, seated bool) (detach func()) {
@@ -64,9 +64,9 @@ func (s *Server) limitBody(w http.ResponseWriter, r *http.Request, seated bool) 
 	return body.detach
 }
 
-// detach stops the body from touching the connection. If the upstream answers before it has read
-// the whole body, a transport may still read, and would set deadlines on a response that is over;
-// for HTTP/2, net/http panics then. ReverseProxy closes only its own wrapper of the body, not this
+// detach stops the body from using the connection. If the upstream answers before it has read the
+// whole body, a transport may still read, and would set deadlines on a response that is over. For
+// HTTP/2, net/http then panics. ReverseProxy closes only its own wrapper of the body, not this
 // body.
 func (b *requestBody) detach() {
 	b.mu.Lock()
@@ -74,8 +74,8 @@ func (b *requestBody) detach() {
 	b.closed = true
 }
 
-// limit sets a deadline for reads after within, or earlier if the budget requires it. It returns
-// false once the body is closed.
+// limit sets a deadline for reads, at most within from now. The deadline is earlier if the budget
+// requires it. It returns false, and sets no deadline, once the body is closed.
 func (b *requestBody) limit(within time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,7 +85,7 @@ func (b *requestBody) limit(within time.Duration) bool {
 	return b.setDeadline(time.Now().Add(within))
 }
 
-// unlimit clears the deadline, so that it does not apply to the next request.
+// unlimit clears the deadline, which would otherwise apply to the next request on the connection.
 func (b *requestBody) unlimit() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,8 +111,9 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// noteRead records the result of a read that began at begun. Over HTTP/1, it leaves the deadline in
-// place until the end of the body: net/http itself may read the rest when the handler answers.
+// noteRead records the result of a read that started at begun. Over HTTP/1, the deadline remains
+// set until the end of the body, because net/http itself may read the rest when the handler
+// answers.
 func (b *requestBody) noteRead(n int, err error, begun time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -127,14 +128,15 @@ func (b *requestBody) noteRead(n int, err error, begun time.Time) {
 	}
 }
 
-// failed returns the error with which the client failed to send the body, or nil.
+// failed returns the error because of which the client's body is incomplete, or nil.
 func (b *requestBody) failed() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.failure
 }
 
-// Close reads the rest of the body, as HTTP/1 requires, within closeTimeout.
+// Close reads the rest of the body, as HTTP/1 requires. The deadline for these reads is
+// closeTimeout.
 func (b *requestBody) Close() error {
 	b.mu.Lock()
 	b.closing = true
@@ -177,21 +179,20 @@ func bodyError(err error) error {
 	return errNoBody()
 }
 
-// errNoBody returns the 408 for a request whose body was not received in time.
 func errNoBody() error {
 	return statusError(http.StatusRequestTimeout, metav1.StatusReasonTimeout, "the body of the request did not come")
 }
 
 // discardBody reads and drops the unexpected body of a request that the proxy answers. Over HTTP/1,
 // net/http reads the body before it sends the first byte of the response, and would wait forever
-// for a body that never arrives. If the body is too large, the connection is not reused. If the
-// body is not received in time, discardBody returns the error to answer with.
+// for a body that never arrives. If the body has maxDiscarded bytes or more, the connection is not
+// reused. If the body is not received in time, discardBody returns the error to answer with.
 func (s *Server) discardBody(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case r.ContentLength == 0 || r.Body == nil:
 		return nil
 	case r.ProtoMajor != 1:
-		// Drops the received part, which would otherwise stay in memory as long as a WATCH.
+		// Drop the received bytes, which would otherwise remain in memory as long as a WATCH.
 		_ = r.Body.Close()
 		return nil
 	}
@@ -210,9 +211,9 @@ func (s *Server) discardBody(w http.ResponseWriter, r *http.Request) error {
 }
 
 const (
-	// seatGrace and seatPace bound how long the proxy waits for a client with a seat, see waitBudget.
-	// Package watchcache has an eight times higher pace, because it counts bytes before compression; a
-	// forwarded response may arrive compressed.
+	// seatGrace and seatPace bound how long the proxy waits for the client of a request with a
+	// seat, see waitBudget. The pace in package watchcache is eight times higher, because
+	// watchcache counts bytes before compression. A forwarded response may arrive compressed.
 	seatGrace = time.Minute
 	seatPace  = 32 << 10 // bytes a second
 )

@@ -17,8 +17,8 @@ import (
 // requestMetrics counts requests under kube-apiserver's metric names. It is safe for concurrent
 // use.
 //
-// A client can send any path. Therefore a resource appears in labels only after a request for it
-// has succeeded, and at most maxNamedResources resources appear. Other requests have empty resource
+// A client can send any path. Therefore the labels name a resource only after a request for it has
+// succeeded, and they name at most maxNamedResources resources. Other requests have empty resource
 // labels.
 type requestMetrics struct {
 	total      *prometheus.CounterVec
@@ -68,9 +68,9 @@ func newRequestMetrics(r prometheus.Registerer) *requestMetrics {
 // maxNamed bounds each resource label, in bytes. No API has longer names.
 const maxNamed = 253
 
-// name returns the resource labels for a request that was answered with code. An OPTIONS request
-// adds no new labels: kube-apiserver answers a browser's preflight for any path, without
-// authentication.
+// name returns the resource labels for a request that was answered with code. It adds the resource
+// to the known ones if the request succeeded. An OPTIONS request never adds one: kube-apiserver
+// answers a browser's preflight for any path, without authentication.
 func (m *requestMetrics) name(method string, info *request.Info, code int) metricResource {
 	n := metricResource{info.Group, info.Version, info.Resource, info.Subresource}
 	if !info.OfResource {
@@ -88,7 +88,7 @@ func (m *requestMetrics) name(method string, info *request.Info, code int) metri
 		if len(*text) > maxNamed || !utf8.ValidString(*text) {
 			return metricResource{}
 		}
-		*text = strings.Clone(*text) // the text shares the memory of the request's target
+		*text = strings.Clone(*text) // do not keep the whole target of the request in memory
 	}
 	m.resources[n] = struct{}{}
 	return n

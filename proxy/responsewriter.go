@@ -21,28 +21,30 @@ import (
 // one goroutine uses it at a time.
 type responseWriter struct {
 	http.ResponseWriter
-	// rest is the last part of the work, for an admitted request whose answer may take long. The
-	// server calls it with few stack frames above it, so that a long request uses a small stack. nil:
-	// there is no such part.
+	// rest serves the last part of an admitted request whose answer may take long, such as a WATCH.
+	// The server calls rest with few stack frames above it, so that a long request uses a small
+	// stack. nil: there is no such part.
 	rest func()
-	ends []func() // called when the request ends, the last one first
-	// onCode is called when the response begins; nil: no call.
+	ends []func() // called when the request ends, in reverse order
+	// onCode is called when the status code of the response is recorded; nil: no call.
 	onCode func()
 	// panicked is the value with which the request made the proxy panic; it is set before the
 	// functions in ends are called. nil: no panic.
 	panicked any
-	seat     seats.Seat // of a request that has one
+	seat     seats.Seat // the seat of the request, if it has one
 	left     bool       // the request has left the seat and the slot
-	// unread is the charge for a forwarded response that the client has not read. nil: there is no
-	// charge. readAhead is how many bytes of the response the transport may read ahead.
+	// unread is the charge, to the memory for unread responses, for a forwarded response that the
+	// client has not read. nil: there is no charge. readAhead is how many bytes of the response the
+	// transport may read before the client reads them.
 	unread    *budget.Charge
 	readAhead int64
-	// Set while the token of the request is under review, until the request leaves.
+	// reviewed is set while the token of the request is under review, until leave.
 	reviewed *conn.Conn
-	slot     *seats.Slot    // of a request that is long-running or asks for an upgrade
-	head     *budget.Charge // charge for the head of the request, until slot counts the head
-	// accepted means that the caller's credential was accepted. isAccepted checks whether it has been
-	// accepted meanwhile; nil: the check is not needed.
+	// the place of the request among the long-running ones, if it is one or asks for an upgrade
+	slot *seats.Slot
+	head *budget.Charge // charges for the head of the request, until slot counts the head
+	// accepted means that the caller's credential was accepted. isAccepted checks whether it has
+	// been accepted in the meantime; nil: the check is not needed.
 	accepted   bool
 	isAccepted func() bool
 	major      int // HTTP major version
@@ -66,12 +68,11 @@ const httpBufferSize = 4 << 10
 // in any case.
 const smallResponse = 64 << 10
 
-// reservePart is the divisor for the share of a caller's memory for unread responses that is
-// reserved: one part in reservePart is only for responses from the proxy's cache.
+// reservePart is the divisor for a reserved share of the memory that a caller may use for unread
+// responses. One part in reservePart is reserved for responses from the proxy's cache.
 const reservePart = 4
 
-// onEnd registers f to be called when the request ends. The functions are called in reverse order
-// of registration.
+// onEnd registers f to be called when the request ends. The functions are called in reverse order.
 func (a *responseWriter) onEnd(f func()) { a.ends = append(a.ends, f) }
 
 // end calls the functions that onEnd registered.
@@ -81,8 +82,8 @@ func (a *responseWriter) end() {
 	}
 }
 
-// leave releases the seat and the slot of the request, so that a client that does not read an error
-// does not occupy them.
+// leave releases the seat and the slot of the request. It is called before the end of the request,
+// so that a client that does not read an error does not occupy them.
 func (a *responseWriter) leave() {
 	a.left = true
 	if a.reviewed != nil {
@@ -109,7 +110,6 @@ func responseWriterOf(w http.ResponseWriter) *responseWriter {
 	}
 }
 
-// startCounting starts to measure the request; finish counts it.
 func (a *responseWriter) startCounting(m *requestMetrics, r *http.Request, info *request.Info) {
 	a.metrics, a.r, a.info, a.begun = m, r, info, time.Now()
 }
@@ -117,8 +117,9 @@ func (a *responseWriter) startCounting(m *requestMetrics, r *http.Request, info 
 // Unwrap returns the wrapped writer, for http.ResponseController.
 func (a *responseWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// recordCode records the first status code that is not informational. With that code, it also sets
-// Connection: close if the connection must end, and counts a long-running request as running.
+// recordCode records the first status code that is not informational. When it records the code, it
+// also sets Connection: close if the connection must end, and counts a long-running request as
+// running.
 func (a *responseWriter) recordCode(code int) {
 	if a.code != 0 || code < 200 && code != http.StatusSwitchingProtocols {
 		return
@@ -151,13 +152,13 @@ func (a *responseWriter) Write(p []byte) (int, error) {
 }
 
 // limitFinalWrite sets a deadline for bytes that net/http writes after the handler has returned.
-// For HTTP/2 this needs a round trip to the connection's goroutine, so it is done only if bytes are
-// buffered.
+// For HTTP/2, a deadline needs a round trip to the connection's goroutine, so limitFinalWrite sets
+// one only if bytes are buffered.
 func (a *responseWriter) limitFinalWrite(r *http.Request) {
 	switch {
 	case r.ProtoMajor != 1 && !a.buffered:
 	case a.written > smallResponse:
-		a.limitWrite(seatGrace) // earlier writes may still be on their way
+		a.limitWrite(seatGrace) // earlier writes may not have reached the client yet
 	default:
 		a.limitWrite(conn.UnreadTime)
 	}
@@ -172,9 +173,9 @@ func (a *responseWriter) limitWrite(d time.Duration) {
 // endsConnection reports whether the proxy must close the HTTP/2 connection of a request after its
 // response with this code. Like kube-apiserver, the proxy closes the connection of a client without
 // an accepted credential, because such a client could send requests on it at almost no cost
-// (CVE-2023-44487). It also updates a.accepted, since an accepted credential may be invalid again
-// after a 401. The connection stays open after a 429 or a server error, after which the client is
-// to repeat the request.
+// (CVE-2023-44487). endsConnection also updates a.accepted, since an accepted credential may be
+// invalid after a 401. The connection remains open after a 429 or a server error, because the
+// client should then repeat the request.
 func (a *responseWriter) endsConnection(code int) bool {
 	if a.isAccepted == nil || a.accepted && code != http.StatusUnauthorized {
 		return false
@@ -202,7 +203,7 @@ func (a *responseWriter) labels() []string {
 	return []string{verbOf(a.r, a.info, scope), n.group, n.version, n.resource, n.subresource, scope, component}
 }
 
-// finish counts the request and its duration.
+// finish counts the request and records its duration.
 func (a *responseWriter) finish() {
 	if a.running != nil {
 		a.running.Dec()
@@ -217,11 +218,12 @@ func (a *responseWriter) countRejected() {
 	a.metrics.terminated.WithLabelValues(append([]string{strconv.Itoa(a.code)}, a.labels()...)...).Inc()
 }
 
-// chargeAnswer charges a request with a seat for the response that is about to be forwarded. For a
-// GET it first charges all bytes that may be read ahead. If the caller's unread responses already
-// use too much memory, the request waits with its seat, so that the number of seats bounds the
-// number of waiting requests. One part in reservePart of the caller's memory is reserved for the
-// proxy's own answers. If the wait is too long, chargeAnswer returns watchcache.ErrUnread.
+// chargeAnswer adds the response that is about to be forwarded to the memory for unread responses.
+// For a GET it charges all bytes that the transport may read ahead. If the caller's unread
+// responses already use too much memory, chargeAnswer blocks. The request then keeps its seat, so
+// that the number of seats bounds the number of blocked requests. One part in reservePart of the
+// caller's memory is reserved for the proxy's own answers. If the wait is too long, chargeAnswer
+// returns watchcache.ErrUnread.
 func (s *Server) chargeAnswer(r *http.Request, a *responseWriter, readsAhead bool) error {
 	charge, most := s.seats.Unread.Charge(a.seat.Flow)
 	a.unread = charge
@@ -241,9 +243,9 @@ func (s *Server) chargeAnswer(r *http.Request, a *responseWriter, readsAhead boo
 	return nil
 }
 
-// chargeForwarded replaces the charge of chargeAnswer by the number of bytes that may be read ahead
-// of the response, whose size may be known now. It never refuses the response, because the upstream
-// has done its work already.
+// chargeForwarded replaces the charge of chargeAnswer by the number of bytes of the response that
+// may be read ahead. By now, the size of the response may be known. chargeForwarded never refuses
+// the response, because the upstream has done its work already.
 func (a *responseWriter) chargeForwarded(resp *http.Response) {
 	if a.left {
 		return

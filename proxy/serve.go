@@ -17,7 +17,7 @@ import (
 	"github.com/weirproject/weir/proxy/internal/review"
 )
 
-// ServeHTTP answers one request.
+// ServeHTTP implements http.Handler. After Close, it answers 503.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.begin() {
 		watchcache.WriteError(w, r, apierrors.NewServiceUnavailable("the proxy is shutting down"))
@@ -38,7 +38,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer a.limitFinalWrite(r)
 	a.head = s.heads.Charge(r, a.isAccepted)
 	defer a.head.Release()
-	if r.ProtoMajor == 2 { // net/http keeps the head until the client has read the response
+	// net/http keeps the head until the client has read the response, so release it here
+	if r.ProtoMajor == 2 {
 		defer conn.ReleaseHead(r)
 	}
 	defer s.finish(a, r)
@@ -58,9 +59,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // finish calls the functions that onEnd registered, also if the request panics. It must be
-// deferred. It counts and logs a panic of the proxy as 500, since net/http would log panics among
-// the errors that every misbehaving client causes. The client sees that the response was broken
-// off.
+// deferred. It counts a panic of the proxy as 500 and logs it. net/http would log the panic among
+// the errors that every misbehaving client causes. The client receives a broken response.
 func (s *Server) finish(a *responseWriter, r *http.Request) {
 	if a.panicked = recover(); a.panicked != nil {
 		defer panic(http.ErrAbortHandler)
@@ -72,8 +72,8 @@ func (s *Server) finish(a *responseWriter, r *http.Request) {
 	a.end()
 }
 
-// refuseEarly refuses a request with why, without examining it. It releases the head of the request
-// first.
+// refuseEarly refuses a request with why, without parsing or reviewing it. It first releases the
+// memory of the request's head.
 func (s *Server) refuseEarly(a *responseWriter, r *http.Request, why error) {
 	method := r.Method
 	conn.ReleaseHead(r)
@@ -94,14 +94,14 @@ func (s *Server) isAccepted(r *http.Request) bool {
 }
 
 var (
-	// errHeads is the 429 for a request whose head exceeds the memory for heads.
+	// errHeads is the 429 for a request whose head does not fit into the memory for heads.
 	errHeads = apierrors.NewTooManyRequests("The heads of requests take all the memory that they may, please try again later.", retryAfterSeconds)
 	// errTooManyUnknown is the 429 for a request on a connection without an accepted credential that
 	// has too many requests in progress.
 	errTooManyUnknown = apierrors.NewTooManyRequests("Too many requests on a connection without an accepted credential.", retryAfterSeconds)
 )
 
-// dispatch handles a request, except for the part that it leaves in a.rest.
+// dispatch answers a request, or stores the last part of the work in a.rest.
 func (s *Server) dispatch(a *responseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/livez", "/healthz", "/readyz":
@@ -122,7 +122,8 @@ func (s *Server) dispatch(a *responseWriter, r *http.Request) {
 }
 
 // serve answers /metrics, answers a read from the cache if possible, and forwards every other
-// request. rq is nil if the request could not be parsed strictly.
+// request. It may store the rest of the work in a.rest. rq is nil if request.Strict does not accept
+// the request.
 func (s *Server) serve(a *responseWriter, r *http.Request, rq *request.Request) {
 	if rq != nil && !mayAnswer(r, rq) {
 		rq = nil
@@ -145,7 +146,7 @@ func (s *Server) serve(a *responseWriter, r *http.Request, rq *request.Request) 
 	}
 }
 
-// mayAnswer reports whether the headers of a request let the proxy answer it. An Origin header
+// mayAnswer reports whether the headers of a request allow the proxy to answer it. An Origin header
 // means that a page in a browser sent the request. Such a page may read the answer only if CORS
 // headers allow it, and only the upstream can set these headers.
 func mayAnswer(r *http.Request, rq *request.Request) bool {
@@ -173,9 +174,9 @@ func detachURL(r *http.Request) {
 	r.URL = &u
 }
 
-// expired answers 410 to a continue token of the proxy that the proxy can no longer serve. It
-// returns false, with nothing written, if the upstream should answer instead: the caller may not
-// read, or accepts only representations that the proxy does not have, for which the upstream
+// expired answers 410 to a continue token that the proxy issued and can no longer serve. It returns
+// false, and writes nothing, in two cases, in which the upstream must answer. The caller may not
+// read. Or the caller accepts only representations that the proxy does not have; the upstream then
 // answers 406 before it reads the token.
 func (s *Server) expired(w http.ResponseWriter, r *http.Request, rq *request.Request) bool {
 	if s.mirror.RefusesToken(rq, ofTerminal(r)) {
@@ -193,8 +194,8 @@ func (s *Server) expired(w http.ResponseWriter, r *http.Request, rq *request.Req
 	return true
 }
 
-// serveRead answers a read from the cache, or leaves the rest of the work in a.rest. It returns
-// false, with nothing written, if the proxy cannot answer the read.
+// serveRead answers a read from the cache, or stores the rest of the work in a.rest. It returns
+// false, and writes nothing, if the proxy cannot answer the read.
 func (s *Server) serveRead(a *responseWriter, r *http.Request, rq *request.Request) bool {
 	begun := time.Now()
 	read := s.mirror.Read(rq, ofTerminal(r))
@@ -229,9 +230,9 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rq *request.Reque
 	return s.answer(a, r, &servedRead{read, got.Session, who, d}, begun, got.Err)
 }
 
-// answer answers a read from rq.session. If lost is not nil, it answers with that error instead. It
-// leaves the rest of a WATCH in a.rest. It returns false, with nothing written, if the read cannot
-// be recorded in the audit log.
+// answer answers a read from rq.session, which is one generation of a resource's cache. If lost is
+// not nil, it answers with that error instead. For a WATCH, it stores the rest of the work in
+// a.rest. It returns false, and writes nothing, if the audit log cannot record the read.
 func (s *Server) answer(a *responseWriter, r *http.Request, rq *servedRead, begun time.Time, lost error) bool {
 	record, err := s.auditor.Begin(r, review.Attributes(rq.Request, rq.who), rq.decision == review.Grace, begun)
 	if err != nil {
@@ -262,8 +263,8 @@ type servedRead struct {
 	decision review.Decision // the review decision that allowed the read
 }
 
-// serveFrom answers a read from its session's cache, and leaves the rest of a WATCH in a.rest. w is
-// a, or a writer that wraps a.
+// serveFrom answers a read from the cache of rq.session. For a WATCH, it stores the rest of the
+// work in a.rest. w is a, or a writer that wraps a.
 func (s *Server) serveFrom(a *responseWriter, w http.ResponseWriter, r *http.Request, rq *servedRead) {
 	s.served.WithLabelValues(rq.Group, rq.Resource, rq.Verb).Inc()
 	rq.session.AddHeaders(w.Header())
@@ -276,8 +277,8 @@ func (s *Server) serveFrom(a *responseWriter, w http.ResponseWriter, r *http.Req
 	rq.session.Cache().Serve(w, r, rq.Request)
 }
 
-// authorize returns the caller, and the decision whether the caller may do the read. The caller is
-// nil if the request is not authenticated.
+// authorize reviews the caller of a read. It returns the caller, and the decision whether the
+// caller may do the read. The caller is nil if the request is not authenticated.
 func (s *Server) authorize(r *http.Request, rq *request.Request) (user.Info, review.Decision) {
 	opts := review.Options{Grace: s.opts.OutageGrace}
 	who, d := s.authn.Authenticate(r, opts)

@@ -68,7 +68,7 @@ var ErrClosed = errors.New("proxy: closed")
 const closeTimeout = 3 * time.Second
 
 // New returns a proxy that does not listen or cache anything until Start. New reads the upstream's
-// CAs, bounded by ctx. The caller must Close the proxy, even if Start is never called. New returns
+// CAs, until ctx ends. The caller must Close the proxy, even if Start is never called. New returns
 // ErrInvalidOptions for invalid options. Otherwise its error says which certificate cannot be read
 // or written, or that the upstream cannot be reached.
 func New(ctx context.Context, o Options) (*Server, error) {
@@ -139,7 +139,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// newMirror returns the mirror, which caches resources. It caches nothing before Start.
+// newMirror returns the mirror, the part of the proxy that caches resources. It caches nothing
+// before Start.
 func (s *Server) newMirror(upstream *rest.Config, client rest.Interface) (*mirror.Mirror, error) {
 	o := &s.opts
 	named, err := parseResources(o.Resources)
@@ -158,8 +159,8 @@ func (s *Server) newMirror(upstream *rest.Config, client rest.Interface) (*mirro
 	}), nil
 }
 
-// Start listens, starts to cache resources, and returns. A second call does nothing. Start returns
-// ErrClosed after Close.
+// Start listens, starts to cache resources, and returns. A second call does nothing and returns
+// nil. Start returns ErrClosed after Close.
 func (s *Server) Start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,9 +226,9 @@ func (s *Server) connected() int {
 	return 0
 }
 
-// keptForWatches returns the number of bytes that are buffered for slow clients of watches. For
-// each write in progress to a client of a forwarded watch, it includes the readAhead bytes that the
-// transport may have read ahead.
+// keptForWatches returns the number of bytes that are buffered for slow clients of watches. They
+// include readAhead bytes for each write in progress to a client of a forwarded watch, because the
+// transport may have read them ahead.
 func (s *Server) keptForWatches() int64 { return s.mirror.Kept.Load() + s.writing.Load()*readAhead }
 
 // CAData returns the PEM certificates that clients need to trust the server. They are the CA of the
@@ -246,14 +247,14 @@ func (s *Server) begin() bool {
 	return true
 }
 
-// end uncounts a request for which begin returned true.
+// end must be called when a request for which begin returned true has ended.
 func (s *Server) end() {
 	s.unfinished.Add(-1)
 	s.inFlight.Done()
 }
 
 // Close ends every request, watches included, and waits for the handlers to return. A second call
-// does nothing. Shutdown ends the server more gently.
+// does nothing. Shutdown ends the server without breaking requests off.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	already := s.closed

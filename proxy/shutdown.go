@@ -49,7 +49,7 @@ func (s *Server) Shutdown(ctx context.Context, delay time.Duration) error {
 }
 
 // shutDown implements Shutdown. until must block until the given number of eighths of the delay has
-// passed, or ctx has ended.
+// passed, or until ctx has ended.
 func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(ctx context.Context, eighths time.Duration)) error {
 	s.mu.Lock()
 	clients := s.clients
@@ -60,7 +60,7 @@ func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(c
 	ctx, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(s.closing, cancel)()
 	var ending sync.WaitGroup
-	// If shutdown fails, ctx has ended, and Close ends the rest.
+	// An error of shutdown is ignored: ctx has ended then, and Close ends the rest.
 	end := func(shutdown func(context.Context) error) { ending.Go(func() { _ = shutdown(ctx) }) }
 	begun := time.Now()
 	s.opts.Log.Info("shutting down", "delay", delay)
@@ -76,7 +76,7 @@ func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(c
 	s.forwardedWatches.drain(left)
 	until(ctx, 8)
 	end(clients.Shutdown)
-	// If the wait fails, ctx has ended or requests take too long; Close ends them.
+	// An error is ignored: ctx has ended or requests take too long, and Close ends them.
 	_ = wait.PollUntilContextTimeout(ctx, finishPoll, finishTimeout, true, func(context.Context) (bool, error) {
 		return s.unfinished.Load() == 0, nil
 	})
@@ -85,9 +85,9 @@ func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(c
 	return s.Close()
 }
 
-// sendsGoaway reports whether the response asks the client to use another connection: because the
-// server shuts down, or, for an HTTP/2 client, with probability GoawayChance. Open streams
-// continue.
+// sendsGoaway reports whether the response must ask the client to use another connection. It does
+// if the server shuts down. For an HTTP/2 client, it also does with probability GoawayChance. Open
+// streams continue.
 func (s *Server) sendsGoaway(r *http.Request) bool {
 	if r.Header.Get("Upgrade") != "" {
 		return false

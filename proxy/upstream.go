@@ -119,10 +119,10 @@ func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
 	return u, nil
 }
 
-// modifyResponse implements httputil.ReverseProxy.ModifyResponse. It returns an error if the
-// request must be answered with that error instead of the response. One reason is a request body
-// that the client did not send completely: the upstream may have answered the part that it received
-// before the transport gave up. wrapWatchBody returns the other errors.
+// modifyResponse implements httputil.ReverseProxy.ModifyResponse. It returns an error if the client
+// must get that error instead of the response. One reason is that the client did not send the whole
+// request body: the upstream may have answered the part that it received before the transport gave
+// up. wrapWatchBody returns the other errors.
 func modifyResponse(resp *http.Response) error {
 	if sent, ok := resp.Request.Context().Value(forwardedKey{}).(*http.Request); ok {
 		if body, ok := sent.Body.(*requestBody); ok && body.failed() != nil {
@@ -147,11 +147,12 @@ func http1Config(cfg *rest.Config) *rest.Config {
 func transportFor(cfg *rest.Config) (http.RoundTripper, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Timeout = 0
-	cfg.UserAgent = "" // the proxy forwards the caller's
+	cfg.UserAgent = "" // the proxy forwards the caller's user agent
 	if cfg.Transport == nil {
 		if cfg.Proxy == nil {
-			// ProxyFromEnvironment is the default of client-go as well. But if Proxy is set, client-go
-			// shares the transport with no other config.
+			// client-go uses ProxyFromEnvironment by default too. But client-go does not share a
+			// transport between configs that set Proxy, and limitReadAhead must not change a shared
+			// transport.
 			cfg.Proxy = http.ProxyFromEnvironment
 		}
 		cfg.WrapTransport = transport.Wrappers(limitReadAhead, cfg.WrapTransport)
@@ -194,8 +195,9 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request, as *transport.I
 
 func (u *upstream) rewrite(pr *httputil.ProxyRequest, base *url.URL) {
 	pr.SetURL(base)
-	// kube-apiserver passes the raw query unchanged to the servers behind it, and so does the proxy. A
-	// ReverseProxy would drop parameters that Go's parser rejects; kube-apiserver has the same parser.
+	// kube-apiserver passes the raw query unchanged to the servers behind it, and so does the
+	// proxy. Without this, ReverseProxy would drop the parameters that Go's parser rejects. Nothing
+	// is gained by dropping them, because kube-apiserver has the same parser.
 	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
 	pr.SetXForwarded()
 	for name := range pr.Out.Header {
@@ -213,8 +215,9 @@ func (u *upstream) rewrite(pr *httputil.ProxyRequest, base *url.URL) {
 }
 
 // RoundTrip sends the request with the right credentials. If the connection of a read breaks before
-// the answer arrives, RoundTrip sends the read once more, as client-go does: many callers share the
-// connections to an API server, and all of these connections break when it stops.
+// the answer arrives, RoundTrip sends the read a second time, as client-go does. A break does not
+// mean that the read caused it: many callers share the connections to an API server, and all of
+// them break when the server stops.
 func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := u.send(r)
 	if err != nil && canRepeat(r) && brokeOff(err) {
@@ -223,8 +226,8 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// canRepeat reports whether a request is a read without a body or an upgrade, and its context has
-// not ended.
+// canRepeat reports whether a request can be sent a second time: it is a read without a body and
+// without an upgrade, and its context has not ended.
 func canRepeat(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && (r.Body == nil || r.Body == http.NoBody) &&
 		r.Header.Get("Upgrade") == "" && r.Context().Err() == nil
@@ -259,8 +262,8 @@ func (u *upstream) accepts(r *http.Request) bool {
 	return ok
 }
 
-// roundTripAnonymous sends a request with its own credentials, and records whether the upstream
-// accepted its token.
+// roundTripAnonymous sends a request with the credentials that it contains, and records whether the
+// upstream accepted its token.
 func (u *upstream) roundTripAnonymous(r *http.Request) (*http.Response, error) {
 	id := review.TokenID(r)
 	by := u.anonymousUpgrade
@@ -291,8 +294,9 @@ func mayBeOfBackend(path string) bool {
 }
 
 // showsAuthenticated reports whether a response proves that the upstream authenticated the caller.
-// kube-apiserver may refuse a request before it authenticates the caller, and it answers the
-// preflight requests of browsers (OPTIONS) without authentication.
+// Only a success proves it: kube-apiserver may refuse a request before it authenticates the caller.
+// The success of an OPTIONS request does not, because kube-apiserver answers the preflight requests
+// of browsers without authentication.
 func showsAuthenticated(r *http.Request, resp *http.Response) bool {
 	done := resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusSwitchingProtocols
 	return done && r.Method != http.MethodOptions
@@ -310,8 +314,8 @@ func suggestsAuthenticated(r *http.Request, resp *http.Response) bool {
 }
 
 // withConnection returns the request with a Connection header that names at most Upgrade. A reverse
-// proxy removes the headers that a Connection header names, and these might identify the caller.
-// kube-apiserver does not remove them.
+// proxy removes the headers that a Connection header names. Some of these might identify the
+// caller, and kube-apiserver does not remove them.
 func withConnection(r *http.Request) *http.Request {
 	if len(r.Header["Connection"]) == 0 {
 		return r
@@ -332,7 +336,8 @@ func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error
 	if sent, ok := r.Context().Value(forwardedKey{}).(*http.Request); ok {
 		r = sent.WithContext(r.Context())
 	}
-	// The request is late, or modifyResponse returned err.
+	// The cause is set if the read took too long; err is a StatusError if modifyResponse returned
+	// it.
 	for _, why := range []error{context.Cause(r.Context()), err} {
 		if own, ok := errors.AsType[*apierrors.StatusError](why); ok {
 			u.refuse(w, r, own)
@@ -343,7 +348,7 @@ func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error
 	if body, ok := r.Body.(*requestBody); ok {
 		ofClient = body.failed()
 	}
-	// The deadline also ends the context over HTTP/1.
+	// Over HTTP/1, a read deadline that has passed also cancels the context.
 	late := errors.Is(ofClient, os.ErrDeadlineExceeded)
 	if !late && errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the client has gone
@@ -356,7 +361,7 @@ func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error
 	u.logFailure(r, err)
 	const why = "the upstream API server does not answer"
 	if watch, ok := r.Context().Value(forwardedWatchKey{}).(*forwardedWatch); ok && (watch.resumable || watch.initial) {
-		// client-go's informers would answer a 503 with a LIST.
+		// client-go's informers would list again after a 503.
 		u.refuse(w, r, apierrors.NewTooManyRequests(why, retryAfterSeconds))
 		return
 	}

@@ -10,11 +10,13 @@ import (
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// lastWriteTimeout bounds the write that is in progress when a watch is revoked.
+// lastWriteTimeout bounds the write that is in progress when the proxy revokes a watch, that is,
+// ends it because its caller lost the permission.
 const lastWriteTimeout = time.Second
 
-// beginWatch starts to serve a WATCH. It stores in a.rest the function that serves the WATCH until
-// the WATCH ends or its caller loses the permission.
+// beginWatch starts to serve a WATCH. It stores the rest of the work in a.rest: the function that
+// serves the WATCH until it ends or its caller loses the permission. If there are too many starting
+// watches, beginWatch instead answers 429.
 func (s *Server) beginWatch(a *responseWriter, w http.ResponseWriter, r *http.Request, rq *servedRead) {
 	a.onEnd(rq.Watch())
 	a.onEnd(s.servedWatches.add(r, rq.Request, rq.who))
