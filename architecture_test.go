@@ -18,13 +18,13 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// maxPackages limits the number of library packages: it does not count commands and packages that
-// contain only tests. Before you raise it, look for packages that share one purpose and merge them.
+// maxPackages limits the number of library packages. It does not count commands or packages that
+// contain only tests. Before you raise the limit, merge packages that share one purpose.
 const maxPackages = 54
 
 // TestArchitecture checks the table of packages in ARCHITECTURE.md: the table lists exactly the
-// packages of the repository, and each package imports only packages of rows above its own. Only
-// package compress imports klauspost/compress.
+// packages of the repository, and each package imports only packages of rows above its own row. It
+// also checks that only package compress imports klauspost/compress.
 func TestArchitecture(t *testing.T) {
 	const module = "github.com/weirproject/weir"
 	rank := packageTable(t)
@@ -70,10 +70,8 @@ func TestArchitecture(t *testing.T) {
 	}
 }
 
-// quoted matches text between backquotes.
 var quoted = regexp.MustCompile("`([^`]+)`")
 
-// section returns a section of ARCHITECTURE.md.
 func section(t *testing.T, heading string) string {
 	t.Helper()
 	_, section, ok := strings.Cut(textOf(t, "ARCHITECTURE.md"), "## "+heading+"\n")
@@ -123,7 +121,8 @@ func TestWhereToPutWhat(t *testing.T) {
 	}
 }
 
-// TestListedFiles checks that a package comment that lists files lists all files of the package.
+// TestListedFiles checks that a package comment with a section "Files" lists all files of the
+// package.
 func TestListedFiles(t *testing.T) {
 	name, lists := regexp.MustCompile(`[a-z_]+\.go\b`), 0
 	for dir, files := range goFiles(t) {

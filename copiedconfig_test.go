@@ -16,8 +16,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// recordingTransport sends the first request that it receives to the channel, and answers each
-// request with 403.
+// recordingTransport sends its first request to the channel, and answers each request with 403.
 type recordingTransport chan *http.Request
 
 func (t recordingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -28,8 +27,8 @@ func (t recordingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("no")), Request: r}, nil
 }
 
-// TestConfigIsCopied checks that requests do not change when the caller changes a rest.Config after
-// it has passed the config to Weir.
+// TestConfigIsCopied checks that Weir copies a rest.Config: a caller that changes the config later
+// does not change Weir's requests.
 func TestConfigIsCopied(t *testing.T) {
 	for name, made := range map[string]func(*testing.T, *rest.Config) (run func(context.Context) error){
 		"NewFactory": func(t *testing.T, cfg *rest.Config) func(context.Context) error {

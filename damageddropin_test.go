@@ -11,8 +11,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// Package clientgo's factories use Weir's informers only if they can adopt client-go's informers,
-// which the build tag weir_safe prevents.
+// Package clientgo's factories return Weir's informers only if they can put one into a client-go
+// informer (adopt it). The build tag weir_safe prevents that, so it also excludes this file.
 func init() {
 	damagedInformers["drop-in"] = func(t *testing.T, cfg *rest.Config) (func() []string, func() (int, error)) {
 		f, err := clientgo.NewSharedInformerFactory(cfg, 0)

@@ -78,11 +78,12 @@ var damagedInformers = map[string]func(*testing.T, *rest.Config) (keys func() []
 }
 
 // TestDamagedItems checks that an informer skips and counts a list item or an event whose object is
-// null or has a duplicate member. The informer stores all other objects, as client-go's informers
-// do.
+// null or has a duplicate member, and stores all other objects. client-go's informers also store
+// the other items of such a list.
 func TestDamagedItems(t *testing.T) {
 	names := func(keys []string) string {
-		// client-go decodes null as an object without a name, and uses the last of two duplicate members.
+		// For null client-go stores an object without a name, and it decodes the item with the duplicate
+		// member as d/x. Weir stores neither.
 		keys = slices.DeleteFunc(keys, func(key string) bool { return key == "" || key == "d/x" })
 		slices.Sort(keys)
 		return strings.Join(keys, " ")
@@ -96,13 +97,13 @@ func TestDamagedItems(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			keys, status := run(t, &rest.Config{Host: server.URL, QPS: -1})
-			if strings.HasPrefix(name, "client-go") { // its watch fails at the event each time
+			if strings.HasPrefix(name, "client-go") { // each of its watches fails at the unreadable event
 				testenv.Eventually(t, ctx, "it syncs", func() bool { return names(keys()) == "d/a d/b" || names(keys()) == "d/a d/b d/c" })
 				return
 			}
 			testenv.Eventually(t, ctx, "it has all", func() bool { return names(keys()) == "d/a d/b d/c" })
-			// The informer must not list again: the list cannot be read in full, and would not restore the
-			// object that the event lost.
+			// The informer must not list again after the unreadable event: a list also contains unreadable
+			// items, and would not return the object of the event.
 			if lists, watches := s.lists.Load(), s.watches.Load(); lists != 1 || watches != 1 {
 				t.Errorf("%d lists, %d watches", lists, watches)
 			}

@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// discoveredWidgets returns a source for a custom resource whose name it must discover. Its server
-// serves the resource under the plural that the pointer contains, with an empty LIST.
+// discoveredWidgets returns a source that must discover the name of a custom resource. The server
+// serves the resource under the name in *plural, and answers its LISTs with no items.
 func discoveredWidgets(t *testing.T, plural *atomic.Value) *discovered {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -55,9 +55,9 @@ func TestDiscoveredWithoutName(t *testing.T) {
 	}
 }
 
-// TestDiscoveredAgain deletes a custom resource and installs it again under another plural. It
-// checks that the source finds the new plural after a LIST, or a WATCH with initial events, has
-// failed.
+// TestDiscoveredAgain checks that a source finds the new name of a custom resource that was deleted
+// and installed again under another name. The request that fails in between is a LIST or a WATCH
+// with initial events.
 func TestDiscoveredAgain(t *testing.T) {
 	var plural atomic.Value
 	plural.Store("widgetry")

@@ -137,7 +137,7 @@ func markdownCode(t *testing.T) (blocks []codeBlock) {
 	return blocks
 }
 
-// columns matches a line of a preformatted table: it has three spaces inside.
+// columns matches a line of a preformatted table: at least three spaces separate its columns.
 var columns = regexp.MustCompile(`\S {3,}\S`)
 
 // commentCode returns the blocks of code in the comments of the public packages, without tables.
@@ -188,7 +188,7 @@ func exportedComments(file *ast.File) []string {
 	return comments
 }
 
-// code returns the block as Go code with the same line numbers. Of a diff it returns the new
+// code returns the block as Go code with unchanged line numbers. For a diff it returns the new
 // version.
 func (b codeBlock) code() string {
 	text := strings.ReplaceAll(b.text, "…", `panic("left out")`)

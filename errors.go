@@ -9,29 +9,30 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// These errors name the reason why an informer is not current. Err, Status.Err and the errors of
-// interrupted waits wrap one of them for each reflector that is not current, together with the
-// underlying error if there is one. Test for them with errors.Is. None of them ends an informer:
-// the informer retries, and recovers when the cause is gone.
+// These errors name the reason why an informer is not current: why it may store older versions of
+// objects than the server. Informer.Err and the errors of interrupted waits wrap one of these
+// errors for each reflector that is not current, together with the underlying error if there is
+// one. Status.Err wraps the error of one reflector. Test for these errors with errors.Is. None of
+// them ends an informer: the informer retries, and recovers when the cause is gone.
 var (
 	// ErrForbidden is returned when the server answers 403: RBAC does not permit the LIST or WATCH.
 	ErrForbidden = reflector.ErrForbidden
 	// ErrUnauthorized is returned when the server answers 401: it rejects the credentials.
 	ErrUnauthorized = reflector.ErrUnauthorized
 	// ErrUnknownResource is returned when the server answers 404: it does not serve the resource, or
-	// not yet.
+	// does not serve it yet.
 	ErrUnknownResource = reflector.ErrUnknownResource
 	// ErrMethodNotAllowed is returned when the server answers 405: the resource does not support LIST
 	// or WATCH.
 	ErrMethodNotAllowed = reflector.ErrMethodNotAllowed
-	// ErrNoBookmark is returned when the server sends initial events of a WATCH, but not the bookmark
-	// that ends them. See ListWatch.BookmarkDeadline.
+	// ErrNoBookmark is returned when the server accepts a WATCH with initial events, but does not send
+	// the bookmark that ends the initial events. See ListWatch.BookmarkDeadline.
 	ErrNoBookmark = reflector.ErrNoBookmark
 	// ErrExpired is returned when the server answers 410: the resourceVersion or continue token is too
 	// old.
 	ErrExpired = reflector.ErrExpired
-	// ErrServerBehind is returned when the server has not reached the informer's resourceVersion. The
-	// server may be a replica that lags.
+	// ErrServerBehind is returned when the server's state is older than the informer's
+	// resourceVersion, for example because the server is a replica that lags.
 	ErrServerBehind = reflector.ErrServerBehind
 	// ErrNoContact is returned when the server has sent nothing for 90 s and does not answer a probe.
 	ErrNoContact = reflector.ErrSilent
@@ -52,7 +53,7 @@ var (
 	// ErrWatchClosed is returned when the server ends each watch as soon as it starts.
 	ErrWatchClosed = reflector.ErrEnded
 	// ErrEncoding is returned when the server answers in an encoding that the informer cannot convert
-	// to the one that it stores (Informer.Encoding).
+	// to Informer.Encoding, in which it stores objects.
 	ErrEncoding = reflector.ErrEncoding
 )
 
@@ -60,8 +61,8 @@ var (
 var (
 	// ErrNotFound is returned when the informer does not store the object.
 	ErrNotFound = errors.New("not found")
-	// ErrNotSynced is returned when a wait ends before the informer has synced. The error also wraps
-	// the informer's Err, if it has one.
+	// ErrNotSynced is returned when a wait for the sync ends before the informer or the handler has
+	// synced. The error also wraps the informer's Err, if it has one.
 	ErrNotSynced = engine.ErrNotSynced
 	// ErrStopped is returned by Run and Handle after a Run has ended, by waits that the end of Run
 	// interrupts, and by Acquire after Factory.Shutdown.
@@ -78,7 +79,7 @@ var (
 	// ErrInvalidResourceVersion is returned by WaitForResourceVersion for a version that is not an
 	// integer. Such versions cannot be compared.
 	ErrInvalidResourceVersion = store.ErrInvalidResourceVersion
-	// ErrIndexExists is returned when the informer has another index of the same name.
+	// ErrIndexExists is returned when the informer already has an index of the same name.
 	ErrIndexExists = store.ErrIndexExists
 	// ErrUnknownIndex is returned when the informer has no index of that name.
 	ErrUnknownIndex = store.ErrUnknownIndex

@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestErrorTexts checks that calls return this package's errors, and that the text names the object
-// of the call but no Go package.
+// TestErrorTexts checks which of this package's errors each call returns, and that the text names
+// the object of the call but no Go package.
 func TestErrorTexts(t *testing.T) {
 	inf, err := weir.NewInformer[*corev1.ConfigMap](&rest.Config{}, weir.Options{Indexes: map[string]weir.Index{"app": weir.ByLabel("app")}})
 	check.NoError(t, err)
@@ -99,8 +99,8 @@ func TestDiscoveryErrors(t *testing.T) {
 	}
 }
 
-// TestNilFunctions checks that the call that receives a nil handler or index function rejects it.
-// It does not fail later, when the informer would call the function.
+// TestNilFunctions checks that a call with a nil handler or index function returns
+// ErrInvalidOptions.
 func TestNilFunctions(t *testing.T) {
 	cfg := &rest.Config{Host: "http://127.0.0.1:1"}
 	inf, err := weir.NewInformer[*corev1.Pod](cfg, weir.Options{})

@@ -16,7 +16,7 @@ type EventType uint8
 
 // The types of events.
 const (
-	Added    EventType = iota + 1 // the handler has not received the object before
+	Added    EventType = iota + 1 // new to the handler, or its filter now accepts the object
 	Updated                       // the object (same uid) changed since the handler last received it
 	Deleted                       // the object was deleted, or the handler's filter now rejects it
 	Resynced                      // nothing changed; the handler receives the object again in a resync
@@ -30,21 +30,21 @@ func (t EventType) String() string { return store.ChangeType(t).String() }
 // object; other methods do not. An event is safe for concurrent use, and a handler may store it:
 // the event then keeps up to two versions of the object in memory.
 //
-// Handlers follow objects by uid. A handler receives Added and Deleted for each object, even if
-// another object replaced it under its name, or if it was created and deleted while the handler
-// lagged. Of the objects that were created and deleted while a handler lagged, the informer keeps
-// the newest 16,384 for the handler.
+// The uid identifies an object, not its name. A handler receives Added and Deleted for each object,
+// even if a new object took the object's name, or if the object was created and deleted while the
+// handler lagged. There is one limit: of the objects that were created and deleted while a handler
+// lagged, the handler receives only the newest 16,384.
 type Event[T Object] struct {
 	Type EventType
 	// Initial is true for the Added events of the objects in the informer's first list, and of the
 	// objects that the informer stored when the handler was added. It is client-go's isInInitialList.
 	Initial bool
-	// Coalesced is true if the event represents more than one change, because the handler lagged.
+	// Coalesced is true if the event combines several changes of the object, because the handler
+	// lagged.
 	Coalesced bool
-	// FinalStateUnknown is true for a Deleted event if the handler did not receive the deletion or a
-	// change before it: a relist lacked the object, another object took its name, or the handler
-	// lagged. Object may then return an older state than the final one. It corresponds to client-go's
-	// DeletedFinalStateUnknown.
+	// FinalStateUnknown is true for a Deleted event if Object may return an older state than the
+	// object's last one. The reason is that a relist lacked the object, that a new object took its
+	// name, or that the handler lagged. It corresponds to client-go's DeletedFinalStateUnknown.
 	FinalStateUnknown bool
 
 	old, new Item[T]
@@ -54,7 +54,8 @@ type Event[T Object] struct {
 // Handler handles events. The informer calls it with one event at a time, not always on the same
 // goroutine. ctx ends when the handler is removed or the informer stops. A handler may block and
 // may panic: neither affects other handlers. Before it returns, it must undo changes to its
-// goroutine, such as runtime.LockOSThread.
+// goroutine, such as runtime.LockOSThread, because the informer reuses the goroutine for other
+// handlers.
 type Handler[T Object] func(ctx context.Context, e Event[T])
 
 func eventOf[T Object](e store.Change, reader *reader) Event[T] {
@@ -112,7 +113,7 @@ func (e Event[T]) Old() (T, error) { return e.old.Object() }
 // PanicError describes a panic of a handler. Options.OnPanic receives it.
 type PanicError struct {
 	Handler string // HandlerOptions.Name, or the generated name
-	Key     string // of the object that the handler was handling
+	Key     string // key of the object that the handler was handling
 	Value   any    // the argument of panic
 	Stack   []byte
 }

@@ -27,7 +27,7 @@ type demo struct {
 	running sync.WaitGroup
 }
 
-// startDemo starts an embedded API server, which replaces a cluster.
+// startDemo starts the embedded API server, with which the examples run without a cluster.
 func startDemo() *demo {
 	d := &demo{}
 	d.ctx, d.cancel = context.WithTimeout(context.Background(), time.Minute)
@@ -78,8 +78,8 @@ func makeConfigMap(ctx context.Context, client corev1client.CoreV1Interface, nam
 	return made
 }
 
-// This informer stores objects of a built-in type. The handler receives keys. Nothing is decoded
-// until a caller requests an object.
+// This informer stores objects of a built-in type. The handler reads only the key of each object,
+// so the informer decodes no object until a caller requests one.
 func Example() {
 	d := startDemo()
 	defer d.stop()
@@ -114,7 +114,7 @@ func Example() {
 	// true
 }
 
-// All reads one consistent snapshot in key order, also while objects change.
+// All reads one snapshot in key order. Objects that change meanwhile do not affect the loop.
 func ExampleInformer_All() {
 	d := startDemo()
 	defer d.stop()
@@ -139,7 +139,7 @@ func ExampleInformer_All() {
 	// shapes circle
 }
 
-// A snapshot does not change.
+// A snapshot does not change when the informer's objects change.
 func ExampleInformer_Snapshot() {
 	d := startDemo()
 	defer d.stop()
@@ -159,7 +159,8 @@ func ExampleInformer_Snapshot() {
 	// Output: 4 5 true
 }
 
-// Indexes by field and by function. Indexes can be added before or after the informer starts.
+// An index by field reads the stored bytes; an index by function receives the decoded object. A
+// program can add both before or after the informer starts.
 func ExampleInformer_By() {
 	d := startDemo()
 	defer d.stop()
@@ -325,8 +326,8 @@ func ExampleInformer_WaitForErr() {
 	// Output: true
 }
 
-// A factory shares informers, and stops each after its last user has released it. The second user
-// receives private copies and may change them.
+// A factory shares informers, and stops an informer after its last user has released it. Here the
+// second user receives private copies, which it may change.
 func ExampleFactory() {
 	d := startDemo()
 	defer d.stop()

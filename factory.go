@@ -15,9 +15,9 @@ import (
 )
 
 // Factory shares informers: users with the same options get the same informer, see Acquire. An
-// informer runs from its first user's Acquire to its last user's Release (kubernetes issue 79610:
-// stop one informer). All informers of a factory share a ServerGroup. The methods are safe for
-// concurrent use.
+// informer runs from its first user's Acquire to its last user's Release. (Informers of client-go's
+// factory cannot be stopped one by one: kubernetes issue 79610.) All informers of a factory share a
+// ServerGroup. The methods are safe for concurrent use.
 type Factory struct {
 	cfg    *rest.Config
 	ctx    context.Context
@@ -32,7 +32,7 @@ type Factory struct {
 // shared is one informer and its users.
 type shared struct {
 	informer any // *Informer[T]
-	// users has an entry for each SharedInformer: its OnStatus, or nil. The factory's lock guards it.
+	// users has the OnStatus, or nil, of each SharedInformer. The factory's lock guards the map.
 	users map[any]func(Status)
 	stop  context.CancelFunc
 	done  chan struct{}
@@ -53,9 +53,9 @@ func NewFactory(ctx context.Context, cfg *rest.Config) *Factory {
 }
 
 // Acquire returns a shared informer of T with these options, and starts the informer if it has no
-// other user. It blocks only while it adds an index by label or field to an informer that already
-// stores objects, or while another user of the same informer does. Call Release when the informer
-// is no longer needed.
+// other user. Acquire blocks only while this call, or a call by another user of the same informer,
+// adds an index by label or field to an informer that already stores objects. Call Release when the
+// informer is no longer needed.
 //
 // Users share an informer if they have the same values of
 //
@@ -65,9 +65,9 @@ func NewFactory(ctx context.Context, cfg *rest.Config) *Factory {
 //   - the options about the informer's operation: DecodedBudget, DecodedIdle, LogBytes, ListWatch,
 //     Server, StopTimeout. The zero value and an explicit default count as different.
 //
-// The other options apply to each user separately: PrivateCopies, OnPanic for the user's handlers,
-// and OnStatus, which the factory calls from Acquire to Release. There are two exceptions: Acquire
-// adds missing Indexes for all users, and Name is the first user's.
+// PrivateCopies, OnPanic and OnStatus apply to each user separately: OnPanic receives the panics of
+// the user's own handlers, and OnStatus receives statuses from Acquire to Release. Acquire adds
+// missing Indexes for all users. Name is the first user's Name.
 //
 // Acquire returns ErrIndexExists, and adds no index, if the informer has an index of the same name
 // with another definition; ByFunc defines when two functions are the same. It returns
@@ -125,12 +125,12 @@ func (f *Factory) start(sh *shared, run func(context.Context) error) {
 	})
 }
 
-// Shutdown stops all informers and blocks until their Run has returned. After it, Acquire returns
-// ErrStopped. The error joins the errors of Run. Informers that were released before add no error:
-// their handlers were removed, and Run does not wait for removed handlers.
+// Shutdown stops all informers and blocks until their Run has returned. It returns the joined
+// errors of Run. Informers that were released before add no error: their handlers were removed, and
+// Run does not wait for removed handlers. After Shutdown, Acquire returns ErrStopped.
 func (f *Factory) Shutdown() error {
 	f.mu.Lock()
-	f.stop() // under the lock: a concurrent Acquire has started its informer or fails
+	f.stop() // under the lock, so that a concurrent Acquire has started its informer or fails
 	f.mu.Unlock()
 	f.runs.Wait()
 	f.mu.Lock()
@@ -170,8 +170,8 @@ func (f *Factory) release(key shareKey, sh *shared, lease any) {
 	}
 }
 
-// addIndexes adds the indexes in want that the informer lacks. If the informer has an index of one
-// of the names with another definition, addIndexes adds none and returns ErrIndexExists. It holds
+// addIndexes adds the indexes in want that the informer lacks. If the informer already has one of
+// the names with another definition, addIndexes adds no index and returns ErrIndexExists. It holds
 // sh.indexing but not the factory's lock, because building an index can take long.
 func addIndexes[T Object](inf *informer[T], sh *shared, want map[string]Index) error {
 	sh.indexing.Lock()

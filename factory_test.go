@@ -26,7 +26,7 @@ func TestNoConfig(t *testing.T) {
 }
 
 // TestWaitForErrOfStopped checks that WaitForErr of an informer or a shared informer returns when
-// the informer stops, even if the informer has no error.
+// the informer stops without an error.
 func TestWaitForErrOfStopped(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{})
 	f := weir.NewFactory(ctx, server.Config())
@@ -75,8 +75,8 @@ func TestIndexOfAnotherType(t *testing.T) {
 	check.ErrorIs(t, inf.AddIndex("name", weir.ByFunc(byName)), weir.ErrInvalidOptions, "an index of config maps on pods")
 }
 
-// TestSharedInformerAfterRelease checks that a released SharedInformer rejects handlers: after the
-// last user no informer would call them, and no Release would remove them.
+// TestSharedInformerAfterRelease checks that a released SharedInformer rejects handlers. Otherwise
+// no Release would remove such a handler, and a stopped informer would not call it.
 func TestSharedInformerAfterRelease(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{})
 	f := weir.NewFactory(ctx, server.Config())
@@ -97,8 +97,8 @@ func TestSharedInformerAfterRelease(t *testing.T) {
 	check.NoError(t, f.Shutdown())
 }
 
-// TestShutdownDuringAcquire checks that Shutdown stops the informer of a concurrent Acquire, or
-// Acquire starts none.
+// TestShutdownDuringAcquire checks that after a Shutdown during Acquire no informer runs: either
+// Shutdown stops the informer, or Acquire returns ErrStopped.
 func TestShutdownDuringAcquire(t *testing.T) {
 	for range 200 {
 		f := weir.NewFactory(t.Context(), &rest.Config{Host: "http://127.0.0.1:1"})

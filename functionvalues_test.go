@@ -14,8 +14,8 @@ import (
 )
 
 // TestFactorySharesFunctionIndexes checks that users share an index by function if they use one
-// Index value or one function. Acquire with another function under the same name returns an error
-// and does not change the informer.
+// Index value or one function value. It also checks that Acquire with another function under the
+// same name returns an error and adds no index.
 func TestFactorySharesFunctionIndexes(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")

@@ -15,7 +15,7 @@ type Index struct {
 	label string
 	field string
 	fn    func(object any) ([]string, error)
-	// of and value describe fn: the type of its argument, and the function value that ByFunc received.
+	// of is the type of fn's argument. value identifies the function that ByFunc received.
 	of    reflect.Type
 	value private.Function
 }
@@ -29,9 +29,9 @@ func ByLabel(key string) Index { return Index{label: key} }
 func ByField(path string) Index { return Index{field: path} }
 
 // ByFunc indexes objects by the values that fn returns for the decoded object, like client-go's
-// IndexFunc. fn runs when a caller reads the index, on that caller's goroutine, for the objects
-// that changed since the last read. It never delays a WATCH. Its argument is shared and read-only.
-// fn must not read an index by function of the same informer: that would deadlock.
+// IndexFunc. When a caller reads the index, fn runs on that caller's goroutine, for the objects
+// that changed since the last read. It therefore never delays a WATCH. fn's argument is shared and
+// read-only. fn must not read an index by function of the same informer: that would deadlock.
 //
 // Users of a factory share an index by function if they pass the same Index value, or call ByFunc
 // with the same function value: one declared function or one closure. Two closures that are created
@@ -51,20 +51,20 @@ func ByFunc[T Object](fn func(T) ([]string, error)) Index {
 	}
 }
 
-// same reports whether two indexes have the same definition: the same label, field, or function
-// value. It returns false for two functions that return equal results.
+// same reports whether two indexes have the same label, the same field, or the same function value.
+// For two different functions it returns false, even if they always return equal results.
 func (ix Index) same(other Index) bool {
 	return ix.label == other.label && ix.field == other.field && ix.of == other.of && ix.value == other.value
 }
 
-// AddIndex adds an index. It may be called at any time. For an index by label or field it blocks
-// until all stored objects are indexed; no other caller waits for that. An index by function is
-// built when a caller first reads it.
+// AddIndex adds an index. It may be called at any time. For an index by label or field, AddIndex
+// blocks until all stored objects are indexed; readers and handlers do not wait. An index by
+// function is built when a caller first reads it.
 //
 // AddIndex returns ErrIndexExists if the informer has an index of that name. It returns
 // ErrInvalidOptions for the zero Index, for a field that T does not have, and for an index function
 // whose argument has another type than T. Any other error names an object whose stored bytes cannot
-// be indexed. If AddIndex returns an error, it has added no index.
+// be indexed. AddIndex adds no index if it returns an error.
 func (i *informer[T]) AddIndex(name string, ix Index) error {
 	var made store.Index
 	switch {

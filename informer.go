@@ -151,10 +151,10 @@ func (i *informer[T]) HasSynced() bool { return i.store.Synced() }
 
 // WaitForResourceVersion blocks until the informer has received everything up to a resourceVersion.
 // To read your own writes, pass the version that a write returned. With several namespaces or
-// selectors it blocks until the reflector of each has reached the version. A reflector that
-// receives no changes reaches it with its next bookmark, which kube-apiserver sends about once a
-// minute. After the informer has detected that the server was restored from a backup,
-// resourceVersions from before the restore do not count as reached.
+// selectors it blocks until every reflector has reached the version. A reflector that receives no
+// changes reaches the version with its next bookmark, which kube-apiserver sends about once a
+// minute. After the informer has detected that the server was restored from a backup, it blocks for
+// a resourceVersion from before the restore until the server has reached that version again.
 //
 // If ctx ends first, the error wraps the context's error and the informer's Err, if it has one. If
 // the informer stops first, the error wraps ErrStopped. For a resourceVersion that is not an
@@ -169,9 +169,9 @@ func (i *informer[T]) WaitForResourceVersion(ctx context.Context, resourceVersio
 // retries, and recovers when the cause is gone.
 func (i *informer[T]) Err() error { return i.engine.Err() }
 
-// WaitForErr blocks until Err is not nil, and returns it. If ctx ends first, it returns the
-// context's error. If the informer stops first, the error wraps ErrStopped. A program that calls
-// WaitForSync and WaitForErr concurrently learns immediately that the informer has synced, or what
+// WaitForErr blocks until Err is not nil, and returns Err. If ctx ends first, it returns the
+// context's error. If the informer stops first, the error wraps ErrStopped. Call WaitForSync and
+// WaitForErr concurrently to receive the first of two results: the informer has synced, or an error
 // prevents the sync.
 func (i *informer[T]) WaitForErr(ctx context.Context) (err error) {
 	if wait := i.engine.WaitFor(ctx, func() bool { err = i.Err(); return err != nil }); wait != nil {

@@ -166,8 +166,8 @@ func TestStuckHandler(t *testing.T) {
 	check.ErrorIs(t, inf.WaitForResourceVersion(ctx, "99999999"), weir.ErrStopped, "WaitForResourceVersion after Run")
 }
 
-// TestHandlerComesAndGoes checks that a handler that is added and removed while the informer runs
-// receives the events between, if its filter selects them.
+// TestHandlerComesAndGoes adds a handler to a running informer and removes the handler. It checks
+// that the handler receives the events in between that its filter accepts.
 func TestHandlerComesAndGoes(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")

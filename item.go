@@ -20,7 +20,7 @@ type Object interface {
 type Item[T Object] struct {
 	version    *store.Object
 	reader     *reader
-	forHandler bool // a handler received the item: decoding it does not keep it decoded
+	forHandler bool // a handler received the item: the informer does not keep the decoded object
 }
 
 // IsZero reports whether the item is the zero value, which is no object.
@@ -57,9 +57,9 @@ func (i Item[T]) Size() int { return i.version.Size() }
 func (i Item[T]) AppendRaw(dst []byte) ([]byte, error) { return i.version.AppendRaw(dst) }
 
 // Object returns the decoded object. It is shared: do not modify it unless Options.PrivateCopies is
-// set. Object decodes the stored bytes unless the object is still decoded. An object that is read
-// again soon stays decoded; reads by handlers do not count for this. The error names the object
-// that cannot be decoded, and the cause. It is ErrNotFound for the zero Item.
+// set. Object decodes the stored bytes unless the informer still keeps the decoded object, see
+// Options.DecodedIdle. If the object cannot be decoded, the error names the object and the cause.
+// The error is ErrNotFound for the zero Item.
 func (i Item[T]) Object() (T, error) {
 	if i.forHandler {
 		return i.decode((*reader).handlerValue)

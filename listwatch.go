@@ -16,22 +16,22 @@ type ListWatch struct {
 	Consistency Consistency
 	// PageSize is the number of objects per page in ModePages. The default is 500.
 	PageSize int64
-	// WatchTimeout is the shortest timeout that the informer usually requests for a WATCH. The longest
-	// is twice WatchTimeout. The informer draws each timeout at random, so that watches that a
-	// restarted server accepts together do not all end together. Servers count in whole seconds, so
-	// the shortest timeout is 1 s. If watches repeatedly break off without an event, the informer
-	// requests 3 s for some of them, because servers send a bookmark shortly before the timeout. The
-	// default is 5 minutes.
+	// WatchTimeout is the shortest timeout that the informer usually requests for a WATCH. Each
+	// timeout is random, between WatchTimeout and twice WatchTimeout: watches that started together,
+	// for example when the server restarted, then do not all end together. Servers count in whole
+	// seconds, so the shortest timeout is 1 s. If watches repeatedly break off without an event, the
+	// informer sends some WATCHes with a timeout of 3 s, because servers send a bookmark shortly
+	// before the timeout. The default is 5 minutes.
 	WatchTimeout time.Duration
-	// BookmarkDeadline limits the time without an initial event in ModeWatchList. If the server sends
-	// none for that long and has not completed the initial events, Err is ErrNoBookmark and the
-	// informer sends a LIST instead. The default is 20 s.
+	// BookmarkDeadline is how long the informer waits for the next initial event in ModeWatchList. If
+	// the server sends no event for that long, and has not completed the initial events with a
+	// bookmark, Err is ErrNoBookmark and the informer sends a LIST instead. The default is 20 s.
 	BookmarkDeadline time.Duration
 	// MaxLists limits the number of LISTs, and WATCHes with initial events, that one server answers at
 	// the same time. A request of this informer waits until fewer than MaxLists are active. The
-	// requests of all informers that share a ServerGroup count together; the informers of a factory
-	// share one. An informer without a ServerGroup counts only its own requests. A LIST that receives
-	// nothing for 10 s no longer counts. The default is 8.
+	// informer counts the requests of all informers in its ServerGroup; all informers of a factory
+	// share one ServerGroup. An informer without a ServerGroup counts only its own requests. A LIST
+	// that receives nothing for 10 s no longer counts. The default is 8.
 	MaxLists int
 	// Backoff sets how long to wait before a retry.
 	Backoff Backoff
@@ -58,7 +58,8 @@ const (
 // String returns the mode's name: "Auto", "List", "Pages" or "WatchList".
 func (m Mode) String() string { return reflector.Mode(m).String() }
 
-// Consistency selects how current the state must be that an informer fetches.
+// Consistency selects whether an informer accepts a state from the server's cache, which may be
+// some seconds old, when it fetches the server's whole state.
 type Consistency uint8
 
 const (
@@ -67,9 +68,10 @@ const (
 	// zero value.
 	ConsistencyMostRecent Consistency = iota
 	// ConsistencyAny accepts the state in the server's cache: the informer requests resourceVersion
-	// "0", or one that is not older than its own state. An older server needs less CPU and memory for
-	// the answer, which may be some seconds old. After a "too old" error, and after the server's state
-	// went back in time, the informer requests the most recent state nevertheless.
+	// "0", or a state that is not older than the informer's own. A server before Kubernetes 1.31 needs
+	// less CPU and memory for this answer, which may be some seconds old. After a "too old" error, and
+	// after the server's state went back in time, the informer requests the most recent state
+	// nevertheless.
 	ConsistencyAny
 )
 
@@ -77,20 +79,20 @@ const (
 func (c Consistency) String() string { return reflector.Consistency(c).String() }
 
 // Backoff sets how long to wait before a retry. The first wait is Min. Each further wait is twice
-// as long, up to Max. Each wait is then shortened at random by up to a half. A wait is not shorter
-// than the server's Retry-After, of which up to 2 minutes count. While the server does not answer,
-// or rejects requests within a second, the waits do not exceed twice Min for the first 22 failures,
-// because the server may recover soon.
+// as long, up to Max. Each wait is then shortened at random by up to a half. A wait is at least as
+// long as the server's Retry-After; a Retry-After of more than 2 minutes counts as 2 minutes. While
+// the server does not answer, or answers 5xx within a second, the waits do not exceed twice Min for
+// the first 22 failures, because the server may recover soon.
 type Backoff struct {
 	Min time.Duration // the default is 0.8 s
 	Max time.Duration // the default is 30 s
 	// Denied limits the waits after an answer whose cause an administrator may correct: missing
-	// credentials, permissions or resources. It does not limit the waits before a LIST of thousands of
-	// objects that replaces a refused WATCH. For a resource that the server served before, the limit
-	// is Min. The default is 5 s.
+	// credentials, permissions or resources. Denied does not apply if the server refuses a WATCH and
+	// the informer then lists thousands of objects instead. For a resource that the server served
+	// before, the limit is Min. The default is 5 s.
 	Denied time.Duration
-	// Healthy is how long watches must run without a failure until the informer resets the waits to
-	// Min. The default is 10 s.
+	// Healthy is how long watches must run in total without a failure until the informer resets the
+	// next wait to Min. The default is 10 s.
 	Healthy time.Duration
 	// Random returns numbers in [0, 1). Several goroutines may call it at the same time. The default
 	// is rand.Float64 of math/rand/v2.

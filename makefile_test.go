@@ -14,9 +14,10 @@ import (
 // testName matches the declaration of a test, and captures its name.
 var testName = regexp.MustCompile(`(?m)^func (Test\w+)\(\w+ \*testing\.T\)`)
 
-// TestMakefile checks that the Makefile's targets run every test: the packages of all modules,
-// again without the race detector if it skips some of their tests, and with each build tag that a
-// test file needs. It also checks that the tests that a target names exist.
+// TestMakefile checks that the Makefile's targets run every test. They must run the packages of all
+// modules, use each build tag that a test file needs, and run a package again without the race
+// detector if the race detector skips some of its tests. TestMakefile also checks that the tests
+// that a target names exist.
 func TestMakefile(t *testing.T) {
 	makefile := textOf(t, "Makefile")
 	variable := func(name string) []string {
@@ -69,8 +70,8 @@ func TestMakefile(t *testing.T) {
 	}
 }
 
-// unknownTags returns the build tags that a file needs, except the known ones. The first three
-// known tags are set in every build.
+// unknownTags returns the build tags that a file needs, except the known tags. A build always sets
+// the first three known tags.
 func unknownTags(t *testing.T, text string, known []string) (unknown []string) {
 	t.Helper()
 	for line := range strings.Lines(text) {

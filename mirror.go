@@ -15,15 +15,17 @@ import (
 )
 
 // Mirror lists and watches T's objects and writes them to a sink, which replaces an informer's
-// memory. It keeps one object at a time in memory. Like an informer, Mirror resumes watches, lists
-// again, waits between retries and calls OnStatus. No answer of the server ends it. Mirror blocks
-// until ctx ends, and then returns nil, or until the sink fails, and then returns the sink's error.
+// memory. Mirror itself keeps only one object at a time in memory. Like an informer, Mirror resumes
+// watches, lists again, waits between retries and calls OnStatus. No answer of the server ends it.
+// Mirror blocks until ctx ends, and then returns nil, or until the sink fails, and then returns the
+// sink's error.
 //
-// The options may have at most one namespace and one selector: with several, the sink could not
-// detect which of them an object no longer matches. Mirror also uses Name, Resource, Scheme, Shard,
-// DropFields, ListWatch and OnStatus. It rejects Indexes and ignores the other options. It returns
-// ErrInvalidOptions for a nil cfg, a nil sink or invalid options, or an error about the content of
-// cfg.
+// The options may have at most one namespace and one selector. With several, a replace for one of
+// them would remove the objects of the others, and the sink could not detect whether an object that
+// no longer matches one selector still matches another. Mirror also uses the options Name,
+// Resource, Scheme, Shard, DropFields, ListWatch and OnStatus. It rejects Indexes and ignores the
+// other options. It returns ErrInvalidOptions for a nil cfg, a nil sink or invalid options, or an
+// error about the content of cfg.
 func Mirror[T Object](ctx context.Context, cfg *rest.Config, opts Options, sink Sink) error {
 	switch {
 	case cfg == nil:
@@ -74,7 +76,7 @@ func reflectTo(ctx context.Context, cfg *rest.Config, opts Options, typ *objectT
 		return err
 	}
 	to.next = to.at
-	_ = reflector.New(src, to, tuning).Run(ctx) // ends when ctx ends or to.err is set
+	_ = reflector.New(src, to, tuning).Run(ctx) // returns when ctx ends or to.err is set
 	to.AbortReplace()                           // does nothing unless a replace is active
 	return to.err
 }
@@ -114,8 +116,8 @@ func (s *recordSink) Take(t wire.EventType, m *wire.Meta, object []byte, _ any) 
 	return s.err
 }
 
-// DeleteNamesake passes on a deletion that has only namespace and name: m describes the new object
-// of that name.
+// DeleteNamesake deletes the object with m's namespace and name. The rest of m describes a new
+// object that took the name, so the record has only namespace and name.
 func (s *recordSink) DeleteNamesake(m *wire.Meta, _ []byte) error {
 	r := s.record(&wire.Meta{Namespace: m.Namespace, Name: m.Name}, nil)
 	s.dirty = true
@@ -143,16 +145,16 @@ func (s *recordSink) Flush() int {
 	return 0
 }
 
-// Progress sets the version of the next Commit. It calls Commit immediately if no change precedes
-// it.
+// Progress sets the version of the next Commit. It calls Commit immediately if the sink has
+// received no change since the last Commit.
 func (s *recordSink) Progress(resourceVersion string) {
 	if s.next = resourceVersion; !s.dirty {
 		s.Flush()
 	}
 }
 
-// Coalesced makes Commit pass "" while the sink's state mixes several versions. A watch could not
-// resume from such a state.
+// Coalesced makes Commit pass "" while the sink's state mixes several versions, because a watch
+// could not resume from such a state.
 func (s *recordSink) Coalesced(upTo string) {
 	if upTo != "" {
 		s.next = ""
@@ -168,7 +170,7 @@ func (s *recordSink) BeginReplace(bool) {
 
 func (s *recordSink) EndReplace(resourceVersion string) {
 	s.do(func() error { return s.sink.EndReplace(resourceVersion) })
-	if s.err == nil { // otherwise the replace is not over: AbortReplace follows
+	if s.err == nil { // otherwise the replace stays active, and AbortReplace ends it
 		s.at, s.next, s.replacing, s.dirty = resourceVersion, resourceVersion, false, false
 		s.unversioned = resourceVersion == ""
 	}

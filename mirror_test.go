@@ -33,7 +33,7 @@ type table struct {
 
 	mu     sync.Mutex
 	held   map[string]weir.Record
-	staged map[string]weir.Record // the objects of an active replace, otherwise nil
+	staged map[string]weir.Record // the objects of an active replace; nil if none is active
 	rv     string
 	steps  []string // the called methods, except Put and Delete
 	failed bool
@@ -88,7 +88,7 @@ func (s *table) AbortReplace() error {
 	return nil
 }
 
-// to returns the map that the next change goes to. The caller holds the lock.
+// to returns the map that the next Put or Delete changes. The caller holds the lock.
 func (s *table) to() map[string]weir.Record {
 	if s.staged != nil {
 		return s.staged
@@ -154,7 +154,7 @@ func (s *table) took() string {
 	return steps
 }
 
-// reflecting runs Mirror until the test calls stop. stop returns Mirror's error.
+// reflecting runs Mirror until the test calls stop or ends. stop returns Mirror's error.
 func reflecting[T weir.Object](t *testing.T, ctx context.Context, cfg *rest.Config, opts weir.Options, sink weir.Sink) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
@@ -248,8 +248,8 @@ func testMirror[T weir.Object](t *testing.T, opts weir.Options, enc weir.Encodin
 	}
 }
 
-// TestMirrorSinkFails checks that Mirror returns the error of any of the sink's methods, and
-// afterwards calls only AbortReplace.
+// TestMirrorSinkFails checks that Mirror returns the error of a sink's method, and calls no method
+// of the sink after the error except AbortReplace.
 func TestMirrorSinkFails(t *testing.T) {
 	for at, want := range map[string]string{
 		"version": "version", "begin": "version begin abort", "put": "version begin abort", "end": "version begin end abort",
@@ -298,8 +298,8 @@ func TestMirrorBookmarkFails(t *testing.T) {
 	}
 }
 
-// TestMirrorNamesake checks that Mirror deletes an object if a new object of the same name is in
-// another shard. The sink receives nothing else about the new object.
+// TestMirrorNamesake checks that Mirror deletes an object from the sink if a new object of the same
+// name is in another shard, and does not put the new object into the sink.
 func TestMirrorNamesake(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	sink := newTable(t)

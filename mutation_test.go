@@ -17,7 +17,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// holding returns an informer that does not run, and stores pods of these names.
+// holding returns an informer that is not running and stores pods of these names.
 func holding(t *testing.T, opts Options, names ...string) *Informer[*corev1.Pod] {
 	t.Helper()
 	inf, err := NewInformer[*corev1.Pod](&rest.Config{Host: "http://127.0.0.1:1"}, opts)
@@ -102,7 +102,7 @@ func TestDetectMutationAfterRefusedRun(t *testing.T) {
 	go func() { ended <- inf.Run(ctx) }()
 	defer func() { cancel(); <-ended }()
 	if err := inf.WaitForErr(ctx); !errors.Is(err, ErrUnreachable) {
-		t.Fatalf("no server: %v", err) // an error shows that the informer runs
+		t.Fatalf("no server: %v", err) // wait for any error: it shows that the first Run is active
 	}
 	check.ErrorIs(t, inf.Run(ctx), ErrRunning, "a second Run")
 	if !inf.reader.detector.Watching() {
@@ -132,8 +132,8 @@ func TestCopyWithShareDecoded(t *testing.T) {
 }
 
 // TestEventsOfDeletions checks that a Deleted event contains the version of the deletion, and
-// reports whether the handler received the final state. An object that takes another object's name
-// is not an update of the other object.
+// reports whether the handler received the final state. It also checks that a new object with a
+// deleted object's name is not an update of the deleted object.
 func TestEventsOfDeletions(t *testing.T) {
 	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()

@@ -30,9 +30,9 @@ type objectType struct {
 	codec    *codec.Codec
 }
 
-// protobufPackages lists the packages of types that servers send as protobuf. A generated Unmarshal
-// method does not prove that: some custom resources' types have one, but servers send custom
-// resources as JSON only.
+// protobufPackages lists the packages of types that servers send as protobuf. It is not enough that
+// a type has a generated Unmarshal method: the types of some custom resources have one, but servers
+// send custom resources only as JSON.
 var protobufPackages = []string{"k8s.io/api/", "k8s.io/apiextensions-apiserver/pkg/apis/", "k8s.io/kube-aggregator/pkg/apis/"}
 
 // objectTypeOf describes T. It returns ErrInvalidOptions if T is not a pointer to a struct, or if
@@ -104,9 +104,10 @@ func (t *objectType) needResource(ptr reflect.Type) error {
 	return nil
 }
 
-// find sets the kind: from the scheme or, if s is nil, from the package of a built-in type. For
-// types that servers send as protobuf, find derives the resource from the kind. Otherwise discovery
-// finds the resource later, because a CustomResourceDefinition may choose any plural.
+// find sets the kind. It reads the kind from the scheme or, if s is nil, from the package of a
+// built-in type. For types that servers send as protobuf, find also derives the resource from the
+// kind. For other types discovery finds the resource later, because a CustomResourceDefinition may
+// choose any plural.
 func (t *objectType) find(ptr reflect.Type, s *runtime.Scheme) error {
 	var known bool
 	if s == nil {

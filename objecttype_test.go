@@ -28,8 +28,8 @@ type gear struct {
 
 func (g *gear) DeepCopyObject() runtime.Object { c := *g; return &c }
 
-// ticket has an Unmarshal method, like the generated types of some custom resources, but servers
-// send it as JSON.
+// ticket has an Unmarshal method, like the generated types of some custom resources, although
+// servers send custom resources as JSON.
 type ticket struct{ gear }
 
 func (t *ticket) DeepCopyObject() runtime.Object { c := *t; return &c }
@@ -102,7 +102,7 @@ func TestBuiltinKind(t *testing.T) {
 	checked := 0
 	for want, goType := range scheme.Scheme.AllKnownTypes() {
 		if !strings.HasPrefix(goType.PkgPath(), apiModule) {
-			continue // such as ListOptions, which every group registers
+			continue // a type that every group registers, such as ListOptions
 		}
 		checked++
 		if got, ok := builtinKind(goType); !ok || got != want {

@@ -30,9 +30,9 @@ type Options struct {
 	Selectors []Selector
 	// Shard restricts the informer to one of Count equal parts of the objects, by a hash of their uid.
 	// N replicas of a program then store 1/N of the objects each. A server that supports shard
-	// selectors also sends 1/N to each. Other servers send all objects; the informer drops those of
-	// other shards without decoding them, and counts them in Status.OutOfShard. The zero value selects
-	// all objects. See Shard for how to change Count.
+	// selectors also sends only 1/N of the objects to each replica. Other servers send all objects;
+	// the informer drops the objects of other shards without decoding them, and counts them in
+	// Status.OutOfShard. The zero value selects all objects. See Shard for how to change Count.
 	Shard Shard
 
 	// DropFields names fields, such as "metadata.managedFields", that the informer removes from each
@@ -46,8 +46,8 @@ type Options struct {
 	// This reduces the CPU and memory that decoding costs. Handlers, readers and index functions must
 	// then not change any object: the change would appear in other objects too, even in objects that
 	// are decoded later. Item.Copy still returns an object that shares nothing. Without ShareDecoded,
-	// two objects or two versions of one share nothing mutable, as in client-go. ShareDecoded has no
-	// effect if PrivateCopies or DetectMutation is set.
+	// two objects, or two versions of one object, share nothing mutable, as in client-go. ShareDecoded
+	// has no effect if PrivateCopies or DetectMutation is set.
 	ShareDecoded bool
 	// PrivateCopies makes the informer return a private copy to every reader and handler, which may
 	// change it. Item.Object, Event.Old, Get, All, In and By then decode the object at each call.
@@ -58,8 +58,9 @@ type Options struct {
 	// of it for two minutes. The environment variable KUBE_CACHE_MUTATION_DETECTOR=true sets the
 	// option for all informers.
 	DetectMutation bool
-	// DecodedBudget limits the estimated memory of decoded objects, in bytes. The default is no limit:
-	// with a limit, each read of all objects would decode the objects beyond the budget again.
+	// DecodedBudget limits the estimated memory of decoded objects that the informer keeps, in bytes.
+	// The default is no limit, because with a limit each read of all objects decodes the objects
+	// beyond the budget again.
 	DecodedBudget int64
 	// DecodedIdle is how long an object stays decoded after its last read, if it was read twice within
 	// that time. The default is one minute.

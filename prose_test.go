@@ -62,7 +62,7 @@ func trailingComments(text []byte) map[int]bool {
 	file := token.NewFileSet().AddFile("", -1, len(text))
 	var s scanner.Scanner
 	s.Init(file, text, nil, scanner.ScanComments)
-	lines, code := map[int]bool{}, 0 // code is the number of the last line with code
+	lines, code := map[int]bool{}, 0 // code is the number of the last line that has code
 	for {
 		switch pos, tok, literal := s.Scan(); {
 		case tok == token.EOF:

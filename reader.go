@@ -34,13 +34,14 @@ func (r *reader) detectMutation(ctx context.Context) {
 	}
 }
 
-// object returns a decoded version to a reader. It is shared, unless PrivateCopies is set.
+// object returns the decoded object to a caller that reads it. The object is shared, unless
+// PrivateCopies is set.
 func (r *reader) object(o *store.Object) (any, error) {
 	return r.applyOptions(o, (*store.Object).Decoded)
 }
 
-// handlerValue returns a decoded version to a handler. It is shared, unless PrivateCopies is set.
-// Unlike object, handlerValue does not keep the object decoded.
+// handlerValue returns the decoded object to a handler. The object is shared, unless PrivateCopies
+// is set. After handlerValue, unlike after object, the store does not keep the decoded object.
 func (r *reader) handlerValue(o *store.Object) (any, error) {
 	return r.applyOptions(o, func(o *store.Object) (any, error) {
 		_, value, err := r.store.Values(&store.Change{Revision: o.Revision(), New: o})

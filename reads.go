@@ -2,10 +2,10 @@ package weir
 
 import "iter"
 
-// Get decodes and returns the newest version of one object. The key is "namespace/name", or "name"
-// if the object has no namespace. The object is shared: do not modify it unless
+// Get decodes and returns the newest stored version of one object. The key is "namespace/name", or
+// "name" if the object has no namespace. The object is shared: do not modify it unless
 // Options.PrivateCopies is set. Get returns ErrNotFound for an object that the informer does not
-// store. It does not wait for the server.
+// store. It sends no request.
 func (i *informer[T]) Get(key string) (T, error) {
 	item, ok := i.Item(key)
 	if !ok {
@@ -15,8 +15,8 @@ func (i *informer[T]) Get(key string) (T, error) {
 	return item.Object()
 }
 
-// Item returns the newest version of one object, and whether the informer stores the object. It
-// decodes nothing.
+// Item returns the newest stored version of one object, and whether the informer stores the object.
+// It decodes nothing.
 func (i *informer[T]) Item(key string) (Item[T], bool) {
 	o, ok := i.store.Get(key)
 	return Item[T]{o, i.reader, false}, ok

@@ -16,8 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestPrivateCopies checks that with PrivateCopies every read returns a private copy. Without the
-// option only Copy does.
+// TestPrivateCopies checks that reads return private copies if PrivateCopies is set. If it is not
+// set, only Copy returns one.
 func TestPrivateCopies(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
@@ -70,8 +70,8 @@ func TestPrivateCopies(t *testing.T) {
 	}
 }
 
-// TestHandlersHoldNothing checks that handlers that decode every object leave no object decoded.
-// Otherwise every object would stay decoded after the first list.
+// TestHandlersHoldNothing checks that the informer does not keep the objects that only handlers
+// have decoded. Otherwise it would keep every decoded object after the first list.
 func TestHandlersHoldNothing(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{Pods: 300})
 	inf, err := weir.NewInformer[*corev1.Pod](server.Config(), weir.Options{})
@@ -93,16 +93,17 @@ func TestHandlersHoldNothing(t *testing.T) {
 		check.NoError(t, h.WaitForSync(ctx))
 	}
 	check.Equal(t, looked.Load(), 900, "objects were looked at")
-	// The log drops the values when the last handler asks for its next change, after WaitForSync.
-	const tracked = 300 * 160 // bytes that track objects which a caller may still use
+	// The log drops the decoded objects when the last handler requests its next change, which is after
+	// WaitForSync.
+	const tracked = 300 * 160 // bytes of the records about decoded objects that a caller may still use
 	testenv.Eventually(t, ctx, "no value is left", func() bool { return inf.Stats().Memory.Decoded <= tracked })
 	if s := inf.Stats(); s.DecodedMisses < 300 || s.DecodedHits < 900 || s.DecodedHits+s.DecodedMisses != 1800 {
 		t.Errorf("of 1,800 reads %d found the object decoded, and %d did not", s.DecodedHits, s.DecodedMisses)
 	}
 }
 
-// TestStatsWhileIndexIsRead checks that Stats does not wait for an index function that blocks.
-// Stats then reports the size that the index had after its previous read.
+// TestStatsWhileIndexIsRead checks that Stats does not wait for an index function that blocks, and
+// reports the size that the index had after its previous read.
 func TestStatsWhileIndexIsRead(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")

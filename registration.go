@@ -37,8 +37,8 @@ func (r *Registration) ended() bool {
 func (r *Registration) Done() <-chan struct{} { return r.handler.Done() }
 
 // HasSynced reports whether the handler has handled every object of the informer's first lists, and
-// every object that the informer stored when the handler was added. It may have handled a later
-// version of an object instead.
+// every object that the informer stored when the handler was added. A handler that lags may have
+// handled a later version of an object instead.
 func (r *Registration) HasSynced() bool { return r.handler.HasSynced() }
 
 // Synced returns a channel that is closed when HasSynced becomes true.
@@ -55,7 +55,7 @@ func (r *Registration) WaitForSync(ctx context.Context) error {
 	case <-r.Done():
 	}
 	switch {
-	case r.HasSynced(): // both channels may have been ready
+	case r.HasSynced(): // select may have chosen another channel although Synced was closed too
 		return nil
 	case ctx.Err() == nil:
 		return fmt.Errorf("handler %q: %w: %w", r.Name(), ErrNotSynced, ErrStopped)

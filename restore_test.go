@@ -14,9 +14,11 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// TestFactoryRestore restores a server from a backup. The watch of one of the factory's informers
-// breaks. The other informer's watch stays open without events, at a version that the server has
-// reached again. The test checks that the other informer lists again as well.
+// TestFactoryRestore checks that all informers of a factory list again after the server was
+// restored from a backup, although only one of them can detect the restore. The watch of the first
+// informer breaks. The watch of the second informer stays open without events, and the restored
+// server has reached the second informer's version again. An informer that starts later must list
+// only once.
 func TestFactoryRestore(t *testing.T) {
 	for name, opts := range map[string]weir.Options{
 		"one reflector":  {},

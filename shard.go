@@ -6,10 +6,10 @@ import "github.com/weirproject/weir/internal/core/shard"
 // selects all objects. Count informers with the same Count and the indexes 0 to Count-1 together
 // store each object exactly once (KEP-5866).
 //
-// A hash of the object's uid decides its shard, so that an object moves to another shard only when
-// Count changes. To change Count without a gap, start informers with the new Count, wait until they
-// have synced, and then stop the old ones. Meanwhile each object is in one old shard and in one new
-// shard.
+// A hash of the object's uid decides its shard, so an object moves to another shard only when Count
+// changes. To change Count so that at least one informer stores each object at any time, start
+// informers with the new Count, wait until they have synced, and then stop the old ones. Until then
+// one old and one new informer store each object.
 type Shard struct {
 	Index, Count int
 }

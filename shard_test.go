@@ -112,7 +112,8 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// handled is the state that handlers have received from the informers of all shards: uid by key.
+// handled has the uid, by key, of each object that the handlers of all shards' informers have
+// received and not seen deleted.
 type handled struct {
 	mu   sync.Mutex
 	held map[string]string
@@ -136,9 +137,10 @@ func handleAll(t *testing.T, infs []pods) *handled {
 	return h
 }
 
-// TestShardsMove changes the number of shards while objects are created, changed and deleted. The
-// informers of the new shards start before the old ones stop. At every moment at least one informer
-// stores each object, except while its event is in transit.
+// TestShardsMove changes the number of shards while objects are created, changed and deleted. It
+// starts the informers of the new shards, and checks that the old and the new informers each store
+// all objects before the old informers stop. At the end, the informers and the handlers must have
+// all objects.
 func TestShardsMove(t *testing.T) {
 	for _, selects := range []bool{true, false} {
 		server, client, ctx := serve(t, apiserver.Options{Pods: 60, Churn: 200})
@@ -156,8 +158,8 @@ func TestShardsMove(t *testing.T) {
 				check.NoError(t, inf.WaitForSync(ctx))
 			}
 			if stop != nil {
-				// Both sets of informers are complete, except for events in transit: each stores the objects
-				// that existed before and still exist.
+				// Both the old and the new informers must store each object that existed at this moment and
+				// still exists. Events in transit need some time, so the test repeats the comparison.
 				before := podsOf(t, ctx, client)
 				testenv.Eventually(t, ctx, "both splits are whole", func() bool {
 					now := podsOf(t, ctx, client)

@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/core/private"
 )
 
-// shareKey identifies a shared informer. It contains the options that must be equal for users to
-// share one.
+// shareKey identifies a shared informer. It contains the options that must be equal for two users
+// to share one informer.
 type shareKey struct {
 	goType  reflect.Type // types of different packages may have the same name
 	objects string       // which objects are stored

@@ -19,7 +19,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// shares contains a non-zero value for each option, and whether a user with this value shares the
+// shares has, for each option, a non-zero value, and whether a user with this value shares the
 // informer of a user with the zero value.
 var shares = map[string]struct {
 	options Options
@@ -112,9 +112,9 @@ func schemeOfPods(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// TestSharedPrivateCopies checks that a user with PrivateCopies may change the objects that any
-// method returns, whether it acquires the informer first or second. Other users of the informer do
-// not see the change.
+// TestSharedPrivateCopies checks that a user with PrivateCopies receives objects that it may change
+// without a change for the other user of the informer. It does not matter which user acquired the
+// informer first.
 func TestSharedPrivateCopies(t *testing.T) {
 	for name, order := range map[string][2]bool{"first": {true, false}, "second": {false, true}} {
 		t.Run(name, func(t *testing.T) {
@@ -210,7 +210,8 @@ func TestSharedCallbacks(t *testing.T) {
 	gone := users[2]
 	gone.lease.Release()
 	told := func() int64 {
-		// Wait for two more rounds of calls: one round may have been active.
+		// Wait until the factory has twice reported a status to all users, because a report may have been
+		// active at Release.
 		for range 2 {
 			<-users[0].statuses
 			<-users[0].statuses
@@ -225,8 +226,8 @@ func TestSharedCallbacks(t *testing.T) {
 // unreachable returns the config of a server that does not exist.
 func unreachable() *rest.Config { return &rest.Config{Host: "http://127.0.0.1:1"} }
 
-// TestSharedInformerForgetsHandlers checks that a shared informer does not store all the handlers
-// that were added and removed.
+// TestSharedInformerForgetsHandlers checks that a shared informer does not keep each removed
+// handler in memory until Release.
 func TestSharedInformerForgetsHandlers(t *testing.T) {
 	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
@@ -243,8 +244,8 @@ func TestSharedInformerForgetsHandlers(t *testing.T) {
 	}
 }
 
-// TestAcquireWhileIndexIsBuilt checks that while an index is built, only users of the same informer
-// wait.
+// TestAcquireWhileIndexIsBuilt checks that while an Acquire adds an index, other Acquires wait only
+// if they are for the same informer.
 func TestAcquireWhileIndexIsBuilt(t *testing.T) {
 	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()

@@ -60,8 +60,8 @@ func TestSharedListWatch(t *testing.T) {
 	set(reflect.ValueOf(ListWatch{}), func(v reflect.Value) Options { return Options{ListWatch: v.Interface().(ListWatch)} }, "ListWatch")
 }
 
-// TestSharedDecodedUnasked checks that a user with default options receives objects that share
-// nothing, also if another user has set ShareDecoded.
+// TestSharedDecodedUnasked checks that the objects of a user without ShareDecoded share nothing
+// with each other, even if another user of the factory has set ShareDecoded.
 func TestSharedDecodedUnasked(t *testing.T) {
 	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
@@ -81,8 +81,9 @@ func TestSharedDecodedUnasked(t *testing.T) {
 	}
 }
 
-// TestDiscoveredConnections checks that a source uses one connection for all discovery requests
-// while the server does not serve the kind, and for the requests afterwards, also through a Proxy.
+// TestDiscoveredConnections checks that a source sends all its discovery requests and its WATCH on
+// one connection, even if the config has a Proxy function. client-go shares no transport between
+// clients of such a config.
 func TestDiscoveredConnections(t *testing.T) {
 	var connections atomic.Int64
 	var known atomic.Bool

@@ -16,12 +16,13 @@ import (
 // AbortReplace before.
 //
 // A replace transfers one whole state of the server: BeginReplace, Put for each object, EndReplace.
-// The first calls are a replace, unless ResourceVersion returns a version. Another replace follows
-// each time that a watch cannot continue. The state of a replace is valid only when EndReplace is
-// called, and it may be older than the sink's state, because a replica of the server can lag. A
-// sink therefore stores the objects of a replace separately until EndReplace. A sink that cannot do
-// so must not store a ResourceVersion between BeginReplace and the next EndReplace, even if Commit
-// passes one: after an AbortReplace its objects may be older than that version.
+// Mirror starts with a replace, unless ResourceVersion returns a version. Another replace follows
+// each time that Mirror cannot resume a watch. The state of a replace is valid only when Mirror
+// calls EndReplace. Until then it may be older than the sink's state, because a replica of the
+// server can lag. A sink therefore stores the objects of a replace separately until EndReplace. A
+// sink that cannot do so must not store a ResourceVersion between BeginReplace and the next
+// EndReplace, even if Commit passes one after an AbortReplace: the sink's objects may be older than
+// that version.
 //
 // After a replace, Mirror passes the changes in order, with Put and Delete, and calls Commit after
 // every few changes.
@@ -31,15 +32,16 @@ import (
 // server from a backup that happened while Mirror did not run, if the server has since passed the
 // stored version.
 type Sink interface {
-	// ResourceVersion returns the version of the last Commit or EndReplace if the sink has stored it,
-	// otherwise "". Mirror calls it once and resumes from that version. If the server no longer has
-	// the changes since that version, a replace follows.
+	// ResourceVersion returns the version of the last Commit or EndReplace if the sink has stored that
+	// version, otherwise "". Mirror calls ResourceVersion once and resumes from the returned version.
+	// If the server no longer has the changes since that version, a replace follows.
 	ResourceVersion() (string, error)
 
 	// BeginReplace starts a replace. The previous one has been ended or aborted.
 	BeginReplace() error
-	// EndReplace ends the replace: the sink's new state is exactly the objects that were put since
-	// BeginReplace, at resourceVersion. resourceVersion is "" if the server's lists have none.
+	// EndReplace ends the replace: the sink's new state is exactly the objects that Put received since
+	// BeginReplace, except those that Delete removed, at resourceVersion. resourceVersion is "" if the
+	// server's lists have no resourceVersion.
 	EndReplace(resourceVersion string) error
 	// AbortReplace abandons the replace, because it broke off, its state is not valid, or ctx has
 	// ended. The sink keeps its state from before the replace.
@@ -50,16 +52,17 @@ type Sink interface {
 	// record's Raw is valid only during the call.
 	Put(Record) error
 	// Delete removes the object of a namespace and name, if the sink has one. The record is the
-	// object's last state. The record has only namespace and name if the server did not report the
-	// deletion but a new object of another shard has the name. Mirror may also call Delete during a
+	// object's last state. The record has only namespace and name if Mirror detects the deletion only
+	// because a new object of another shard has the same name. Mirror may also call Delete during a
 	// replace.
 	Delete(Record) error
 	// Commit reports that the sink has received everything up to a resourceVersion, except for objects
-	// that Mirror cannot read. Status.Skipped counts those; a sink that must receive them later has to
-	// discard its stored version. Mirror calls Commit before each wait for the network and after at
-	// most 128 changes. It also calls Commit without a change, when the server reports that nothing
-	// changed. It does not call Commit during a replace. The version is "" if the stored state cannot
-	// be resumed: for example after an EndReplace with version "".
+	// that Mirror cannot read. Status.Skipped counts the unreadable objects; a sink that must receive
+	// them later has to discard its stored version, so that the next Mirror starts with a replace.
+	// Mirror calls Commit before each wait for the network and after at most 128 changes. It also
+	// calls Commit without a change, when the server reports that nothing changed. It does not call
+	// Commit during a replace. The version is "" if the stored state cannot be resumed: for example
+	// after an EndReplace with version "".
 	Commit(resourceVersion string) error
 }
 
@@ -69,8 +72,8 @@ type Record struct {
 	Name            string
 	UID             string
 	ResourceVersion string
-	// Kind is the object's kind. It is empty until the server has sent the kind. kube-apiserver sends
-	// it before or in the first object.
+	// Kind is the object's kind. It may be empty until the server has sent the kind. kube-apiserver
+	// sends the kind before or in the first object.
 	Kind     schema.GroupVersionKind
 	Encoding Encoding
 	// Raw is the encoded object without the fields in Options.DropFields. Decode decodes it. In JSON
@@ -95,9 +98,9 @@ func recordOf(m *wire.Meta, gvk schema.GroupVersionKind, enc wire.Encoding, raw 
 }
 
 // Decode decodes the bytes of an object, such as Record.Raw or the result of Item.AppendRaw. It
-// detects the encoding. The caller may modify the object. The error names the object that cannot be
-// decoded. It is ErrNotFound if raw is empty, and ErrInvalidOptions if T is not a pointer to a
-// struct.
+// detects the encoding. The caller may modify the object. If the object cannot be decoded, the
+// error names the object. The error is ErrNotFound if raw is empty, and ErrInvalidOptions if T is
+// not a pointer to a struct.
 func Decode[T Object](raw []byte) (T, error) {
 	var zero T
 	c := codec.New(reflect.TypeFor[T]())

@@ -7,9 +7,9 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// Snapshot is the state of an informer at one moment. It does not change. It is cheap to take,
-// holds no lock and is safe for concurrent use. It keeps its versions of the objects in memory.
-// Informer.Snapshot returns one; the zero value is not usable.
+// Snapshot is the state of an informer at one moment. It does not change, holds no lock and is safe
+// for concurrent use. Informer.Snapshot returns one and copies no objects. While a program uses a
+// snapshot, the snapshot's versions of the objects stay in memory. The zero value is not usable.
 type Snapshot[T Object] struct {
 	name   string
 	held   *store.Snapshot
@@ -55,9 +55,9 @@ func (s Snapshot[T]) In(namespace string) iter.Seq2[T, error] {
 	return decodeEach(withNilErrors(s.ItemsIn(namespace)))
 }
 
-// By iterates over the objects with a value of an index and decodes each, like All. If the index is
-// unknown, or its function fails, By yields one error (ErrUnknownIndex, or the function's) and no
-// object.
+// By iterates over the objects that an index lists under a value, and decodes each, like All. If
+// the index is unknown, By yields one error, ErrUnknownIndex, and no object. If the index's
+// function fails, By yields the function's error and no object.
 func (s Snapshot[T]) By(index, value string) iter.Seq2[T, error] {
 	return decodeEach(s.ItemsBy(index, value))
 }
@@ -70,8 +70,8 @@ func (s Snapshot[T]) ItemsIn(namespace string) iter.Seq[Item[T]] {
 	return itemsOf[T](s.held.Namespace(namespace), s.reader)
 }
 
-// ItemsBy iterates over the objects with a value of an index in key order, without decoding them.
-// It yields the same errors as By.
+// ItemsBy iterates in key order over the objects that an index lists under a value, without
+// decoding them. It yields the same errors as By.
 func (s Snapshot[T]) ItemsBy(index, value string) iter.Seq2[Item[T], error] {
 	return func(yield func(Item[T], error) bool) {
 		objects, err := s.held.By(index, value)

@@ -50,9 +50,9 @@ type Memory struct {
 	Indexes    int64
 	Decoded    int64 // decoded objects
 	Log        int64 // the change log, including old versions
-	Cursors    int64 // changes kept for handlers that lag behind the log
-	Deletions  int64 // records of deletions, for reflectors that lag
-	Dictionary int64 // dictionary that objects are packed with
+	Cursors    int64 // changes that the log dropped, kept for handlers that lag
+	Deletions  int64 // records of deletions, so that no lagging reflector adds a deleted object again
+	Dictionary int64 // sample objects that other objects are packed against
 }
 
 // Total returns the sum of all purposes. It does not include Raw.

@@ -38,7 +38,7 @@ type Status struct {
 	// Mode is the mode in use. It is ModeAuto until the reflector has chosen a mode.
 	Mode Mode
 	// Synced reports whether the reflector has received one complete state of the objects that it
-	// lists. It may become true shortly after the informer's HasSynced, and after handlers have
+	// lists. Synced may become true shortly after the informer's HasSynced, and after handlers have
 	// received that state.
 	Synced bool
 	// ResourceVersion is the version up to which the reflector has received everything.
@@ -51,8 +51,8 @@ type Status struct {
 	// CurrentAsOf is when the server last confirmed that the informer's state equals the server's: by
 	// an event, a bookmark with a newer version, a complete consistent list, or an answer to a probe
 	// without a newer version. The informer has all changes that the server made before CurrentAsOf,
-	// except those still in transit. This holds in any Phase and with any Err. If a watch receives no
-	// such bookmarks, only changes advance CurrentAsOf. The zero time means never.
+	// except those still in transit. This holds in any Phase and with any Err. If the bookmarks of a
+	// watch have no newer version, only events advance CurrentAsOf. The zero time means never.
 	CurrentAsOf time.Time
 	// Err is the error that prevents the reflector from being current, or nil. It is SkippedErr if
 	// there is no other error.
@@ -71,8 +71,8 @@ type Status struct {
 	Relists int
 	// Listed is the number of objects received so far in the current list, or in the last one.
 	Listed int64
-	// Remaining is the number of objects that follow this page, according to the server. It is -1 if
-	// the server does not report it.
+	// Remaining is the number of objects on the pages after the current page, according to the server.
+	// It is -1 if the server does not report this number.
 	Remaining int64
 	// Skipped is the number of objects that the informer could not read since the last list started.
 	// The informer lacks them or stores an older version. SkippedErr is the error of the first of

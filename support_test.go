@@ -54,8 +54,8 @@ func widgetScheme() *runtime.Scheme {
 	return s
 }
 
-// serveWidgets registers the custom resource with the server, under a plural that cannot be
-// guessed, and creates one object.
+// serveWidgets registers the custom resource Widget with the server, under a name that is not its
+// kind's plural, and creates one object.
 func serveWidgets(ctx context.Context, server *apiserver.Server) {
 	resource := widgetVersion.WithResource("widgetry")
 	err := server.Register(apiserver.Resource{GroupVersionResource: resource, Kind: "Widget", Namespaced: true})

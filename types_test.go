@@ -78,8 +78,8 @@ func sameSignature(a, b reflect.Type) bool {
 	return true
 }
 
-// TestNoInternalTypes checks that no exported type has a field, method or alias of a type that
-// users cannot name.
+// TestNoInternalTypes checks that users cannot reach a type of an internal package, which they
+// could not name, through the fields and methods of the exported types.
 func TestNoInternalTypes(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	for _, own := range []reflect.Type{
@@ -91,8 +91,8 @@ func TestNoInternalTypes(t *testing.T) {
 	}
 }
 
-// nameable reports the internal types that a user can reach from a type through fields, methods and
-// elements.
+// nameable fails the test for each internal type that a user can reach from typ through fields,
+// methods and elements.
 func nameable(t *testing.T, typ reflect.Type, seen map[reflect.Type]bool) {
 	if seen[typ] {
 		return
