@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// fill sets every field reachable from v to a value other than zero. Functions and interfaces stay
-// nil, because a copy shares their values on purpose.
+// fill sets every field reachable from v to a non-zero value. Functions and interfaces remain nil:
+// CopyConfig does not copy their values.
 func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -45,7 +45,7 @@ func fill(v reflect.Value) {
 	}
 }
 
-// shared returns the path of a slice, map or pointer that a and b share, or "".
+// shared returns the path of a slice, map or pointer that is the same in a and b, or "".
 func shared(a, b reflect.Value, path string) string {
 	switch a.Kind() {
 	case reflect.Pointer, reflect.Map, reflect.Slice:
@@ -81,8 +81,8 @@ func shared(a, b reflect.Value, path string) string {
 	return ""
 }
 
-// TestCopyConfig checks that a config and its copy share no slice, map or pointer, even in fields
-// that client-go may add.
+// TestCopyConfig checks that a config and its copy share no slice, map or pointer. fill uses
+// reflection, so the test also covers fields that client-go may add.
 func TestCopyConfig(t *testing.T) {
 	cfg := &rest.Config{}
 	fill(reflect.ValueOf(cfg).Elem())

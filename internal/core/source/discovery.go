@@ -17,20 +17,21 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// discoveryTimeout limits a request if the rest.Config has no Timeout. It is client-go's value.
+// discoveryTimeout limits a request if the rest.Config has no Timeout. client-go's discovery client
+// has the same limit.
 const discoveryTimeout = 32 * time.Second
 
 // Discovery requests the resources of an API server. Programs use it instead of client-go's
-// discovery client, which links the types of every built-in API and of OpenAPI: a third of a
-// program that lists and watches. Its methods are safe for concurrent use.
+// discovery client, which links the types of every built-in API and of OpenAPI. These types are a
+// third of the binary of a program that lists and watches. Its methods are safe for concurrent use.
 type Discovery struct{ rest rest.Interface }
 
 // NewDiscovery returns a client for cfg's server. It copies cfg and sends no request. The client
-// shares connections with the Sources of equal configs.
+// shares connections with the Sources and clients of equal configs.
 func NewDiscovery(cfg *rest.Config) (*Discovery, error) {
 	cfg = CopyConfig(cfg)
 	cfg.APIPath, cfg.GroupVersion = "", nil
-	cfg.QPS = -1 // no limit: each path is requested once, and few at the same time
+	cfg.QPS = -1 // no limit: each path is requested once, and at most maxAsked at the same time
 	if cfg.Timeout == 0 {
 		cfg.Timeout = discoveryTimeout
 	}
@@ -49,7 +50,7 @@ func NewDiscovery(cfg *rest.Config) (*Discovery, error) {
 	return &Discovery{client}, nil
 }
 
-// statusCodecs decodes the Status in an error's body.
+// statusCodecs decodes the Status in the body of an error response.
 var statusCodecs = func() runtime.NegotiatedSerializer {
 	s := runtime.NewScheme()
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
@@ -60,12 +61,13 @@ var statusCodecs = func() runtime.NegotiatedSerializer {
 func (c *Discovery) REST() rest.Interface { return c.rest }
 
 // discoveryRetries is how often client-go's REST client repeats a request of All after a broken
-// connection, or after the server's Retry-After. It is client-go's value.
+// connection, or after the wait that the server's Retry-After demands. client-go's discovery client
+// repeats its requests as often.
 const discoveryRetries = 10
 
-// GroupVersion requests the resources of one version of a group. It sends only one request. The
-// caller decides when to repeat it: if the server refused, the error contains the server's
-// Retry-After. If the answer cannot be decoded, the error wraps a *wire.SyntaxError.
+// GroupVersion requests the resources of one version of a group. It sends only one request, which
+// the caller may repeat: if the server refused, the error contains the server's Retry-After. If the
+// response cannot be decoded, the error wraps a *wire.SyntaxError.
 func (c *Discovery) GroupVersion(ctx context.Context, gv schema.GroupVersion) (*metav1.APIResourceList, error) {
 	return c.request(ctx, gv, 0)
 }
@@ -81,7 +83,7 @@ func (c *Discovery) request(ctx context.Context, gv schema.GroupVersion, retries
 }
 
 // get requests a path. client-go's REST client repeats the request up to retries times. into
-// receives the answer's content type and returns the value to decode the answer into.
+// receives the response's content type, and returns the value into which get decodes the response.
 func (c *Discovery) get(ctx context.Context, path, accept string, retries int, into func(contentType string) any) (any, error) {
 	var contentType string
 	result := c.rest.Get().AbsPath(path).SetHeader("Accept", accept).MaxRetries(retries).Do(ctx).ContentType(&contentType)
@@ -96,9 +98,9 @@ func (c *Discovery) get(ctx context.Context, path, accept string, retries int, i
 	return answer, nil
 }
 
-// withRetryAfter returns err with the Retry-After header of the answer. plain contains that header.
-// client-go made err from the Status that the server sent, if any, and plain from the rest of the
-// answer.
+// withRetryAfter returns err with the delay of the response's Retry-After header, unless the Status
+// in err has a longer delay. Both errors are from client-go, for the same response: err has the
+// delay of the Status in the body, and plain has that of the header.
 func withRetryAfter(err, plain error) error {
 	status, sent := errors.AsType[*apierrors.StatusError](err)
 	rest, refused := errors.AsType[*apierrors.StatusError](plain)
@@ -113,7 +115,7 @@ func withRetryAfter(err, plain error) error {
 	return err
 }
 
-// malformed returns the error for an answer that encoding/json rejected with err.
+// malformed returns the error for a response that encoding/json rejected with err.
 func malformed(err error) error {
 	e := &wire.SyntaxError{What: err.Error(), Err: wire.ErrMalformed}
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {

@@ -26,7 +26,7 @@ import (
 )
 
 // TestAgainstClientGo checks that Discovery and client-go's discovery client return the same
-// resources for Weir's test server, in both forms of the server's answers.
+// resources for Weir's test server, for aggregated and for plain responses.
 func TestAgainstClientGo(t *testing.T) {
 	server, err := apiserver.New(apiserver.Options{Resources: []apiserver.Resource{
 		{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, Kind: "Widget", Status: true},
@@ -61,7 +61,7 @@ func TestAgainstClientGo(t *testing.T) {
 }
 
 // plain is a transport that removes aggregated media types from requests, so that the server
-// answers in the plain form.
+// responds in the plain form.
 type plain struct{}
 
 func (plain) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -77,8 +77,8 @@ func client(t *testing.T, cfg *rest.Config) *Discovery {
 	return c
 }
 
-// serve returns a client of a server that answers each path with its value: an int as that status
-// code, a string as an aggregated answer, and anything else as JSON.
+// serve returns a client of a server that responds to each path with its value: an int as that
+// status code, a string as an aggregated response, and any other value as JSON.
 func serve(t *testing.T, answers map[string]any) *Discovery {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, ok := answers[r.URL.Path]
@@ -115,8 +115,9 @@ func list(groupVersion string) metav1.APIResourceList {
 	return metav1.APIResourceList{GroupVersion: groupVersion, APIResources: []metav1.APIResource{{Name: "things", Kind: "Thing"}}}
 }
 
-// TestPlain checks that the preferred version of each group is first. If some groups fail, All must
-// return the lists of the remaining groups and an error.
+// TestPlain checks All with a server without aggregated discovery. The preferred version of each
+// group comes first. If some versions fail, All must return the other lists and an error. If /api
+// or /apis is forbidden or malformed, All must fail.
 func TestPlain(t *testing.T) {
 	group := func(name, preferred string, versions ...string) metav1.APIGroup {
 		g := metav1.APIGroup{Name: name, PreferredVersion: metav1.GroupVersionForDiscovery{Version: preferred}}
@@ -147,7 +148,7 @@ func TestPlain(t *testing.T) {
 	if !apierrors.IsForbidden(err) || !strings.HasPrefix(err.Error(), "b/v2: jane may not") {
 		t.Errorf("error %v", err)
 	}
-	delete(answers, "/api") // like an aggregated server
+	delete(answers, "/api") // like an aggregated API server
 	if lists, err = serve(t, answers).All(t.Context()); len(lists) != 3 || err == nil {
 		t.Errorf("%v, %v", names(lists), err)
 	}
@@ -165,8 +166,8 @@ func TestPlain(t *testing.T) {
 }
 
 // TestAggregated checks that All omits resources without a kind, which the server lists only for
-// their subresources. If the server of a version does not answer, All must return the remaining
-// lists and an error.
+// their subresources. If one version is stale, All must return the lists of the other versions and
+// ErrStale.
 func TestAggregated(t *testing.T) {
 	c := serve(t, map[string]any{"/api": `{}`, "/apis": `{"items":[{"metadata":{"name":"g"},"versions":[
 		{"version":"v2","freshness":"Stale"},
@@ -190,8 +191,8 @@ func TestAggregated(t *testing.T) {
 	}
 }
 
-// TestAggregatedBeta checks that two requests suffice for a server that supports only v2beta1 of
-// the aggregated form.
+// TestAggregatedBeta checks that All sends only two requests to a server that supports only v2beta1
+// of aggregated discovery.
 func TestAggregatedBeta(t *testing.T) {
 	const mediaType = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
 	var asked []string
@@ -212,7 +213,6 @@ func TestAggregatedBeta(t *testing.T) {
 	}
 }
 
-// TestGroupVersion checks that the error is the Status that the server sent.
 func TestGroupVersion(t *testing.T) {
 	c := serve(t, map[string]any{"/apis/g/v1": list("g/v1"), "/api/v1": http.StatusForbidden})
 	if l, err := c.GroupVersion(t.Context(), schema.GroupVersion{Group: "g", Version: "v1"}); err != nil || len(l.APIResources) != 1 {
@@ -226,8 +226,8 @@ func TestGroupVersion(t *testing.T) {
 	}
 }
 
-// TestGroupVersionRefused checks that GroupVersion does not repeat a refused request, and that the
-// error has the Retry-After of the answer's header or of its Status.
+// TestGroupVersionRefused checks that GroupVersion does not repeat a refused request. Its error
+// must have the delay of the Retry-After header if the Status has none or a shorter one.
 func TestGroupVersionRefused(t *testing.T) {
 	status := func(seconds int32) string {
 		raw, err := json.Marshal(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,

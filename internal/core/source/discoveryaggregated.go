@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ErrStale is returned for a version of a group if the API server cannot reach the server of that
-// version.
+// ErrStale is returned for a version of a group that another server provides, if the API server
+// cannot reach that server.
 var ErrStale = errors.New("its server does not answer the API server")
 
 // appendAggregated appends the versions of a group with their resources. The server lists the
@@ -31,8 +31,8 @@ func appendAggregated(versions []groupVersion, g *apidiscovery.APIGroupDiscovery
 	return versions
 }
 
-// appendResource appends a resource and its subresources, in the form of an APIResourceList. A
-// resource without a kind is left out: the server lists it only for its subresources.
+// appendResource appends a resource and its subresources, in the form that an APIResourceList has.
+// It omits a resource without a kind, which the server lists only because of its subresources.
 func appendResource(to []metav1.APIResource, r *apidiscovery.APIResourceDiscovery) []metav1.APIResource {
 	of := metav1.APIResource{
 		Name:         r.Resource,
@@ -54,7 +54,7 @@ func appendResource(to []metav1.APIResource, r *apidiscovery.APIResourceDiscover
 	return to
 }
 
-// setKind sets r's kind and reports whether kind is set.
+// setKind sets r's kind. It returns false, and changes nothing, if kind is nil or empty.
 func setKind(r *metav1.APIResource, kind *metav1.GroupVersionKind) bool {
 	if kind == nil || *kind == (metav1.GroupVersionKind{}) {
 		return false

@@ -16,21 +16,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// aggregated contains the media types of answers with all resources of all groups: the first of
-// servers since 1.30, the second of servers since 1.27. Both forms have the same fields. Older
-// servers answer with only the names of the groups, as every server does for plain JSON.
+// aggregated contains the media types of responses that contain all resources of all groups.
+// Servers since 1.30 support the first, servers since 1.27 the second. Both forms have the same
+// fields. Older servers respond with only the names of the groups, as every server does to a
+// request for plain JSON.
 var aggregated = []string{
 	"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
 	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
 }
 
-// maxAsked is the number of group versions that are requested at the same time.
+// maxAsked is the maximum number of group versions that are requested at the same time.
 const maxAsked = 16
 
 // groupVersion is a version of a group.
 type groupVersion struct {
 	schema.GroupVersion
-	resources *metav1.APIResourceList // nil until they are received
+	resources *metav1.APIResourceList // nil if not received yet
 	err       error                   // why resources is missing
 }
 
@@ -60,7 +61,7 @@ func (c *Discovery) All(ctx context.Context) ([]*metav1.APIResourceList, error) 
 	return lists, errors.Join(failed...)
 }
 
-// askForMissing requests the resources of each version that has no resources and no error.
+// askForMissing requests the resources of the versions that have neither resources nor an error.
 func (c *Discovery) askForMissing(ctx context.Context, versions []groupVersion) {
 	slots := make(chan struct{}, maxAsked)
 	var asked sync.WaitGroup
@@ -70,7 +71,7 @@ func (c *Discovery) askForMissing(ctx context.Context, versions []groupVersion) 
 			continue
 		}
 		slots <- struct{}{}
-		asked.Go(func() { // ends with the request
+		asked.Go(func() { // this goroutine ends with its request
 			v.resources, v.err = c.request(ctx, v.GroupVersion, discoveryRetries)
 			<-slots
 		})
@@ -78,7 +79,7 @@ func (c *Discovery) askForMissing(ctx context.Context, versions []groupVersion) 
 	asked.Wait()
 }
 
-// versions requests the groups below a path. plain returns the value into which an answer that is
+// versions requests the groups below a path. plain returns the value into which a response that is
 // not aggregated is decoded.
 func (c *Discovery) versions(ctx context.Context, path string, plain func() any) ([]groupVersion, error) {
 	answer, err := c.get(ctx, path, strings.Join(aggregated, ",")+","+runtime.ContentTypeJSON, discoveryRetries, func(contentType string) any {
@@ -108,8 +109,8 @@ func (c *Discovery) versions(ctx context.Context, path string, plain func() any)
 	return versions, nil
 }
 
-// isAggregated reports whether an answer has an aggregated media type. The parameters of
-// contentType may be in any order, and it may have additional parameters.
+// isAggregated reports whether contentType is an aggregated media type. Its parameters may be in
+// any order, and it may have additional parameters.
 func isAggregated(contentType string) bool {
 	is, has, err := mime.ParseMediaType(contentType)
 	return err == nil && slices.ContainsFunc(aggregated, func(mediaType string) bool {
@@ -123,7 +124,7 @@ func isAggregated(contentType string) bool {
 	})
 }
 
-// appendGroup appends the versions of a group, the preferred one first.
+// appendGroup appends the versions of a group. The preferred version is the first.
 func appendGroup(versions []groupVersion, g *metav1.APIGroup) []groupVersion {
 	first := len(versions)
 	for _, v := range g.Versions {

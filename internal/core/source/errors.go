@@ -19,17 +19,18 @@ import (
 )
 
 var (
-	// ErrStalled is returned if a LIST receives no byte for Options.IdleTimeout, if a WATCH lasts
-	// 30 s longer than its timeout, or if an answer does not start within Options.HeaderTimeout.
+	// ErrStalled is returned if a LIST receives no byte for Options.IdleTimeout, if the server has not
+	// ended a WATCH 30 s after its timeout, or if a response does not start within
+	// Options.HeaderTimeout.
 	ErrStalled = errors.New("the server stopped sending")
-	// ErrMediaType is returned for an answer with an unknown content type or content encoding.
+	// ErrMediaType is returned for a response with an unknown content type or content encoding.
 	ErrMediaType = errors.New("unreadable media type")
-	// ErrResource is returned for a Resource that no server can serve. For example, its namespace
-	// or a selector is malformed.
+	// ErrResource is returned for a Resource that no server can serve, for example because its
+	// namespace or a selector is malformed.
 	ErrResource = errors.New("invalid resource")
 )
 
-// RequestError is returned if a request failed without an answer, or if a stream broke off.
+// RequestError is returned if a request failed without a response, or if a stream ended early.
 type RequestError struct {
 	Method string // "LIST", "WATCH" or "GET"
 	Path   string // the path of the URL, without host and query
@@ -38,15 +39,14 @@ type RequestError struct {
 
 func (e *RequestError) Error() string { return e.Method + " " + e.Path + ": " + e.Err.Error() }
 
-// Unwrap returns the cause, so that errors.Is finds syscall.ECONNREFUSED, context.Canceled or
-// ErrStalled.
+// Unwrap returns Err, so that errors.Is finds syscall.ECONNREFUSED, context.Canceled or ErrStalled.
 func (e *RequestError) Unwrap() error { return e.Err }
 
-// maxErrorBody is the maximum number of bytes that are read of an error's body.
+// maxErrorBody is the maximum number of bytes that are read from the body of an error response.
 const maxErrorBody = 64 << 10
 
-// statusError returns the error for an answer that is not 200. It reads at most maxErrorBody bytes
-// of the body. The caller closes the body.
+// statusError returns the error for a response whose code is not 200. It reads at most maxErrorBody
+// bytes of the body. The caller closes the body.
 func statusError(method, path string, resp *http.Response, body io.Reader) error {
 	status := readStatus(resp.Header, body)
 	if status == nil {
@@ -86,8 +86,8 @@ func readStatus(h http.Header, r io.Reader) *metav1.Status {
 	return status
 }
 
-// plainStatus returns a Status for an answer whose body is no Status, such as a proxy's HTML page
-// or the mux's "404 page not found". It does not quote the body, which may be long.
+// plainStatus returns a Status for a response whose body is not a Status, such as a proxy's HTML
+// page or "404 page not found" of net/http. It does not quote the body, which may be long.
 func plainStatus(method, path string, resp *http.Response) *metav1.Status {
 	mediaType := "no content type"
 	if ct := resp.Header.Get("Content-Type"); ct != "" {
@@ -109,10 +109,11 @@ func plainStatus(method, path string, resp *http.Response) *metav1.Status {
 	}
 }
 
-// reasonOf returns the reason for an HTTP status code that the predicates of apierrors test for.
+// reasonOf returns the reason that a Status with this HTTP code has. The functions of apierrors,
+// such as IsGone, check the reason.
 func reasonOf(code int) metav1.StatusReason {
 	if code == http.StatusGone {
-		return metav1.StatusReasonGone // NewGenericServerResponse has no reason for it
+		return metav1.StatusReasonGone // NewGenericServerResponse has no reason for 410
 	}
 	return apierrors.NewGenericServerResponse(code, http.MethodGet, schema.GroupResource{}, "", "", 0, false).ErrStatus.Reason
 }
@@ -130,13 +131,14 @@ func mergeRetryAfter(status *metav1.Status, header string) {
 	status.Details.RetryAfterSeconds = max(status.Details.RetryAfterSeconds, seconds)
 }
 
-// RetryAfter returns the seconds of a Retry-After header, at most the maximum that a Status can
-// contain. It returns 0 for a time in the past, and for a header that is neither seconds nor a
-// date.
+// RetryAfter returns the seconds of a Retry-After header, at most math.MaxInt32, the maximum that a
+// Status can contain. It returns 0 for a time in the past, and for a header that is neither a
+// number of seconds nor a date.
 func RetryAfter(header string) int32 {
 	header = strings.TrimSpace(header)
 	seconds, err := strconv.ParseInt(header, 10, 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) { // out of range: the nearest int64
+	// if out of range, seconds is the nearest int64
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		at, err := http.ParseTime(header)
 		if err != nil {
 			return 0

@@ -22,15 +22,15 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestListsGoApart checks that a LIST uses HTTP/1.1 and closes its connection, that a page uses
-// HTTP/1.1 and does not close it, and that a WATCH uses HTTP/2. All requests must reach a server
-// that supports only HTTP/2, even if that server refuses other clients' TLS handshakes or ignores
-// the protocols that they offer.
+// TestListsGoApart checks that a LIST uses HTTP/1.1 and closes its connection, that a page of a
+// list uses HTTP/1.1 without closing it, and that a WATCH uses HTTP/2. If the server supports only
+// HTTP/2, all requests must use it, whether the server ends the TLS handshake of HTTP/1.1 clients
+// or accepts it.
 func TestListsGoApart(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		onlyHTTP2 bool
-		protocols []string // the protocols that such a server offers to a client without HTTP/2
+		protocols []string // the protocols that a server with only HTTP/2 offers to an HTTP/1.1 client
 		want      []string
 	}{
 		{"both", false, nil, []string{"HTTP/1.1 close", "HTTP/1.1", "HTTP/2.0"}},
@@ -58,8 +58,8 @@ func TestListsGoApart(t *testing.T) {
 			srv.Config.Protocols.SetHTTP2(true)
 			srv.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 				if tc.onlyHTTP2 && !slices.Contains(hello.SupportedProtos, "h2") {
-					// Go's server accepts a client that does not offer h2. Other servers refuse its
-					// handshake, or notice the missing protocol only afterwards.
+					// Go's server accepts a client that does not offer h2. Other servers end its handshake, or
+					// notice the missing protocol after the handshake.
 					return &tls.Config{Certificates: srv.TLS.Certificates, NextProtos: tc.protocols}, nil
 				}
 				return nil, nil
@@ -86,13 +86,15 @@ func TestListsGoApart(t *testing.T) {
 }
 
 // TestListsThatGetNoAnswer checks when LISTs change from HTTP/1.1 to the WATCHes' client. If the
-// first LIST of all gets no answer, it is sent again over HTTP/2, or the next LIST is if the first
-// waited for HeaderTimeout. After an answered LIST, three unanswered ones in a row are necessary.
+// very first LIST gets no response, it is repeated immediately over HTTP/2. If it waited for
+// HeaderTimeout instead, it fails, and the next LIST uses HTTP/2. After a successful LIST, three in
+// a row must fail.
 func TestListsThatGetNoAnswer(t *testing.T) {
 	const closes, hangs, refuses, answers = 'c', 'h', 'r', 'a'
 	for name, tc := range map[string]struct {
-		http1 string // how the server answers each LIST over HTTP/1.1; the last one: all further ones
-		want  string // the HTTP version that answered each LIST, or - for no answer
+		// what the server does to each LIST over HTTP/1.1; the last letter applies to all further LISTs
+		http1 string
+		want  string // the HTTP version of each LIST's response, or - for no response
 	}{
 		"never":             {"c", "222"},
 		"never, hanging":    {"h", "-22"},
@@ -147,7 +149,8 @@ func TestListsThatGetNoAnswer(t *testing.T) {
 	}
 }
 
-// TestListsWithoutAServer checks that no LIST is sent twice if there is no server at the address.
+// TestListsWithoutAServer checks that a LIST is not sent a second time if no server accepts
+// connections.
 func TestListsWithoutAServer(t *testing.T) {
 	dials := 0
 	src, err := source.New(&rest.Config{Host: "https://127.0.0.1:1", Dial: func(context.Context, string, string) (net.Conn, error) {

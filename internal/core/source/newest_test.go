@@ -12,8 +12,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestNewestVersionKeepsItsConnection checks that NewestVersion reads the rest of a short answer,
-// so that the next request needs no TLS handshake, but does not read the rest of a long answer.
+// TestNewestVersionKeepsItsConnection checks that NewestVersion reads the rest of a short response,
+// so that the next request can use the same connection, and does not read the rest of a long
+// response.
 func TestNewestVersionKeepsItsConnection(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -44,8 +45,8 @@ func TestNewestVersionKeepsItsConnection(t *testing.T) {
 	}
 }
 
-// TestNewestVersionStalls checks that NewestVersion returns within a second of receiving the
-// resourceVersion, although the answer does not end.
+// TestNewestVersionStalls checks that NewestVersion returns within a second after it received the
+// resourceVersion, although the response does not end.
 func TestNewestVersionStalls(t *testing.T) {
 	inMemory(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", wire.ContentTypeJSON)

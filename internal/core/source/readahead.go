@@ -6,34 +6,35 @@ import (
 	"sync"
 )
 
-// readAhead reads a body in a separate goroutine, so that network and reader work at the same time.
-// It stores received bytes in a ring of at most maxReadAhead bytes until Read returns them. While
-// the ring is full, the goroutine does not read, and so the server waits. The goroutine starts with
-// the first Read or Wait. It ends at the end of the body, after an error, or after stop.
+// readAhead reads a body in a separate goroutine, so that bytes arrive while the reader decodes. It
+// stores received bytes in a ring of at most maxReadAhead bytes until Read returns them. While the
+// ring is full, the goroutine does not read, so flow control makes the server wait. The goroutine
+// starts with the first Read or Wait. It ends at the end of the body, after an error, or after
+// stop.
 type readAhead struct {
 	src    io.Reader         // used only by the goroutine
-	before func()            // called before a Read that has to wait; may be nil
+	before func()            // called before Read or Wait blocks; may be nil
 	ended  func(error) error // returns the error of a Read after stop
 
 	mu      sync.Mutex
-	change  sync.Cond // signals a change of any field below
+	change  sync.Cond // signaled when a field below changes
 	started bool
 	ring    *[maxReadAhead]byte // taken from rings; nil while no bytes are unread
 	from, n int                 // start and number of the unread bytes
-	err     error               // returned when the ring is empty
+	err     error               // returned when no bytes are unread
 	stopped bool
 }
 
-// Sizes of a watch's buffers, in bytes. Most watches are idle most of the time, but events arrive
-// in bursts.
+// Sizes of a watch's buffers, in bytes. Most watches are idle most of the time, so they keep only
+// the small buffer between bursts of events.
 const (
 	minReadBuffer   = 2 << 10   // the goroutine's own read buffer
-	burstReadBuffer = 16 << 10  // the goroutine's buffer while bytes arrive fast
+	burstReadBuffer = 16 << 10  // the goroutine's read buffer while bytes arrive fast
 	maxReadAhead    = 256 << 10 // the ring, used only while there are unread bytes
 )
 
-// bursts contains read buffers, and rings contains rings, that no watch uses between bursts of
-// events.
+// bursts contains read buffers, and rings contains rings. Watches share them: a watch uses one only
+// during a burst of events.
 var (
 	bursts = sync.Pool{New: func() any { return new([burstReadBuffer]byte) }}
 	rings  = sync.Pool{New: func() any { return new([maxReadAhead]byte) }}
@@ -45,14 +46,12 @@ func newReadAhead(src io.Reader, ended func(error) error) *readAhead {
 	return a
 }
 
-// Ready reports whether a Read would return without waiting.
 func (a *readAhead) Ready() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.n > 0 || a.err != nil || a.stopped
 }
 
-// Wait blocks until a Read would return without waiting.
 func (a *readAhead) Wait() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -60,7 +59,7 @@ func (a *readAhead) Wait() {
 	a.wait()
 }
 
-// Read returns received bytes. It blocks only if there are none.
+// Read returns received bytes. It blocks only if no bytes are unread.
 func (a *readAhead) Read(p []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -84,7 +83,7 @@ func (a *readAhead) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// start starts the goroutine if it was not started before. The caller holds the lock.
+// start starts the goroutine if it has not been started. The caller must hold a.mu.
 func (a *readAhead) start() {
 	if !a.started && !a.stopped {
 		a.started = true
@@ -92,7 +91,7 @@ func (a *readAhead) start() {
 	}
 }
 
-// wait blocks until there are bytes to read, an error, or a stop. The caller holds the lock.
+// wait blocks until there are bytes to read, an error, or a stop. The caller must hold a.mu.
 func (a *readAhead) wait() {
 	if a.before != nil && a.n == 0 && a.err == nil && !a.stopped {
 		a.callBefore()
@@ -102,8 +101,8 @@ func (a *readAhead) wait() {
 	}
 }
 
-// callBefore calls a.before without the lock. It locks again afterwards even if a.before panics or
-// calls runtime.Goexit, because the callers then unlock.
+// callBefore calls a.before without holding a.mu. It locks a.mu again even if a.before panics or
+// calls runtime.Goexit, because the callers unlock it with defer.
 func (a *readAhead) callBefore() {
 	a.mu.Unlock()
 	defer a.mu.Lock()
@@ -121,8 +120,8 @@ func (a *readAhead) run() {
 	}
 }
 
-// burst reads the body into a larger buffer while each Read fills that buffer. It returns take's
-// result.
+// burst reads the body into a larger buffer while each Read fills that buffer. Like take, it
+// returns false if the goroutine must end.
 func (a *readAhead) burst() bool {
 	buf := bursts.Get().(*[burstReadBuffer]byte)
 	defer bursts.Put(buf)
@@ -134,7 +133,7 @@ func (a *readAhead) burst() bool {
 	}
 }
 
-// take writes the result of one Read into the ring, and blocks while the ring is full. It returns
+// take copies the result of one Read into the ring, and blocks while the ring is full. It returns
 // false if the goroutine must end.
 func (a *readAhead) take(p []byte, err error) bool {
 	a.mu.Lock()

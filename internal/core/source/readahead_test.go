@@ -10,9 +10,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// pieces is a body that arrives in pieces. It records how much room each Read had.
+// pieces is a body that arrives in pieces. It records the buffer size of each Read.
 type pieces struct {
-	left []int // lengths
+	left []int // the lengths of the remaining pieces
 	next byte
 	room []int
 }
@@ -32,8 +32,8 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// TestReadAheadRoom checks that the goroutine uses a small buffer while few bytes arrive, and a
-// large buffer while many arrive.
+// TestReadAheadRoom checks the sizes of the goroutine's read buffer: small while few bytes arrive,
+// large during a burst.
 func TestReadAheadRoom(t *testing.T) {
 	src := &pieces{left: []int{100, minReadBuffer + 2*burstReadBuffer + 50, 200, minReadBuffer, 3}}
 	total := 0
@@ -63,7 +63,7 @@ func TestReadAheadRoom(t *testing.T) {
 }
 
 // TestReadAheadPanic checks that a panic in the function before reaches the caller of Read, and
-// that the stream can be stopped afterwards.
+// that stop does not deadlock after a panic or runtime.Goexit in that function.
 func TestReadAheadPanic(t *testing.T) {
 	broken := errors.New("broken")
 	a := newReadAhead(&pieces{}, func(err error) error { return err })

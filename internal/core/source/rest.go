@@ -22,15 +22,15 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// Options configure a Source. The zero value suits most callers.
+// Options configure a Source. The zero value has defaults that suit most callers.
 type Options struct {
-	// IdleTimeout is how long a LIST may receive no byte before it fails with ErrStalled. Only time
-	// that Next spends waiting for the server counts. 0 means 60 s; a negative value means no
+	// IdleTimeout is how long a LIST may receive no byte before it fails with ErrStalled. Only the
+	// time that Next spends waiting for the server counts. 0 means 60 s; a negative value means no
 	// limit.
 	IdleTimeout time.Duration
-	// HeaderTimeout is how long the server may take to start an answer. 0 means the rest.Config's
-	// Timeout, or 75 s if that is not set. The default is longer than kube-apiserver's own limit of
-	// 60 s, whose error message is better.
+	// HeaderTimeout is how long the server may take to start a response. 0 means the rest.Config's
+	// Timeout, or 75 s if that is not set. 75 s is longer than kube-apiserver's own limit of 60 s, so
+	// the caller gets kube-apiserver's more specific error first.
 	HeaderTimeout time.Duration
 	// Stats counts requests and bytes. It may be nil.
 	Stats *Stats
@@ -74,9 +74,10 @@ var _ Source = (*REST)(nil)
 
 // New returns the Source of one resource on cfg's server. It copies cfg and uses its credentials,
 // TLS, proxy, UserAgent, Wrap, Dial and warning handlers. It does not use QPS and RateLimiter: a
-// Source sends few requests, and its caller paces them. cfg.Timeout limits the time until an answer
-// starts, not the stream that follows. Sources of equal configs share connections, see HTTPClient.
-// LISTs over TLS use HTTP/1.1, on separate connections, unless the server does not answer them.
+// Source sends few requests, and its caller limits their rate. cfg.Timeout limits the time until a
+// response starts, not the time to read it. Sources of equal configs share connections, see
+// HTTPClient. LISTs over TLS use HTTP/1.1, on separate connections, unless the server does not
+// support HTTP/1.1.
 //
 // New sends no request. The error wraps ErrResource, or describes a mistake in cfg.
 func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
@@ -94,7 +95,8 @@ func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
 	if cfg.UserAgent == "" {
 		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
-	cfg.GroupVersion = &schema.GroupVersion{} // any value: New uses only the host of the URL
+	// required by client-go; New uses only the scheme, host and path prefix of the URL
+	cfg.GroupVersion = &schema.GroupVersion{}
 	base, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("server address %q: %w", cfg.Host, err)
@@ -115,7 +117,7 @@ func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
 }
 
 // Of returns the Source of another resource on the same server. Both Sources use the same
-// connections.
+// connections. The error wraps ErrResource.
 func (s *REST) Of(r Resource) (*REST, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
@@ -124,7 +126,7 @@ func (s *REST) Of(r Resource) (*REST, error) {
 }
 
 // Type returns the apiVersion of the objects and the name of their resource. The kind is empty,
-// because a REST does not know it.
+// because the resource's name does not contain it.
 func (s *REST) Type() (t wire.TypeMeta, resource string) {
 	gvr := s.resource.GVR
 	return wire.TypeMeta{APIVersion: gvr.GroupVersion().String()}, gvr.Resource
@@ -149,7 +151,7 @@ func (s *REST) list(ctx context.Context, o ListOptions) (*listBody, error) {
 		q.Set("limit", strconv.FormatInt(o.Limit, 10))
 	}
 	c := call{method: "LIST", path: s.resource.Path(), query: q, accept: s.resource.Accept(false), long: true}
-	c.last = o.Limit == 0 // after a page, a request for the next page follows
+	c.last = o.Limit == 0 // after a page, the caller requests the next page on the connection
 	resp, stream, err := s.doList(ctx, c)
 	if err != nil {
 		return nil, err
@@ -183,8 +185,8 @@ func (s *REST) Watch(ctx context.Context, o WatchOptions) (Watch, error) {
 	return newWatch(stream, resp, timeout, s.opts)
 }
 
-// ServerVersion returns the server's version. It requests /version, and caches the answer but no
-// error.
+// ServerVersion returns the server's version. It requests /version, and caches a successful
+// response.
 func (s *REST) ServerVersion(ctx context.Context) (major, minor int, err error) {
 	s.mu.Lock()
 	major, minor, known := s.major, s.minor, s.versionKnown
@@ -246,7 +248,6 @@ func set(q url.Values, key, value string) {
 	}
 }
 
-// call is one request.
 type call struct {
 	client *http.Client
 	method string // for errors; the HTTP method is GET
@@ -257,8 +258,8 @@ type call struct {
 	last   bool // no other request follows on the connection
 }
 
-// do sends a request and blocks until the answer starts. The stream is the body of the answer;
-// closing it ends the request.
+// do sends a request and blocks until the response starts. The stream is the body of the response;
+// closing the stream ends the request.
 func (s *REST) do(ctx context.Context, c call) (*http.Response, *stream, error) {
 	s.opts.Stats.Requests.Add(1)
 	u := s.base.JoinPath(c.path)
@@ -271,7 +272,7 @@ func (s *REST) do(ctx context.Context, c call) (*http.Response, *stream, error) 
 	}
 	req.Close = c.last
 	req.Header.Set("Accept", c.accept)
-	// Without this header net/http would ask for gzip and decompress it.
+	// Without this header, net/http would ask for gzip and decompress the response.
 	req.Header.Set("Accept-Encoding", "identity")
 	if c.long && !s.uncompressed {
 		req.Header.Set("Accept-Encoding", "gzip")
@@ -301,7 +302,8 @@ func (s *REST) CloseIdleConnections() {
 	}
 }
 
-// NewestOptions returns the parameters of the LIST that NewestVersion sends. atLeast may be "".
+// NewestOptions returns the parameters of the LIST that NewestVersion sends. atLeast is as in
+// Source.NewestVersion.
 func NewestOptions(atLeast string) ListOptions {
 	o := ListOptions{Limit: 1, ResourceVersion: atLeast}
 	if atLeast != "" {
@@ -310,8 +312,8 @@ func NewestOptions(atLeast string) ListOptions {
 	return o
 }
 
-// readVersion returns the resourceVersion of a list and closes the list. It skips any items before
-// the resourceVersion.
+// readVersion returns the resourceVersion of a list and closes the list. It skips the items in
+// front of the resourceVersion.
 func readVersion(l *listBody) (string, error) {
 	defer l.Close()
 	for {
@@ -339,13 +341,13 @@ func (s *REST) NewestVersion(ctx context.Context, atLeast string) (string, error
 // value is ready for use. All fields may be read at any time.
 type Stats struct {
 	Requests  atomic.Int64 // HTTP requests, including those for the server's version
-	Lists     atomic.Int64 // of these requests, LISTs (each page is one)
-	Watches   atomic.Int64 // of these requests, WATCHes
+	Lists     atomic.Int64 // LIST requests, one per page; also counted in Requests
+	Watches   atomic.Int64 // WATCH requests; also counted in Requests
 	WireBytes atomic.Int64 // bytes of bodies as received, before decompression
 	BodyBytes atomic.Int64 // bytes of bodies after decompression
 }
 
-// counter is a reader that adds the number of bytes read to sum.
+// counter is a reader that adds the number of bytes that it reads to sum.
 type counter struct {
 	r   io.Reader
 	sum *atomic.Int64

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const podList = `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7","continue":"more","remainingItemCount":3},"items":[` +
 	`{"metadata":{"name":"a","namespace":"n","resourceVersion":"5"}},{"metadata":{"name":"b","namespace":"n","resourceVersion":"6"}}]}`
 
-// serve starts a server with handler h and returns a Source of its pods.
+// serve starts a server with handler h, and returns a Source of pods on that server.
 func serve(t *testing.T, h http.HandlerFunc, opts source.Options, change ...func(*rest.Config, *source.Resource)) *source.REST {
 	t.Helper()
 	srv := httptest.NewServer(h)
@@ -240,8 +240,8 @@ func TestUnreadableAnswers(t *testing.T) {
 	}
 }
 
-// TestNoContentType checks that a body without a content type is read in its own encoding, and a
-// watch as JSON.
+// TestNoContentType checks that the encoding of a list or a Status without a content type is
+// detected from the body, and that a watch without one is read as JSON.
 func TestNoContentType(t *testing.T) {
 	var list bytes.Buffer
 	check.NoError(t, wire.NewListWriter(&list, wire.Protobuf, wire.TypeMeta{APIVersion: "v1", Kind: "PodList"}, wire.ListMeta{ResourceVersion: "7"}, 0).Close())

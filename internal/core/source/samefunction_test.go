@@ -15,8 +15,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestSourcesShareConnections checks that the WATCHes of equal configs share one connection, also
-// if the configs have the same Proxy or Dial, and that WATCHes of different configs do not.
+// TestSourcesShareConnections checks that the WATCHes of equal configs share one connection, even
+// if the configs have a Proxy or a Dial, and that WATCHes of different configs do not share one.
 func TestSourcesShareConnections(t *testing.T) {
 	var dialer net.Dialer
 	dial := dialer.DialContext
@@ -67,7 +67,7 @@ func TestSourcesShareConnections(t *testing.T) {
 	}
 }
 
-// TestOf checks that the Source returned by Of uses the same connection.
+// TestOf checks that a Source and the one that its Of returns use the same connection.
 func TestOf(t *testing.T) {
 	var paths []string
 	cfg, connections := serveTLS(t, func(w http.ResponseWriter, r *http.Request) {

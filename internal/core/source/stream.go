@@ -14,7 +14,6 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// listBody is a List that reads a body.
 type listBody struct {
 	*wire.ListReader
 	enc    wire.Encoding
@@ -30,7 +29,6 @@ func (l *listBody) Encoding() wire.Encoding { return l.enc }
 
 func (l *listBody) Close() error { return l.stream.Close() }
 
-// watchBody is a Watch that reads a body.
 type watchBody struct {
 	*wire.WatchReader
 	enc    wire.Encoding
@@ -50,9 +48,9 @@ func (w *watchBody) BeforeRead(f func()) {
 
 func (w *watchBody) Close() error { return w.stream.Close() }
 
-// NewList returns a List that reads resp, the answer to a LIST request. The List owns the body:
-// List.Close closes it. If NewList returns an error, NewList has closed the body. An answer other
-// than 200 is an error. opts.HeaderTimeout is not used.
+// NewList returns a List that reads resp, the response to a LIST request. List.Close closes the
+// body. If NewList returns an error, it has closed the body. A response whose code is not 200
+// causes an error. opts.HeaderTimeout is not used.
 func NewList(resp *http.Response, opts Options) (List, error) {
 	l, err := newList(newStream("LIST", resp, nil, opts), resp, opts)
 	if err != nil {
@@ -70,9 +68,9 @@ func newList(s *stream, resp *http.Response, opts Options) (*listBody, error) {
 	return &listBody{wire.NewListReader(r, enc, opts.Limits), enc, s}, nil
 }
 
-// NewWatch returns a Watch that reads resp, the answer to a WATCH request. The Watch owns the body,
-// like the List of NewList. A watch that lasts 30 s longer than timeout fails with ErrStalled.
-// Timeout 0 means no limit.
+// NewWatch returns a Watch that reads resp, the response to a WATCH request. Watch.Close closes the
+// body. If NewWatch returns an error, it has closed the body. A watch that lasts 30 s longer than
+// timeout fails with ErrStalled. Timeout 0 means no limit.
 func NewWatch(resp *http.Response, timeout time.Duration, opts Options) (Watch, error) {
 	return newWatch(newStream("WATCH", resp, nil, opts), resp, timeout, opts)
 }
@@ -83,9 +81,9 @@ func newWatch(s *stream, resp *http.Response, timeout time.Duration, opts Option
 		s.Close()
 		return nil, err
 	}
-	s.idle = 0 // a watch may be idle for long; deadline ends a dead connection
-	// Only a watch is read ahead. The reader of a LIST waits for the server anyway, and passing bytes
-	// between goroutines would only cost CPU.
+	s.idle = 0 // a watch may be idle for long; endAfter limits its whole duration
+	// Only a watch is read ahead. For a LIST, passing bytes between goroutines would cost CPU time and
+	// save no time, because its reader waits for the server anyway.
 	s.readAhead = newReadAhead(r, s.fail)
 	if timeout > 0 {
 		s.endAfter(timeout + watchGrace)
@@ -93,10 +91,10 @@ func newWatch(s *stream, resp *http.Response, timeout time.Duration, opts Option
 	return &watchBody{wire.NewWatchReader(s.readAhead, enc, opts.Limits), enc, s}, nil
 }
 
-// watchGrace is how much longer than its request's timeout a watch may last.
+// watchGrace is how long a watch may last after the timeout that its request contained.
 const watchGrace = 30 * time.Second
 
-// stream is the body of an answer. Close, a timer or the context can end it. Read counts the
+// stream is the body of a response. Close, a timer or the context can end it. Read counts the
 // received bytes.
 type stream struct {
 	body         io.ReadCloser
@@ -146,9 +144,9 @@ func (s *stream) open(resp *http.Response) (io.Reader, wire.Encoding, error) {
 	return r, enc, nil
 }
 
-// openUntyped returns a body without content type, and its encoding. It guesses the encoding of a
-// list from the first bytes. It does not wait for the first bytes of a watch, which may send none
-// for long, and returns JSON, as client-go does.
+// openUntyped returns the encoding of a body without a content type, and a reader of that body. It
+// guesses the encoding of a list from the first bytes. A watch may send its first bytes late, so
+// openUntyped does not wait for them, and returns JSON, as client-go does.
 func (s *stream) openUntyped(r io.Reader) (io.Reader, wire.Encoding, error) {
 	if s.method == "WATCH" {
 		return r, wire.JSON, nil
@@ -165,7 +163,8 @@ func (s *stream) openUntyped(r io.Reader) (io.Reader, wire.Encoding, error) {
 	return io.MultiReader(bytes.NewReader(start[:n]), r), enc, nil
 }
 
-// Read reads the body as the server sent it. An error other than io.EOF is a *RequestError.
+// Read reads the body as the server sent it, before decompression. An error other than io.EOF is a
+// *RequestError.
 func (s *stream) Read(p []byte) (int, error) {
 	if s.idle > 0 {
 		if s.waiting == nil {
@@ -185,21 +184,22 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Limits of readRest.
+// Limits of readRest. To read more than maxRest bytes would cost more than a new connection with a
+// TLS handshake.
 const (
-	maxRest  = 16 << 10 // in bytes; reading more would cost more than a TLS handshake
+	maxRest  = 16 << 10 // in bytes
 	restIdle = time.Second
 )
 
-// readRest reads the rest of a body that is about to end, because HTTP/1.1 can reuse a connection
-// only after a body was read to its end.
+// readRest reads the last bytes of a body, because HTTP/1.1 can reuse a connection only if its last
+// body was read to the end.
 func (s *stream) readRest() {
 	s.idle = restIdle
 	_, _ = io.CopyN(io.Discard, s, maxRest)
 }
 
-// fail returns a *RequestError that names the request. If Close, a timer or the context ended the
-// stream, that cause replaces the transport's error.
+// fail returns a *RequestError that names the request. It replaces the transport's error by the
+// reason why Close, a timer or the context ended the stream, if one of them did.
 func (s *stream) fail(err error) error {
 	s.mu.Lock()
 	cause := s.cause
@@ -228,7 +228,7 @@ func (s *stream) endAfter(d time.Duration) {
 // Close ends the stream; see List.Close.
 func (s *stream) Close() error { return s.abort(net.ErrClosed) }
 
-// abort ends the stream with a cause. Only the first call has an effect.
+// abort ends the stream with the given cause. Only the first call has an effect.
 func (s *stream) abort(cause error) error {
 	s.mu.Lock()
 	if s.closed {

@@ -60,8 +60,8 @@ func TestListStalls(t *testing.T) {
 	})
 }
 
-// TestSlowReaderIsNoStall checks that a LIST does not fail if its reader is slow, however long the
-// server has to wait.
+// TestSlowReaderIsNoStall checks that a LIST does not fail if its reader takes a minute per item,
+// longer than IdleTimeout.
 func TestSlowReaderIsNoStall(t *testing.T) {
 	const items = 300
 	inMemory(t, func(w http.ResponseWriter, r *http.Request) {
@@ -89,7 +89,8 @@ func TestSlowReaderIsNoStall(t *testing.T) {
 	})
 }
 
-// TestClosedWhileFull closes a watch while its ring is full, and checks that no goroutine remains.
+// TestClosedWhileFull checks that Close ends a watch whose ring is full. synctest and goleak fail
+// if a goroutine remains.
 func TestClosedWhileFull(t *testing.T) {
 	inMemory(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -154,8 +155,8 @@ func TestWatchOutlivesItsTimeout(t *testing.T) {
 	})
 }
 
-// TestEndOfStream ends a waiting stream, by Close and by the context. It checks that Next fails
-// immediately, with the cause.
+// TestEndOfStream checks that Close and the context's end make a waiting Next fail immediately,
+// with the cause.
 func TestEndOfStream(t *testing.T) {
 	reason := errors.New("the owner has had enough")
 	for _, byContext := range []bool{false, true} {
@@ -188,7 +189,7 @@ func TestEndOfStream(t *testing.T) {
 	}
 }
 
-// TestCloseDrainsNothing checks that Close ends a list that the server sends without end.
+// TestCloseDrainsNothing checks that Close ends an endless list, without reading the rest.
 func TestCloseDrainsNothing(t *testing.T) {
 	ended := make(chan struct{})
 	src := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -212,8 +213,8 @@ func TestCloseDrainsNothing(t *testing.T) {
 	<-ended
 }
 
-// TestBeforeRead checks that Next calls f before it waits for the second half of an event, so that
-// the caller can apply the first event meanwhile.
+// TestBeforeRead checks that Next calls the function before it waits for the second half of an
+// event, so that the caller can apply the first event meanwhile.
 func TestBeforeRead(t *testing.T) {
 	const event = `{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}}`
 	r, w := io.Pipe()
@@ -225,7 +226,7 @@ func TestBeforeRead(t *testing.T) {
 	watch.BeforeRead(func() { calls <- seen })
 	go func() {
 		io.WriteString(w, event+"\n"+event[:20])
-		for <-calls != 1 { // until the reader waits after one event
+		for <-calls != 1 { // until Next waits after it returned one event
 		}
 		io.WriteString(w, event[20:])
 		w.Close()
@@ -241,7 +242,7 @@ func TestBeforeRead(t *testing.T) {
 	check.Equal(t, seen, 2, "events")
 }
 
-// TestForeignAnswer reads an answer that another client received.
+// TestForeignAnswer checks that NewList and NewWatch read a response that another client received.
 func TestForeignAnswer(t *testing.T) {
 	body := io.NopCloser(bytes.NewBufferString(podList))
 	resp := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}
@@ -280,14 +281,14 @@ func TestCloseIdleConnections(t *testing.T) {
 	<-closed
 }
 
-// TestConnectionIsUsedAgain checks that pages are read over one connection.
+// TestConnectionIsUsedAgain checks that several LISTs use the same connection.
 func TestConnectionIsUsedAgain(t *testing.T) {
 	conns := map[string]bool{}
 	src := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		conns[r.RemoteAddr] = true
 		w.Header().Set("Content-Type", "application/json")
 		io.WriteString(w, podList)
-		w.(http.Flusher).Flush() // sends chunks: the end of the body arrives after the list
+		w.(http.Flusher).Flush() // sends chunks, so that the end of the body arrives after the last item
 	}, source.Options{})
 	for range 5 {
 		l, err := src.List(context.Background(), source.ListOptions{})

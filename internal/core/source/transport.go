@@ -24,27 +24,27 @@ import (
 
 // listTransport chooses the HTTP client of LISTs. Its client own uses HTTP/1.1, on connections that
 // WATCHes do not use. HTTP/2 splits a body into frames of 16 KB, passes each frame from one
-// goroutine to another, and answers each with a window update. For a LIST of 50,000 pods that costs
-// an eighth of the client's CPU and a quarter of the time. WATCHes are many, long and mostly idle,
-// so they share one HTTP/2 connection.
+// goroutine to another, and acknowledges each with a window update. For a LIST of 50,000 pods that
+// costs an eighth of the client's CPU time and a quarter of the duration. WATCHes are many, long
+// and mostly idle, so they share one HTTP/2 connection.
 //
-// A server, or a proxy in front of it, may support only HTTP/2. For an HTTP/1.1 client, some of
-// these servers end the TLS handshake or the connection, some refuse (426, 505), and some never
-// answer. Therefore LISTs use the WATCHes' client after maxUnanswered LISTs in a row got no answer,
-// and continue to use it if it gets an answer.
+// A server, or a proxy in front of it, may support only HTTP/2. Some of these servers end the TLS
+// handshake or the connection of an HTTP/1.1 client, some respond with 426 or 505, and some never
+// respond. Therefore LISTs use the WATCHes' client after maxUnanswered LISTs in a row got no
+// response. They return to own if a LIST with the WATCHes' client gets no response either.
 type listTransport struct {
-	own *http.Client // nil means that LISTs use the WATCHes' client
-	// unanswered counts the LISTs in a row to which own got no answer. At maxUnanswered, LISTs
+	own *http.Client // the HTTP/1.1 client; nil means that LISTs use the WATCHes' client
+	// unanswered counts the LISTs in a row that got no response with own. At maxUnanswered, LISTs
 	// change to the WATCHes' client.
 	unanswered atomic.Int32
 }
 
-// maxUnanswered is how many LISTs in a row over HTTP/1.1 must get no answer before LISTs change to
-// the WATCHes' client. Before the first answer over HTTP/1.1, one unanswered LIST suffices.
+// maxUnanswered is how many LISTs in a row must get no response over HTTP/1.1 before LISTs change
+// to the WATCHes' client. Before the first response over HTTP/1.1, one such LIST suffices.
 const maxUnanswered = 3
 
-// newListTransport returns a listTransport. It has its own client only over TLS, and only if the
-// caller set neither a transport nor protocols.
+// newListTransport returns a listTransport. It creates the client own only for TLS, and only if cfg
+// specifies neither a transport nor protocols.
 func newListTransport(cfg *rest.Config, base *url.URL) (*listTransport, error) {
 	if base.Scheme != "https" || cfg.Transport != nil || len(cfg.NextProtos) > 0 {
 		return &listTransport{}, nil
@@ -60,7 +60,8 @@ func newListTransport(cfg *rest.Config, base *url.URL) (*listTransport, error) {
 	return l, nil
 }
 
-// doList sends a LIST, and blocks until its answer starts. It ignores c.last over HTTP/2.
+// doList sends a LIST, and blocks until its response starts. c.last applies only to the client own,
+// which WATCHes do not use.
 func (s *REST) doList(ctx context.Context, c call) (*http.Response, *stream, error) {
 	l := s.lists
 	if l.own != nil && l.unanswered.Load() < maxUnanswered {
@@ -76,7 +77,8 @@ func (s *REST) doList(ctx context.Context, c call) (*http.Response, *stream, err
 		case ctx.Err() != nil || notConnected(err):
 			return nil, nil, err
 		case l.unanswered.Add(1) < maxUnanswered || errors.Is(err, ErrStalled):
-			return nil, nil, err // the other client may wait as long; the next LIST uses it
+			// after ErrStalled, another wait could be as long; the next LIST uses the other client
+			return nil, nil, err
 		}
 	}
 	c.client, c.last = s.client, false
@@ -93,16 +95,17 @@ func refusesProtocol(code int) bool {
 	return code == http.StatusUpgradeRequired || code == http.StatusHTTPVersionNotSupported
 }
 
-// notConnected reports whether err says that no connection was made at all, for any HTTP version.
+// notConnected reports whether err says that no connection could be opened. HTTP/2 would not help
+// then.
 func notConnected(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"
 }
 
-// HTTPClient returns a client like rest.HTTPClientFor's. In client-go, clients of equal configs
-// share a transport and its connections, unless a config has a Proxy or a Dial, because client-go
-// cannot compare functions. HTTPClient compares them: clients also share a transport if their
-// configs have the same function values, as copies of a config do.
+// HTTPClient returns a client like that of rest.HTTPClientFor. In client-go, clients of equal
+// configs share a transport and its connections, unless a config has a Proxy or a Dial, because
+// client-go cannot compare functions. HTTPClient compares them: clients also share a transport if
+// their configs contain the same function values, as copies of a config do.
 func HTTPClient(cfg *rest.Config) (*http.Client, error) {
 	if cfg.Transport != nil || cfg.Proxy == nil && cfg.Dial == nil {
 		return rest.HTTPClientFor(cfg)
@@ -111,7 +114,8 @@ func HTTPClient(cfg *rest.Config) (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := transport.TLSConfigFor(conf); err != nil { // reads the files that conf names
+	// reads the files that conf names into conf
+	if _, err := transport.TLSConfigFor(conf); err != nil {
 		return nil, err
 	}
 	cached, err := transports.get(transportKeyOf(cfg, conf), conf)
@@ -126,22 +130,23 @@ func HTTPClient(cfg *rest.Config) (*http.Client, error) {
 }
 
 // transportKey identifies a transport: configs with equal keys share one. caData, certData and
-// keyData include the content of files, except files that the transport reloads.
+// keyData include the contents of files. Files that the transport reloads are identified by name
+// only.
 type transportKey struct {
 	insecure, uncompressed                               bool
 	serverName, protocols                                string
 	caFile, certFile, keyFile, caData, certData, keyData string
-	// getCert identifies a credential plugin's certificates.
+	// getCert identifies the source of certificates from a credential plugin.
 	getCert *transport.GetCertHolder
-	// proxy and dial are the numbers of the functions, or 0. While a transport exists it refers to
-	// its functions, so no other functions have these numbers. A collected transport is not in the
-	// cache.
+	// proxy and dial are numbers that identify the functions, or 0. A transport refers to its
+	// functions, so no other function gets the same number while the transport exists. The cache does
+	// not return a transport that was garbage-collected.
 	proxy, dial uintptr
 }
 
 func transportKeyOf(cfg *rest.Config, conf *transport.Config) transportKey {
 	tls := conf.TLS
-	if tls.ReloadTLSFiles { // the transport reloads these files
+	if tls.ReloadTLSFiles { // reloaded files are identified by name
 		tls.CertData, tls.KeyData = nil, nil
 	}
 	return transportKey{
@@ -154,15 +159,16 @@ func transportKeyOf(cfg *rest.Config, conf *transport.Config) transportKey {
 	}
 }
 
-// sharedTransport is a transport that transportCache returns to several clients.
+// sharedTransport is a transport that several clients use.
 type sharedTransport struct{ http.RoundTripper }
 
-// WrappedRoundTripper returns the wrapped transport. client-go calls it to walk through a chain of
-// transports.
+// WrappedRoundTripper returns the wrapped transport. client-go calls it to find the http.Transport
+// in a chain of wrappers.
 func (t *sharedTransport) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
 
-// transportCache finds the transports that clients use. A transport is garbage-collected after the
-// last of its clients, and with it client-go's goroutine that looks for new certificates.
+// transportCache maps configs to the transports that clients use. It has weak pointers: a transport
+// is garbage-collected when no client refers to it. This also ends client-go's goroutine that
+// checks for new certificates.
 type transportCache struct {
 	mu   sync.Mutex
 	used map[transportKey]weak.Pointer[sharedTransport]
@@ -180,7 +186,8 @@ func (c *transportCache) get(key transportKey, conf *transport.Config) (*sharedT
 	_, err := transport.New(&transport.Config{
 		TLS: conf.TLS, DisableCompression: conf.DisableCompression, Proxy: conf.Proxy, DialHolder: conf.DialHolder,
 		WrapTransport: func(rt http.RoundTripper) http.RoundTripper {
-			t.RoundTripper = rt // without client-go's wrapper that logs requests, which each client adds
+			// stores rt without client-go's wrapper that logs requests; each client adds its own
+			t.RoundTripper = rt
 			return rt
 		},
 	})
@@ -192,7 +199,7 @@ func (c *transportCache) get(key transportKey, conf *transport.Config) (*sharedT
 	runtime.AddCleanup(t, func(key transportKey) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.used[key] == of { // otherwise a newer transport has the key
+		if c.used[key] == of { // otherwise a newer transport has this key
 			delete(c.used, key)
 		}
 	}, key)
@@ -201,7 +208,7 @@ func (c *transportCache) get(key transportKey, conf *transport.Config) (*sharedT
 
 // CopyConfig returns a copy of cfg, so that later changes of cfg do not affect requests. Unlike
 // rest.CopyConfig, it also copies slices, maps and the credential plugin's configuration. The copy
-// shares only functions and values behind interfaces.
+// and cfg share only functions and the values of interface fields.
 func CopyConfig(cfg *rest.Config) *rest.Config {
 	c := *cfg
 	if c.GroupVersion != nil {
@@ -220,15 +227,15 @@ func CopyConfig(cfg *rest.Config) *rest.Config {
 	return &c
 }
 
-// warningHandler passes the warnings of answers to the rest.Config's handler, or to client-go's
+// warningHandler passes the warnings in responses to the rest.Config's handler, or to client-go's
 // default handler if the config has none.
 type warningHandler struct {
 	handler     rest.WarningHandler
-	withContext rest.WarningHandlerWithContext // preferred, as in client-go
+	withContext rest.WarningHandlerWithContext // preferred if both are set, as in client-go
 }
 
-// handle reads the Warning headers of an answer. Like client-go, it drops the values after a
-// malformed one.
+// handle reads the Warning headers of a response. Like client-go, it drops the values that follow a
+// malformed value.
 func (w warningHandler) handle(ctx context.Context, server *url.URL, header http.Header) {
 	values := header["Warning"]
 	if len(values) == 0 {
@@ -248,11 +255,11 @@ func (w warningHandler) handle(ctx context.Context, server *url.URL, header http
 	}
 }
 
-// handleByDefault passes warnings to the handler that rest.SetDefaultWarningHandler has set. Only
-// client-go's requests can access that handler. Therefore handleByDefault sends a request with
-// client-go. The transport of that request sends nothing, and returns an answer that contains only
-// the warnings. client-go counts that request in its metrics, as it would have counted the Source's
-// request.
+// handleByDefault passes warnings to the handler that was set with rest.SetDefaultWarningHandler.
+// Only client-go can access that handler, so handleByDefault sends a request with client-go. The
+// transport of that request sends nothing to the server, and returns a response that contains only
+// the warnings. client-go counts that request in its metrics. This replaces the Source's own
+// request, which client-go did not count.
 func handleByDefault(ctx context.Context, server *url.URL, values []string) {
 	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Warning": values}, Body: http.NoBody}
 	client := &http.Client{Transport: roundTripperFunc(func(r *http.Request) (*http.Response, error) {

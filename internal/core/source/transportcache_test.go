@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestTransportGoes checks that a transport is collected when no client refers to it, although it
-// is in the cache.
+// TestTransportGoes checks that the garbage collector frees a transport in the cache when no client
+// refers to it, and not before.
 func TestTransportGoes(t *testing.T) {
 	cfg := &rest.Config{Host: "https://none.invalid", Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }}
 	transportOf := func() (*http.Client, transportKey) {

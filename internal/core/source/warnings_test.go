@@ -17,7 +17,6 @@ import (
 	"github.com/weirproject/weir/internal/core/source"
 )
 
-// recordedWarnings implements both kinds of warning handlers.
 type recordedWarnings struct {
 	mu   sync.Mutex
 	seen []string
@@ -41,8 +40,8 @@ func (w *recordedWarnings) take() []string {
 	return seen
 }
 
-// TestWarnings checks that the warnings of LISTs and WATCHes, successful or refused, reach the same
-// handler as warnings of client-go's requests.
+// TestWarnings checks that Weir and client-go pass the same warnings to the same handler, for LISTs
+// and WATCHes that succeed or are refused.
 func TestWarnings(t *testing.T) {
 	refused := false
 	h := func(w http.ResponseWriter, r *http.Request) {

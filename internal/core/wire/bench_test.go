@@ -39,13 +39,13 @@ func benchList(b *testing.B, enc Encoding) {
 func BenchmarkListProtobuf(b *testing.B) { benchList(b, Protobuf) }
 func BenchmarkListJSON(b *testing.B)     { benchList(b, JSON) }
 
-// BenchmarkListJSONText does the work of BenchmarkListJSON with the package jsontext.
-// docs/design.md compares the two.
+// BenchmarkListJSONText does the work of BenchmarkListJSON with the decoder of the package
+// jsontext. docs/design.md compares the two.
 func BenchmarkListJSONText(b *testing.B) {
 	body := encode(b, JSON, podList(500))
 	options := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 	list, item, text := new(jsontext.Decoder), new(jsontext.Decoder), new(bytes.Buffer)
-	// to steps d into the object that follows, up to the value of the given member.
+	// to advances d into the next object, up to the value of the given member.
 	to := func(d *jsontext.Decoder, member string) {
 		_, err := d.ReadToken()
 		for name := jsontext.Value(nil); err == nil && string(name) != member; {

@@ -66,7 +66,7 @@ func withKind(t testing.TB, obj runtime.Object) runtime.Object {
 	return obj
 }
 
-// encode returns the body with which kube-apiserver would answer a request for obj.
+// encode returns the body of kube-apiserver's response to a request for obj.
 func encode(t testing.TB, enc Encoding, obj runtime.Object) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -74,8 +74,8 @@ func encode(t testing.TB, enc Encoding, obj runtime.Object) []byte {
 	return b.Bytes()
 }
 
-// encodeStreaming returns the body with which kube-apiserver since 1.33 would answer a LIST. That
-// server writes a list item by item.
+// encodeStreaming returns the body of the response to a LIST of kube-apiserver since 1.33, which
+// encodes a list item by item.
 func encodeStreaming(t testing.TB, enc Encoding, list runtime.Object) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -89,7 +89,7 @@ func encodeStreaming(t testing.TB, enc Encoding, list runtime.Object) []byte {
 	return b.Bytes()
 }
 
-// decodeObject decodes the bytes of an object in this package's form (see the package comment).
+// decodeObject decodes an object's bytes, which the package comment defines.
 func decodeObject(t testing.TB, enc Encoding, tm TypeMeta, object []byte) runtime.Object {
 	t.Helper()
 	gvk := schema.FromAPIVersionAndKind(tm.APIVersion, tm.Kind)
@@ -100,7 +100,8 @@ func decodeObject(t testing.TB, enc Encoding, tm TypeMeta, object []byte) runtim
 	return obj
 }
 
-// bare returns obj in this package's form: its JSON, or its protobuf message without the envelope.
+// bare returns obj's bytes as the package comment defines them: its JSON, or its protobuf message
+// without the envelope.
 func bare(t testing.TB, enc Encoding, obj runtime.Object) []byte {
 	t.Helper()
 	if enc == JSON {
@@ -130,8 +131,8 @@ func encodeEvents(t testing.TB, enc Encoding, events []watch.Event) []byte {
 	return body.Bytes()
 }
 
-// readList reads a whole list and returns copies of its items. It leaves out malformed items, and
-// returns the first of their errors if it can read the rest of the list.
+// readList reads a whole list and returns copies of its items, without the malformed ones. If the
+// rest of the list is well-formed, the error is the first *ItemError.
 func readList(l *ListReader) (items [][]byte, damaged error) {
 	for {
 		item, err := l.Next()
@@ -154,8 +155,8 @@ func isItemError(err error) bool {
 	return ok
 }
 
-// readWatch reads all events and copies their objects. It leaves out events with malformed objects,
-// as readList does with items.
+// readWatch reads all events and copies their objects. It omits events with malformed objects, and
+// returns the first of their errors if the rest of the body is well-formed.
 func readWatch(w *WatchReader) (events []Event, damaged error) {
 	for {
 		e, err := w.Next()
@@ -185,8 +186,8 @@ func gzipMember(t testing.TB, text string) []byte {
 	return b.Bytes()
 }
 
-// stepReader returns one chunk per read. It fails the test if a read would have to wait for the
-// next chunk.
+// stepReader returns one chunk per read. It fails the test if it is read when it has no chunks
+// left: a reader of a connection would block there.
 type stepReader struct {
 	t      *testing.T
 	chunks [][]byte

@@ -7,18 +7,19 @@ import (
 
 const (
 	// readBuffer is the size of a read buffer, in bytes. bulkBuffer is the size for a body that
-	// arrives faster than the caller reads it: an HTTP/2 client sends a window update for each
-	// read, which costs client and server more than the bytes.
+	// arrives faster than the caller reads it. Larger reads are fewer, and an HTTP/2 client sends a
+	// window update after each read, which costs client and server more CPU time than the bytes do.
 	readBuffer = 16 << 10
 	bulkBuffer = 64 << 10
-	// shrinkAfter is a number of consecutive reads. A buffer that grew is released if it was far
-	// too large for each of them.
+	// shrinkAfter is the number of consecutive reads after which a grown buffer is replaced by a small
+	// one, if all of them needed only a small part of it.
 	shrinkAfter = 64
 	// emptyReads is the maximum number of consecutive reads that return no bytes and no error.
 	emptyReads = 100
 )
 
-// waiter is a reader that can wait for bytes before the caller provides a buffer for them.
+// waiter is a reader that can wait until bytes have arrived, so that the caller needs no buffer
+// while it waits.
 type waiter interface {
 	// Ready reports whether a Read would return without waiting.
 	Ready() bool
@@ -26,8 +27,9 @@ type waiter interface {
 	Wait()
 }
 
-// readBuffers, bulkBuffers and, for larger sizes, grownBuffers store the buffers of watches that
-// wait for events: at most one buffer per watch, until the garbage collector frees it.
+// readBuffers, bulkBuffers and, for larger sizes, grownBuffers are pools. A watch that waits for
+// its next event puts its buffer here, so that other watches can use it. The garbage collector
+// frees unused buffers.
 var (
 	readBuffers  = sync.Pool{New: func() any { return new([readBuffer]byte) }}
 	bulkBuffers  = sync.Pool{New: func() any { return new([bulkBuffer]byte) }}
@@ -36,15 +38,15 @@ var (
 
 // buffer is the read buffer of a body. It starts with readBuffer bytes and grows only when received
 // bytes fill it: to bulkBuffer while each read fills all the room, and then by doubling while one
-// object needs more. The callers bound the growth: they do not wait for more bytes than the limit
-// for an object.
+// object needs more. The callers bound the growth, because they stop reading when an object exceeds
+// its limit.
 type buffer struct {
 	r          io.Reader
 	buf        []byte
 	start, end int   // the window: the bytes that were read but not consumed
 	off        int64 // offset of the window's first byte in the body
-	idle       int   // reads since a grown buffer was last needed
-	filled     bool  // the last read filled all the room, or the first one is expected to
+	idle       int   // consecutive reads that did not need the grown buffer
+	filled     bool  // the last read filled all the room; at the start, the first read is expected to
 	err        error // the error that r returned; final
 }
 
@@ -99,8 +101,8 @@ func (b *buffer) more() error {
 	return b.err
 }
 
-// wait blocks until there are bytes to read, if the reader is a waiter. If the window is empty,
-// wait puts the buffer into its pool before it blocks.
+// wait blocks until there are bytes to read, if the reader is a waiter and the window is empty.
+// While it blocks, the buffer is in its pool.
 func (b *buffer) wait() {
 	if b.start < b.end {
 		return
@@ -127,9 +129,9 @@ func (b *buffer) wait() {
 	}
 }
 
-// waitGrown is wait for a buffer that grew for one object. If the pool still has a grown buffer
-// afterwards, waitGrown uses that buffer, because the next object may be as large. Otherwise the
-// next read starts with a small buffer.
+// waitGrown does what wait does, for a buffer that grew for one object. If the pool still has a
+// grown buffer afterwards, waitGrown uses that buffer, because the next object may be as large.
+// Otherwise the next read starts with a small buffer.
 func (b *buffer) waitGrown(w waiter, buf []byte) {
 	grownBuffers.Put(&buf)
 	w.Wait()
@@ -168,7 +170,7 @@ func (b *buffer) moveTo(buf []byte) {
 	b.buf, b.start, b.end = buf, 0, n
 }
 
-// fail returns a *SyntaxError for byte i of the window.
+// fail returns a *SyntaxError for the byte at index i of the window.
 func (b *buffer) fail(i int, what string, err error) error {
 	return &SyntaxError{Offset: b.off + int64(i), What: what, Err: err}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// tap is a reader that makes its caller wait after each of its pieces.
+// tap is a reader that has nothing to read after each piece, until Wait was called.
 type tap struct {
 	pieces [][]byte
 	dry    bool // a Read would wait
@@ -36,9 +36,9 @@ func (r *tap) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestIdleBuffer checks that a buffer uses no memory while it waits for bytes, after single events
-// and after a burst that it grew for. Another buffer may use the pooled memory meanwhile. All bytes
-// must arrive in order.
+// TestIdleBuffer checks that a buffer without unread bytes has no memory of its own while it waits,
+// after small reads and after a burst that made it grow. Another buffer may overwrite the pooled
+// memory meanwhile. All bytes must arrive in order.
 func TestIdleBuffer(t *testing.T) {
 	body := make([]byte, 5*bulkBuffer)
 	for i := range body {
@@ -59,7 +59,8 @@ func TestIdleBuffer(t *testing.T) {
 	}
 }
 
-// readAroundWaits reads all of r in small steps and checks that the bytes are want.
+// readAroundWaits reads all of r in small steps and checks that the bytes equal want. While r
+// waits, it overwrites the pooled buffers.
 func readAroundWaits(t *testing.T, r *tap, want []byte) {
 	b := &buffer{r: r}
 	empty, none := 0, 0
@@ -94,8 +95,8 @@ func readAroundWaits(t *testing.T, r *tap, want []byte) {
 	}
 }
 
-// TestGrownBuffer checks that a buffer that grew for a large object also gives its memory to the
-// pool while it waits for the next object, and that all bytes arrive in order.
+// TestGrownBuffer checks that a buffer that grew for a large object also returns its memory to the
+// pool while it waits for the next object. All bytes must arrive in order.
 func TestGrownBuffer(t *testing.T) {
 	var want []byte
 	r, sizes := &tap{}, []int{100, 1 << 20, 100, 1<<20 + 7, 3, 5 * bulkBuffer}

@@ -13,9 +13,10 @@ type Dropper struct {
 	root *dropNode
 }
 
-// dropNode says which parts of the value at the end of a path are removed.
+// dropNode says which parts of a value are removed. The nodes form a tree, with a node for each
+// step of the compiled paths.
 type dropNode struct {
-	drop bool // the whole value is removed; the other fields do not matter
+	drop bool // remove the whole value; the fields below do not matter
 
 	// names has the nodes of JSON members, by name.
 	names map[string]*dropNode
@@ -26,14 +27,14 @@ type dropNode struct {
 	// all is the node for each element of a list, each value of a JSON object, or each entry of a
 	// protobuf map.
 	all *dropNode
-	// isMap is true if the protobuf field is a map, so that each occurrence of the field is an
-	// entry.
+	// isMap is true if the protobuf field is a map, so that each occurrence of the field is one entry
+	// of the map.
 	isMap bool
 }
 
-// CompileDrop compiles the paths of fields to remove. The syntax is Path's. A path may end at any
-// field, even if its value is not a single text, and at [key] or [*]. It must not select a single
-// element of a list. goType is as in CompilePath. The error wraps ErrPath.
+// CompileDrop compiles the paths of fields to remove. The syntax is that of Path. A path may end at
+// any field, even one whose value is an object or a list, and at [key] or [*]. It must not select a
+// single element of a list, as [3] does. goType is as in CompilePath. The error wraps ErrPath.
 func CompileDrop(enc Encoding, goType reflect.Type, paths ...string) (*Dropper, error) {
 	d := &Dropper{enc: enc, root: &dropNode{}}
 	for _, path := range paths {
@@ -52,10 +53,9 @@ func CompileDrop(enc Encoding, goType reflect.Type, paths ...string) (*Dropper, 
 // Encoding returns the encoding of the objects.
 func (d *Dropper) Encoding() Encoding { return d.enc }
 
-// Append appends object to dst without the dropped fields. dst must not overlap object. An object
-// without these fields is appended unchanged, except that whitespace between members may be lost in
-// the JSON objects that a path goes through. The error is a *SyntaxError; Append then returns dst
-// unchanged.
+// Append appends object to dst without the dropped fields. dst must not overlap object. The other
+// bytes are unchanged, except that in JSON, whitespace between the members of an object that a path
+// goes through may be lost. The error is a *SyntaxError; Append then returns dst unchanged.
 func (d *Dropper) Append(dst, object []byte) ([]byte, error) {
 	was := len(dst)
 	at := -1
@@ -73,7 +73,7 @@ func (d *Dropper) Append(dst, object []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// DropsLabels reports whether d may drop labels or annotations of objects, all or some.
+// DropsLabels reports whether d may drop some or all labels or annotations of objects.
 func (d *Dropper) DropsLabels() bool {
 	if d.enc == Protobuf {
 		of := d.root.fields[protoMetadata]
@@ -87,7 +87,6 @@ func errDropIndex(path string) error {
 	return fmt.Errorf("%w %q: one element of a list cannot be dropped", ErrPath, path)
 }
 
-// child returns the node for key in *m. It adds one if there is none.
 func child[K comparable](m *map[K]*dropNode, key K) *dropNode {
 	n := (*m)[key]
 	if n == nil {
@@ -168,8 +167,8 @@ func (n *dropNode) addJSON(path string) error {
 }
 
 // appendJSON appends the value at object[i:], which is inside depth containers, without the parts
-// that n removes. It returns the index after the value. If the result is not scanDone, end is the
-// index at which the value is malformed.
+// that n removes. It returns the index after the value. If the scanResult is not scanDone, end is
+// the index at which the value is malformed.
 func (n *dropNode) appendJSON(dst, object []byte, i, depth int) (_ []byte, end int, _ scanResult) {
 	isObject := i < len(object) && object[i] == '{'
 	if !isObject && (n.all == nil || i >= len(object) || object[i] != '[') {
@@ -216,7 +215,7 @@ func (n *dropNode) member(name []byte) *dropNode {
 	return n.all
 }
 
-// entryValueField is the number of the field that contains the value in an entry of a map.
+// entryValueField is the number of the field that contains the value in an entry of a protobuf map.
 const entryValueField = 2
 
 func (n *dropNode) addProto(goType reflect.Type, path string) error {
@@ -289,8 +288,8 @@ func (n *dropNode) appendProto(dst, b []byte) (_ []byte, at int) {
 	return append(dst, b[copied:]...), -1
 }
 
-// of returns the node for the message b in one occurrence of a field, or nil if nothing is removed
-// from that message. ok is false if b is malformed.
+// of returns the node to apply to b, the message in one occurrence of a field. It returns nil if
+// nothing is removed from that message. ok is false if b is malformed.
 func (n *dropNode) of(b []byte) (todo *dropNode, ok bool) {
 	if !n.isMap {
 		if n.all != nil {
@@ -313,7 +312,8 @@ func (n *dropNode) of(b []byte) (todo *dropNode, ok bool) {
 func (n *dropNode) appendField(dst []byte, num uint32, b []byte) (_ []byte, at int) {
 	dst = appendTag(dst, num, typeBytes)
 	lengthAt := len(dst)
-	dst = binary.AppendUvarint(dst, uint64(len(b))) // the length of b before the removal
+	// the length of b before the removal; corrected below
+	dst = binary.AppendUvarint(dst, uint64(len(b)))
 	from := len(dst)
 	if dst, at = n.appendProto(dst, b); at >= 0 {
 		return dst, at

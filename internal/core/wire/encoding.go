@@ -30,8 +30,8 @@ const (
 	ContentTypeProtobufWatch = "application/vnd.kubernetes.protobuf;stream=watch"
 )
 
-// ErrUnknownEncoding is wrapped by the errors of EncodingOf and NewBody for a content type or
-// content encoding that this package cannot read.
+// ErrUnknownEncoding is wrapped by the errors of EncodingOf, EncodingAt and NewBody for a content
+// type, a body or a content encoding that this package cannot read.
 var ErrUnknownEncoding = errors.New("unknown encoding")
 
 // String returns "json" or "protobuf".
@@ -142,9 +142,9 @@ func (g *gzipReader) open() error {
 }
 
 // NewBody returns a reader that decodes a Content-Encoding. For "" and identity it returns r. For
-// gzip it returns a reader of any number of members, which returns the bytes of one member without
-// waiting for the next member. The error for any other encoding wraps ErrUnknownEncoding. NewBody
-// does not read from r.
+// gzip, r may consist of any number of gzip members, and the returned reader returns all bytes of a
+// member before it waits for the next one. The error for any other encoding wraps
+// ErrUnknownEncoding. NewBody does not read from r.
 func NewBody(r io.Reader, contentEncoding string) (io.Reader, error) {
 	switch strings.ToLower(strings.TrimSpace(contentEncoding)) {
 	case "", "identity":

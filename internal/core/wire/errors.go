@@ -20,7 +20,7 @@ var (
 	ErrTooLarge = errors.New("too large")
 )
 
-// SyntaxError describes a mistake in a body, or in one object, and its place. Err is ErrMalformed,
+// SyntaxError describes a mistake in a body or in one object, and where it is. Err is ErrMalformed,
 // ErrTooLarge, io.ErrUnexpectedEOF for a body that ends too early, or the error of the underlying
 // reader.
 type SyntaxError struct {
@@ -35,8 +35,8 @@ func (e *SyntaxError) Error() string {
 
 func (e *SyntaxError) Unwrap() error { return e.Err }
 
-// ItemError is returned for one complete item of a list, or one complete event, whose object is
-// malformed. The reader can continue with the next item or event. It wraps a *SyntaxError.
+// ItemError is returned if the item of a list, or the object of an event, is complete but
+// malformed. The reader can continue with the next item or event. ItemError wraps a *SyntaxError.
 type ItemError struct{ Err error }
 
 func (e *ItemError) Error() string { return e.Err.Error() }
@@ -58,7 +58,7 @@ func malformedf(offset int64, format string, args ...any) error {
 	return malformed(offset, fmt.Sprintf(format, args...))
 }
 
-// StatusError is a Status that a server sent, as the body of an answer or in an ERROR event. It
+// StatusError is a Status that a server sent, as the body of a response or in an ERROR event. It
 // unwraps to *apierrors.StatusError, so that apierrors.IsGone and similar functions work on it.
 type StatusError struct{ Err *apierrors.StatusError }
 
@@ -67,8 +67,8 @@ func (e *StatusError) Error() string { return "server answered: " + e.Err.Error(
 func (e *StatusError) Unwrap() error { return e.Err }
 
 // ReadStatus decodes a body that is a Status. A protobuf body may lack the k8s\0 envelope. A JSON
-// body may lack its kind if its code is an error's (at least 400). The error for any other body is
-// a *SyntaxError.
+// body may lack its kind if its code is at least 400, an error. If the body is not such a Status,
+// the error is a *SyntaxError.
 func ReadStatus(enc Encoding, body []byte) (*metav1.Status, error) {
 	s := &metav1.Status{}
 	if enc == JSON {

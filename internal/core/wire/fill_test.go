@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// filler fills API objects of any type with random values that survive both encodings.
+// filler fills API objects of any type with random values that both encodings can represent.
 type filler struct {
 	rnd *rand.Rand
-	// full fills all fields. Otherwise about half of the fields that may be empty are filled.
+	// full fills all fields. If it is false, about half of the fields of a struct are left empty.
 	full bool
 }
 
@@ -124,8 +124,8 @@ func apiTypes(t testing.TB) map[schema.GroupVersionKind]reflect.Type {
 	return types
 }
 
-// fieldPaths appends the JSON paths of a type: to all every path, to leaves the paths that end at a
-// value.
+// fieldPaths appends the JSON paths of a type. leaves receives the paths that end at a single
+// value, all receives every path.
 func fieldPaths(t reflect.Type, prefix string, depth int, leaves, all *[]string) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

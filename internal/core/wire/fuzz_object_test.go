@@ -20,7 +20,8 @@ import (
 
 func isTooLarge(err error) bool { return errors.Is(err, ErrTooLarge) }
 
-// checkMeta compares the result of ReadMeta with want, which apimachinery decoded.
+// checkMeta compares m, a result of ReadMeta, with want, which apimachinery decoded from the same
+// bytes.
 func checkMeta(t *testing.T, m *Meta, want metav1.ObjectMeta) {
 	t.Helper()
 	if d := cmp.Diff(wantMeta(want), metaOf(m), cmpopts.EquateEmpty()); d != "" {

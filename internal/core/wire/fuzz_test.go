@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// fuzzLimit is so small that a fuzzer exceeds it.
+// fuzzLimit is small, so that a fuzzer can exceed it.
 var fuzzLimit = Limits{MaxObject: 1 << 12}
 
-// seedPods returns small pods, so that a fuzzer makes progress.
+// seedPods returns small pods: a fuzzer finds new cases faster with small inputs.
 func seedPods() []corev1.Pod {
 	pods := oddPods()
 	pods[1].Spec = corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "c", Env: []corev1.EnvVar{{Name: "A", Value: "1"}}}}}
@@ -72,8 +72,8 @@ func sameBytes(a, b [][]byte) bool {
 	return true
 }
 
-// newSmallListReader returns a reader with a small buffer: objects often cross the end of the
-// buffer, and the reader costs little to make.
+// newSmallListReader returns a reader with a small buffer. Objects then often cross the end of the
+// buffer, and the reader costs little to create.
 func newSmallListReader(r io.Reader, enc Encoding) *ListReader {
 	l := NewListReader(r, enc, fuzzLimit)
 	switch body := l.body.(type) {
@@ -96,7 +96,8 @@ func newSmallWatchReader(r io.Reader, enc Encoding) *WatchReader {
 	return w
 }
 
-// fuzzList reads a body as a whole and byte by byte, and checks that the results are the same.
+// fuzzList reads a body once as a whole and once byte by byte, and checks that both results are the
+// same.
 func fuzzList(t *testing.T, enc Encoding, body []byte) (*ListReader, [][]byte, error) {
 	l := newSmallListReader(bytes.NewReader(body), enc)
 	items, err := readList(l)
@@ -155,7 +156,8 @@ func FuzzListReaderJSON(f *testing.F) {
 	})
 }
 
-// fuzzWatch reads a body as a whole and byte by byte, and checks that the results are the same.
+// fuzzWatch reads a body once as a whole and once byte by byte, and checks that both results are
+// the same.
 func fuzzWatch(t *testing.T, enc Encoding, body []byte) ([]Event, error) {
 	events, err := readWatch(newSmallWatchReader(bytes.NewReader(body), enc))
 	second, errSecond := readWatch(newSmallWatchReader(iotest.OneByteReader(bytes.NewReader(body)), enc))
@@ -170,7 +172,8 @@ func fuzzWatch(t *testing.T, enc Encoding, body []byte) ([]Event, error) {
 	return events, err
 }
 
-// checkEvent compares an event with apimachinery's decoding of the event's frame.
+// checkEvent compares e with the result of apimachinery, which decodes the same event from its
+// frame.
 func checkEvent(e Event, frame []byte) error {
 	var we metav1.WatchEvent
 	if err := we.Unmarshal(frame); err != nil || we.Type != e.Type.String() {
@@ -197,7 +200,8 @@ func FuzzWatchReaderProtobuf(f *testing.F) {
 			wrong := checkEvent(events[i], frame)
 			if wrong == nil {
 				i++
-			} else if len(body) < 4 { // frames of damaged objects are skipped, but no frame is left
+				// the reader skipped frames with malformed objects, but no frame is left
+			} else if len(body) < 4 {
 				t.Fatalf("event %d: %v", i, wrong)
 			}
 		}

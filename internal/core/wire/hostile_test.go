@@ -16,7 +16,7 @@ import (
 )
 
 // message returns a protobuf message. Its arguments are field numbers, each followed by the field's
-// bytes.
+// content.
 func message(fields ...any) []byte {
 	var b []byte
 	for i := 0; i < len(fields); i += 2 {
@@ -60,8 +60,8 @@ func checkHostile(t *testing.T, tests []hostile, read func(body []byte) error) {
 func TestListReaderProtobufHostile(t *testing.T) {
 	meta := message(2, "1")
 	huge := append([]byte(protoMagic), message(1, podListType)...)
-	huge = append(huge, 0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f) // a list of 4 TB
-	// A group inside another one, both field 3, and only one end.
+	huge = append(huge, 0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f) // a list message of 4 TB
+	// A group that starts inside another one. Both are field 3, and only one of them ends.
 	group := []byte{0x1b, 0x1b, 0x1c}
 	tests := []hostile{
 		{"empty", nil, io.ErrUnexpectedEOF, ""},
@@ -237,8 +237,8 @@ func TestWatchReaderHostile(t *testing.T) {
 	})
 }
 
-// TestWatchReaderDoesNotWait checks that the reader returns an event when the event's last byte has
-// arrived, without another read. In JSON, the reader does not wait for the newline after the event.
+// TestWatchReaderDoesNotWait checks that the reader returns an event as soon as its last byte has
+// arrived, without another read. In JSON, the newline after the event may arrive later.
 func TestWatchReaderDoesNotWait(t *testing.T) {
 	for _, enc := range encodings {
 		src := &stepReader{t: t}
@@ -268,8 +268,9 @@ func (e endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestReadersStayWithinTheirLimit checks that a body that cannot become an object uses no memory
-// beyond the limit: endless whitespace, an endless unknown member, or an endless object.
+// TestReadersStayWithinTheirLimit checks that reading a list with endless whitespace, an endless
+// unknown member or an endless object allocates at most five times MaxObject and ends with an
+// error.
 func TestReadersStayWithinTheirLimit(t *testing.T) {
 	const limit = 1 << 20
 	bodies := map[string]func() io.Reader{
@@ -296,11 +297,11 @@ func TestReadersStayWithinTheirLimit(t *testing.T) {
 	}
 }
 
-// TestBufferShrinks checks that the reader releases a buffer that grew for one large object, and a
-// buffer that grew because objects arrived fast.
+// TestBufferShrinks checks that a buffer that grew for one large object shrinks to bulkBuffer while
+// the body arrives fast, and to readBuffer when it arrives slowly.
 func TestBufferShrinks(t *testing.T) {
 	body := slicesConcat([]byte(`{"items":[{"a":"`), bytes.Repeat([]byte("x"), 4<<20), []byte(`"}`), bytes.Repeat([]byte(`,{"b":"some item of some size"}`), 500_000), []byte(`]}`))
-	const slow = 1 << 20 // bytes at the end of the body, which arrive in small pieces
+	const slow = 1 << 20 // bytes at the end of the body that arrive slowly, in small pieces
 	fast := bytes.NewReader(body[:len(body)-slow])
 	l := NewListReader(io.MultiReader(fast, pieces{bytes.NewReader(body[len(body)-slow:])}), JSON, Limits{})
 	items, bulk := 0, 0
@@ -320,7 +321,7 @@ func TestBufferShrinks(t *testing.T) {
 	check.Equal(t, len(l.body.(*jsonList).buf.buf), readBuffer, "a buffer of bytes at the end")
 }
 
-// pieces is a reader that returns at most a kilobyte per read.
+// pieces is a reader that returns at most 1 KiB per read.
 type pieces struct{ io.Reader }
 
 func (p pieces) Read(b []byte) (int, error) { return p.Reader.Read(b[:min(len(b), 1<<10)]) }

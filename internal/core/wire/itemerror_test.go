@@ -12,7 +12,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// damagedObjects are complete JSON values that this package does not accept as objects.
+// damagedObjects are well-formed JSON values that this package does not accept as objects.
 var damagedObjects = map[string]string{
 	"null":             `null`,
 	"a number":         `-1.5e3`,
@@ -24,8 +24,8 @@ var damagedObjects = map[string]string{
 	"apiVersion twice": `{"apiVersion":"v1","metadata":{"name":"x"},"apiVersion":"v1"}`,
 }
 
-// TestItemErrorsOfLists checks that a mistake inside an item causes one error, and that the reader
-// returns all other items and finds the end of the list.
+// TestItemErrorsOfLists checks that each malformed item causes one *ItemError, and that the reader
+// returns all other items, the metadata and the end of the list.
 func TestItemErrorsOfLists(t *testing.T) {
 	for name, damaged := range damagedObjects {
 		body := fmt.Sprintf(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[%[1]s,{"a":1},%[1]s, %[1]s ,{"b":2},%[1]s],"x":1}`, damaged)
@@ -53,8 +53,9 @@ func TestItemErrorsOfLists(t *testing.T) {
 	}
 }
 
-// TestItemErrorsOfEvents checks that a mistake inside an event's object causes one error, and that
-// the watch continues. An ERROR event with a malformed object ends the watch.
+// TestItemErrorsOfEvents checks that each event with a malformed object causes one *ItemError, and
+// that the reader returns the events after it. An ERROR event with a malformed object ends the
+// watch.
 func TestItemErrorsOfEvents(t *testing.T) {
 	events := func(t *testing.T, enc Encoding, body []byte, want string) {
 		t.Helper()

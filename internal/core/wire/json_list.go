@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// jsonBody reads JSON from a body, value by value. The window still contains the bytes before pos,
-// which have been read, until release.
+// jsonBody reads JSON from a body, value by value. pos is the position in the buffer's window. The
+// bytes before pos have been read, but the buffer keeps them until release.
 type jsonBody struct {
 	buf buffer
 	pos int
@@ -52,7 +52,8 @@ func (j *jsonBody) peek(what string) (byte, error) {
 	}
 }
 
-// nextByte is peek inside a value: if the body ends, the error wraps io.ErrUnexpectedEOF.
+// nextByte does what peek does, but treats the end of the body as an error, which wraps
+// io.ErrUnexpectedEOF.
 func (j *jsonBody) nextByte(what string) (byte, error) {
 	c, err := j.peek(what)
 	if err == io.EOF {
@@ -61,7 +62,7 @@ func (j *jsonBody) nextByte(what string) (byte, error) {
 	return c, err
 }
 
-// checkObject returns an error unless c, the first byte of a document, is an opening brace.
+// checkObject returns an error unless c, the first byte of a body or an event, is an opening brace.
 func (j *jsonBody) checkObject(c byte, what string) error {
 	switch c {
 	case '{':
@@ -96,18 +97,18 @@ func (j *jsonBody) separator(first bool, end byte, what string) (ended bool, err
 	return false, err
 }
 
-// jsonScan checks the value at the start of b, as scanValue does.
+// jsonScan checks the value at the start of b, and returns what scanValue returns.
 type jsonScan func(b []byte) (int, scanResult)
 
-// checkMember is the jsonScan for the value of a member of the document.
+// checkMember checks the value of a member of the list.
 func checkMember(b []byte) (int, scanResult) { return scanValue(b, 0, 1) }
 
 // value reads a value of at most limit bytes and moves pos after the value. The returned bytes are
 // part of the window and valid until the next read.
 //
 // value first calls scan with the bytes that have arrived, which are nearly always the whole value.
-// Otherwise it reads until the brackets are balanced, and calls scan again from the start of the
-// value.
+// If the value is incomplete, value reads until the brackets are balanced, and then calls scan
+// again from the start of the value.
 func (j *jsonBody) value(what string, limit int, scan jsonScan) ([]byte, error) {
 	if _, err := j.nextByte(what); err != nil {
 		return nil, err
@@ -145,19 +146,19 @@ func early(err error) error {
 	return err
 }
 
-// jsonList cuts a JSON list into items.
+// jsonList splits a JSON list into items.
 type jsonList struct {
 	jsonBody
 	max     int
 	list    *ListReader
 	opened  bool
 	inItems bool
-	first   bool            // nothing of the current container has been read
-	seen    map[string]bool // members of the list that were read and may occur only once
-	notes   objectNotes     // of the item last read
-	// status contains the members that a Status has and a list does not have, each with a comma
-	// before it. They are stored because the kind, which says that the body is a Status, may be the
-	// last member.
+	first   bool            // the next member or element is the first of its container
+	seen    map[string]bool // members that may occur only once and have been read
+	notes   objectNotes     // positions in the last item
+	// status contains the members that a Status has and a list does not have, such as message and
+	// code. Each is preceded by a comma. They are stored because the kind, which says whether the body
+	// is a Status, may be the last member.
 	status []byte
 }
 
@@ -206,8 +207,8 @@ func (j *jsonList) readItem() ([]byte, error) {
 	return item, nil
 }
 
-// noteItemType stores the type that an item states. It is needed because kube-apiserver writes the
-// kind of a list of custom resources after the items; each item states its own kind.
+// noteItemType stores the type that an item states. kube-apiserver writes the kind of a list of
+// custom resources after the items, so ItemTypeMeta needs an item's own type until then.
 func (j *jsonList) noteItemType(item []byte) {
 	var t TypeMeta
 	if j.notes.typeMeta(item, &t) == nil && t.APIVersion != "" && t.Kind != "" {
@@ -215,8 +216,8 @@ func (j *jsonList) noteItemType(item []byte) {
 	}
 }
 
-// readMember reads one member of the list. Of the member items it reads only the opening bracket.
-// At the end of the list it returns the error of close.
+// readMember reads one member of the list. If the member is an array of items, it reads only the
+// opening bracket. At the end of the list it returns the error of close.
 func (j *jsonList) readMember() error {
 	ended, err := j.separator(j.first, '}', "list")
 	if err != nil {
@@ -339,7 +340,8 @@ func (j *jsonList) statusError() error {
 	return newStatusError(s)
 }
 
-// readJSON sets m from v, a list's metadata, which starts at offset.
+// readJSON sets m from v, the JSON value of a list's metadata. offset is the position of v in the
+// body, for errors.
 func (m *ListMeta) readJSON(v []byte, offset int64) error {
 	if isNull(v) {
 		return nil
@@ -381,8 +383,8 @@ func (m *ListMeta) readJSON(v []byte, offset int64) error {
 	return nil
 }
 
-// shardInfo returns the selector in a list's shardInfo, or "". A malformed selector gives no error,
-// because nothing depends on the selector.
+// shardInfo returns the selector in a list's shardInfo, or "". A malformed selector causes no
+// error, because Weir does not depend on the selector.
 func shardInfo(v []byte) (selector string) {
 	w := membersOf(v)
 	for w.find("selector") {

@@ -18,13 +18,13 @@ const (
 
 var scanProblems = [...]string{scanBad: "not JSON", scanDeep: "nested too deep"}
 
-// span is a part of a text or a message. The zero value is no span, because no member of a text and
-// no field of a message ends at 0.
+// span is a range of bytes. The zero value means that there is no such part: no member of a JSON
+// text and no field of a message ends at 0.
 type span struct{ from, to int }
 
 func (s span) of(b []byte) []byte { return b[s.from:s.to] }
 
-// cover extends s so that it ends at to. If s is the zero value, cover also sets its start to from.
+// cover extends s so that it ends at to. If s is the zero value, it then starts at from.
 func (s *span) cover(from, to int) {
 	if s.to == 0 {
 		s.from = from
@@ -32,8 +32,8 @@ func (s *span) cover(from, to int) {
 	s.to = to
 }
 
-// scanValue checks the value at b[i:], which is nested in depth containers. It returns the index
-// after the value, or the index at which the scan stopped.
+// scanValue checks the JSON value at b[i:]. depth is the number of objects and arrays around the
+// value. scanValue returns the index after the value, or the index at which the scan stopped.
 func scanValue(b []byte, i, depth int) (int, scanResult) {
 	if i >= len(b) {
 		return i, scanMore
@@ -53,7 +53,7 @@ func scanValue(b []byte, i, depth int) (int, scanResult) {
 	return scanNumber(b, i)
 }
 
-// scanContainer is scanValue for an object or an array.
+// scanContainer does what scanValue does, for an object or an array.
 func scanContainer(b []byte, i, depth int) (int, scanResult) {
 	if depth == MaxDepth {
 		return i, scanDeep
@@ -69,12 +69,13 @@ func scanContainer(b []byte, i, depth int) (int, scanResult) {
 	return i, r
 }
 
-// closing returns the closing bracket for an opening bracket. Its code point is two higher.
+// closing returns the closing bracket for an opening bracket. In ASCII, its code is two higher.
 func closing(open byte) byte { return open + 2 }
 
 // nextValue steps from b[i:] to the next value in a container whose closing bracket is end. It
-// returns the span of the member's name without the quotes, and the index of the value. After the
-// closing bracket the result is scanDone. first says that b[i-1] is the opening bracket.
+// returns the span of the member's name without the quotes, and the index of the value. If there is
+// no further value, it returns scanDone and the index after the closing bracket. first means that
+// b[i-1] is the opening bracket.
 func nextValue(b []byte, i int, end byte, first bool) (name span, _ int, _ scanResult) {
 	if i = skipSpace(b, i); i >= len(b) {
 		return name, i, scanMore
@@ -119,11 +120,11 @@ type jsonWalk struct {
 	result scanResult // scanDone after the closing bracket
 }
 
-// membersOf returns a walk over the members of an object. If the value is not an object, the walk
+// membersOf returns a walk over the members of object. If object is not a JSON object, the walk
 // fails.
 func membersOf(object []byte) jsonWalk { return membersAt(object, skipSpace(object, 0)) }
 
-// membersAt is membersOf for the value at b[i:].
+// membersAt returns a walk over the members of the object at b[i:].
 func membersAt(b []byte, i int) jsonWalk {
 	if i < len(b) && b[i] == '{' {
 		return jsonWalk{b: b, i: i}
@@ -134,8 +135,8 @@ func membersAt(b []byte, i int) jsonWalk {
 // next steps to the next value. It returns false at the end and after a mistake.
 func (w *jsonWalk) next() bool { return w.toValue() && w.skip() }
 
-// find steps to the next member called name, and over its value. It returns false if there is no
-// such member, or after a mistake.
+// find steps to the next member called name, and then over its value. It returns false if there is
+// no such member, or after a mistake.
 func (w *jsonWalk) find(name string) bool { return w.seek(name) && w.skip() }
 
 // seek steps to the next member called name, and stops before its value. It returns false if there
@@ -182,7 +183,7 @@ func (w *jsonWalk) toValue() bool {
 // skip scans the value and steps over it.
 func (w *jsonWalk) skip() bool { return w.pass(scanValue(w.b, w.value.from, w.depth)) }
 
-// pass steps over the value. end and r are the results of the value's scan.
+// pass steps over the value. end and r are the results of scanning the value.
 func (w *jsonWalk) pass(end int, r scanResult) bool {
 	if r != scanDone {
 		return w.stop(end, r)
@@ -199,15 +200,16 @@ func (w *jsonWalk) stop(i int, r scanResult) bool {
 // failed reports whether the walk stopped because of a mistake.
 func (w *jsonWalk) failed() bool { return w.result > scanDone }
 
-// jsonEnd finds the end of a value by counting brackets and quotes. It continues where it stopped,
-// and so reads each byte of a value once, even if the value arrives in many pieces.
+// jsonEnd finds the end of a value by counting brackets and quotes. It reads each byte of a value
+// once, even if the value arrives in many pieces, because each search continues where the last one
+// stopped.
 type jsonEnd struct {
 	at, depth int
 	inString  bool
 }
 
-// found reports whether b, which starts with the value, contains the end of the value, or a mistake
-// in a string.
+// found reports whether b contains the end of the value that starts at b[0], or a mistake in a
+// string.
 func (e *jsonEnd) found(b []byte) bool {
 	for e.at < len(b) {
 		if e.inString {
@@ -254,7 +256,7 @@ func skipSpaces(b []byte, i int) int {
 
 // stringEnd returns the index after the closing quote of a string; b[i:] starts inside the string.
 // If b ends before the closing quote, stringEnd returns the index at which to continue, which is
-// never inside an escape.
+// never inside an escape sequence.
 func stringEnd(b []byte, i int) (int, scanResult) {
 	const (
 		ones    = 0x0101010101010101
@@ -266,9 +268,9 @@ func stringEnd(b []byte, i int) (int, scanResult) {
 	for {
 		for len(b)-i >= 8 {
 			w := binary.LittleEndian.Uint64(b[i : i+8])
-			// Eight bytes are tested at once. The XOR with flip exchanges quote and space, so that
-			// every byte of w^flip up to a space ends the text: a quote or a control character. The
-			// lowest high bit in found marks the first such byte or the first backslash.
+			// Eight bytes are tested in one step. The XOR with flip exchanges quote and space. After it, a
+			// byte up to a space is a quote or a control character, and either ends the text. The lowest
+			// high bit in found marks the first such byte, or the first backslash.
 			s := w ^ slashes
 			found := ((w ^ flip) - above | (s - ones)) &^ w & highs
 			if found != 0 {
@@ -297,7 +299,7 @@ func stringEnd(b []byte, i int) (int, scanResult) {
 	}
 }
 
-// scanEscape returns the length of the escape at the start of b.
+// scanEscape returns the length of the escape sequence at the start of b.
 func scanEscape(b []byte) (int, scanResult) {
 	if len(b) < 2 {
 		return 0, scanMore

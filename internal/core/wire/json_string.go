@@ -7,32 +7,30 @@ import (
 	"unicode/utf8"
 )
 
-// isString reports whether a value is a string.
 func isString(v []byte) bool { return len(v) >= 2 && v[0] == '"' }
 
-// isNull reports whether a value is null.
 func isNull(v []byte) bool { return string(v) == "null" }
 
-// nameIs reports whether a JSON string equals name. raw is the text between the quotes, which may
-// have escapes.
+// nameIs reports whether the text of a JSON string equals name. raw is the part between the quotes,
+// which may contain escapes.
 func nameIs(raw []byte, name string) bool {
 	if len(raw) == len(name) {
 		return string(raw) == name
 	}
-	// Removing escapes only makes a string shorter.
+	// Each escape is longer than the character that it represents.
 	if len(raw) < len(name) || bytes.IndexByte(raw, '\\') < 0 {
 		return false
 	}
 	return string(unescape(nil, raw)) == name
 }
 
-// stringText returns the text of a JSON string. If the string has escapes, stringText appends the
-// text to scratch. Otherwise the text aliases the string.
+// stringText returns the text of a JSON string. The text aliases value if value has no escapes.
+// Otherwise stringText appends the text to scratch, and returns the longer scratch.
 func stringText(scratch, value []byte) (text, newScratch []byte) {
 	return textOfRaw(scratch, value[1:len(value)-1])
 }
 
-// textOfRaw is stringText for raw, the text between the quotes.
+// textOfRaw does what stringText does. raw is the part of the string between the quotes.
 func textOfRaw(scratch, raw []byte) (text, newScratch []byte) {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw, scratch
@@ -86,7 +84,8 @@ func unescape(dst, raw []byte) []byte {
 					raw = raw[6:]
 				}
 			}
-			dst = utf8.AppendRune(dst, r) // U+FFFD for -1
+			// DecodeRune returned U+FFFD for a lone surrogate; AppendRune writes U+FFFD for -1
+			dst = utf8.AppendRune(dst, r)
 		default: // quote, backslash, slash
 			dst = append(dst, c)
 		}
@@ -118,15 +117,15 @@ func hexDigit(c byte) rune {
 	return -1
 }
 
-// marshalJSON returns v as JSON. It writes all escapes of encoding/json, also those for characters
-// that are special in HTML or JavaScript. v must be a value that encoding/json can always encode,
-// such as a string. Bytes that are not UTF-8 become U+FFFD.
+// marshalJSON returns v as JSON, with the escapes that encoding/json writes for characters that are
+// special in HTML or JavaScript. v must be a value that encoding/json can always encode, such as a
+// string. Bytes that are not UTF-8 become U+FFFD.
 func marshalJSON(v any) []byte {
 	text, _ := json.Marshal(v)
 	return text
 }
 
-// comma appends a comma if dst is longer than was, its earlier length.
+// comma appends a comma if dst has grown since its length was was.
 func comma(dst []byte, was int) []byte {
 	if len(dst) > was {
 		dst = append(dst, ',')

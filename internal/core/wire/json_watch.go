@@ -1,16 +1,16 @@
 package wire
 
-// jsonWatch splits a body of JSON documents into watch events.
+// jsonWatch splits a body that is a sequence of JSON documents into watch events.
 type jsonWatch struct {
 	jsonBody
 	max      int
-	typeMeta TypeMeta // of the last event; the next one nearly always has the same
-	text     []byte   // scratch space for a type with escapes
+	typeMeta TypeMeta // of the last event; kept because the next event nearly always has the same type
+	text     []byte   // scratch space for an event type with escapes
 }
 
-// buffered does not count whitespace before the next event, because the newline after an event
-// arrives together with that event. It counts an incomplete event from its first byte, which is
-// still in the window.
+// buffered does not count whitespace before the next event: the newline after an event arrives
+// together with that event. All bytes of an incomplete event are still in the window, so they
+// count.
 func (j *jsonWatch) buffered() int {
 	w := j.buf.window()
 	return len(w) - skipSpace(w, j.pos)
@@ -67,10 +67,10 @@ func (j *jsonWatch) next() (Event, error) {
 type jsonEvent struct {
 	typ, object span
 	twice       bool        // type or object occurs twice
-	notes       objectNotes // of the object
+	notes       objectNotes // positions in the object
 }
 
-// scan is the jsonScan of an event.
+// scan checks an event as a jsonScan does, and records the positions of its parts.
 func (e *jsonEvent) scan(b []byte) (int, scanResult) {
 	*e = jsonEvent{}
 	w := jsonWalk{b: b}

@@ -9,8 +9,8 @@ import (
 )
 
 // TestEveryListIsLaidOutAlike checks what the protobuf readers assume of every kind that can be
-// listed: the kind of the list ends in List; field 1 of the list is its metadata and field 2 its
-// items; field 1 of each item is its metadata.
+// listed. The kind of the list ends in List. Field 1 of the list is its metadata, and field 2 its
+// items. Field 1 of each item is its metadata.
 func TestEveryListIsLaidOutAlike(t *testing.T) {
 	lists := 0
 	for gvk, typ := range apiScheme.AllKnownTypes() {
@@ -22,7 +22,9 @@ func TestEveryListIsLaidOutAlike(t *testing.T) {
 		item := items.Type.Elem()
 		objectMeta, ok := item.FieldByName("ObjectMeta")
 		if !ok {
-			continue // a v1 List of any kinds, or metadata for the API server itself
+			// a v1 List, whose items are of any kind, or a type without metadata that only the API server
+			// uses
+			continue
 		}
 		if _, tagged := FieldNumber(objectMeta); !tagged {
 			continue // an internal version

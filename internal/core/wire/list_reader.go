@@ -15,8 +15,8 @@ const MaxDepth = 10_000
 // Limits bounds a reader's memory. The zero value means the defaults.
 type Limits struct {
 	// MaxObject is the maximum size of an object, in bytes. The error for a larger object wraps
-	// ErrTooLarge. A reader's memory is at most about MaxObject plus its read buffer, and reaches
-	// that only if such a large object arrives. 0 means DefaultMaxObject.
+	// ErrTooLarge. A reader's buffer grows by doubling while an object arrives, so it may reach about
+	// twice MaxObject. 0 or less means DefaultMaxObject.
 	MaxObject int
 }
 
@@ -42,25 +42,25 @@ type ListMeta struct {
 	ShardSelector string
 }
 
-// ListReader splits the body of a LIST into its items. It has one read buffer, with one item in it,
-// and reads ahead at most one buffer. It starts no goroutine and does not close the body. It is not
-// safe for concurrent use.
+// ListReader splits the body of a LIST into its items. It has one read buffer, which contains the
+// current item, and reads ahead at most one buffer. It starts no goroutine and does not close the
+// body. It is not safe for concurrent use.
 type ListReader struct {
 	body     listBody
 	err      error
 	typeMeta TypeMeta
-	itemType TypeMeta // of the first item that states one, unless the list stated its type before
+	// the type of the first item that states one, if the list had not stated its own before
+	itemType TypeMeta
 	meta     ListMeta
 }
 
-// listBody is implemented for both encodings.
 type listBody interface {
 	next() ([]byte, error)
 	offset() int64
 }
 
-// NewListReader returns a reader of the list in r. r must not have a Content-Encoding any more (see
-// NewBody). NewListReader does not read from r.
+// NewListReader returns a reader of the list in r. r must contain the decoded body, without a
+// Content-Encoding (see NewBody). NewListReader does not read from r.
 func NewListReader(r io.Reader, enc Encoding, lim Limits) *ListReader {
 	l := &ListReader{meta: ListMeta{RemainingItemCount: -1}}
 	switch enc {
@@ -92,10 +92,11 @@ func (l *ListReader) Next() ([]byte, error) {
 // after the first Next. In JSON they may follow the items, and are certainly set after io.EOF.
 func (l *ListReader) TypeMeta() TypeMeta { return l.typeMeta }
 
-// ItemTypeMeta returns the apiVersion and kind of the items. They follow from the list's type: its
-// kind without the final List. As long as the list has not stated its type, ItemTypeMeta returns
-// the type of the first item that states one, or the zero value before the first such item. If an
-// item of a JSON list states another type, that item has the other type.
+// ItemTypeMeta returns the apiVersion and kind of the items. They are derived from the list's type
+// by removing List from the end of its kind. As long as the list has not stated its type,
+// ItemTypeMeta returns the type of the first item that states one, or the zero value before the
+// first such item. An item of a JSON list may state a type that differs from ItemTypeMeta; then the
+// item's own type is right.
 func (l *ListReader) ItemTypeMeta() TypeMeta {
 	kind, ok := strings.CutSuffix(l.typeMeta.Kind, "List")
 	if !ok || kind == "" {
@@ -104,8 +105,8 @@ func (l *ListReader) ItemTypeMeta() TypeMeta {
 	return TypeMeta{APIVersion: l.typeMeta.APIVersion, Kind: kind}
 }
 
-// Meta returns the list's metadata. It is complete after io.EOF. kube-apiserver sends it after the
-// items if they are custom resources, and before any other items.
+// Meta returns the list's metadata. It is complete after io.EOF. kube-apiserver sends the metadata
+// after the items if they are custom resources, and before the items otherwise.
 func (l *ListReader) Meta() ListMeta { return l.meta }
 
 // Offset returns the number of consumed bytes of the body, up to the end of the last returned item.

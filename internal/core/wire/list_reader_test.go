@@ -60,8 +60,8 @@ func TestListReaderReadsWhatAPIMachineryWrites(t *testing.T) {
 	}
 }
 
-// TestListReaderTruncated checks that a list that is cut before its end causes an error, and that
-// the items before the cut are right.
+// TestListReaderTruncated checks that a body that ends inside the list causes io.ErrUnexpectedEOF,
+// and that the items before the cut are right.
 func TestListReaderTruncated(t *testing.T) {
 	for _, enc := range encodings {
 		body := encode(t, enc, podList(1))
@@ -70,8 +70,8 @@ func TestListReaderTruncated(t *testing.T) {
 		for cut := range body {
 			items, err := readList(NewListReader(bytes.NewReader(body[:cut]), enc, Limits{}))
 			if err == nil {
-				// The bytes after the list message have no content: two empty fields in protobuf, a
-				// newline in JSON.
+				// The bytes after the list message have no meaning: two empty fields in protobuf, a newline in
+				// JSON.
 				if rest := string(body[cut:]); rest != "\n" && rest != envelopeEnd && rest != envelopeEnd[2:] {
 					t.Fatalf("%v: cut at %d of %d: no error", enc, cut, len(body))
 				}
@@ -87,8 +87,8 @@ func TestListReaderTruncated(t *testing.T) {
 	}
 }
 
-// TestListReaderPartialObjectMetadata checks that the reader reads a PartialObjectMetadataList like
-// any other list.
+// TestListReaderPartialObjectMetadata checks that the reader reads a PartialObjectMetadataList and
+// the metadata of its items.
 func TestListReaderPartialObjectMetadata(t *testing.T) {
 	list := &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "8"}}
 	for _, p := range simPods(3) {
@@ -127,8 +127,9 @@ func TestListReaderReadsStreamedLists(t *testing.T) {
 	}
 }
 
-// TestListReaderItemTypeMetaOfItems checks the items' type if the JSON list states its own type
-// after the items, as lists of custom resources do, or not at all. Each item states its type.
+// TestListReaderItemTypeMetaOfItems checks ItemTypeMeta after the first item and at the end of the
+// list. Lists of custom resources state their type after the items; other lists here state it
+// before the items, or not at all.
 func TestListReaderItemTypeMetaOfItems(t *testing.T) {
 	widget := TypeMeta{"shop.example/v1", "Widget"}
 	const item = `{"apiVersion":"shop.example/v1","kind":"Widget"}`
@@ -211,8 +212,8 @@ func checkLastTwo(t *testing.T, enc Encoding, events []Event) {
 	}
 }
 
-// TestWatchReaderTruncated checks that a watch may end between two events, and that an end inside
-// an event is an error.
+// TestWatchReaderTruncated checks that a watch may end between two events, and that a body that
+// ends inside an event causes io.ErrUnexpectedEOF.
 func TestWatchReaderTruncated(t *testing.T) {
 	for _, enc := range encodings {
 		body := encodeEvents(t, enc, sampleEvents(1))

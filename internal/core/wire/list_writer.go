@@ -18,7 +18,7 @@ var ErrItemsSize = errors.New("items are not of the size announced")
 type ListForm uint8
 
 const (
-	// TypedList is the form of lists of built-in kinds.
+	// TypedList is the form of lists of built-in kinds, which kube-apiserver encodes from Go structs.
 	TypedList ListForm = iota
 	// MetadataList is the form of a PartialObjectMetadataList. If the list is empty, its items are
 	// null.
@@ -28,8 +28,8 @@ const (
 	UnstructuredList
 )
 
-// ListWriter writes objects as the body of a LIST. It does not buffer; if items are small, the
-// underlying writer should. It is not safe for concurrent use.
+// ListWriter writes objects as the body of a LIST. It does not buffer: if the items are small, w
+// should be a buffered writer. It is not safe for concurrent use.
 type ListWriter struct {
 	// Form is the form of a JSON list. It must be set before the first write.
 	Form     ListForm
@@ -37,7 +37,7 @@ type ListWriter struct {
 	enc      Encoding
 	typeMeta TypeMeta
 	meta     ListMeta
-	left     int64 // protobuf: the rest of itemsSize
+	left     int64 // protobuf: the part of itemsSize that has not been written
 	open     bool
 	items    bool // JSON: an item has been written
 	head     []byte
@@ -48,18 +48,19 @@ type ListWriter struct {
 func ListItemSize(n int) int64 { return int64(bytesSize(n)) }
 
 // NewListWriter returns a writer of a list of type tm (such as v1 PodList) with metadata m. It
-// leaves out a RemainingItemCount that is not above 0, and an empty ShardSelector. It writes
-// nothing before the first WriteItem or Close.
+// omits a RemainingItemCount that is not above 0, and an empty ShardSelector. It writes nothing
+// before the first WriteItem, StartItem or Close.
 //
 // In protobuf, the length of the whole list precedes the items, so itemsSize must be the sum of
-// ListItemSize over all items. JSON ignores itemsSize.
+// ListItemSize over all items. In JSON, itemsSize is ignored.
 func NewListWriter(w io.Writer, enc Encoding, tm TypeMeta, m ListMeta, itemsSize int64) *ListWriter {
 	return &ListWriter{w: w, enc: enc, typeMeta: tm, meta: m, left: itemsSize}
 }
 
 // WriteItem writes one item. It does not retain object. JSON items may lack kind and apiVersion, as
-// those of built-in kinds do. The error wraps ErrItemsSize if the items are larger than the
-// announced itemsSize. After an error the body is useless, and later calls return the error again.
+// the items of built-in kinds do. The error wraps ErrItemsSize if the items are larger than the
+// announced itemsSize. After an error the body is incomplete and cannot be repaired, and later
+// calls return the error again.
 func (l *ListWriter) WriteItem(object []byte) error {
 	if err := l.StartItem(len(object)); err != nil {
 		return err
@@ -69,8 +70,8 @@ func (l *ListWriter) WriteItem(object []byte) error {
 }
 
 // StartItem writes the bytes that precede an item of size bytes. The caller must then write the
-// whole item to the underlying writer. StartItem is for items that are encoded directly into that
-// writer. It returns the same errors as WriteItem.
+// whole item to the underlying writer. Use StartItem instead of WriteItem to encode an item
+// directly into the underlying writer. It returns the same errors as WriteItem.
 func (l *ListWriter) StartItem(size int) error {
 	if l.err != nil {
 		return l.err
@@ -118,7 +119,7 @@ func (l *ListWriter) fail(err error) error {
 	return err
 }
 
-// start appends the bytes before the first item. The second call appends nothing.
+// start appends the bytes before the first item. Only the first call appends something.
 func (l *ListWriter) start(dst []byte) []byte {
 	if l.open {
 		return dst

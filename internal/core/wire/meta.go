@@ -16,9 +16,10 @@ import (
 )
 
 // Meta is the part of an object's metadata that Weir itself reads. Its slices alias the object's
-// bytes, or the Meta's own memory if JSON text had escapes. They are valid until the object's bytes
-// change or the next ReadMeta into the same Meta, and must not be modified. The zero value is ready
-// for ReadMeta. Reusing a Meta avoids allocations. It is not safe for concurrent use.
+// bytes, or the Meta's own memory if JSON text had escapes. They must not be modified, and are
+// valid until the object's bytes change or until the next ReadMeta into the same Meta. The zero
+// value is ready for ReadMeta. Reusing a Meta avoids allocations. It is not safe for concurrent
+// use.
 type Meta struct {
 	Namespace, Name, UID, ResourceVersion []byte
 	Generation                            int64
@@ -30,19 +31,20 @@ type Meta struct {
 	// labels and annotations alias the object's bytes. In protobuf, each is the part of ObjectMeta
 	// that contains all entries of the map; in JSON, it is the text of an object.
 	labels, annotations []byte
-	// unescaped contains the texts of fields that had escapes. entries contains such texts of the
-	// map that was read last. Both are for JSON only.
+	// unescaped contains the texts of JSON fields that had escapes. entries contains the texts of
+	// labels or annotations that had escapes, for the map that was read last.
 	unescaped, entries []byte
-	set                []byte // scratch space of LabelSet
+	set                []byte // the memory of LabelSet's result
 }
 
 // initialEventsEnd is the annotation of the bookmark that ends the initial events.
 const initialEventsEnd = "k8s.io/initial-events-end"
 
 // CoalescedAnnotation is the annotation of a bookmark that precedes coalesced changes: after a
-// relist, or for a slow client, a watch cache sends only the last change of each key. Its value is
-// a resourceVersion. Up to that version, changes of different keys arrive in no particular order: a
-// client may receive a version before older changes of other objects.
+// relist, or for a slow client, a watch cache sends only the last change of each key. The
+// annotation's value is a resourceVersion. Up to that version, changes of different keys arrive in
+// no particular order: after a change of one object, the client may receive an older change of
+// another object.
 const CoalescedAnnotation = "weir.dev/coalesced"
 
 // ReadMeta reads the metadata of an object into m and overwrites m. If metadata or fields are
@@ -63,25 +65,25 @@ func bookmarkAnnotations(annotations map[string]string) []byte {
 	case annotations[initialEventsEnd] == "true":
 		return []byte(`{"` + initialEventsEnd + `":"true"}`)
 	case annotations[CoalescedAnnotation] != "":
-		// This cannot fail.
+		// Marshalling strings cannot fail.
 		text, _ := json.Marshal(map[string]string{CoalescedAnnotation: annotations[CoalescedAnnotation]})
 		return text
 	}
 	return nil
 }
 
-// Forget empties m, so that m no longer refers to an object. m keeps its scratch memory for the
-// next object.
+// Forget empties m, so that m no longer refers to an object's bytes. m keeps its own memory for the
+// next ReadMeta.
 func (m *Meta) Forget() {
 	*m = Meta{unescaped: m.unescaped[:0], entries: m.entries[:0], set: m.set[:0]}
 }
 
-// TakeLabels sets m's labels and annotations to those of from. They are valid as long as from's.
-// Both must have the same encoding.
+// TakeLabels sets m's labels and annotations to those of from. They are valid as long as from's
+// labels and annotations are. m and from must have the same encoding.
 func (m *Meta) TakeLabels(from *Meta) { m.labels, m.annotations = from.labels, from.annotations }
 
-// Label returns the value of one label. If a key occurs twice, Label returns the last value, as all
-// decoders do. The value is valid until the next call of a method of m.
+// Label returns the value of one label. If the key occurs twice, Label returns the last value, as
+// Kubernetes' decoders do. The value is valid until the next call of a method of m.
 func (m *Meta) Label(key string) (value []byte, ok bool) {
 	return m.lookup(protoLabels, m.labels, key)
 }
@@ -92,12 +94,12 @@ func (m *Meta) Labels() iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) { m.each(protoLabels, m.labels, yield) }
 }
 
-// Annotation returns the value of one annotation, under the rules of Label.
+// Annotation returns the value of one annotation. The rules of Label apply to it.
 func (m *Meta) Annotation(key string) (value []byte, ok bool) {
 	return m.lookup(protoAnnotations, m.annotations, key)
 }
 
-// Annotations yields all annotations, under the rules of Labels.
+// Annotations yields all annotations. The rules of Labels apply to it.
 func (m *Meta) Annotations() iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) { m.each(protoAnnotations, m.annotations, yield) }
 }
@@ -110,8 +112,8 @@ func (m *Meta) InitialEventsEnd() bool {
 	return ok && string(v) == "true"
 }
 
-// Coalesced returns the value of CoalescedAnnotation if the object is a bookmark that has it, or
-// "".
+// Coalesced returns the value of CoalescedAnnotation, or "" if the object does not have that
+// annotation.
 func (m *Meta) Coalesced() string {
 	v, _ := m.Annotation(CoalescedAnnotation)
 	return string(v)
@@ -149,10 +151,10 @@ func (m *Meta) each(field uint32, entries []byte, yield func(key, value []byte) 
 // Identity identifies one version of an object.
 type Identity struct{ Namespace, Name, UID, ResourceVersion string }
 
-// IdentityOf returns the identity of a Go value that a program made. It calls no other method of
-// metav1.Object, because a type may implement only a part of it and panic in the rest. The UID is
-// "" if GetUID panics. IdentityOf returns an error if the value is nil, a nil pointer or no API
-// object, or if one of the other methods panics.
+// IdentityOf returns the identity of a Go value that a program made. Of metav1.Object, it calls
+// only the getters of the four fields, because a type may implement only a part of the interface
+// and panic in the other methods. If GetUID panics, the UID is "". IdentityOf returns an error if
+// the value is nil, a nil pointer or no API object, or if another of the four getters panics.
 func IdentityOf(value any) (id Identity, err error) {
 	err = readObject(value, func(o metav1.Object) {
 		id = Identity{o.GetNamespace(), o.GetName(), uidOf(o), o.GetResourceVersion()}
@@ -168,7 +170,7 @@ func uidOf(o metav1.Object) (uid string) {
 }
 
 // ReadMetaOf reads the identity of a Go value into m and overwrites m. It reads no other metadata.
-// The errors are IdentityOf's.
+// It returns an error in the cases in which IdentityOf does.
 func ReadMetaOf(value any, m *Meta) error {
 	id, err := IdentityOf(value)
 	if err != nil {
@@ -180,8 +182,8 @@ func ReadMetaOf(value any, m *Meta) error {
 	return nil
 }
 
-// ReadBookmarkOf is ReadMetaOf for the object of a BOOKMARK event. It also reads the annotations
-// that InitialEventsEnd and Coalesced report.
+// ReadBookmarkOf does what ReadMetaOf does, for the object of a BOOKMARK event. It also reads the
+// annotations that InitialEventsEnd and Coalesced report.
 func ReadBookmarkOf(value any, m *Meta) error {
 	if err := ReadMetaOf(value, m); err != nil {
 		return err
@@ -226,8 +228,8 @@ func (m *Meta) LabelSet() []byte {
 	return m.set
 }
 
-// sortedSet returns the text for LabelSet if labels are unsorted or have duplicate keys.
-// Kubernetes' encoders write no such labels.
+// sortedSet returns the result of LabelSet for labels that are unsorted or have duplicate keys.
+// Kubernetes' encoders do not write such labels.
 func (m *Meta) sortedSet() (set []byte) {
 	var keys []string
 	for key := range m.Labels() {
@@ -254,8 +256,8 @@ func LabelSetOf(labels map[string]string) (set []byte) {
 	return set
 }
 
-// EachLabel yields the labels in set, a text of LabelSet, ordered by key. It stops if the text is
-// malformed.
+// EachLabel yields the labels in set, a result of LabelSet or LabelSetOf, ordered by key. It stops
+// at the first label that is malformed.
 func EachLabel(set string) iter.Seq2[string, string] {
 	return func(yield func(key, value string) bool) {
 		for len(set) > 0 {
@@ -276,7 +278,7 @@ func appendLabel(set, key, value []byte) []byte {
 	return append(binary.AppendUvarint(set, uint64(len(value))), value...)
 }
 
-// cutText splits s, which starts with a length, into the text of that length and the rest.
+// cutText splits s into its first text and the rest. s starts with the length of that text.
 func cutText(s string) (text, rest string, ok bool) {
 	size, n := binary.Uvarint([]byte(s[:min(len(s), binary.MaxVarintLen32)]))
 	if n <= 0 || size > uint64(len(s)-n) {

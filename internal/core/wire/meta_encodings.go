@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// protoMetadata is the number of the field that contains an object's metadata, in every kind that
+// protoMetadata is the number of the field that contains the metadata. It is 1 in every kind that
 // can be listed and watched.
 const protoMetadata = 1
 
@@ -22,8 +22,8 @@ const (
 	protoAnnotations       = 12
 )
 
-// metaField returns the number of a metadata member, or 0 if this package does not read the member.
-// raw is the member's name, as written between the quotes.
+// metaField returns the protobuf field number of a JSON metadata member, or 0 if this package does
+// not read the member. raw is the member's name, as written between the quotes.
 func metaField(raw []byte) uint32 {
 	raw, _ = textOfRaw(nil, raw)
 	switch string(raw) {
@@ -49,8 +49,8 @@ func metaField(raw []byte) uint32 {
 	return 0
 }
 
-// metaTypes contains, by field number, the wire type plus one. 0 means that this package does not
-// read the field.
+// metaTypes contains the wire type of each field plus one, by field number. 0 means that this
+// package does not read the field.
 var metaTypes = [...]uint8{
 	protoName:              typeBytes + 1,
 	protoNamespace:         typeBytes + 1,
@@ -63,17 +63,18 @@ var metaTypes = [...]uint8{
 	protoAnnotations:       typeBytes + 1,
 }
 
-// fieldSet is a set of numbers below 16.
+// fieldSet is a set of field numbers below 16.
 type fieldSet uint16
 
-// add adds num and reports whether s already contained it.
+// add adds num. It returns true if s already contained num.
 func (s *fieldSet) add(num uint32) bool {
 	was := *s&(1<<num) != 0
 	*s |= 1 << num
 	return was
 }
 
-// textField returns a pointer to m's field with this number. That field must be a text.
+// textField returns a pointer to the field of m for this field number, which must be that of a
+// text.
 func (m *Meta) textField(field uint32) *[]byte {
 	switch field {
 	case protoName:
@@ -86,7 +87,8 @@ func (m *Meta) textField(field uint32) *[]byte {
 	return &m.ResourceVersion
 }
 
-// timeField returns a pointer to m's field with this number. That field must be a time.
+// timeField returns a pointer to the field of m for this field number, which must be that of a
+// time.
 func (m *Meta) timeField(field uint32) *time.Time {
 	if field == protoCreationTimestamp {
 		return &m.CreationTimestamp
@@ -94,7 +96,6 @@ func (m *Meta) timeField(field uint32) *time.Time {
 	return &m.DeletionTimestamp
 }
 
-// readProto reads the metadata of an object in protobuf.
 func (m *Meta) readProto(object []byte) error {
 	found := false
 	var f protoField
@@ -117,7 +118,7 @@ func (m *Meta) readProto(object []byte) error {
 	return nil
 }
 
-// readProtoMeta reads the ObjectMeta b, which starts at offset.
+// readProtoMeta reads b, an ObjectMeta that starts at offset in the object.
 func (m *Meta) readProtoMeta(b []byte, offset int64) error {
 	var seen fieldSet
 	var labels, annotations span
@@ -163,8 +164,8 @@ func (m *Meta) readProtoMeta(b []byte, offset int64) error {
 	return nil
 }
 
-// protoTime returns the time in a Time message, in whole seconds: Kubernetes writes no fractions.
-// It returns the zero time for an empty message.
+// protoTime returns the time in a Time message, in whole seconds: Kubernetes does not write
+// fractions. For an empty message, it returns the zero time.
 func protoTime(b []byte) (time.Time, bool) {
 	f := [...]protoField{1: {typ: typeVarint}, 2: {typ: typeVarint}} // seconds, nanoseconds
 	if len(b) == 0 || readFields(b, f[:], "", 0) != nil {
@@ -173,8 +174,8 @@ func protoTime(b []byte) (time.Time, bool) {
 	return time.Unix(int64(f[1].varint), 0).UTC(), true
 }
 
-// protoEntry returns the key and the value of an entry of a map from strings to strings. It is a
-// faster readFields for such entries.
+// protoEntry returns the key and the value of an entry of a map from strings to strings. It does
+// the work of readFields, but faster.
 func protoEntry(b []byte) (key, value []byte, ok bool) {
 	var f protoField
 	for i := 0; i < len(b); {
@@ -191,8 +192,8 @@ func protoEntry(b []byte) (key, value []byte, ok bool) {
 	return key, value, true
 }
 
-// eachProto calls yield for each entry of the map in the given field of b, until yield returns
-// false.
+// eachProto calls yield for each entry of a map until yield returns false. b contains the entries,
+// as occurrences of the given field.
 func eachProto(b []byte, field uint32, yield func(key, value []byte) bool) {
 	var f protoField
 	for i := 0; i < len(b); {
@@ -209,8 +210,8 @@ func eachProto(b []byte, field uint32, yield func(key, value []byte) bool) {
 	}
 }
 
-// readJSON reads the metadata of a JSON object and ignores the rest. It need not look for a second
-// metadata member, which the readers and CutObject refuse.
+// readJSON reads the metadata of a JSON object and ignores the other members. It stops at the first
+// metadata member, because the readers and CutObject have refused objects with two of them.
 func (m *Meta) readJSON(object []byte) error {
 	w := membersOf(object)
 	found := w.seek("metadata")
@@ -248,9 +249,9 @@ func (m *Meta) readJSONMeta(object []byte, i int) error {
 	return nil
 }
 
-// setJSON sets a field of m to v, the value of a metadata member. It returns false if the member
-// identifies the object and v is not a string. Any other member of a wrong type is ignored, as
-// unstructured.Unstructured ignores it.
+// setJSON sets a field of m to v, the value of a metadata member. It returns false if v is not a
+// string although the member, such as name or uid, identifies the object. Any other member of a
+// wrong type is ignored, as unstructured.Unstructured ignores it.
 func (m *Meta) setJSON(field uint32, v []byte) (ok bool) {
 	switch field {
 	case protoLabels:
@@ -280,7 +281,8 @@ func (m *Meta) setJSON(field uint32, v []byte) (ok bool) {
 	return true
 }
 
-// jsonTime returns the time that metav1.Time parses, or the zero time if text is not a time.
+// jsonTime returns the time that metav1.Time parses from text, or the zero time if text is not a
+// time.
 func jsonTime(text []byte) (t time.Time) {
 	if t.UnmarshalText(text) != nil {
 		t, _ = time.Parse(time.RFC3339, string(text)) // time.Parse is less strict
@@ -288,8 +290,8 @@ func jsonTime(text []byte) (t time.Time) {
 	return t.UTC()
 }
 
-// stringMap reports whether v is a JSON object whose values are strings or null. null decodes as
-// "".
+// stringMap reports whether v is a JSON object whose values are all strings or null. Kubernetes
+// decodes such a null as "".
 func stringMap(v []byte) bool {
 	w := membersOf(v)
 	for w.next() {

@@ -44,7 +44,7 @@ func metaOf(m *Meta) metav1.ObjectMeta {
 	return o
 }
 
-// wantMeta returns o without the fields that a Meta does not have.
+// wantMeta returns o without the fields that Meta lacks.
 func wantMeta(o metav1.ObjectMeta) metav1.ObjectMeta {
 	w := metav1.ObjectMeta{
 		Namespace: o.Namespace, Name: o.Name, ResourceVersion: o.ResourceVersion, Generation: o.Generation,
@@ -100,8 +100,8 @@ func TestReadMeta(t *testing.T) {
 	}
 }
 
-// TestOddMeta checks that ReadMeta ignores metadata of a wrong type, as client-go's unstructured
-// objects do, unless the field identifies the object.
+// TestOddMeta checks that ReadMeta ignores a metadata field of a wrong type, as client-go's
+// unstructured objects do. Only name, namespace, uid and resourceVersion must be strings.
 func TestOddMeta(t *testing.T) {
 	var m Meta
 	for _, odd := range []string{
@@ -148,8 +148,8 @@ func TestReadMetaAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestLabelSet checks that objects have the same set if and only if they have the same labels, in
-// any order and in either encoding, and that EachLabel yields the labels.
+// TestLabelSet checks that different labels have different sets, that LabelSetOf returns the same
+// set as LabelSet, and that EachLabel yields the labels in the set.
 func TestLabelSet(t *testing.T) {
 	long := string(make([]byte, 300))
 	all := []map[string]string{
@@ -184,7 +184,7 @@ func TestLabelSetUnordered(t *testing.T) {
 	}
 }
 
-// TestEachLabelOfNothing checks that EachLabel yields nothing for a malformed set, and returns.
+// TestEachLabelOfNothing checks that EachLabel yields no labels of a malformed set, and returns.
 func TestEachLabelOfNothing(t *testing.T) {
 	for _, set := range []string{"\x05ab", "\x01", "\x01a", "\x01a\x07", "\xff\xff\xff\xff\xff\xff", "\x01a\xff"} {
 		for key, value := range EachLabel(set) {
@@ -193,8 +193,8 @@ func TestEachLabelOfNothing(t *testing.T) {
 	}
 }
 
-// TestFingerprintOfListAndWatch checks that the item of a list and the object of an event have the
-// same fingerprint, although in JSON only the event's object states its kind.
+// TestFingerprintOfListAndWatch checks that a pod has the same fingerprint as an item of a list and
+// as the object of an event, although in JSON only the event states its kind.
 func TestFingerprintOfListAndWatch(t *testing.T) {
 	for _, enc := range encodings {
 		list := podList(20)
@@ -223,8 +223,9 @@ func TestFingerprintOfListAndWatch(t *testing.T) {
 	}
 }
 
-// TestFingerprintOfCustomResource checks that the item of a list and the object of an event have
-// the same fingerprint if they are custom resources, whose members are sorted.
+// TestFingerprintOfCustomResource checks that two custom resources that differ in one field have
+// different fingerprints. The members of a custom resource are sorted, so kind does not follow
+// apiVersion immediately.
 func TestFingerprintOfCustomResource(t *testing.T) {
 	widget := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.com/v1", "kind": "Widget", "data": map[string]any{"x": "y"},
@@ -263,8 +264,8 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// TestFingerprintOfAnything checks that objects have different fingerprints if they differ after
-// the members that Fingerprint ignores, and that Fingerprint returns for every input.
+// TestFingerprintOfAnything checks that Fingerprint ignores apiVersion and kind in front of the
+// other members, and nothing else, and that it returns for incomplete JSON.
 func TestFingerprintOfAnything(t *testing.T) {
 	same := Fingerprint(JSON, []byte(`{"metadata":{"name":"a"}}`))
 	for text, want := range map[string]bool{
@@ -292,8 +293,7 @@ func BenchmarkFingerprint(b *testing.B) {
 	}
 }
 
-// namedOnly is metadata without working methods: all panic, except those for the name, the
-// namespace and the resourceVersion.
+// namedOnly implements only GetName, GetNamespace and GetResourceVersion; the other methods panic.
 type namedOnly struct {
 	metav1.Object
 	name string
@@ -303,7 +303,8 @@ func (n namedOnly) GetName() string            { return n.name }
 func (n namedOnly) GetNamespace() string       { return "d" }
 func (n namedOnly) GetResourceVersion() string { return "7" }
 
-// TestIdentityOf checks the identities of Go values, and that a value without metadata is an error.
+// TestIdentityOf checks the identities of Go values, and the errors for values without metadata. It
+// also checks ReadMetaOf and ReadBookmarkOf with the same values.
 func TestIdentityOf(t *testing.T) {
 	annotated := metav1.ObjectMeta{
 		Namespace: "d", Name: "a", UID: types.UID("u"), ResourceVersion: "7", Annotations: map[string]string{initialEventsEnd: "true"},

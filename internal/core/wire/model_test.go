@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The models in this file use other parsers than the package to compute what a reader must return.
+// The models in this file compute what a reader must return, with other parsers than this package.
 
 var (
 	errModel     = errors.New("the model refuses it")
@@ -43,7 +43,8 @@ func modelMembers(text []byte) ([]jsonMember, error) {
 	return members, nil
 }
 
-// modelUnique returns the values of the named members. Each of them may occur at most once.
+// modelUnique returns the values of the named members. It returns an error if one of them occurs
+// twice.
 func modelUnique(members []jsonMember, names ...string) (map[string]json.RawMessage, error) {
 	found := map[string]json.RawMessage{}
 	for _, m := range members {
@@ -60,7 +61,7 @@ func modelUnique(members []jsonMember, names ...string) (map[string]json.RawMess
 	return found, nil
 }
 
-// modelObject returns an error if this package must refuse the object.
+// modelObject returns an error if this package must not accept the object.
 func modelObject(text []byte) error {
 	members, err := modelMembers(text)
 	if err != nil {
@@ -70,8 +71,8 @@ func modelObject(text []byte) error {
 	return err
 }
 
-// modelJSONList returns the items of a list, and whether the body is a Status instead. If only
-// items are malformed, it leaves them out and the error is errModelItem.
+// modelJSONList returns the items of a list. status is true if the body is a Status instead. If
+// only items are malformed, the result omits them and the error is errModelItem.
 func modelJSONList(body []byte) (items [][]byte, status bool, err error) {
 	if !json.Valid(body) {
 		return nil, false, errModel
@@ -131,7 +132,8 @@ func modelJSONList(body []byte) (items [][]byte, status bool, err error) {
 }
 
 // modelJSONWatch returns the types and objects of the events up to the end of the body, or up to a
-// mistake. If only objects are malformed, it leaves their events out and the error is errModelItem.
+// mistake. If only objects are malformed, the result omits their events and the error is
+// errModelItem.
 func modelJSONWatch(body []byte) (events []Event, damaged error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	for {
@@ -184,8 +186,8 @@ func modelTypeMeta(object []byte) bool {
 	return true
 }
 
-// modelFields splits a message with protowire. It returns the values of the fields of bytes, by
-// field number.
+// modelFields splits a message with protowire. It returns the contents of its fields of wire type
+// bytes, by field number.
 func modelFields(b []byte) (map[protowire.Number][][]byte, error) {
 	fields := map[protowire.Number][][]byte{}
 	for len(b) > 0 {

@@ -8,8 +8,9 @@ import (
 	"maps"
 )
 
-// AppendObject appends the body of a GET answer. In protobuf that is the object in its envelope. In
-// JSON it is the object, with tm's kind and apiVersion added in front if the object lacks them.
+// AppendObject appends object in the form of the body of a response to GET. In protobuf that is the
+// object in its envelope. In JSON it is the object, with tm's kind and apiVersion added in front if
+// the object lacks them.
 func AppendObject(dst []byte, enc Encoding, tm TypeMeta, object []byte) []byte {
 	if enc == Protobuf {
 		return appendEnvelope(dst, tm, object)
@@ -17,8 +18,9 @@ func AppendObject(dst []byte, enc Encoding, tm TypeMeta, object []byte) []byte {
 	return appendJSONObject(dst, tm, object)
 }
 
-// CutObject returns the type and the bytes of the object in the body of a POST or PUT. The bytes
-// alias body. CutObject checks the whole text of a JSON object. The error is a *SyntaxError.
+// CutObject returns the type and the bytes of the object in body, the body of a POST or PUT. The
+// bytes alias body. In JSON, CutObject checks the syntax of the whole body. The error is a
+// *SyntaxError.
 func CutObject(enc Encoding, body []byte) (TypeMeta, []byte, error) {
 	if enc == Protobuf {
 		var tm TypeMeta
@@ -37,9 +39,10 @@ func AppendWithResourceVersion(dst []byte, enc Encoding, object []byte, rv strin
 	return appendJSONVersion(dst, object, rv)
 }
 
-// appendProtoVersion is AppendWithResourceVersion for protobuf. It appends the fields in the order
-// of their numbers, so the result is the same as marshalling the changed object. If the object has
-// no metadata, appendProtoVersion appends it after the other fields.
+// appendProtoVersion implements AppendWithResourceVersion for protobuf. It appends the fields in
+// the order of their numbers, so that the result is the same as that of marshalling the changed
+// object. If the object has no metadata, appendProtoVersion appends metadata after the other
+// fields.
 func appendProtoVersion(dst, object []byte, rv string) ([]byte, error) {
 	was := len(dst)
 	found := false
@@ -99,15 +102,15 @@ func appendMetaVersion(dst, meta []byte, offset int64, rv string) ([]byte, error
 	return append(dst, meta[to:]...), nil
 }
 
-// objectNotes is what a reader records when it checks an object: where its members metadata, kind
-// and apiVersion are, relative to the object, and whether one of them occurs twice.
+// objectNotes records the positions of an object's members metadata, kind and apiVersion, relative
+// to the object. twice is true if one of the three occurs twice.
 type objectNotes struct {
 	metadata, kind, apiVersion span
 	twice                      bool
 }
 
-// scan checks the value at b[i:], as scanValue does, and records the members if the value is an
-// object.
+// scan checks the value at b[i:] and returns what scanValue returns. If the value is an object, it
+// records the members.
 func (n *objectNotes) scan(b []byte, i, depth int) (int, scanResult) {
 	*n = objectNotes{}
 	if i >= len(b) || b[i] != '{' {
@@ -132,7 +135,7 @@ func (n *objectNotes) scan(b []byte, i, depth int) (int, scanResult) {
 	return w.i, w.result
 }
 
-// problem returns the reason why the scanned value v cannot be an object, or "".
+// problem returns the reason why v cannot be an object, or "". scan must have checked v before.
 func (n *objectNotes) problem(v []byte) string {
 	switch {
 	case v[0] != '{':
@@ -143,8 +146,8 @@ func (n *objectNotes) problem(v []byte) string {
 	return ""
 }
 
-// typeMeta sets t to the type that an object states. It allocates only if a field changes or has
-// escapes.
+// typeMeta sets t to the type that an object states. If the object lacks a field, that field of t
+// becomes empty. typeMeta allocates only if a field changes or has escapes.
 func (n *objectNotes) typeMeta(object []byte, t *TypeMeta) error {
 	var texts [2][]byte
 	for i, at := range [2]span{n.apiVersion, n.kind} {
@@ -214,7 +217,6 @@ func cutJSONObject(body []byte) (TypeMeta, []byte, error) {
 	return tm, object, nil
 }
 
-// appendJSONVersion is AppendWithResourceVersion for JSON.
 func appendJSONVersion(dst, object []byte, rv string) ([]byte, error) {
 	was := len(dst)
 	w := membersOf(object)
@@ -251,9 +253,9 @@ func appendJSONMetaVersion(dst, meta []byte, rv string) ([]byte, bool) {
 	return insertFirst(dst, meta, fmt.Appendf(nil, `"resourceVersion":%s`, marshalJSON(rv))), true
 }
 
-// AppendWithAPIVersion appends a JSON object with its apiVersion replaced, or unchanged if it has
-// no apiVersion. dst must not overlap object. The error is a *SyntaxError; dst is then returned
-// unchanged.
+// AppendWithAPIVersion appends a JSON object with its apiVersion replaced. An object without
+// apiVersion is appended unchanged. dst must not overlap object. The error is a *SyntaxError; dst
+// is then returned unchanged.
 func AppendWithAPIVersion(dst, object []byte, apiVersion string) ([]byte, error) {
 	w := membersOf(object)
 	found := w.find("apiVersion")
@@ -281,11 +283,11 @@ func insertFirst(dst, object, member []byte) []byte {
 
 var fingerprintSeed = maphash.MakeSeed()
 
-// Fingerprint returns a hash of an object's bytes, which is never 0. The item of a LIST and the
-// object of a WATCH event have the same fingerprint if the same server wrote them for the same
-// version. Fingerprint therefore ignores a JSON apiVersion and kind in front of the other members,
-// because LIST items of built-in kinds lack them. Objects with different fingerprints may still
-// have the same content; see Same. The hash differs between processes.
+// Fingerprint returns a hash of an object's bytes, which is never 0. If a server sends one version
+// of an object both as the item of a LIST and in a WATCH event, both have the same fingerprint. For
+// this, Fingerprint ignores a JSON apiVersion and kind in front of the other members, because LIST
+// items of built-in kinds lack them. Objects with different fingerprints may still have the same
+// content; see Same. The hash differs between processes.
 func Fingerprint(enc Encoding, object []byte) uint64 {
 	if enc == JSON {
 		object = behindTypeMeta(object)
@@ -307,8 +309,8 @@ func behindTypeMeta(object []byte) []byte {
 	return bytes.TrimLeft(rest, "{, \t\r\n")
 }
 
-// Same reports whether two objects have the same content. That means the same bytes, or in JSON the
-// same members in any order, if the value of each has the same bytes. In JSON, Same ignores
+// Same reports whether two objects have the same content: the same bytes, or in JSON the same
+// members in any order. A member is the same if its value has the same bytes. In JSON, Same ignores
 // apiVersion and kind.
 func Same(enc Encoding, a, b []byte) bool {
 	if enc != JSON || bytes.Equal(a, b) {
@@ -319,8 +321,8 @@ func Same(enc Encoding, a, b []byte) bool {
 	return ok && okToo && maps.EqualFunc(ours, theirs, bytes.Equal)
 }
 
-// contentOf returns the members of an object other than apiVersion and kind. ok is false if the
-// object cannot be split into members.
+// contentOf returns the members of an object except apiVersion and kind. ok is false if the object
+// is malformed or if a member occurs twice.
 func contentOf(object []byte) (content map[string][]byte, ok bool) {
 	content = make(map[string][]byte)
 	w := membersOf(object)

@@ -18,10 +18,11 @@ import (
 // a map, [3] one element of a list, and [*] all elements of a list or all values of a map. A key
 // with a bracket is quoted: ['a]b'].
 //
-// In both encodings, a path returns the values in the object's JSON. A field that JSON omits
-// because it is empty therefore has no value in protobuf either, although the message contains its
-// bytes. A string is returned unchanged, a number or boolean as JSON writes it, and a time,
-// quantity or int-or-string as its text. A path ignores null, objects and lists.
+// A path returns the same values in both encodings: those in the object's JSON. If JSON omits an
+// empty field, the path returns no value for that field in protobuf either, although the protobuf
+// message contains the field. A string is returned unchanged, a number or boolean as JSON writes
+// it, and a time, quantity or int-or-string as its text. Null, objects and lists at the end of a
+// path are ignored.
 type Path struct {
 	text  string
 	enc   Encoding
@@ -36,7 +37,7 @@ type Path struct {
 
 // CompilePath compiles a path. In protobuf, goType must be the API type, a struct or a pointer to a
 // struct; its protobuf struct tags give the field numbers. CompilePath returns an error if the type
-// has no such field, or if the path ends at a value without a text. It also refuses kind and
+// has no such field, or if the path ends at an object, a list or a map. It also refuses kind and
 // apiVersion, because a protobuf object's bytes do not contain them. In JSON, goType is ignored and
 // may be nil, and CompilePath accepts any path that it can parse. The error wraps ErrPath.
 func CompilePath(enc Encoding, goType reflect.Type, path string) (*Path, error) {
@@ -60,9 +61,9 @@ func CompilePath(enc Encoding, goType reflect.Type, path string) (*Path, error) 
 // String returns the text that the path was compiled from.
 func (p *Path) String() string { return p.text }
 
-// Append appends the values found in object to dst, in their order in object. Do not modify the
-// values: they may alias the object's bytes. The error is a *SyntaxError, for example if a field of
-// the path occurs twice; Append then returns dst unchanged.
+// Append appends the values that the path selects in object to dst, in the order in which they
+// occur. Do not modify the values: they may alias the object's bytes. The error is a *SyntaxError,
+// for example if a field of the path occurs twice; Append then returns dst unchanged.
 func (p *Path) Append(dst [][]byte, object []byte) ([][]byte, error) {
 	was := len(dst)
 	var err error
@@ -77,8 +78,8 @@ func (p *Path) Append(dst [][]byte, object []byte) ([][]byte, error) {
 	return dst, nil
 }
 
-// appendJSON appends the values that the steps select from the value at object[i:], which is nested
-// in depth containers. It returns the index after that value.
+// appendJSON appends the values that the steps select from the value at object[i:]. depth is the
+// number of objects and arrays around that value. It returns the index after the value.
 func (p *Path) appendJSON(dst [][]byte, object []byte, i, depth int, steps []pathStep) ([][]byte, int, error) {
 	isObject := i < len(object) && object[i] == '{'
 	if len(steps) == 0 || !isObject && (i >= len(object) || object[i] != '[') {
@@ -182,7 +183,7 @@ func (p *Path) appendProto(dst [][]byte, b []byte, offset int64, steps []protoSt
 	return dst, nil
 }
 
-// appendProtoField applies the rest of the steps to f, a field that the first step selected.
+// appendProtoField applies the steps after the first to f, a field that the first step selected.
 func (p *Path) appendProtoField(dst [][]byte, f *protoField, offset int64, steps []protoStep) ([][]byte, error) {
 	if len(steps) > 1 {
 		if f.typ != typeBytes {
@@ -203,8 +204,8 @@ func (p *Path) appendProtoField(dst [][]byte, f *protoField, offset int64, steps
 	return dst, nil
 }
 
-// appendPacked appends the numbers that step selects from a packed list. count is how many numbers
-// of the list were read before; appendPacked returns the new count.
+// appendPacked appends the numbers that step selects from b, a packed list of numbers. count is the
+// number of elements of the list that were read before b; appendPacked returns the new count.
 func (p *Path) appendPacked(dst [][]byte, b []byte, step *protoStep, count int) ([][]byte, int, bool) {
 	for i := 0; i < len(b); count++ {
 		var f protoField
@@ -227,7 +228,7 @@ func (p *Path) appendPacked(dst [][]byte, b []byte, step *protoStep, count int) 
 }
 
 // entryValue replaces f, an entry of a map, by the entry's value, whose wire type must be typ. take
-// is false if the step selects another key. ok is false if the entry is malformed.
+// is false if the step selects another key than the entry's. ok is false if the entry is malformed.
 func entryValue(f *protoField, typ uint8, step *protoStep) (take, ok bool) {
 	in := [...]protoField{1: bytesField, 2: {typ: typ}}
 	if f.typ != typeBytes || readFields(f.bytes, in[:], "entry", 0) != nil {
@@ -240,7 +241,7 @@ func entryValue(f *protoField, typ uint8, step *protoStep) (take, ok bool) {
 	return true, true
 }
 
-// textFormat says how a protobuf value is converted to the text that JSON has for it.
+// textFormat says how a protobuf value is converted to the text that it has in JSON.
 type textFormat uint8
 
 const (
@@ -252,7 +253,7 @@ const (
 	textInt64
 	textUint
 	textDouble
-	textMessage // a message that is a single value in JSON
+	textMessage // a message that JSON writes as a single value, such as a time
 )
 
 var textKinds = map[reflect.Kind]textFormat{
@@ -261,7 +262,6 @@ var textKinds = map[reflect.Kind]textFormat{
 	reflect.Uint32: textUint, reflect.Uint64: textUint,
 }
 
-// textMessages contains the types whose format is textMessage.
 var textMessages = map[reflect.Type]bool{
 	reflect.TypeFor[metav1.Time](): true, reflect.TypeFor[metav1.MicroTime](): true, reflect.TypeFor[metav1.Duration](): true,
 	reflect.TypeFor[resource.Quantity](): true, reflect.TypeFor[intstr.IntOrString](): true,

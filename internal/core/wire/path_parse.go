@@ -17,7 +17,7 @@ type selector uint8
 const (
 	selectName  selector = iota // .name
 	selectKey                   // [key]
-	selectIndex                 // [3]; in JSON also the key 3
+	selectIndex                 // [3]; for an object in JSON or a map, the key 3
 	selectAll                   // [*]
 )
 
@@ -38,8 +38,8 @@ func (s pathStep) String() string {
 	return "[" + s.name + "]"
 }
 
-// parsePath splits a path into steps. It accepts a leading dot, as a custom resource's
-// selectableFields have.
+// parsePath splits a path into steps. It accepts a leading dot, because the selectableFields of a
+// CustomResourceDefinition have one.
 func parsePath(path string) ([]pathStep, error) {
 	var steps []pathStep
 	rest := strings.TrimPrefix(path, ".")
@@ -92,7 +92,8 @@ func parseBracket(s string) (step pathStep, rest string, ok bool) {
 	return step, rest, true
 }
 
-// protoStep is one step of a path through protobuf messages. It selects occurrences of one field.
+// protoStep is one step of a path through protobuf messages. It selects some or all occurrences of
+// one field.
 type protoStep struct {
 	num   uint32
 	pick  protoPick
@@ -104,7 +105,7 @@ type protoStep struct {
 type protoPick uint8
 
 const (
-	pickOne   protoPick = iota // the only one
+	pickOne   protoPick = iota // the only occurrence
 	pickAll                    // every element of a list
 	pickIndex                  // the element of a list at index
 	pickKey                    // the entry of a map whose key is key
@@ -119,7 +120,7 @@ type fieldType struct {
 
 var marshalerType = reflect.TypeFor[interface{ Marshal() ([]byte, error) }]()
 
-// elem returns the type that t points to, through any number of pointers, or t.
+// elem removes all pointers from a type: it returns T for **T.
 func elem(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -128,7 +129,7 @@ func elem(t reflect.Type) reflect.Type {
 }
 
 // wrappedItems is the field number of the elements in the message that encodes a named slice type,
-// such as authentication's ExtraValue.
+// such as ExtraValue of the authentication API.
 const wrappedItems = 1
 
 // resolvePath returns the protobuf steps of a path through goType, and the type at the end of the
@@ -153,8 +154,9 @@ func resolvePath(goType reflect.Type, path string) ([]protoStep, fieldType, erro
 	return steps, at, nil
 }
 
-// mergeList appends more to steps. If more is a single step without a field number, that step
-// selects occurrences of the last field in steps, and replaces the last step.
+// mergeList appends more to steps. A single step without a field number selects elements of the
+// list or map that the last step reached. It therefore replaces the last step, and gets its field
+// number.
 func mergeList(steps, more []protoStep) []protoStep {
 	if len(more) == 1 && more[0].num == 0 {
 		last := len(steps) - 1
@@ -164,8 +166,8 @@ func mergeList(steps, more []protoStep) []protoStep {
 	return append(steps, more...)
 }
 
-// resolveStep resolves one step from type t. If it cannot, why is the reason; otherwise why is
-// empty.
+// resolveStep resolves the step s from type t. If that is impossible, why is the reason; otherwise
+// why is empty.
 func resolveStep(t reflect.Type, s pathStep) (steps []protoStep, next fieldType, why string) {
 	switch t = elem(t); t.Kind() {
 	case reflect.Struct:
@@ -207,7 +209,7 @@ func resolveStep(t reflect.Type, s pathStep) (steps []protoStep, next fieldType,
 	return nil, next, "nothing can be inside " + t.String()
 }
 
-// isWrapped reports whether protobuf encodes values of a slice type as a separate message.
+// isWrapped reports whether protobuf encodes the elements of a slice type in a separate message.
 func isWrapped(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && reflect.PointerTo(t).Implements(marshalerType)
 }
@@ -235,8 +237,9 @@ func structField(t reflect.Type, name string) ([]protoStep, fieldType, bool) {
 }
 
 // FieldNumber returns the number in the protobuf tag of a struct's field, such as 1 of
-// "bytes,1,opt,name=metadata", or 0 if the tag has no number. tagged is false if the field has no
-// such tag or its tag is "-". The rest of a tag is not reliable: some tags say bytes for a number.
+// "bytes,1,opt,name=metadata". num is 0 if the tag has no valid number. tagged is false if the
+// field has no protobuf tag or its tag is "-". Callers should use only the number, because other
+// parts may be wrong: some tags say bytes for a number.
 func FieldNumber(f reflect.StructField) (num uint32, tagged bool) {
 	tag, ok := f.Tag.Lookup("protobuf")
 	if !ok || tag == "-" {

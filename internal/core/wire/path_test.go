@@ -31,8 +31,8 @@ func readPath(t testing.TB, enc Encoding, typ reflect.Type, path string, object 
 	return texts
 }
 
-// TestPathsAgreeInBothEncodings checks that every path of every kind has the same values in both
-// encodings.
+// TestPathsAgreeInBothEncodings checks that every path that ends at a single value, in every kind,
+// has the same values in both encodings.
 func TestPathsAgreeInBothEncodings(t *testing.T) {
 	types := apiTypes(t)
 	paths, values := 0, 0
@@ -140,7 +140,7 @@ func TestFieldNumber(t *testing.T) {
 	}
 }
 
-// dropFrom removes the values at a path from decoded JSON. It is the model of a Dropper.
+// dropFrom removes the values at a path from decoded JSON. Tests compare a Dropper with it.
 func dropFrom(v any, steps []pathStep) any {
 	last := len(steps) == 1
 	s := steps[0]
@@ -183,7 +183,7 @@ func dropBytes(t *testing.T, enc Encoding, typ reflect.Type, object []byte, path
 	return b[6:]
 }
 
-// checkDrop drops the paths in both encodings and compares the results with the model's.
+// checkDrop drops the paths in both encodings and compares the results with those of dropFrom.
 func checkDrop(t *testing.T, typ reflect.Type, obj runtime.Object, paths ...string) {
 	t.Helper()
 	text := bare(t, JSON, obj)
@@ -259,8 +259,7 @@ func TestDropFromPods(t *testing.T) {
 	}
 }
 
-// TestDropsLabels checks that DropsLabels is right. If it returns false, callers need not read the
-// metadata again after a drop.
+// TestDropsLabels checks DropsLabels for paths with and without labels and annotations.
 func TestDropsLabels(t *testing.T) {
 	for _, enc := range encodings {
 		for path, want := range map[string]bool{

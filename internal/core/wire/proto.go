@@ -15,7 +15,7 @@ const (
 	typeFixed32 = 5
 )
 
-// Negative results, which the consume functions return instead of an index.
+// Negative results that the consume functions return instead of an index.
 const (
 	protoTruncated = -1
 	protoMalformed = -2
@@ -25,15 +25,15 @@ const maxFieldNumber = uint32(protowire.MaxValidNumber)
 
 // protoField is one field of a message.
 type protoField struct {
-	num    uint32 // 0 means that the message lacks the field
+	num    uint32 // 0 in a result of readFields: the message lacks the field
 	typ    uint8
 	from   int    // where the field's content starts in the message
 	varint uint64 // the value of a typeVarint or typeFixed64
 	bytes  []byte // the content of a typeBytes
 }
 
-// protoResult converts n, the length that protowire returned for b[i:], to the index after the
-// field, or to protoTruncated or protoMalformed.
+// protoResult returns the index after the field at b[i:], or protoTruncated or protoMalformed. n is
+// the length that protowire returned for that field, or its negative error code.
 func protoResult(i, n int) int {
 	switch {
 	case n >= 0:
@@ -44,8 +44,8 @@ func protoResult(i, n int) int {
 	return protoMalformed
 }
 
-// consumeVarint reads the varint at b[i:]. It returns the index after the varint, or one of the
-// negative results.
+// consumeVarint reads the varint at b[i:]. It returns the index after the varint, or protoTruncated
+// or protoMalformed.
 func consumeVarint(b []byte, i int) (uint64, int) {
 	if uint(i) < uint(len(b)) && b[i] < 0x80 {
 		return uint64(b[i]), i + 1
@@ -63,8 +63,8 @@ func consumeFixed64(b []byte, i int) (uint64, int) {
 	return v, protoResult(i, n)
 }
 
-// consume reads the field at b[i:] into f. It returns the index after the field, or one of the
-// negative results. For a 32-bit field or a group it sets only the number and the type.
+// consume reads the field at b[i:] into f. It returns the index after the field, or protoTruncated
+// or protoMalformed. For a 32-bit field or a group, it sets only num, typ and from.
 func (f *protoField) consume(b []byte, i int) int {
 	tag, i := consumeVarint(b, i)
 	if i < 0 {
@@ -96,9 +96,9 @@ func (f *protoField) consume(b []byte, i int) int {
 }
 
 // readFields reads the message b, which starts at offset in its body. It sets fields[n] to the
-// field with number n and skips fields with higher numbers. The type of fields[n] on entry is the
-// wire type that the field must have. A field that occurs twice is an error. what names the message
-// in errors.
+// field with number n, and skips fields whose number is no index of fields. Before the call,
+// fields[n] must contain the wire type that the field must have. A field that occurs twice is an
+// error. what names the message in errors.
 func readFields(b []byte, fields []protoField, what string, offset int64) error {
 	var f protoField
 	for i := 0; i < len(b); {
@@ -139,8 +139,8 @@ func fieldError(offset int64, what string, result int) error {
 	return malformed(offset, what+": not a protobuf field")
 }
 
-// bytesField is an element for the fields of readFields: it accepts a field that is bytes, a string
-// or a message.
+// bytesField is an element of the fields argument of readFields. It accepts a field of wire type
+// bytes: bytes, a string or a message.
 var bytesField = protoField{typ: typeBytes}
 
 func appendTag(dst []byte, num uint32, typ uint8) []byte {
@@ -156,17 +156,19 @@ func appendBytes[T string | []byte](dst []byte, num uint32, v T) []byte {
 	return append(appendLength(dst, num, len(v)), v...)
 }
 
-// bytesSize returns the encoded size of a field with n bytes of content and a number below 16.
+// bytesSize returns the encoded size of a field with n bytes of content, if the field's number is
+// below 16.
 func bytesSize(n int) int { return 1 + protowire.SizeBytes(n) }
 
 // protoMagic starts every protobuf body of Kubernetes, before a runtime.Unknown.
 const protoMagic = "k8s\x00"
 
-// envelopeEnd is an empty content encoding and an empty content type, which apimachinery's
-// serializer writes after the object.
+// envelopeEnd is an empty content encoding and an empty content type. apimachinery's serializer
+// writes both after the object.
 const envelopeEnd = "\x1a\x00\x22\x00"
 
-// Field numbers of runtime.Unknown, of the TypeMeta in it, and of the messages around it.
+// Field numbers of runtime.Unknown (the envelope), of the TypeMeta in it, of WatchEvent and of
+// RawExtension.
 const (
 	unknownTypeMeta        = 1
 	unknownRaw             = 2
@@ -181,8 +183,8 @@ const (
 	rawExtensionRaw  = 1
 )
 
-// cutEnvelope returns the object in the runtime.Unknown b, which starts at offset in its body, and
-// sets tm to the object's type. It allocates only if a field of tm changes.
+// cutEnvelope returns the object in b, an envelope that starts at offset in its body, and sets tm
+// to the object's type. It allocates only if a field of tm changes.
 func cutEnvelope(b []byte, offset int64, tm *TypeMeta) (raw []byte, err error) {
 	if len(b) < len(protoMagic) || string(b[:len(protoMagic)]) != protoMagic {
 		return nil, malformed(offset, `envelope: does not start with k8s\0`)
@@ -207,7 +209,7 @@ func cutEnvelope(b []byte, offset int64, tm *TypeMeta) (raw []byte, err error) {
 	return object.bytes, tm.readProto(typeMeta.bytes, offset+int64(typeMeta.from))
 }
 
-// readProto sets t from the TypeMeta b, which starts at offset.
+// readProto sets t from b, a TypeMeta that starts at offset.
 func (t *TypeMeta) readProto(b []byte, offset int64) error {
 	f := [...]protoField{1: bytesField, 2: bytesField}
 	err := readFields(b, f[:], "typeMeta", offset)
@@ -217,7 +219,6 @@ func (t *TypeMeta) readProto(b []byte, offset int64) error {
 	return err
 }
 
-// set sets both fields of t. It allocates only if a field changes.
 func (t *TypeMeta) set(apiVersion, kind []byte) {
 	if string(apiVersion) != t.APIVersion {
 		t.APIVersion = string(apiVersion)

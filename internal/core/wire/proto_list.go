@@ -34,7 +34,7 @@ type protoList struct {
 	seen [unknownContentType + 1]bool // which fields of the envelope have been read
 	meta bool                         // the list's metadata has been read
 	// left is the number of bytes of the current message that have not been consumed. It is
-	// math.MaxInt64 in the envelope, which ends with the body.
+	// math.MaxInt64 while p reads the envelope, which ends where the body ends.
 	left int64
 }
 
@@ -69,7 +69,7 @@ func (p *protoList) next() ([]byte, error) {
 	return nil, p.readEnvelope(io.EOF)
 }
 
-// open reads up to the start of the list message.
+// open reads the envelope up to the start of the list message.
 func (p *protoList) open() error {
 	if err := p.buf.need(len(protoMagic)); err != nil {
 		return p.buf.fail(p.buf.len(), "list", err)
@@ -82,8 +82,9 @@ func (p *protoList) open() error {
 	return p.readEnvelope(io.ErrUnexpectedEOF)
 }
 
-// readEnvelope reads the envelope's fields up to the list message, of which it reads only the
-// length. If the body ends before a list message, it returns atEnd.
+// readEnvelope reads the envelope's fields until it has read the tag and the length of a list
+// message. If the body ends first, readEnvelope returns atEnd: io.EOF after the list, and an error
+// before it.
 func (p *protoList) readEnvelope(atEnd error) error {
 	for {
 		if p.buf.len() == 0 {
@@ -99,7 +100,8 @@ func (p *protoList) readEnvelope(atEnd error) error {
 	}
 }
 
-// envelopeField reads one field of the envelope. It reports whether the field is the list message.
+// envelopeField reads one field of the envelope. raw is true if the field is the list message;
+// envelopeField then reads only the field's length.
 func (p *protoList) envelopeField() (raw bool, err error) {
 	at := p.buf.off
 	num, typ, err := p.tag("envelope")
@@ -128,8 +130,8 @@ func (p *protoList) envelopeField() (raw bool, err error) {
 	return false, p.list.typeMeta.readProto(v, p.buf.off-int64(len(v)))
 }
 
-// openList reads the length of the list message. It refuses kinds other than lists, because their
-// field 2 may have another meaning. The error for a Status is a *StatusError.
+// openList reads the length of the list message. It returns an error for kinds that are not lists,
+// because field 2 of another kind may not be its items. The error for a Status is a *StatusError.
 func (p *protoList) openList(at int64) error {
 	n, err := p.varint("list")
 	if err != nil {
@@ -166,7 +168,7 @@ func (p *protoList) readMeta() error {
 	return p.list.meta.readProto(b, p.buf.off-int64(len(b)))
 }
 
-// readProto sets m from the ListMeta b, which starts at offset.
+// readProto sets m from b, a ListMeta that starts at offset.
 func (m *ListMeta) readProto(b []byte, offset int64) error {
 	f := [...]protoField{1: bytesField, 2: bytesField, 3: bytesField, 4: {typ: typeVarint}, 5: bytesField}
 	if err := readFields(b, f[:], "list metadata", offset); err != nil {
@@ -177,7 +179,7 @@ func (m *ListMeta) readProto(b []byte, offset int64) error {
 	if f[listMetaRemaining].num != 0 {
 		m.RemainingItemCount = int64(f[listMetaRemaining].varint)
 	}
-	// A malformed selector gives no error, because nothing depends on the selector.
+	// A malformed selector causes no error, because Weir does not depend on the selector.
 	info := [...]protoField{shardInfoSelector: bytesField}
 	if readFields(f[listMetaShardInfo].bytes, info[:], "", 0) == nil {
 		m.ShardSelector = string(info[shardInfoSelector].bytes)
@@ -185,7 +187,7 @@ func (m *ListMeta) readProto(b []byte, offset int64) error {
 	return nil
 }
 
-// The methods below read a message from the body, in pieces.
+// The methods below read a message from the body, in pieces. what names the part in errors.
 
 func (p *protoList) fail(what string) error { return p.buf.fail(0, what, ErrMalformed) }
 
@@ -208,7 +210,7 @@ func (p *protoList) varint(what string) (uint64, error) {
 	}
 }
 
-// take consumes n bytes of the window. The current message must have that many left.
+// take consumes n bytes of the window. The current message must have at least n bytes left.
 func (p *protoList) take(n int) {
 	p.buf.consume(n)
 	if p.left != math.MaxInt64 {
@@ -229,8 +231,8 @@ func (p *protoList) tag(what string) (num uint32, typ uint8, err error) {
 	return uint32(tag >> 3), uint8(tag & 7), nil
 }
 
-// bytes reads the length and the content of a field. The content must be at most limit bytes; it is
-// valid until the next read.
+// bytes reads the length and the content of a field. A content of more than limit bytes is an
+// error. The returned bytes are valid until the next read.
 func (p *protoList) bytes(what string, limit int) ([]byte, error) {
 	n, err := p.varint(what)
 	if err != nil {
@@ -255,8 +257,8 @@ func (p *protoList) content(what string, n uint64, limit int) ([]byte, error) {
 	return b, nil
 }
 
-// skip reads the value of a field and drops it piece by piece. Only a group, which Kubernetes does
-// not use, must fit into the buffer.
+// skip reads the value of a field and discards it piece by piece. Only a group, which Kubernetes
+// does not use, must fit into the buffer.
 func (p *protoList) skip(what string, num uint32, typ uint8) error {
 	n := uint64(0)
 	var err error

@@ -8,14 +8,14 @@ import (
 // eventOverhead is the maximum size of an event without its object, in bytes.
 const eventOverhead = 4 << 10
 
-// frameHeader is the size of the length before each frame, in bytes.
+// frameHeader is the number of bytes before each frame, which contain the frame's length.
 const frameHeader = 4
 
 // protoWatch splits a body of length-delimited frames into events. Each frame is a WatchEvent.
 type protoWatch struct {
 	buf      buffer
 	max      int
-	typeMeta TypeMeta // of the last event; the next one nearly always has the same
+	typeMeta TypeMeta // of the last event; kept because the next event nearly always has the same type
 }
 
 func (p *protoWatch) buffered() int { return p.buf.len() }
@@ -47,7 +47,7 @@ func (p *protoWatch) next() (Event, error) {
 	return e, err
 }
 
-// event parses the WatchEvent b, which starts at offset.
+// event parses b, a WatchEvent that starts at offset.
 func (p *protoWatch) event(b []byte, offset int64) (e Event, err error) {
 	f := [...]protoField{1: bytesField, 2: bytesField}
 	if err := readFields(b, f[:], "watch event", offset); err != nil {
@@ -73,8 +73,8 @@ func (p *protoWatch) event(b []byte, offset int64) (e Event, err error) {
 	return e, nil
 }
 
-// object returns the object in the RawExtension b, which starts at offset. It sets p.typeMeta to
-// the object's type.
+// object returns the object in b, a RawExtension that starts at offset. It sets p.typeMeta to the
+// object's type.
 func (p *protoWatch) object(b []byte, offset int64) ([]byte, error) {
 	f := [...]protoField{rawExtensionRaw: bytesField}
 	if err := readFields(b, f[:], "watch event's object", offset); err != nil {
@@ -87,7 +87,7 @@ func (p *protoWatch) object(b []byte, offset int64) ([]byte, error) {
 	return cutEnvelope(raw.bytes, offset+int64(raw.from), &p.typeMeta)
 }
 
-// eventType returns the type named b, or 0.
+// eventType returns the type whose name is b, or 0.
 func eventType(b []byte) EventType {
 	t, _ := ParseEventType(string(b))
 	return t

@@ -10,5 +10,5 @@ import (
 // apiScheme contains every kind of Kubernetes.
 var apiScheme = scheme.Scheme
 
-// Servers also send PartialObjectMetadata, in every encoding.
+// Servers also send objects of the kind PartialObjectMetadata, in both encodings.
 var _ = metav1.AddMetaToScheme(apiScheme)

@@ -15,8 +15,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestListReaderStatus checks that a Status in place of a list becomes an error that apimachinery's
-// functions recognize.
+// TestListReaderStatus checks that a Status in place of a list becomes a *StatusError, and that
+// apierrors.IsResourceExpired recognizes it.
 func TestListReaderStatus(t *testing.T) {
 	expired := apierrors.NewResourceExpired("the token is too old").Status()
 	expired.ListMeta.Continue = "another"
@@ -43,7 +43,8 @@ func TestListReaderStatus(t *testing.T) {
 	}
 }
 
-// TestReadStatusWithoutKind checks that a JSON Status may lack its kind if its code is an error's.
+// TestReadStatusWithoutKind checks that a JSON Status may lack its kind only if its code is at
+// least 400.
 func TestReadStatusWithoutKind(t *testing.T) {
 	s, err := ReadStatus(JSON, []byte(`{"status":"Failure","message":"too old","code":410}`))
 	if err != nil || s.Code != 410 || s.Kind != "Status" {
@@ -71,7 +72,8 @@ func TestReadStatusRefuses(t *testing.T) {
 	check.ErrorIs(t, DecodeStatus(JSON, []byte("[]")), ErrMalformed, "DecodeStatus")
 }
 
-// TestErrorsAreFinal checks that a reader that returned an error returns the same error again.
+// TestErrorsAreFinal checks that a reader that returned an error returns the same error from the
+// next call.
 func TestErrorsAreFinal(t *testing.T) {
 	l := NewListReader(bytes.NewReader([]byte(`{"items":[1`)), JSON, Limits{})
 	_, first := l.Next()

@@ -27,7 +27,8 @@ func (t EventType) String() string {
 	return eventTypes[t]
 }
 
-// ParseEventType returns the type whose String is s. ok is false if there is none.
+// ParseEventType returns the type whose name is s, such as ADDED. ok is false if there is no such
+// type.
 func ParseEventType(s string) (EventType, bool) {
 	for t := Added; t <= Error; t++ {
 		if s == eventTypes[t] {
@@ -40,17 +41,17 @@ func ParseEventType(s string) (EventType, bool) {
 // Event is one event of a WATCH.
 type Event struct {
 	Type EventType
-	// TypeMeta is the object's apiVersion and kind. In JSON it is empty if the object does not
-	// state them.
+	// TypeMeta is the object's apiVersion and kind. In JSON, a field is empty if the object does not
+	// state it.
 	TypeMeta TypeMeta
-	// Object is the object, in protobuf without its envelope. In an Error event it is a Status. In
-	// a Bookmark event it has only a resourceVersion and perhaps annotations. It is valid until the
-	// reader's next call; see WatchReader.Next.
+	// Object is the object, in protobuf without its envelope. In an Error event it is a Status. In a
+	// Bookmark event it has only a resourceVersion and perhaps annotations. It is valid until the next
+	// call of WatchReader.Next, which returned it.
 	Object []byte
 }
 
-// AppendEvent appends one event of a WATCH body. It does not retain object, and writes it like
-// AppendObject. Several watchers can share the bytes.
+// AppendEvent appends one event of a WATCH body, with object in the form that AppendObject writes.
+// It does not retain object. The appended bytes can be sent to several watchers.
 func AppendEvent(dst []byte, enc Encoding, t EventType, tm TypeMeta, object []byte) []byte {
 	if enc != Protobuf {
 		dst = append(dst, `{"type":"`...)
@@ -69,23 +70,22 @@ func AppendEvent(dst []byte, enc Encoding, t EventType, tm TypeMeta, object []by
 	return appendEnvelope(dst, tm, object)
 }
 
-// WatchReader splits the body of a WATCH into events. It has one read buffer with one event in it.
-// If a whole event has arrived already, Next reads from the body at most once. WatchReader starts
-// no goroutine and does not close the body. It is not safe for concurrent use.
+// WatchReader splits the body of a WATCH into events. It has one read buffer, which contains the
+// current event. If a whole event has already arrived, Next calls the body's Read at most once.
+// WatchReader starts no goroutine and does not close the body. It is not safe for concurrent use.
 type WatchReader struct {
 	body watchBody
 	err  error
 }
 
-// watchBody is implemented for both encodings.
 type watchBody interface {
 	next() (Event, error)
 	buffered() int
 	offset() int64
 }
 
-// NewWatchReader returns a reader of the events in r. r must not have a Content-Encoding any more
-// (see NewBody). NewWatchReader does not read from r.
+// NewWatchReader returns a reader of the events in r. r must contain the decoded body, without a
+// Content-Encoding (see NewBody). NewWatchReader does not read from r.
 func NewWatchReader(r io.Reader, enc Encoding, lim Limits) *WatchReader {
 	if enc == Protobuf {
 		return &WatchReader{body: &protoWatch{buf: buffer{r: r}, max: lim.maxObject()}}
@@ -109,9 +109,9 @@ func (w *WatchReader) Next() (Event, error) {
 	return e, err
 }
 
-// Buffered returns the number of bytes that were read but not yet returned, without leading
-// whitespace. If it is above 0, a part of the next event has arrived, so Next will probably not
-// wait long.
+// Buffered returns the number of bytes that were read from the body but not yet returned, without
+// leading whitespace. If it is above 0, a part of the next event has arrived, so Next will probably
+// not block long.
 func (w *WatchReader) Buffered() int { return w.body.buffered() }
 
 // Offset returns the number of consumed bytes of the body, up to the end of the last returned

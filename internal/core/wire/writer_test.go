@@ -43,8 +43,8 @@ func writeList(t testing.TB, enc Encoding, list *corev1.PodList) []byte {
 	return body.Bytes()
 }
 
-// TestListWriter checks that ListWriter writes the same protobuf as apimachinery's serializer, and
-// JSON that decodes to the same list.
+// TestListWriter checks that ListWriter writes the same protobuf bytes as apimachinery's
+// serializer, and JSON that decodes to the same list.
 func TestListWriter(t *testing.T) {
 	for _, list := range []*corev1.PodList{
 		podList(7),
@@ -80,8 +80,8 @@ func TestListWriterWrongSize(t *testing.T) {
 	}
 }
 
-// TestAppendEvent checks that AppendEvent appends the same bytes as apimachinery's encoder, and
-// that apimachinery's decoder can read them.
+// TestAppendEvent checks that apimachinery's decoder can read the events that AppendEvent writes,
+// and that the protobuf bytes are the same as those of apimachinery's encoder.
 func TestAppendEvent(t *testing.T) {
 	events := sampleEvents(5)
 	for _, enc := range encodings {
