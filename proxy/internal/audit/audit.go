@@ -103,8 +103,8 @@ func New(c Config) (*Recorder, error) {
 	return a, nil
 }
 
-// open opens the log. If the file cannot be written, open fails now and not when the first event is
-// recorded.
+// open returns a writer to the log. It creates the file immediately, so that a log that cannot be
+// written fails now, and not when the first event is recorded.
 func (a *Recorder) open(c *Config) (io.Writer, error) {
 	if c.LogPath == "-" {
 		return os.Stdout, nil
@@ -123,13 +123,14 @@ func (a *Recorder) open(c *Config) (io.Writer, error) {
 	if size <= 0 {
 		size = defaultSize
 	}
-	// lumberjack never ends its goroutine that removes old files. Each server with a log leaks one.
+	// Each Recorder with a log leaks a goroutine: lumberjack never ends the one that removes old
+	// files.
 	file := &lumberjack.Logger{Filename: c.LogPath, MaxSize: size, MaxBackups: c.MaxBackups, MaxAge: c.MaxAge}
 	a.file = file
 	return file, nil
 }
 
-// Start starts the backends, which run until Close.
+// Start starts the backends, which run until Close. On a nil Recorder it does nothing.
 func (a *Recorder) Start() error {
 	if a == nil {
 		return nil
@@ -156,10 +157,11 @@ func (a *Recorder) Close() error {
 // errNotRecorded is returned when the policy requires a record that the proxy cannot write.
 var errNotRecorded = errors.New("the request cannot be recorded")
 
-// Begin records that an authorized caller sends a read, or a request for /metrics. byGrace says
-// that the upstream does not answer, and that its last answer allowed the request. Begin returns a
-// nil Record if the policy requires no record. It returns an error if the request must be forwarded
-// because the policy requires a record of the response, or because the log cannot be written.
+// Begin starts the audit record of a read, or of a request for /metrics, whose caller is
+// authorized. byGrace says that the upstream does not answer, and that its last answer allowed the
+// request. Begin returns a nil Record if the policy requires no record. It returns an error if the
+// proxy must forward the request instead: the policy requires a record of the response, or the log
+// cannot be written.
 func (a *Recorder) Begin(r *http.Request, attrs authorizer.Attributes, byGrace bool, received time.Time) (*Record, error) {
 	if a == nil {
 		return nil, nil
@@ -175,8 +177,9 @@ func (a *Recorder) Begin(r *http.Request, attrs authorizer.Attributes, byGrace b
 	return a.record(r, attrs, rule, received, "authorization.k8s.io/decision", "allow", "authorization.k8s.io/reason", why)
 }
 
-// Refused records a request that is answered with the error why. It returns nil if the request
-// already has a record, or cannot be recorded: the proxy answers with why in any case.
+// Refused starts the record of a request that the proxy answers with the error why. It returns nil
+// if the request already has a record, needs none, or cannot be recorded. The proxy answers with
+// why in any case.
 func (a *Recorder) Refused(r *http.Request, attrs authorizer.Attributes, why error, received time.Time) *Record {
 	if audit.AuditContextFrom(r.Context()) != nil {
 		return nil
@@ -189,9 +192,10 @@ func (a *Recorder) Refused(r *http.Request, attrs authorizer.Attributes, why err
 	return rec
 }
 
-// Impersonated records a forwarded request in which a caller impersonates another user. The
-// upstream's event names the proxy instead of the caller. That event contains all other parts, so
-// Impersonated records metadata only.
+// Impersonated starts the record of a forwarded request in which a caller impersonates another
+// user. The upstream also records the request, but its event names the proxy instead of the caller.
+// All other parts are in the upstream's event, so Impersonated records metadata only. It returns a
+// nil Record if the policy requires none, and an error if the log cannot be written.
 func (a *Recorder) Impersonated(r *http.Request, attrs authorizer.Attributes, to *transport.ImpersonationConfig, received time.Time) (*Record, error) {
 	if a == nil {
 		return nil, nil
@@ -208,7 +212,8 @@ func (a *Recorder) Impersonated(r *http.Request, attrs authorizer.Attributes, to
 	return rec, nil
 }
 
-// record starts the event of a request. It returns nil if the rule requires no event.
+// record starts the event of a request. It returns nil if the rule requires no event, and an error
+// if the event cannot be recorded.
 func (a *Recorder) record(r *http.Request, attrs authorizer.Attributes, rule audit.RequestAuditConfig, received time.Time, annotations ...string) (*Record, error) {
 	ctx := audit.WithAuditContext(r.Context())
 	id := types.UID(r.Header.Get(auditinternal.HeaderAuditID))

@@ -27,8 +27,8 @@ func (rec *Record) Writer(w http.ResponseWriter, long bool) *Writer {
 	return &Writer{ResponseWriter: w, record: rec, long: long}
 }
 
-// Forward returns a Writer, and a request to forward. The request has the id of this event, so the
-// upstream uses the same id in its event and its response header.
+// Forward returns a Writer for the response, and the request to forward instead of r. That request
+// has the id of this event, so the upstream uses the same id in its event and its response header.
 func (rec *Record) Forward(w http.ResponseWriter, r *http.Request, long bool) (*Writer, *http.Request) {
 	r = r.WithContext(rec.ctx)
 	r.Header = r.Header.Clone()
@@ -93,9 +93,9 @@ func (w *Writer) End() {
 }
 
 // Ended records the end of the response. why is the value of the panic that ended it, or nil. As
-// kube-apiserver does, Ended records a panic in the stage Panic with code 500. One panic is no
-// failure: http.ErrAbortHandler in a long-running request whose client has gone away, which is how
-// such requests usually end.
+// kube-apiserver does, Ended records a panic in the stage Panic with code 500. It records
+// http.ErrAbortHandler as a normal end if the request is long-running and its client has
+// disconnected, because such requests usually end in this way.
 func (w *Writer) Ended(why any) {
 	gone := w.record.ctx.Err() != nil
 	if why != nil && !(why == http.ErrAbortHandler && w.long && w.begun && gone) {
@@ -113,8 +113,8 @@ func (w *Writer) Ended(why any) {
 	w.record.ac.ProcessEventStage(w.record.ctx, auditinternal.StageResponseComplete)
 }
 
-// panicMessage returns a message for a panic with the value why. It cuts the stack that ends the
-// value of a worker's panic, since a stack belongs in the log.
+// panicMessage returns a message for a panic with the value why. The value of a worker's panic ends
+// with a stack. panicMessage removes the stack, which belongs in the log.
 func panicMessage(why any) string {
 	if why == http.ErrAbortHandler {
 		return "The answer was broken off."

@@ -22,7 +22,7 @@ import (
 // would leak. It is safe for concurrent use.
 type Certificate struct {
 	certFile, keyFile string   // empty: the certificate is only in memory
-	hosts             []string // of a certificate that the proxy makes; nil: the user gave one
+	hosts             []string // for a certificate that the proxy makes; nil: the user gave one
 	log               *slog.Logger
 
 	mu         sync.Mutex
@@ -61,7 +61,8 @@ func SelfSigned(dir, address string, hosts []string, log *slog.Logger) (*Certifi
 	return c.load()
 }
 
-// load reads the certificate from its files, or makes one.
+// load reads the certificate from its files. If the proxy makes the certificate, and the files are
+// missing or not usable, load makes one.
 func (c *Certificate) load() (*Certificate, error) {
 	if c.certFile != "" {
 		if err := c.read(); err != nil && (c.hosts == nil || !errors.Is(err, fs.ErrNotExist)) {

@@ -16,8 +16,9 @@ type Conn struct {
 	listener *Listener
 	source   string
 	buffer   writeBuffer
-	// These are charges: memory for the connection itself while it is unknown, responses for its
-	// requests (see count), and heads for the request heads that it is receiving.
+	// These are charges to the budgets of the listener: memory for the connection itself while it is
+	// unknown, responses for its requests (see count), and heads for the request heads that it is
+	// receiving.
 	memory, responses, heads *budget.Charge
 
 	opened    time.Time
@@ -35,11 +36,11 @@ type Conn struct {
 	counted   int       // requests that are charged to responses
 	resets    int       // streams that the client has reset
 	requests  uint64    // requests that have begun
-	// unbegun has, by stream, the large heads that are being received or whose requests have not
-	// begun. It has no more entries than there are open streams. HTTP/1.1 uses stream 0.
+	// unbegun has, by stream, the large request heads that are still being received, or whose handlers
+	// have not started. It has no more entries than there are open streams. HTTP/1.1 uses stream 0.
 	unbegun map[uint32]unbegunHead
-	// queued is the bytes of the large heads whose streams were reset. The server may keep such a
-	// request without a handler until the next handler returns.
+	// queued is the number of bytes of the large heads whose streams were reset. The server may keep
+	// such a request without a handler until the next handler returns.
 	queued    int64
 	head      int64     // bytes of unbegun and queued together
 	headSince time.Time // when head became larger than 0
@@ -56,7 +57,7 @@ const (
 	// acknowledged yet.
 	maxUnknownOwed = 100
 	// streamBytes is the measured memory of a request whose handler has returned and whose response,
-	// of up to httpBufferSize, is not written yet: a goroutine, its stack and the HTTP/2 stream.
+	// of up to 4 KiB, is not written yet: a goroutine, its stack and the HTTP/2 stream.
 	streamBytes = 20 << 10
 	// certificateFactor times the size of a client certificate is its memory: the parsed form and the
 	// received bytes. ConnectionBytes includes usualCertificates bytes of certificates.
@@ -104,8 +105,10 @@ func (c *Conn) underReview(now time.Time) bool {
 	return c.reviews > 0 && now.Sub(c.since) < reviewTime
 }
 
-// BeginReview records that a request whose token is not authenticated yet has got a seat or a slot.
-// Seats and slots bound the number of such requests.
+// BeginReview records that a request whose token is not authenticated yet has got a seat or a slot,
+// that is, a place among the short or the long-running requests. Their number bounds the requests
+// under review. Until EndReview, but for at most reviewTime, the listener does not close the
+// connection to make room for another one.
 func (c *Conn) BeginReview() {
 	if c == nil {
 		return
@@ -117,15 +120,16 @@ func (c *Conn) BeginReview() {
 	})
 }
 
-// EndReview records that such a request has released its seat or slot.
+// EndReview records that a request for which BeginReview was called has released its seat or slot.
 func (c *Conn) EndReview() {
 	if c != nil {
 		c.listener.do(func() { c.reviews-- })
 	}
 }
 
-// Accept records that the credential of a request on the connection was accepted. From now on its
-// bytes do not count as bytes of unknown connections.
+// Accept records that the credential of a request on the connection was accepted. From now on the
+// bytes of the connection do not count as bytes of unknown connections. For a connection above the
+// limit, Accept does nothing.
 func (c *Conn) Accept() {
 	if c == nil {
 		return
@@ -150,9 +154,9 @@ func (c *Conn) Accept() {
 // then it is closed.
 func (c *Conn) OverLimit() bool { return c != nil && c.overLimit }
 
-// Begin records that request r begins. From now on Heads.Charge, and not the connection, counts the
-// request's head. Begin returns false if the connection is closed, or unknown and has too many
-// requests.
+// Begin records that the handler of request r starts. From now on the charge from Heads.Charge
+// counts the request's head, and the connection does not. Begin returns false if the proxy must
+// refuse the request: the connection is closed, or it is unknown and has too many requests.
 func (c *Conn) Begin(r *http.Request) (ok bool) {
 	if c == nil {
 		return true
@@ -167,8 +171,7 @@ func (c *Conn) Begin(r *http.Request) (ok bool) {
 	return ok
 }
 
-// End records that the proxy has finished handling a request. net/http may still be writing the
-// response.
+// End records that the handler of a request returns. net/http may still be writing the response.
 func (c *Conn) End() {
 	if c == nil {
 		return
@@ -182,10 +185,10 @@ func (c *Conn) End() {
 }
 
 // openStream records that the client opens an HTTP/2 stream. It is called before the stream's head
-// is decoded. It closes an unknown connection in two cases: the client has far more streams than it
-// may have; or the client opens a second stream while the requests of unknown connections,
-// including closed ones, exceed their memory. openStream then returns false, and the caller must
-// not decode the head.
+// is decoded. It closes an unknown connection in two cases. The client has more than twice
+// maxUnknownStreams streams. Or the client opens a second stream while the requests of unknown
+// connections, including closed ones, exceed their memory. openStream then returns false, and the
+// caller must not decode the head.
 func (c *Conn) openStream() (ok bool) {
 	c.listener.do(func() {
 		c.streams++
@@ -198,8 +201,8 @@ func (c *Conn) openStream() (ok bool) {
 	return ok
 }
 
-// flooded closes the connection if it is unknown. Its client sends too many frames that the server
-// must remember or ignores.
+// flooded closes the connection if it is unknown. It is called when the client sends too many
+// frames that the server must remember or ignores.
 func (c *Conn) flooded() {
 	c.listener.do(func() {
 		if !c.accepted {
@@ -208,9 +211,9 @@ func (c *Conn) flooded() {
 	})
 }
 
-// holdCertificates charges for the certificates that the client has sent, raw bytes of them. A
-// client may send up to 256 KB of certificates, even without their keys. crypto/tls keeps them as
-// long as the connection.
+// holdCertificates charges an unknown connection for the certificates of the client, which have raw
+// bytes. A client may send up to 256 KB of certificates, even without their keys. crypto/tls keeps
+// them as long as the connection.
 func (c *Conn) holdCertificates(raw int) {
 	c.listener.do(func() {
 		if c.closed || c.accepted || c.overLimit || raw <= usualCertificates {
@@ -223,8 +226,8 @@ func (c *Conn) holdCertificates(raw int) {
 	})
 }
 
-// endStreams records that streams have ended: the client has reset them, or their responses are
-// complete.
+// endStreams records that HTTP/2 streams have ended. If reset is true, the client has reset them.
+// Otherwise their responses are complete, or the server ignores them after a GOAWAY.
 func (c *Conn) endStreams(reset bool, streams ...uint32) {
 	c.listener.do(func() {
 		c.streams -= len(streams)
@@ -248,11 +251,12 @@ func (c *Conn) endStreams(reset bool, streams ...uint32) {
 	})
 }
 
-// count charges for the requests of the connection. For an unknown connection it counts all
-// requests but one, which ConnectionBytes includes. For an accepted one it counts the requests
+// count updates the charge for the requests of the connection. For an unknown connection it counts
+// all requests but one, which ConnectionBytes includes. For an accepted one it counts the requests
 // whose handler has returned and whose response the client has not read yet. If the budget is
-// exceeded, count closes a connection: among unknown ones that with the most requests, among
-// accepted ones that whose client has read nothing for longest. The caller holds the lock.
+// exceeded, count closes a connection. Among unknown connections it closes the one with the most
+// requests. Among accepted ones it closes the one whose client has read nothing for the longest
+// time. The caller holds the lock.
 func (c *Conn) count() {
 	cs := c.listener
 	n, level := max(c.streams, c.handlers, 1)-1, unknown
@@ -288,11 +292,11 @@ func (c *Conn) count() {
 }
 
 // growHead charges n more bytes for the head that a stream is receiving. fields is the number of
-// its fields so far. growHead is called before these bytes are decoded. If there is no room,
-// growHead closes unknown connections that send their heads slowly. If there are none, it closes
-// this connection and returns false: the caller must then not decode the bytes. It does not close
-// an accepted connection whose heads use up to ConnectionBytes, since other clients may have used
-// the room. The request gets 429 later.
+// fields in the head so far. growHead is called before these bytes are decoded. If there is no
+// room, growHead closes unknown connections that send their heads slowly. If there are none, it
+// closes this connection and returns false: the caller must then not decode the bytes. Other
+// clients may have used the room, so growHead does not close an accepted connection whose heads use
+// up to ConnectionBytes. Its request gets 429 later.
 func (c *Conn) growHead(stream uint32, n int64, fields int) (ok bool) {
 	c.listener.do(func() {
 		cs := c.listener
@@ -330,7 +334,6 @@ func (c *Conn) requestsBegun() (n uint64, working bool) {
 	return c.requests, c.handlers > 0
 }
 
-// isAccepted reports whether the credential of a request on the connection was accepted.
 func (c *Conn) isAccepted() bool {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()

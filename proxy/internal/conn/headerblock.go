@@ -1,19 +1,19 @@
 package conn
 
 // headerBlock counts the fields of an HTTP/2 header block while it is received, without decoding
-// it. One byte may represent a whole field, so the number of bytes says little about the memory of
-// the decoded head (RFC 7541). In a block that is not valid it counts some number of fields, which
-// does not matter: the server closes the connection.
+// it. One byte may represent a whole field of the HPACK table, so the number of bytes says little
+// about the memory of the decoded head (RFC 7541). For an invalid block the count is wrong. That
+// does not matter, because the server closes the connection.
 type headerBlock struct {
 	fields int
 	bytes  int
 
 	state blockState
-	// left is the value so far of the integer that is being read; or how many bytes of a string are
+	// left is the part of an integer that was read so far, or the number of bytes of a string that are
 	// still to be read.
 	left  uint64
 	shift uint
-	// strings is how many strings of the field are still to be read, after the integer.
+	// strings is the number of strings of the field that follow the integer and are still to be read.
 	strings int
 }
 
@@ -22,7 +22,7 @@ type blockState uint8
 
 const (
 	blockField  blockState = iota // the first byte of a field
-	blockIndex                    // the rest of an index, or of a new size of the table
+	blockIndex                    // the rest of an index, or of a new size of the HPACK table
 	blockLength                   // the first byte of a string
 	blockLong                     // the rest of the length of a string
 	blockText                     // the text of a string
@@ -61,7 +61,7 @@ func (hb *headerBlock) step(b byte) {
 	}
 }
 
-// begin processes the first byte of a field, or of an update of the table's size.
+// begin processes the first byte of a field, or of an update of the HPACK table's size.
 func (hb *headerBlock) begin(b byte) {
 	switch {
 	case b&0x80 != 0: // a field from the table

@@ -9,10 +9,11 @@ import (
 	"github.com/weirproject/weir/internal/serve/budget"
 )
 
-// The decoded head of a request is much larger than the received bytes: HTTP/2 compresses it, and
-// each field uses memory in addition to its text. The heads of all requests therefore share a
-// budget. A head is released when its handler returns, although net/http keeps the request until
-// the response is read.
+// The decoded head of a request (request line and headers) is much larger than the received bytes:
+// HTTP/2 compresses it, and each field uses memory in addition to its text. The heads of all
+// requests therefore share a budget. The charge for a head ends when its handler returns, although
+// net/http keeps the request until the client has read the response. Therefore ReleaseHead clears
+// the head.
 const (
 	// fieldBytes is the measured overhead of a field: in the frame, in the header map and in the copy
 	// that the proxy forwards.
@@ -32,7 +33,7 @@ const (
 // Heads bounds the memory of the heads of all requests. It is safe for concurrent use.
 type Heads struct{ *budget.Budget }
 
-// small is the level of small heads, next to the levels unknown and known.
+// small is the level of small heads in the budget of Heads. The other levels are unknown and known.
 const small = known + 1
 
 // NewHeads returns the budget of the heads of one listener.

@@ -37,9 +37,9 @@ func followHTTP2(server *http.Server) error {
 type http2Conn struct {
 	*tls.Conn
 	client *Conn
-	server *http2.Server // of this connection alone
+	server *http2.Server // of this connection alone, because onIdle changes it
 
-	in, out frameScan   // in is used by the reading goroutine, out by the writing one
+	in, out frameScan   // the reading goroutine uses in, the writing one out
 	block   headerBlock // used by the reading goroutine
 	charged int64       // bytes of block that growHead has charged
 	of      uint32      // the stream of block
@@ -89,7 +89,7 @@ func (hc *http2Conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// breaks records that err, if it is not nil, ends the connection.
+// breaks records that the connection ends, if err is not nil.
 func (hc *http2Conn) breaks(err error) {
 	if err == nil {
 		return
@@ -99,9 +99,10 @@ func (hc *http2Conn) breaks(err error) {
 	hc.broken = true
 }
 
-// onIdle is called in the server's goroutine when the last stream has ended. When a connection ends
-// with open streams, the server first stops the IdleTimeout timer and then ends the streams, which
-// would start the timer again. The timer would keep the connection's memory for two minutes.
+// onIdle prevents the server from starting the IdleTimeout timer for a connection that ends. The
+// server calls onIdle in its goroutine when the last stream has ended. When a connection ends with
+// open streams, the server first stops the timer and then ends the streams, which would start the
+// timer again. The timer would keep the connection's memory for two minutes.
 func (hc *http2Conn) onIdle() {
 	hc.mu.Lock()
 	defer hc.mu.Unlock()

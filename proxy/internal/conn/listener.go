@@ -104,7 +104,8 @@ func (cs *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit returns the admitted connection, or nil if its source address has too many connections.
+// admit adds conn to the connections of the listener. It returns nil if the source address of conn
+// has too many connections.
 func (cs *Listener) admit(conn net.Conn) *Conn {
 	c := &Conn{
 		Conn: conn, listener: cs, source: Source(conn.RemoteAddr().String()), buffer: writeBuffer{conn: conn},
@@ -138,7 +139,7 @@ func (cs *Listener) admit(conn net.Conn) *Conn {
 }
 
 // makeRoom closes connections if there are too many, or if the unknown ones use too much memory. It
-// reports whether there is room now. The caller holds the lock.
+// returns false if it finds no connection to close. The caller holds the lock.
 func (cs *Listener) makeRoom(now time.Time) bool {
 	for cs.memory.Excess(unknown) > 0 {
 		victim := cs.oldestUnknown(now)
@@ -201,7 +202,8 @@ func (cs *Listener) busiestUnknown() (busiest *Conn) {
 	return busiest
 }
 
-// evict removes connection c and adds it to cs.victims, which do closes. The caller holds the lock.
+// evict removes connection c from the listener, and lets do close it after the lock is released.
+// The caller holds the lock.
 func (cs *Listener) evict(c *Conn, why closeReason) {
 	if c.closed {
 		return
@@ -225,7 +227,7 @@ func (cs *Listener) remove(c *Conn) {
 	c.leaveUnread()
 	c.memory.Release()
 	c.heads.Release()
-	// Its running requests still count until their handlers have returned.
+	// The running requests of c count until their handlers have returned.
 	c.responses.Add(int64(c.handlers-c.counted) * streamBytes)
 	c.counted = c.handlers
 }

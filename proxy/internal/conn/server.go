@@ -18,9 +18,9 @@ import (
 // Server serves HTTP over TLS on a bounded Listener. It has two HTTP servers: the second serves the
 // connections that are accepted while the first shuts down. Server does the TLS handshake of each
 // connection before it passes the connection to an HTTP server. Otherwise net/http would do the
-// handshake in the goroutine that serves the connection, whose stack would then stay twice as
-// large. One goroutine accepts, and each handshake in progress has one goroutine; the bound on
-// connections bounds their number. Serve returns after they have ended.
+// handshake in the goroutine that serves the connection, whose stack would then remain twice as
+// large. One goroutine accepts, and each handshake in progress has one goroutine, so the bound on
+// connections also bounds these goroutines. Serve returns after all of them have ended.
 type Server struct {
 	*Listener
 	first, second *http.Server
@@ -100,8 +100,8 @@ func newServer(cs *Listener, config *tls.Config, timeout time.Duration) *Server 
 	return &Server{Listener: cs, first: &http.Server{}, second: &http.Server{}, config: config, timeout: timeout, done: make(chan net.Conn)}
 }
 
-// Serve serves connections with the first server, and with the second once the first is shut down
-// or closed. It returns when the second is shut down or closed, too.
+// Serve serves connections with the first server until it is shut down or closed, and then with the
+// second. It returns when the second is shut down or closed, too.
 func (s *Server) Serve() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -117,10 +117,12 @@ func (s *Server) Serve() {
 }
 
 // Retire shuts the first server down, which asks its clients to use another connection. New
-// connections go to the second server.
+// connections go to the second server. Retire blocks until the connections of the first server have
+// ended or ctx ends.
 func (s *Server) Retire(ctx context.Context) error { return s.first.Shutdown(ctx) }
 
-// Shutdown shuts the second server down too, so that Serve returns.
+// Shutdown shuts the second server down too, so that Serve returns. It blocks until the connections
+// of the second server have ended or ctx ends.
 func (s *Server) Shutdown(ctx context.Context) error { return s.second.Shutdown(ctx) }
 
 // End shuts both servers down. When ctx ends, it closes the connections that still have requests.

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// unbegunHead is a large head for which no request has begun. If the HTTP server answers 400 or 431
-// itself, no request ever begins: the head then counts until its stream ends.
+// unbegunHead is a large request head whose handler has not started. If the HTTP server answers 400
+// or 431 itself, the handler never starts. The head then counts until its stream ends.
 type unbegunHead struct {
 	bytes  int64 // beyond smallHead
 	fields int
@@ -23,9 +23,9 @@ func (u unbegunHead) mayBe(fields int, bytes int64) bool {
 	return more >= 0 && more <= unmappedFields && u.bytes <= 3*bytes
 }
 
-// beginHead stops counting the head of request r, which begins. In HTTP/2, the server does not say
-// on which stream r was received, so beginHead chooses a head of about the same size (see mayBe).
-// It does nothing for an HTTP/2 request with a usual head. The caller holds the lock.
+// beginHead stops counting the head of request r, whose handler starts. In HTTP/2, the server does
+// not say on which stream r was received, so beginHead chooses a head of about the same size (see
+// mayBe). It does nothing for an HTTP/2 request with a usual head. The caller holds the lock.
 func (c *Conn) beginHead(r *http.Request) {
 	if c.head == 0 {
 		return

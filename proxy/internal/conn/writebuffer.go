@@ -10,9 +10,9 @@ import (
 
 // writeBuffer buffers a connection's writes while handlers write responses. HTTP/2 writes each
 // frame separately. For a response of 100 KB these system calls and the wake-ups of the client cost
-// more than everything else. The buffer is written together with the first frame after the
-// response, when it has writeBufferBytes, or after writeBufferDelay. writeBuffer is safe for
-// concurrent use.
+// more than everything else. The buffer is written when one of three things happens: the first
+// frame after the response is written, the buffer has no room, or writeBufferDelay has passed.
+// writeBuffer is safe for concurrent use.
 type writeBuffer struct {
 	conn net.Conn
 
@@ -65,7 +65,6 @@ func (wb *writeBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// append adds p to the buffer, which must have room.
 func (wb *writeBuffer) append(p []byte) {
 	if wb.buf == nil {
 		wb.buf = writeBuffers.Get().(*[]byte)
@@ -95,7 +94,8 @@ func (wb *writeBuffer) flush() error {
 	return wb.err
 }
 
-// flushLater flushes the buffer when the timer fires, even if the buffer is newer than the timer.
+// flushLater flushes the buffer when the timer fires. The timer may have been started for an
+// earlier buffer.
 func (wb *writeBuffer) flushLater() {
 	wb.mu.Lock()
 	defer wb.mu.Unlock()
@@ -106,7 +106,7 @@ func (wb *writeBuffer) flushLater() {
 }
 
 // BufferWrites buffers the writes to the connection of an HTTP/2 request until the caller calls
-// release.
+// release. For an HTTP/1 request it does nothing.
 func BufferWrites(r *http.Request) (release func()) {
 	c := Of(r)
 	if c == nil || r.ProtoMajor != 2 {

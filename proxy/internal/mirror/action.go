@@ -2,13 +2,14 @@ package mirror
 
 import "time"
 
-// action is one thing that a step makes the driver do. A step after an input of the driver's
-// goroutine (inBegin, inPreferred, inDescribed, inEnded or inWoke) has exactly one action that
-// blocks, and it is the last. Other steps have none. The driver performs actions without a lock:
-// endOthers locks other resources, and two resources may find a restore at the same time.
+// action is something that the driver, a Resource, must do after a step. Some inputs come from the
+// driver's goroutine: inBegin, inPreferred, inDescribed, inEnded and inWoke. The last action of
+// their steps blocks, and no other action does. The steps of all other inputs have no action that
+// blocks. The driver performs actions without a lock. Otherwise two resources that find a restore
+// at the same time would deadlock, because endOthers locks other resources.
 type action any
 
-// Actions that block. After each but finish, the driver calls take with the result.
+// Actions that block. After each of them except finish, the driver calls take with the result.
 type (
 	ask      struct{} // asks the upstream which version it prefers
 	describe struct{} // asks the upstream about the resource, and makes a session
@@ -24,9 +25,9 @@ type (
 	// closeSession frees a session that has ended. If expires is true, the watches of the session get
 	// 410. Otherwise their clients may resume.
 	closeSession struct{ expires bool }
-	// cached records that the session serves: from now on the restore tracker lets no watch resume
-	// from before a restore. If the proxy is shutting down, cached also ends the session's watches in
-	// time.
+	// cached follows when the session serves. It notifies the restore tracker, which until now has
+	// refused watches from before a restore. From now on the session decides which watches may resume.
+	// If the proxy is shutting down, cached also ends the session's watches in time.
 	cached    struct{}
 	checkSoon struct{} // makes the monitor check the session soon
 	cancel    struct{} // cancels the context of the driver

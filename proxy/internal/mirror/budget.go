@@ -9,10 +9,10 @@ import (
 )
 
 // memoryBudget bounds the memory of the resources that are cached on demand (Options.MemoryBudget).
-// It is checked again before EvictAfterBytes more bytes are stored, so the budget is exceeded by at
-// most that. An evicted resource stores nothing more and announces no later resourceVersion. Its
-// memory is free within a second after its watches have ended. memoryBudget is safe for concurrent
-// use.
+// The mirror checks it again before EvictAfterBytes more bytes are stored, so the resources exceed
+// it by at most EvictAfterBytes. An evicted resource stores nothing more and announces no later
+// resourceVersion. Its memory is free within a second after its watches have ended. memoryBudget is
+// safe for concurrent use.
 type memoryBudget struct {
 	mu        sync.Mutex
 	limit     int64
@@ -32,9 +32,10 @@ const (
 
 var errOverBudget = errors.New("it does not fit into the memory budget")
 
-// reserve counts n bytes that are about to be stored for a resource on demand. After
-// EvictAfterBytes bytes it evicts resources until the budget is not exceeded. If it returns an
-// error, the caller must not store the bytes.
+// reserve counts n bytes that are about to be stored for a resource on demand. Once EvictAfterBytes
+// bytes are uncounted, it evicts resources until the others fit into the budget. It returns
+// errOverBudget if this resource stops, for instance because it was evicted. The caller must then
+// not store the bytes.
 func (res *Resource) reserve(n int) error {
 	if !res.onDemand {
 		return nil
@@ -77,8 +78,8 @@ func (b *memoryBudget) Usage() (limit, used int64, evicted uint64) {
 	return b.limit, b.used, b.evicted
 }
 
-// Evict stops caching resources on demand: first idle ones, and then others until the budget is not
-// exceeded.
+// Evict stops caching resources on demand: first idle ones, and then others until the remaining
+// ones fit into the budget.
 func (m *Mirror) Evict(now time.Time) {
 	b := &m.Budget
 	b.mu.Lock()

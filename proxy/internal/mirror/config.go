@@ -44,8 +44,8 @@ type Config struct {
 type Timeouts struct {
 	Origin time.Duration // time between two checks by the monitor
 	Settle time.Duration // within this time a server publishes its new schema (see definitionCheck)
-	// Restart is the pause after a session of a resource. Other API servers may load a new definition
-	// later than the server that has announced it.
+	// Restart is the pause between two sessions of a resource. It gives other API servers time to load
+	// a new definition, which one server has announced.
 	Restart time.Duration
 	// Reread is how long a request waits until a resource that is being reread is cached. After
 	// Reread, or if too many requests wait, the proxy answers 429.

@@ -15,8 +15,9 @@ import (
 // upgraded. The objects keep their resourceVersions, so no watch event shows the change.
 var ErrRedefined = errors.New("the upstream has come to define the resource in another way")
 
-// definition identifies how the upstream writes a resource, as texts by name. A text that the proxy
-// cannot read is missing.
+// definition identifies how the upstream writes the objects of a resource. It maps the names
+// version, schema and definition to texts, which change if the upstream writes the objects
+// differently. A text that the proxy cannot read is missing.
 type definition map[string]string
 
 // definition reads the current definition of a resource: the upstream's version, the hash of the

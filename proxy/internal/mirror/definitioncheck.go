@@ -7,8 +7,9 @@ import (
 )
 
 const (
-	// mixedVersions is how long after it was last seen a definition is still expected from another API
-	// server behind the same address.
+	// mixedVersions is how long the proxy remembers a definition that it does not see any more. During
+	// an upgrade of the upstream, another API server behind the same address may still have that
+	// definition.
 	mixedVersions = 20 * time.Minute
 	// maxDefinitions bounds how many definitions of a resource are remembered.
 	maxDefinitions = 16
@@ -25,8 +26,8 @@ type seenDefinition struct {
 	at time.Time // when it was last seen
 }
 
-// add adds a definition, and reports whether a definition with all of its texts was there before.
-// It does not add a definition without a version.
+// add adds a definition, and reports whether the history already contained a definition with all of
+// its texts. It does not add a definition without a version.
 func (h *definitionHistory) add(def definition, at time.Time) (known bool) {
 	h.seen = slices.DeleteFunc(h.seen, func(s seenDefinition) bool { return at.Sub(s.at) >= mixedVersions })
 	def = maps.Clone(def)
@@ -43,7 +44,7 @@ func (h *definitionHistory) add(def definition, at time.Time) (known bool) {
 	return known
 }
 
-// mixed reports whether the history contains several versions of the upstream.
+// mixed reports whether the definitions in the history are from different versions of the upstream.
 func (h *definitionHistory) mixed() bool {
 	return slices.ContainsFunc(h.seen, func(s seenDefinition) bool { return s.definition["version"] != h.seen[0].definition["version"] })
 }

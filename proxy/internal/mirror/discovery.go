@@ -35,7 +35,7 @@ type resourceInfo struct {
 	// UnknownFields is true if the upstream may have fields of this built-in kind that the linked Go
 	// type lacks. Then only the bytes from the upstream are complete.
 	UnknownFields bool
-	// definition was read before the other fields.
+	// definition was read before the other fields, so that no change after it remains undetected.
 	definition definition
 }
 
@@ -199,7 +199,7 @@ const (
 
 // servedLocally returns nil if the upstream itself serves the group version, as it does for
 // built-in kinds and custom resources. An upstream without an aggregator serves everything itself.
-// The error contains errAggregated or errUnknownOrigin.
+// Otherwise the error wraps errAggregated or errUnknownOrigin.
 func (d discoverer) servedLocally(ctx context.Context, gv schema.GroupVersion) error {
 	var service struct {
 		metav1.TypeMeta

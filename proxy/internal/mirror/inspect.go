@@ -35,7 +35,6 @@ func (m *Mirror) Objects(name string) (registry.ProxyObjects, bool) {
 	return registry.ProxyObjects{}, false
 }
 
-// inspect returns a description of the resource.
 func (res *Resource) inspect() registry.ProxyResource {
 	st := res.State()
 	r := registry.ProxyResource{
@@ -74,13 +73,11 @@ func (res *Resource) fullName() string {
 	return res.GVR.Resource + "." + res.GVR.Version + "." + res.GVR.Group
 }
 
-// inspect returns the objects of the session.
 func (s *Session) inspect() registry.ProxyObjects {
 	kind := s.Info.GroupVersionKind()
 	return registry.ProxyObjects{Store: s.Store(), Kind: wire.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind}, Decode: s.decode}
 }
 
-// decode decodes an object.
 func (s *Session) decode(o *store.Object) (any, error) {
 	raw, err := o.AppendRaw(nil)
 	if err != nil {

@@ -15,13 +15,13 @@
 // The actions and the calls around a step have an order. Each rule prevents a race:
 //
 //   - A list that shows a restore ends all other sessions, and the forwarded watches, before its
-//     own session serves. The restore tracker is notified that the session serves only afterwards.
+//     own session serves. The [RestoreTracker] is notified that the session serves only afterwards.
 //     Otherwise a watch from before the restore would be forwarded.
-//   - The restore tracker is notified that a session has ended before the session is withdrawn, for
-//     the same reason.
-//   - A drain stores the time when watches must have ended before it looks for sessions. A new
-//     session reads that time after it serves. One of them finds the other: the drain finds the
-//     session, or the session finds the time.
+//   - The RestoreTracker is notified that a session has ended before the session is withdrawn, that
+//     is, before it stops serving reads. The reason is the same.
+//   - A drain (see [Mirror.Drain]) stores the time when watches must have ended before it looks for
+//     sessions. A new session reads that time after it serves. One of them finds the other: the
+//     drain finds the session, or the session finds the time.
 //   - Watches expire after their session is withdrawn, so that no new watch starts on it.
 //   - A session that finds a restore ends before the sessions of other resources do. Actions are
 //     performed without a lock, since two resources may find a restore at the same time.
@@ -66,8 +66,8 @@ type Mirror struct {
 	initSeconds *prometheus.HistogramVec // durations of first lists
 
 	mu sync.Mutex
-	// byGVR maps a configured resource without a known version by the GVR in the configuration, most
-	// often without a version.
+	// byGVR contains the resources by GVR. A configured resource whose version is not known yet has
+	// the GVR of the configuration, usually without a version.
 	byGVR         map[schema.GroupVersionResource]*Resource
 	rejectedUntil *lru.Cache
 	runs          sync.WaitGroup
@@ -166,8 +166,8 @@ func (m *Mirror) start(ctx context.Context, unresolved *Resource) {
 	}
 }
 
-// replace replaces a configured resource without a known version by res, which has the version. A
-// resource with that version that was added on demand before ends.
+// replace replaces a configured resource without a known version by res, which has the version. It
+// also stops a resource with that version that was added on demand before.
 func (m *Mirror) replace(unresolved, res *Resource) {
 	m.mu.Lock()
 	if m.byGVR[unresolved.GVR] == unresolved {
@@ -204,7 +204,8 @@ func (m *Mirror) CanAdd(gvr schema.GroupVersionResource) bool {
 	return taken < maxOnDemand
 }
 
-// add starts caching a resource on demand. It does not block.
+// add starts caching a resource on demand. It does nothing if the resource is cached already, or if
+// the Mirror does not run. It does not block.
 func (m *Mirror) add(gvr schema.GroupVersionResource) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -301,11 +302,11 @@ func (m *Mirror) Rejection(gvr schema.GroupVersionResource) (until time.Time) {
 // maxShedPerTick bounds how many watches one check ends.
 const maxShedPerTick = 16
 
-// shedWatches updates the memory that is kept for slow watches. If watches exceed their memory, it
-// ends watches whose clients read nothing, first those of the resource with the most such memory.
-// If there are none, it ends the watches with the most such memory until they make up for the
-// excess. The clients of these read something, but less than is sent to them. New watches are
-// already rejected at this point.
+// shedWatches measures the memory that is kept for slow watches. If all watches exceed their
+// memory, it ends slow watches. First it ends watches whose clients read nothing, starting with the
+// resource that keeps the most memory for slow watches. If there are none, it ends the watches that
+// keep the most memory, until they free the excess. Their clients read, but more slowly than
+// changes arrive. New watches already get 429 at this point.
 func (m *Mirror) shedWatches() {
 	sessions, kept := m.slow()
 	m.Kept.Store(kept)
@@ -363,8 +364,8 @@ func (m *Mirror) All() []*Resource {
 	return slices.SortedFunc(maps.Values(m.byGVR), func(a, b *Resource) int { return cmp.Compare(a.GVR.String(), b.GVR.String()) })
 }
 
-// byPreference returns the resources. Metrics are only about the first of several versions of a
-// resource: the configured one, or else the one that was requested first.
+// byPreference returns the resources in order of preference: configured ones first, then the ones
+// that were requested first. Metrics describe only the first version of a resource in this order.
 func (m *Mirror) byPreference() []*Resource {
 	all := m.All()
 	slices.SortStableFunc(all, func(a, b *Resource) int {

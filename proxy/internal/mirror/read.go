@@ -15,12 +15,12 @@ type Read struct {
 	*request.Request
 	mirror   *Mirror
 	resource *Resource // nil: the resource is not cached
-	indents  bool      // the client would get indented JSON
+	indents  bool      // kube-apiserver would send the client indented JSON
 	prove    bool      // the session needs a proof that it is current
 }
 
 // Read returns a Read if the cache may answer rq, or nil if rq must be forwarded. indents says that
-// the client would get indented JSON.
+// kube-apiserver would send the client indented JSON.
 func (m *Mirror) Read(rq *request.Request, indents bool) *Read {
 	rd := &Read{Request: rq, mirror: m, resource: m.Find(rq.GVR()), indents: indents}
 	if rd.resource == nil && !m.CanAdd(rq.GVR()) {

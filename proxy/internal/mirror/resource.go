@@ -28,9 +28,9 @@ type Resource struct {
 	// preferred is the version that the upstream prefers. Only the goroutine of run uses it.
 	preferred schema.GroupVersionResource
 
-	mu        sync.Mutex            // serializes steps. A caller that holds it locks nothing else
+	mu        sync.Mutex            // serializes steps. A goroutine that holds it locks nothing else
 	published atomic.Pointer[State] // the last state; never nil
-	// Closed when another state is published; nil: no request waits for that.
+	// changed is closed when another state is published; nil: no request waits for that.
 	changed chan struct{}
 
 	lastRead atomic.Int64 // Unix nanoseconds
@@ -61,8 +61,9 @@ func (res *Resource) read() *State {
 	return res.State()
 }
 
-// take makes the step for input in, publishes the new state and performs the actions. It does not
-// perform the action that blocks, but returns it for the goroutine of run, or nil if there is none.
+// take calls step with the input in, publishes the new state and performs the actions, except an
+// action that blocks. It returns that action, which the goroutine of run must perform, or nil if
+// there is none.
 func (res *Resource) take(in input) (next action) {
 	in.at = time.Now()
 	res.mu.Lock()
@@ -83,8 +84,8 @@ func (res *Resource) take(in input) (next action) {
 	return next
 }
 
-// perform performs an action about session s and returns true. It returns false if the action
-// blocks, and then does nothing.
+// perform performs an action about session s and returns true. If the action blocks, perform does
+// nothing and returns false.
 func (res *Resource) perform(a action, s *Session) bool {
 	switch a := a.(type) {
 	case end:
@@ -189,9 +190,9 @@ func (res *Resource) listed(s *Session) {
 	res.take(input{typ: inListed})
 }
 
-// noteCached does what must follow after a session has begun to serve. Only then it notifies the
-// restore tracker, so that no watch from before a restore resumes in between. Only then it reads
-// the time of a drain, since Drain stores that time before it looks for sessions.
+// noteCached must be called after session s has started to serve. It then notifies the restore
+// tracker; if it did so earlier, a watch from before a restore could resume in between. It then
+// reads the time of a drain, since Drain stores that time before it looks for sessions.
 func (res *Resource) noteCached(s *Session) {
 	res.mirror.Restores.SessionBegan(res.GVR)
 	if by := res.mirror.drainTime(); !by.IsZero() {

@@ -15,9 +15,9 @@ import (
 // backup. After that the upstream uses the same resourceVersions again with other content, and a
 // client that was disconnected meanwhile cannot detect it. All resources share the tracker, because
 // a resource may have no session when another one finds the restore. Some resources, often Events,
-// may have a separate etcd. newestBefore is the highest version of all of them, so more clients
-// than necessary must list again. The zero value represents an upstream that never went back.
-// RestoreTracker is safe for concurrent use.
+// may have a separate etcd with other resourceVersions. newestBefore is the highest resourceVersion
+// of all resources, so more clients than necessary must list again. The zero value represents an
+// upstream that never went back. RestoreTracker is safe for concurrent use.
 type RestoreTracker struct {
 	mu     sync.Mutex
 	newest uint64 // newest resourceVersion that a session had reached when it ended or was observed
@@ -99,7 +99,6 @@ func (rt *RestoreTracker) replaced(gvr schema.GroupVersionResource) {
 	delete(rt.cached, gvr)
 }
 
-// forget removes the resources that were cached too long ago. The caller holds the lock.
 func (rt *RestoreTracker) forget() {
 	maps.DeleteFunc(rt.cached, func(_ schema.GroupVersionResource, h cachedResource) bool {
 		return !h.until.IsZero() && time.Since(h.until) > rereadTime
@@ -146,8 +145,9 @@ func (m *Mirror) LostFrom(gvr schema.GroupVersionResource, from uint64) error {
 	return nil
 }
 
-// lost reports whether a watch of a resource must not resume from a resourceVersion: the upstream
-// went back after that version, less than rereadTime ago, and the resource has not been reread.
+// lost reports whether a watch of a resource must not resume from a resourceVersion. This is so if
+// the upstream went back after that version, less than rereadTime ago, and the resource has not
+// been reread.
 func (m *Mirror) lost(gvr schema.GroupVersionResource, from uint64) bool {
 	return m.Restores.before(from) && m.Restores.isUnread(gvr)
 }

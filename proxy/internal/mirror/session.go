@@ -16,8 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
-// Session is one run of a feed of a resource. It ends when only a new session can represent the
-// upstream.
+// Session is one run of the feed of a resource, which lists and watches the resource and serves its
+// cache. It ends when only a new session can represent the upstream.
 type Session struct {
 	*feed.Feed
 	Info     *resourceInfo
@@ -48,7 +48,8 @@ func (res *Resource) feedConfig(s *Session) feed.Config {
 	upstream := rest.CopyConfig(res.mirror.cfg.Upstream)
 	upstream.Wrap(s.warnings.wrap)
 	if upstream.WarningHandler == nil && upstream.WarningHandlerWithContext == nil {
-		upstream.WarningHandler = rest.NoWarnings{} // warnings passes them to the proxy's clients
+		// do not log the warnings: s.warnings passes them to the proxy's clients
+		upstream.WarningHandler = rest.NoWarnings{}
 	}
 	opts := &res.mirror.cfg
 	return feed.Config{
@@ -83,7 +84,7 @@ func (s *Session) canServe(rq *request.Request, indents bool) bool {
 }
 
 // encodes reports whether the session can encode its objects in a form that the read accepts.
-// indents says that the client would get indented JSON.
+// indents says that kube-apiserver would send the client indented JSON.
 func (s *Session) encodes(rq *request.Request, indents bool) bool {
 	form := "PartialObjectMetadata"
 	if rq.Verb == "list" {
@@ -104,11 +105,9 @@ func (s *Session) encodes(rq *request.Request, indents bool) bool {
 // session to be current.
 const MinProofObjects = 100
 
-// isSmall reports whether a LIST of the resource costs the upstream no more than a query that
-// proves the session to be current.
 func (s *Session) isSmall() bool { return s.Store().Len() < MinProofObjects }
 
-// serves reports whether kube-apiserver serves such a path for a resource of this scope.
+// serves reports whether kube-apiserver serves the path of the read for a resource of this scope.
 func (s *Session) serves(rq *request.Request) bool {
 	if s.Info.Namespaced {
 		return rq.Name == "" || rq.Namespace != ""
@@ -117,9 +116,10 @@ func (s *Session) serves(rq *request.Request) bool {
 }
 
 // versionTimeout is how long a read of a small resource waits for a resourceVersion that the client
-// may have got from another replica. If the resource does not change, the session reaches the
-// version only with its next bookmark. A large resource is therefore proven to be current instead,
-// and reads of a small one are forwarded after versionTimeout.
+// may have received from another replica. If the resource does not change, the session reaches the
+// version only with its next bookmark, which may take longer. A read of a large resource therefore
+// proves that the session is current instead. A read of a small resource is forwarded after
+// versionTimeout.
 const versionTimeout = time.Second
 
 // waitForVersion blocks until the session has reached the version that the read needs, and reports
@@ -128,7 +128,7 @@ func (s *Session) waitForVersion(ctx context.Context, rq *request.Request) bool 
 	if rq.MinVersion() <= s.Version() {
 		return true
 	}
-	// The upstream cannot read the proxy's token, so the read cannot be forwarded.
+	// The upstream cannot read a continue token of the proxy, so the read cannot be forwarded.
 	if rq.Continue != nil {
 		return s.ProveCurrent(ctx) && rq.MinVersion() <= s.Version()
 	}

@@ -36,8 +36,8 @@ type State struct {
 	settings
 	phase    phase
 	stopping bool // the resource is evicted, or the proxy ends
-	// Session is the session that runs, in phaseLoading and phaseServing, and otherwise nil. step does
-	// not use it but passes it on.
+	// Session is the session that runs, in phaseLoading and phaseServing, and otherwise nil. step only
+	// passes it on: it calls none of its methods.
 	Session *Session
 	sessionState
 
@@ -46,7 +46,7 @@ type State struct {
 	// failures counts the attempts to load the resource that the upstream has answered with an error,
 	// since the resource was last ready or the upstream was last not healthy.
 	failures int
-	cause    error // why the last session ended, in phaseAsking
+	cause    error // in phaseAsking: why the last session ended
 	// mayFail is the time until which a resource on demand is retried although it is unknown or not
 	// served. An upstream that went back or has redefined a resource may have just started. Then it
 	// may take a while until it reports which server serves the resource.
@@ -63,7 +63,7 @@ type State struct {
 
 // sessionState is the part of State about the current session, or about the last one.
 type sessionState struct {
-	follows bool // it has watched the upstream; before that, it cannot be proven current
+	follows bool // the session has watched the upstream; before that, it cannot be proven current
 	// unknown means that the upstream's last answer was that the resource does not exist. The resource
 	// may have been deleted. Reads are forwarded until the upstream answers otherwise. The session
 	// ends after finalMissing such answers.

@@ -94,7 +94,7 @@ func (m *machine) sleep(d time.Duration) {
 	m.do(sleep{d})
 }
 
-// preferred handles the answer to the question which version the upstream prefers.
+// preferred must be called when the upstream has been asked which version it prefers.
 func (m *machine) preferred() {
 	switch {
 	case m.stopping, m.unresolved && m.in.err == nil:
@@ -128,7 +128,7 @@ func (m *machine) listed() {
 	m.do(cached{})
 }
 
-// status handles a status of the reflector. It ends a session that must not continue to serve,
+// status applies a new status of the reflector. It ends a session that must not continue to serve,
 // because the resource no longer exists or the proxy may no longer read it.
 func (m *machine) status() {
 	err := m.in.err
@@ -198,8 +198,8 @@ func (m *machine) checked() {
 // refused ends the session. If the upstream went back, the sessions of all other resources and all
 // forwarded watches end, too. Otherwise they might find the restore only when the upstream has
 // reached the same resourceVersions again, and then nothing shows what they have missed. A resource
-// may have no session to end, because its last one has ended for another reason. For instance, an
-// upstream that has just started may not know the resource yet.
+// may have no session at that time, for instance because an upstream that has just started does not
+// know the resource yet. The RestoreTracker remembers such a resource.
 func (m *machine) refused() {
 	m.do(end{m.in.err})
 	if errors.Is(m.in.err, feed.ErrWentBack) {
@@ -207,8 +207,8 @@ func (m *machine) refused() {
 	}
 }
 
-// ended handles the end of the session. The cause decides how watches end and how the next session
-// begins.
+// ended is called when the session has ended. The cause determines how the watches of the session
+// end and how the next session begins.
 func (m *machine) ended() {
 	cause := m.in.err
 	switch {
@@ -225,8 +225,9 @@ func (m *machine) ended() {
 	m.over(cause)
 }
 
-// over ends an attempt to cache the resource. If the upstream no longer serves the version, or has
-// redefined the resource, over asks again which version the upstream prefers.
+// over ends an attempt to cache the resource, and starts or schedules the next one. If the upstream
+// no longer serves the version, or has redefined the resource, over first asks which version the
+// upstream prefers.
 func (m *machine) over(cause error) {
 	if m.stopping {
 		m.finish(nil)

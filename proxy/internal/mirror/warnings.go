@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// maxWarnings bounds the warnings that are kept of one response.
+// maxWarnings bounds the warnings of one response that the proxy stores.
 const maxWarnings = 8
 
 // warnings contains the warnings of the upstream's last response to the session's LIST or WATCH,
@@ -39,7 +39,6 @@ func (w *warnings) set(values []string) {
 	w.values.Store(&values)
 }
 
-// add adds the warnings to the header of a response.
 func (w *warnings) add(h http.Header) {
 	if values := w.values.Load(); values != nil {
 		for _, text := range *values {

@@ -57,10 +57,10 @@ func (o *Config) answerAge(ttl time.Duration) time.Duration {
 	return max(o.OutageGrace, ttl, minAnswerAge)
 }
 
-// answerCache caches the upstream's last answers about callers. It removes answers soon after they
-// are older than maxAge. When it is full, it removes the least recently used answer of the caller
-// whose answers use the most memory, so no caller displaces answers about callers with less memory.
-// It is safe for concurrent use.
+// answerCache caches the upstream's last answers about callers. add removes answers that are older
+// than maxAge, from time to time. When the cache is full, add removes the least recently used
+// answer of the caller whose answers use the most memory, so no caller displaces answers about
+// callers with less memory. It is safe for concurrent use.
 type answerCache struct {
 	limit  int
 	maxAge time.Duration // of an answer
@@ -94,7 +94,7 @@ func newAnswerCache(limit int, maxAge time.Duration) *answerCache {
 	return &answerCache{limit: limit, maxAge: maxAge, swept: time.Now(), answers: map[[sha256.Size]byte]*list.Element{}, callers: map[string]*callerAnswers{}}
 }
 
-// get returns the last answer with the given id.
+// get returns the last answer with the given id. It may be older than maxAge.
 func (c *answerCache) get(id [sha256.Size]byte) (cachedAnswer, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,15 +129,14 @@ func (c *answerCache) add(who user.Info, id [sha256.Size]byte, a cachedAnswer) {
 	}
 }
 
-// remove removes the answer with the given id.
 func (c *answerCache) remove(id [sha256.Size]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.removeLocked(c.answers[id])
 }
 
-// sweep removes answers that are older than maxAge. It examines all answers, so it does this at
-// most once in an eighth of maxAge. The caller holds the lock.
+// sweep removes answers that are older than maxAge. It does nothing if the last sweep was less than
+// an eighth of maxAge ago, because a sweep examines all answers. The caller holds the lock.
 func (c *answerCache) sweep(now time.Time) {
 	if now.Sub(c.swept) < c.maxAge/8 {
 		return

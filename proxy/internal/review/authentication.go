@@ -36,9 +36,10 @@ type Authenticator struct {
 	controllers    []func(context.Context) // Run runs them
 }
 
-// localTTLPart is a divisor of the TTL of an answer about a token. For the first 1/localTTLPart of
-// the TTL, tokenAnswers is used. The library's cache, where a lookup costs as much as serving the
-// request, is used for the rest. No answer is used for longer than its TTL.
+// localTTLPart divides the TTL of an answer about a token into two phases. For the first
+// 1/localTTLPart of the TTL, the answer in tokenAnswers is used. For the rest, the library's cache
+// is used, where a lookup costs as much as serving the request. While the upstream answers, no
+// answer is used for longer than its TTL.
 const localTTLPart = 10
 
 // reviewBackoff returns how the delegating libraries retry a failed review.
@@ -67,7 +68,7 @@ func NewAuthenticator(ctx context.Context, o *Config) (*Authenticator, error) {
 		*to = tokens
 	}
 	for _, file := range []string{o.Trust.ClientCAFile, o.Trust.RequestHeaderCAFile} {
-		// Check this before starting a goroutine that only Close ends.
+		// Check the files before trustCallers starts goroutines, which only Close ends.
 		if _, err := os.Stat(file); file != "" && err != nil {
 			return nil, &FileError{err}
 		}
@@ -119,9 +120,9 @@ func (a *Authenticator) ByCertificate(r *http.Request) (user.Info, error) {
 	return nil, refused
 }
 
-// isAnonymousName reports whether an identity is system:anonymous and not in
-// system:unauthenticated. It cannot be forwarded: the upstream would add it to that group, which
-// may have more permissions.
+// isAnonymousName reports whether an identity is named system:anonymous but is not in the group
+// system:unauthenticated. Such an identity cannot be forwarded: the upstream would add it to that
+// group, which may have more permissions.
 func isAnonymousName(who user.Info) bool {
 	return who.GetName() == user.Anonymous && !slices.Contains(who.GetGroups(), user.AllUnauthenticated)
 }
@@ -146,7 +147,8 @@ func (a *Authenticator) WithIdentity(r *http.Request) *http.Request {
 }
 
 // Authenticate returns the caller of a request. The caller is nil unless the decision is Allow or
-// Grace. Deny means that the upstream does not accept the token, or that the identity is refused.
+// Grace. Deny means that the request has no credential, that the upstream does not accept its
+// token, or that the identity in its certificate is refused.
 func (a *Authenticator) Authenticate(r *http.Request, opts Options) (user.Info, Decision) {
 	c, err := a.ByCertificate(r)
 	if c != nil {
@@ -202,7 +204,6 @@ func (a *Authenticator) NamesCallerUpstream(header string) bool {
 // Run runs the controllers that keep the CAs current, until ctx ends.
 func (a *Authenticator) Run(ctx context.Context) { runAll(ctx, a.controllers) }
 
-// cloneHeaders returns a copy of the request. An authenticator may change the headers of the copy.
 func cloneHeaders(r *http.Request) *http.Request {
 	c := r.WithContext(r.Context())
 	c.Header = r.Header.Clone()

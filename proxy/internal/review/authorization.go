@@ -44,9 +44,9 @@ func NewAuthorizer(o *Config) (*Authorizer, error) {
 	}, nil
 }
 
-// uncachedReviews keeps reviews out of the library's own cache, which bounds their number but not
-// their bytes. That cache stores up to 8,192 reviews as JSON, also expired ones, each with up to 60
-// KB of its caller's selectors.
+// uncachedReviews prevents the library from storing reviews in its own cache, which bounds their
+// number but not their bytes. That cache stores up to 8,192 reviews as JSON, also expired ones.
+// Each may contain up to 60 KB of selectors of its caller.
 type uncachedReviews struct{ authorizer.Authorizer }
 
 func (u uncachedReviews) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -146,8 +146,8 @@ func (a *Authorizer) review(ctx context.Context, who user.Info, q *request.Reque
 	return Deny
 }
 
-// lastAnswer returns the last answer about an action. The second result reports whether the answer
-// is recent enough to be used without asking again.
+// lastAnswer returns the last answer about an action, and whether the answer is recent enough to be
+// used without a review. If it is not, the decision has no meaning.
 func (a *Authorizer) lastAnswer(id [sha256.Size]byte) (Decision, bool) {
 	if last, ok := a.denied.get(id); ok {
 		return Deny, time.Since(last.at) < a.denyTTL

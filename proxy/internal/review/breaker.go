@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Breaker observes the proxy's own requests to detect whether the upstream can be reached. While it
-// is open, only one request at a time tries to reach the upstream. Callers with a cached answer use
-// that answer immediately. Otherwise an upstream that drops packets would delay each read by a full
-// timeout. It is safe for concurrent use.
+// Breaker observes the proxy's own requests to detect whether the upstream can be reached. While
+// the Breaker is open, only one request at a time tries to reach the upstream. Callers with a
+// cached answer use that answer immediately. Otherwise an upstream that drops packets would delay
+// each read by a full timeout. It is safe for concurrent use.
 type Breaker struct {
-	// Probe requests the upstream's version, or uses the answer to such a request that began after
-	// begun. It reports whether there was any HTTP answer.
+	// Probe sends a request for the upstream's version, or uses the answer to such a request that
+	// began after begun. It reports whether the upstream sent any HTTP answer.
 	Probe    func(ctx context.Context, begun time.Time) bool
 	down     atomic.Bool // the last request for the version got no answer
 	pending  atomic.Int32
@@ -29,8 +29,7 @@ const VersionPath = "/version"
 // open reports whether the upstream does not answer and another request already waits for it.
 func (b *Breaker) open() bool { return b.down.Load() && b.pending.Load() > 0 }
 
-// begin starts a review. It returns the state with which classify compares the state after a
-// failure.
+// begin starts a review. classify compares the returned state with the state after a failure.
 func (b *Breaker) begin() reviewAttempt { return reviewAttempt{b, time.Now(), b.answered.Load()} }
 
 // reviewAttempt is a review in progress.

@@ -146,7 +146,7 @@ func givenCAs(c *Trust) (*callerCAs, error) {
 	return cas, nil
 }
 
-// read returns the CA in a file, and reloads it when the file changes.
+// read returns the CA in a file. A controller reloads it when the file changes.
 func (c *callerCAs) read(purpose, file string) (dynamiccertificates.CAContentProvider, error) {
 	ca, err := dynamiccertificates.NewDynamicCAContentFromFile(purpose, file)
 	if err != nil {
@@ -168,13 +168,15 @@ func (c *callerCAs) withPublished(ctx context.Context, o *Config) (*callerCAs, e
 	all := &callerCAs{frontProxies: c.frontProxies, headers: c.headers, clients: c.clients}
 	if err := all.follow(ctx, o.Client, published); err != nil {
 		cancel()
-		all.run(ctx) // releases what the controllers have started
+		// the context has ended, so this only releases what the controllers have started
+		all.run(ctx)
 		return nil, err
 	}
 	return all, nil
 }
 
-// follow adds the published names of headers, and each published CA that c lacks.
+// follow adds the published names of headers, and each published CA that c lacks. It adds the
+// controllers that keep them current.
 func (c *callerCAs) follow(ctx context.Context, client kubernetes.Interface, published map[string]string) error {
 	if published == nil { // ignored by configuration
 		return nil

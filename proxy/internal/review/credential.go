@@ -11,7 +11,7 @@ import (
 type credential struct {
 	id    [sha256.Size]byte // digest of the token or the certificate
 	token bool
-	r     *http.Request // has only what identifies the caller; nil in tests
+	r     *http.Request // contains only what identifies the caller; nil in tests
 }
 
 // tokenHeaders are the headers in which kube-apiserver looks for a token.

@@ -38,8 +38,8 @@ func DropImpersonation(h http.Header) {
 	}
 }
 
-// ErrUnnamed is returned instead of sending an impersonation without a user name. The upstream
-// would handle such a request as one of the proxy itself.
+// ErrUnnamed is returned for an impersonation without a user name, which is not sent. The upstream
+// would accept such a request as one of the proxy itself.
 var ErrUnnamed = errors.New("the identity to forward has no name")
 
 // survivesHeader reports whether the upstream receives a header value unchanged. HTTP/1.1 removes
@@ -54,7 +54,8 @@ func survivesAsExtraKey(key string) bool {
 	return !strings.ContainsFunc(key, func(r rune) bool { return r >= 'A' && r <= 'Z' })
 }
 
-// survivesForwarding reports whether the upstream receives an identity unchanged.
+// survivesForwarding reports whether an identity has a name and the upstream receives the identity
+// unchanged.
 func survivesForwarding(who user.Info) bool {
 	values := slices.Concat([]string{who.GetName(), who.GetUID()}, who.GetGroups())
 	for key, extra := range who.GetExtra() {
@@ -105,9 +106,10 @@ func fixGroups(to *transport.ImpersonationConfig) {
 	}
 }
 
-// AllowImpersonation returns nil if a caller with a certificate may impersonate another user. It
-// makes the same reviews as kube-apiserver, of the verb impersonate on each part of the identity.
-// It uses no earlier answer in an outage.
+// AllowImpersonation returns nil if a caller with a certificate may impersonate the identity to. It
+// sends the same reviews as kube-apiserver, for the verb impersonate on each part of the identity.
+// In an outage it uses no earlier answer. The error is the Status with which to refuse the request.
+// If to is a node without groups, AllowImpersonation adds a group, see fixGroups.
 func (a *Authorizer) AllowImpersonation(ctx context.Context, who user.Info, to *transport.ImpersonationConfig) error {
 	for _, q := range impersonationActions(to) {
 		switch d := a.Allows(ctx, who, q, Options{}); {
@@ -125,7 +127,7 @@ func (a *Authorizer) AllowImpersonation(ctx context.Context, who user.Info, to *
 	return nil
 }
 
-// impersonationActions returns the actions that the caller must be allowed for an impersonation.
+// impersonationActions returns one action for each review that an impersonation needs.
 func impersonationActions(to *transport.ImpersonationConfig) []*request.Request {
 	var out []*request.Request
 	ask := func(group, resource, subresource, namespace, name string) {
@@ -155,7 +157,8 @@ func impersonationActions(to *transport.ImpersonationConfig) []*request.Request 
 }
 
 // ReadImpersonation returns the identity in the impersonation headers, or nil if they name none.
-// Like kube-apiserver it ignores empty names and unknown headers.
+// Like kube-apiserver it ignores empty names and unknown headers. It returns a 400 if the headers
+// do not name a user, or if the key of an extra would not reach the upstream unchanged.
 func ReadImpersonation(h http.Header) (*transport.ImpersonationConfig, error) {
 	to := &transport.ImpersonationConfig{
 		UserName: h.Get(authenticationv1.ImpersonateUserHeader),

@@ -37,8 +37,8 @@ func (q *recheckedReview) unlist() {
 	}
 }
 
-// maxRefusals is how many times in a row a reachable upstream may fail to answer a review. At that
-// number the watches of the review end.
+// maxRefusals is how many times in a row a reachable upstream may fail to answer a review. After
+// that many failures, the watches that depend on the review end.
 const maxRefusals = 3
 
 // answerHistory summarizes the answers to one review.

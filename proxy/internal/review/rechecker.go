@@ -42,7 +42,7 @@ type Rechecker struct {
 }
 
 const (
-	// recheckRate is how many reviews start per second, if that is enough for maxPeriod.
+	// recheckRate is how many reviews start per second. If that is too few for maxPeriod, more start.
 	recheckRate = 20
 	// maxConcurrentRechecks bounds the reviews in progress.
 	maxConcurrentRechecks = 64
@@ -78,7 +78,7 @@ func NewRechecker(period, most, grace time.Duration, authn *Authenticator, authz
 type Recheck struct {
 	rechecker *Rechecker
 	end       func()
-	// The action to review if the permission for a wider one is denied; nil: none.
+	// fallback is the action to review if the permission for a wider action is denied; nil: none.
 	fallback *request.Request
 
 	reviews []*recheckedReview // at most two; guarded by the rechecker's lock
@@ -87,10 +87,10 @@ type Recheck struct {
 	ended bool
 }
 
-// Watch starts to recheck a watch, requested by r, that is served because of the permission for the
-// action by. part is the narrower action that the watch needs, or nil if that is by. confirmed says
-// that the upstream has just allowed it. Watch calls end once if the caller loses the permission,
-// but never after Leave.
+// Watch starts to recheck the caller who of a watch, which r requested. The proxy serves the watch
+// because who has the permission for the action by. part is the narrower action that the watch
+// needs, or nil if that is by. confirmed says that the upstream has just allowed it. Watch calls
+// end once if the caller loses the permission, but never after Leave.
 func (c *Rechecker) Watch(r *http.Request, who user.Info, by, part *request.Request, confirmed bool, end func()) *Recheck {
 	return c.watch(c.authn.credentialOf(r), who, by, part, confirmed, end)
 }
@@ -301,9 +301,10 @@ func (c *Rechecker) finish(q *recheckedReview, who user.Info, d Decision, now ti
 	return nil
 }
 
-// confirmLater schedules the review that confirms a denial. That review follows soon after a
-// denial, and also if the upstream could not be reached. If the upstream answered with an error, it
-// follows a whole period later, because maxRefusals bounds such answers. The caller holds the lock.
+// confirmLater schedules the review that confirms a denial. After a denial, or if the upstream
+// could not be reached, that review follows after confirmDelay. If the upstream answered with an
+// error, the review follows a whole period later, because maxRefusals bounds the number of such
+// answers. The caller holds the lock.
 func (c *Rechecker) confirmLater(q *recheckedReview, d Decision, now time.Time) {
 	delay := c.period
 	if d == Deny || d == Unreachable || d == Grace {

@@ -14,11 +14,11 @@ import (
 type Level int
 
 const (
-	// SystemLeases is for requests to coordination.k8s.io from callers that run the cluster. If a
-	// renewal is late, a leader loses its lease, or a node its pods. Requests of other levels cannot
-	// take the seats that are reserved for SystemLeases, however many leases they request.
+	// SystemLeases is for requests for leases (coordination.k8s.io) from callers that run the cluster.
+	// If a renewal is late, a leader loses its lease, or a node its pods. Requests of other levels
+	// cannot take the seats that are reserved for SystemLeases, however many leases they request.
 	SystemLeases Level = iota
-	// Leases is for requests to coordination.k8s.io from all other callers.
+	// Leases is for requests for leases from all other callers.
 	Leases
 	// System is for all other requests from callers that run the cluster.
 	System
@@ -95,7 +95,6 @@ type Flow struct {
 	Token  string // set in NewTokens: the tokens of one source take turns, too
 }
 
-// withoutToken returns f without its token: the flow of all tokens of the source.
 func (f Flow) withoutToken() Flow { return Flow{Level: f.Level, Caller: f.Caller} }
 
 // ReviewFlow returns the flow of a known caller's reviews and of its watches while they start.

@@ -11,10 +11,10 @@ import (
 
 // Pool bounds how many requests run at the same time, and shares its seats fairly. Its budget
 // counts the seats by level and flow. A request without a seat waits in the queue of its flow. A
-// free seat goes to the highest level with waiting requests, and there to the flow with the fewest
-// seats. In levels whose flows are source addresses, a full queue refuses a request of the source
-// with the most waiting requests to make place for a source with fewer. Pool is safe for concurrent
-// use and has no goroutine.
+// free seat goes to the highest level with waiting requests, and in that level to the flow with the
+// fewest seats. In levels whose flows are source addresses, a full queue may refuse a waiting
+// request to make place for another: the request of the source with the most waiting requests, for
+// a source with fewer. Pool is safe for concurrent use and has no goroutine.
 type Pool struct {
 	budget    *budget.Budget
 	places    int           // bounds the waiting requests of a level
@@ -48,9 +48,9 @@ func NewPool(seats, places int, wait time.Duration) *Pool {
 	}
 }
 
-// Acquire takes a seat for a request of flow f and reports whether it got one. It blocks until a
-// seat is free, for at most maxWait or until ctx ends. If too many requests wait already, it does
-// not block. If Acquire returns true, the caller must call Release.
+// Acquire takes a seat for a request of flow f. It blocks until a seat is free, for at most maxWait
+// or until ctx ends. If too many requests wait already, it does not block. It returns false if it
+// got no seat. If it returns true, the caller must call Release.
 func (s *Pool) Acquire(ctx context.Context, f Flow) bool {
 	t := s.request(f)
 	if t == nil {
@@ -72,7 +72,7 @@ func (s *Pool) Acquire(ctx context.Context, f Flow) bool {
 	return s.cancel(f, t)
 }
 
-// request takes a seat, or else a place in the queue of flow f. It returns nil if both are full.
+// request takes a seat, or else a place in the queue of flow f. It returns nil if neither is free.
 func (s *Pool) request(f Flow) *seatRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,9 +84,10 @@ func (s *Pool) request(f Flow) *seatRequest {
 	t := l.turn(f.Token)
 	s.seq++
 	r := &seatRequest{seq: s.seq, granted: make(chan struct{})}
-	// No waiting request is overtaken. Each of them was refused a seat when it arrived and at each
-	// later release. One exception: another token of its source may be allowed a seat when its own
-	// token is not.
+	// A request that takes a free seat here overtakes no waiting request that could use the seat. Each
+	// waiting request was refused a seat when it arrived and at each later release. There is one
+	// exception: its source may be allowed another seat for a new token, but not for the token of the
+	// waiting request.
 	if len(t.queue) == 0 && s.mayTake(l, t) {
 		s.flows[l.Flow] = l
 		l.keep(t)
@@ -103,7 +104,8 @@ func (s *Pool) request(f Flow) *seatRequest {
 	return r
 }
 
-// mayWait reports whether turn t may have one more waiting request. The caller holds the lock.
+// mayWait reports whether turn t, that is, one token of flow l, may have one more waiting request.
+// The caller holds the lock.
 func (s *Pool) mayWait(l *flowQueue, t *turn) bool {
 	places, waiting := s.places, s.waiting[l.Level]
 	if most := rules[l.Level].most; most > 0 {
@@ -119,9 +121,10 @@ func (s *Pool) mayWait(l *flowQueue, t *turn) bool {
 	return l.queued < most && waiting < places
 }
 
-// displace makes place for a request of turn t. It refuses the newest request of the source with
-// the most waiting requests, and there of the token with the most, if t's source or token has
-// fewer. It reports whether it refused one. The caller holds the lock.
+// displace makes place for a request of turn t and returns true, or returns false if it cannot. It
+// refuses a waiting request of the source with the most waiting requests. Of that source, it
+// refuses the newest request of the token with the most waiting requests. It refuses none unless
+// the source or the token of t has fewer waiting requests. The caller holds the lock.
 func (s *Pool) displace(l *flowQueue, t *turn) bool {
 	most := l
 	for other := range s.queued {
@@ -217,8 +220,8 @@ func (s *Pool) next() (first *flowQueue, its *turn) {
 		if first != nil && !l.before(first) {
 			continue
 		}
-		// If any turn of a flow may take a seat, so may each turn that has no seat yet. This loop
-		// therefore examines few turns.
+		// This loop examines few turns: if any turn of a flow may take a seat, then each turn without a
+		// seat may take one, too.
 		if i := slices.IndexFunc(l.ready, func(t *turn) bool { return s.mayTake(l, t) }); i >= 0 {
 			first, its = l, l.ready[i]
 		}
@@ -260,8 +263,8 @@ func (s *Pool) Counts() (taken, waiting [Levels]int) {
 	return taken, s.waiting
 }
 
-// PeakInUse returns the largest number of seats that were in use at the same time in the second of
-// at or the second before.
+// PeakInUse returns the largest number of seats that were in use at the same time in the second
+// that contains at, or in the second before it.
 func (s *Pool) PeakInUse(at time.Time) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

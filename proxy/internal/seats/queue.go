@@ -20,7 +20,7 @@ type flowQueue struct {
 // taken returns the number of the flow's seats.
 func (l *flowQueue) taken() int { return int(l.seats.Bytes()) }
 
-// turn is the part of a flow with one token: its seats and waiting requests.
+// turn is the part of a flow that belongs to one token: its seats and waiting requests.
 type turn struct {
 	token string
 	taken int
@@ -66,7 +66,7 @@ func (l *flowQueue) push(t *turn, r *seatRequest) {
 	l.queued++
 }
 
-// pop removes and returns the first request of a turn. The turn then goes behind the other turns.
+// pop removes and returns the first request of a turn. The turn then moves behind the other turns.
 func (l *flowQueue) pop(t *turn) *seatRequest {
 	r := t.queue[0]
 	t.queue = t.queue[1:]
@@ -102,9 +102,9 @@ func (l *flowQueue) forgetIdle(t *turn) {
 	}
 }
 
-// before reports whether flow l gets a seat before another flow. In this order it compares the
-// levels, the numbers of seats, the last grants (in levels by source, oldest first), and the ages
-// of the first requests.
+// before reports whether flow l gets a seat before the flow other. It compares the levels first. If
+// they are equal, it compares the numbers of seats, then the last grants (in levels by source,
+// oldest first), and then the ages of the first waiting requests.
 func (l *flowQueue) before(other *flowQueue) bool {
 	switch {
 	case l.Level != other.Level:

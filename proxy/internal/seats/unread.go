@@ -50,7 +50,8 @@ func (u Unread) Payer(who user.Info) *watchcache.Payer {
 }
 
 // Charge returns an empty charge for a forwarded response to a request of flow f. most is how many
-// bytes all forwarded responses of the caller may use together.
+// bytes all forwarded responses of the caller may use together. It is 0 or less if the memory is
+// not bounded.
 func (u Unread) Charge(f Flow) (c *budget.Charge, most int64) {
 	switch {
 	case f.Level.BySource():

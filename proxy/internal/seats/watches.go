@@ -88,7 +88,8 @@ func newWatches(c *Config) *Watches {
 	return w
 }
 
-// Slot represents one request in Watches. Only the request's goroutine uses it.
+// Slot is the place of one request among the long-running requests. Only the request's goroutine
+// uses it.
 type Slot struct {
 	watches        *Watches
 	number, memory *budget.Charge
@@ -102,7 +103,8 @@ type Slot struct {
 func (w *Watches) Acquire(f Flow, extra int64) (*Slot, error) {
 	key := f.Caller
 	if f.Token != "" {
-		key = f.Token // a token that is not authenticated yet; after a start no token is
+		// a token that is not authenticated yet, such as each token after a start of the proxy
+		key = f.Token
 	}
 	number, err := w.Number.Take(0, key, 1)
 	if exceeded, ok := errors.AsType[*budget.ExceededError](err); ok {
@@ -141,9 +143,9 @@ func (p *Slot) Release() {
 // Grow adds n bytes to the memory of the request.
 func (p *Slot) Grow(n int64) { p.memory.Add(n) }
 
-// Identify counts the request for the user that the upstream named when it was asked about the
-// caller. who is nil if the upstream did not name one. Identify fails if the user has reached a
-// limit. The error is the Status with which the caller must reject the request.
+// Identify counts the request for the user who, whom the upstream named in a review of the caller.
+// who is nil if the upstream named no user. Identify fails if the user has reached a limit. The
+// error is the Status with which the caller must reject the request.
 func (p *Slot) Identify(who user.Info) error {
 	p.asked = true
 	if who == nil || UserKey(who) == p.key {
