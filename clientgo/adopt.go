@@ -18,11 +18,11 @@ import (
 	"github.com/weirproject/weir/internal/core/private"
 )
 
-// ErrLayout is returned by Err, together with ErrForeignInformer, if this package cannot read the
-// private fields of client-go's informers. This happens if the linked client-go has other fields
-// than this package expects, or if the program was built with the tag weir_safe. Factories and
-// Adopt then return client-go's own informers. The first factory or the first call of Adopt logs
-// the error.
+// ErrLayout is returned by Err, wrapped together with ErrForeignInformer, if this package cannot
+// read the private fields of client-go's informers. The reason is that the linked client-go has
+// other fields than this package expects, or that the program was built with the tag weir_safe.
+// Factories and Adopt then return client-go's own informers. The first factory or the first call of
+// Adopt logs the error.
 var ErrLayout = errors.New("clientgo: the fields of client-go's informers cannot be read")
 
 // informerFields contains the arguments from which a client-go informer was built.
@@ -34,15 +34,15 @@ type informerFields struct {
 	transform   cache.TransformFunc
 	onError     cache.WatchErrorHandlerWithContext
 	indexers    cache.Indexers
-	// published is the store of the client-go informer if the informer has a reserved name. client-go
-	// then publishes the store's resourceVersion as a metric; see sink.published.
+	// published is the store of the client-go informer if the informer has a reserved name, otherwise
+	// nil. client-go publishes the resourceVersion of such a store as a metric; see sink.published.
 	published cache.Store
 }
 
-// fieldsOf returns the fields of an unused client-go informer. It reads private fields: generated
-// code passes its ListerWatcher, example and indexers only to client-go's constructor, and a
-// constructor that is passed to InformerFor may have set a transform. fieldsOf returns false for an
-// informer of another type, one that has started and one with handlers.
+// fieldsOf returns the fields of an unused client-go informer. It reads private fields, because
+// generated code passes its ListerWatcher, example and indexers only to client-go's constructor. A
+// constructor that is passed to InformerFor may also have set a transform. fieldsOf returns false
+// for an informer of another type, for one that has started, and for one with handlers.
 func fieldsOf(inf cache.SharedIndexInformer) (informerFields, bool) {
 	v := informerStruct(inf)
 	var p informerFields
@@ -63,8 +63,9 @@ func fieldsOf(inf cache.SharedIndexInformer) (informerFields, bool) {
 	return p, true
 }
 
-// informerStruct returns the struct of client-go's informer. It unwraps client-go's typed informer.
-// For any other wrapper, which may behave differently, it returns an invalid value.
+// informerStruct returns the struct of client-go's informer. It unwraps client-go's typed informer,
+// which only adds types. For any other wrapper it returns an invalid value, because the wrapper may
+// behave differently from the informer inside.
 func informerStruct(inf any) reflect.Value {
 	v := reflect.ValueOf(inf)
 	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
@@ -79,17 +80,17 @@ func informerStruct(inf any) reflect.Value {
 	return v
 }
 
-// knownFields lists the fields of client-go's informer that fieldsOf reads, or that Weir's informer
-// does not need: it has its own store, clock and mutation detector, has no FIFO with metrics, and
-// always uses the key function that client-go's constructor sets.
+// knownFields lists the fields of client-go's informer that fieldsOf reads or that Weir's informer
+// does not need. Weir's informer has its own store, clock and mutation detector, has no FIFO with
+// metrics, and always uses the key function that client-go's constructor sets.
 var knownFields = []string{
 	"indexer", "controller", "synced", "processor", "cacheMutationDetector", "listerWatcher", "objectType", "objectDescription",
 	"resyncCheckPeriod", "defaultEventHandlerResyncPeriod", "clock", "started", "stopped", "startedLock", "blockDeltas",
 	"watchErrorHandler", "transform", "identifier", "informerMetricsProvider", "keyFunc",
 }
 
-// unknownFields returns the fields of an informer that a later client-go has added. An adopted
-// informer ignores them.
+// unknownFields returns the fields of an informer that are not in knownFields, because a later
+// client-go has added them. An adopted informer ignores the values of these fields.
 func unknownFields(inf any) (unknown []string) {
 	t := reflect.TypeOf(inf)
 	for t.Kind() == reflect.Pointer {
@@ -103,7 +104,6 @@ func unknownFields(inf any) (unknown []string) {
 	return unknown
 }
 
-// readField copies the value of a field to *to. ok is false if the field cannot be read.
 func readField[T any](v reflect.Value, name string, to *T) (ok bool) {
 	*to, ok = private.Field[T](v, name)
 	return ok
@@ -123,16 +123,16 @@ func countHandlers(v reflect.Value) int {
 	return listeners.Len()
 }
 
-// Adopt returns an informer of this package that replaces inf, which client-go has built. inf must
-// not have started and must have no handlers; otherwise, and for an informer of another package,
-// Adopt returns inf itself. To detect this, call Err, which returns ErrForeignInformer for an
-// informer that is not of this package. Adopt is for code that builds its own informers, such as
-// the InformerFor of a factory that informer-gen has generated.
+// Adopt returns an informer of this package that replaces inf, which client-go has built. Adopt
+// returns inf itself if inf has started or has handlers, if client-go has not built inf, or if this
+// package cannot read inf's fields (ErrLayout). To detect this, call Err with the result: Err
+// returns ErrForeignInformer for an informer that is not of this package. Adopt is for code that
+// builds its own informers, such as the InformerFor of a factory that informer-gen has generated.
 //
-// All adopted informers share one weir.ServerGroup, because Adopt cannot detect which of them have
-// the same server. They share the limit of concurrent lists, and when one of them detects that its
-// server was restored from a backup, all of them list again. A list of unchanged objects calls no
-// handler.
+// All adopted informers share one weir.ServerGroup, because Adopt cannot detect which informers
+// have the same server. The informers of a group share the limit of concurrent lists. When one of
+// them detects that its server was restored from a backup, all of them list again; a list of
+// unchanged objects calls no handler.
 func Adopt(inf cache.SharedIndexInformer) cache.SharedIndexInformer {
 	return AdoptWithOptions(inf, Options{})
 }
@@ -146,13 +146,13 @@ func AdoptWithOptions(inf cache.SharedIndexInformer, opts Options) cache.SharedI
 	return adopt(inf, "", opts)
 }
 
-// adoptedServer is the default Options.Server of adopted informers. It does not keep stopped
-// informers in memory.
+// adoptedServer is the default Options.Server of adopted informers. A stopped informer can be
+// garbage collected although adoptedServer exists as long as the program.
 var adoptedServer weir.ServerGroup
 
 // adopt returns an informer of this package that replaces inf. It returns inf itself if it cannot
-// read the fields of inf. The description of the new informer is that of inf, or else the argument
-// description.
+// read the fields of inf. The new informer has inf's description of its objects or, if inf has
+// none, the argument description.
 func adopt(inf cache.SharedIndexInformer, description string, opts Options) cache.SharedIndexInformer {
 	if !layoutKnown() {
 		return inf
@@ -174,8 +174,8 @@ func adopt(inf cache.SharedIndexInformer, description string, opts Options) cach
 // reason if it cannot.
 var layoutKnown = sync.OnceValue(func() bool {
 	logger := klog.Background()
-	// Generated code builds its informers with the same constructor. Since client-go 0.37 it returns a
-	// typed informer.
+	// The test informer is built with the constructor that generated code uses. Since client-go 0.37
+	// this constructor returns a typed informer.
 	if _, ok := fieldsOf(core.NewConfigMapInformer(nil, "", 0, nil)); !ok {
 		logger.Error(ErrLayout, "Informers that would be adopted stay client-go's")
 		return false

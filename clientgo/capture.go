@@ -23,11 +23,11 @@ const (
 	verbWatch
 )
 
-// contextKey is the key of a *T in a context. This package passes the context to a ListerWatcher's
-// call, and the transport reads the *T from the context of the call's requests.
+// contextKey is the key of a *T in a context. This package passes such a context to a
+// ListerWatcher's List or Watch. The transport then reads the *T from the context of the requests
+// that List or Watch sends.
 type contextKey[T any] struct{}
 
-// withValue returns a context that contains v.
 func withValue[T any](ctx context.Context, v *T) context.Context {
 	return context.WithValue(ctx, contextKey[T]{}, v)
 }
@@ -39,33 +39,33 @@ func valueOf[T any](ctx context.Context) *T {
 }
 
 // capture receives the response to one LIST or WATCH instead of the client that sent the request.
-// The request's context contains the capture. After end, it receives no response: the ListerWatcher
-// may have started something that still sends requests with that context. client-go's RetryWatcher
-// does so after Watch has returned.
+// The client receives an empty response, a stub. The context of the request contains the capture.
+// After end, the capture receives no more responses, although requests with this context may
+// follow: client-go's RetryWatcher, for example, sends them after Watch has returned.
 type capture struct {
 	verb    verb
-	context context.Context // when it ends, the captured response's body is closed
-	matcher responseMatcher // a copy, because an abandoned call may still use it
+	context context.Context // its end closes the body of the captured response
+	matcher responseMatcher // a copy: a call that callWithContext abandoned may still use it
 	page    string          // the continue token that was passed to List
 
 	mu         sync.Mutex
 	answer     *http.Response // the captured response, or nil
 	scope      *requestScope  // the scope of the captured request
 	release    context.CancelCauseFunc
-	asked      bool // the call has sent a request of the verb
+	asked      bool // the ListerWatcher's call has sent a request of the verb
 	answers    int  // number of responses to requests of the verb
-	stubbed    int  // number of responses that the caller received a stub for
-	mismatched bool // the caller has received a real response, and receives all later ones
-	ownPages   bool // the mismatched response was another page: the caller pages by itself
-	expired    bool // the requested page has expired: client-go's pager then lists everything
+	stubbed    int  // number of responses that were replaced by a stub
+	mismatched bool // the caller has received a real response and will receive no stub
+	ownPages   bool // the first mismatch was another page than requested: the caller pages by itself
+	expired    bool // the requested page has expired: client-go's pager then lists all objects instead
 	closed     bool
 }
 
-// admit decides whether the capture receives the response to a request. If it returns true, the
-// capture has the response and the caller receives a stub; if it returns false, the caller receives
-// the response. matches reports whether the response contains the informer's objects. admit returns
-// true only for the first response, if it has the informer's objects and is the page that was
-// requested, and if end was not called.
+// admit decides whether the capture or the caller receives the response to a request. If admit
+// returns true, the capture has the response and the caller receives a stub. If it returns false,
+// the caller receives the response. matches is true if the response contains the informer's
+// objects. admit returns true only if end was not called, and only for the first response, and only
+// if this response has the informer's objects and is the requested page.
 func (c *capture) admit(req *http.Request, resource schema.GroupVersionResource, resp *http.Response, matches bool, release context.CancelCauseFunc) bool {
 	samePage := c.isSamePage(req)
 	c.mu.Lock()
@@ -80,8 +80,8 @@ func (c *capture) admit(req *http.Request, resource schema.GroupVersionResource,
 		return false
 	}
 	if c.answers > 1 {
-		// A call that sends several requests is not captured: it may be a loop that repeats the request
-		// until the answer is not empty.
+		// A call that sends a second request is not captured: it may be a loop that repeats the request
+		// until the response is not empty, and a stub is always empty.
 		return false
 	}
 	c.stubbed++
@@ -97,8 +97,9 @@ func (c *capture) refuse(status int) {
 	c.expired = c.expired || status == http.StatusGone
 }
 
-// end stops capturing. Afterwards answer, scope, asked and ownPages do not change, except that
-// discard clears answer. end drops the response if the caller has sent several requests.
+// end stops capturing. After end, the fields answer, scope, asked and ownPages do not change,
+// except that discard clears answer. If the caller has received several responses, end drops the
+// captured response.
 func (c *capture) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,8 +109,8 @@ func (c *capture) end() {
 	}
 }
 
-// whole reports whether the caller has received no stub. Its result is then complete. Call whole
-// after end.
+// whole reports whether the caller has received only real responses and no stub. The result of List
+// or Watch is then complete. Call whole after end.
 func (c *capture) whole() bool { return c.stubbed == 0 }
 
 // discard stops capturing and closes the captured response.
@@ -148,21 +149,21 @@ func (c *capture) wants(req *http.Request) (schema.GroupVersionResource, bool) {
 	return resource, true
 }
 
-// isSamePage reports whether a request is for the page that was requested from List. A List that
-// pages by itself requests other pages after the first.
+// isSamePage reports whether a request is for the page that List was called for. A List that pages
+// by itself sends requests for other pages after the first.
 func (c *capture) isSamePage(req *http.Request) bool {
 	return c.verb == verbWatch || request.QueryOf(req.URL).Get("continue") == c.page
 }
 
-// inspect reports whether a response contains the informer's objects. For a LIST it also returns
-// the list's type, decompresses the body, and reads only as much of the body as it needs; resp.Body
-// still returns the whole body. It blocks until it has these bytes. If ctx ends first, it returns
-// the context's cause.
+// inspect reports whether a response contains the informer's objects. For a LIST it decompresses
+// the body, reads its start, and also returns the list's type. resp.Body still returns the whole
+// body. inspect blocks until it has read the start. If ctx ends first, it returns the context's
+// cause.
 func (c *capture) inspect(ctx context.Context, resource schema.GroupVersionResource, resp *http.Response, enc wire.Encoding) (wire.TypeMeta, bool, error) {
 	if c.verb == verbWatch {
 		return wire.TypeMeta{}, c.matcher.matchWatch(resource), nil
 	}
-	body := resp.Body // closed explicitly: closing the context does not close every body
+	body := resp.Body // closed below, because the end of the context does not close every body
 	stop := context.AfterFunc(ctx, func() { _ = body.Close() })
 	defer stop()
 	if err := decompress(resp); err != nil {
@@ -197,7 +198,8 @@ func scopeOf(req *http.Request, resource schema.GroupVersionResource) *requestSc
 	}
 }
 
-// capturedWatch is a captured watch. It skips events with objects that are not the informer's.
+// capturedWatch is a watch whose response was captured. It skips events whose objects are not of
+// the informer's kind.
 type capturedWatch struct {
 	source.Watch
 	context  context.Context

@@ -17,16 +17,17 @@
 //
 // # Stored objects
 //
-// The informer stores an object as packed bytes and decodes the object when a caller reads it. If a
-// caller reads the object again soon, the object stays decoded until [Options].DecodedIdle after
-// the last read. The informer also encodes an object that List, Watch or a transform has returned.
-// If the encoding would lose something, for example because the object has another type than the
-// informer's example, the informer stores the object itself.
+// The informer stores an object as packed bytes and decodes the object when a caller reads it. If
+// callers read an object twice within [Options].DecodedIdle, the informer also keeps the decoded
+// object, until [Options].DecodedIdle after the last read. An object that List, Watch or a
+// transform has returned is encoded first. If the encoding would lose something, for example
+// because the object has another type than the informer's example, the informer stores the object
+// itself.
 //
 // # Errors
 //
-// An informer that is not current retries. [Err] returns the error that prevents it from being
-// current, and [WaitForSync] the error that prevents it from syncing.
+// An informer that cannot list or watch retries. [Err] returns the error that makes the informer's
+// objects possibly outdated. [WaitForSync] returns the error that prevents the first list.
 //
 // docs/differences.md lists where this package behaves differently from client-go, why, and how to
 // restore client-go's behaviour.

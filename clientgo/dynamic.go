@@ -100,7 +100,7 @@ func (f *resourceFactory) ForResource(gvr schema.GroupVersionResource) informers
 		// client-go uses the resource as the description of dynamic informers.
 		inf := f.settings.adopt(f.build(gvr).Informer(), gvr.String())
 		if i, err := informerOf(inf); err == nil {
-			i.listWatch.matcher.resource = gvr // the example does not state the resource
+			i.listWatch.matcher.resource = gvr // the example object does not contain the resource
 		}
 		return inf
 	})

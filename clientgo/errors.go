@@ -8,14 +8,14 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// ErrForeignInformer is returned when an informer is not an informer of this package.
+// ErrForeignInformer is returned when an argument is not an informer of this package.
 var ErrForeignInformer = errors.New("clientgo: not an informer of this package")
 
-// ErrExcluded is returned by a transform to exclude a version of an object on purpose; it may be
-// wrapped. The informer then does not store the version, log it or count it as unreadable, and
-// calls no handler. The previous version stays stored until the informer stores a later version or
-// the object is deleted. If there is no previous version, the object is not stored. The informer
-// ignores the value that the transform returns with ErrExcluded.
+// ErrExcluded is returned by a transform, also wrapped, to exclude a version of an object on
+// purpose. The informer then does not store this version, does not log the error or count the
+// object as unreadable, and calls no handler. The previous version stays stored until the informer
+// stores a later version or the object is deleted. If there is no previous version, the object is
+// not stored. The informer ignores the value that the transform returns with ErrExcluded.
 var ErrExcluded = errors.New("clientgo: the transform excludes this version")
 
 var (
@@ -46,11 +46,11 @@ func (e notAddedError) Error() string {
 
 func (e notAddedError) Unwrap() []error { return []error{errStopped, e.cause} }
 
-// Err returns the error that prevents an informer from being current, or nil. The informer retries,
-// and Err returns nil when it has recovered. The error wraps one of package weir's errors, such as
-// weir.ErrForbidden; apierrors.IsForbidden and similar functions work too. inf is an informer of
-// this package or a wrapper of one, such as those that generated factories return. For nil, or any
-// other informer, Err returns ErrForeignInformer. Err does not block.
+// Err returns the error because of which an informer may lack recent changes, or nil. The informer
+// retries, and Err returns nil after the informer has recovered. The error wraps one of package
+// weir's errors, such as weir.ErrForbidden; apierrors.IsForbidden and similar functions work too.
+// inf is an informer of this package, or a wrapper of one, such as the informers of a generated
+// factory. For nil, or any other informer, Err returns ErrForeignInformer. Err does not block.
 func Err(inf cache.SharedIndexInformer) error {
 	i, err := informerOf(inf)
 	if err != nil {
@@ -60,11 +60,11 @@ func Err(inf cache.SharedIndexInformer) error {
 }
 
 // WaitForSync blocks until the first list of each informer is stored, like cache.WaitForCacheSync.
-// If ctx ends first, the error wraps the context's error and, for each informer that has not
-// synced, the error that prevents the sync, if there is one: one of package weir's errors.
-// WaitForSync also waits for an informer that has not started. It returns an error for an informer
-// that has stopped before it synced. It immediately returns ErrForeignInformer if an informer is
-// not of this package.
+// It also waits for an informer that has not started. If ctx ends first, the error wraps the
+// context's error and, for each informer that has not synced, one of package weir's errors, if such
+// an error prevents the sync. For an informer that stopped before it synced, the error wraps
+// weir.ErrStopped. WaitForSync immediately returns ErrForeignInformer if an informer is not of this
+// package.
 func WaitForSync(ctx context.Context, inf ...cache.SharedIndexInformer) error {
 	all := make([]*informer, len(inf))
 	for n := range inf {
@@ -81,8 +81,9 @@ func WaitForSync(ctx context.Context, inf ...cache.SharedIndexInformer) error {
 	return errors.Join(errs...)
 }
 
-// informerOf returns this package's informer inside inf. It finds the informer by its store,
-// because wrappers, such as client-go's typed informers, return the store of the informer inside.
+// informerOf returns inf, or the informer that inf wraps, if it is of this package. It finds the
+// informer by inf's store, because wrappers such as client-go's typed informers return the store of
+// the informer that they wrap.
 func informerOf(inf cache.SharedIndexInformer) (*informer, error) {
 	if inf != nil {
 		if x, ok := inf.GetStore().(*indexer); ok && x.informer != nil {

@@ -68,9 +68,9 @@ func NewFilteredSharedInformerFactory(client kubernetes.Interface, resync time.D
 	return NewSharedInformerFactoryWithOptions(client, resync, WithNamespace(namespace), WithTweakListOptions(tweak))
 }
 
-// clientFor builds a client from a copy of cfg, which it passes to Wrap. If cfg has no rate limit,
-// the copy has none either: client-go's default limit would only delay the start of a factory with
-// many informers, which send few requests and back off.
+// clientFor builds a client from a copy of cfg that it has passed to Wrap. If cfg sets no rate
+// limit, the client has none. client-go's default limit would only delay the start of a factory
+// with many informers; informers send few requests and back off after errors.
 func clientFor[C any](cfg *rest.Config, build func(*rest.Config) (C, error)) (client C, err error) {
 	if cfg == nil {
 		return client, errNoConfig
@@ -92,9 +92,9 @@ type factory struct {
 	upstreamFactory
 }
 
-// upstreamFactory is client-go's own factory. It provides the accessors of API groups that
-// client-go added after v0.36, the oldest version that this package supports. The informers of
-// these groups are client-go's.
+// upstreamFactory is client-go's own factory. It provides the methods for API groups that client-go
+// added after v0.36, the oldest version that this package supports. The informers of these groups
+// are client-go's.
 type upstreamFactory struct {
 	informers.SharedInformerFactory
 }
@@ -111,22 +111,23 @@ func (f *factory) StartWithContext(ctx context.Context) {
 	f.upstreamFactory.Start(ctx.Done())
 }
 
-// Shutdown blocks until the informers have stopped. The caller must close their channel or cancel
-// their context. Afterwards no informer of the factory can be started.
+// Shutdown blocks until the informers have stopped. It does not stop them: the caller must close
+// the channel or cancel the context that it passed to Start or StartWithContext. After Shutdown,
+// Start does nothing.
 func (f *factory) Shutdown() {
 	f.informerSet.Shutdown()
 	f.upstreamFactory.Shutdown() // also releases the informer's name
 }
 
 // WaitForCacheSync blocks until all started informers have synced or the channel is closed. It
-// returns for each of them whether it has synced.
+// returns whether each started informer has synced.
 func (f *factory) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
 	return f.WaitForCacheSyncWithContext(wait.ContextForChannel(stop)).Synced
 }
 
 // WaitForCacheSyncWithContext blocks until all started informers have synced or the context ends.
-// It returns for each of them whether it has synced. If one has not, the result's Err is the
-// context's cause.
+// It returns whether each started informer has synced. If an informer has not synced, the result's
+// Err is the context's cause.
 func (f *factory) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
 	result := f.Generated.WaitForCacheSyncWithContext(ctx)
 	for of, synced := range f.upstreamFactory.WaitForCacheSync(ctx.Done()) {
@@ -137,16 +138,16 @@ func (f *factory) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncRes
 	return result
 }
 
-// ForResource returns the informer of a resource if client-go has a type for it, and otherwise an
-// error. client-go's own factory builds the informer, because only generated code maps resources to
-// types.
+// ForResource returns the informer of a resource. It returns an error if client-go has no type for
+// the resource. client-go's own factory builds the informer that is adopted, because only generated
+// code maps resources to types.
 func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
 	s := f.settings
 	build := func(client kubernetes.Interface, resync time.Duration, name *cache.InformerName) (informers.GenericInformer, error) {
 		return informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(s.namespace),
 			informers.WithTweakListOptions(s.tweak), informers.WithInformerName(name)).ForResource(resource)
 	}
-	probe, err := build(f.client, 0, nil) // without the name, which is usable once
+	probe, err := build(f.client, 0, nil) // without the name, which only one informer of a resource can use
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +174,8 @@ type genericInformer struct {
 func (g genericInformer) Informer() cache.SharedIndexInformer { return g.informer }
 func (g genericInformer) Lister() cache.GenericLister         { return g.lister }
 
-// group returns the accessors of an API group. They call the factory's InformerFor.
+// group returns the interface of an API group. accessors is the function New that informer-gen has
+// generated for the group. The informers of the interface call the factory's InformerFor.
 func group[I any](f *factory, accessors func(internalinterfaces.SharedInformerFactory, string, internalinterfaces.TweakListOptionsFunc) I) I {
 	return accessors(f, f.settings.namespace, f.settings.tweak)
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/weirproject/weir/internal/core/source"
 )
 
-// failures selects the errors of a reflector that a watch error handler receives: those that
-// client-go's handlers receive from ListAndWatch, which are failed lists and refused watches.
-// client-go's handlers do not receive the end of a watch, nor the errors of watches while the
+// failures selects the errors of a reflector that a watch error handler receives. It selects the
+// errors that a handler also receives with client-go: failed lists and refused watches. With
+// client-go a handler receives neither the end of a watch nor the errors of watches while the
 // server is unreachable.
 type failures struct {
 	last error // Err of the last status
 	// outage is true after a watch failed because no server answered or the server sent 429. client-go
-	// then repeats the watch without listing. The reflector also lists at times; the handler must not
-	// receive those failures.
+	// then repeats the watch without a list. The reflector sometimes lists instead; the handler must
+	// not receive the failures of these lists.
 	outage bool
-	// stale is true after the server refused a list because the requested version is too old or
-	// because the server has not reached it. client-go lists once more before it reports this error.
+	// stale is true after the server refused a list because the requested version is too old or is
+	// newer than the server's state. client-go lists a second time before it reports this error.
 	stale bool
 }
 
@@ -76,7 +76,7 @@ func isRetried(err error) bool {
 // endsEmpty reports whether client-go's REST client returns an empty watch instead of the error.
 func endsEmpty(err error) bool {
 	if errors.Is(err, source.ErrStalled) {
-		return true // client-go would still wait for the response
+		return true // client-go would not have failed yet, but would still wait for the response
 	}
 	broken, ok := errors.AsType[*brokenError](err)
 	return ok && endsWatch(broken.err)

@@ -12,9 +12,9 @@ import (
 )
 
 // Generated is a factory for informers that informer-gen has generated. It implements the interface
-// SharedInformerFactory of the generated package internalinterfaces. C is the clientset's
-// Interface, and F is NewInformerFunc of package internalinterfaces. The program calls the
-// generated functions to get an informer:
+// SharedInformerFactory of the generated package internalinterfaces. C is the type Interface of the
+// generated clientset, and F is the type NewInformerFunc of internalinterfaces. The program calls
+// the generated functions to get an informer:
 //
 //	clientgo.Wrap(cfg)
 //	client := versioned.NewForConfigOrDie(cfg)
@@ -22,10 +22,10 @@ import (
 //	f := clientgo.NewGenerated[versioned.Interface, newInformerFunc](client, resync)
 //	widgets := shop.New(f, metav1.NamespaceAll, nil).V1().Widgets()
 //
-// Generated code builds client-go's informers; InformerFor adopts them. Generated has no methods
-// for API groups, unlike the SharedInformerFactory of the generated package externalversions. A
-// program that needs that interface calls Adopt in the generated InformerFor instead. All methods
-// are safe for concurrent use.
+// Generated code builds client-go's informers; InformerFor replaces them by informers of this
+// package, see Adopt. Generated has no methods for API groups, unlike the SharedInformerFactory of
+// the generated package externalversions. A program that needs the interface of externalversions
+// calls Adopt in the generated InformerFor instead. All methods are safe for concurrent use.
 type Generated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer] struct {
 	informerSet[reflect.Type]
 	client   C
@@ -62,22 +62,23 @@ func (f *Generated[C, F]) InformerFor(obj runtime.Object, newFunc F) cache.Share
 // InformerName returns the name that WithInformerName sets, or nil.
 func (f *Generated[C, F]) InformerName() *cache.InformerName { return f.settings.name }
 
-// Shutdown blocks until the informers have stopped. The caller must close their channel or cancel
-// their context. Afterwards no informer of the factory can be started.
+// Shutdown blocks until the informers have stopped. It does not stop them: the caller must close
+// the channel or cancel the context that it passed to Start or StartWithContext. After Shutdown,
+// Start does nothing.
 func (f *Generated[C, F]) Shutdown() {
 	f.informerSet.Shutdown()
 	f.settings.name.Release()
 }
 
 // WaitForCacheSyncWithContext blocks until all started informers have synced or the context ends.
-// It returns for each of them whether it has synced. If one has not, the result's Err is the
-// context's cause.
+// It returns whether each started informer has synced. If an informer has not synced, the result's
+// Err is the context's cause.
 func (f *Generated[C, F]) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
 	synced, err := f.waitForSync(ctx)
 	return cache.SyncResult{Synced: synced, Err: err}
 }
 
-// informerSet contains a factory's informers by key. It records which of them were started. All
+// informerSet contains a factory's informers by key, and records which informers were started. All
 // methods are safe for concurrent use.
 type informerSet[K comparable] struct {
 	mu        sync.Mutex
@@ -91,7 +92,8 @@ func newInformerSet[K comparable]() informerSet[K] {
 	return informerSet[K]{informers: map[K]cache.SharedIndexInformer{}, started: map[K]bool{}}
 }
 
-// get returns the informer of a key. The first call for the key calls build.
+// get returns the informer of a key. The first call for a key calls build; later calls return the
+// same informer.
 func (s *informerSet[K]) get(key K, build func() cache.SharedIndexInformer) cache.SharedIndexInformer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,8 +126,9 @@ func (s *informerSet[K]) StartWithContext(ctx context.Context) {
 	}
 }
 
-// Shutdown blocks until the informers have stopped. The caller must close their channel or cancel
-// their context. Afterwards no informer of the set can be started.
+// Shutdown blocks until the informers have stopped. It does not stop them: the caller must close
+// the channel or cancel the context that it passed to Start or StartWithContext. After Shutdown,
+// Start does nothing.
 func (s *informerSet[K]) Shutdown() {
 	s.mu.Lock()
 	s.closing = true
@@ -134,14 +137,15 @@ func (s *informerSet[K]) Shutdown() {
 }
 
 // WaitForCacheSync blocks until all started informers have synced or the channel is closed. It
-// returns for each of them whether it has synced.
+// returns whether each started informer has synced.
 func (s *informerSet[K]) WaitForCacheSync(stop <-chan struct{}) map[K]bool {
-	synced, _ := s.waitForSync(wait.ContextForChannel(stop)) // the map says the same
+	synced, _ := s.waitForSync(wait.ContextForChannel(stop)) // the error repeats what the map contains
 	return synced
 }
 
-// waitForSync blocks until all started informers have synced or the context ends. It returns for
-// each of them whether it has synced. If one has not, the error is the context's cause.
+// waitForSync blocks until all started informers have synced or the context ends. It returns
+// whether each started informer has synced. If an informer has not synced, the error is the
+// context's cause.
 func (s *informerSet[K]) waitForSync(ctx context.Context) (map[K]bool, error) {
 	s.mu.Lock()
 	waiting := map[K]cache.DoneChecker{}

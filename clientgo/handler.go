@@ -26,7 +26,7 @@ func (i *informer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHa
 	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &resync})
 }
 
-// AddEventHandlerWithOptions adds a handler before, during or after the first list. The handler
+// AddEventHandlerWithOptions adds a handler, before or after the informer has started. The handler
 // first receives the stored objects. The error wraps errStopped if the informer has stopped.
 func (i *informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	logger := klog.Background()
@@ -58,9 +58,10 @@ func (i *informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 // minimumResync is the shortest resync period.
 const minimumResync = time.Second
 
-// resyncPeriod returns the resync period of a handler that requests period. It is 0 if the informer
-// has no resyncs. It is not shorter than minimumResync or, after the start, than the shortest
-// period that was requested before the start. The caller holds mu.
+// resyncPeriod returns the resync period of a handler that requests period. The result is 0 if the
+// informer has no resyncs. Otherwise it is at least minimumResync. After the informer has started,
+// the result is also at least the shortest period that was requested before the start. The caller
+// holds mu.
 func (i *informer) resyncPeriod(logger klog.Logger, period time.Duration) time.Duration {
 	if period <= 0 {
 		return 0
@@ -84,10 +85,10 @@ func (i *informer) resyncPeriod(logger klog.Logger, period time.Duration) time.D
 	return period
 }
 
-// RemoveEventHandler removes a handler. It does not wait for an active call of the handler;
-// cache.ShutDownEventHandler does. It does nothing for a registration that was removed before, or
-// that belongs to another informer of this package or of client-go. It returns an error for a value
-// of another type.
+// RemoveEventHandler removes a handler. It does not wait for an active call of the handler; use
+// cache.ShutDownEventHandler to wait. It does nothing for a registration that was removed before,
+// or that belongs to another informer of this package or of client-go. It returns an error for a
+// value that is not a registration of this package or of client-go.
 func (i *informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
 	r, ok := handle.(*registration)
 	if !ok {
@@ -133,8 +134,8 @@ func (r *registration) HasSyncedChecker() cache.DoneChecker {
 // stopped, and no call of the handler is active.
 func (r *registration) ShutdownChan() <-chan struct{} { return r.delivery.Done() }
 
-// handle delivers an event to the handler, or logs why it cannot. Its caller recovers the handler's
-// panics.
+// handle passes an event to the handler, or logs why it cannot. The caller of handle recovers the
+// handler's panics.
 func (r *registration) handle(_ context.Context, e store.Change) {
 	if err := r.call(e); err != nil {
 		utilruntime.HandleErrorWithLogger(r.logger, err, "An event is left out", "handler", handlerName(r.handler), "key", e.Key())
@@ -183,9 +184,9 @@ func (r *registration) call(e store.Change) error {
 	return nil
 }
 
-// derive runs the index functions on a version before the handler receives it. It returns the value
-// for the handler. If a function blocks, the value is a copy, because the function still reads the
-// original.
+// derive runs the index functions on a decoded version before the handler receives it. It returns
+// the value for the handler. If an index function does not return soon, derive returns a copy of
+// the value, because the function still reads the original.
 func (r *registration) derive(o *store.Object, value any) any {
 	if r.informer.store.Derive(o, value) {
 		return value
@@ -196,8 +197,8 @@ func (r *registration) derive(o *store.Object, value any) any {
 	return value
 }
 
-// record records, before the callback is called, whether the object of an event could be decoded
-// (err is nil). It returns err if the error must be logged.
+// record records whether the object of an event could be decoded: err is the decoding error, or
+// nil. Call it before the callback. It returns err if err must be logged, otherwise nil.
 func (r *registration) record(e store.Change, err error) error {
 	if err == nil && len(r.undecodable) == 0 {
 		return nil
@@ -208,9 +209,9 @@ func (r *registration) record(e store.Change, err error) error {
 	return r.undecodable.record(e, err)
 }
 
-// updateValues returns the decoded versions of an update. It returns an error if the new version
-// cannot be decoded. If only the old version cannot be decoded, was is a placeholder: the handler
-// has never received the old version.
+// updateValues returns the decoded old and new version of an update. It returns an error if the new
+// version cannot be decoded. If only the old version cannot be decoded, was is a placeholder for
+// it; the handler has never received the old version.
 func (r *registration) updateValues(e store.Change) (was, is any, err error) {
 	reader := r.informer.indexer.reader
 	if was, is, err = reader.values(&e); err == nil {
@@ -222,8 +223,9 @@ func (r *registration) updateValues(e store.Change) (was, is any, err error) {
 	return reader.placeholder(e.Old), is, nil
 }
 
-// deletedValue returns the argument of OnDelete: the object with the resourceVersion of its
-// deletion, or a tombstone if the informer missed the deletion or a change before it.
+// deletedValue returns the argument of OnDelete. It is the object with the resourceVersion of its
+// deletion. It is a cache.DeletedFinalStateUnknown (a tombstone) if the handler missed the deletion
+// or a change before the deletion, or if the object cannot be decoded.
 func (r *registration) deletedValue(e store.Change) any {
 	reader := r.informer.indexer.reader
 	if e.FinalStateUnknown() {
@@ -242,7 +244,7 @@ const crashDepth = 4
 
 // crash handles a handler's panic like utilruntime.HandleCrashWithLogger: it calls
 // utilruntime.PanicHandlers, which log the panic, and panics again if utilruntime.ReallyCrash is
-// true. It runs before the stack is unwound, so that the log contains the frames that panicked.
+// true. crash runs before the stack is unwound, so that the log contains the frames that panicked.
 func (r *registration) crash(e *delivery.PanicError) {
 	ctx := klog.NewContext(context.Background(), r.logger.WithCallDepth(crashDepth))
 	for _, handle := range utilruntime.PanicHandlers {
@@ -253,7 +255,8 @@ func (r *registration) crash(e *delivery.PanicError) {
 	}
 }
 
-// callbacks records which callbacks a handler has. The informer decodes objects only for these.
+// callbacks records which callbacks a handler has. The informer does not decode an object for a
+// callback that is nil.
 type callbacks struct{ added, updated, deleted bool }
 
 func callbacksOf(handler cache.ResourceEventHandler) callbacks {
@@ -274,9 +277,8 @@ func handlerName(handler cache.ResourceEventHandler) string {
 	return fmt.Sprintf("%T", handler)
 }
 
-// undecodable contains the objects whose newest version a handler did not receive because it cannot
-// be decoded, by key. It has at most as many entries as there are such objects. Only the handler's
-// calls use it, one at a time.
+// undecodable has an entry, by key, for each object whose newest version the handler did not
+// receive because that version cannot be decoded. Only the handler's calls use it, one at a time.
 type undecodable map[string]undelivered
 
 type undelivered struct {
@@ -284,8 +286,9 @@ type undelivered struct {
 	reported *store.Object // the newest version, whose error was logged
 }
 
-// adjust replaces e.Old, if the handler did not receive it, by the last version that the handler
-// received. It returns false for the deletion of an object that the handler has never received.
+// adjust makes e.Old the last version that the handler received; e.Old may be a version that could
+// not be decoded. It returns false for the deletion of an object that the handler has never
+// received.
 func (u undecodable) adjust(e store.Change) (store.Change, bool) {
 	object, ok := u[e.Key()]
 	switch {
@@ -301,8 +304,9 @@ func (u undecodable) adjust(e store.Change) (store.Change, bool) {
 	return e, true
 }
 
-// record records whether the object of an adjusted event could be decoded (err is nil). It returns
-// err, or nil if the error of this version was returned before.
+// record records whether the object of an event that adjust returned could be decoded: err is the
+// decoding error, or nil. It returns err, or nil if an earlier call returned the error of this
+// version.
 func (u undecodable) record(e store.Change, err error) error {
 	if err == nil || e.New == nil {
 		delete(u, e.Key())
@@ -315,8 +319,8 @@ func (u undecodable) record(e store.Change, err error) error {
 	return err
 }
 
-// placeholder returns an object that replaces one that cannot be decoded. It has only the
-// namespace, name, uid and resourceVersion.
+// placeholder returns an object to pass to handlers in place of o, which cannot be decoded. It has
+// only o's namespace, name, uid and resourceVersion. It is nil if the codec has no Go type.
 func (r *reader) placeholder(o *store.Object) any {
 	if r.codec.Type() == nil {
 		return nil

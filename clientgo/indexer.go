@@ -21,7 +21,7 @@ import (
 type indexer struct {
 	store    *store.Store
 	reader   *reader
-	informer *informer // its owner
+	informer *informer // the informer that owns this indexer
 	writes   manualWrites
 
 	mu       sync.RWMutex
@@ -100,8 +100,8 @@ func (x *indexer) GetIndexers() cache.Indexers {
 	return maps.Clone(x.indexers)
 }
 
-// AddIndexers adds all of newIndexers, or none and returns an error if one of the names is in use.
-// The objects that are stored already are indexed when a caller first reads the index.
+// AddIndexers adds newIndexers. If one of the names is in use, it adds none and returns an error.
+// Objects that are already stored are indexed when a caller first reads the index.
 func (x *indexer) AddIndexers(newIndexers cache.Indexers) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -159,8 +159,8 @@ func (x *indexer) IndexKeys(indexName, indexedValue string) ([]string, error) {
 	return keysOf(slices.Values(objects), len(objects)), nil
 }
 
-// ListIndexFuncValues returns the values of an index in ascending order, and an empty list for an
-// unknown index.
+// ListIndexFuncValues returns the values of an index in ascending order. For an unknown index it
+// returns an empty list.
 func (x *indexer) ListIndexFuncValues(indexName string) []string {
 	fn, err := x.indexFunc(indexName)
 	if err != nil {
@@ -188,8 +188,8 @@ func (x *indexer) indexFunc(name string) (cache.IndexFunc, error) {
 	return fn, nil
 }
 
-// lookup returns the objects with each of several index values from one snapshot. An object with
-// several of the values occurs several times.
+// lookup returns, from one snapshot, the objects that have at least one of the index values. An
+// object that has several of the values occurs several times.
 func (x *indexer) lookup(name string, values ...string) (objects []*store.Object, err error) {
 	fn, err := x.indexFunc(name)
 	if err != nil {

@@ -26,10 +26,10 @@ import (
 
 // NewSharedIndexInformer replaces client-go's function of the same name. If lw's client was built
 // from a config that was passed to Wrap, the informer captures the responses and reads the bodies
-// itself; otherwise it uses the results of lw. example is a pointer to a struct, or nil. If it is
-// nil, the informer captures nothing and stores the objects that lw returns as they are. Index
-// functions may be called on any goroutine. Calls of one function do not overlap, except those by
-// Indexer.Index.
+// itself. Otherwise it uses the objects that lw returns. example is a pointer to a struct, or nil.
+// If example is nil, the informer captures nothing and stores the objects that lw returns without
+// encoding them. Index functions may be called on any goroutine. Calls of one index function do not
+// overlap, except the calls by Indexer.Index.
 func NewSharedIndexInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
 	return NewSharedIndexInformerWithOptions(lw, example, resync, indexers, Options{})
 }
@@ -46,9 +46,9 @@ func NewSharedIndexInformerWithOptions(lw cache.ListerWatcher, example runtime.O
 	return newInformer(lw, example, resync, indexers, "", opts)
 }
 
-// decodedIdle is the default of Options.DecodedIdle. A controller that handles a key usually reads
-// it again within this time. It is short enough that objects which are read once a minute do not
-// stay decoded.
+// decodedIdle is the default of Options.DecodedIdle. It is long enough for a controller that reads
+// an object several times while it handles one key. It is short enough that an object which is read
+// once a minute does not stay decoded.
 const decodedIdle = 15 * time.Second
 
 // informer implements cache.SharedIndexInformer.
@@ -61,7 +61,7 @@ type informer struct {
 	indexer              *indexer
 	listWatch            *listWatch
 	stats                source.Stats
-	synced               chan struct{} // closed by the first HasSynced after the store has synced
+	synced               chan struct{} // closed by the first HasSynced call after the store has synced
 	syncing              sync.Once
 	placeholderReflector *cache.Reflector // argument of watch error handlers; it never runs
 
@@ -168,8 +168,8 @@ func (i *informer) RunWithContext(ctx context.Context) {
 	}
 }
 
-// HasSynced reports whether the first list is stored. Handlers may not have handled all of its
-// objects yet. After one handler has handled them, HasSynced is true on every goroutine.
+// HasSynced reports whether the first list is stored. Handlers may not have handled all objects of
+// the list yet. Once a handler has handled all of them, HasSynced returns true on every goroutine.
 func (i *informer) HasSynced() bool {
 	select {
 	case <-i.synced:
@@ -231,8 +231,8 @@ func (i *informer) SetTransform(transform cache.TransformFunc) error {
 	return nil
 }
 
-// GetController returns a controller. It reports whether the informer has synced; its Run does
-// nothing.
+// GetController returns a controller whose HasSynced and LastSyncResourceVersion are the
+// informer's. The controller's Run does nothing.
 func (i *informer) GetController() cache.Controller { return controller{i} }
 
 // controller makes an informer a cache.Controller.
@@ -265,9 +265,9 @@ func (i *informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandl
 	return nil
 }
 
-// onStatus handles a new status of the reflector. After a relist it resyncs the handlers if
-// Options.ResyncOnRelist is set. Until the context of Run ends, it passes errors to the watch error
-// handler, if client-go would do so.
+// onStatus receives each new status of the reflector. After a relist it resyncs the handlers if
+// Options.ResyncOnRelist is set. Until the context of Run ends, it passes those errors to the watch
+// error handler that client-go would also pass.
 func (i *informer) onStatus(s reflector.Status) {
 	i.HasSynced() // HasSynced closes the channel of HasSyncedChecker
 	i.mu.Lock()
@@ -285,7 +285,7 @@ func (i *informer) onStatus(s reflector.Status) {
 	if ctx == nil || ctx.Err() != nil {
 		return
 	}
-	// The sink has logged the objects that it refuses.
+	// The sink has already logged an object that it refused (reflector.Refusal).
 	if _, reported := errors.AsType[reflector.Refusal](s.SkippedErr); skips && !reported {
 		utilruntime.HandleErrorWithContext(ctx, s.SkippedErr, "An object is left out", "type", i.name)
 	}

@@ -23,8 +23,8 @@ import (
 )
 
 // listWatch is a source.Source that calls a ListerWatcher. If the transport of the ListerWatcher's
-// client is wrapped, it returns the bodies of the responses. Otherwise it returns the objects that
-// List and Watch return.
+// client is wrapped, listWatch captures the response and returns the undecoded objects of its body.
+// Otherwise it returns the objects that the ListerWatcher's List and Watch return.
 type listWatch struct {
 	lw cache.ListerWatcherWithContext
 	// The reflector's goroutine sets matcher.resource. The other fields of matcher do not change.
@@ -36,15 +36,16 @@ type listWatch struct {
 	expected expectedObject
 	// noCapture is true if Options.NoCapture is set, or after stopCapturing.
 	noCapture atomic.Bool
-	// failed is true, for a verb, if the last captured call failed and the same call without capturing
-	// succeeded. Only the reflector's goroutine uses it.
+	// failed[verb] is true if the last captured call of the verb failed and the same call without
+	// capturing succeeded. Only the reflector's goroutine uses it.
 	failed [2]bool
-	// told is true after the reason why a response was not captured was logged. Only the reflector's
-	// goroutine uses it.
+	// told is true after this listWatch has logged why a response was not captured. Only the
+	// reflector's goroutine uses it.
 	told   bool
-	asking atomic.Bool                  // a List for the newest version is active
+	asking atomic.Bool                  // a List for the newest version (a probe) is active
 	scope  atomic.Pointer[requestScope] // the scope of the last captured request
-	// pagesItself is true if a List for the newest version seems to have read page after page.
+	// pagesItself is true if the last such List seems to have read page after page, although it was
+	// called with a limit of one object.
 	pagesItself atomic.Bool
 }
 
@@ -58,8 +59,8 @@ func newListWatch(lw cache.ListerWatcher, matcher responseMatcher, stats *source
 // does not provide the real version. Older servers answer the same requests.
 func (l *listWatch) ServerVersion(context.Context) (major, minor int, err error) { return 1, 33, nil }
 
-// List calls the ListerWatcher's List. It calls List again without capturing if the first call
-// received a stub response, but failed, sent several requests or returned objects.
+// List calls the ListerWatcher's List. It repeats the call without capturing if the client received
+// a stub response and the call failed, sent several requests or returned objects.
 func (l *listWatch) List(ctx context.Context, o source.ListOptions) (source.List, error) {
 	var after retryAfter
 	list, err := l.list(withValue(ctx, &after), o)
@@ -96,13 +97,13 @@ func (l *listWatch) list(ctx context.Context, o source.ListOptions) (source.List
 type operation[T any] struct {
 	call       func(context.Context) (T, error)
 	drop       func(T)      // releases a result that is not used
-	hasObjects func(T) bool // reports whether a result, unlike a stub's, contains objects
+	hasObjects func(T) bool // is false for the result that the client builds from a stub
 }
 
-// tryCapture calls a ListerWatcher with capture c. If captured is true, c.answer is the response,
-// and result is not set. Otherwise result is the ListerWatcher's. If the ListerWatcher received a
-// stub response but c did not capture all that the call returns, tryCapture calls the ListerWatcher
-// again without capturing.
+// tryCapture calls a ListerWatcher with capture c. If captured is true, c.answer is the captured
+// response, and result must not be used. Otherwise result is what the ListerWatcher returned. If
+// the ListerWatcher received a stub response but c does not contain the complete result of the
+// call, tryCapture calls the ListerWatcher again without capturing.
 func tryCapture[T any](ctx context.Context, l *listWatch, c *capture, op operation[T]) (result T, captured bool, err error) {
 	call := func(ctx context.Context) (T, error) {
 		return callWithContext(ctx, func() (T, error) { return op.call(ctx) }, op.drop)
@@ -142,8 +143,8 @@ func tryCapture[T any](ctx context.Context, l *listWatch, c *capture, op operati
 	return again, false, without
 }
 
-// Watch calls the ListerWatcher's Watch. It calls Watch again without capturing if the first call
-// received a stub response, but failed or sent several requests.
+// Watch calls the ListerWatcher's Watch. It repeats the call without capturing if the client
+// received a stub response and the call failed or sent several requests.
 func (l *listWatch) Watch(ctx context.Context, o source.WatchOptions) (source.Watch, error) {
 	var after retryAfter
 	w, err := l.watch(withValue(ctx, &after), o)
@@ -187,8 +188,8 @@ func (l *listWatch) watch(ctx context.Context, o source.WatchOptions) (source.Wa
 	return &capturedWatch{Watch: events, context: ctx, name: l.name, matcher: l.matcher, resource: c.scope.resource}, nil
 }
 
-// watchTimeout returns the timeout that the ListerWatcher requested from the server, which may
-// differ from requested. It returns 0 if the ListerWatcher requested none.
+// watchTimeout returns the timeout that the ListerWatcher requested from the server, or 0 if it
+// requested none. It may differ from requested, the timeout that was passed to Watch.
 func watchTimeout(answer *http.Response, requested time.Duration) time.Duration {
 	if answer.Request == nil || answer.Request.URL == nil {
 		return requested
@@ -198,9 +199,9 @@ func watchTimeout(answer *http.Response, requested time.Duration) time.Duration 
 }
 
 // failedCaptured handles a captured call that failed with err. without is the error of the same
-// call without capturing. If that call succeeded, the client may be unable to read stub responses,
-// or the captured call may have failed by chance. Therefore only the second such failure in a row
-// stops capturing.
+// call when it was repeated without capturing. If the repeated call succeeded, either the client
+// cannot read stub responses, or the captured call failed by chance. Therefore only the second such
+// failure in a row stops capturing.
 func (l *listWatch) failedCaptured(ctx context.Context, v verb, err, without error) {
 	switch {
 	case without != nil:
@@ -217,7 +218,8 @@ var (
 	errOwnPages  = errors.New("it asks for pages of its own choice")
 )
 
-// stopCapturing makes the informer use the ListerWatcher's results from now on. It logs the reason.
+// stopCapturing makes the informer use the objects that the ListerWatcher returns from now on. It
+// logs the reason.
 func (l *listWatch) stopCapturing(ctx context.Context, why error) {
 	l.noCapture.Store(true)
 	l.told = true
@@ -252,10 +254,11 @@ var (
 	errPanicked    = errors.New("panicked")
 )
 
-// callWithContext calls a ListerWatcher, which may ignore its context. It returns at most callGrace
-// after the context has ended, with an error that wraps errNotReturned and the context's cause. The
-// call then continues on its goroutine; when it returns, late receives its value. If the call
-// panics and utilruntime.ReallyCrash is false, the error is errPanicked.
+// callWithContext calls a ListerWatcher, which may ignore its context. If the call has not returned
+// callGrace after the end of the context, callWithContext returns an error that wraps
+// errNotReturned and the context's cause. The call then continues on its goroutine; when it
+// returns, late receives its value. If the call panics and utilruntime.ReallyCrash is false, the
+// error is errPanicked.
 func callWithContext[T any](ctx context.Context, call func() (T, error), late func(T)) (T, error) {
 	type answer struct {
 		value T
@@ -293,9 +296,9 @@ func callWithContext[T any](ctx context.Context, call func() (T, error), late fu
 	}
 }
 
-// Scope returns the scope of the last captured request. ok is false before the first captured
-// request and while the informer uses the ListerWatcher's results: a ListerWatcher does not provide
-// its scope.
+// Scope returns the namespace and the selectors of the last captured request. ok is false before
+// the first captured request, and after capturing has stopped, because a ListerWatcher does not
+// provide its namespace and selectors.
 func (l *listWatch) Scope() (namespace, selector string, ok bool) {
 	s := l.scope.Load()
 	if s == nil || l.noCapture.Load() {

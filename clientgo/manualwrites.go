@@ -10,10 +10,10 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// manualWrites writes objects that a program adds to an informer's store. Mostly tests do so, and
-// controllers that cache their own writes. As in client-go, such an object is stored unchanged
-// until the server sends a change of it or a relist lacks it. Unlike in client-go, handlers receive
-// it.
+// manualWrites writes objects that a program adds to an informer's store itself. Usually these are
+// tests, and controllers that cache their own writes. As in client-go, such an object stays stored
+// until the server sends a change of the object or a relist lacks it. Unlike in client-go, handlers
+// receive such an object.
 type manualWrites struct {
 	mu              sync.Mutex
 	writer          *store.Writer // nil before the first write
@@ -42,8 +42,8 @@ func (x *indexer) Delete(obj any) error {
 	return x.write(func(w *store.Writer) error { return x.deleteManually(w, key) })
 }
 
-// Replace replaces all stored objects by objects. It changes nothing if one of them has no metadata
-// or no name; it then returns an error.
+// Replace replaces all stored objects by the given objects. It changes nothing and returns an error
+// if one of the given objects has no metadata or no name.
 func (x *indexer) Replace(objects []any, resourceVersion string) error {
 	type listed struct {
 		meta   *wire.Meta

@@ -87,8 +87,8 @@ func (l *objectList) Next() (source.Object, error) {
 	return source.Object{Value: item}, nil
 }
 
-// noItem replaces an item that is nil. It has no metadata, and therefore the informer logs and
-// omits it, like an item that is a nil pointer.
+// noItem replaces an item that is nil. Because noItem has no metadata, the informer logs and omits
+// it, as it does an item that is a nil pointer.
 type noItem struct{}
 
 func (l *objectList) Meta() wire.ListMeta         { return l.meta }
@@ -104,8 +104,8 @@ func (l *objectList) Close() error {
 	return nil
 }
 
-// objectWatch is a source.Watch of the events of a watch that a ListerWatcher's Watch returned. It
-// ends when its context ends.
+// objectWatch is a source.Watch that returns the events of a watch.Interface, the result of a
+// ListerWatcher's Watch. It ends when its context ends.
 type objectWatch struct {
 	context  context.Context
 	events   watch.Interface
@@ -237,12 +237,12 @@ func statusError(object runtime.Object) error {
 }
 
 // expectedObject describes the objects that an informer accepts from watches. The informer logs and
-// skips events with other objects, by the rules of client-go's reflector: the Go type must be the
-// example's, an unstructured object must have the kind that the example states, and no object may
-// be a Table.
+// skips events with other objects. The rules are those of client-go's reflector: an object must
+// have the Go type of the informer's example, an unstructured object must have the kind that the
+// example states, and no object may be a Table.
 type expectedObject struct {
 	goType reflect.Type            // nil accepts any type
-	gvk    schema.GroupVersionKind // that an unstructured example states; empty accepts any kind
+	gvk    schema.GroupVersionKind // the kind in an unstructured example; empty accepts any kind
 }
 
 func expectedOf(example runtime.Object) expectedObject {
@@ -278,9 +278,9 @@ func isTable(apiVersion, kind string) bool {
 }
 
 // drain receives the events that a watch still sends after Stop. Otherwise a watch that wraps
-// another one, such as watch.Filter's, could block for ever in a send. A drain ends when the
-// channel is closed, when a new watch has the same channel, or after callGrace or maxDrained
-// events, because not every Stop closes the channel.
+// another watch, such as the watch of watch.Filter, could block for ever in a send. A drain ends
+// when the channel is closed, or when a new watch has the same channel. Because not every Stop
+// closes the channel, a drain also ends after callGrace, and after maxDrained events.
 type drain struct {
 	stop, done chan struct{}
 	events     []watch.Event // for the next watch with the channel; valid after done is closed
@@ -292,9 +292,9 @@ const maxDrained = 1000
 // drains contains the active drains by channel, a <-chan watch.Event.
 var drains sync.Map
 
-// stopWatch stops a watch and drains it. It does nothing if w is nil. It does not drain a
-// watch.ProxyWatcher, because the senders of such a watch check its StopChan. If the watch panics
-// and utilruntime.ReallyCrash is false, stopWatch returns.
+// stopWatch stops a watch and drains it in the background. It does nothing if w is nil. It does not
+// drain a watch.ProxyWatcher, because the senders of such a watch check its StopChan. If the watch
+// panics, stopWatch recovers the panic, unless utilruntime.ReallyCrash is true.
 func stopWatch(w watch.Interface) {
 	if isNil(w) {
 		return
@@ -330,8 +330,9 @@ func (d *drain) run(events <-chan watch.Event) {
 	}
 }
 
-// endDrain ends the drain of a channel, because a ListerWatcher has returned the channel again. It
-// returns the events that the drain has received.
+// endDrain ends the drain of a channel and returns the events that the drain has received. Call it
+// when a ListerWatcher returns the same channel again, because the new watch must not lose these
+// events.
 func endDrain(events <-chan watch.Event) []watch.Event {
 	d, ok := drains.LoadAndDelete(events)
 	if !ok {

@@ -23,9 +23,9 @@ type Options struct {
 	// Versions of one object share everything that has not changed. Decoding then uses about two
 	// thirds of the CPU and a third of the memory. Handlers, readers and index functions must then not
 	// change any object: the change would appear in other objects too, even in objects that are
-	// decoded later. Without ShareDecoded, two objects or two versions of one share nothing mutable,
-	// as in client-go. ShareDecoded has no effect if PinDecoded, PrivateCopies or DetectMutation is
-	// set.
+	// decoded later. Without ShareDecoded, two objects, or two versions of one object, share nothing
+	// mutable, as in client-go. ShareDecoded has no effect if PinDecoded, PrivateCopies or
+	// DetectMutation is set.
 	ShareDecoded bool
 	// PrivateCopies gives every reader and every handler its own deep copy, which it may change. The
 	// informer still shares an object whose DeepCopyObject panics or returns nil.
@@ -35,24 +35,25 @@ type Options struct {
 	// of it for two minutes. The environment variable KUBE_CACHE_MUTATION_DETECTOR=true sets the
 	// option for all informers, as with client-go.
 	DetectMutation bool
-	// NoCapture makes the informer use the results of List and Watch even if the client's transport is
-	// wrapped. Set it for a ListerWatcher that changes its client's response, for example filters it
-	// or fills in fields. Also set it if the client has a codec that sets defaults or converts:
-	// otherwise the informer decodes the objects as the server sent them.
+	// NoCapture makes the informer use the objects that List and Watch return, even if the client's
+	// transport is wrapped. Set it for a ListerWatcher that changes its client's response, for example
+	// one that filters objects or fills in fields. Also set it if the client has a codec that sets
+	// defaults or converts objects: an informer that captures responses decodes the objects as the
+	// server sent them.
 	NoCapture bool
-	// Scheme defines the kind of the example. If Scheme is nil or does not contain the example's type,
-	// the informer uses client-go's scheme. If neither contains the type, its kind is the one that the
-	// example states, or else the name of its Go type. The informer captures only responses with
-	// objects of that kind.
+	// Scheme defines the kind of the example object. If Scheme is nil or does not contain the
+	// example's type, the informer uses client-go's scheme. If neither scheme contains the type, the
+	// kind is the one that the example states, or else the name of its Go type. The informer captures
+	// only responses with objects of that kind.
 	Scheme *runtime.Scheme
-	// ResyncOnRelist makes every handler receive all objects again after each relist, as client-go
-	// does for handlers that are due for a resync. Otherwise handlers receive only the changes that
-	// the relist found.
+	// ResyncOnRelist makes every handler receive all objects again after each relist. client-go does
+	// this for handlers that are due for a resync. Without ResyncOnRelist, handlers receive only the
+	// changes that the relist found.
 	ResyncOnRelist bool
 	// DecodedBudget limits the estimated memory of decoded objects, in bytes. It counts the objects
-	// that are read often, and the objects that handlers will receive next. The latter may use at most
-	// half of the budget, and at most LogBytes. If it is 0, the objects that are read often have no
-	// limit.
+	// that are read often, and the objects that handlers will receive next. The objects for handlers
+	// may use at most half of the budget, and at most LogBytes. If DecodedBudget is 0, there is no
+	// limit for the objects that are read often.
 	DecodedBudget int64
 	// DecodedIdle is how long an object stays decoded after its last read, if it was read twice within
 	// that time. The default is 15 seconds. If a program lists all objects twice within a minute, all
@@ -64,10 +65,10 @@ type Options struct {
 	LogBytes int64
 	// Shard restricts the informer to one of Count equal parts of the objects, by a hash of their uid.
 	// N replicas of a program then store 1/N of the objects each. A server that supports shard
-	// selectors also sends 1/N to each; otherwise the informer drops the objects of other shards
-	// without decoding them. The zero value selects all objects. A constructor panics if the shard is
-	// invalid; see Shard.Validate. Objects of a fake clientset have no uid and are therefore all in
-	// one shard.
+	// selectors also sends only 1/N of the objects to each replica. Other servers send all objects;
+	// the informer drops the objects of other shards without decoding them. The zero value selects all
+	// objects. A constructor panics if the shard is invalid; see Shard.Validate. Objects of a fake
+	// clientset have no uid and are therefore all in one shard.
 	Shard weir.Shard
 	// ListWatch configures how the informer lists and watches. ModeAuto means ModeList here, because a
 	// ListerWatcher does not provide the server's version.
@@ -91,7 +92,7 @@ func (o *Options) reflectorConfig() reflector.Config {
 	return cfg
 }
 
-// storeConfig returns the configuration of a store whose objects values decodes.
+// storeConfig returns the configuration of a store. values decodes the objects of the store.
 func (o *Options) storeConfig(values *codec.Codec) store.Config {
 	cfg := store.Config{Decode: values.Decode, DecodeCopy: values.Decode, DecodeUpdate: values.DecodeUpdate, DecodedBudget: o.DecodedBudget, DecodedIdle: o.DecodedIdle, LogBytes: o.LogBytes}
 	if o.ShareDecoded {
@@ -111,7 +112,7 @@ type settings struct {
 	namespace    string
 	tweak        func(*metav1.ListOptions)
 	transform    cache.TransformFunc
-	customResync map[metav1.Object]time.Duration // the key is an object of the type
+	customResync map[metav1.Object]time.Duration // the key is any object of the type
 	name         *cache.InformerName
 	informer     Options
 	shard        *weir.Shard // if not nil, replaces informer.Shard
@@ -127,14 +128,13 @@ func settingsOf(opts []Option) settings {
 		s.informer.Shard = *s.shard
 	}
 	if s.informer.Server == nil {
-		s.informer.Server = &weir.ServerGroup{} // the informers of a factory have the same server
+		s.informer.Server = &weir.ServerGroup{} // all informers of a factory use one server
 	}
 	return s
 }
 
-// adopt returns an informer of this package that replaces inf, or inf itself if it cannot be
-// adopted. Its description is that of inf, or else the argument description. adopt also sets the
-// factory's transform.
+// adopt returns an informer of this package that replaces inf, or inf itself if the package-level
+// adopt cannot replace it; see there for description. It also sets the factory's transform.
 func (s *settings) adopt(inf cache.SharedIndexInformer, description string) cache.SharedIndexInformer {
 	inf = adopt(inf, description, s.informer)
 	if s.transform != nil {
@@ -174,5 +174,6 @@ func WithInformerName(name *cache.InformerName) Option { return func(s *settings
 func WithOptions(opts Options) Option { return func(s *settings) { s.informer = opts } }
 
 // WithShard restricts the factory's informers to one shard. It takes precedence over Options.Shard.
-// It does not affect the informers that are client-go's own.
+// It does not affect informers that are still client-go's own, such as those of API groups that
+// this package does not know.
 func WithShard(s weir.Shard) Option { return func(to *settings) { to.shard = &s } }

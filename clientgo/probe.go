@@ -19,8 +19,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// probePage is the limit of a probe for a List that seems to read page after page. client-go's
-// pager uses the same limit.
+// probePage is the limit, in objects, of a probe for a List that seems to read page after page.
+// client-go's pager uses the same limit.
 const probePage = 500
 
 // NewestVersion lists one object and returns the list's resourceVersion. It captures nothing,
@@ -32,8 +32,8 @@ func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, 
 	}
 	l.stats.Requests.Add(1)
 	l.stats.Lists.Add(1)
-	// While a List has not returned, no further one starts. Otherwise each probe could leave a
-	// goroutine behind.
+	// NewestVersion returns an error while an earlier List has not returned. Otherwise each probe
+	// could leave a goroutine behind.
 	if !l.asking.CompareAndSwap(false, true) {
 		return "", fmt.Errorf("asked for the newest version before: %w", errNotReturned)
 	}
@@ -57,7 +57,7 @@ func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, 
 		return "", err
 	}
 	switch n := int64(meta.LenList(object)); {
-	case listMeta.Continue != "", n <= o.Limit && p.seen.Load(): // it received only its first page
+	case listMeta.Continue != "", n <= o.Limit && p.seen.Load(): // only the first page
 		l.pagesItself.Store(false)
 	case n > o.Limit:
 		l.pagesItself.Store(true)
@@ -65,16 +65,17 @@ func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, 
 	return listMeta.ResourceVersion, nil
 }
 
-// probe is a List that only requests the newest resourceVersion. The context of the List's requests
-// contains it. A List that reads page after page would send one request per object; to prevent
-// that, the transport removes the continue token from the first page.
+// probe describes a List call that only requests the newest resourceVersion. The context of the
+// call's requests contains the probe. With a limit of one object, a List that reads page after page
+// would send one request per object. To prevent that, the transport removes the continue token from
+// the first page.
 type probe struct {
 	limit int64       // the limit that was passed to List, in objects
 	seen  atomic.Bool // the List has sent a request through a wrapped transport
 }
 
-// roundTrip sends a request. If the request has the probe's limit, it removes the continue token
-// from the response. A List that sets its own limit receives every page.
+// roundTrip sends a request. If the request has the probe's limit, roundTrip removes the continue
+// token from the response. A List that sets another limit receives every page.
 func (p *probe) roundTrip(next http.RoundTripper, req *http.Request) (*http.Response, error) {
 	p.seen.Store(true)
 	resp, err := next.RoundTrip(req)
@@ -88,8 +89,8 @@ func (p *probe) roundTrip(next http.RoundTripper, req *http.Request) (*http.Resp
 // maxPage limits how many bytes of a page withoutContinue reads.
 const maxPage = 2 << 20
 
-// withoutContinue returns a page without its continue token. It returns the response itself if that
-// is not a page with a token, is compressed, or has more than maxPage bytes.
+// withoutContinue returns a page without its continue token. It returns the response unchanged if
+// the response is not a page with a continue token, is compressed, or has more than maxPage bytes.
 func withoutContinue(req *http.Request, resp *http.Response) *http.Response {
 	enc, err := wire.EncodingOf(resp.Header.Get("Content-Type"))
 	if err != nil || resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Encoding") != "" {

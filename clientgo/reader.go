@@ -28,8 +28,8 @@ func newReader(opts Options, s *store.Store, values *codec.Codec) *reader {
 	return r
 }
 
-// value returns an object's decoded value for a reader. The value is shared unless PrivateCopies is
-// set.
+// value returns an object's decoded value for a caller that reads the store. The value is shared
+// unless PrivateCopies is set.
 func (r *reader) value(o *store.Object) (any, error) {
 	value, err := o.Decoded()
 	if err != nil {
@@ -38,8 +38,8 @@ func (r *reader) value(o *store.Object) (any, error) {
 	return r.applyOptions(o, value), nil
 }
 
-// values returns the decoded versions of a change for a handler. was or is is nil if the change
-// lacks that version. The values are shared unless PrivateCopies is set.
+// values returns the decoded old version (was) and new version (is) of a change, for a handler. A
+// version that the change lacks is nil. The values are shared unless PrivateCopies is set.
 func (r *reader) values(ch *store.Change) (was, is any, err error) {
 	if was, is, err = r.store.Values(ch); err != nil {
 		return nil, nil, err
@@ -87,8 +87,8 @@ func (r *reader) lastValue(ch *store.Change) (any, error) {
 }
 
 // deletedValue returns the final state of a deleted object. If the final state is unknown or cannot
-// be decoded, it returns the last stored version with the deletion's resourceVersion, if that is a
-// number. If the version's metadata cannot be copied, deletedValue returns the version unchanged.
+// be decoded, it returns the last stored version. This version then has the resourceVersion of the
+// deletion, unless the deletion has none, or the version's metadata cannot be copied.
 func (r *reader) deletedValue(ch *store.Change) (any, error) {
 	if ch.Final != nil {
 		if value, err := r.value(ch.Final); err == nil {

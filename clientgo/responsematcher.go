@@ -19,19 +19,19 @@ import (
 )
 
 // responseMatcher recognizes the responses that contain an informer's objects. A ListerWatcher may
-// also send other requests: for example list namespaces first, and then the pods of each. It must
-// receive the responses to those itself. Therefore a response is captured only if its objects
-// certainly have the example's kind. The reflector's goroutine uses the matcher and, during a
-// request, the transport does.
+// also send other requests: for example, it may list namespaces first, and then the pods of each
+// namespace. It must receive the responses to these other requests itself. Therefore a response is
+// captured only if its objects certainly have the kind of the informer's example. The reflector's
+// goroutine uses the matcher and, during a request, the transport does.
 type responseMatcher struct {
 	// gvks are the kinds of the example's type, usually one. It is empty if the kind is unknown.
 	gvks []schema.GroupVersionKind
-	// goTypeName is the Go type's name if no scheme contains the example's type. By convention it
-	// equals the kind.
+	// goTypeName is the name of the example's Go type, which by convention equals the kind. It is ""
+	// if the kind is known otherwise.
 	goTypeName string
 	partial    bool // the example is a PartialObjectMetadata
-	// resource is the informer's resource. It is empty until the resource is known: from a
-	// description, or from the first captured list.
+	// resource is the informer's resource. It is empty until a description or the first captured list
+	// states it.
 	resource schema.GroupVersionResource
 }
 
@@ -63,9 +63,9 @@ func newResponseMatcher(example runtime.Object, userScheme *runtime.Scheme) resp
 	return responseMatcher{goTypeName: reflect.TypeOf(example).Elem().Name()}
 }
 
-// describe sets the resource if the kind is unknown and objects, client-go's description of the
-// informer's objects, is a resource. For dynamic informers it is the resource that
-// NewFilteredDynamicInformer received.
+// describe sets the resource if the kind is unknown and objects is the text of a resource. objects
+// is client-go's description of the informer's objects. For dynamic informers it is the resource
+// that NewFilteredDynamicInformer received.
 func (m *responseMatcher) describe(objects string) {
 	groupVersion, resource, _ := strings.Cut(objects, ", Resource=")
 	group, version, _ := strings.Cut(groupVersion, "/")
@@ -89,8 +89,9 @@ func gvksOf(gvk schema.GroupVersionKind) []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{gvk}
 }
 
-// matchList reports whether the response to a LIST contains the informer's objects. It also returns
-// the type of an empty list that the caller's client can decode.
+// matchList reports whether the response to a LIST of resource contains the informer's objects. If
+// so, it also returns the type for the stub, an empty list that the caller's client must be able to
+// decode.
 func (m *responseMatcher) matchList(resource schema.GroupVersionResource, types listTypeMeta) (wire.TypeMeta, bool) {
 	matches := m.resource.Empty() || m.resource == resource
 	switch {
@@ -114,8 +115,8 @@ func (m *responseMatcher) matchList(resource schema.GroupVersionResource, types 
 // knowsKind reports whether the kind of the informer's objects is known.
 func (m *responseMatcher) knowsKind() bool { return len(m.gvks) > 0 || m.goTypeName != "" }
 
-// matchObject reports whether an object in a WATCH of resource may be one of the informer's. It
-// returns true for an object that does not state its kind.
+// matchObject reports whether an object of type t in a WATCH of resource may be one of the
+// informer's objects. It returns true for an object that does not state its kind.
 func (m *responseMatcher) matchObject(resource schema.GroupVersionResource, t wire.TypeMeta) bool {
 	group, version, _ := strings.Cut(t.APIVersion, "/")
 	switch {
@@ -127,7 +128,7 @@ func (m *responseMatcher) matchObject(resource schema.GroupVersionResource, t wi
 		return true
 	case m.knowsKind():
 		return m.matchesType(resource, t)
-	case m.partial: // the server ignores the metadata form, and has sent the whole object
+	case m.partial: // the server does not support metadata-only requests
 		gvk := schema.GroupVersionKind{Group: group, Version: version, Kind: t.Kind}
 		if version == "" {
 			gvk.Group, gvk.Version = "", group
@@ -138,8 +139,8 @@ func (m *responseMatcher) matchObject(resource schema.GroupVersionResource, t wi
 	return true
 }
 
-// matchesType reports whether an object of type t is one of the informer's. If t has no apiVersion,
-// that of resource counts.
+// matchesType reports whether an object of type t is one of the informer's objects. If t has no
+// apiVersion, matchesType uses the apiVersion of resource.
 func (m *responseMatcher) matchesType(resource schema.GroupVersionResource, t wire.TypeMeta) bool {
 	version := resource.GroupVersion().String()
 	if t.APIVersion == "" {
@@ -179,8 +180,9 @@ func (m *responseMatcher) matchWatch(resource schema.GroupVersionResource) bool 
 
 var partialMetadataList = wire.TypeMeta{APIVersion: metav1.SchemeGroupVersion.String(), Kind: "PartialObjectMetadataList"}
 
-// emptyListType returns the type of the empty list that the caller receives: the type of the
-// captured list, or else the type that follows from its items or from the example.
+// emptyListType returns the type of the stub, the empty list that the caller receives. It is the
+// type of the captured list or, if that is unknown, the list type of the captured items or of the
+// example.
 func (m *responseMatcher) emptyListType(resource schema.GroupVersionResource, types listTypeMeta) wire.TypeMeta {
 	version := cmp.Or(types.list.APIVersion, types.item.APIVersion, resource.GroupVersion().String())
 	switch kinds := m.kinds(resource); {
@@ -212,11 +214,11 @@ func hasWireForm(t reflect.Type) bool {
 }
 
 // listTypeMeta contains the types that a list's first bytes state. kube-apiserver sends the list's
-// own type first, except for custom resources: their keys are sorted, so that the items precede the
-// list's kind. Each of these items starts with its own type.
+// own type first, except in lists of custom resources: their keys are sorted, so that the items
+// precede the list's kind. Each item of such a list starts with the item's own type.
 type listTypeMeta struct {
 	list wire.TypeMeta
-	item wire.TypeMeta // the first item's type, if the list's is unknown
+	item wire.TypeMeta // the first item's type, if the list's type is unknown
 }
 
 // isUnknown reports whether the first bytes do not state the objects' kind. Lists of metadata never
@@ -229,10 +231,11 @@ func (h listTypeMeta) isUnknown() bool {
 }
 
 // maxTypeMetaPrefix limits how many bytes of a captured LIST are searched for types. It is enough
-// for a first item of the largest size that etcd accepts, and the members before it.
+// for a first item of the largest size that etcd accepts, and the members before this item.
 const maxTypeMetaPrefix = 2 << 20
 
-// typeMetaReader reads a list until the list's type is known. It stores the bytes that it has read.
+// typeMetaReader reads a list until the list's type is known. It keeps the bytes that it has read,
+// so that another reader can read the list from its start.
 type typeMetaReader struct {
 	body io.Reader
 	list *wire.ListReader

@@ -14,10 +14,11 @@ import (
 )
 
 // retryAfter removes the Retry-After header from the error responses to an informer's requests, and
-// later adds its value to the error. Otherwise client-go's REST client would repeat the request up
-// to ten times before it returns the error; but the reflector decides when to retry, and must learn
-// immediately that a server has not reached a resourceVersion. Requests that a ListerWatcher sends
-// after its call has returned, as client-go's RetryWatcher does, are not changed.
+// later adds its value to the error. With the header, client-go's REST client would repeat the
+// request up to ten times before it returns the error. But the reflector decides when to retry, and
+// must receive immediately, for example, the error that a server has not reached a resourceVersion.
+// retryAfter does not change the responses to requests that a ListerWatcher sends after its List or
+// Watch has returned, as client-go's RetryWatcher does.
 type retryAfter struct {
 	seconds atomic.Int32
 	ended   atomic.Bool // the ListerWatcher's call has returned
@@ -36,8 +37,9 @@ func stripRetryAfter(req *http.Request, resp *http.Response) {
 }
 
 // brokenError wraps the error of a connection that broke, or could not be opened in time, and hides
-// it from client-go's REST client. The client would repeat a LIST with such an error up to ten
-// times, and return an empty WATCH. But the reflector decides when to retry.
+// this error from client-go's REST client. The client would repeat a LIST with such an error up to
+// ten times, and would return an empty watch instead of the error of a WATCH. But the reflector
+// decides when to retry.
 type brokenError struct {
 	err   error
 	shown atomic.Bool // true after client-go has returned the error
@@ -61,13 +63,13 @@ func (e *brokenError) Unwrap() error {
 	return nil
 }
 
-// endsWatch reports whether client-go's REST client returns an empty watch instead of the error. It
-// does so after it has repeated the WATCH ten times, each of which can last half a minute if no
-// server answers.
+// endsWatch reports whether client-go's REST client returns an empty watch instead of the error.
+// The client does so after it has repeated the WATCH ten times; each attempt can last half a minute
+// if no server answers.
 func endsWatch(err error) bool { return utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err) }
 
-// hideBroken wraps err in a brokenError if the connection of an informer's request broke, or if a
-// WATCH timed out.
+// hideBroken wraps err in a brokenError if the connection of an informer's request broke, or if an
+// informer's WATCH timed out.
 func hideBroken(req *http.Request, err error) error {
 	r := valueOf[retryAfter](req.Context())
 	if r == nil || r.ended.Load() {
@@ -75,16 +77,16 @@ func hideBroken(req *http.Request, err error) error {
 	}
 	switch {
 	case utilnet.IsConnectionReset(err), utilnet.IsProbableEOF(err), utilnet.IsHTTP2ConnectionLost(err):
-	case utilnet.IsTimeout(err) && request.QueryOf(req.URL).Flag("watch"): // a LIST is not repeated
+	case utilnet.IsTimeout(err) && request.QueryOf(req.URL).Flag("watch"): // it repeats no LIST
 	default:
 		return err
 	}
 	return &brokenError{err: err}
 }
 
-// restore shows the error that hideBroken has hidden, and stops hiding further ones. It adds the
-// value of the Retry-After header to the error that the client built from the response, unless the
-// response body had a larger value.
+// restore makes the error visible that hideBroken has hidden, and ends the hiding of errors and
+// headers. It adds the value of the Retry-After header to the error that the client built from the
+// response, unless the response body had a larger value.
 func (r *retryAfter) restore(err error) error {
 	r.ended.Store(true)
 	if broken, ok := errors.AsType[*brokenError](err); ok {

@@ -16,9 +16,9 @@ import (
 )
 
 // sink is the reflector.Sink of an informer. It writes the objects that the reflector receives to
-// the store. It stores captured bytes unchanged. It encodes the objects that a ListerWatcher or a
-// transform returned, if the encoding loses nothing; otherwise it stores them as values. Only the
-// reflector's goroutine uses it.
+// the store. It stores the bytes of a captured response unchanged. It encodes an object that a
+// ListerWatcher or a transform returned; if the encoding would lose something, it stores the Go
+// value instead. Only the reflector's goroutine uses the sink.
 type sink struct {
 	*store.Writer
 	name      string // the informer's name, for errors
@@ -33,15 +33,16 @@ type sink struct {
 	// sharesTransformed is true if handlers may receive the values that the transform returned,
 	// without a copy.
 	sharesTransformed bool
-	// published is an empty store of client-go. It publishes the resourceVersion that its Bookmark
-	// receives. It may be nil.
+	// published is an empty store of client-go, or nil. client-go publishes the resourceVersion that
+	// the sink passes to its Bookmark as a metric.
 	published cache.Store
 	failures  transformLog
 }
 
-// Take implements reflector.Sink. It logs and omits an object that it cannot store, because no
-// other log may explain why the object is missing. The previous version remains stored, also in a
-// relist. If the transform excludes a version, Take does the same but does not log it.
+// Take implements reflector.Sink. It logs and omits an object that it cannot store. Otherwise no
+// log might explain why the object is missing. The previous version remains stored, also in a
+// relist. If the transform excludes a version, Take also omits this version and keeps the previous
+// one, but logs nothing.
 func (s *sink) Take(t wire.EventType, m *wire.Meta, raw []byte, value any) error {
 	namespace, name := m.Namespace, m.Name
 	err := s.take(t, m, raw, value)
@@ -79,7 +80,7 @@ func (s *sink) take(t wire.EventType, m *wire.Meta, raw []byte, object any) erro
 	}
 	if s.renames == nil {
 		if unchanged, err := s.Unchanged(m, raw); unchanged || err != nil {
-			return err // the version is already stored and transformed
+			return err // the store already has the transformed version
 		}
 	}
 	value, err := s.codec.Decode(raw)
@@ -89,8 +90,8 @@ func (s *sink) take(t wire.EventType, m *wire.Meta, raw []byte, object any) erro
 	return s.transformAndPut(m, raw, func() (any, error) { return s.transformed(value) })
 }
 
-// takeDeleted handles a DELETED event with captured bytes. A transform may have given the object
-// another key.
+// takeDeleted handles a DELETED event with captured bytes. A transform may have changed the
+// object's name or namespace, so takeDeleted looks for the key under which the object is stored.
 func (s *sink) takeDeleted(m *wire.Meta, raw []byte) error {
 	if s.transform == nil {
 		if len(raw) == 0 {
@@ -105,7 +106,7 @@ func (s *sink) takeDeleted(m *wire.Meta, raw []byte) error {
 	if err == nil && s.rename(m, value) {
 		return s.deleteAs(m, value)
 	}
-	s.renames.apply(m) // without a final state: OnDelete receives the previous version
+	s.renames.apply(m) // OnDelete then receives the previous version, because the final state is not available
 	return s.Delete(m, nil)
 }
 
@@ -137,8 +138,8 @@ func (s *sink) publish() {
 	}
 }
 
-// rename sets the name and namespace in m to those of a transformed value. If they differ, it
-// allocates s.renames. It returns false if the value has no metadata.
+// rename sets the name and namespace in m to the name and namespace of a transformed value. If this
+// changes m, it allocates s.renames. It returns false if the value has no metadata.
 func (s *sink) rename(m *wire.Meta, value any) bool {
 	is, err := wire.IdentityOf(value)
 	if err != nil {
@@ -156,10 +157,10 @@ func (s *sink) rename(m *wire.Meta, value any) bool {
 // takeObject handles an object that the ListerWatcher returned.
 func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 	if t != 0 {
-		s.Flush() // the store must contain the previous events before held is read
+		s.Flush() // the store must contain the previous events when held is read
 	}
 	transformed := func() (any, error) { return s.transformed(object) }
-	if s.renames != nil { // only the transform's result has the stored key
+	if s.renames != nil { // the transform may have changed the key
 		changed, err := s.transformed(copied(object))
 		switch {
 		case err == nil && s.rename(m, changed):
@@ -193,15 +194,16 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 	return s.transformAndPut(m, s.encoded(object), transformed)
 }
 
-// repeats reports whether a received object is the stored version. A change that cannot be compared
-// counts as new, as in client-go.
+// repeats reports whether a received object may be the version that is already stored. It returns
+// false for an object that it cannot compare; the informer then passes the object to handlers, as
+// client-go does.
 func (s *sink) repeats(t wire.EventType, m *wire.Meta, object any, held *store.Object) bool {
 	same := len(m.ResourceVersion) > 0 && string(m.ResourceVersion) == held.ResourceVersion() && string(m.UID) == held.UID()
 	if t == 0 || t == wire.Added { // lists and initial events may repeat stored objects
 		return same || s.unchanged(m, object, held)
 	}
-	// The events after a list that broke off may repeat stored objects too. Fake clientsets, which set
-	// no uid, change objects without changing their versions.
+	// The events after a list that broke off may repeat stored objects too. An object without a uid
+	// comes from a fake clientset, which changes objects without changing their versions.
 	if held.UID() == "" || !same {
 		return false
 	}
@@ -213,8 +215,9 @@ func (s *sink) repeats(t wire.EventType, m *wire.Meta, object any, held *store.O
 }
 
 // deleteObject handles a DELETED event with an object that the ListerWatcher returned. held is the
-// stored version under the same key, or nil. OnDelete receives the returned object, unless it
-// cannot be transformed, or is older than held because the event is repeated.
+// version that is stored under the same key, or nil. OnDelete receives the object of the event. It
+// receives held instead if the object cannot be transformed, or is older than held because the
+// event is repeated.
 func (s *sink) deleteObject(m *wire.Meta, object any, held *store.Object, transformed func() (any, error)) error {
 	final := held != nil && (len(m.UID) == 0 || string(m.UID) == held.UID()) && !isBefore(m, held)
 	if held != nil {
@@ -231,8 +234,8 @@ func (s *sink) deleteObject(m *wire.Meta, object any, held *store.Object, transf
 	return s.Delete(m, nil)
 }
 
-// copied returns a copy of an object, which a transform may change. It returns the object itself if
-// the object cannot be copied.
+// copied returns a copy of an object for a transform to change. It returns the object itself if the
+// object cannot be copied.
 func copied(object any) any {
 	if duplicate, ok := codec.Copy(object); ok {
 		return duplicate
@@ -246,17 +249,17 @@ func (s *sink) encoded(object any) []byte {
 	return raw
 }
 
-// isBefore reports whether the resourceVersions of an object and of the stored version are numbers,
-// and the object's is lower.
+// isBefore reports whether an object's resourceVersion is lower than the stored version's. It
+// returns false if one of them is not a number.
 func isBefore(m *wire.Meta, held *store.Object) bool {
 	has, err := resourceversion.Parse(m.ResourceVersion)
 	had, number := ownVersion(held)
 	return err == nil && number && has < had
 }
 
-// ownVersion returns the resourceVersion that a stored object states, as a number. It returns false
-// if that is not a number or cannot be read. The store's version of the object may differ; see
-// advanceVersion.
+// ownVersion returns the resourceVersion in the metadata of a stored object, as a number. It
+// returns false if the resourceVersion is not a number or cannot be read. The resourceVersion that
+// the store records for the object may differ; see advanceVersion.
 func ownVersion(held *store.Object) (uint64, bool) {
 	if had, number := held.ResourceVersionNumber(); number {
 		return had, true
@@ -273,10 +276,10 @@ func ownVersion(held *store.Object) (uint64, bool) {
 	return had, err == nil
 }
 
-// unchanged reports whether a listed object equals the stored one. It compares the contents,
-// because the versions do not suffice: fake clientsets set none. If there is a transform, it
-// compares only the uid and the version that the objects state. An object that codec.Equal cannot
-// compare counts as changed.
+// unchanged reports whether a listed object equals the stored object. It compares the contents,
+// because fake clientsets set no resourceVersions. If there is a transform, it compares only the
+// uid and the resourceVersion in the metadata of both objects. It returns false for an object that
+// codec.Equal cannot compare.
 func (s *sink) unchanged(m *wire.Meta, object any, held *store.Object) bool {
 	value, err := held.Decoded()
 	if err != nil {
@@ -292,9 +295,10 @@ func (s *sink) unchanged(m *wire.Meta, object any, held *store.Object) bool {
 	return codec.Equal(object, value)
 }
 
-// advanceVersion replaces the version in m by a synthetic one, unless it is a number above the
-// stored version: the store must accept events in their order. A synthetic version is not a number
-// and is therefore never compared. The version that the object states does not change.
+// advanceVersion replaces the resourceVersion in m by a synthetic one, unless it is a number and
+// higher than the stored number. The reason is that the store must accept events in the order in
+// which the ListerWatcher sends them. A synthetic version is not a number, so the store never
+// compares it. The resourceVersion in the object's metadata does not change.
 func (s *sink) advanceVersion(m *wire.Meta, held *store.Object) {
 	had, number := held.ResourceVersionNumber()
 	has, err := resourceversion.Parse(m.ResourceVersion)

@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// transformLogEvery is the shortest time between two logged errors of a transform, which may fail
-// for every version.
+// transformLogEvery is the shortest time between two logged errors of one informer's transform. A
+// transform may fail for every version, and would otherwise fill the log.
 const transformLogEvery = time.Minute
 
 // errTransform is wrapped by the error of a transform that failed, or whose result cannot be
@@ -34,8 +34,8 @@ func (s *sink) transformed(value any) (changed any, err error) {
 }
 
 // transformAndPut stores the result of transformed, encoded if possible. received are the bytes
-// that the value was decoded from, or nil. The store uses the server's uid even if the transform
-// changes it, to recognize the object when the server sends it again.
+// that the value was decoded from, or nil. The store records the server's uid even if the transform
+// changes the uid, so that it recognizes the object when the server sends the object again.
 func (s *sink) transformAndPut(m *wire.Meta, received []byte, transformed func() (any, error)) error {
 	value, err := transformed()
 	if err == nil {
@@ -67,8 +67,8 @@ type transformLog struct {
 	silent int       // number of errors since then that were not logged
 }
 
-// next reports whether to log the current error. If so, silent is the number of errors since the
-// last logged one.
+// next reports whether to log the current error. If so, silent is the number of errors that were
+// not logged since the last logged one.
 func (l *transformLog) next() (log bool, silent int) {
 	now := time.Now()
 	if !l.last.IsZero() && now.Sub(l.last) < transformLogEvery {
@@ -93,15 +93,15 @@ func (s *sink) report(m *wire.Meta, err error) {
 	utilruntime.HandleError(fmt.Errorf("%s: %s is left out: %w", s.name, wire.AppendKey(nil, m), err))
 }
 
-// renames contains the objects to which a transform gave another name or namespace: it maps the
+// renames contains the objects to which a transform gave another name or namespace. It maps the
 // server's key to the stored name and namespace. With it the sink finds the stored object even if
-// the newest version, or the final state, cannot be transformed. It is nil until there is such an
-// object. The deletion of an object removes its entry, and a relist removes the entries of all
-// objects that are no longer stored.
+// the transform fails for the newest version or the final state. renames is nil until a transform
+// has renamed an object. The deletion of an object removes its entry, and a relist removes the
+// entries of all objects that are no longer stored.
 type renames map[string]types.NamespacedName
 
 // note records the name under which an object was stored. namespace and name are the server's; m
-// has the stored ones. gone is true if the object was deleted.
+// has the stored namespace and name. gone is true if the object was deleted.
 func (r renames) note(namespace, name []byte, m *wire.Meta, gone bool) {
 	if r == nil {
 		return
@@ -117,7 +117,8 @@ func (r renames) note(namespace, name []byte, m *wire.Meta, gone bool) {
 	r[string(key)] = types.NamespacedName{Namespace: string(m.Namespace), Name: string(m.Name)}
 }
 
-// apply replaces the server's name and namespace in m by the stored ones, if they differ.
+// apply replaces the server's name and namespace in m by the stored name and namespace, if a
+// transform has changed them.
 func (r renames) apply(m *wire.Meta) {
 	if is, ok := r[string(wire.AppendKey(nil, m))]; ok {
 		m.Namespace, m.Name = []byte(is.Namespace), []byte(is.Name)

@@ -18,19 +18,19 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// Wrap adds the capturing transport to cfg. Call it before you build clients from cfg. It affects
-// only the LISTs and WATCHes of this package's informers: the informer reads the response, and the
-// client that sent the request receives an empty list or a watch that has ended. The transport
-// captures only responses with objects of the informer's kind, so that a ListerWatcher receives the
-// responses to its other requests.
+// Wrap adds a transport to cfg with which this package's informers capture responses. Call it
+// before you build clients from cfg. It affects only the LISTs and WATCHes that these informers
+// cause: the informer reads the response itself, and the client that sent the request receives an
+// empty list or a watch that has ended. The transport captures only responses with objects of the
+// informer's kind, so a ListerWatcher receives the responses to its other requests.
 //
 // Set Options.NoCapture for a ListerWatcher that changes its client's response (filters it, fills
 // in fields), or whose client has a codec that sets defaults or converts. Changes to the request
 // (selectors, namespace, path) have their usual effect.
 //
-// Fields of cfg may be set after Wrap. But if cfg's transport is not an *http.Transport, Wrap's
-// transport reads DisableCompression from cfg itself when a client is built, not from a copy of
-// cfg. A second Wrap of the same config has no further effect.
+// Fields of cfg may be set after Wrap. There is one exception: if the innermost transport of the
+// client is not an *http.Transport, Wrap's transport reads DisableCompression from cfg itself, and
+// ignores the field of a copy of cfg. A second Wrap of the same config has no further effect.
 func Wrap(cfg *rest.Config) {
 	wrapped.Store(true)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -45,21 +45,23 @@ func Wrap(cfg *rest.Config) {
 // wrapped is true after the program has called Wrap.
 var wrapped atomic.Bool
 
-// compression is the form in which the transports below this one return the bodies of long
-// responses.
+// compression states whether the transports below this package's transport return the bodies of
+// long responses compressed, and who decompresses them.
 type compression uint8
 
 const (
 	// compressed bodies are decompressed by this package, which counts the compressed bytes.
 	compressed compression = iota
-	// decompressed bodies are requested and decompressed by net/http, as in client-go, because a
-	// RoundTripper of another package may read them.
+	// decompressed bodies were decompressed by net/http, which also requested the compression, as in
+	// client-go. They are used if a RoundTripper of another package is below, because it may read the
+	// bodies.
 	decompressed
 	uncompressed
 )
 
-// compressionBelow returns the form that is required by the innermost transport and by the
-// RoundTrippers on the way to it. client-go's RoundTrippers and this package's do not read bodies.
+// compressionBelow returns the compression that the innermost transport and the RoundTrippers
+// around it require. The RoundTrippers of client-go and of this package do not read bodies, so they
+// require nothing.
 func compressionBelow(rt http.RoundTripper) compression {
 	for c := compressed; ; {
 		if at, ok := rt.(*http.Transport); ok {
@@ -79,8 +81,8 @@ func compressionBelow(rt http.RoundTripper) compression {
 	}
 }
 
-// readsNoBodies reports whether a RoundTripper is client-go's or this package's. These do not read
-// response bodies.
+// readsNoBodies reports whether a RoundTripper is from client-go or this package, whose
+// RoundTrippers do not read response bodies.
 func readsNoBodies(rt http.RoundTripper) bool {
 	t := reflect.TypeOf(rt)
 	if t != nil && t.Kind() == reflect.Pointer {
@@ -100,7 +102,7 @@ type transport struct {
 func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 // headerTimeout limits the time until the response to a captured request starts. It is longer than
-// a minute, after which kube-apiserver answers or cancels a request.
+// one minute, because kube-apiserver answers or cancels a request after one minute.
 const headerTimeout = 75 * time.Second
 
 // RoundTrip sends a request. For an informer's request it hides Retry-After and broken connections
@@ -111,10 +113,10 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, hideBroken(req, err)
 }
 
-// roundTrip sends a request. A captured request must continue after the caller's context has ended,
-// which happens as soon as the caller has the empty list. Therefore the request has its own
-// context: it ends with the caller's context until the response is captured, and with the capture's
-// context afterwards.
+// roundTrip sends a request. The caller's context ends as soon as the caller has received the stub,
+// but a captured response must continue. Therefore the request has its own context. Until the
+// response is captured, this context ends with the caller's context; afterwards it ends with the
+// capture's context.
 func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	c := valueOf[capture](req.Context())
 	if c == nil {
@@ -127,8 +129,8 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	if !ok {
 		return t.next.RoundTrip(req)
 	}
-	// The request's context contains no capture, because another capturing transport may be below this
-	// one.
+	// The context of the new request contains no capture, because a second capturing transport may be
+	// below this transport and must not capture the response first.
 	ctx, cancel := context.WithCancelCause(withValue[capture](context.WithoutCancel(req.Context()), nil))
 	ours := req.Clone(ctx)
 	if accepts := t.acceptEncoding(req, c.verb); accepts != "" {
@@ -149,7 +151,8 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	enc, err := wire.EncodingOf(resp.Header.Get("Content-Type"))
 	if err != nil {
 		// The response is probably a proxy's error page, which the caller turns into an error. It may
-		// also be a watch in an encoding that only the caller can decode; its events must not be delayed.
+		// also be a watch in an encoding that only the caller can decode; such a watch is not read ahead,
+		// because that would delay its events.
 		if c.verb == verbList || strings.HasPrefix(resp.Header.Get("Content-Type"), "text/") {
 			readAhead(ctx, resp, maxRefusal)
 		}
@@ -159,7 +162,8 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return passThrough(resp, err, cancel)
 	}
-	// The stub must exist before admit: an admitted response belongs to the informer.
+	// Build the stub before admit: after admit the response belongs to the informer, and it is too
+	// late to return an error.
 	stub, err := stubResponse(req, resp, c.verb, enc, listType, wire.ListMeta{})
 	if err != nil || !c.admit(req, resource, resp, matches, cancel) {
 		return passThrough(resp, err, cancel)
@@ -183,8 +187,8 @@ func (t *transport) acceptEncoding(req *http.Request, v verb) string {
 	return "gzip"
 }
 
-// passThrough returns a response that is not captured to the caller. It decompresses the body,
-// because the caller did not request the compression. If err is not nil, it closes the response and
+// passThrough returns a response that is not captured, for the caller. It decompresses the body,
+// because the caller did not request compression. If err is not nil, it closes the response and
 // returns err.
 func passThrough(resp *http.Response, err error, cancel context.CancelCauseFunc) (*http.Response, error) {
 	if err == nil {
@@ -205,9 +209,9 @@ func passThrough(resp *http.Response, err error, cancel context.CancelCauseFunc)
 // bytes; client-go would read all bytes.
 const maxRefusal = 64 << 10
 
-// readAhead reads a body until the body or ctx ends, or limit bytes are read. It returns the bytes;
-// resp.Body still returns them too. If the body breaks off, resp.Body ends after the bytes that
-// were read.
+// readAhead reads a body until the body or ctx ends, or until it has read limit bytes. It returns
+// these bytes; resp.Body still returns them too. If the body breaks off, resp.Body ends after the
+// bytes that were read.
 func readAhead(ctx context.Context, resp *http.Response, limit int64) []byte {
 	body := resp.Body // resp.Body may have changed when ctx ends
 	stop := context.AfterFunc(ctx, func() { _ = body.Close() })
@@ -240,8 +244,8 @@ func decompress(resp *http.Response) error {
 }
 
 // stubResponse returns the response that the caller receives instead of resp: a list of the given
-// type, metadata and items, or a watch that has ended. It has the encoding of resp, because the
-// caller's client may be able to decode no other.
+// type, metadata and items, or a watch that has ended. The stub has the encoding of resp, because
+// the caller's client may be unable to decode another encoding.
 func stubResponse(req *http.Request, resp *http.Response, v verb, enc wire.Encoding, t wire.TypeMeta, m wire.ListMeta, items ...[]byte) (*http.Response, error) {
 	stub := *resp
 	stub.Request = req
@@ -268,7 +272,6 @@ func stubResponse(req *http.Request, resp *http.Response, v verb, enc wire.Encod
 	return &stub, nil
 }
 
-// readCloser reads from one value and closes another.
 type readCloser struct {
 	io.Reader
 	io.Closer

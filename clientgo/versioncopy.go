@@ -21,8 +21,8 @@ func resourceVersionOf(value any) string {
 }
 
 // withResourceVersion returns a shallow copy of an object with another resourceVersion. It returns
-// the object itself if a shallow copy would share the metadata, or if the resourceVersion cannot be
-// set.
+// the object itself if the object already has this version, if a shallow copy would share the
+// metadata, or if the version cannot be set.
 func withResourceVersion(value any, version string) any {
 	v := reflect.ValueOf(value)
 	if v.Kind() != reflect.Pointer || v.IsNil() || resourceVersionOf(value) == version {
