@@ -11,10 +11,10 @@ import (
 // AddIndex adds an index under a name. The store may already contain objects. AddIndex is safe for
 // concurrent use.
 //
-// The first query builds an index by function. Until then the index uses only the memory for what
-// Derive computes: a few values for each object. AddIndex builds an index by label or field from a
-// snapshot, while readers and writers continue. Then it catches up, adds the index to the store,
-// and returns. Snapshots taken after that have the index.
+// AddIndex only registers an index by function; its first query builds it. Before that query, the
+// index uses memory only for the values that Derive has computed. AddIndex builds an index by label
+// or field from a snapshot while readers and writers continue. At the end it blocks the writers
+// while it reads the last changes. Snapshots taken after AddIndex has returned have the index.
 //
 // The errors are ErrIndexExists, ErrNoDecoder for an index by function in a store without
 // Config.Decode, and an *IndexError for an object that cannot be read.
@@ -44,7 +44,7 @@ func (s *Store) addFuncIndex(name string, ix Index) error {
 	return nil
 }
 
-// startIndex reserves the name.
+// startIndex reserves the name until finish, and returns the builder of the index.
 func (s *Store) startIndex(name string, ix Index) (*indexBuilder, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func (b *indexBuilder) finish() error {
 	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	s.flush() // the batch is prepared for the existing indexes
+	s.flush() // the buffered changes were prepared for the current set of indexes
 	if err == nil {
 		err = b.follow(s.Snapshot())
 	}
@@ -102,18 +102,19 @@ func (s *Store) funcIndex(name string) *funcIndex {
 type indexBuilder struct {
 	s      *Store
 	index  *byteIndex
-	table  tree[string, *Object] // the table that the index has reached
+	table  tree[string, *Object] // the index has the values of this table's objects
 	values [][]byte
 	meta   wire.Meta
 	raw    []byte
 }
 
-// buildRounds is how often a builder catches up before it blocks the writers to catch up for the
-// last time. The first round reads all objects. Each later round reads what has changed during the
-// one before.
+// buildRounds is how often a builder catches up while writers continue. After that it blocks the
+// writers and catches up for the last time. The first round reads all objects; each later round
+// reads what changed during the previous round.
 const buildRounds = 3
 
-// follow moves the index to a snapshot.
+// follow updates the index to the state of a snapshot. The error is the first object's that cannot
+// be read.
 func (b *indexBuilder) follow(sn *Snapshot) (err error) {
 	eachDifference(&b.table, &sn.table, func(was, is *Object) {
 		if err == nil {
@@ -152,7 +153,7 @@ func eachDifference(before, after *tree[string, *Object], visit func(was, is *Ob
 	})
 }
 
-// change replaces the values of version was by those of version is. Either may be nil.
+// change removes the index entries of version was and adds those of version is. Either may be nil.
 func (b *indexBuilder) change(was, is *Object) error {
 	if was != nil {
 		if err := b.read(was); err != nil {
@@ -188,11 +189,12 @@ func (b *indexBuilder) read(o *Object) (err error) {
 }
 
 // DropIndex removes an index by label or field. Snapshots taken before still have it. DropIndex
-// returns false if there is no such index. It is safe for concurrent use.
+// returns false if there is no index by label or field with that name. It is safe for concurrent
+// use.
 func (s *Store) DropIndex(name string) bool {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	s.flush() // the batch is prepared for the existing indexes
+	s.flush() // the buffered changes were prepared for the current set of indexes
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.byteIndexes

@@ -122,7 +122,7 @@ func TestAddIndexUnreadable(t *testing.T) {
 	w := s.Writer(Scope{})
 	check.NoError(t, s.AddIndex("app", LabelIndex("app")))
 	pod := smallPod("", "odd", 1, 1, map[string]string{"app": "a"}, "n")
-	// The spec occurs twice, so the index would have to merge both.
+	// The bytes contain the spec twice, and the index cannot merge the two.
 	raw := append(podsim.Encode(w.s.Encoding().String(), pod), 0x12, 0x02, 0x52, 0x00)
 	put(t, w, raw)
 	path, err := wire.CompilePath(wire.Protobuf, reflect.TypeFor[corev1.Pod](), "spec.nodeName")

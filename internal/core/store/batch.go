@@ -10,18 +10,18 @@ import (
 
 // batch is the set of changes that the writers have prepared: at most one change for each key, and
 // at most batchChanges. The writers do all slow work (packing, reading index values, comparing with
-// the version in the table) before they lock Store.mu. Store.writing guards the batch, and the
-// table and the set of indexes for which it was prepared. A store has a batch only while a change
-// is buffered.
+// the version in the table) before they lock Store.mu. Store.writing guards the batch. The batch is
+// prepared for one set of indexes, so AddIndex and DropIndex apply it before they change the set. A
+// store has a batch only while a change is buffered.
 type batch struct {
 	list     []pending
 	keys     map[string]struct{}
-	listed   bool // some change comes from a replace
+	listed   bool // at least one change comes from a replace
 	queue    packQueue
 	ops      []indexOp
 	arena    []byte // the values of ops
 	records  []Change
-	woken    []*Cursor // by the records
+	woken    []*Cursor // the cursors that the records wake
 	notified []any     // scratch for signal; empty otherwise
 
 	// Scratch.
@@ -37,16 +37,16 @@ const (
 	batchBytes   = 256 << 10
 )
 
-// pending is one change, from before to object. before is the version in the table, or nil. If
-// object is nil, the change removes the writer's owner from before.
+// pending is one change of a key, from version before to version object. before is the version in
+// the table, or nil. If object is nil, the change removes the writer's owner from before.
 type pending struct {
 	writer         *Writer
 	key            string
 	before, object *Object
-	value          *decodedBox // the decoded object, if the caller has it
+	value          *decodedBox // the decoded object, or nil if the caller did not pass it
 	end            uint64      // if object is nil: the resourceVersion of the deletion
 	missed         bool        // if object is nil: the source did not report the deletion
-	// If object is nil: end is not above an earlier version that the source reported.
+	// late is set if object is nil and the source has already reported end or a higher version.
 	late      bool
 	coalesced uint64  // if object is nil: see Writer.Coalesced
 	final     *Object // if object is nil: the state that the deletion reported, or nil
@@ -54,7 +54,7 @@ type pending struct {
 	from, to  int     // the range of its index changes in ops
 }
 
-// span is a value of an index: the bytes from from to to of the arena.
+// span is one value of one index: the bytes arena[from:to].
 type span struct{ index, from, to int }
 
 type indexOp struct {
@@ -83,13 +83,14 @@ func (b *batch) add(p *pending) {
 	b.listed = b.listed || p.writer.replacing
 }
 
-// drop discards the index changes of a change that will not be added.
+// drop discards the index changes of p, which will not be added to the batch.
 func (b *batch) drop(p *pending) { b.ops = b.ops[:p.from] }
 
 var hashSeed = maphash.MakeSeed()
 
-// index prepares the index changes from p.before to an object, and the hash of the object's values.
-// If p.before has the same hash, it has the same values, and index need not unpack it.
+// index prepares the index changes from p.before to the object with metadata m, and sets p.hash to
+// the hash of the object's values. If p.before has the same hash, its values are the same, and
+// index does not unpack it.
 func (b *batch) index(s *Store, p *pending, m *wire.Meta, raw []byte) error {
 	mark := b.beginIndex(p)
 	set := s.byteIndexes
@@ -103,7 +104,7 @@ func (b *batch) index(s *Store, p *pending, m *wire.Meta, raw []byte) error {
 	return nil
 }
 
-// indexAgain does what index does, for an object that is already packed, or is a value.
+// indexAgain does the same as index for p.object, which is already packed or stored as a value.
 func (b *batch) indexAgain(s *Store, p *pending) {
 	mark := b.beginIndex(p)
 	if set := s.byteIndexes; len(set.indexes) > 0 {
@@ -148,7 +149,7 @@ func (b *batch) unindex(s *Store, p *pending) {
 	p.to = len(b.ops)
 }
 
-// read appends an object's values to the spans.
+// read appends an object's values in all indexes to the spans.
 func (b *batch) read(set *byteIndexSet, m *wire.Meta, raw []byte) (err error) {
 	for i, x := range set.indexes {
 		b.values, err = x.source.values(b.values[:0], m, raw)
@@ -181,7 +182,8 @@ func (b *batch) readHeld(set *byteIndexSet, o *Object) {
 	}
 }
 
-// note appends the values of one index to the spans.
+// note copies b.values, the values of the index at a position in the set, to the arena and the
+// spans.
 func (b *batch) note(index int) {
 	for _, v := range b.values {
 		from := len(b.arena)
@@ -190,7 +192,7 @@ func (b *batch) note(index int) {
 	}
 }
 
-// hash returns the hash of the values in the spans. It depends on the set of indexes.
+// hash returns the hash of the values in the spans. The hashes for two sets of indexes differ.
 func (b *batch) hash(set *byteIndexSet) uint64 {
 	var h maphash.Hash
 	h.SetSeed(hashSeed)
@@ -202,7 +204,7 @@ func (b *batch) hash(set *byteIndexSet) uint64 {
 	return h.Sum64()
 }
 
-// diff appends an op for each of spans whose value is not among others.
+// diff appends an index change for each value of spans that is not in others.
 func (b *batch) diff(spans, others []span, add bool) {
 next:
 	for _, sp := range spans {
@@ -227,8 +229,9 @@ func (b *batch) applyOps(s *Store, p *pending) {
 	}
 }
 
-// publishValues gives the decoded values that callers passed in to their versions, for handlers.
-// The caller holds the store's lock.
+// publishValues stores the decoded values that callers passed to PutAs with their versions, so that
+// handlers need not decode these. If the store has no handler, it drops the values. The caller
+// holds the store's lock.
 func (b *batch) publishValues(s *Store) {
 	handled := s.log.handlers.Load() > 0
 	for i := range b.list {
@@ -241,7 +244,8 @@ func (b *batch) publishValues(s *Store) {
 	}
 }
 
-// keepValues makes the log keep these values. The log must already have the changes.
+// keepValues makes the log keep the values that publishValues has stored. The log must already
+// contain the changes.
 func (b *batch) keepValues(s *Store) {
 	for i := range b.list {
 		if p := &b.list[i]; p.value != nil {

@@ -15,7 +15,6 @@ import (
 
 const benchPods = 5000
 
-// benchSet is a set of pods in key order, with their metadata.
 type benchSet struct {
 	raws  [][]byte
 	metas []wire.Meta
@@ -138,7 +137,7 @@ func BenchmarkLabel(b *testing.B) {
 	}
 }
 
-// BenchmarkCursor measures a change's way through the log and one cursor.
+// BenchmarkCursor measures appending a change to the log and reading it with one cursor.
 func BenchmarkCursor(b *testing.B) {
 	set := newBenchSet(b, wire.Protobuf, benchPods)
 	s := newStore(b, decodeConfig())
@@ -163,7 +162,7 @@ func BenchmarkCursor(b *testing.B) {
 	}
 }
 
-// BenchmarkCursorLagging measures a change when the log is full and a cursor is not read.
+// BenchmarkCursorLagging measures appending a change to a full log with a cursor that is not read.
 func BenchmarkCursorLagging(b *testing.B) {
 	set := newBenchSet(b, wire.Protobuf, benchPods)
 	s := newStore(b, Config{Encoding: wire.Protobuf, LogBytes: 1})
@@ -187,7 +186,7 @@ func BenchmarkCursorLagging(b *testing.B) {
 func BenchmarkHeap(b *testing.B) {
 	for _, enc := range []wire.Encoding{wire.Protobuf, wire.JSON} {
 		b.Run(enc.String(), func(b *testing.B) {
-			podsim.Encode(enc.String(), podsim.New(1, 1).Pod(0)) // the encoder's own caches
+			podsim.Encode(enc.String(), podsim.New(1, 1).Pod(0)) // fill the encoder's caches
 			for b.Loop() {
 				before := testenv.LiveBytes()
 				s := newStore(b, Config{Encoding: enc})

@@ -1,8 +1,8 @@
 package store
 
 // Change is one change of one key, as the log stores it, a cursor returns it, and a handler
-// receives it. Old is always the version that the reader saw last: it has the same uid and
-// resourceVersion. All readers of the store share the objects; do not modify them.
+// receives it. Old has the uid and resourceVersion of the version that the reader saw last. All
+// readers of the store share the objects; do not modify them.
 type Change struct {
 	// Revision is the store's revision of the change, or of the last change if it represents
 	// several. In the initial state it is the revision of the object.
@@ -11,7 +11,7 @@ type Change struct {
 	// and New is nil if it does not exist after. They are never both nil. They are the same version
 	// only in a resync.
 	Old, New *Object
-	// Final is the state in which Writer.DeleteAs deleted the object. nil: unknown.
+	// Final is the state in which Writer.DeleteAs deleted the object. nil: the state is unknown.
 	Final *Object
 	// ResourceVersion is the resourceVersion of New. If New is nil, ResourceVersion is the one passed
 	// to Writer.Delete, or that of the list that lacked the object. It is 0 if that resourceVersion is
@@ -20,8 +20,8 @@ type Change struct {
 	// Initial reports that Old is nil and that the change is part of the cursor's initial state, or
 	// of a writer's first replace (client-go's isInInitialList).
 	Initial bool
-	// Awaited reports that SyncedThrough waited for this change. The change is Initial, or
-	// represents a change by a writer's first replace. In the log, Awaited says only that a
+	// Awaited reports that Cursor.SyncedThrough waited until Next returned this change: it is Initial,
+	// or represents a change by a writer's first replace. In the log, Awaited reports only that a
 	// writer's first replace made the change.
 	Awaited bool
 	// Coalesced reports that the change represents several changes, because its reader fell behind
@@ -77,8 +77,9 @@ func (ch *Change) Type() ChangeType {
 	return Updated
 }
 
-// FinalStateUnknown reports whether the object was deleted and Old is not its final state, because
-// the reader did not see the deletion or a change before it: client-go's DeletedFinalStateUnknown.
+// FinalStateUnknown reports whether the object was deleted and Old may not be its final state: the
+// server sent no DELETED event, or the change represents several changes. client-go calls this
+// DeletedFinalStateUnknown.
 func (ch *Change) FinalStateUnknown() bool {
 	return ch.New == nil && !ch.Refused && (ch.Missed || ch.Coalesced)
 }

@@ -22,7 +22,7 @@ func BenchmarkHeapUnderChange(b *testing.B) {
 		sim  *podsim.Pods
 	}{{"alike", podsim.New(10_000, 1)}, {"unlike", podsim.NewUnlike(10_000, 1)}} {
 		b.Run(of.what, func(b *testing.B) {
-			podsim.Encode(wire.Protobuf.String(), of.sim.Pod(0)) // the encoder's own caches
+			podsim.Encode(wire.Protobuf.String(), of.sim.Pod(0)) // fill the encoder's caches
 			for b.Loop() {
 				n := of.sim.Len()
 				before := testenv.LiveBytes()

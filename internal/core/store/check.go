@@ -6,12 +6,13 @@ import (
 	"github.com/weirproject/weir/internal/core/checks"
 )
 
-// checking makes the store check its state after each change, and panic if the state breaks a rule.
-// It is set in tests. The rules are documented with the fields: see owners.go and backlog.
+// checking makes the store check its state after each change, and end the program if the state
+// breaks a rule. The build tag invariants sets it. The rules are documented with the fields, in
+// owners.go and with backlog.
 var checking = checks.Invariants
 
-// checkEntries bounds the backlogs whose entries are checked after each operation. For longer ones
-// only the counts are checked.
+// checkEntries bounds the entries that one check reads. Of a longer backlog only the counts are
+// checked; a longer index, or a cursor with more unread changes, is not checked.
 const checkEntries = 64
 
 // must ends the program if a rule is broken. It reports the state of the object that the rule is

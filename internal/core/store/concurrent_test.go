@@ -17,8 +17,9 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// TestConcurrentUse runs two writers, cursors of different pace, and readers of snapshots, indexes
-// and decoded objects, while indexes are added. It is mostly for -race.
+// TestConcurrentUse runs two writers, cursors that read at different paces, and readers of
+// snapshots, indexes and decoded objects, while indexes are added. It is mainly for the race
+// detector.
 func TestConcurrentUse(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.LogBytes = 2000
@@ -73,7 +74,8 @@ func TestConcurrentUse(t *testing.T) {
 	s.decoder.cache.check(t)
 }
 
-// TestCursorBytesWhileRead calls Bytes while a cursor is read. It is mostly for -race.
+// TestCursorBytesWhileRead checks that Bytes never grows while a cursor is read, and ends at 0. It
+// is mainly for the race detector.
 func TestCursorBytesWhileRead(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.LogBytes = 1
@@ -111,7 +113,7 @@ func TestCursorBytesWhileRead(t *testing.T) {
 	}
 }
 
-// churn does what one writer does in its life. Its last relist leaves ten objects.
+// churn lists, changes and relists the pods of one namespace 20 times. The last list is empty.
 func churn(t *testing.T, w *Writer, ns string, seed uint64) {
 	rnd := newRand(seed)
 	rv := 0
@@ -143,8 +145,8 @@ func churn(t *testing.T, w *Writer, ns string, seed uint64) {
 	w.Flush()
 }
 
-// follow reads a cursor to the end, and checks that each old version is the one seen last, and the
-// final state.
+// follow reads a cursor to the end, and checks that the old version of each change is the one seen
+// last, and that the final state is the store's.
 func follow(t *testing.T, s *Store, c *Cursor, pace int, stop *atomic.Bool) {
 	view := map[string]*Object{}
 	buf := make([]Change, pace)
@@ -172,7 +174,7 @@ func follow(t *testing.T, s *Store, c *Cursor, pace int, stop *atomic.Bool) {
 		if n == 0 {
 			select {
 			case <-c.Ready():
-			case <-time.After(10 * time.Millisecond): // the end is not signalled
+			case <-time.After(10 * time.Millisecond): // stop is not signalled
 			}
 		}
 	}
@@ -187,7 +189,7 @@ func follow(t *testing.T, s *Store, c *Cursor, pace int, stop *atomic.Bool) {
 	}
 }
 
-// query compares each index with the snapshot that it queries.
+// query compares the results of indexes with a scan of the snapshot, until stop is set.
 func query(t *testing.T, s *Store, stop *atomic.Bool) {
 	for i := 0; !stop.Load(); i++ {
 		sn := s.Snapshot()

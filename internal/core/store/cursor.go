@@ -11,45 +11,49 @@ import (
 // backlog: one entry for each key, with the version that the cursor saw last and the key's newest
 // state.
 //
-// Next returns the backlog first, as one change for each key, in the order of their revisions, and
-// then the rest of the log. An Awaited change keeps its first place in this order, with the newest
-// state. So when Next returns a change that is not Awaited, it has already returned all changes of
-// lower revisions, or will return them as part of a later change.
+// Next returns the backlog first: one change for each key, ordered by the revision of the key's
+// last change. Then it returns the rest of the log. An Awaited change has the newest state too, but
+// keeps the position of its key's first change. So when Next returns a change that is not Awaited,
+// it has already returned all changes of lower revisions, or returns them as part of a later
+// change.
 //
-// The cursor returns no change of a key that was created and deleted unseen, or that is back at the
-// version that the cursor saw. So a cursor that is behind costs at most one old version for each
-// changed key. A NotifyingCursor follows uids instead, and also returns objects that were created
-// and deleted unseen.
+// The cursor returns no change of a key that was created and deleted while the cursor was behind,
+// nor of a key whose version is again the one that the cursor saw last. So a cursor that is behind
+// uses memory for at most one old version of each changed key. A NotifyingCursor distinguishes
+// objects by uid instead of by key, and also returns objects that were created and deleted while it
+// was behind.
 //
 // Close a cursor when it is no longer needed. Until then the store keeps changes for it. Only one
 // goroutine at a time may call Next; all other methods are safe for concurrent use.
 type Cursor struct {
 	log    *changeLog
 	ready  chan struct{} // nil if there is a notifier
-	counts bool          // the cursor started with the state, so it counts for SyncedThrough
-	// handles is set if the reader is a handler. The changes of one Next then count as passed only
-	// at the next Next, so that their values stay in the log until then.
+	counts bool          // started with all objects; otherwise SyncedThrough is always false
+	// handles is set if the reader is a handler. The changes that Next has returned then count as
+	// passed only at the following call of Next, so that the log keeps their decoded values for the
+	// handler.
 	handles bool
 
 	notifier Notifier
 	owner    [1]any
 
-	// Next has returned everything: the next change must signal. Guarded like the fields below.
+	// waiting reports that Next has returned everything, so the next change must signal the cursor. It
+	// is guarded like the fields below.
 	waiting atomic.Bool
 
-	// Only the reader uses these fields.
+	// Only the goroutine that calls Next uses these fields.
 	snap *Snapshot // the unread initial state; nil when it was read
 	from string    // the last key read from snap
-	owes bool      // handles, and Next has returned changes that do not count as passed yet
+	owes bool      // handles is set, and Next has returned changes that do not count as passed yet
 
-	// log.mu guards these fields. The reader changes them with log.mu held for reading, all others
-	// with it held for writing.
-	initial bool   // snap was not read to its end
+	// log.mu guards these fields. The goroutine that calls Next changes them with log.mu locked for
+	// reading; other goroutines lock it for writing.
+	initial bool   // Next has not returned all of snap
 	unread  int    // the number of unread objects of snap
 	begun   uint64 // revision of snap
 	pos     uint64 // revision of the next change to read
-	passed  uint64 // the reader has handled the changes before it; at most pos
-	late    uint64 // the newest revision that became awaited after Next had returned it
+	passed  uint64 // the reader no longer needs the changes before this revision; at most pos
+	late    uint64 // the newest revision that became Awaited after the last Next had returned it
 	backlog backlog
 	readAt  time.Time // when Next was last called
 	read    uint64    // the number of changes read
@@ -68,21 +72,22 @@ func (s *Store) Cursor() *Cursor {
 	return c.beginLocked(s)
 }
 
-// NotifyingCursor returns a cursor that starts like the one of Cursor, but follows uids. Instead of
-// signalling Ready, it calls to.Notify with the owner, for the first time before NotifyingCursor
-// returns. If several cursors with the same notifier wait for a change, there is one call for all
-// of them. If to is nil, Ready is signalled.
+// NotifyingCursor returns a cursor for a handler. Like Cursor, it starts with all objects, but it
+// distinguishes objects by uid. Instead of signalling Ready, it calls to.Notify with owner, for the
+// first time before NotifyingCursor returns. If a change wakes several cursors with the same
+// notifier, there is one call for all of them. If to is nil, the cursor signals Ready.
 //
-// A cursor that is behind also returns objects that were created and deleted unseen:
+// A cursor that is behind returns two changes in these cases:
 //
-//   - An object that was created and deleted unseen causes two changes: its creation with its last
-//     version, and its deletion. Only the newest 16,384 such objects are kept: the backlog of a
+//   - An object was created and deleted while the cursor was behind: the creation with the object's
+//     last version, and the deletion. Only the newest 16,384 such objects are kept: the backlog of a
 //     consumer that is blocked forever must not grow with each object that is created and deleted.
-//   - An object that was deleted and created again under its key causes two changes: the deletion
-//     of one, and the creation of the other.
+//   - An object was deleted and another one created under its key: the deletion of the first object,
+//     and the creation of the second.
 //
-// A cursor that is behind additionally costs the last version of each such object. While the cursor
-// keeps up, it returns a change from one uid to another without a DELETED event as a single change.
+// So a cursor that is behind also uses memory for the last version of each object of the first
+// case. A cursor that keeps up returns a change from one uid to another without a DELETED event as
+// a single change.
 func (s *Store) NotifyingCursor(to Notifier, owner any) *Cursor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +138,7 @@ func (c *Cursor) Next(dst []Change) int {
 	if c.snap != nil {
 		n = c.nextInitial(dst)
 	}
-	// A thousand readers of one log avoid its lock where possible.
+	// Many readers share the log's lock, so a reader does not lock it when there is nothing to read.
 	for n < len(dst) && (c.owes || !c.waiting.Load()) {
 		got := c.nextChanges(dst[n:min(n+nextChunk, len(dst))], n == 0)
 		if got == 0 {
@@ -144,7 +149,7 @@ func (c *Cursor) Next(dst []Change) int {
 	return n
 }
 
-// nextInitial reads the snapshot, without a lock.
+// nextInitial fills dst from the snapshot, which it reads without a lock.
 func (c *Cursor) nextInitial(dst []Change) int {
 	n, full := 0, false
 	c.snap.table.ascend(c.from, func(key string, o *Object) bool {
@@ -193,12 +198,12 @@ func (c *Cursor) nextChanges(dst []Change, first bool) int {
 	return n
 }
 
-// readChunk reads a chunk. last reports whether all other cursors have passed the oldest record, so
-// that the log can be trimmed.
+// readChunk reads a chunk. last reports whether c was the last cursor that had not passed the log's
+// oldest record, so that the log can be trimmed now.
 func (c *Cursor) readChunk(dst []Change, first bool) (n int, last bool) {
 	now := time.Now()
 	l := c.log
-	l.mu.RLock() // meanwhile only this reader changes the cursor's fields, and nothing reads them
+	l.mu.RLock() // all other users of the cursor's fields lock it for writing
 	defer l.mu.RUnlock()
 	if c.closed {
 		return 0, false
@@ -225,7 +230,8 @@ func (c *Cursor) readChunk(dst []Change, first bool) (n int, last bool) {
 		n++
 	}
 	c.read += uint64(n)
-	// Do not look at all cursors each time: a thousand cursors would look a thousand times.
+	// atBase shows whether c was the last cursor at the oldest record. A loop over all cursors would
+	// be slow: each of a thousand cursors would visit a thousand.
 	if c.owes = c.handles && c.passed < c.pos; !c.handles {
 		c.passed = c.pos
 	}
@@ -237,9 +243,9 @@ func (c *Cursor) readChunk(dst []Change, first bool) (n int, last bool) {
 	return n, last
 }
 
-// Revision returns the revision up to which Next has returned all changes. It returns 0 while Next
-// returns the initial state, or Awaited changes that the log has dropped. It is safe for concurrent
-// use.
+// Revision returns the revision up to which Next has returned all changes. It returns 0 until Next
+// has returned the whole initial state, and while the backlog contains Awaited changes. It is safe
+// for concurrent use.
 func (c *Cursor) Revision() uint64 {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
@@ -256,14 +262,14 @@ func (c *Cursor) revision() uint64 {
 	return c.pos - 1
 }
 
-// Saw reports whether o is still the newest version of its key, and Next has returned o's change,
-// or all changes up to o's revision. A reader calls it before it delivers a version again, as in a
-// resync: the version's own change must come first. For a version that was replaced or deleted Saw
-// returns false, since the change to it may have been coalesced.
+// Saw reports whether o is the newest version of its key and Next has returned the change to o. A
+// resync calls Saw before it delivers o again, because the handler must receive the change to o
+// first. For a version that was replaced or deleted, Saw returns false even if Next returned it:
+// the log may have coalesced the change to o with a later one.
 func (c *Cursor) Saw(o *Object) bool {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
-	// A version loses its owners before the record of its end is in the log.
+	// A version that is replaced or deleted loses its owners before that change is in the log.
 	return o.live() && !c.initial && o.revision < c.pos && c.backlog.entries[o.key] == nil
 }
 
@@ -292,9 +298,10 @@ func (c *Cursor) Lag() uint64 {
 // changes of these replaces. It becomes true with the last Awaited change, no matter how many other
 // changes follow.
 //
-// unhandled are the changes of the last Next that the reader has not handled yet. They matter
-// because a first replace may meanwhile have included one of these versions, which another writer
-// had put. SyncedThrough is always false for a cursor of CursorAt.
+// unhandled are the changes of the last Next that the reader has not handled yet. They matter in a
+// store with several writers: after Next has returned a version of one writer, the first replace of
+// another writer may contain this version too. SyncedThrough is always false for a cursor of
+// CursorAt.
 func (c *Cursor) SyncedThrough(unhandled ...Change) bool {
 	if !c.counts || !c.log.synced.Load() {
 		return false
@@ -321,8 +328,8 @@ func (c *Cursor) Close() {
 	c.log.trim()
 }
 
-// Discard frees the unread part of the initial state. Only the reader may call it, and must not
-// call Next after it.
+// Discard frees the unread part of the initial state. Only the goroutine that calls Next may call
+// Discard, and must not call Next after it.
 func (c *Cursor) Discard() { c.snap = nil }
 
 func (c *Cursor) closeLocked() {
@@ -359,8 +366,9 @@ func (c *Cursor) signalNow() {
 	}
 }
 
-// signal signals cursors, and those of the first notifier with one call. All handlers of a store
-// have the same notifier. signal returns owners, emptied, for reuse.
+// signal signals cursors. It calls the first notifier that it finds once for all cursors with that
+// notifier: the handlers of a store share one notifier. owners is scratch memory, which signal
+// returns empty for reuse.
 func signal(cursors []*Cursor, owners []any) []any {
 	var to Notifier
 	for _, c := range cursors {

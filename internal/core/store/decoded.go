@@ -32,7 +32,7 @@ const (
 	usedNow = usedSinceSweep | usedSinceHand | usedEver
 )
 
-// touch records a read, and reports whether there was one before. d may be nil.
+// touch records a read, and reports whether the value was read before. d may be nil.
 func (d *decodedEntry) touch() (again bool) {
 	if d == nil {
 		return false
@@ -176,6 +176,7 @@ func (o *Object) existing() *decodedBox {
 }
 
 // DecodeCopy decodes the object's bytes with Config.DecodeCopy into a new value, which the caller
-// may modify. The value does not contain modifications of the shared value by other callers. A
-// version that is stored as a value has no bytes (see Size). The errors are those of Decoded.
+// may modify. If a caller has modified the shared value, the new value does not have that
+// modification. Do not call DecodeCopy for a version that is stored as a value (see PutValue): it
+// has no bytes. The errors are those of Decoded.
 func (o *Object) DecodeCopy() (any, error) { return o.decodeBy(o.layout.decodeCopy) }

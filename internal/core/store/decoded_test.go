@@ -217,7 +217,8 @@ func TestDecodedAfterCollection(t *testing.T) {
 	}
 }
 
-// TestDecodedValues checks that decoders need not return pointers.
+// TestDecodedValues checks that Decoded works with a decoder that returns nil pointers or values
+// that are not pointers.
 func TestDecodedValues(t *testing.T) {
 	for _, value := range []any{"text", 7, map[string]any{"a": 1}, struct{}{}, (*corev1.Pod)(nil), &struct{}{}} {
 		s := newStore(t, Config{Encoding: wire.Protobuf, Decode: func([]byte) (any, error) { return value, nil }})

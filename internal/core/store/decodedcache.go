@@ -13,13 +13,13 @@ const idleTicks = 8
 const sweepChunk = 1024
 
 // decodedCache tracks the decoded values that readers use, and refers strongly to those that are
-// read repeatedly: see Object.Decoded. A budget bounds these. If they exceed the budget, the CLOCK
-// algorithm evicts some: a hand moves around the entries, skips those that were read since the hand
-// last passed, and evicts the next one.
+// read repeatedly: see Object.Decoded. A budget bounds the values with a strong reference. If they
+// exceed it, the CLOCK algorithm drops strong references: a hand moves around the entries, skips
+// those that were read since the hand last passed, and takes the next one.
 //
-// One goroutine sweeps the entries and releases those that were not read for a while. It runs while
-// there are entries, and ends when there are none, or with close. No other lock is taken while mu
-// is held.
+// One goroutine sweeps the entries and releases those that were not read for the idle time. It
+// starts with the first entry or list, and ends when there is neither, or with close. No other lock
+// is taken while mu is held.
 type decodedCache struct {
 	idle   time.Duration
 	budget int64 // 0: none
@@ -109,7 +109,7 @@ func (c *decodedCache) hold(o *Object, d *decodedEntry, box *decodedBox) {
 	c.evictLocked()
 }
 
-// evictLocked evicts entries until the budget is met. The caller holds the lock.
+// evictLocked evicts entries until the values fit the budget. The caller holds the lock.
 func (c *decodedCache) evictLocked() {
 	for c.budget > 0 && c.bytes > 0 && c.bytes+c.forHandlers.Load() > c.budget {
 		c.weaken(c.victim())
@@ -145,7 +145,8 @@ func (c *decodedCache) drop(d *decodedEntry) {
 	c.detach(d)
 }
 
-// addForHandlers adds n to the bytes that the log keeps for handlers. n may be negative.
+// addForHandlers adds n, which may be negative, to the bytes of the values that the log keeps for
+// handlers. If the values then exceed the budget, it evicts some.
 func (c *decodedCache) addForHandlers(n int64) {
 	if c.forHandlers.Add(n); n > 0 && c.budget > 0 {
 		c.mu.Lock()
@@ -169,7 +170,8 @@ func (c *decodedCache) run() {
 	}
 }
 
-// sweep ages all entries by a tick. It returns false if no entry is left.
+// sweep ages all entries by a tick, and expires the list. It returns false if the goroutine must
+// end: no entry and no list is left, or the cache is closed.
 func (c *decodedCache) sweep() bool {
 	c.mu.Lock()
 	list := c.list
@@ -177,7 +179,7 @@ func (c *decodedCache) sweep() bool {
 	if list != nil {
 		list.expire()
 	}
-	// From the end, because detach moves the last one into the gap.
+	// Sweep from the end, because detach moves the last entry into the gap.
 	for i := -1; i != 0; {
 		c.mu.Lock()
 		if i < 0 || i > len(c.entries) {
@@ -196,8 +198,8 @@ func (c *decodedCache) sweep() bool {
 	return c.running
 }
 
-// age makes d older by a tick, unless it was read since the last tick. It releases d if it was not
-// read for the idle time. The caller holds the lock.
+// age makes d older by a tick, unless it was read since the last tick. After the idle time without
+// a read, age drops the strong reference. If d has none, age releases d. The caller holds the lock.
 func (c *decodedCache) age(d *decodedEntry) {
 	if d.used.And(^uint32(usedSinceSweep))&usedSinceSweep != 0 {
 		d.age = 0
@@ -205,7 +207,7 @@ func (c *decodedCache) age(d *decodedEntry) {
 		d.age++
 	}
 	switch {
-	case d.used.Load() == 0 && !d.weak.alive(): // no reader uses it
+	case d.used.Load() == 0 && !d.weak.alive(): // never read, and freed by the garbage collector
 		c.release(d)
 	case d.age < idleTicks:
 	case d.strong.Load() != nil:
@@ -245,6 +247,6 @@ func (c *decodedCache) close() {
 func (c *decodedCache) footprint(listed int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	const perEntry = 128 // the entry, its place, the runtime's weak handle
+	const perEntry = 128 // the entry, its slot, the runtime's weak handle
 	return max(c.bytes, listed) + c.forHandlers.Load() + int64(len(c.entries))*perEntry
 }

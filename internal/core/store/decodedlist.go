@@ -25,7 +25,7 @@ type decodedList struct {
 // listed is the result of a List. It never changes. The leaves of a snapshot's table do not change
 // either, so the next List decodes only the objects of new leaves.
 type listed struct {
-	root   *leaf // of the table; nil: some values are missing
+	root   *leaf // the root of the snapshot's table; nil: some values are missing
 	values []any
 	leaves map[*leaf][]any // parts of values, for the leaves whose objects could all be decoded
 }
@@ -120,8 +120,8 @@ func (l *decodedList) keep(is *listed) {
 	}
 }
 
-// expire drops the cached list if no caller has listed for listIdle. Otherwise it drops the values
-// of objects that were replaced.
+// expire drops the cached list if no caller has listed for listIdle, or if the values no longer fit
+// the budget. Otherwise it drops the values of objects that were replaced.
 func (l *decodedList) expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,7 +135,8 @@ func (l *decodedList) expire() {
 	}
 }
 
-// close drops the cached list. A closed store caches no other one.
+// close drops the cached list. Since the decodedCache is closed, no other list is cached after
+// that.
 func (l *decodedList) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -87,7 +87,7 @@ func TestList(t *testing.T) {
 		l.w.BeginReplace(false)
 		l.change(rnd)
 		l.check(false)
-		l.check(false) // the first list may not be complete
+		l.check(false) // not cached: the store is not synced
 		l.w.EndReplace(strconv.Itoa(l.version))
 		time.Sleep(2 * listIdle)
 		l.check(false)
@@ -289,8 +289,8 @@ func TestListFailedMayList(t *testing.T) {
 	}
 }
 
-// TestListOfWhatIsGone checks that a cached list drops replaced and deleted objects soon, even if
-// no caller lists.
+// TestListOfWhatIsGone checks that a cached list drops the values of deleted objects within ten
+// seconds, even if no caller lists.
 func TestListOfWhatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(decodeConfig())

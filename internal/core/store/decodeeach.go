@@ -18,8 +18,8 @@ const (
 
 // decodeEach calls use with each of the objects and the result of its decodeOnce. It makes all
 // calls one after another, on the caller's goroutine, in no order. If there are many objects, other
-// goroutines decode them. Each of them decodes at most one part ahead, and the channel has space
-// for one part of each. They have ended when decodeEach returns.
+// goroutines decode them. Each of these has at most two decoded parts that are not used yet: one in
+// the channel, and one that it sends. They have ended when decodeEach returns.
 func decodeEach(objects []*Object, use func(o *Object, decoded any, err error)) {
 	if len(objects) < 2*partObjects {
 		for _, o := range objects {
@@ -83,7 +83,7 @@ func (p *parts) decode(ready chan<- []decodedObject, done <-chan struct{}) {
 }
 
 // decodeNext decodes one part. It returns false if no part is left, or done is closed. It sends the
-// part even if a decoder ends this goroutine, since decodeEach waits for it.
+// part even if Config.Decode ends this goroutine, since decodeEach waits for the part.
 func (p *parts) decodeNext(ready chan<- []decodedObject, done <-chan struct{}) (more bool) {
 	part := p.next()
 	if len(part) == 0 {

@@ -84,8 +84,8 @@ func TestDecodeEachPanics(t *testing.T) {
 	}
 }
 
-// TestDecodeEachGoexit checks that a decoder that ends its goroutine ends the caller's goroutine,
-// in whichever goroutine it ran, and that no goroutine waits for it.
+// TestDecodeEachGoexit checks that decodeEach ends the caller's goroutine if Config.Decode ends its
+// own, which is a different goroutine. No goroutine must be left.
 func TestDecodeEachGoexit(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.Decode = func(raw []byte) (any, error) {
@@ -96,7 +96,7 @@ func TestDecodeEachGoexit(t *testing.T) {
 		return value, err
 	}
 	all := manyPods(t, cfg)
-	slices.Reverse(all) // p7 is not in the first parts, which the caller decodes
+	slices.Reverse(all) // p7 is in the last part
 	for range 10 {
 		ended := make(chan bool)
 		go func() {

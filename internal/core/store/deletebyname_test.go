@@ -7,8 +7,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestDeleteByName checks which deletions apply to the object in the table. The resourceVersions
-// decide if both are integers, otherwise the uids, and without either the name alone.
+// TestDeleteByName checks which deletions apply to the object in the table. If both
+// resourceVersions are integers, they decide. Otherwise the uids decide. A deletion with neither
+// applies to any object of the name.
 func TestDeleteByName(t *testing.T) {
 	const uid, other = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
 	for _, test := range []struct {

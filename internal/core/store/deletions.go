@@ -6,10 +6,10 @@ import (
 )
 
 const (
-	// deletionsKept is how many deletions the store remembers even after every writer has passed
-	// them. A server may send its last events again.
+	// deletionsKept is how many deletions the store remembers even after the progress of every writer
+	// has passed them: a server may send its last events again.
 	deletionsKept = 64
-	// maxDeletions bounds the deletions, no matter how far a writer is behind: about 2 MiB.
+	// maxDeletions bounds the remembered deletions, no matter how far a writer is behind: about 2 MiB.
 	maxDeletions = 16 << 10
 )
 
@@ -18,9 +18,9 @@ const (
 // deleted. Another source, which lags, then reports the same object, or an earlier one with the
 // same key. The store must not add such an older version again.
 //
-// A source that lags will report the rest: if an object was deleted at rv, every source that has
-// the object reports a change of it at or before rv. Store.mu guards deletions. The zero value is
-// empty.
+// A lagging source catches up. If an object was deleted at rv, each source that has the object
+// reports, at or before rv, that the object was deleted or no longer matches the source's selector.
+// Store.mu guards deletions. The zero value is empty.
 type deletions struct {
 	of    map[string]deletion
 	queue []string // in the order of the deletions
@@ -37,18 +37,18 @@ func (g *deletions) footprint() int64 { return g.keys + int64(len(g.of))*deletio
 
 // deletion is the deletion of an object.
 type deletion struct {
-	// rv is the resourceVersion of the deletion, or an estimate, see exact. A source that is
-	// current to rv has reported what happened to the object.
+	// rv is the resourceVersion of the deletion, or an estimate (see exact). When a source is current
+	// to rv, it has reported what happened to the object.
 	rv uint64
-	// Versions below supersedes are older than the deletion.
+	// Versions of the key below supersedes are older than the deletion.
 	supersedes uint64
 	// If rv is an estimate, versions up to goneUpTo are not added again: see record.
 	goneUpTo  uint64
 	serverGen uint32
-	by        *Writer
-	replace   uint32 // by.replaces at the time of the deletion
-	// exact says that rv is the deletion's own version, as the source of the writer by reported it,
-	// in order. If that source later reports a version below rv, that is a repeated event.
+	by        *Writer // the writer whose source reported the deletion
+	replace   uint32  // by.replaces at the time of the deletion
+	// exact reports that the source of by reported the deletion with version rv, in order. If that
+	// source later reports a version below rv, it repeats an event.
 	exact bool
 }
 
@@ -63,7 +63,7 @@ func (g *deletions) record(w *Writer, old *Object, p *pending) {
 	received := old.puts&w.bit != 0
 	switch {
 	case p.missed && (past || !received):
-		return // unknown too, if only another writer has put old, or the server has gone back since
+		return // w's source has not reported old in this generation: the version is unknown
 	case p.missed:
 		below = old.rv + 1
 	case !past && received:
@@ -73,9 +73,10 @@ func (g *deletions) record(w *Writer, old *Object, p *pending) {
 	}
 	goneUpTo, exact := uint64(0), !p.missed
 	if late := p.late || rv <= max(old.rv, w.progress.rv); late && !past && !p.missed {
-		// A watch cache reports a deletion in this way if a relist of the cache found it. Its
-		// version is unknown: any version up to that list's is possible. But the source that had
-		// exactly this version no longer has it, so every other source that still has it is older.
+		// The source has already reported this or a higher version. A watch cache sends such a deletion
+		// if a relist of the cache found it. The true version is unknown: it is at most that of the
+		// cache's list. But w's source had exactly old and no longer has it, so another source that still
+		// has old lags.
 		if rv, exact = max(rv, old.rv+1, w.progress.rv+1, p.coalesced), false; received {
 			goneUpTo = old.rv
 		}
@@ -95,9 +96,9 @@ func (g *deletions) record(w *Writer, old *Object, p *pending) {
 	g.forget(w.s)
 }
 
-// forget removes the oldest deletions that every writer has passed. It is called after each
-// deletion and each progress: writers pass most deletions that a relist finds as soon as the relist
-// ends.
+// forget removes the oldest deletions: those beyond maxDeletions, and those that every writer has
+// passed, except for the newest deletionsKept. It is called after each deletion and each progress,
+// because writers pass most deletions that a relist finds as soon as the relist ends.
 func (g *deletions) forget(s *Store) {
 	for n := len(g.queue) - g.head; n > maxDeletions || n > deletionsKept && g.passed(s); n-- {
 		delete(g.of, g.queue[g.head])
@@ -116,7 +117,7 @@ func (g *deletions) forget(s *Store) {
 	}
 }
 
-// passed reports whether all writers have reached the oldest deletion.
+// passed reports whether the progress of all writers has reached the oldest deletion.
 func (g *deletions) passed(s *Store) bool {
 	rv := g.of[g.queue[g.head]].rv
 	for w := range s.writers {
@@ -129,7 +130,8 @@ func (g *deletions) passed(s *Store) bool {
 
 // outdates reports whether an incoming version of a key that is not in the table is older than a
 // remembered deletion. The deletion may be of the same object, or of an earlier one with the same
-// key. A source's list overrides what the source reported before the list.
+// key. During a replace, a deletion that the same source reported before the replace does not
+// count, because the list is newer.
 func (g *deletions) outdates(w *Writer, key string, rv uint64, opaque bool) bool {
 	if len(g.of) == 0 || opaque || w.manual {
 		return false

@@ -14,8 +14,8 @@ import (
 
 // TestDeriveConcurrently runs several handlers, writers that delete and recreate objects, and
 // queries of new and old snapshots. Each handler modifies its copy as soon as Derive has returned.
-// One index function reads the store. No query may return a wrong object, and none may be missing
-// in the end. It is mostly for -race.
+// One index function reads the store. No query may return a wrong object, and at the end each index
+// must have all objects. It is mainly for the race detector.
 func TestDeriveConcurrently(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.LogBytes = 4000
@@ -81,7 +81,6 @@ func addNodeIndexes(t *testing.T, s *Store) {
 	}
 }
 
-// writeAtRandom puts pods, deletes them and puts them again.
 func writeAtRandom(t *testing.T, w *Writer) {
 	rnd := newRand(1)
 	for rv := range 1500 {
@@ -121,7 +120,7 @@ func findRight(t *testing.T, sn *Snapshot, index, value string) int {
 	return len(objects)
 }
 
-// handleAndScribble derives from its own copies of objects, and then modifies the copies.
+// handleAndScribble passes copies of objects to Derive, and modifies each copy after the call.
 func handleAndScribble(t *testing.T, s *Store, c *Cursor, stop *atomic.Bool) {
 	buf := make([]Change, 7)
 	for last := false; !last; {

@@ -16,19 +16,19 @@ type derivedValues struct {
 	values  map[string]funcEntry // by object key; at most one for each object, and dirtySlack more
 }
 
-// deriveWait limits how long Derive waits for functions. Even on a busy machine, a goroutine waits
-// less than that for the processor.
+// deriveWait limits how long Derive waits for functions. On a busy machine a goroutine waits less
+// than that for a processor, so only a function that is slow itself exceeds it.
 const deriveWait = 100 * time.Millisecond
 
 // Derive calls the functions of indexes for a version that the caller has decoded anyway, so that
 // the next query need not decode it again. It skips a function that is running for another caller:
-// the query then calls it for the version. If several callers derive from the same version, the
-// first values count.
+// the next query then calls that function for the version. If several callers derive from the same
+// version, the store keeps the values of the first call.
 //
 // Derive waits at most deriveWait for the functions. It returns false if a function is still
 // reading the decoded value; the caller must not modify the value then. Until that function
-// returns, further calls do nothing and return true. Each call starts at most two goroutines,
-// which end when the functions have returned. Derive is safe for concurrent use.
+// returns, further calls do nothing and return true. Each call starts at most two goroutines, which
+// end when the functions have returned. Derive is safe for concurrent use.
 func (s *Store) Derive(o *Object, decoded any) bool {
 	all := s.derives.Load()
 	if all == nil || s.blocked.Load() > 0 || !o.live() {
@@ -74,7 +74,7 @@ func (x *funcIndex) derive(o *Object, decoded any) {
 	}
 	own := make([]string, len(values))
 	for i, v := range values {
-		own[i] = strings.Clone(v) // it may be part of a longer string
+		own[i] = strings.Clone(v) // v may be part of a longer string, which it would keep in memory
 	}
 	x.derived.put(o, own, x.s)
 }

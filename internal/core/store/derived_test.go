@@ -12,7 +12,6 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// putOnNode puts a pod with a node, and returns the stored object.
 func putOnNode(t *testing.T, w *Writer, name, node string, rv int) *Object {
 	t.Helper()
 	putPod(t, w, smallPod("", name, 1, rv, nil, node))
@@ -60,7 +59,7 @@ func TestDerive(t *testing.T) {
 	a2 := set("a", "y", 5)
 	deletePod(t, w, smallPod("", "gone", 1, 6, nil, "x"))
 	w.Flush()
-	expect("first query", "x", "b c", 1) // a has changed
+	expect("first query", "x", "b c", 1) // a has changed since Derive
 	expect("again", "y", "a", 0)
 	if x := s.funcs["node"]; x.derived.values != nil {
 		t.Errorf("%v is left", x.derived.values)
@@ -74,7 +73,7 @@ func TestDerive(t *testing.T) {
 	if got, err := byKeys(t, snap, "node", "x"); got != "b c" || err != nil {
 		t.Errorf("an older snapshot has %q (%v)", got, err)
 	}
-	expect("after two changes", "y", "a b c", 1) // c
+	expect("after two changes", "y", "a b c", 1) // c was not derived
 
 	derive(c2, "c", "y")
 	set("c", "panic", 9)

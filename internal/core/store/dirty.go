@@ -1,13 +1,14 @@
 package store
 
-// dirtyKeys collects the keys that have changed since a reader that derives data from the table
-// last took them. If there are more than twice as many keys as stored objects, plus dirtySlack, it
-// stops and sets lost: the reader must then derive everything again. The log's lock guards it.
+// dirtyKeys collects the keys that have changed since an index by function last took them. If there
+// are more than twice as many keys as stored objects, plus dirtySlack, it drops them all and sets
+// lost: the index must then be built again. The log's lock guards it.
 type dirtyKeys struct {
 	revs map[string]uint64 // the revision of the last change of each key
 	lost bool
-	// letGo is called when more versions were replaced than a reader may keep alive: about
-	// dirtySlack versions, or dirtyHeld bytes. nil: the reader keeps no versions.
+	// letGo is called when the replaced versions exceed the number that an index may keep in memory:
+	// about dirtySlack versions, or dirtyHeld bytes. The index then drops its cached objects. nil: the
+	// index caches none.
 	letGo    func()
 	replaced int64 // bytes of replaced versions
 }
@@ -36,7 +37,7 @@ func (d *dirtyKeys) add(records []Change, held int) {
 	}
 }
 
-// count adds up the versions that were replaced, and calls letGo if they are too many.
+// count adds up the replaced versions, and calls letGo if they are too many.
 func (d *dirtyKeys) count(records []Change) {
 	for i := range records {
 		if old := records[i].Old; old != nil {
@@ -48,7 +49,7 @@ func (d *dirtyKeys) count(records []Change) {
 	}
 }
 
-// take returns the keys that d has collected, and empties d.
+// take returns the keys that d has collected, and empties d. lost reports that d has dropped keys.
 func (l *changeLog) take(d *dirtyKeys) (revs map[string]uint64, lost bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -29,7 +29,7 @@ func TestDropIndex(t *testing.T) {
 	if s.IndexBytes("app") == 0 || s.IndexBytes("none") != 0 {
 		t.Errorf("app takes %d bytes", s.IndexBytes("app"))
 	}
-	set(0, "a1", "u") // prepared with the index, applied without it
+	set(0, "a1", "u") // buffered when the index is dropped
 	if !s.DropIndex("app") || s.DropIndex("app") || s.DropIndex("none") {
 		t.Error("dropped the wrong ones")
 	}
@@ -51,7 +51,8 @@ func TestDropIndex(t *testing.T) {
 	}
 }
 
-// TestByFrom checks that ByFrom starts at a key, and that CountBy stops at most.
+// TestByFrom checks that ByFrom starts at a key, and that CountBy does not count beyond the given
+// number.
 func TestByFrom(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	check.NoError(t, s.AddIndex("app", LabelIndex("app")))

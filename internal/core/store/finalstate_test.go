@@ -13,7 +13,7 @@ import (
 
 // TestFinalState checks that the change of a deletion has the state in which the object was
 // deleted, packed or as a value. The log must count its bytes. A cursor that has fallen behind the
-// log does not receive it.
+// log does not receive that state.
 func TestFinalState(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.LogBytes = 20_000

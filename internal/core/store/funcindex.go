@@ -18,8 +18,8 @@ type funcIndex struct {
 	valueIndex                      // of the versions at revision upTo
 	built      bool                 // the index contains everything up to upTo
 	upTo       uint64               // revision of the newest snapshot that the index has reached
-	dirty      dirtyKeys            // the keys that have changed since; guarded by the log's lock
-	later      map[string]uint64    // the keys that have changed after upTo
+	dirty      dirtyKeys            // keys changed since the last catchUp; guarded by the log's lock
+	later      map[string]uint64    // the keys that changed after upTo, but before the last catchUp
 	byKey      map[string]funcEntry // by object key
 	entryBytes int64                // the bytes of byKey
 	failed     map[string]error     // errors of the function, by object key
@@ -46,9 +46,9 @@ func (e funcEntry) footprint() int64 {
 }
 
 // foundObjects caches the objects that queries have found under a value, so that the next query
-// need not look them up in the table. When enough versions have been replaced, a writer drops the
-// whole cache, since it does not know which of them are cached. So each index keeps alive no more
-// versions outside the table than its dirtyKeys allow. The index's lock guards the map.
+// need not look them up in the table. When too many versions have been replaced, a writer drops the
+// whole cache, since it does not know which of these versions are cached. So the cache keeps no
+// more replaced versions in memory than dirtyKeys allows. The index's lock guards the map.
 type foundObjects struct {
 	byValue atomic.Pointer[map[string][]*Object]
 }
@@ -62,8 +62,9 @@ func (f *foundObjects) get(value string) (objects []*Object, ok bool) {
 	return objects, ok
 }
 
-// put caches the objects under a value. It does nothing if one of them has left the table, as in an
-// older snapshot: no writer would count that version any more.
+// put caches the objects under a value. It caches none if one of them is no longer in the table, as
+// in an older snapshot: dirtyKeys, which bounds the cached versions, does not count that one any
+// more.
 func (f *foundObjects) put(value string, objects []*Object) {
 	if slices.ContainsFunc(objects, func(o *Object) bool { return !o.live() }) {
 		return
@@ -121,7 +122,7 @@ func (x *funcIndex) appendNow(objects []*Object, sn *Snapshot, values []string) 
 	return objects, failure(x.name, x.failed)
 }
 
-// append appends the objects of sn under value. The index is at sn.
+// append appends the objects of sn under value. The index must be at sn's revision.
 func (x *funcIndex) append(objects []*Object, sn *Snapshot, value string) []*Object {
 	if found, ok := x.found.get(value); ok {
 		return append(objects, found...)
@@ -169,9 +170,9 @@ func (x *funcIndex) eachOlder(sn *Snapshot, visit func(o *Object, values []strin
 	return failure(x.name, failed)
 }
 
-// catchUp moves the index to sn if sn is newer. If the index must be built, catchUp builds it at
-// the newest state. If a decoder that panics, or a function that ends its goroutine, interrupts it,
-// the next query builds the index again.
+// catchUp moves the index to sn if sn is newer. If the index must be built, catchUp builds it from
+// a new snapshot, which may be newer than sn. If a decoder that panics, or a function that ends its
+// goroutine, interrupts catchUp, the next query builds the index again.
 func (x *funcIndex) catchUp(sn *Snapshot) {
 	if x.built && sn.revision <= x.upTo {
 		return
@@ -211,7 +212,8 @@ func (x *funcIndex) begin() *Snapshot {
 	return x.s.snapshotLocked()
 }
 
-// follow moves the index to sn for the keys that have changed, at revs.
+// follow moves the index to sn for the changed keys. revs contains the revision of each key's last
+// change. If that change is newer than sn, follow notes the key for the next catchUp.
 func (x *funcIndex) follow(sn *Snapshot, revs map[string]uint64) {
 	var changed []*Object
 	for key, rev := range revs {
@@ -295,8 +297,8 @@ func (x *funcIndex) forget(key string, was funcEntry) {
 }
 
 // call calls the function with a decoded value. If the object could not be decoded, undecoded is
-// the error and the object has no values: a caller that reads the object gets that error, and
-// queries return the other objects.
+// the error, and the object has no values. call does not return that error: a caller that reads the
+// object receives it, and queries return the other objects.
 func (x *funcIndex) call(decoded any, undecoded error) (values []string, err error) {
 	if undecoded != nil {
 		return nil, nil

@@ -169,7 +169,7 @@ func TestFuncIndexAndSnapshots(t *testing.T) {
 	deletePod(t, w, smallPod("", "a", 1, 6, nil, ""))
 	w.Flush()
 	check(s.Snapshot(), "y", "b c")
-	check(first, "x", "a b") // one of them is deleted now
+	check(first, "x", "a b") // a is deleted now
 	check(second, "y", "a")
 	for i, want := range []string{"x", "x y", "y"} {
 		if got := strings.Join(slices.Collect([]*Snapshot{first, second, s.Snapshot()}[i].Values("app")), " "); got != want {

@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// healer is a server of pods, and a writer that reads its answers.
+// healer is a server of pods, and a writer that puts the pods of its responses.
 type healer struct {
 	t    *testing.T
 	s    *Store
@@ -32,7 +32,7 @@ func newHealer(t *testing.T, enc wire.Encoding) *healer {
 	return h
 }
 
-// list reads the body of a LIST, and returns how many objects it changed.
+// list makes the writer read a LIST of all pods. It returns how many stored objects that changed.
 func (h *healer) list() int {
 	h.t.Helper()
 	before := h.s.Revision()
@@ -69,7 +69,8 @@ func (h *healer) list() int {
 	return int(h.s.Revision() - before)
 }
 
-// watch reads a WATCH with events of all pods, and returns how many objects it changed.
+// watch makes the writer read a WATCH with an event for each pod. It returns how many stored
+// objects that changed.
 func (h *healer) watch() int {
 	h.t.Helper()
 	before := h.s.Revision()
@@ -101,7 +102,8 @@ func (h *healer) newer() {
 }
 
 // TestRelistBelievesBytes checks that a relist replaces objects whose bytes differ. An object from
-// a watch counts as the same as in a list, although in JSON the event also states its kind.
+// a watch must count as equal to the same object in a list, although in JSON only the event states
+// the object's kind.
 func TestRelistBelievesBytes(t *testing.T) {
 	for _, enc := range []wire.Encoding{wire.JSON, wire.Protobuf} {
 		t.Run(enc.String(), func(t *testing.T) {
@@ -147,8 +149,8 @@ func TestRelistBelievesBytes(t *testing.T) {
 	}
 }
 
-// TestOtherBytesWhileLagging checks that a cursor that is behind returns a change of bytes, but
-// none if the old bytes are back.
+// TestOtherBytesWhileLagging checks that a cursor that is behind returns a change if only the bytes
+// of an object differ, but none if the object has its old bytes again.
 func TestOtherBytesWhileLagging(t *testing.T) {
 	s := newStore(t, Config{LogBytes: 1})
 	w := s.Writer(Scope{})
@@ -199,8 +201,8 @@ func TestRelistOfOtherOrder(t *testing.T) {
 	}
 }
 
-// TestRelistOfWhatWasMade checks that an object that is stored in another form than received is
-// compared by its received bytes.
+// TestRelistOfWhatWasMade checks that an object is compared by its received bytes if the stored
+// bytes or value are different ones.
 func TestRelistOfWhatWasMade(t *testing.T) {
 	s := newStore(t, Config{})
 	w := s.Writer(Scope{})
@@ -234,7 +236,7 @@ func TestRelistOfWhatWasMade(t *testing.T) {
 	if s.Revision() != 4 {
 		t.Errorf("revision %d", s.Revision())
 	}
-	// Where the received bytes are unknown, only versions can be compared.
+	// If the received bytes are unknown, only the resourceVersions are compared.
 	if err := w.PutValue(metaOf("value", "5"), nil, &s); err != nil || w.Flush() != 0 {
 		t.Errorf("the same version is put: %v", err)
 	}

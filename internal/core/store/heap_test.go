@@ -12,8 +12,8 @@ import (
 )
 
 // TestDeletedObjectsLeaveNothing checks Kubernetes issue 111370: an informer that had listed many
-// objects kept nearly all their memory after most were deleted. The test also has indexes, a cursor
-// and a reader of decoded objects.
+// objects kept nearly all their memory after most were deleted. The store of the test also has an
+// index and a cursor.
 func TestDeletedObjectsLeaveNothing(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	const n, keepEach = 20_000, 100
@@ -46,10 +46,11 @@ func TestDeletedObjectsLeaveNothing(t *testing.T) {
 		t.Errorf("%d of %d objects hold %d of %d bytes\n%s", s.Len(), n, left, full, s.Memory())
 	}
 	runtime.KeepAlive(s)
-	runtime.KeepAlive(raws) // before includes it too
+	runtime.KeepAlive(raws) // before includes them too
 }
 
-// TestObjectsPinNothing checks that an object that a caller keeps does not keep the store alive.
+// TestObjectsPinNothing checks that an object that a caller keeps does not keep the memory of the
+// store.
 func TestObjectsPinNothing(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	before := testenv.LiveBytes()

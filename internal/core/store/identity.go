@@ -117,8 +117,8 @@ func (id *identity) against(o *Object) order {
 	return newer
 }
 
-// sameBytes reports whether the incoming bytes are the same as those received for o. It returns
-// believe if a fingerprint is unknown.
+// sameBytes reports whether the incoming bytes are the same as those received for o. If a
+// fingerprint is unknown, it returns believe.
 func (id *identity) sameBytes(o *Object, believe bool) bool {
 	if id.sum == 0 || o.sum == 0 {
 		return believe

@@ -43,7 +43,7 @@ func FuzzIdentity(f *testing.F) {
 		if _, ok := parseUUID([]byte(uid)); ok && len(before) < 1000 && o.flags&flagCutUID == 0 {
 			t.Fatal("the uid was not cut out")
 		}
-		if s.Revision()%2 != 1 { // one put here, one removal before
+		if s.Revision()%2 != 1 { // one put here; each earlier run made one put and one deletion
 			t.Fatalf("the same version twice made a change: revision %d", s.Revision())
 		}
 		if u, ok := parseUUID([]byte(uid)); ok && formatUUID(u) != uid {

@@ -35,9 +35,9 @@ func FieldIndex(p *wire.Path) Index { return Index{path: p} }
 // or retain the object, and must not query an index by function of the store.
 //
 // The writer does not update this index. A query calls f for the objects that have changed since
-// the last query, or for all objects the first time, unless Derive has already called f. This
-// happens under the index's own lock. If there are many objects, several goroutines decode them;
-// only one of them calls f at a time.
+// the last query, or for all objects the first time, unless Derive has already called f. Meanwhile
+// other queries of the index wait. Several goroutines decode the objects if there are many, but
+// only one goroutine at a time calls f.
 //
 // A query returns the state of its snapshot. The index only moves forward. A query of a snapshot
 // older than the index reads all objects of that snapshot, and calls f for those that have changed
@@ -78,8 +78,8 @@ func (ix Index) heldValues(dst [][]byte, o *Object, m *wire.Meta, raw []byte) ([
 	return dst, nil
 }
 
-// byteIndexSet is the set of indexes that writers update. It is immutable. Its number identifies
-// the set with which an object was indexed.
+// byteIndexSet is the immutable list of the indexes that writers update. Each change of the list
+// has another number, and the hash of an object's index values depends on it.
 type byteIndexSet struct {
 	number  uint64
 	indexes []*byteIndex
@@ -110,7 +110,7 @@ type byteIndex struct {
 	source Index
 }
 
-// varieties counts, over all indexes, how often the set of distinct values has changed.
+// varieties counts, how often the distinct values of any index have changed.
 var varieties atomic.Uint64
 
 func newValueIndex(name string) valueIndex {
@@ -178,10 +178,11 @@ func (x *valueIndex) eachValue(yield func(string) bool) {
 
 func unknownIndex(name string) error { return fmt.Errorf("index %q: %w", name, ErrUnknownIndex) }
 
-// IndexError says that an index failed for an object.
+// IndexError reports that the function of an index failed for an object, or that AddIndex could not
+// read an object.
 type IndexError struct {
 	Index, Key string
-	More       int // the number of other objects for which it failed
+	More       int // the number of other objects with an error
 	Err        error
 }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestFuncIndexHoldsFewOfOldSnapshots checks that queries with a snapshot from before a replacement
-// keep no more old versions in the index than other queries. The snapshot is used to build the
-// index, or the index was built before, or objects change between snapshot and query.
+// TestFuncIndexHoldsFewOfOldSnapshots checks that an index keeps no replaced version in memory
+// after queries with a snapshot from before the replacement. The index is built from that snapshot,
+// was built before it, or catches up with it.
 func TestFuncIndexHoldsFewOfOldSnapshots(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	const n = 2 * dirtySlack
@@ -28,7 +28,7 @@ func TestFuncIndexHoldsFewOfOldSnapshots(t *testing.T) {
 		{"built before", 1, 2, 0, n},
 		{"caught up with it", 1, 2, 1, n},
 		{"many caught up with", 1, 2, n, n},
-		// The writer has dropped none of them, and does not count them from then on.
+		// So few are replaced that no writer drops the cache of found objects.
 		{"few replaced", 1, 2, 1, dirtySlack / 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -81,8 +81,8 @@ func TestFuncIndexHoldsFewOfOldSnapshots(t *testing.T) {
 	}
 }
 
-// TestFuncIndexHoldsFewOldVersions checks that an index that is not queried any more keeps only few
-// of the versions that it has seen.
+// TestFuncIndexHoldsFewOldVersions checks that an index that is not queried any more keeps at most
+// dirtySlack replaced versions in memory.
 func TestFuncIndexHoldsFewOldVersions(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	const n = 4 * dirtySlack
@@ -123,7 +123,7 @@ func TestFuncIndexHoldsFewOldVersions(t *testing.T) {
 	}
 	check.Equal(t, found(), n, "found after that")
 	deletePod(t, w, smallPod("", "p3", 3, 200_000, nil, ""))
-	putPod(t, w, smallPod("", "new", n, 200_001, nil, "")) // it has the number of the deleted one
+	putPod(t, w, smallPod("", "new", n, 200_001, nil, "")) // then there are n pods again
 	w.Flush()
 	check.Equal(t, found(), n, "found at last")
 }

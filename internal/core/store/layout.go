@@ -17,9 +17,9 @@ type cachedDecoder struct {
 	cache        *decodedCache
 }
 
-// layout says how an object is stored: packed with a dictionary, or as a value. Objects with the
-// same dictionary share a layout. A value has a separate layout with its labels, since it has no
-// bytes to read them from.
+// layout describes how an object is stored: packed with a dictionary, as received, or as a value.
+// Objects with the same dictionary share a layout. Each value has a separate layout with its
+// labels, since it has no bytes to read them from.
 type layout struct {
 	*cachedDecoder
 	dict    *pack.Dictionary // nil: the bytes are stored as received

@@ -8,9 +8,9 @@ import (
 
 const (
 	minRing = 64
-	// A cursor with behindBy unread changes is behind until it has fewer than caughtUp. Both are
-	// more than the changes of one batch, and fewer than the log can store. A cursor that was not
-	// read for blockedFor is not slow, but blocked.
+	// A cursor with behindBy unread changes is behind until it has fewer than caughtUp. Both are more
+	// than the changes of one batch, and fewer than the log can store. A cursor that was not read for
+	// blockedFor is blocked instead of behind: the reflector does not slow down for it.
 	behindBy   = 1024
 	caughtUp   = 512
 	blockedFor = time.Second
@@ -35,7 +35,7 @@ type changeLog struct {
 	behind  bool // the last result of isBehind
 	cursors map[*Cursor]struct{}
 	atBase  atomic.Int64            // the number of cursors that have not passed the record at base
-	values  map[uint64]changeValues // of changes in the log, by revision
+	values  map[uint64]changeValues // the decoded values of changes in the log, by revision
 	dirty   map[*dirtyKeys]struct{}
 
 	synced atomic.Bool // every writer has ended its first replace; changed under mu
@@ -117,8 +117,8 @@ func (l *changeLog) await(n int) {
 	}
 }
 
-// awaitVersion makes SyncedThrough wait for a version that another writer has put, and that is also
-// part of a first replace.
+// awaitVersion makes SyncedThrough wait for the change to o. Another writer has put o, and o is
+// also part of a first replace.
 func (l *changeLog) awaitVersion(o *Object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,8 +143,8 @@ func (l *changeLog) awaitVersion(o *Object) {
 	}
 }
 
-// isBehind reports whether a cursor that is being read has fallen behind and has not caught up yet.
-// read is the mean number of changes that such cursors have read.
+// isBehind reports whether at least one cursor that is being read has fallen behind and has not
+// caught up yet. read is the mean number of changes that these cursors have read.
 func (l *changeLog) isBehind() (behind bool, read uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

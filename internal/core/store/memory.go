@@ -8,7 +8,8 @@ import (
 )
 
 // Memory is the memory of a store by purpose, in bytes. Packed, Keys and Log are exact sums of the
-// requested bytes; the allocator rounds these up by about five per cent. The others are estimates.
+// requested bytes; the allocator rounds these up by about five per cent. The other fields are
+// estimates.
 type Memory struct {
 	Objects    int   // number of objects
 	Raw        int64 // the size of the objects as received
@@ -113,9 +114,9 @@ func (c *Cursor) Bytes() int64 {
 	return c.backlog.bytes
 }
 
-// LogStart returns the revision of the oldest change in the log. For this change and all later
-// ones, the versions before and after are still in the log or in the table. LogStart is safe for
-// concurrent use.
+// LogStart returns the revision of the oldest change in the log, or of the next change if the log
+// is empty. For this change and all later ones, the versions before and after are still in the log
+// or in the table. LogStart is safe for concurrent use.
 func (s *Store) LogStart() uint64 {
 	s.log.mu.RLock()
 	defer s.log.mu.RUnlock()

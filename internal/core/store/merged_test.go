@@ -36,7 +36,7 @@ func TestMergedWatches(t *testing.T) {
 type mergedVersion struct {
 	key     string
 	uid, rv int
-	in      [2]bool // whether each selector has it
+	in      [2]bool // whether each selector matches it
 }
 
 // mergedChange is a change in a server, or in a watch cache of the server.
@@ -53,8 +53,8 @@ func (c *mergedChange) key() string {
 	return c.old.key
 }
 
-// mergedCache is a watch cache: the changes that its watches send, and the versions at which one
-// can resume.
+// mergedCache is a watch cache: the changes that its watches send, and the versions at which a
+// watch can resume.
 type mergedCache struct {
 	log    []mergedChange
 	points []mergedPoint
@@ -88,7 +88,7 @@ type mergedWatch struct {
 	pos      int
 	sent     int // the version up to which the cache has sent events
 	rv, is   int // the versions of the last event, and of the last one written
-	inexact  int // below this version, an event says nothing about other keys
+	inexact  int // while rv is below it, coalesced changes are still missing
 	queue    []mergedEvent
 }
 

@@ -17,7 +17,7 @@ func (m *merged) over() bool {
 	return m.watches[0].is == head && m.watches[1].is == head
 }
 
-// list lists the server after n changes.
+// list makes a watch's writer list the server's state after n changes.
 func (m *merged) list(t *testing.T, wt *mergedWatch, n int) {
 	rv := m.history[n-1].rv
 	m.logf("%d lists at %d", wt.selector, rv)
@@ -46,7 +46,7 @@ func sortedKeys(state map[string]*mergedVersion) []string {
 func (m *merged) open(t *testing.T, wt *mergedWatch) {
 	c, broken := m.IntN(2), wt.rv < wt.inexact
 	for range 2 {
-		if broken { // its state is that of no version
+		if broken { // the state matches no version, because coalesced changes broke off
 			break
 		}
 		if pos, ok := m.caches[c].resume(wt.rv); ok {

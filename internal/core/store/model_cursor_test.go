@@ -1,6 +1,6 @@
 package store
 
-// modelCursor is a cursor that is read at a pace, and the changes that it has returned.
+// modelCursor is a cursor that is read in chunks of pace changes, and what it has returned.
 type modelCursor struct {
 	c      *Cursor
 	byUID  bool
@@ -31,7 +31,7 @@ func (m *model) addCursor() {
 	m.cursors = append(m.cursors, c)
 }
 
-// observe records every object that existed for a moment.
+// observe records the uid of every object that existed, even for a moment.
 func (m *model) observe() {
 	for _, ch := range drain(m.witness) {
 		if ch.New != nil {

@@ -17,13 +17,14 @@ import (
 
 var modelSeeds = flag.Uint64("seeds", 60, "how many seeds TestAgainstModel runs")
 
-// TestAgainstModel lets several writers follow one server, each at its own pace, and compares the
-// store with the reports that they received: it must have an object exactly while some source's
-// last report says that the object exists, in the newest reported version. The sources list (also
-// earlier states than other sources), break off, repeat reports, and have objects appear and
-// disappear by their labels. The server changes the bytes of what it sends, and is restored.
-// Whenever all sources have caught up, the store must have the server's state. On the way the test
-// checks cursors of random pace over a tiny log, snapshots that are read again later, and indexes.
+// TestAgainstModel lets several writers follow one server at different paces, and compares the
+// store with the reports that the writers received. The store must have an object exactly while the
+// last report of at least one source says that the object exists, in the newest reported version. A
+// source may list an older state than another source, break off, and repeat reports. Objects appear
+// in a source, and disappear from it, when their labels change. The server changes the bytes that
+// it sends, and is restored. When all sources have caught up, the store must have the server's
+// state. The test also checks cursors of random pace over a tiny log, snapshots that are read again
+// later, and indexes.
 func TestAgainstModel(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	steps := 2000
@@ -167,11 +168,11 @@ func (m *model) run(steps int) {
 
 // receive records that a source has an object, as of version asOf.
 func (m *model) receive(w *modelWriter, pod *corev1.Pod, asOf int) {
-	m.flush() // keeps the order of the model
+	m.flush() // so that the store applies changes in the model's order
 	key, version := keyOf(pod), versionOf(pod)
 	if d, ok := m.dead[key]; ok && m.held[key] == nil && version < d.below && !(w.list != nil && d.by == w) {
-		// An older version of a deleted object, from a source that lags: the source will report the
-		// rest. A list is judged at its end.
+		// The source reports an older version of a deleted object, because it lags: it will report the
+		// deletion too. A list is judged at its end.
 		if w.list == nil || w.list.rv < d.asOf {
 			return
 		}

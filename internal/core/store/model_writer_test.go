@@ -16,14 +16,14 @@ type modelWriter struct {
 	sees         func(*corev1.Pod) bool
 	at           int        // the version up to which the watch has reported
 	progressedTo int        // the last progress that it reported
-	list         *modelList // that is running
+	list         *modelList // the running list, or nil
 	// high is the newest version in the lists that broke off since the last complete one.
 	high int
 	last func() // repeats the last event
 	// owes says that a list was started after another source found that the server went back, and
 	// none has ended since.
 	owes     bool
-	must     bool              // list: no list has been started yet, or the server was restored since
+	must     bool              // the source must list: it has not listed yet, or not since the server was restored
 	listed   bool              // at least one list was complete
 	received map[string]moment // the existing keys, by the reports of this source
 }
@@ -35,7 +35,7 @@ type moment struct{ version, asOf int }
 type modelList struct {
 	rv     int
 	items  []*corev1.Pod
-	high   int // the newest version that was read
+	high   int // the newest version that the writer has put
 	seen   map[string]bool
 	isBack []*corev1.Pod // older than deletions that other sources reported; this list decides
 }
@@ -67,8 +67,8 @@ func (w *modelWriter) step() {
 	}
 }
 
-// beginList starts a list as of any version that is not before the watched one. If the server is
-// behind a version that it has reported, the list must be one of a restored server.
+// beginList starts a list at a random version that is not below what the source has reported. If
+// the server itself is below that, it was restored, and the replace starts with rebase.
 func (w *modelWriter) beginList() {
 	s := w.m.server
 	back := s.rv < max(w.progressedTo, w.at, w.high)

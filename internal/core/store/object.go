@@ -17,8 +17,8 @@ import (
 )
 
 // Object is one immutable version of an object, packed into separate memory. A caller that keeps an
-// Object keeps only its key and its dictionary or sibling alive, and nothing else of the store. All
-// methods are safe for concurrent use.
+// Object keeps its key and its dictionary or sibling in memory, but not the store's table or other
+// objects. All methods are safe for concurrent use.
 type Object struct {
 	key string // shared by all versions of one object
 	// packed contains the packed bytes, then the patch, then the uid and the resourceVersion if
@@ -31,12 +31,12 @@ type Object struct {
 	sum      uint64 // fingerprint of the received bytes; 0: unknown
 
 	// These fields have one bit for each owner, see owners.go. They are used for the version in the
-	// table. All three change only while Store.writing is held, owners only while Store.mu is held
-	// too. A version without an owner is no longer in the table.
+	// table. All three change only while Store.writing is held, and owners loses bits only while
+	// Store.mu is held too. A version without an owner is no longer in the table.
 	owners      atomic.Uint32
 	marks, puts uint32
 	// serverGen is the newest server generation in which a source reported this version. It changes
-	// like puts.
+	// only while Store.writing is held.
 	serverGen uint32
 
 	size    uint32
@@ -172,8 +172,9 @@ func (o *Object) Manual() bool { return o.flags&flagManual != 0 }
 func (o *Object) Size() int { return int(o.size) }
 
 // sameVersion reports whether a and b are the same version of the same object: uid, resourceVersion
-// and content. If the fingerprint of the received bytes is unknown, it compares the packed bytes:
-// then content that was packed differently counts as different, and so do values.
+// and content. If the fingerprint of the received bytes is unknown, it compares the packed bytes.
+// Then two versions with equal content that were packed differently count as different. Two values
+// always do.
 func sameVersion(a, b *Object) bool {
 	if a == b {
 		return true
@@ -188,8 +189,8 @@ func sameVersion(a, b *Object) bool {
 }
 
 // cutUID appends raw without the uid. The Object stores the uid in fewer bytes, and packing could
-// not make it smaller, since it is random. cutUID leaves an opaque uid in place, and also a uid
-// that starts too late in raw.
+// not make it smaller, since it is random. cutUID does not cut an opaque uid, nor a uid beyond the
+// first 64 KiB of raw.
 func (o *Object) cutUID(dst, raw, uid []byte) []byte {
 	at := -1
 	if o.flags&flagOpaqueUID == 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestWhenOutdated checks that WhenOutdated notifies the writers that have not found the restore
-// themselves, once, until they start a list.
+// TestWhenOutdated checks that a restore calls the function of each writer that has not found the
+// restore itself, once. A function that is set later is called immediately.
 func TestWhenOutdated(t *testing.T) {
 	s := newStore(t, Config{})
 	calls := map[string]int{}

@@ -9,9 +9,9 @@ import (
 	"github.com/weirproject/weir/internal/core/views"
 )
 
-// A second goroutine helps to pack when packApart objects wait and they arrive faster than one per
-// packTime, which is about the time to pack one. To wake it for fewer objects costs more than it
-// saves.
+// A second goroutine helps to pack when packApart objects wait and arrive faster than one per
+// packTime, which is about the time to pack one object. To start it for fewer objects costs more
+// time than it saves.
 const (
 	packApart = 8
 	packTime  = 10 * time.Microsecond

@@ -17,7 +17,7 @@ func progressOf(resourceVersion string) progress {
 	return progress{text: resourceVersion, rv: rv, ok: ok}
 }
 
-// waiter is a waiting call of WaitResourceVersion. The store's lock guards its place.
+// waiter is a waiting call of WaitResourceVersion. The store's lock guards place.
 type waiter struct {
 	want  uint64
 	place int           // in the heap; -1: not in the heap any more

@@ -15,8 +15,8 @@ import (
 )
 
 // TestSyncedAtItsVersion checks that a store that is synced also has a resourceVersion, even if the
-// last first list has objects that another writer reported as deleted. There are more of them than
-// fit in a batch.
+// last writer's first list has objects that another writer reported as deleted. There are more such
+// objects than fit in a batch.
 func TestSyncedAtItsVersion(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	for name, end := range map[string]string{"right": "500", "not known yet": "150"} {
@@ -68,7 +68,7 @@ func TestWaitAfterRestore(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name  string
-		steps []func(x, y *Writer) // y is outdated at first; the last one ends the wait
+		steps []func(x, y *Writer) // y is outdated at first; the last step ends the wait
 	}{
 		{"both list", []func(x, y *Writer){
 			func(x, _ *Writer) { x.EndReplace("521") },
@@ -128,8 +128,8 @@ func TestWaitAfterRestore(t *testing.T) {
 	}
 }
 
-// countedContext counts how often a caller starts to wait for its end: once before the caller is
-// first woken by something else, and again after each wake-up in vain.
+// countedContext counts the calls of Done. A caller calls Done when it starts to wait, and again
+// after each time that it was woken in vain.
 type countedContext struct {
 	context.Context
 	waits *atomic.Int64

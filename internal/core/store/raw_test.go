@@ -141,8 +141,8 @@ func TestPatches(t *testing.T) {
 	}
 }
 
-// TestPatchesAreBounded checks that a patch grows with its changes until the object is packed
-// again.
+// TestPatchesAreBounded checks that no patch exceeds its bound, and that an object whose patch
+// would exceed the bound is packed again.
 func TestPatchesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Config{Encoding: wire.Protobuf})

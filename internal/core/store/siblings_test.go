@@ -104,7 +104,7 @@ func TestSiblingsUnderChange(t *testing.T) {
 	}
 }
 
-// TestMemoryCountsPins checks that an old or deleted version of a base counts as dictionary while
+// TestMemoryCountsPins checks that Memory counts an old or deleted base as dictionary while other
 // objects are packed against it.
 func TestMemoryCountsPins(t *testing.T) {
 	testenv.SkipUnderRace(t)

@@ -6,13 +6,12 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// counting counts its notifications.
 type counting struct{ calls, owners int }
 
 func (n *counting) Notify(owners []any) { n.calls, n.owners = n.calls+1, n.owners+len(owners) }
 
-// TestOneCallForMany checks that a change for which many cursors of one notifier wait is one call,
-// even if cursors of other notifiers wait for it too.
+// TestOneCallForMany checks that a change that wakes many cursors of one notifier causes one call.
+// It must also wake cursors with another notifier, or with none.
 func TestOneCallForMany(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	w := s.Writer(Scope{})

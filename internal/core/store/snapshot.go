@@ -15,8 +15,8 @@ type Snapshot struct {
 	byteIndexes []valueIndex // frozen
 	revision    uint64
 	rv          string
-	bytes       int64 // of the packed versions in it
-	replaced    int64 // the store's count at this moment
+	bytes       int64 // bytes of the packed versions
+	replaced    int64 // Store.replaced at this moment
 }
 
 // Snapshot returns the current state. Callers share it until the next change. It is safe for
@@ -34,8 +34,8 @@ func (s *Store) Snapshot() *Snapshot {
 	return s.snapshotLocked()
 }
 
-// snapshotLocked returns the snapshot of this revision, and creates it if there is none. So writers
-// copy nodes on write only if a caller reads.
+// snapshotLocked returns the snapshot of this revision, and creates it if there is none. As long as
+// no caller needs a snapshot, writers do not copy the nodes that they change.
 func (s *Store) snapshotLocked() *Snapshot {
 	rv := s.resourceVersionLocked()
 	if s.snap != nil {
@@ -64,11 +64,11 @@ func (sn *Snapshot) Revision() uint64 { return sn.revision }
 // or "" if there was none: see Store.ResourceVersion.
 func (sn *Snapshot) ResourceVersion() string { return sn.rv }
 
-// KeptBytes estimates the memory that the snapshot keeps alive in addition to later, the next
-// snapshot that the caller keeps: the versions that were replaced in between, and the nodes of the
-// table. If later is nil, it compares with the current state of the store. Some of these versions
-// may also be in the log. If one object was replaced repeatedly, the estimate is too high, but it
-// is never more than the whole snapshot.
+// KeptBytes estimates the memory that sn keeps alive in addition to later, the next snapshot that
+// the caller keeps: the versions that were replaced between the two snapshots, and the nodes of the
+// table. If later is nil, it compares sn with the current state of the store. Some of these
+// versions may also be in the log. If one object was replaced repeatedly, the estimate is too high,
+// but it is never more than the whole snapshot.
 func (sn *Snapshot) KeptBytes(later *Snapshot) int64 {
 	var revision uint64
 	var replaced int64
@@ -178,7 +178,8 @@ func (sn *Snapshot) Values(index string) iter.Seq[string] {
 }
 
 // ByFrom yields the objects that have value in an index by label or field, in key order, starting
-// with the first whose key is not below key. The error is ErrUnknownIndex for any other index.
+// with the first object whose key is not below key. The error is ErrUnknownIndex for any other
+// index.
 func (sn *Snapshot) ByFrom(index, value, key string) (iter.Seq[*Object], error) {
 	x := sn.byteIndex(index)
 	if x == nil {
@@ -192,8 +193,8 @@ func (sn *Snapshot) ByFrom(index, value, key string) (iter.Seq[*Object], error) 
 	}, nil
 }
 
-// CountBy counts the objects that have value in an index by label or field. It stops at most. ok is
-// false if there is no such index.
+// CountBy counts the objects that have value in an index by label or field. It returns at most the
+// number most, and then does not count further. ok is false if there is no such index.
 func (sn *Snapshot) CountBy(index, value string, most int) (n int, ok bool) {
 	x := sn.byteIndex(index)
 	if x == nil {

@@ -23,9 +23,9 @@ type Config struct {
 	// Object.Decoded calls it in the caller's goroutine, without a lock of the store; several
 	// goroutines may call it at the same time. nil: Object.Decoded returns ErrNoDecoder.
 	Decode func(raw []byte) (any, error)
-	// DecodeCopy is Decode for Object.DecodeCopy: its value must share no mutable memory with any
-	// other value. nil: the store uses Decode, whose values then must not share mutable memory
-	// either.
+	// DecodeCopy is called by Object.DecodeCopy. Like Decode, it returns the decoded value of an
+	// object, but the value must share no mutable memory with any other value. nil: the store uses
+	// Decode, whose values then must not share mutable memory either.
 	DecodeCopy func(raw []byte) (any, error)
 	// DecodeUpdate decodes two versions of an object for Store.Values: was and is. old is the value
 	// of was; if it is nil, DecodeUpdate decodes was as well. The new value may share memory with
@@ -67,7 +67,7 @@ type Store struct {
 	// alone. Lock writing before mu.
 	writing  sync.Mutex
 	batch    *batch    // nil: no changes are buffered
-	cameFast time.Time // when objects last arrived in quick succession, outside a replace
+	cameFast time.Time // when objects last arrived frequently (see fastTime), outside a replace
 
 	mu          sync.RWMutex
 	table       tree[string, *Object]
@@ -75,7 +75,7 @@ type Store struct {
 	raw         int64     // bytes of the objects in the table, as received
 	packed      int64     // their bytes as packed
 	keys        int64     // the bytes of their keys
-	replaced    int64     // bytes of all versions that were in the table and no longer are
+	replaced    int64     // bytes of all versions that have left the table
 	snap        *Snapshot // of this revision, if a reader has requested one
 	byteIndexes *byteIndexSet
 	writers     map[*Writer]struct{}
@@ -333,7 +333,7 @@ func (s *Store) filling() *batch {
 func (s *Store) flush() (changed int) {
 	changed = s.applyBatch()
 	for w := range s.writers {
-		if w.listed && !w.synced { // it waited for news about unconfirmed versions
+		if w.listed && !w.synced { // the writer waited for the confirmation of unconfirmed versions
 			w.trySync()
 		}
 	}

@@ -32,7 +32,8 @@ type story struct {
 	out     strings.Builder
 }
 
-// run executes one line of input after another; the command is the subject.
+// run executes one command of a story: store creates the store, and each line of write and read is
+// a call of a writer or a reader.
 func (st *story) run(t *testing.T, d *datadriven.TestData) string {
 	st.out.Reset()
 	switch d.Cmd {

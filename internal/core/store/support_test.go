@@ -31,7 +31,6 @@ func decodePod(raw []byte) (any, error) {
 	return pod, pod.Unmarshal(raw)
 }
 
-// decodeConfig is a config for protobuf pods that can be decoded.
 func decodeConfig() Config { return Config{Encoding: wire.Protobuf, Decode: decodePod} }
 
 func newStore(tb testing.TB, cfg Config) *Store {
@@ -41,7 +40,6 @@ func newStore(tb testing.TB, cfg Config) *Store {
 	return s
 }
 
-// smallPod returns a pod with a few fields.
 func smallPod(ns, name string, uid, rv int, labels map[string]string, node string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

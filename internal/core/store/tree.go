@@ -98,7 +98,8 @@ func (t *tree[K, V]) get(key K) (val V, ok bool) {
 // leaf is a leaf of the store's table.
 type leaf = treeNode[string, *Object]
 
-// ascend calls yield for all entries from key from on, in order, until yield returns false.
+// ascend calls yield for the entries whose key is not below from, in order, until yield returns
+// false.
 func (t *tree[K, V]) ascend(from K, yield func(K, V) bool) {
 	if t.root != nil {
 		t.ascendNode(t.root, from, true, yield)

@@ -94,7 +94,8 @@ func checkTree(t *testing.T, tr *tree[string, int], model map[string]int) {
 	checkNode(t, tr.root, tr.owner)
 }
 
-// checkNode checks that the slots beyond a slice's length are cleared.
+// checkNode checks the sizes of a node and its children, and that the slots beyond the lengths of
+// their slices are cleared.
 func checkNode(t *testing.T, n *treeNode[string, int], owner uint64) {
 	t.Helper()
 	if n == nil {
@@ -127,7 +128,7 @@ func checkNode(t *testing.T, n *treeNode[string, int], owner uint64) {
 }
 
 // TestTreeFillsLeavesInOrder checks that keys in ascending order, as in a LIST, leave no half-empty
-// leaves behind.
+// leaves behind, and that deletions merge small leaves.
 func TestTreeFillsLeavesInOrder(t *testing.T) {
 	tr := newTree[string, int](strings.Compare)
 	const n = 10_000

@@ -211,9 +211,9 @@ func TestLabelIndexOfValues(t *testing.T) {
 	}
 }
 
-// TestNamesakeEnds checks that a new object with the name of a stored one ends that one, even if
-// its deletion was not reported and versions cannot be compared. The deletion of another object of
-// the same name ends it only if that deletion is known to be later.
+// TestNamesakeEnds checks that DeleteNamesake removes the stored object, even if the
+// resourceVersions cannot be compared. Delete with another uid must remove the object only if the
+// resourceVersions show that the deletion is later.
 func TestNamesakeEnds(t *testing.T) {
 	for _, versions := range [][2]string{{"5", "6"}, {"v5", "v6"}} {
 		comparable := versions[0] == "5"

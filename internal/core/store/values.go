@@ -3,7 +3,7 @@ package store
 import "sync"
 
 // changeValues are the decoded values of a change's versions. The log refers to them so that all
-// handlers receive the same ones.
+// handlers receive the same values.
 type changeValues struct {
 	was, is *decodedBox
 	bytes   int64 // estimate
@@ -106,8 +106,9 @@ func (b *versionBuffer) release() {
 	}
 }
 
-// publish makes a decoded value that of a version, as long as a caller or the log uses it. If
-// another caller was first, it returns that caller's value. All callers receive the returned value.
+// publish sets the decoded value of a version, and returns it. The version refers to the value
+// weakly, so the value lives as long as a caller or the log uses it. If the version already has a
+// value, publish returns that value instead. The caller must use the returned value.
 func (s *Store) publish(o *Object, box *decodedBox) *decodedBox {
 	if o.size == 0 {
 		return box // the version refers to the value permanently
@@ -125,9 +126,9 @@ func (s *Store) publish(o *Object, box *decodedBox) *decodedBox {
 	}
 }
 
-// keepValues stores the values of a change until the last handler has passed it. It does nothing if
-// that has happened already, or if there is no room. It never drops other values to make room: the
-// slowest handler needs the oldest values next.
+// keepValues stores the values of a change until the last handler has passed the change. It does
+// nothing if that has happened already, or if there is no room. It never drops other values to make
+// room: the slowest handler needs the oldest values next.
 func (l *changeLog) keepValues(ch *Change, was, is *decodedBox) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -104,8 +104,9 @@ func TestValuesStayUntilTheLastHandlerPasses(t *testing.T) {
 	}
 }
 
-// TestValuesOfOneHandler checks that the log keeps no values for a single handler. The new value of
-// a change is the old one of the next, and also a reader's, while something refers to it.
+// TestValuesOfOneHandler checks that the log keeps no values for a single handler. While a caller
+// refers to the new value of a change, that value must be the old value of the next change and the
+// value that readers receive.
 func TestValuesOfOneHandler(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	w := fillPods(t, s, 1)
@@ -193,8 +194,9 @@ func TestValuesAreBounded(t *testing.T) {
 	}
 }
 
-// TestValuesOfDroppedChanges checks that a change that leaves the log, because the log is full or
-// has no handlers, takes its values along, and that none is stored for it later.
+// TestValuesOfDroppedChanges checks that the log drops the values of a change together with the
+// change, because the log is full or the handlers have ended. It must not store values for such a
+// change later.
 func TestValuesOfDroppedChanges(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.LogBytes = 64 * changeBytes
@@ -273,7 +275,7 @@ func TestValuesByUpdate(t *testing.T) {
 }
 
 // TestValuesThatComeWithAVersion checks that handlers receive the value that a writer put with a
-// version.
+// version. Without a handler, the value must not be kept.
 func TestValuesThatComeWithAVersion(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	w := s.Writer(Scope{})

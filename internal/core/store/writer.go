@@ -9,9 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// Scope says which objects one writer is responsible for. Two writers of one store must differ in
-// at least one field. The namespaces of two writers do not overlap. Their selectors may: each is a
-// separate owner.
+// Scope describes the objects for which one writer is responsible. Two writers of one store must
+// differ in at least one field. Writers with the same owner must not have overlapping namespaces.
 type Scope struct {
 	// Namespace is the namespace of the objects, or "" for all namespaces.
 	Namespace string
@@ -36,25 +35,25 @@ type Writer struct {
 	next      progress // becomes progress when the batch is applied
 	advanced  bool     // next is set and not yet applied
 	serverGen uint32   // the store's generation when the state of the last BeginReplace was requested
-	removing  bool     // Remove is running: what it releases counts in every server generation
+	removing  bool     // Remove is running, and the writer is not Outdated meanwhile
 	// outdated is called once, when the store's serverGen moves beyond this writer's. It may be
 	// nil.
 	outdated func()
 
 	// Store.writing guards the fields below.
 
-	// aboveProgress maps a key to the version that the source reported last, if that version is
-	// above progress and is not the one in the table. Such versions come from a list that has not
-	// ended or that broke off. The map has at most one entry for each key that other writers have
-	// put since.
+	// aboveProgress maps a key to the version that the source reported last, if that version is above
+	// progress and is not the one in the table. Such versions come from a list that has not ended or
+	// that broke off. The map has at most one entry for each key whose version another writer has
+	// replaced.
 	aboveProgress map[string]uint64
-	// asked is the store's server generation at ListRequested, for the next BeginReplace. nil:
-	// BeginReplace reads it.
+	// asked is the store's server generation when ListRequested was called, for the next BeginReplace.
+	// nil: BeginReplace uses the generation at its call.
 	asked *uint32
 	// The newest version that the source reported since BeginReplace, deletions included.
 	newest    uint64
 	replacing bool
-	listed    bool   // a replace has ended; while not synced, one of this server generation
+	listed    bool   // a replace has ended (in this server generation, until synced)
 	replaces  uint32 // the number of replaces that were started
 	goingBack bool   // the last replace started with rebase, and the source has reported nothing since
 	manual    bool   // see ManualWriter
@@ -63,8 +62,8 @@ type Writer struct {
 	// unconfirmed has at most one version for each key that other writers have put in a newer
 	// version or deleted, see keepUnconfirmed.
 	unconfirmed map[string]unconfirmedVersion
-	// firstUnconfirmed is the value of unconfirmed when a relist started before the writer was
-	// synced. Entries are only removed from it. It is cleared when the relist ends.
+	// firstUnconfirmed is the value of unconfirmed when a relist started before the writer was synced.
+	// AbortReplace restores it, without the keys that the relist reported. EndReplace clears it.
 	firstUnconfirmed map[string]unconfirmedVersion
 	key              []byte // scratch
 }
@@ -83,10 +82,10 @@ func (s *Store) Writer(sc Scope) *Writer {
 }
 
 // ManualWriter returns a writer for objects that the caller puts or deletes without a server. It
-// exists beside the registered writer of the scope, and has the same owner: the next replace of the
-// registered writer deletes the objects that its list lacks, and overwrites those that its list has
-// in another version. A manual writer accepts any version, and does not count for Synced or
-// ResourceVersion. Do not use it for replaces.
+// exists in addition to the registered writer of the scope, and has the same owner: the next
+// replace of the registered writer deletes the objects that its list lacks, and overwrites those
+// that its list has in another version. A manual writer accepts any version, and does not count for
+// Synced or ResourceVersion. Do not use it for replaces.
 func (s *Store) ManualWriter(sc Scope) *Writer {
 	return &Writer{s: s, scope: sc, bit: 1 << (sc.Owner & 31), synced: true, manual: true}
 }
@@ -138,7 +137,7 @@ func (w *Writer) PutAs(m *wire.Meta, received, raw []byte, value any) error {
 	switch came {
 	case newer:
 		return w.put(m, &id, raw, value, held)
-	case conflicting: // rare, so the version is packed alone
+	case conflicting: // rare, so newPacked packs it immediately, without a batch
 		w.keepUnconfirmed(w.newPacked(m, &id, raw, held))
 	}
 	return nil
@@ -179,9 +178,9 @@ func (w *Writer) Take(t wire.EventType, m *wire.Meta, raw []byte, _ any) error {
 	return w.Put(m, raw)
 }
 
-// Unchanged reports whether a Put of the received bytes would change nothing. If so, it records
-// what that Put would record. Callers use it when a new version costs them work before they put it.
-// The errors are those of Put.
+// Unchanged reports whether a Put of the received bytes would change nothing. If so, Unchanged also
+// records what Put would record, such as that the running replace has seen the object. Callers use
+// it before they do work to prepare an object for Put. The errors are those of Put.
 func (w *Writer) Unchanged(m *wire.Meta, received []byte) (bool, error) {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -193,18 +192,17 @@ func (w *Writer) Unchanged(m *wire.Meta, received []byte) (bool, error) {
 	return came == same || came == older, nil
 }
 
-// Delete handles a DELETED event. m is the metadata of its object, with the resourceVersion of the
-// deletion. Delete removes this writer's owner from the object, and deletes the object if it was
-// the last owner. Delete ignores a repeated event: one after which the source has already reported
-// a resourceVersion that is higher as an integer. If a resourceVersion is missing, the uid must be
-// the same, unless the uid is missing too. The change is buffered as in Put. The caller may reuse m
-// and raw after it returns. The errors are those of Put.
+// Delete applies a DELETED event. m is the metadata of the deleted object, with the resourceVersion
+// of the deletion. Delete removes this writer's owner from the object, and deletes the object if
+// that was its last owner. Delete ignores a repeated event: one after which the source has already
+// reported a resourceVersion that is higher as an integer. If a resourceVersion is not an integer,
+// the uids must be equal, unless the event has neither. The change is buffered as in Put. The
+// caller may reuse m and raw after it returns. The errors are those of Put.
 func (w *Writer) Delete(m *wire.Meta, raw []byte) error { return w.takeDeletion(m, raw, nil, false) }
 
-// DeleteAs is like Delete, and also reports the state in which the object was deleted as
-// Change.Final. That state is final, or value if it cannot be packed; both are as in PutAs and
-// PutValue. The log stores the state with its change. A cursor that falls behind the log does not
-// receive it.
+// DeleteAs is like Delete, and also reports, as Change.Final, the state in which the object was
+// deleted. That state is final, or value if it cannot be packed; both are as in PutAs and PutValue.
+// The log stores the state with the change. A cursor that falls behind the log does not receive it.
 func (w *Writer) DeleteAs(m *wire.Meta, final []byte, value any) error {
 	return w.takeDeletion(m, final, func(id *identity, held *Object) *Object {
 		if value != nil {
@@ -214,16 +212,16 @@ func (w *Writer) DeleteAs(m *wire.Meta, final []byte, value any) error {
 	}, false)
 }
 
-// DeleteNamesake deletes, like Delete, the object in the table that has the name of a new object
-// which the caller does not put. The object in the table is a different one, whose deletion the
-// source did not report. Cursors see its end as Missed. m and raw are those of the new object.
+// DeleteNamesake deletes, like Delete, an object whose name now belongs to a new object that the
+// caller does not put. The source has not reported the old object's deletion, so cursors receive it
+// as Missed. m and raw are those of the new object.
 func (w *Writer) DeleteNamesake(m *wire.Meta, raw []byte) error {
 	return w.takeDeletion(m, raw, nil, true)
 }
 
 // Coalesced records that from now on the source reports one change for each key, deletions first,
-// up to resourceVersion. The true version of such a deletion may be any version up to that one. ""
-// records that the source reports each change again.
+// up to resourceVersion. The true version of such a deletion is unknown: it may be any version up
+// to resourceVersion. "" records that the source reports each change again.
 func (w *Writer) Coalesced(resourceVersion string) {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -300,8 +298,8 @@ func (w *Writer) identity(m *wire.Meta, received []byte) identity {
 }
 
 // compare decides what an incoming version of the current key changes, and returns the version in
-// the table. If came is newer, the caller must put the version. If came is conflicting, the caller
-// must store it as unconfirmed. Otherwise compare has already recorded everything.
+// the table. If came is newer, the caller must put the incoming version. If came is conflicting,
+// the caller must store it as unconfirmed. Otherwise compare has already recorded everything.
 func (w *Writer) compare(id *identity, received []byte) (held *Object, came order) {
 	if w.isOutdated() {
 		return nil, same
@@ -409,7 +407,8 @@ func (w *Writer) newValue(m *wire.Meta, id *identity, value any, held *Object) *
 	return o
 }
 
-// takeDeletion handles a deletion. If final is not nil, it returns the final state of the object.
+// takeDeletion implements Delete, DeleteAs and DeleteNamesake. If final is not nil, it returns the
+// final state of the object.
 func (w *Writer) takeDeletion(m *wire.Meta, raw []byte, final func(id *identity, held *Object) *Object, missed bool) error {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -419,10 +418,10 @@ func (w *Writer) takeDeletion(m *wire.Meta, raw []byte, final func(id *identity,
 	id := identityOf(m.UID, m.ResourceVersion)
 	held := w.held()
 	stale := held == nil || w.isOutdated() || !held.ownedBy(w) || w.stale(&id, held, missed)
-	// The deletion is later.
+	// A deletion that is not older than an unconfirmed version proves that version wrong.
 	if u, ok := w.unconfirmed[string(w.key)]; ok && (id.opaqueRV || id.rv >= u.rv) {
 		delete(w.unconfirmed, u.key)
-		if held != nil && w.replacing { // the list, at its end, does not have it
+		if held != nil && w.replacing { // the object was deleted while the list ran
 			held.marks &^= w.bit
 		}
 	}
@@ -457,7 +456,7 @@ func (w *Writer) release(p pending) {
 
 // BeginReplace starts a relist: from now on, Put marks objects as seen. It aborts a relist that is
 // still running. rebase says that the server went back in time. Then the relist accepts lower
-// resourceVersions, and deletes objects of any resourceVersion.
+// resourceVersions, and its EndReplace deletes objects regardless of their resourceVersions.
 //
 // If a replace with rebase is aborted and started again, that counts as another restore of the
 // server, unless the source reported nothing in between.
@@ -467,8 +466,8 @@ func (w *Writer) BeginReplace(rebase bool) {
 	}
 }
 
-// beginReplace does BeginReplace, and returns the functions that the caller must then call without
-// a lock.
+// beginReplace implements BeginReplace, and returns the functions that the caller must then call
+// without a lock.
 func (w *Writer) beginReplace(rebase bool) (outdated []func()) {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -527,16 +526,17 @@ func (w *Writer) Replacing() bool { return w.replacing }
 
 // EndReplace ends a relist at resourceVersion. The writer is then current to that version, and the
 // list overrides what the source reported up to there. EndReplace removes this writer's owner from
-// every object in the writer's scope that was not seen since BeginReplace. Where the list has a
-// lower version than the store, the list's version replaces it.
+// every object in the writer's scope that was not seen since BeginReplace. If the list has a lower
+// version of an object than the table although the list is not older than the table's version, the
+// list's version replaces it.
 //
 // A version newer than the list, as an integer, stays if this source reported it and the replace
 // did not start with rebase: the watch that continues from the list reports any later change of it.
-// Reports of other sources do not count here.
+// A version that only other sources reported does not stay.
 //
 // The first EndReplace makes the writer synced. If the list has objects that other sources reported
 // as deleted, the writer becomes synced only when it has been confirmed whether they exist. Without
-// BeginReplace, EndReplace only does Flush and Progress.
+// BeginReplace, EndReplace removes no owner.
 func (w *Writer) EndReplace(resourceVersion string) {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -553,9 +553,9 @@ func (w *Writer) EndReplace(resourceVersion string) {
 	w.trySync()
 }
 
-// AbortReplace ends a relist that broke off: the table keeps its objects, and those that were put.
-// Versions that were unconfirmed after the first list become unconfirmed again, except those that
-// the relist reported.
+// AbortReplace ends a relist that broke off. The table keeps all its objects, including those that
+// the relist has put. If the writer was not synced, the versions that were unconfirmed before the
+// relist become unconfirmed again, except those whose keys the relist reported.
 func (w *Writer) AbortReplace() {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -676,7 +676,7 @@ func (w *Writer) trySync() {
 	}
 	for key := range w.unconfirmed {
 		held, _ := s.table.get(key)
-		s.log.awaitVersion(held) // another writer has put it, and the first list has it too
+		s.log.awaitVersion(held) // another writer has put the version, and the first list contains it too
 	}
 	w.synced = true
 	s.log.setSynced(s.syncedLocked())
@@ -701,7 +701,7 @@ func (w *Writer) sweep(visit func(o *Object)) {
 }
 
 // releaseAll releases all objects that match, as deletions that the source did not report. end is
-// the resourceVersion at which the source no longer had them.
+// the resourceVersion at which the source no longer had the objects, or 0 if it is unknown.
 func (w *Writer) releaseAll(end uint64, match func(o *Object) bool) {
 	var found []*Object
 	w.sweep(func(o *Object) {
