@@ -1,44 +1,47 @@
 package store
 
 // backlog stores for a cursor the changes that the log dropped before the cursor read them. It has
-// one entry for each key. With byUID, it has one entry for each object that had the key.
+// one entry for each key. With byUID, it has one entry for each object (uid) that had the key.
 //
-// The backlog keeps these objects in memory: the entries, and the versions that the cursor saw
-// last. With byUID it also keeps the last versions of objects that were created and deleted unseen,
-// but only the newest maxGone. So its size is bounded by what the cursor has seen and what is in
-// the table. The newest version of an entry is not counted. It is alive in any case: in the table,
-// or as the old version of the key's next change in the log. The log's lock guards the backlog,
-// like the rest of its cursor.
+// A backlog uses memory for its entries and, in each entry, for the version that the cursor saw
+// last. With byUID it also keeps the last versions of objects that were created and deleted before
+// the cursor read them, but only the newest maxGone. So the number of objects that the cursor has
+// seen, or that are in the table, bounds the backlog. The newest version of an entry does not
+// count, because it is in memory anyway: in the table, or as the old version of the key's next
+// change in the log. The log's lock guards the backlog.
 type backlog struct {
 	byUID   bool
 	entries map[string]*backlogEntry // by key; with byUID without deleted objects
-	// The list is ordered by each entry's last change. An entry that SyncedThrough waits for keeps
-	// its first place: otherwise, under steady load, it would never reach the front.
+	// The entries in the order in which the cursor returns them: by each entry's last change. An entry
+	// that SyncedThrough waits for keeps its position when its key changes again. Otherwise a key that
+	// changes all the time would never reach the front.
 	first, last *backlogEntry
-	n           int // the number of entries in the list,
-	awaited     int // and how many of them SyncedThrough waits for
-	awaiting    int // the changes that SyncedThrough waits for, here and in the log
+	n           int // the number of entries in the list
+	awaited     int // the number of entries that SyncedThrough waits for
+	awaiting    int // how many changes SyncedThrough waits for, here and in the log
 	bytes       int64
-	// gone are the objects that were created and deleted unseen, in the order of their deletion. An
-	// entry that was popped since has no last version.
+	// gone contains the entries of objects that were created and deleted before the cursor read them,
+	// oldest deletion first. An entry whose creation the cursor has returned has no last version.
 	gone     []*backlogEntry
-	goneLeft int // the number of gone that have a last version
+	goneLeft int // the number of entries in gone that have a last version
 }
 
-// maxGone bounds the objects of a backlog with byUID that were created and deleted unseen. Without
-// it the backlog of a handler that is blocked forever would grow with each such object.
+// maxGone bounds the objects that a backlog with byUID keeps although they were created and deleted
+// before the cursor read them. Without this bound, the backlog of a handler that is blocked forever
+// would grow with each such object.
 const maxGone = 16384
 
 // backlogEntry represents all dropped changes of one key. Its Old is the version that the cursor
 // saw last.
 type backlogEntry struct {
 	Change
-	// If both versions are nil: the last version of an object created and deleted unseen.
+	// last is the last version of an object that was created and deleted before the cursor read it.
+	// Old and New are then nil.
 	last       *Object
 	prev, next *backlogEntry
 }
 
-// backlogEntryBytes is the size of an entry with its place in the map.
+// backlogEntryBytes estimates the bytes of an entry and its slot in the map.
 const backlogEntryBytes = 64 + 40
 
 func (e *backlogEntry) cost() int64 {
@@ -52,7 +55,8 @@ func (e *backlogEntry) cost() int64 {
 }
 
 // absorb adds a change that the log is about to drop. awaited reports whether SyncedThrough waits
-// for it.
+// for the change. With byUID, absorb splits a change from one uid to another into a deletion and a
+// creation.
 func (m *backlog) absorb(r *Change, awaited bool) {
 	if m.byUID && r.Old != nil && r.New != nil && !r.Old.SameUID(r.New) {
 		m.take(&Change{Revision: r.Revision, Old: r.Old, Missed: true}, false)
@@ -80,12 +84,13 @@ func (m *backlog) take(r *Change, awaited bool) {
 			m.unlink(e)
 			m.link(e)
 		}
-		// With byUID, the deletion of an object that was created unseen is a separate change.
+		// With byUID, pop returns the creation and the deletion of an object separately, so neither is
+		// coalesced.
 		e.Coalesced = e.Coalesced || !m.byUID || e.Old != nil || r.New != nil
 	}
 	switch {
 	case awaited && e.Awaited:
-		m.awaiting-- // one entry counts once
+		m.awaiting-- // the entry is already counted
 	case awaited:
 		e.Awaited = true
 		m.awaited++
@@ -95,17 +100,17 @@ func (m *backlog) take(r *Change, awaited bool) {
 	switch {
 	case e.New != nil:
 	case m.byUID:
-		m.remove(key) // a later object under this key is a different one
+		m.remove(key) // a later object with this key gets a separate entry
 		if e.Old == nil {
 			m.keepGone(e, r.Old)
 		}
-	case e.Old == nil: // created and deleted unseen
+	case e.Old == nil: // created and deleted before the cursor read it
 		m.forget(key, e)
 	}
 }
 
-// await makes SyncedThrough wait for a key. It reports whether the backlog has an entry for the
-// key, so that the cursor will return a change.
+// await makes SyncedThrough wait until the cursor has returned the entry of a key. It returns false
+// if the backlog has no entry of the key.
 func (m *backlog) await(key string) bool {
 	e := m.entries[key]
 	if e != nil && !e.Awaited {
@@ -116,7 +121,8 @@ func (m *backlog) await(key string) bool {
 	return e != nil
 }
 
-// pop removes and returns the next change. It returns false if there is none.
+// pop removes and returns the next change. It skips a key whose newest version is the one that the
+// cursor saw last. It returns false if no change is left.
 func (m *backlog) pop() (Change, bool) {
 	for e := m.first; e != nil; e = m.first {
 		ch := e.Change
@@ -135,8 +141,8 @@ func (m *backlog) pop() (Change, bool) {
 	return Change{}, false
 }
 
-// keepGone stores the last version of an object that was created and deleted unseen. If there are
-// too many such objects, it removes the oldest.
+// keepGone stores the last version of an object that was created and deleted before the cursor read
+// it. If there are more than maxGone such objects, it removes the oldest.
 func (m *backlog) keepGone(e *backlogEntry, last *Object) {
 	e.last = last
 	m.bytes += last.Footprint()
@@ -149,7 +155,7 @@ func (m *backlog) keepGone(e *backlogEntry, last *Object) {
 	}
 }
 
-// trimGone updates gone after one of its entries has lost its last version.
+// trimGone updates gone and goneLeft after one entry of gone has lost its last version.
 func (m *backlog) trimGone() {
 	m.goneLeft--
 	for len(m.gone) > 0 && m.gone[0].last == nil {

@@ -12,23 +12,25 @@ import "sync/atomic"
 //   - marks, a subset of owners: the source reported the object since the writer's BeginReplace.
 //
 // When one writer replaces a version, the new version inherits the owners and marks of the old one:
-// a change in one source says nothing about the other sources. The version that a source reported
-// last may be older than the version in the table. Then it is not above the writer's progress, or
-// it is in Writer.aboveProgress.
+// a change in one source says nothing about the other sources. The version that another source
+// reported last may be older than the new version in the table. Then Writer.aboveProgress contains
+// the older version, unless it is at most the progress of that source's writer.
 //
-// A source may report a version for the first time although it is older than the version in the
-// table, or than a deletion. The store can decide which of the two is right only when the writer's
-// progress passes the newer one: a source that merely lags reports the object again before that.
-// Until then the writer stores the version as unconfirmed.
+// A source may report a version for the first time although the version is older than the one in
+// the table, or than a remembered deletion. Either the source lags, or the server went back in
+// time. The store can decide that only when the writer's progress passes the newer version: a
+// source that only lags reports the object again before that. Until then the writer stores the
+// older version as unconfirmed.
 //
 // When a server went back to an earlier state, a new server generation starts, in which the same
-// resourceVersions occur again with other content. The first writer that finds out starts it. The
-// others join it with their next replace: what they receive after that comes from the restored
-// server. Any version of a newer generation replaces a version of an older one.
+// resourceVersions occur again with other content. The writer that first finds this out starts the
+// generation. The other writers join it with their next replace: what they receive after that comes
+// from the restored server. Any version of a newer generation replaces a version of an older one.
 //
 // All sources of one store have the same server. When one source finds that the server went back,
-// all others must list again, even if they have not noticed. Until they do, the store does not know
-// whether their reports are from before or after the restore. So it ignores them (see Outdated).
+// all other sources must be listed again, even if they have not noticed. Until a source is listed
+// again, the store does not know whether its reports are from before or after the restore, and
+// ignores them (see Outdated).
 //
 // check.go enforces these rules where checks are on. A version has an owner if and only if it is in
 // the table. puts and marks are subsets of owners. No server generation and no revision is above
@@ -40,8 +42,8 @@ func (w *Writer) covers(o *Object) bool {
 }
 
 // ownUnlessNewer compares an incoming version with held, the version in the table. If it returns
-// newer, the caller must put the incoming version. Otherwise held stays in the table, and the
-// writer's owner is added to it.
+// newer, the caller must put the incoming version. Otherwise held stays in the table, and
+// ownUnlessNewer adds the writer's owner to it.
 func (w *Writer) ownUnlessNewer(id *identity, held *Object) order {
 	o := w.order(id, held)
 	switch {
@@ -70,8 +72,8 @@ func setBits(to *atomic.Uint32, bits uint32) {
 	}
 }
 
-// initial reports whether the writer still reports its first state: its first replace, or versions
-// that are unconfirmed after that.
+// initial reports whether the writer has not yet reported its complete first state: its first
+// replace is running, or versions of that replace are still unconfirmed.
 func (w *Writer) initial() bool { return (w.replacing || w.listed) && !w.synced }
 
 // order compares an incoming version with the one in the table: by their server generations, and
@@ -102,7 +104,7 @@ func (w *Writer) noteReceived(held *Object, rv uint64) {
 }
 
 // lastReceived returns the version of held's key that the source reported last. It returns 0 if
-// that version is not above the writer's progress, is of an older server generation, or is no
+// that version is not above the writer's progress, is of an older server generation, or is not an
 // integer.
 func (w *Writer) lastReceived(held *Object) uint64 {
 	switch {
@@ -114,8 +116,8 @@ func (w *Writer) lastReceived(held *Object) uint64 {
 	return held.rv
 }
 
-// overtake records for the other writers that their sources reported old, which this writer will
-// replace.
+// overtake records for each other writer whose source reported exactly old that it did so. This
+// writer is about to replace old.
 func (w *Writer) overtake(old *Object) {
 	if old.flags&flagOpaqueRV != 0 || old.puts&^w.bit == 0 {
 		return
@@ -127,9 +129,10 @@ func (w *Writer) overtake(old *Object) {
 	}
 }
 
-// stale reports whether the source has already reported something newer than a deletion. If the
-// deletion was missed, it compares with the other object of the same name instead. A deletion that
-// has neither uid nor resourceVersion applies to any version.
+// stale reports whether the source has already reported something newer than the deletion, so that
+// the deletion must be ignored. id is the identity of the deletion or, if missed is set, of the new
+// object that has the name of the deleted one. A deletion without uid and resourceVersion is never
+// stale.
 func (w *Writer) stale(id *identity, held *Object, missed bool) bool {
 	received := held.puts&w.bit != 0 && held.serverGen >= w.serverGen
 	switch {
@@ -141,21 +144,23 @@ func (w *Writer) stale(id *identity, held *Object, missed bool) bool {
 	return !id.opaqueRV && id.rv < w.lastReceived(held)
 }
 
-// unconfirmedVersion is a version that conflicts with the table.
+// unconfirmedVersion is a version that is older than the one in the table or than a remembered
+// deletion.
 type unconfirmedVersion struct {
 	*Object
 	watched bool // a watch reported it, not a list
 }
 
-// contradicts reports whether the source reports an older version than the one in the table, but
-// not as a repetition: the older version is in a list, or it is above the writer's progress and
-// only other sources have reported the version in the table. Either the source lags, or the server
-// went back and has reached the same resourceVersions again.
+// contradicts reports whether an incoming version that is older than held, the version in the
+// table, is more than a repetition of an event. That is so if it is in a list, or if it is above
+// the writer's progress and only other sources have reported held. Either the source lags, or the
+// server went back and has reached the same resourceVersions again.
 func (w *Writer) contradicts(id *identity, held *Object) bool {
 	return w.replacing || !id.opaqueRV && id.rv > w.progress.rv && held.puts&w.bit == 0
 }
 
-// keepUnconfirmed stores a version until it is confirmed, or the source reports the key again.
+// keepUnconfirmed stores a version until confirm decides about it, or the source reports the key
+// again.
 func (w *Writer) keepUnconfirmed(o *Object) {
 	if w.unconfirmed == nil {
 		w.unconfirmed = make(map[string]unconfirmedVersion)
@@ -163,8 +168,8 @@ func (w *Writer) keepUnconfirmed(o *Object) {
 	w.unconfirmed[o.key] = unconfirmedVersion{o, !w.replacing}
 }
 
-// confirm handles the unconfirmed versions when the writer becomes current to at. It puts those
-// that have proved right, and removes those that have proved wrong.
+// confirm decides about the unconfirmed versions when the writer becomes current to at. It puts the
+// right ones into the table, and drops the wrong ones. The others stay unconfirmed.
 func (w *Writer) confirm(at progress) {
 	for key, u := range w.unconfirmed {
 		if w.s.batch.has([]byte(key)) {
@@ -203,10 +208,10 @@ func (w *Writer) isRight(u unconfirmedVersion, held *Object, at progress) bool {
 	case held.flags&flagOpaqueRV != 0:
 		return false
 	case u.watched:
-		// While some source has held, held is right: this source may have reported u before the
-		// server went back.
+		// As long as any source has exactly held, held is right: u may be from before the server went
+		// back.
 		return held.puts == 0 && at.ok && held.rv <= at.rv
-	case !at.ok || at.rv == 0: // the version of the list is unknown
+	case !at.ok || at.rv == 0: // the resourceVersion of the list is unknown
 		return held.puts&^w.bit == 0
 	}
 	// A list is right if it is as new as held, and not older than what the writer knew before.
@@ -214,12 +219,14 @@ func (w *Writer) isRight(u unconfirmedVersion, held *Object, at progress) bool {
 }
 
 // isBack decides about an unconfirmed version of an object that is not in the table. right reports
-// whether the object exists, and decided whether that is certain. Other sources reported the
-// deletion. When this source is current to the deletion, it has reported what happened to the
-// object. A version that it then still has is right, unless another source had exactly that version
-// and no longer has it. If this source itself reported the deletion, a version below it is a
-// repeated event. This holds for a list as well as for a watch, since the deletion may be above the
-// list's version.
+// whether the object exists, and decided whether that is certain.
+//
+// A source reported the deletion of the object. The decision is certain when this writer's source
+// is current to that deletion, because the source has then reported what happened to the object. If
+// it still has the version, the version is right, with two exceptions. One is a version that
+// another source had exactly, and no longer has. The other is a version below a deletion that this
+// source itself reported: such a version is a repeated event, even in a list, since the deletion
+// may be above the list's version.
 func (w *Writer) isBack(o *Object, at progress) (right, decided bool) {
 	d, ok := w.s.deletions.of[o.key]
 	if !ok || d.serverGen < w.serverGen {
@@ -233,9 +240,9 @@ func (w *Writer) isBack(o *Object, at progress) (right, decided bool) {
 }
 
 // Outdated reports whether another writer has found that the server went back, since this writer's
-// last BeginReplace or the ListRequested before that. Then this writer's source must be listed
-// again. Until the writer's next BeginReplace, its Put, Delete, EndReplace and Progress have no
-// effect. Outdated is safe for concurrent use.
+// last BeginReplace or the ListRequested before that BeginReplace. Then this writer's source must
+// be listed again. Until the writer's next BeginReplace, its Put, Delete, EndReplace and Progress
+// have no effect. Outdated is safe for concurrent use.
 func (w *Writer) Outdated() bool {
 	w.s.mu.RLock()
 	defer w.s.mu.RUnlock()
