@@ -38,7 +38,6 @@ rules:
 - level: Metadata
 `
 
-// writePolicy writes a policy to a temporary file, and returns its path.
 func writePolicy(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "policy.yaml")
@@ -46,7 +45,6 @@ func writePolicy(t *testing.T, text string) string {
 	return path
 }
 
-// auditOf reads the events of an audit log.
 func auditOf(t *testing.T, path string) (events []auditv1.Event) {
 	t.Helper()
 	raw, err := os.ReadFile(path)

@@ -39,9 +39,11 @@ func TestAuditFails(t *testing.T) {
 			tp.server.auditor.Sink.Backend = log
 			tp.ready()
 			const path = "/api/v1/pods?resourceVersion=0"
-			tp.get("jane", path) // its end may be the first event that is recorded
+			// without the stage RequestReceived, the end of this request is the first event, which cannot be
+			// recorded
+			tp.get("jane", path)
 			forwarded := 0
-			for range 3 { // once a second the proxy tries to record again
+			for range 3 { // the proxy tries once a second whether it can record again
 				u.forwarded("")
 				tp.want(http.StatusOK, "jane", path)
 				forwarded += len(u.forwarded(path))

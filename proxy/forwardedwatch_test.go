@@ -146,7 +146,7 @@ func TestForwardedWatchBreaks(t *testing.T) {
 		{"application/vnd.kubernetes.protobuf;stream=watch", "resourceVersion=7", "\x00\x00\x00\x01x", true},
 		{"application/json", "resourceVersion=7", event + "half an event", false},
 		{"application/vnd.kubernetes.protobuf;stream=watch", "resourceVersion=7", "\x00\x00\x00\x02x", false},
-		{"application/json", "", event, false}, // the initial state, or a part of it
+		{"application/json", "", event, false}, // the event may be only a part of the initial state
 		{"application/json", "resourceVersion=0", event, false},
 		{"application/cbor-seq", "resourceVersion=7", event, false},
 		{"application/cbor-seq", "resourceVersion=7", "half an event", false},

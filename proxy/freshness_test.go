@@ -91,7 +91,7 @@ func TestProvenTogether(t *testing.T) {
 	get := func() {
 		tp.want(http.StatusOK, "jane", consistentList)
 	}
-	all.Go(get) // the version query of this read starts before the other reads arrive
+	all.Go(get) // this read starts a version query before the other reads arrive
 	tp.until("it is asked", func() bool { return pods.FeedStats.VersionQueries.Load() == 1 })
 	for range 20 {
 		all.Go(get)

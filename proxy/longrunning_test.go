@@ -22,9 +22,11 @@ func TestForwardedMemory(t *testing.T) {
 	_, tp := start(t, apiserver.Options{Pods: 500}, Options{})
 	limiter := tp.server.seats.Watches
 	used := func() int64 { return limiter.Memory.Used() - int64(tp.server.connected())*conn.ConnectionBytes }
-	tp.get("jane", "/api") // jane's token is accepted: now HTTP/2 is used
+	// the upstream accepts jane's token, so that her next request is forwarded over HTTP/2
+	tp.get("jane", "/api")
 	c := tp.dial("h2")
-	c.request("/api/v1/pods?watch=true&resourceVersion=0") // more than fits into the client's window
+	// the response does not fit into the client's window
+	c.request("/api/v1/pods?watch=true&resourceVersion=0")
 	tp.until("what is kept for it counts", func() bool {
 		return used() == seats.WatchBytes+copyBuffer+readAhead && tp.server.keptForWatches() == readAhead
 	})
@@ -32,8 +34,9 @@ func TestForwardedMemory(t *testing.T) {
 	tp.until("it has ended", func() bool { return used() == 0 })
 }
 
-// TestNothingIsReadAheadForStrangers checks that no read-ahead bytes are counted for a caller whose
-// token and certificate the proxy has not accepted.
+// TestNothingIsReadAheadForStrangers checks that no read-ahead bytes are counted for a forwarded
+// request of a caller whose token and certificate the proxy has not accepted. Such a request is
+// forwarded over HTTP/1.1, which reads nothing ahead.
 func TestNothingIsReadAheadForStrangers(t *testing.T) {
 	_, tp := start(t, apiserver.Options{Pods: 500}, Options{})
 	writes, goOn := make(chan struct{}), make(chan struct{})

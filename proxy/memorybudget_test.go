@@ -16,8 +16,9 @@ import (
 	"github.com/weirproject/weir/proxy/internal/mirror"
 )
 
-// TestDoesNotFit checks that the proxy does not load a resource that is larger than the budget. It
-// forwards the resource's reads, and evicts no other resource for it.
+// TestDoesNotFit checks that the proxy evicts a resource that is larger than the budget before it
+// is loaded completely, and evicts no other resource for it. Reads of the large resource are
+// forwarded.
 func TestDoesNotFit(t *testing.T) {
 	const limit = 200 << 10
 	u, tp := start(t, apiserver.Options{Pods: 1000}, Options{MemoryBudget: limit})
@@ -86,8 +87,8 @@ func TestOutgrown(t *testing.T) {
 	}
 }
 
-// TestPagesAreInBudget checks that the old objects that later pages of a list need count as memory
-// of the resource.
+// TestPagesAreInBudget checks that old versions of objects, which the proxy stores for later pages
+// of a list, count as memory of the resource.
 func TestPagesAreInBudget(t *testing.T) {
 	const many = 300
 	u, tp := startReady(t, apiserver.Options{Pods: many}, Options{Resources: []string{"pods"}, LogBytes: 10_000})

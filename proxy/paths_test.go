@@ -121,7 +121,8 @@ func TestManyParameters(t *testing.T) {
 	check.Equal(t, watch.Verb, "watch", "the last of as many as may be is not read")
 }
 
-// TestOtherQueries checks the same for query parameters as TestOtherPaths does for paths.
+// TestOtherQueries checks that the proxy forwards each query, and each Accept header, that it
+// cannot answer as kube-apiserver would, even if the caller may do everything.
 func TestOtherQueries(t *testing.T) {
 	u, tp := startPaths(t)
 	for _, query := range []string{
@@ -300,9 +301,9 @@ func TestNamespaceOfNone(t *testing.T) {
 	}
 }
 
-// TestRepresentations checks requests for a list as PartialObjectMetadata, and for an object as
-// PartialObjectMetadataList: kube-apiserver answers 406, with its own message. kube-apiserver also
-// answers requests that prefer a media type that the proxy does not support.
+// TestRepresentations checks that the proxy forwards requests for a list as PartialObjectMetadata,
+// and for an object as PartialObjectMetadataList, which kube-apiserver answers with its own 406.
+// The proxy also forwards requests that prefer a media type that it does not support.
 func TestRepresentations(t *testing.T) {
 	u, tp := startPaths(t)
 	const of = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"

@@ -172,9 +172,9 @@ func (tp *testProxy) dripHTTP2(path string, length int64) {
 	}
 }
 
-// tricklingBody is a request body that yields a piece after each pause, and the connection over
-// which it arrives. When a deadline passes, the body ends over HTTP/2; over HTTP/1, only a read at
-// that time fails.
+// tricklingBody is a request body that yields a piece after each pause, together with the
+// connection over which it arrives. Over HTTP/2, the body ends as soon as the deadline passes. Over
+// HTTP/1, a read fails only if it is in progress at that time.
 type tricklingBody struct {
 	*httptest.ResponseRecorder
 	http2    bool
@@ -325,8 +325,8 @@ func TestSlowWriter(t *testing.T) {
 }
 
 // TestAnswerBeforeBody checks an upstream that refuses a request before it has received the whole
-// body. The transport may then still read the body, but must not touch the client's connection,
-// because the connection may already serve the next request.
+// body. The transport may then still read the body. It must not use the client's connection for
+// that, because the connection may already serve the next request.
 func TestAnswerBeforeBody(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	const path = "/api/v1/reviews"

@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestLastWrite checks that there is a write deadline if bytes may still be buffered when the
-// handler returns, and that none is set otherwise, because it costs time.
+// TestLastWrite checks that a write deadline is set if bytes may still be buffered when the handler
+// returns. Otherwise none is set, because setting one costs time.
 func TestLastWrite(t *testing.T) {
 	for name, tc := range map[string]struct {
 		major int

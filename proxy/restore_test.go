@@ -28,7 +28,7 @@ func TestWatchAfterRestore(t *testing.T) {
 	pods, configmaps := tp.resource("pods"), tp.resource("configmaps")
 	_, body := tp.get("jane", "/api/v1/configmaps")
 	before := resourceversion.Number(between(body, `"resourceVersion":"`, `"`))
-	var newest uint64 // the cache of configmaps has not reached it
+	var newest uint64 // the session of configmaps has not reached this resourceVersion
 	for _, name := range []string{"one", "two"} {
 		made, err := u.writerPast().CoreV1().Pods("default").Create(tp.ctx, pod(name), metav1.CreateOptions{})
 		check.NoError(t, err)
@@ -124,7 +124,8 @@ func TestRestoreOnDemand(t *testing.T) {
 			if first == "ended" {
 				session.End(reflector.ErrUnknownResource)
 			} else {
-				u.set(func() { u.forbidden = "/api/v1" }) // so that it cannot be cached again
+				// the upstream refuses the resource, so that the proxy cannot cache it again
+				u.set(func() { u.forbidden = "/api/v1" })
 			}
 			tp.resource("configmaps").Refuse(feed.ErrWentBack)
 			tp.until("pods are not cached", func() bool {

@@ -15,8 +15,8 @@ import (
 )
 
 // TestReviewsOfOneCaller checks a known caller who starts many watches at the same time, each of
-// which needs its own review. Other callers still get reviews, and all watches are answered in the
-// end.
+// which needs its own review. Other callers still get reviews, and in the end the proxy answers all
+// of the watches.
 func TestReviewsOfOneCaller(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, timeouts: patient()})
 	tp.get("jane", "/api/v1/pods?resourceVersion=0") // jane is known then

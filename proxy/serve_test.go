@@ -124,8 +124,8 @@ func TestAuthorized(t *testing.T) {
 	for i := range 10 {
 		tp.get("joan", fmt.Sprintf("/api/v1/namespaces/n/pods?resourceVersion=0&labelSelector=app%%3Dx%d", i))
 	}
-	// All of these reviews are the same. With a cache of answers one would suffice, but the tests do
-	// not cache answers.
+	// All of these reviews are the same. With a cache of answers the proxy would send one of them, but
+	// in these tests cached answers expire immediately.
 	for _, review := range u.reviews {
 		if len(u.reviews) != 10 || review.ResourceAttributes.LabelSelector != nil {
 			t.Errorf("of who may read everything: %d reviews, %+v", len(u.reviews), review)

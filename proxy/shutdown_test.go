@@ -28,8 +28,8 @@ func (tp *testProxy) shutDown(delay time.Duration) (ended <-chan error) {
 	return done
 }
 
-// shutDownInSteps starts a shutdown whose delay the test controls. goOn(n) makes n eighths of the
-// delay pass. ended receives the error of the shutdown.
+// shutDownInSteps starts a shutdown whose delay the test controls. goOn(n) ends the n-th eighth of
+// the delay, for n of 2, 4, 5 and 8. ended receives the error of the shutdown.
 func (tp *testProxy) shutDownInSteps() (goOn func(eighths time.Duration), ended <-chan error) {
 	over, done := map[time.Duration]chan struct{}{2: make(chan struct{}), 4: make(chan struct{}), 5: make(chan struct{}), 8: make(chan struct{})}, make(chan error, 1)
 	go func() {
@@ -114,8 +114,8 @@ func TestShutdown(t *testing.T) {
 	check.NoError(t, <-ended)
 }
 
-// TestShutdownOfLater checks that the watches of a resource that is cached only during the shutdown
-// end as all others do.
+// TestShutdownOfLater checks that the watch of a resource that the proxy caches only during the
+// shutdown also ends with a bookmark.
 func TestShutdownOfLater(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	u.block("/api/v1/pods")
@@ -230,7 +230,7 @@ func TestShutdownUpgraded(t *testing.T) {
 			t.Fatal(path, resp.Status)
 		}
 	}
-	// This does not wait for the connections.
+	// A shutdown that waited for the connections would not return before the test's deadline.
 	check.NoError(t, errors.Join(<-tp.shutDown(0), tp.ctx.Err()))
 }
 
@@ -257,7 +257,7 @@ func TestShutdownStalledUpgrade(t *testing.T) {
 		}
 		return same == 50
 	})
-	// This does not wait for the connections.
+	// A shutdown that waited for the connection would not return before the test's deadline.
 	check.NoError(t, errors.Join(<-tp.shutDown(0), tp.ctx.Err()))
 }
 

@@ -30,12 +30,13 @@ import (
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// deadline bounds every wait. It is generous, because no test measures time against it.
+// deadline bounds every wait. It is long, because tests wait for conditions and measure no time
+// against it.
 const deadline = 2 * time.Minute
 
 // provable has enough pods for the proxy to prove consistent reads of them. Its watches send a
-// bookmark after a second, as a short WATCH does, even where patient lets the WATCH of a proof last
-// longer.
+// bookmark after a second. Otherwise a proof by the bookmark of a WATCH would take as long as the
+// timeouts of patient allow.
 var provable = apiserver.Options{Pods: 2 * mirror.MinProofObjects, BookmarkInterval: time.Second}
 
 // patient returns timeouts with which a proof may take as long as a test.
@@ -52,8 +53,9 @@ func timing(change func(w *timeouts)) timeouts {
 	return w
 }
 
-// leisurely returns timeouts that keep a resource without a session long enough for a test to
-// observe it, even on a slow machine. Requests do not wait until that time ends.
+// leisurely returns timeouts with a long pause before a resource is cached again, so that a test
+// can observe a resource without a session, even on a slow machine. Requests do not wait for the
+// end of the pause.
 func leisurely() timeouts {
 	p := defaultTimeouts
 	p.Restart, p.Reread = 15*time.Second, time.Millisecond
@@ -86,7 +88,7 @@ func start(t *testing.T, upstream apiserver.Options, o Options) (*fakeUpstream, 
 	return u, startProxy(t, u, o)
 }
 
-// startReady is start, but returns only once the proxy is ready.
+// startReady is like start, but returns only once the proxy is ready.
 func startReady(t *testing.T, upstream apiserver.Options, o Options) (*fakeUpstream, *testProxy) {
 	t.Helper()
 	u, tp := start(t, upstream, o)
@@ -225,7 +227,7 @@ func (tp *testProxy) serves(gvr schema.GroupVersionResource) bool {
 // and sends 0.
 func (tp *testProxy) sendCode(codes chan<- int, user, path string) {
 	var code int
-	defer func() { codes <- code }() // also when get ends the goroutine
+	defer func() { codes <- code }() // also if get calls FailNow, which ends the goroutine
 	code, _ = tp.get(user, path)
 }
 

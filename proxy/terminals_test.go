@@ -36,8 +36,8 @@ func TestTerminals(t *testing.T) {
 	}
 }
 
-// TestLongTargetsAreNotKept checks that the proxy does not keep the host of an absolute request
-// target in memory together with its path.
+// TestLongTargetsAreNotKept checks that the long host of an absolute request target does not remain
+// in memory after the request.
 func TestLongTargetsAreNotKept(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{})
 	const requests, size = 50, 200 << 10

@@ -65,9 +65,9 @@ func (u *frameClient) request(token string, paths ...string) (codes map[string]i
 	return codes
 }
 
-// TestUnreadRefusals checks that requests without a credential occupy no seat and no slot of a
-// WATCH while their client does not read the refusals. A token that the proxy does not know yet
-// then still gets a seat.
+// TestUnreadRefusals checks requests without a credential whose client does not read the proxy's
+// refusals. They must not occupy seats or the slots of WATCHes meanwhile. A request with a token
+// that the proxy does not know yet must still get a seat.
 func TestUnreadRefusals(t *testing.T) {
 	const seats = 20
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxRequests: seats, MaxLongRunning: seats, MaxWatchesPerUser: seats, timeouts: impatient()})

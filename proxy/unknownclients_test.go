@@ -125,7 +125,8 @@ func TestGoAwayWithoutCredential(t *testing.T) {
 			if c.goesAway || c.token != "token-jane" {
 				return
 			}
-			client.send(path, "", 0, true) // also on a connection that had an accepted one
+			// also on a connection on which a credential was accepted before
+			client.send(path, "", 0, true)
 			if code, goesAway := client.next(); code != "403" || !goesAway {
 				t.Errorf("without the credential: %s, GOAWAY %v", code, goesAway)
 			}

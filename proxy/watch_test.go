@@ -125,8 +125,8 @@ func TestUpstreamHangs(t *testing.T) {
 	tp.want(http.StatusOK, "jane", list)
 	u.setHanging(true)
 	tp.until("/readyz says so", func() bool { code, _ := tp.get("jane", "/readyz"); return code == http.StatusServiceUnavailable })
-	// An earlier answer of the upstream may arrive late. Shortly after it, an unanswered review does
-	// not count as an outage.
+	// An answer that the upstream sent before the test made it hang may still arrive. Shortly after
+	// such an answer, an unanswered review does not count as an outage.
 	tp.until("it is known", func() bool { code, _ := tp.get("jane", list); return code == http.StatusOK })
 	u.forwarded("")
 	const many = 50

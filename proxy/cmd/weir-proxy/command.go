@@ -17,7 +17,6 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// flags contains the values of the command-line flags.
 type flags struct {
 	options            proxy.Options
 	rules              *clientcmd.ClientConfigLoadingRules
@@ -146,7 +145,7 @@ func (f *flags) addOperation(fs *pflag.FlagSet) {
 			"page needs no credentials, and sees the users, and what changes in objects, but for Secrets and environment variables")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "Log more")
 	fs.BoolVar(&f.check, "check-arguments", false, "End once the arguments are known to be right, without an upstream")
-	// weir proxy uses it, because it may have to start an upstream first.
+	// Hidden: weir proxy runs the command with this flag first, before it starts an upstream.
 	fs.Lookup("check-arguments").Hidden = true
 }
 
@@ -233,7 +232,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 	fmt.Fprintln(cmd.OutOrStdout(), server.URL())
 	<-cmd.Context().Done()
 	delay := f.options.ShutdownDelay
-	// An interrupt by a user at a terminal.
+	// A user at a terminal sent the interrupt, so no load balancer needs the delay.
 	if errors.Is(context.Cause(cmd.Context()), command.ErrInterrupted) {
 		delay = 0
 	}

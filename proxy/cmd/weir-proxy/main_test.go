@@ -99,7 +99,7 @@ func TestMessages(t *testing.T) {
 	} {
 		var stderr strings.Builder
 		cmd := newCommand()
-		// Not nil, with which the command would use this process's arguments.
+		// With nil, the command would use the arguments of the test process.
 		cmd.SetArgs(append([]string{}, tt.args...))
 		code := command.Report(&stderr, cmd.ExecuteContext(t.Context()))
 		text := stderr.String()
@@ -125,8 +125,8 @@ func TestConsistency(t *testing.T) {
 	}
 }
 
-// TestRun runs the command in front of an embedded server, and uses the kubeconfig that the command
-// writes.
+// TestRun checks that the command serves in front of an embedded server, with the kubeconfig and
+// the debug page that it announces, and that an interrupt ends it without an error.
 func TestRun(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()

@@ -50,7 +50,7 @@ type kustomization struct {
 		Target *struct {
 			Kind string `json:"kind"`
 			Name string `json:"name"`
-		} `json:"target"` // set: the patch is a JSON patch
+		} `json:"target"` // not nil: the patch is a JSON patch
 	} `json:"patches"`
 }
 
@@ -151,7 +151,7 @@ func TestManifests(t *testing.T) {
 		if err != nil || !d.IsDir() || dir == manifests {
 			return err
 		}
-		// These folders have files for Prometheus and Grafana, which e2e/monitoring checks.
+		// The files of this folder are for Prometheus and Grafana; e2e/monitoring checks them.
 		if filepath.Base(dir) == "informers" {
 			return fs.SkipDir
 		}

@@ -37,8 +37,8 @@ func TestUnfinishedHeads(t *testing.T) {
 	})
 }
 
-// TestUnfinishedHeadsOfKnown checks that a known client with an unfinished head closes no
-// connection of another client and uses no memory that is reserved for small heads.
+// TestUnfinishedHeadsOfKnown checks that the unfinished head of a known client does not cause the
+// connections of other clients to be closed, and uses no memory that is reserved for small heads.
 func TestUnfinishedHeadsOfKnown(t *testing.T) {
 	tc := newTestListener(t, 100_000)
 	first := tc.known()
@@ -69,8 +69,8 @@ func TestHeadsOfRequests(t *testing.T) {
 	}
 }
 
-// TestHeadsWithoutRequests opens streams with large heads for which no request begins. It checks
-// that these heads count until their streams end, even if other requests begin.
+// TestHeadsWithoutRequests opens streams with large heads whose handlers never start. It checks
+// that these heads count until their streams end, even if other requests start.
 func TestHeadsWithoutRequests(t *testing.T) {
 	const fields = 1000
 	r := &http.Request{ProtoMajor: 2, Header: http.Header{}}

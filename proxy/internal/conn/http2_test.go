@@ -109,8 +109,8 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// TestHeldCertificates checks that large client certificates count for unknown connections, and
-// that the oldest connections are closed to make room for them.
+// TestHeldCertificates checks that large client certificates count as memory of unknown
+// connections, and that the oldest of these connections are closed to make room for them.
 func TestHeldCertificates(t *testing.T) {
 	const raw = 256 << 10
 	tc := newTestListener(t, 100_000)

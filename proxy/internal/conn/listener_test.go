@@ -196,8 +196,9 @@ func TestConnectionsPerSource(t *testing.T) {
 	tc.check("in the end", 3, 3)
 }
 
-// TestUnknownRequests has unknown clients send requests and read no response. It checks that the
-// oldest of the connections with the most requests is closed, and not one with a single request.
+// TestUnknownRequests has unknown clients send requests and read no response. It checks that, of
+// the connections with the most requests, the oldest is closed, and that a connection with a single
+// request is not closed.
 func TestUnknownRequests(t *testing.T) {
 	tc := newTestListener(t, 100_000)
 	one := tc.open("a")
@@ -224,8 +225,8 @@ func TestUnknownRequests(t *testing.T) {
 }
 
 // TestSingleRequests opens almost as many unknown connections as are allowed, each with one
-// request, and accepted ones whose clients read nothing. It checks that an unknown client with
-// several requests keeps its connection.
+// request, and accepted connections whose clients read nothing. It checks that another unknown
+// client with several requests keeps its connection.
 func TestSingleRequests(t *testing.T) {
 	tc := newTestListener(t, 100_000)
 	for range unknownConnectionBytes/ConnectionBytes - 10 {
@@ -290,8 +291,8 @@ func TestRequestsOfClosed(t *testing.T) {
 	}
 }
 
-// TestUnreadResponses has known clients read nothing. It checks that the first connection that is
-// closed is the one whose client has read nothing for longest.
+// TestUnreadResponses has known clients read nothing. It checks that, when their responses use too
+// much memory, the connection whose client has read nothing for the longest time is closed first.
 func TestUnreadResponses(t *testing.T) {
 	tc := newTestListener(t, 100_000)
 	unread := func() *Conn {

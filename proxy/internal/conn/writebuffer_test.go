@@ -40,8 +40,8 @@ func TestWriteBuffer(t *testing.T) {
 	large := string(bytes.Repeat([]byte("l"), writeBufferBytes+1))
 	half := string(bytes.Repeat([]byte("h"), writeBufferBytes/2))
 	for name, tc := range map[string]struct {
-		// steps are the texts to write. "+": an answer begins. "-": the oldest answer ends. "wait": sleep
-		// for longer than the buffer may wait.
+		// steps are texts to write, and three commands: "+" starts an answer, "-" ends the oldest answer,
+		// and "wait" sleeps for longer than the buffer may wait.
 		steps []string
 		want  []string
 	}{

@@ -30,7 +30,8 @@ func TestDefinitionDiffers(t *testing.T) {
 	}
 }
 
-// seenAt is a definition that a definitionCheck sees at a minute, and whether it is a redefinition.
+// seenAt says that a definitionCheck sees a definition at a minute, and whether it must report a
+// redefinition.
 type seenAt struct {
 	minute  int
 	seen    definition

@@ -185,7 +185,7 @@ func TestTwoFindRestore(t *testing.T) {
 		all = append(all, m.load(t, name))
 	}
 	var found sync.WaitGroup
-	// Prevents that one resource ends the others before each has found the restore.
+	// The lock prevents that one resource ends the others before each has found the restore.
 	m.Restores.mu.Lock()
 	for _, res := range all {
 		found.Go(func() { res.take(input{typ: inRefused, err: feed.ErrWentBack}) })

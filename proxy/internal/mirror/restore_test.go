@@ -39,8 +39,9 @@ func TestShownRestore(t *testing.T) {
 	}
 }
 
-// TestRestoreAfterOtherEnd checks that versions count that a session had reached which ended for
-// another reason.
+// TestRestoreAfterOtherEnd checks that, after the upstream went back, all versions up to the
+// highest one that was observed are from before that. Versions that are observed later are from
+// before only when the upstream goes back again.
 func TestRestoreAfterOtherEnd(t *testing.T) {
 	var rt RestoreTracker
 	rt.Observe(10)
@@ -87,7 +88,8 @@ func TestUnread(t *testing.T) {
 		rt.SessionEnded(resources["endedLater"], 5, true)
 		rt.SessionBegan(resources["again"])
 		check("after", "cached", "ended", "endedLater")
-		rt.SessionEnded(resources["again"], 5, true) // it was read while the restore was found
+		// it ended because of the restore, although it began after the restore was found
+		rt.SessionEnded(resources["again"], 5, true)
 		check("after it ended", "cached", "ended", "endedLater", "again")
 		rt.SessionBegan(resources["again"])
 		rt.SessionEnded(resources["again"], 5, false)

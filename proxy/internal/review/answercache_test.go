@@ -16,7 +16,7 @@ import (
 )
 
 // TestAnswersOfOthers checks that a caller that reads many different names displaces no answer
-// about another caller, who needs the answer in an outage.
+// about another caller. That caller needs the answer in an outage.
 func TestAnswersOfOthers(t *testing.T) {
 	a := &Authorizer{breaker: &Breaker{}, timeout: time.Minute, allowTTL: time.Hour, allowed: newAnswerCache(maxCachedPermissions, time.Hour), denied: newAnswerCache(maxCachedDenials, time.Hour), seats: newReviewSeats(time.Minute)}
 	a.reviews = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -56,7 +56,8 @@ func TestAnswerCache(t *testing.T) {
 	}
 	for i := range 10 * limit {
 		add("many", i)
-		if i >= limit { // the answer is used, so the cache removes it last
+		// the answer is used, so it is the last of its caller that the cache removes
+		if i >= limit {
 			if _, ok := c.get(id("many", 0)); !ok {
 				t.Fatalf("%d: what is used is lost", i)
 			}

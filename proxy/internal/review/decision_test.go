@@ -28,11 +28,12 @@ func TestDecisions(t *testing.T) {
 	refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "subjectaccessreviews"}, "", nil)
 	for name, tt := range map[string]struct {
 		err     error
-		late    bool // the caller went away before the review ended
+		late    bool // the caller left before the review ended
 		reached bool // the upstream answers other requests
 		read    Decision
 		more    Decision
-		isNo    bool // the error is a no about a token, but not about a permission
+		// an answer to a token review with this error is a rejection, an answer to another review is not
+		isNo bool
 	}{
 		"no network":                 {err: network, read: Grace, more: Unreachable},
 		"no answer in time":          {err: context.DeadlineExceeded, read: Grace, more: Unreachable},
@@ -130,7 +131,7 @@ func TestStillAllowed(t *testing.T) {
 			}
 		}
 	}
-	begun := &answerHistory{} // started with a cached answer
+	begun := &answerHistory{} // the watch was started because of a cached answer
 	if begun.stillAllowed(Unreachable, time.Now(), time.Hour, time.Hour) {
 		t.Error("a watch that was begun by an earlier answer outlives that")
 	}

@@ -253,7 +253,8 @@ func TestRechecksConfirm(t *testing.T) {
 }
 
 // TestRechecksParts checks that watches with different selectors share the review of the request
-// without selectors, and that each continues with a review of its own selectors if that is denied.
+// without selectors. If that review is denied, each watch continues with a review of its own
+// selectors.
 func TestRechecksParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &reviewer{t: t, of: map[reviewID]time.Time{}}

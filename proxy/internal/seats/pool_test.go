@@ -264,7 +264,8 @@ func TestSeatsOfSeveralFloods(t *testing.T) {
 			t.Errorf("%v wait", waiting)
 		}
 		modest := sit(s, ctx, Flow{Level: Everyone, Caller: "modest"})
-		for range 3 { // two of the flooding callers have no seat either, and came before modest
+		// two of the flooding callers have no seat either, and their requests came before modest's
+		for range 3 {
 			s.Release(Flow{Level: Everyone, Caller: "0"})
 		}
 		if !has(t, modest) {

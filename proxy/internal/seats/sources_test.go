@@ -16,8 +16,8 @@ func flood(s *Pool, ctx context.Context, flows func(i int) Flow) {
 	}
 }
 
-// TestSeatsOfASource checks that a token does not wait for a free seat only because another token
-// of the same source waits, which already uses all the seats that it may use.
+// TestSeatsOfASource checks that a token gets a free seat although another token of the same source
+// waits, because that other token already uses all the seats that it may use.
 func TestSeatsOfASource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewPool(100, 100, time.Minute)
@@ -102,9 +102,9 @@ func TestPlacesOfTokens(t *testing.T) {
 	})
 }
 
-// TestTurnsOfSources checks that a free seat goes to the source with the fewest seats. Among
-// several it goes to the source that was served longest ago, however many tokens of another source
-// wait. Within one source, tokens take turns.
+// TestTurnsOfSources checks that a free seat goes to the source with the fewest seats. If several
+// sources have equally few, the seat goes to the one that was served longest ago, however many
+// tokens of another source wait. Within one source, tokens take turns.
 func TestTurnsOfSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewPool(2, 100, time.Minute)
