@@ -28,7 +28,7 @@ var (
 var podKind = corev1.SchemeGroupVersion.WithKind("Pod")
 
 // changes prints the events after the first sync. handle may run at the same time as one of the
-// other methods; the other methods must not run concurrently.
+// other methods. No two of the other methods may run at the same time.
 type changes[T weir.Object] struct {
 	w      *watch
 	inf    *weir.Informer[T]

@@ -237,8 +237,8 @@ func unseen(names []string, r *doctor.Report) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return asked[name] })
 }
 
-// examine adds all events of the logs to a doctor, and returns the counts of the logs. An interrupt
-// makes it return, even while it waits for a pipe.
+// examine adds all events of the logs to a doctor, and returns the counts of the logs. After an
+// interrupt it returns errInterrupted, even while it waits for a pipe.
 func examine(cmd *cobra.Command, d *doctor.Doctor, names []string) (evidence.Counts, error) {
 	var p *progress
 	if _, ok := terminal(cmd.ErrOrStderr()); ok {
@@ -251,7 +251,7 @@ func examine(cmd *cobra.Command, d *doctor.Doctor, names []string) (evidence.Cou
 		err  error
 	}
 	ended := make(chan result, 1)
-	go func() { // ends after the logs; after an interrupt, with the process
+	go func() { // ends when the logs are read, or after an interrupt with the process
 		read, err := addAll(d, names, cmd.InOrStdin(), p)
 		ended <- result{read, err}
 	}()

@@ -23,7 +23,7 @@ type doctorPage struct {
 	Table          pageTable // of clients (logs) or of resources (server)
 	Findings       []pageFinding
 	Nothing        string // replaces Findings if there are none
-	Covered        string // after the findings
+	Covered        string // which logs were read; follows the findings
 	Restart        *pageTable
 	Sizes          []doctor.Size
 	Low            string // how precise predictions of little CPU are

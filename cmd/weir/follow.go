@@ -112,7 +112,7 @@ func waitSynced[T weir.Object](ctx context.Context, inf *weir.Informer[T], w *wa
 				return fmt.Errorf("%w before %s was in sync", errInterrupted, w.resource)
 			}
 			for len(statuses) > 0 {
-				<-statuses // older than the statuses received below
+				<-statuses // discard them, because inf.Status below returns newer ones
 			}
 			w.saySkipped(bar, inf.Status())
 			return err

@@ -18,8 +18,8 @@ import (
 )
 
 // followers contains a function for each kind that is watched as protobuf: the kinds of which
-// clusters have many objects. All other kinds are watched as JSON. If objects are printed, all
-// kinds are.
+// clusters have many objects. All other kinds are watched as JSON. If the output contains objects,
+// all kinds are watched as JSON.
 var followers = map[schema.GroupVersionKind]func(context.Context, *watch) error{
 	corev1.SchemeGroupVersion.WithKind("Pod"):                   follow[*corev1.Pod],
 	corev1.SchemeGroupVersion.WithKind("Node"):                  follow[*corev1.Node],
@@ -54,8 +54,9 @@ var followers = map[schema.GroupVersionKind]func(context.Context, *watch) error{
 	storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"):   follow[*storagev1.VolumeAttachment],
 }
 
-// follow follows the resource as its Go type, if followers has one. If objects are printed, it
-// follows the resource as JSON, because the Go type lacks the fields of newer Kubernetes versions.
+// follow follows the resource as its Go type, if followers has one. If the output contains objects,
+// it follows the resource as JSON, because the Go type lacks the fields of newer Kubernetes
+// versions.
 func (w *watch) follow(ctx context.Context) error {
 	if typed, ok := followers[w.resource.Kind]; ok && !w.printsObjects() {
 		return typed(ctx, w)

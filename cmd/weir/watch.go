@@ -249,7 +249,7 @@ func discover(ctx context.Context, cfg *rest.Config, names []string) ([]serverRe
 			err = fmt.Errorf("%w; it has not told all: %w", err, failed)
 		}
 		if err != nil {
-			return nil, err // not failed as well: Explain would report only failed
+			return nil, err // do not join failed with err: Explain would then report only failed
 		}
 		if !slices.Contains(meant, r) {
 			meant = append(meant, r)

@@ -10,16 +10,17 @@ import (
 
 const (
 	// GETs and writes are a finding if they cost the API server at least wasteful seconds of CPU time
-	// an hour. By the measured model, four requests a second cost that, or fewer writes that the
-	// server sends to many WATCHes.
+	// an hour. By the measured model of package cost, four requests a second cost that much. So do
+	// fewer writes, if the server sends each write to many WATCHes.
 	wasteful = 5
-	// Writes are a finding if one object receives at least hotPerHour and all cost at least wasteful.
-	// Fewer writes, at least oftenPerHour, are a finding if all cost at least wastefulOften.
+	// Writes are a finding in two cases. An object receives at least hotPerHour writes an hour, and
+	// all writes cost at least wasteful seconds. Or an object receives at least oftenPerHour writes an
+	// hour, and all writes cost at least wastefulOften seconds.
 	hotPerHour, oftenPerHour = 600, 60
 	wastefulOften            = 360
 
-	// shortestRate is the shortest time over which perHour computes a rate. A shorter log counts as
-	// this long, so that a few requests in it do not give a high rate.
+	// shortestRate is the shortest time over which perHour computes a rate. A shorter log counts as if
+	// it had this length, so that a few requests in it do not give a high rate.
 	shortestRate = 10 * time.Minute
 )
 
@@ -40,8 +41,8 @@ func (a *acts) add(e *evidence.Event, object uint64) {
 }
 
 // acted counts a request if it is a GET or a write of an object, or records an Event. It ignores
-// other requests that name no object, such as access reviews: no client can cache or compare their
-// results.
+// failed requests, except those that fail with 404 or 409. It also ignores other requests that name
+// no object, such as access reviews: no client can cache or compare their results.
 func (u *usage) acted(e *evidence.Event, v verb, object uint64) {
 	failed := e.Code >= 400 && e.Code != 404 && e.Code != 409
 	if failed || len(e.Object.Resource) == 0 || len(e.Object.Name) == 0 && !isEvents(u.resource) {
@@ -81,7 +82,8 @@ func (d *Doctor) perHour(busiest int64) float64 {
 }
 
 // rates returns the hourly rate of a client's requests, and the average rate per object. If the
-// client runs on many machines, as agents do, both are rates per machine, and where says so.
+// client runs on many machines, as agents do, both rates are per machine, and the text where says
+// so.
 func (s subject) rates(a *acts) (rate, object float64, where string) {
 	rate = s.d.perHour(a.busiest)
 	object = rate / float64(max(1, a.objects.count()))

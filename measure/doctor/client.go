@@ -47,9 +47,10 @@ type client struct {
 	starts  []int64 // when the client started; see noteStart
 	changed int64   // how many objects the client created or deleted
 
-	usages   map[string]*usage
-	listTime series // how many milliseconds its LISTs had seats; see Doctor.clock
-	listPeak *peak  // of its LISTs that had seats; nil if there were none
+	usages map[string]*usage
+	// how many milliseconds its LISTs had seats of priority and fairness; see Doctor.clock
+	listTime series
+	listPeak *peak // of its LISTs that had seats; nil if there were none
 }
 
 // isKubectl reports whether the client is kubectl, which has no informers and runs no replicas.
@@ -192,7 +193,8 @@ func (cs *clients) find(e *evidence.Event, weight int64) *client {
 	return c
 }
 
-// evict removes the client with the least weight. It returns that client with only its weight.
+// evict removes the client with the least weight. It clears and returns the removed client, which
+// keeps only its weight, so that a new client can reuse it.
 func (cs *clients) evict() *client {
 	c := cs.least[0]
 	for ; c.ranked < c.weight; c = cs.least[0] {

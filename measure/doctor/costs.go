@@ -59,8 +59,8 @@ func (b batch) paged() batch {
 	return b
 }
 
-// atMost returns the same LISTs with at most this number of objects each, as the limits of their
-// pages allow. If the LISTs have a selector, the server may still look at all objects.
+// atMost returns the same LISTs with at most this number of objects each, because their parameter
+// limit allows no more. If the LISTs have a selector, the server may still look at all objects.
 func (b batch) atMost(objects float64) batch {
 	b.work.Sent = min(b.work.Sent, objects*b.size.Bytes)
 	if b.selection == selectAll {
@@ -102,7 +102,7 @@ func (d *Doctor) batches(c Client, u *usage) (all []batch) {
 }
 
 // shard returns the same number of LISTs, each of one shard of the objects. of is the number of
-// shards. The server looks at all objects.
+// shards. The server looks at all objects to find those of a shard.
 func (b batch) shard(of float64) batch {
 	b.work.Looked = float64(b.size.Objects)
 	b.work.Sent /= of

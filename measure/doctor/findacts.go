@@ -11,7 +11,7 @@ import (
 const (
 	FindingGets = "gets"
 
-	// getsWatched is the largest number of objects that a client can WATCH one by one.
+	// getsWatched is the largest number of objects for which doctor suggests one WATCH of each object.
 	getsWatched = 100
 )
 

@@ -18,8 +18,8 @@ const (
 	// writer. If two clients write in turn, all writes follow one of the other client. If they write
 	// at random, half of the writes do.
 	fightTurns = 0.25
-	// fightNamed is the least share of the writes of an object, in percent, that a finding requires to
-	// name a client. The writer with the most writes needs no such share.
+	// fightNamed is the least share of an object's writes, in percent, for which a finding names a
+	// client. The client with the most writes is always named.
 	fightNamed = 5
 )
 
@@ -38,7 +38,7 @@ var fightKind = &kind{
 type fight struct {
 	objects                  []*objectWrites // the one with the most writes first
 	writes, turns, conflicts int64
-	busiest                  int64 // the sum of the most writes in an hour of each object
+	busiest                  int64 // for each object the most writes in an hour; summed up
 	latency                  time.Duration
 }
 
@@ -88,8 +88,9 @@ func (o *objects) fights() map[string]*fight {
 }
 
 // fight returns the finding about a fight. The finding names the writers of the object with the
-// most writes, except evicted clients and, after the first writer, those with less than fightNamed
-// percent of the writes. fight returns false if the finding would name fewer than two writers.
+// most writes, except evicted clients, which have no name any more. After the first writer, it
+// leaves out those with less than fightNamed percent of the writes. fight returns false if the
+// finding would name fewer than two writers.
 func (d *Doctor) fight(o *fight, clients map[int64]*client) (Finding, bool) {
 	w := o.objects[0]
 	f := Finding{Resource: w.resource, Count: o.writes + o.conflicts, Seconds: o.latency.Seconds()}

@@ -18,8 +18,9 @@ const (
 	// pollListsEach is the least number of LISTs per machine. A deployment whose replicas LIST when
 	// they start sends fewer.
 	pollListsEach = 10
-	// LISTs are regular if a share of pollRegular has one interval, of at most pollInterval. Other
-	// requests do not have that by chance. At longer intervals, polling costs less than a WATCH.
+	// LISTs are regular if a share of at least pollRegular of them follows the previous one after the
+	// same interval, of at most pollInterval. Requests without a timer do not have that by chance. At
+	// longer intervals, polling costs less than a WATCH.
 	pollRegular  = 0.6
 	pollInterval = 10 * time.Minute
 	// Several replicas or threads that poll have no common interval, but a higher rate than a person.
@@ -180,8 +181,8 @@ func findNodes(u subject) (Finding, bool) {
 const (
 	FindingFailing = "failing"
 
-	// A LIST counts as vain only if it takes vainLatency. One that fails immediately costs nothing,
-	// and every informer retries it.
+	// Failed LISTs are a finding only if there are vainLists, and they take vainLatency on average. A
+	// LIST that fails immediately costs nothing, and every informer retries it.
 	vainLists   = 20
 	vainLatency = 5 * time.Second
 

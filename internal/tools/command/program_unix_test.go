@@ -56,8 +56,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// drain waits for an interrupt, and then until a line is typed, as a program that drains its
-// clients.
+// drain waits for an interrupt, and then for a line on standard input. It simulates a program that
+// drains its clients.
 func drain(ctx context.Context) error {
 	interrupts := make(chan os.Signal, 8)
 	counts := os.Getenv(innerVariable) == innerCounts
@@ -175,7 +175,7 @@ func TestExecStubborn(t *testing.T) {
 	var said []string
 	for lines := begin(t, cmd); lines.Scan(); {
 		if said = append(said, lines.Text()); lines.Text() == "ready" {
-			enough = insist(func() { _ = cmd.Process.Signal(syscall.SIGTERM) }) // or it has ended
+			enough = insist(func() { _ = cmd.Process.Signal(syscall.SIGTERM) }) // an error means that it has ended
 		}
 	}
 	enough()

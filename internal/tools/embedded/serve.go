@@ -74,7 +74,7 @@ func serve(ctx context.Context, s process.ServerSpec, send func(process.ServerRe
 	return serveMetrics(ctx, h, s.TLS, send)
 }
 
-// serveMetrics serves the objects, and /metrics.
+// serveMetrics serves the objects and /metrics until ctx ends. It passes the server's URL to send.
 func serveMetrics(
 	ctx context.Context, objects http.Handler, encrypted bool, send func(process.ServerReady) error,
 ) error {

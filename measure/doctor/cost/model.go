@@ -3,10 +3,12 @@
 // and the command of the measurement.
 //
 // The model of CPU time is a sum of:
-//   - a fixed cost of each request
+//   - a fixed cost of each request, and of each page of a LIST
+//   - a fixed cost of each connection that is opened
 //   - a query to etcd, for each LIST that must be current
 //   - a cost of each object that the server compares with a selector
-//   - a cost of each sent byte, by its stored size and the encoding
+//   - a cost of each stored byte of the sent objects, which depends on the encoding
+//   - a cost of each event that the server sends to a WATCH
 package cost
 
 import (

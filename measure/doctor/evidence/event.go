@@ -30,7 +30,7 @@ type Event struct {
 	Via      []byte // the user that authenticated, if it differs from User
 	Agent    []byte
 	Pod      []byte // the Pod that User's token belongs to; only for service accounts of Pods
-	IP       []byte // the first of sourceIPs, which proxies on the way pass on
+	IP       []byte // the first of sourceIPs, which proxies in front of the server pass on
 	Object   Object
 	Code     int    // of the response; 0 if there is none yet
 	Reason   []byte // of the Status in the response, such as TooManyRequests
@@ -79,7 +79,7 @@ func (e *Event) Refused() bool {
 }
 
 // longest is the longest duration that is believed. If a request seems to have lasted longer, its
-// arrival time is considered wrong: even WATCHes end within hours.
+// arrival time is considered wrong, because even WATCHes end within hours.
 const longest = int64(7 * 24 * time.Hour / time.Microsecond)
 
 // Latency returns the time from the request's arrival to its stage, at least 0. It returns 0 if the

@@ -96,8 +96,8 @@ func (r *records) close() {
 	}
 }
 
-// ofLines yields the events of a line, and then nil. When next pulls again, it continues with the
-// line at which the log is then.
+// ofLines is the iterator behind pull. It yields the events of the current line, and then nil. When
+// next pulls again, ofLines continues with the line that is then current.
 func (r *records) ofLines(yield func(*Event) bool) {
 	for r.ofLine(yield) && yield(nil) {
 	}
