@@ -5,8 +5,8 @@
 // handler that lags behind the bounded log receives each object once, from the version that it saw
 // last to the newest one. Objects are identified by uid, so the handler receives no change from one
 // object to another. A handler that blocks forever costs at most one old version per distinct key,
-// and the newest 16,384 objects that were created and deleted unseen. It delays neither the reader
-// of the WATCH nor the other handlers.
+// and the newest 16,384 objects that were created and deleted before it received them. It delays
+// neither the reader of the WATCH nor the other handlers.
 //
 // A [Registration] is one handler. It is called with one event at a time, by the [Workers] that the
 // handlers of a store share: a few goroutines, and one more for each handler that blocks. They also

@@ -23,9 +23,8 @@ func (w *testStore) load(ctx context.Context, all []string) {
 	}
 }
 
-// TestSyncedUnderSteadyLoad checks when a handler has synced that needs 10 ms per event, while two
-// objects change every 5 ms: when it has handled the objects of the first list, however far it
-// lags.
+// TestSyncedUnderSteadyLoad checks that a handler is synced exactly when it has handled the objects
+// of the first list, although it lags: it needs 10 ms per event, and two objects change every 5 ms.
 func TestSyncedUnderSteadyLoad(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	const objects = 1000
@@ -188,9 +187,10 @@ func TestCloseAndRunTwice(t *testing.T) {
 	})
 }
 
-// TestSyncedAfterWhatIsInHand checks a handler that has read several changes of one writer and
-// handled the first. Then the first list of another writer contains one of the other objects. The
-// handler must have synced exactly when it has handled that object.
+// TestSyncedAfterWhatIsInHand checks a handler in the middle of a batch. It has received several
+// changes of one writer, and handled the first, when the first list of another writer contains a
+// later object of the batch. The handler must be synced when it has handled that object, and not
+// before.
 func TestSyncedAfterWhatIsInHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -202,7 +202,7 @@ func TestSyncedAfterWhatIsInHand(t *testing.T) {
 			if e.Key() == "d/a" {
 				two.rv = 2
 				two.sync("b") // the version that the other writer has put
-			}
+			} // the version that the first writer has put
 			synced[e.Key()] = r.HasSynced()
 			time.Sleep(time.Second)
 		}, Options{})
@@ -211,7 +211,7 @@ func TestSyncedAfterWhatIsInHand(t *testing.T) {
 		one.writer.BeginReplace(false)
 		one.writer.EndReplace("0")
 		one.put("first", "")
-		synctest.Wait() // during its call, three more arrive
+		synctest.Wait() // three more changes arrive during the call
 		one.put("a", "")
 		one.put("b", "")
 		one.put("c", "")

@@ -58,7 +58,7 @@ func (w *testStore) follow(opts Options) (*Registration, *[]string) {
 	return r, &log
 }
 
-// sync ends the first list.
+// sync lists pods, like the first list of a reflector.
 func (w *testStore) sync(names ...string) {
 	w.writer.BeginReplace(false)
 	for _, name := range names {

@@ -64,8 +64,9 @@ func (e *PanicError) Unwrap() error {
 // changes that the worker keeps in memory.
 const batchSize = 128
 
-// In one turn, a registration handles one lagFraction-th of the changes that it lags behind, but at
-// least a batch and at most maxTurn.
+// In one turn, a worker serves a registration without serving another one. The registration then
+// handles one lagFraction-th of the changes that it lags behind, but at least a batch and at most
+// maxTurn.
 const (
 	lagFraction = 8
 	maxTurn     = 16 * batchSize
@@ -195,8 +196,8 @@ func (r *Registration) Close() {
 	}
 }
 
-// serve delivers the available changes, up to two batches. It reports whether more may be
-// available. Otherwise the cursor, the timer or ResyncNow wakes the registration.
+// serve runs one turn: it delivers available changes, and objects of a resync. It returns true if
+// more may be available. Otherwise the cursor, the timer or ResyncNow wakes the registration.
 func (r *Registration) serve(changes []store.Change) (more bool) {
 	// A handler that lags more handles more per turn. So handlers of the same objects stay close to
 	// each other, and find objects already decoded.

@@ -106,7 +106,7 @@ DELETED d/b 2→- coalesced unknown`},
 				var log []string
 				var r *Registration
 				r = New(w.store, func(_ context.Context, e store.Change) {
-					// No other goroutine writes meanwhile.
+					// Only this handler writes to the store meanwhile.
 					log = append(log, line(e))
 					switch {
 					case len(log) == len(tc.held):

@@ -11,8 +11,8 @@ import (
 const (
 	// sweepTick is the shortest time between two batches of a sweep.
 	sweepTick = 5 * time.Millisecond
-	// sweepLate limits how many of the delayed objects one batch delivers. The sweep stays behind
-	// instead of delivering a burst.
+	// sweepLate limits a batch after a delay to the objects that are due within sweepLate. The sweep
+	// stays behind instead of delivering a burst.
 	sweepLate = 20 * time.Millisecond
 )
 

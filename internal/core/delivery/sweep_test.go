@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestResyncIsLevel checks that every object is delivered exactly once per period, at an even rate.
+// TestResyncIsLevel checks that the resync delivers each object once per period, at an even rate.
 func TestResyncIsLevel(t *testing.T) {
 	const objects, period, bucket = 1200, 30 * time.Second, 100 * time.Millisecond
 	inBubble(t, store.Config{}, func(t *testing.T, w *testStore) {

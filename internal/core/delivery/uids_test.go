@@ -127,9 +127,10 @@ DELETED d/a 1→- unknown`)
 
 var histories = flag.Int("histories", 300, "how many random histories TestUIDsOfHistories plays")
 
-// TestUIDsOfHistories plays random histories to handlers that block for random times. For any
-// missed changes, a handler must receive each object's addition and deletion once, without gaps,
-// and correct information about the object's last state.
+// TestUIDsOfHistories plays random histories to handlers that block for random times. However many
+// changes a handler misses, it must receive the addition of each object once, later events of the
+// object until it is deleted, and its correct last state. It must receive no change from one object
+// to another.
 func TestUIDsOfHistories(t *testing.T) {
 	for seed := range uint64(*histories) {
 		synctest.Test(t, func(t *testing.T) { playHistory(t, seed) })

@@ -77,7 +77,8 @@ func (w *Workers) leave(r *Registration) {
 	w.work.Broadcast()
 }
 
-// Notify queues registrations. A worker serves each as soon as one is free. Notify does not block.
+// Notify queues registrations. A registration is served as soon as a worker is free. Notify does
+// not block.
 func (w *Workers) Notify(registrations []any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

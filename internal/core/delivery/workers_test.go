@@ -100,9 +100,9 @@ func TestIdleWorkers(t *testing.T) {
 	})
 }
 
-// TestHandlersShareDecoded checks that when many handlers receive many objects, most objects are
-// decoded once, because the handlers stay close to each other. Before turns were limited, each
-// handler decoded nearly all objects again.
+// TestHandlersShareDecoded checks that handlers that receive many objects decode at most half as
+// many values as if each handler decoded each object, because the handlers stay close to each
+// other. Before turns were limited, each handler decoded nearly all objects again.
 func TestHandlersShareDecoded(t *testing.T) {
 	const handlers, objects = 100, 4000
 	// With one processor, the workers alone determine the order.

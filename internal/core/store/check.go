@@ -7,8 +7,8 @@ import (
 )
 
 // checking makes the store check its state after each change, and end the program if the state
-// breaks a rule. The build tag invariants sets it. The rules are documented with the fields, in
-// owners.go and with backlog.
+// breaks a rule. Tests and the build tag invariants set it. The rules are documented with the
+// fields, in owners.go and with backlog.
 var checking = checks.Invariants
 
 // checkEntries bounds the entries that one check reads. Of a longer backlog only the counts are

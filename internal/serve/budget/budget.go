@@ -24,8 +24,9 @@ type Level struct {
 	Most int64
 	// Share bounds the bytes of one share of the level. 0: only the level's bound applies.
 	Share int64
-	// Fair makes each share leave at least as many bytes free as it uses. If n shares use all that
-	// they can, each uses 1/(n+1) of the level's bytes, and as much is free for the next share.
+	// Fair refuses bytes to a share that already uses at least as many bytes as the level has free. If
+	// n shares grow at the same pace and in small steps, each can use about 1/(n+1) of the level's
+	// bytes, and as many bytes stay free for the next share.
 	Fair bool
 }
 
@@ -269,8 +270,8 @@ func (b *Budget) free(level int) int64 {
 }
 
 // Excess returns by how many bytes a level exceeds its bound, or the budget its limit; the larger
-// one counts. If the result is 0 or less, neither is exceeded. Only Add and Move can cause an
-// excess.
+// one counts. If the result is 0 or less, neither is exceeded. Only Add, Move, MoveToShare and the
+// function of CountAlso can cause an excess.
 func (b *Budget) Excess(level int) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

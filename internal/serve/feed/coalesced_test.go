@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// coalesced makes an upstream that is itself a cache send a change at rv, which it coalesces up to
-// 12.
+// coalesced simulates an upstream that is itself a cache. The upstream announces that it coalesces
+// the changes up to 12, and sends one of them, at rv.
 func (s *testFeed) coalesced(rv int) {
 	s.t.Helper()
 	s.Coalesced("12")
@@ -34,7 +34,7 @@ func TestCoalescedUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestFeed(t, 0)
 		s.coalesced(11)
-		s.prove(10) // another replica of the upstream may prove this
+		s.prove(10) // a proof from another replica of the upstream, which must have no effect
 		s.settled()
 		for at, want := range map[uint64][]string{12: nil, 10: {"ERROR 410"}, 5: {"MODIFIED u-a@11"}} {
 			if got := s.watch(at); !slices.Equal(got, want) {

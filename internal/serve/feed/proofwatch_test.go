@@ -193,9 +193,8 @@ func (movingServer) Watch(_ context.Context, o source.WatchOptions) (source.Watc
 	return &oneBookmark{rv: resourceversion.Format(resourceversion.Number(o.ResourceVersion) + 1)}, nil
 }
 
-// TestNotProvenWithoutReader checks that no watch is opened for a client that has disconnected, if
-// the client requested a resourceVersion in the far future, although each watch proves a newer
-// version.
+// TestNotProvenWithoutReader checks that no further watch is opened when a client no longer waits
+// that requested a resourceVersion in the far future, although each watch proves a newer version.
 func TestNotProvenWithoutReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestFeed(t, 0) // at 5
@@ -204,7 +203,7 @@ func TestNotProvenWithoutReader(t *testing.T) {
 			t.Error("proven to be where the upstream is not")
 		}
 		time.Sleep(time.Minute)
-		if n := p.stats.ProofWatches.Load(); n > 2 { // the second may have started before that
+		if n := p.stats.ProofWatches.Load(); n > 2 { // the second may have started before the client's timeout
 			t.Errorf("%d watches for one client that has gone", n)
 		}
 		if !p.proveVersion(t.Context(), ts.version()+1) {
@@ -268,8 +267,8 @@ func (deafServer) NewestVersion(context.Context, string) (string, error) {
 	return "", errors.New("no answer")
 }
 
-// TestProofsAskOneServer checks that the query of a proof and the WATCH after it use one
-// connection, so that the same API server answers both. The reflector's LISTs use other
+// TestProofsAskOneServer checks that the LIST and the WATCH of a proof use one connection, so that
+// the same API server answers both. The LIST and the WATCH of an ordinary source use two
 // connections.
 func TestProofsAskOneServer(t *testing.T) {
 	t.Parallel()

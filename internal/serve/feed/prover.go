@@ -224,7 +224,7 @@ func (p *prover) source() source.Source {
 }
 
 // isWatching reports whether the feed watches the upstream. If the feed has lost its watch, another
-// stream cannot prove that it is current.
+// stream cannot prove that the feed is current.
 func (p *prover) isWatching() bool {
 	st := p.status()
 	return st.Phase == reflector.Watching && st.Err == nil

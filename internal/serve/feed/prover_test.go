@@ -100,7 +100,8 @@ func TestReadToBookmark(t *testing.T) {
 }
 
 // TestProve checks that a proof raises the feed's version and wakes the callers that wait for it.
-// If a proof says that no change exists at a resourceVersion, a change there shows another past.
+// If a proof says that no change exists at a resourceVersion, a later change at that
+// resourceVersion shows that the upstream went back in time.
 func TestProve(t *testing.T) {
 	ts := newTestFeed(t, 0)
 	waited := make(chan error, 1)
@@ -142,7 +143,7 @@ func (c changing) NewestVersion(context.Context, string) (string, error) {
 
 // TestProvenUnderChanges checks two cases in which a feed is newer than the answer to its query. If
 // a change arrived meanwhile, the feed is current. If the feed was newer before the query, the
-// upstream has another past.
+// upstream went back in time.
 func TestProvenUnderChanges(t *testing.T) {
 	for _, tt := range []struct {
 		newest  string

@@ -45,7 +45,7 @@ type sink struct {
 	// held.
 	listed    bool
 	recorded  uint64                    // newest version in history; written like listed
-	coalesced uint64                    // the upstream coalesces changes up to it; written like listed
+	coalesced uint64                    // the upstream coalesces changes up to this version; written like listed
 	proven    uint64                    // no change up to this version is missing, see prove
 	waiters   map[*proofWaiter]struct{} // one for each caller of Wait
 
@@ -347,10 +347,10 @@ func (s *sink) endFirstList(resourceVersion string) {
 
 // endRelist applies the changes that a relist found. If the relist shows another past, endRelist
 // applies nothing and returns false. Another past means that the upstream was restored from a
-// backup and has reached the same resourceVersions again, so watchers must not receive the relisted
-// objects as changes. Another past shows in two ways: the relist has an object in an old version
-// that the store did not have, and the list itself is not older than the store; or an object
-// contradicts a proof.
+// backup and has reached the same resourceVersions again. Watchers must then not receive the
+// relisted objects as changes. Another past shows in two ways: the relist has an object in an old
+// version that the store did not have, and the list itself is not older than the store; or an
+// object contradicts a proof.
 func (s *sink) endRelist(resourceVersion string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -197,8 +197,9 @@ func TestSinkEndsFeed(t *testing.T) {
 }
 
 // TestSinkOfAnotherPast checks an upstream that went back in time and has reached its former
-// resourceVersions again before it is listed. Its list contains objects in versions that the feed
-// would have received. A list that is older than the feed shows no such objects.
+// resourceVersions again before it is listed. Its list contains an object in a version that the
+// feed has not received, although the feed has received newer versions. If the list is older than
+// the feed, such an object proves nothing.
 func TestSinkOfAnotherPast(t *testing.T) {
 	for _, c := range []struct {
 		name, object, uid string

@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/serve/budget"
 )
 
-// Payer identifies the share of a budget that pays for the responses of a request while they wait
-// for the client to read them.
+// Payer identifies the share of a memory budget to which the responses of a request are charged
+// while they wait for the client to read them.
 type Payer struct {
 	Budget *budget.Budget
 	Level  int
@@ -142,8 +142,8 @@ type body struct {
 	scratch     int64 // bytes charged for other buffers, see hold
 }
 
-// newBody returns the body of a LIST whose page uses page bytes of memory. The caller must call
-// end. If the budget has no room, newBody returns ErrUnread.
+// newBody returns the body of a LIST. page is the memory of the LIST's page in bytes. The caller
+// must call end. If the budget has no room, newBody returns ErrUnread.
 func (c *Cache) newBody(w http.ResponseWriter, r *http.Request, page int64) (*body, error) {
 	p := payerOf(r.Context())
 	charge, err := p.charge(gzipAbove + page)
@@ -162,8 +162,8 @@ func (c *Cache) newBody(w http.ResponseWriter, r *http.Request, page int64) (*bo
 	return b, nil
 }
 
-// hold charges the current size n of the buffers for single objects, less the bytes that earlier
-// calls charged. If the budget has no room, hold returns ErrUnread.
+// hold charges n bytes, the current size of the buffers for single objects, minus the bytes that
+// earlier calls charged. If the budget has no room, hold returns ErrUnread.
 func (b *body) hold(n int) error {
 	more := int64(n) - b.scratch
 	if b.charge == nil || more <= 0 {
@@ -177,7 +177,7 @@ func (b *body) hold(n int) error {
 }
 
 // appendObject unpacks an object directly into the free part of the buffer, if the object fits
-// there.
+// there. Otherwise it unpacks the object into new memory.
 func (b *body) appendObject(o *store.Object) error {
 	raw, err := o.AppendRaw(b.AvailableBuffer())
 	if err == nil {

@@ -54,7 +54,7 @@ type Config struct {
 	// watch cache does with a watcher whose buffer is full. WatchBuffer is for tests and
 	// demonstrations. If it is nil or returns 0, the cache never closes a slow watch for that reason.
 	WatchBuffer func() int
-	// Closed is the answer to requests after Close. nil: 503.
+	// Closed is the error with which the cache answers requests after Close. nil: 503.
 	Closed error
 	// Bookmarks is called at the start of each watch. It lets tests delay the bookmark that ends
 	// the initial events, or suppress bookmarks. nil: neither.
@@ -84,7 +84,7 @@ type Cache struct {
 	history  *History
 	fields   map[string]*selectableField
 
-	floor       atomic.Uint64 // resourceVersions below it are expired
+	floor       atomic.Uint64 // resourceVersions below floor are expired
 	pagedStates stateCache
 
 	indexes     indexes
@@ -169,11 +169,11 @@ func (cfg *Config) setDefaults() {
 	}
 }
 
-// Close ends all watches and does not wait for them to end. A watch first sends the changes that the
-// cache has. If it is still sending earlier changes, and more than one batch of changes waits for
-// it, it leaves the waiting changes out. Both send a last bookmark if the client requested
-// bookmarks, except a watch that is still being caught up after closeGrace. Later requests receive
-// Config.Closed.
+// Close ends all watches and does not wait for them to end. A watch that waits for changes first
+// sends the changes that the cache has. A watch that is already sending, and for which more than
+// one batch of further changes waits, does not send these changes. In both cases the watch ends
+// with a last bookmark if the client requested bookmarks, unless it is still being caught up after
+// closeGrace. Later requests receive Config.Closed.
 func (c *Cache) Close() {
 	c.close()
 	c.readWrites.close(closeGrace)

@@ -7,8 +7,8 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// checking makes the hub check its invariants after each change, and panic if one is violated.
-// Tests set it.
+// checking makes the hub check its invariants after each change, and end the program if one is
+// violated. Tests and the build tag invariants set it.
 var checking = checks.Invariants
 
 // checkSubscriptions is the number of subscriptions up to which the hub checks each of them.
@@ -21,7 +21,7 @@ func must(ok bool, rule string, state ...any) {
 	}
 }
 
-// check panics if an invariant of the hub is violated. The caller holds h.mu.
+// check ends the program if an invariant of the hub is violated. The caller holds h.mu.
 func (h *hub) check() {
 	must(h.n.Load() == int64(len(h.all)), "a hub's count of subscriptions", h.n.Load(), len(h.all))
 	must((h.cursor != nil) == (len(h.all) > 0), "a hub has a cursor, or none, against its subscriptions", h.cursor != nil, len(h.all))
@@ -43,15 +43,15 @@ func (h *hub) check() {
 	must(len(listed) == 0, "a subscription that has left is in the index", len(listed))
 }
 
-// check panics if an invariant of the subscription is violated.
+// check ends the program if an invariant of the subscription is violated.
 func (s *subscription) check() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue.check(s.taken)
 }
 
-// check panics if an invariant of the queue is violated. taken are the changes that its consumer
-// took and has not released. The caller holds the lock that guards q.
+// check ends the program if an invariant of the queue is violated. taken are the changes that its
+// consumer took and has not released. The caller holds the lock that guards q.
 func (q *changeQueue) check(taken []store.Change) {
 	keys, bytes := 0, int64(0)
 	for i := range q.changes {

@@ -84,8 +84,7 @@ func TestRelistIsCoalesced(t *testing.T) {
 }
 
 // TestEndAfterState checks a DELETED event at an unknown version, for a watch that started with a
-// state. The event has the resourceVersion of the state, not the resourceVersion of the newest
-// object in it.
+// state. The event must have the resourceVersion of the state, not that of the newest object in it.
 func TestEndAfterState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var clock *lockedClock
@@ -139,8 +138,8 @@ func TestExpireRelisted(t *testing.T) {
 	})
 }
 
-// TestRelistedRevisions checks that a history reports whether a relist added a revision. The answer
-// is exact for the newest relists.
+// TestRelistedRevisions checks that a history reports whether a relist added a revision. For
+// revisions up to the end of the last forgotten relist, it must report that a relist added them.
 func TestRelistedRevisions(t *testing.T) {
 	h := NewHistory(0, 10, 5)
 	if _, ok := h.relisted(6); ok {

@@ -45,7 +45,7 @@ func (c *Cache) Drain(over time.Duration) {
 	})
 }
 
-// drainTimer fires when a drain ends one watch. Only the watch's goroutine uses it.
+// drainTimer schedules the end of one watch by a drain. Only the watch's goroutine uses it.
 type drainTimer struct {
 	drain *drain
 	begun <-chan struct{}  // nil: timer has started

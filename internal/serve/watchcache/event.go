@@ -243,7 +243,8 @@ func (wt *watcher) announceCoalesced(rv uint64) error {
 	return wt.writeBookmark(wt.clientVersion, map[string]string{wire.CoalescedAnnotation: resourceversion.Format(rv)})
 }
 
-// writeBookmark sends a bookmark: the client has received every change up to rv.
+// writeBookmark sends a bookmark of rv, which states that the client has received every change up
+// to rv.
 func (wt *watcher) writeBookmark(rv uint64, annotations map[string]string) error {
 	wt.clientVersion = max(wt.clientVersion, rv)
 	p := metav1.ObjectMeta{ResourceVersion: resourceversion.Format(rv), Annotations: annotations}

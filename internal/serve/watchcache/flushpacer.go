@@ -8,10 +8,11 @@ import (
 
 // FlushPacer decides how long a watcher waits between two writes, so that all changes in between
 // share one write, because each write has a fixed cost. The wait grows with the number of active
-// watchers, up to longest. Below longest, all active watchers together write at most flushesPerCPU
-// times per second and CPU. A watcher is active if it has finished a write in the current window or
-// the previous one, so a client that reads nothing delays no other client. The caches of one
-// process share a pacer. It is safe for concurrent use. A nil FlushPacer never waits.
+// watchers, up to longest. While the wait is below longest, all active watchers together write at
+// most flushesPerCPU times per second and CPU. A watcher is active if it has finished a write in
+// the current window or the previous one, so a client that reads nothing delays no other client.
+// The caches of one process share a pacer. It is safe for concurrent use. A nil FlushPacer never
+// waits.
 type FlushPacer struct {
 	longest time.Duration // also the length of a window
 	begun   time.Time

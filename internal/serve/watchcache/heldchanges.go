@@ -80,10 +80,10 @@ type changeQueue struct {
 	held    *heldChanges
 	changes []store.Change // a zero Change was coalesced into a later one, taken, or dropped
 	first   int            // all changes before this position were taken
-	index   map[string]int // of each key's change in changes; nil: the queue does not coalesce
+	index   map[string]int // each key's position in changes; nil: the queue does not coalesce
 
-	keys  atomic.Int64 // changes that are not zero
-	bytes atomic.Int64 // of these and of the taken changes; shared old versions count in full
+	keys  atomic.Int64 // number of changes that are not zero
+	bytes atomic.Int64 // of the queued and the taken changes; shared old versions count in full
 }
 
 func isZero(ch store.Change) bool { return ch.Old == nil && ch.New == nil }

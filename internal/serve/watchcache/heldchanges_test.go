@@ -150,7 +150,8 @@ func (lc *largeCache) stall(query string) (v *valve, done <-chan struct{}, end f
 }
 
 // TestStalledWatchesAreCounted checks that the cache counts the versions of a changing object that
-// stalled watches retain, separately for each watch and for every kind of selector.
+// stalled watches retain, for each kind of selector that the hub serves. The watches have started
+// at different versions.
 func TestStalledWatchesAreCounted(t *testing.T) {
 	const stalled = 3
 	for _, query := range []string{
@@ -175,8 +176,9 @@ func TestStalledWatchesAreCounted(t *testing.T) {
 	}
 }
 
-// TestLeavingVersionsAreCounted checks that the cache does not retain, without counting it, a
-// version that no longer matches and that is not the old version of the watch's next change.
+// TestLeavingVersionsAreCounted checks that a watch retains no uncounted versions of an object that
+// repeatedly stops matching. A version that does not match is not the old version of the watch's
+// next change, so the watch must not retain it.
 func TestLeavingVersionsAreCounted(t *testing.T) {
 	for _, query := range []string{"fieldSelector=spec.color%3Dred", "labelSelector=color%3Dred"} {
 		t.Run(query, func(t *testing.T) {

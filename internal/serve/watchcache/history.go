@@ -18,7 +18,7 @@ type History struct {
 	limit  int
 	newest uint64 // highest revision added, at the last point or after it
 
-	relists    []relistRange // the newest ones, in order
+	relists    []relistRange // the newest relists, in order
 	forgotten  uint64        // the last revision of the dropped relists
 	relistedTo atomic.Uint64 // the last revision of any relist; the highest number while a relist runs
 }

@@ -38,13 +38,13 @@ func (h *hub) subscribe(of interest) (sub *subscription, sn *store.Snapshot, rv 
 		return nil, nil, 0, err
 	}
 	for {
-		h.dispatch() // most of it without blocking a writer
+		h.dispatch() // most changes, before Observe may block a writer
 		h.cache.clock.Observe(func(now uint64) {
 			rv, sn = now, h.cache.store.Snapshot()
 			h.dispatch()
 		})
-		// If a writer changed the store between dispatch and Snapshot, try again. A clock without a lock
-		// permits that.
+		// If a writer changed the store between Snapshot and dispatch, try again. That can happen with a
+		// clock that does not block writers.
 		if h.cursor.Revision() == sn.Revision() || h.cursor.Closed() {
 			return h.add(newSubscription(h, of)), sn, rv, nil
 		}
@@ -65,7 +65,7 @@ func (h *hub) join(of interest, cursor *store.Cursor) (*subscription, error) {
 		h.dispatch()
 		for n := cursor.Next(h.changes[:]); n > 0; n = cursor.Next(h.changes[:]) {
 			for i := range h.changes[:n] {
-				sub.offer(h.changes[i], false) // the watcher filters it again
+				sub.offer(h.changes[i], false) // the watcher applies its selector to it
 			}
 			clear(h.changes[:n])
 		}
@@ -153,7 +153,7 @@ func (h *hub) dispatchBacklog(n int) {
 func (h *hub) dispatchBatch(n int) {
 	for i := range h.changes[:n] {
 		if h.interests.offer(&h.reader, &h.changes[i]) != nil {
-			for s := range h.all { // each watcher then meets the error itself
+			for s := range h.all { // each watcher then gets the error itself
 				if s.offeredSeq != h.interests.seq {
 					s.offer(h.changes[i], false)
 				}

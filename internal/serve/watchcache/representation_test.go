@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// TestNewChecksPaths checks that New rejects an invalid path. New checks only served kinds, so a
-// developer who adds a field must also serve its kind.
+// TestNewChecksPaths checks that New rejects an invalid path. New compiles only the paths of the
+// resource that it serves, so a developer who adds a field must also serve its kind in a test.
 func TestNewChecksPaths(t *testing.T) {
 	r := things
 	r.Fields = []Field{{Label: "x", Paths: []string{"a[["}}}

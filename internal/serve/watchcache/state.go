@@ -165,9 +165,9 @@ func (st *state) from(start string) iter.Seq[*store.Object] {
 	}
 }
 
-// CanResumeFrom reports whether a WATCH can resume from resourceVersion, and whether the cache can
-// answer a LIST of exactly that state. It is true for a resourceVersion in the log and for one in
-// the future. The resourceVersion may expire before the request is served.
+// CanResumeFrom reports whether a WATCH can resume from resourceVersion. In the same cases, the
+// cache can answer a LIST of exactly that state. It is true for a resourceVersion in the log and
+// for one in the future. The resourceVersion may expire before the request is served.
 func (c *Cache) CanResumeFrom(resourceVersion string) bool {
 	rv, err := resourceversion.Parse(resourceVersion)
 	if err != nil {
@@ -186,8 +186,8 @@ func (c *Cache) CanResumeFrom(resourceVersion string) bool {
 
 const (
 	// maxCachedStates bounds the states cached for paginated LISTs. maxCachedStateBytes bounds the
-	// memory of the versions that only these states retain. By default, the log uses a quarter of
-	// that.
+	// memory of the versions that only these states retain. That is four times the default size of the
+	// log.
 	maxCachedStates     = 16
 	maxCachedStateBytes = 32 << 20
 	// cachedStateTTL is how long a state is cached after its first page. kube-apiserver's continue

@@ -121,8 +121,8 @@ func TestStateCache(t *testing.T) {
 	if l.Code != 410 || l.Reason != "Expired" || l.Metadata.Continue == "" {
 		t.Fatalf("got %+v", l)
 	}
-	// The rest of the list, at the current state. A replica that is behind the first page answers when
-	// it has caught up.
+	// The token returns the rest of the list, at the current state. A replica that is behind the first
+	// page waits, and answers 504 if it does not catch up.
 	if rest := tc.list("", "continue="+l.Metadata.Continue); len(rest.Items) != 3 || rest.Metadata.ResourceVersion != resourceversion.Format(tc.rv) {
 		t.Errorf("the rest: %+v", rest)
 	}

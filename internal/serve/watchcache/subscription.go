@@ -75,9 +75,10 @@ func newSubscription(h *hub, of interest) *subscription {
 	return &subscription{hub: h, interest: of, ready: make(chan struct{}, 1), queue: changeQueue{held: &h.cache.held}}
 }
 
-// offer queues a change, unless the watcher watches another namespace. leaves says that the new
-// version does not meet the watcher's interest; offer then omits it. Otherwise the watcher would
-// retain a version that no later change contains as its old one. The caller holds hub.mu.
+// offer queues a change, unless the watcher watches another namespace. leaves says that the
+// object's new version does not meet the watcher's interest. offer then omits the new version.
+// Otherwise the watcher would retain a version that no later change contains as its old version.
+// The caller holds hub.mu.
 func (s *subscription) offer(ch store.Change, leaves bool) {
 	if ns := s.interest.namespace; ns != "" && namespaceOf(&ch) != ns {
 		return

@@ -45,11 +45,11 @@ const (
 	// and a client that is cut off must list again.
 	closeGrace = time.Second
 	drainGrace = 10 * time.Second
-	// Until the state that a LIST or the start of a WATCH sends is sent, the request retains a
-	// snapshot, and a LIST also occupies a seat. So the time that writes wait for the client is
-	// limited to stateGrace, plus the time that the sent bytes need at listRate or initialRate, in
-	// bytes per second. kube-apiserver ends any LIST after one minute. initialRate is lower, because a
-	// WATCH that is ended must send the whole state again.
+	// While a LIST, or the start of a WATCH, sends a state, the request retains a snapshot. A LIST
+	// also occupies a seat, which is the permission to be served. So the time that writes wait for the
+	// client is limited to stateGrace, plus the time that the sent bytes need at listRate or
+	// initialRate, in bytes per second. kube-apiserver ends any LIST after one minute. initialRate is
+	// lower, because a WATCH that is ended must send the whole state again.
 	stateGrace  = time.Minute
 	listRate    = 256 << 10
 	initialRate = 32 << 10
