@@ -30,12 +30,14 @@ const (
 	seatShare     = 0.3 // of all LISTs' time; a client with a smaller share is not the only cause
 	nameableShare = 0.05
 	seatTakers    = 3 // the largest number of clients that are named
-	// A client is named only if its LISTs had seats for this long, and for this share of the time. A
-	// single LIST of some milliseconds may otherwise have all of the LISTs' time.
+	// A client is named only if its LISTs had seats for this long, and for this share of the time in
+	// which requests were refused. A single LIST of some milliseconds may otherwise have all of the
+	// LISTs' time.
 	seatFewest = 10 * time.Second
 	seatBusy   = 0.05
 
-	longestSeat = 5 * time.Minute // the server ends a LIST after a minute
+	// a LIST that seems to last longer has a wrong time: the server ends it after a minute
+	longestSeat = 5 * time.Minute
 )
 
 // seats contains how long the LISTs of a client had seats while requests were refused.

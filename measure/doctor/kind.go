@@ -56,7 +56,8 @@ type kind struct {
 	kubectl func(a api) string
 	asks    func(w *whatIfCase) []batch // the requests that the finding is about; nil: the LISTs
 	apart   bool                        // the finding is not about LISTs and WATCHes
-	// explains reports whether the finding f is the cause of another one, which is then not reported.
+	// explains reports whether the finding f is the cause of the finding other, which is then not
+	// reported.
 	explains func(f, other Finding) bool
 	remedies []remedy // those that a client can apply alone come first
 }

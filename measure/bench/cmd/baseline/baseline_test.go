@@ -87,7 +87,7 @@ func TestRecordAndCheck(t *testing.T) {
 	}
 	baseline(1, "-runs", "3") // other flags do not overwrite the baseline
 	write(t, filepath.Join(tree, "measure/bench/cmd/weir-bench/other.go"), "package main\n\nfunc init() { println() }\n")
-	baseline(1) // nor does other code
+	baseline(1) // other code does not overwrite it either
 
 	write(t, filepath.Join(tree, "ratio"), "0.62")
 	baseline(0, "-check")

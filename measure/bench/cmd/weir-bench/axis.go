@@ -38,7 +38,7 @@ const (
 	sideAPIServer = "kube-apiserver"
 )
 
-// The amounts that stay constant on axes of another amount.
+// The numbers of objects on axes that increase another amount.
 const (
 	objectsOfHandlers  = 50_000
 	objectsOfInformers = 1_000

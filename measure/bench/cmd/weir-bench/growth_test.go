@@ -88,7 +88,8 @@ func TestRunSkips(t *testing.T) {
 	checkXML(t, r.chart())
 }
 
-// TestTooMuch checks that memory that a side uses at any point is not scaled.
+// TestTooMuch checks that the estimate scales only the memory that grows with the point, if a side
+// reports that memory separately.
 func TestTooMuch(t *testing.T) {
 	a := axisOf(&byHand{}, 1, 10)
 	for _, test := range []struct {

@@ -143,7 +143,7 @@ func (c curve) lineOf(label string, t figures.Trace) chart.Line {
 var pageText string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	// A chart has no unescaped text.
+	// The text in a chart is escaped already.
 	"chart": func(i replayed) template.HTML { return template.HTML(i.chart()) },
 	"style": func() template.CSS { return template.CSS(chart.PageStyle()) },
 	"count": func(n int) string { return humanize.Count(int64(n)) },

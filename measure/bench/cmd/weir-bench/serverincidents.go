@@ -55,7 +55,8 @@ var (
 	controllersOf = upTo(controllersInIncident)
 )
 
-// answersAlike is the Embedded of incidents whose picture shows the work that requests cause.
+// answersAlike is the value of Embedded for incidents whose picture shows the work that requests
+// cause.
 const answersAlike = "The embedded server answers out of the same watch cache as weir-proxy. A kube-apiserver takes several times the CPU for the same answers: replay it on one with --real."
 
 // serverIncidents are the incidents that clients cause in API servers.

@@ -65,7 +65,7 @@ func call(ctx context.Context, method, url string, body []byte) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	r.Close = true // so that no goroutine is left, which would be counted
+	r.Close = true // close the connection: its goroutines would count as the informer's
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return nil, err

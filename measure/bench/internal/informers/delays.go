@@ -60,8 +60,8 @@ func (d *delays) arrive() {
 
 var errNoDelay = errors.New("no change has reached all handlers")
 
-// p99 returns the delay that one of a hundred changes exceeds, in seconds. It ignores changes that
-// did not reach all handlers. If no change reached all, the error is errNoDelay.
+// p99 returns the 99th percentile of the delays, in seconds. It ignores changes that did not reach
+// all handlers. If no change reached all handlers, the error is errNoDelay.
 func (d *delays) p99() (float64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -101,7 +101,7 @@ func (g *gets) run(ctx context.Context, pods listers.PodLister, keys []string) {
 		for ; g.n < due; g.n++ {
 			namespace, name, _ := strings.Cut(keys[random.IntN(len(keys))], "/")
 			_, err := pods.Pods(namespace).Get(name)
-			if err != nil && !apierrors.IsNotFound(err) { // it may have been deleted since
+			if err != nil && !apierrors.IsNotFound(err) { // the object may have been deleted since
 				g.err = err
 				return
 			}
@@ -129,7 +129,8 @@ func (s *subject) timeListing(ctx context.Context, f Figures, pods listers.PodLi
 	}
 	f["listFirstNanos"] = s.timed(1, list)
 	s.timed(listsBefore, list)
-	settledHeap() // or garbage of the first lists would be collected during the next ones
+	// otherwise the garbage of the first lists would be collected during the next ones
+	settledHeap()
 	f["listNanos"] = s.timed(listsTimed, list)
 	f["listHeapBytes"] = heapBytes()
 }

@@ -15,7 +15,7 @@ import (
 
 // A rollout replaces up to rolloutPods pods by new ones, in waves of rolloutWave pods. Other pods
 // do not change. The models of the replaced pods are neighbours, like those of a workload's pods.
-// Rollouts start in turn at one of the number rollouts of places, which are spread over all pods.
+// Each rollout starts at the next of `rollouts` places, which are spread over all pods.
 const (
 	rollouts    = 20
 	rolloutPods = 250

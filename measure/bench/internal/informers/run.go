@@ -22,8 +22,8 @@ import (
 // uses Config; both lead to the same server. Contenders receive the options as JSON.
 type Options struct {
 	Config *rest.Config `json:"-"`
-	Server string       // its URL if it needs no credentials; empty: children use Args
-	Args   []string     // flags with which a child finds it
+	Server string       // the server's URL if it needs no credentials; empty: children use Args
+	Args   []string     // flags with which a child finds the server
 
 	Population   string        // of the server, named in the result; empty: the default
 	DropIn       bool          // weir's side is its drop-in, and handlers read objects

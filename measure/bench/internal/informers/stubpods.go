@@ -69,7 +69,8 @@ func newStubPods(e *encoding, n int, lifecycle bool, models func() iter.Seq2[*co
 	if lifecycle {
 		p.rolled = len(p.models)
 	}
-	if len(p.models) < n || lifecycle { // only now it is known whether names and uids need blanks
+	// only now is the number of models known, on which blanks in names and uids depend
+	if len(p.models) < n || lifecycle {
 		if err := p.take(models(), true); err != nil {
 			return nil, err
 		}

@@ -27,7 +27,7 @@ type blankKind uint8
 
 const (
 	copyBlank       blankKind = iota // part of the name, if a model represents several pods
-	uidBlank                         // the last part of the uid, in the same case
+	uidBlank                         // the last part of the uid, if a model represents several pods
 	versionBlank                     // the resourceVersion
 	labelBlank                       // the value of changedLabel
 	annotationBlank                  // the value of changedAnnotation
