@@ -9,10 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// box is the memory that a pointer to a string, number, time or quantity points to. Pointers in the
-// structs of boxing have boxes, which are allocated separately from the object. Programs often keep
-// such a pointer, such as a pod's start time. Without a box, the pointer would keep the whole
-// object in memory.
+// box is separate memory for the target of a pointer to a string, number, time or quantity. The
+// pointer fields of the structs that boxing returns have boxes. Programs often keep such a pointer,
+// such as a pod's start time. Without a box, the pointer would keep the whole object in memory,
+// because the object and the targets of its pointers are one allocation (see shape).
 type box struct {
 	make func() unsafe.Pointer
 	// clone copies a pointer into a new box. If clone is nil, the value must be decoded again.

@@ -160,9 +160,10 @@ func (c *Codec) decode(raw []byte, sharing bool) (value any, err error) {
 	return c.setTypeMeta(object), nil
 }
 
-// setTypeMeta sets the kind of an object if necessary, and returns the object. Metadata receives
-// the example's kind. An unstructured object without a kind receives the kind that its list states,
-// or else the example's. If there is neither, the object is unchanged.
+// setTypeMeta sets the kind of an object if necessary, and returns the object. A
+// PartialObjectMetadata receives the example's kind. An unstructured object without a kind receives
+// the kind that its list states, or else the example's. If there is neither, the object is
+// unchanged.
 func (c *Codec) setTypeMeta(object any) any {
 	switch object := object.(type) {
 	case *metav1.PartialObjectMetadata:

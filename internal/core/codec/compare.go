@@ -11,7 +11,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// difference is one value of an object that differs from the prototype's.
+// difference is one value in which the current object differs from the prototype that it is
+// compared with.
 type difference struct {
 	token int32 // the token's index in the plan
 	at    int32 // of a map: the index of its entries' tokens in the scratch
@@ -49,7 +50,8 @@ func (d *decoder) decodeLikeOthers(s *scratch, raw []byte) (image unsafe.Pointer
 }
 
 // copyIfAlike decodes an object as a copy of from, whose plan is recentPlans[index]. alike reports
-// whether the two have the same fields.
+// whether both objects have the same fields. ok is false if they do not, or if Unmarshal must
+// decode the object.
 func (d *decoder) copyIfAlike(s *scratch, raw []byte, index int, from *prototype) (image unsafe.Pointer, alike, ok bool) {
 	s.raw, s.fields = raw, d.fields
 	if alike = s.compare(from); alike {
@@ -81,7 +83,7 @@ func (s *scratch) toFront(i int) {
 }
 
 // compare records the differences between the current object and c. It returns false if their
-// fields differ.
+// fields differ, or if the bytes are malformed.
 func (s *scratch) compare(c *prototype) bool {
 	if s.locating {
 		s.locations = append(s.locations[:0], c.locations...)
@@ -201,7 +203,7 @@ func sameTag(was, raw []byte, pos int) int {
 	return pos + 2
 }
 
-// stride is the number of bytes that prefix compares at once.
+// stride is the number of bytes that prefix compares in one step.
 const stride = 64
 
 // prefix returns the length of the longest common prefix of a and b.

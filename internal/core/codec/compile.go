@@ -13,7 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// compiler builds the message of a type and of all types inside it. A type may contain itself.
+// compiler builds the message of a type, which describes the type's fields, and of all types inside
+// it. A type may contain itself.
 type compiler struct {
 	messages map[reflect.Type]*message
 	fields   []*field // of all messages

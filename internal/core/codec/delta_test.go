@@ -132,8 +132,8 @@ func sharesMemory(a, b reflect.Value) bool {
 	return false
 }
 
-// TestUpdateSharedDeclines checks that decodeOver rejects bytes that are not protobuf, have fields
-// out of order, or have unknown fields.
+// TestUpdateSharedDeclines checks that decodeOver rejects bytes that are not protobuf, are cut off,
+// have fields out of order, or have unknown fields.
 func TestUpdateSharedDeclines(t *testing.T) {
 	c := Of(&corev1.Pod{})
 	good := marshal(t, podsim.New(1, 1).Pod(0))

@@ -40,8 +40,8 @@ type (
 	}
 )
 
-// TestEqual compares Equal with equality.Semantic, and checks that Equal returns false if that
-// panics.
+// TestEqual compares Equal with equality.Semantic, and checks that Equal returns false if
+// equality.Semantic panics.
 func TestEqual(t *testing.T) {
 	for name, test := range map[string]struct {
 		a, b    any

@@ -48,15 +48,15 @@ const (
 	maxPlanTokens = 1 << 10
 )
 
-// placeOf returns the place of a plan. print is the hash of the plan's fields. mark distinguishes
-// hashes that have the same place.
+// placeOf returns the index in plans for a sequence of fields whose hash is print. mark
+// distinguishes sequences with the same index.
 func placeOf(print uint64) (place uint64, mark uint32) {
 	hash := print * 0x9e3779b97f4a7c15
 	return hash >> (64 - planBits), uint32(hash>>25) | 1
 }
 
 // plans contains the plans of one type of object, by the hash of their fields. A plan is made when
-// the same sequence of fields occurs twice and no other sequence with the same place occurs
+// the same sequence of fields occurs twice and no other sequence with the same index occurs in
 // between. plans is safe for concurrent use.
 type plans struct {
 	seen [maxPlans]atomic.Uint32
@@ -76,7 +76,7 @@ func (h *plans) find(s *scratch) (found *plan, worth bool) {
 	return nil, h.seen[place].Swap(mark) == mark
 }
 
-// keep stores p, a plan that was made for the tokens of s, instead of the plan with the same place.
+// keep stores p, a plan that was made for the tokens of s, instead of the plan with the same index.
 func (h *plans) keep(s *scratch, p *plan) {
 	p.tokens = slices.Clone(s.tokens)
 	p.template = s.newTemplate(p)

@@ -28,10 +28,12 @@ const maxFields = 1 << 16
 // collector may free it between calls.
 //
 // It also caches values by their bytes: strings, quantities and, for DecodeShared, managed fields,
-// which are half of many objects and are equal in all objects of a workload. The first occurrence
-// of a value leaves only a mark. The value is cached at its second occurrence, if no other value
-// with the same place occurred between. Unique values, such as uids and addresses, therefore do not
-// displace frequent ones. The number of places and the maximum size of a value bound the caches.
+// which are half of many objects and are equal in all objects of a workload. The hash of a value
+// selects its place, which is one slot of the cache. At the first occurrence of a value, its place
+// only stores a mark, which is a part of the hash. At the second occurrence, the place stores the
+// value, unless another value has changed the mark in between. So unique values, such as uids and
+// addresses, do not displace frequent ones. The number of places and the maximum size of a value
+// bound the caches.
 type scratch struct {
 	raw     []byte   // the current object
 	fields  []*field // the fields of its decoder
@@ -61,7 +63,7 @@ type scratch struct {
 	found   []value   // the shared values of the current object
 
 	texts [2048]struct {
-		mark uint32 // of the last value that is not in held
+		mark uint32 // the mark of the last value that is not in held
 		held string
 	}
 	managed [128]struct {

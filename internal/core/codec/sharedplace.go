@@ -70,9 +70,9 @@ func (f *field) isShareable() bool {
 var shareSeed = maphash.MakeSeed()
 
 // find looks in the cache for the value of field f of m. The bytes of the field start at begin with
-// a tag, and its first length is at pos. If the cache contains the value, or find adds it, find
-// adds a token for the value and returns the end of the field. If next is 0 and ok is true, the
-// caller must decode the field. If ok is false, Unmarshal must decode the object.
+// a tag, and the length of its first value is at pos. If the cache contains the value, or find adds
+// it, find adds a token for the value and returns the end of the field. If next is 0 and ok is
+// true, the caller must decode the field. If ok is false, Unmarshal must decode the object.
 func (s *scratch) find(m *message, f *field, begin, pos, end, depth int) (next int, ok bool) {
 	next = s.fieldEnd(f, begin, pos, end)
 	if next < 0 {
@@ -125,7 +125,7 @@ func (s *scratch) fieldEnd(f *field, begin, pos, end int) int {
 	}
 }
 
-// makeShared decodes a field into separate memory, not the object's.
+// makeShared decodes a field into memory that does not belong to the object.
 func (s *scratch) makeShared(m *message, f *field, begin, end, depth int) (v value, ok bool) {
 	tokens, pieces, making := len(s.tokens), len(s.pieces), s.making
 	s.making = begin

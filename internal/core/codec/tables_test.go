@@ -43,8 +43,8 @@ func TestTablesOfEveryType(t *testing.T) {
 	}
 }
 
-// TestPlans checks that pods of a workload are decoded with one plan from the third pod on, and
-// that a pod with one field more or less is not.
+// TestPlans checks that pods of a workload are decoded with plans, once their fields have occurred
+// twice, and that pods with one field more or less are decoded correctly too.
 func TestPlans(t *testing.T) {
 	d := &decoder{goType: reflect.TypeFor[corev1.Pod]()}
 	d.compile()
@@ -101,7 +101,7 @@ func TestShared(t *testing.T) {
 		s.reset()
 	}
 	a, b, own := pods[5], pods[6], pods[7]
-	// Two pieces may have the same place, and then only one of the two is shared.
+	// If two pieces have the same place in the cache, only one of the two is shared.
 	if n := inCommon(a, b); n < 7 {
 		t.Errorf("%d pieces are shared", n)
 	}

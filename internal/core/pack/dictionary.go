@@ -10,7 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/core/views"
 )
 
-// ErrCorrupt is returned for bytes that were not packed with this dictionary.
+// ErrCorrupt is returned for bytes that were not packed with the dictionary, and for a patch that
+// does not fit its base.
 var ErrCorrupt = errors.New("pack: corrupt")
 
 // The first byte of a packed object is its packing method.
@@ -105,8 +106,8 @@ func (d *Dictionary) pack(dst, raw []byte) []byte {
 	return append(append(dst, methodS2), packed...)
 }
 
-// Unpack unpacks packed and appends the raw bytes to dst. size is their number. Unpack returns dst
-// and ErrCorrupt if packed was not packed with d. It does not retain packed.
+// Unpack unpacks packed and appends the raw bytes to dst. size is their number. If packed was
+// obviously not packed with d, Unpack returns dst and ErrCorrupt. It does not retain packed.
 func (d *Dictionary) Unpack(dst []byte, packed string, size int) ([]byte, error) {
 	bytes := views.Bytes(packed)
 	if d == nil {

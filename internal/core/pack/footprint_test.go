@@ -10,7 +10,7 @@ import (
 )
 
 // TestFootprint checks that the footprint approximates the memory of the groups without their
-// objects, and that this memory is released with the objects.
+// objects, both while the objects are stored and after they were freed.
 func TestFootprint(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	p := New()

@@ -49,17 +49,18 @@ func (p *Packer) PackSibling(dst, raw []byte, name Name) (packed []byte, d *Dict
 	return p.Pack(dst, raw)
 }
 
-// Note records an object of a group that PackSibling packed with d, and that the caller stores as
-// packed. While the caller stores it, PackSibling may pack other objects against it.
+// Note records an object of a group that PackSibling packed with d. packed are the bytes that the
+// caller stores. While the caller stores them, PackSibling may pack other objects against this
+// object.
 func (p *Packer) Note(name Name, d *Dictionary, packed string, size int) {
 	if d != nil && d.base == nil {
 		p.siblings.note(name, d, packed, size)
 	}
 }
 
-// Release records that the caller no longer stores an object of Note as packed, because the object
-// changed or was deleted. If other objects are packed against it, only they keep packed in memory,
-// and Size counts those bytes.
+// Release records that the caller no longer stores the bytes that it passed to Note, because the
+// object changed or was deleted. If other objects are packed against the object, only they keep the
+// bytes in memory, and Size counts the bytes.
 func (p *Packer) Release(name Name, d *Dictionary, packed string) {
 	if d != nil && d.base == nil {
 		p.siblings.release(name, packed)

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	seedLength = 8 // equal bytes that a copy at another distance must start with
-	indexEvery = 4 // one of this number of places of the base is in an index
+	seedLength = 8 // number of equal bytes with which a copy at another distance must start
+	indexEvery = 4 // the distance of two indexed places of the base
 	// patchSeek is the number of consecutive literals after which a patch builds an index of the
 	// next patchWindow bytes of the base. Before that, the patch tries the distances that fit after
 	// most changes: the current one, one or two bytes more or less, the previous one, and the
@@ -18,7 +18,7 @@ const (
 	windowBits  = 9
 )
 
-// MaxPatched is the maximum size of each version of a patch, in bytes.
+// MaxPatched is the maximum size of base and of raw in AppendPatch, in bytes.
 const MaxPatched = maxSibling
 
 // AppendPatch appends a patch to dst that turns base, an earlier version of the same object, into
@@ -64,8 +64,8 @@ type patcher struct {
 	places                window
 }
 
-// window maps the eight bytes at a place in a part of the base to the place. 0 means no place, n
-// means place n-1.
+// window maps the hash of eight bytes of the base to the place of these bytes. 0 means that there
+// is no place, and n means place n-1.
 type window [1 << windowBits]uint16
 
 func placeIn(x uint64) uint64 { return x * 0x9e3779b97f4a7c15 >> (64 - windowBits) }
@@ -125,8 +125,8 @@ func (p *patcher) move(at, place int) (_, n int) {
 }
 
 // ApplyPatch appends to dst the object that the patch creates from base. size is the object's size
-// in bytes. ApplyPatch returns dst and ErrCorrupt if AppendPatch did not create the patch for the
-// base. It retains neither base nor patch.
+// in bytes. If the patch and the base do not fit together, ApplyPatch returns dst and ErrCorrupt,
+// but it does not notice every wrong base. It retains neither base nor patch.
 func ApplyPatch(dst, base []byte, patch string, size int) ([]byte, error) {
 	out, ok := decodeBlock(dst, base, views.Bytes(patch), size)
 	if !ok {

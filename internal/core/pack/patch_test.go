@@ -81,8 +81,8 @@ func TestPatchBound(t *testing.T) {
 	}
 }
 
-// TestApplyPatchRefuses checks that a patch for another base, or of another size, causes an error,
-// or at least no panic.
+// TestApplyPatchRefuses checks that ApplyPatch returns ErrCorrupt for another size, a base that is
+// too short, and a patch that is cut off.
 func TestApplyPatchRefuses(t *testing.T) {
 	base := []byte(noise(newRand(6), 500))
 	raw := append(bytes.Clone(base[:499]), '+')

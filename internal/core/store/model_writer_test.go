@@ -23,7 +23,7 @@ type modelWriter struct {
 	// owes says that a list was started after another source found that the server went back, and
 	// none has ended since.
 	owes     bool
-	must     bool              // the source must list: it has not listed yet, or not since the server was restored
+	must     bool              // must list: it never has, or not since the server was restored
 	listed   bool              // at least one list was complete
 	received map[string]moment // the existing keys, by the reports of this source
 }

@@ -203,7 +203,7 @@ func TestNotProvenWithoutReader(t *testing.T) {
 			t.Error("proven to be where the upstream is not")
 		}
 		time.Sleep(time.Minute)
-		if n := p.stats.ProofWatches.Load(); n > 2 { // the second may have started before the client's timeout
+		if n := p.stats.ProofWatches.Load(); n > 2 { // the second may start before the timeout
 			t.Errorf("%d watches for one client that has gone", n)
 		}
 		if !p.proveVersion(t.Context(), ts.version()+1) {

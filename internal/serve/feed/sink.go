@@ -45,7 +45,7 @@ type sink struct {
 	// held.
 	listed    bool
 	recorded  uint64                    // newest version in history; written like listed
-	coalesced uint64                    // the upstream coalesces changes up to this version; written like listed
+	coalesced uint64                    // the upstream coalesces up to this version; see listed
 	proven    uint64                    // no change up to this version is missing, see prove
 	waiters   map[*proofWaiter]struct{} // one for each caller of Wait
 
