@@ -1,6 +1,7 @@
-// Package checks provides checks that are too expensive for production. Checks of internal states
-// run in the tests of the packages that have such checks, but not in benchmarks or under the race
-// detector. With go test -tags invariants, they run everywhere. If such a check fails, it panics
-// with a description of the state. The check for changes of shared objects runs if
+// Package checks supports checks that are too expensive for production. Some packages check the
+// invariants of their internal state with it. Those checks run in the tests of these packages,
+// except in benchmarks and under the race detector. With the build tag invariants, they run in
+// every program. If an invariant is violated, the check panics with a description of the state.
+// Another check, [MutationDetector], detects changes of shared objects; it runs if
 // KUBE_CACHE_MUTATION_DETECTOR enables it.
 package checks

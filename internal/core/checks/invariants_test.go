@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// broken is an environment variable. If it is set, the test program violates a rule.
+// broken is an environment variable. If it is set, the test program calls breakRule and ends.
 const broken = "WEIR_TEST_BROKEN_RULE"
 
 func TestMain(m *testing.M) {
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// breakRule calls Fail like a check that holds a lock which a deferred call needs.
+// breakRule calls Fail while it holds a lock that its deferred call needs.
 func breakRule() {
 	var mu sync.Mutex
 	defer mu.Lock()
@@ -29,8 +29,8 @@ func breakRule() {
 	Fail("two and two make five")
 }
 
-// TestFail checks that a violated rule ends the program even if the goroutine that calls Fail holds
-// locks, and that the output contains the rule and the place.
+// TestFail checks that Fail ends the program even if a deferred call of its caller would block, and
+// that the output contains the text and the caller's name.
 func TestFail(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), broken+"=1")

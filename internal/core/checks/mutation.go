@@ -19,20 +19,22 @@ const (
 	detectFor   = 2 * time.Minute
 )
 
-// DetectMutations reports whether KUBE_CACHE_MUTATION_DETECTOR enables detection, as in client-go.
+// DetectMutations reports whether the environment variable KUBE_CACHE_MUTATION_DETECTOR enables
+// detection, as in client-go.
 func DetectMutations() bool {
 	on, _ := strconv.ParseBool(os.Getenv("KUBE_CACHE_MUTATION_DETECTOR"))
 	return on
 }
 
-// MutationDetector detects changes of shared objects, as client-go's does: it compares returned
-// values with copies. It keeps each returned value and its copy for two minutes, so its size
-// depends on the number of values returned in that time. It is safe for concurrent use.
+// MutationDetector detects changes of shared objects, like client-go's detector: it compares the
+// values that callers received with copies. It keeps each value and its copy for two minutes, so
+// its memory depends on the number of values that callers receive in two minutes. It is safe for
+// concurrent use.
 type MutationDetector struct {
 	fail func(key, what string)
 
 	mu   sync.Mutex
-	seen map[any]*handedOut // by value, which is a pointer; nil after Run ended
+	seen map[any]*handedOut // by value, which is a pointer; nil after Run has returned
 }
 
 type handedOut struct {
@@ -66,7 +68,8 @@ func (d *MutationDetector) Add(key string, value any) {
 	}
 }
 
-// Run calls Compare every second until the context ends, and once more after that.
+// Run calls Compare every second until the context ends. Then it calls Compare a last time, and
+// drops all values.
 func (d *MutationDetector) Run(ctx context.Context) {
 	ticker := time.NewTicker(detectEvery)
 	defer ticker.Stop()
@@ -84,7 +87,7 @@ func (d *MutationDetector) Run(ctx context.Context) {
 	}
 }
 
-// Watching reports whether Run has not ended. It is also true before Run.
+// Watching reports whether Run has not returned. It is also true before Run is called.
 func (d *MutationDetector) Watching() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

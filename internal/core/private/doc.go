@@ -1,5 +1,5 @@
 // Package private identifies function values, and reads private fields of other packages' structs.
 //
-// Three packages import unsafe: private, codec and views. With the build tag weir_safe, private
-// does not: then no two function values are equal, and no field can be read.
+// Only the packages private, codec and views import unsafe. With the build tag weir_safe, private
+// does not import it; then all function values are different, and fields cannot be read.
 package private

@@ -10,10 +10,10 @@ import (
 // Fields reports whether Field can read any field.
 const Fields = false
 
-// Function identifies one call of FunctionOf. The zero value is the Function of a nil func.
+// Function identifies one call of FunctionOf. The zero value is the Function of a nil function.
 type Function struct{ number uint64 }
 
-var functions atomic.Uint64 // the number of the last Function
+var functions atomic.Uint64 // the number of the newest Function
 
 // FunctionOf returns a Function that differs from the result of every other call, or the zero value
 // if f is nil. F must be a func type.
@@ -27,5 +27,5 @@ func FunctionOf[F any](f F) Function {
 // Number returns a number that no other Function has. It is 0 for a nil func.
 func (f Function) Number() uintptr { return uintptr(f.number) }
 
-// Field reports false.
+// Field returns false, because this build cannot read fields.
 func Field[T any](reflect.Value, string) (value T, ok bool) { return value, false }

@@ -10,17 +10,19 @@ import (
 // Fields reports whether Field can read any field.
 const Fields = true
 
-// Function identifies a function value: a pointer to the value's code and captured variables.
+// Function identifies a function value, which is a pointer to its code and captured variables.
 // Copies of one function value have the same Function. Two closures with the same source have
-// different Functions. Two method values also do. The zero value is the Function of a nil func.
-// While the func or the Function is in memory, no other func has the same Function.
+// different Functions, and so have two method values. The zero value is the Function of a nil
+// function. While the function value or its Function is in memory, no other function value has the
+// same Function.
 type Function struct{ at unsafe.Pointer }
 
 // FunctionOf returns the Function of f. F must be a func type.
 func FunctionOf[F any](f F) Function { return Function{*(*unsafe.Pointer)(unsafe.Pointer(&f))} }
 
-// Number returns a number that no other func has while the func is in memory. Unlike the Function
-// itself, the number does not keep the func in memory. It is 0 for a nil func.
+// Number returns a number that no other function value has while this one is in memory. Unlike the
+// Function itself, the number does not keep the function value in memory. It is 0 for a nil
+// function.
 func (f Function) Number() uintptr { return uintptr(f.at) }
 
 // Field returns the field of v with the given name, exported or not. v must be addressable. ok is

@@ -14,7 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// Shape says in which form an answer contains an object.
+// Shape is the form in which a response contains an object: whole, only its metadata, or as a row
+// of a Table.
 type Shape uint8
 
 const (
@@ -23,19 +24,19 @@ const (
 	Table
 )
 
-// MediaType is the media type of an answer.
+// MediaType is the media type of a response.
 type MediaType struct {
 	Encoding wire.Encoding
 	Shape    Shape
 	// Version is the version of the meta.k8s.io kinds that MetadataOnly and Table use: v1 or
 	// v1beta1.
 	Version string
-	// List reports whether the client requested MetadataOnly with the kind of a list,
+	// List is true if the client requested MetadataOnly with the kind of a list,
 	// PartialObjectMetadataList.
 	List bool
 }
 
-// ContentType returns the Content-Type of an answer with an object or a list.
+// ContentType returns the Content-Type of a response with an object or a list.
 func (mt MediaType) ContentType() string {
 	if mt.Encoding == wire.Protobuf {
 		return wire.ContentTypeProtobuf
@@ -43,7 +44,7 @@ func (mt MediaType) ContentType() string {
 	return wire.ContentTypeJSON
 }
 
-// WatchContentType returns the Content-Type of a WATCH's answer.
+// WatchContentType returns the Content-Type of the response to a WATCH.
 func (mt MediaType) WatchContentType() string {
 	if mt.Encoding == wire.Protobuf {
 		return wire.ContentTypeProtobufWatch
@@ -51,7 +52,7 @@ func (mt MediaType) WatchContentType() string {
 	return wire.ContentTypeJSON
 }
 
-// MediaRange is one alternative of an Accept header.
+// MediaRange is one alternative in an Accept header.
 type MediaRange struct {
 	MediaType
 	Wildcards int // 0 for a media type without wildcards, 1 for application/*, 2 for */*
@@ -78,8 +79,9 @@ func ParseAccept(h http.Header) Accept {
 	return a
 }
 
-// Negotiate returns the best media range for which can returns true. Ranges are ordered by quality,
-// then names before wildcards, then as in the header.
+// Negotiate returns the best media range for which can returns true. Ranges with a higher quality
+// are better. Of equal qualities, names are better than wildcards, and then earlier ranges are
+// better than later ones. ok is false if can returns false for all.
 func (a *Accept) Negotiate(can func(MediaRange) bool) (MediaType, bool) {
 	for _, c := range a.ranges {
 		if can(c) {
@@ -97,17 +99,19 @@ func (a *Accept) WantsProtobuf() bool {
 }
 
 // IsStrict reports whether kube-apiserver certainly reads the header as this package does, and the
-// header names either no kind or this kind only. The kind matters because kube-apiserver rejects a
-// request for a list that names an object's kind, and the reverse.
+// header names either no kind or only this kind. The kind matters because kube-apiserver rejects a
+// LIST whose header names the kind of an object, and a GET whose header names the kind of a list.
 //
-// A header is not strict if it has quotes, which kube-apiserver treats as part of the value;
-// capitals; a quality on any range but the last; ranges after a wildcard; a second header, which
-// kube-apiserver ignores; unknown parameters; or media types that only kube-apiserver serves.
+// A header is not strict if it has one of these: a quote, which kube-apiserver treats as part of
+// the value; a capital letter outside values; a quality on a range that is not the last; a range
+// after */*; a second Accept header, which kube-apiserver ignores; an unknown parameter; a media
+// type that only kube-apiserver supports.
 func (a *Accept) IsStrict(kind string) bool {
 	return a.strict && !slices.ContainsFunc(a.kinds, func(k string) bool { return k != kind })
 }
 
-// MediaRanges yields the media types and parameters in a request's Accept header.
+// MediaRanges yields the media types and their parameters in a request's Accept headers. It yields
+// */* for a request without one, and omits malformed media types.
 func MediaRanges(h http.Header) iter.Seq2[string, map[string]string] {
 	header := strings.Join(h.Values("Accept"), ",")
 	if strings.TrimSpace(header) == "" {
@@ -123,7 +127,7 @@ func MediaRanges(h http.Header) iter.Seq2[string, map[string]string] {
 }
 
 // parseRanges returns the media ranges of an Accept header that this package supports, best first.
-// Of equal ranges it returns only the best, so that even a long header yields few ranges.
+// It omits ranges that a better range repeats, so that even a long header yields few ranges.
 func parseRanges(h http.Header) []MediaRange {
 	var ranges []MediaRange
 	for name, params := range MediaRanges(h) {
@@ -179,24 +183,24 @@ func parseMediaType(name string, params map[string]string) (MediaType, bool) {
 	default:
 		return mt, false
 	}
-	mt.Version = strings.Clone(params["v"]) // the copy does not keep the header in memory
+	mt.Version = strings.Clone(params["v"]) // a copy, so that the header does not stay in memory
 	return mt, params["g"] == metav1.GroupName && (mt.Version == "v1" || mt.Version == "v1beta1")
 }
 
 const (
-	// maxMediaRanges limits the media ranges of a strict Accept header, because kube-apiserver does
-	// not preserve the order of more ranges.
+	// maxMediaRanges is the maximum number of media ranges in a strict Accept header. kube-apiserver
+	// does not preserve the order of more ranges.
 	maxMediaRanges = 12
 	anyMedia       = "*/*"
 )
 
-// upstreamMedia contains the media types that kube-apiserver serves and this package does not.
+// upstreamMedia contains the media types that kube-apiserver supports and this package does not.
 var upstreamMedia = []string{"application/yaml", "application/cbor"}
 
 // rangeParams are the parameters that both kube-apiserver and this package support.
 var rangeParams = []string{"as", "g", "v", "stream", "charset"}
 
-// parseStrictRanges returns the kinds that an Accept header names. ok reports whether the header is
+// parseStrictRanges returns the kinds that an Accept header names. ok is false if the header is not
 // strict.
 func parseStrictRanges(header string) (kinds []string, ok bool) {
 	if strings.Count(header, ",") >= maxMediaRanges {
@@ -215,8 +219,8 @@ func parseStrictRanges(header string) (kinds []string, ok bool) {
 	return kinds, true
 }
 
-// parseStrictRange returns the kind that a media range names. ok reports whether the range is
-// strict. last reports whether no other range follows.
+// parseStrictRange returns the kind that a media range names, or "". ok is false if the range is
+// not strict. last says that the range is the header's last one.
 func parseStrictRange(text string, last bool) (kind string, ok bool) {
 	parts := strings.Split(text, ";")
 	mediaType := strings.Trim(parts[0], " ")
@@ -229,22 +233,23 @@ func parseStrictRange(text string, last bool) (kind string, ok bool) {
 	for _, part := range parts[1:] {
 		name, value, _ := strings.Cut(strings.Trim(part, " "), "=")
 		if name == "q" && last && len(seen) == len(parts)-2 && isFraction(value) {
-			// A quality below 1 does not change the order if only the last range has one:
-			// client-node sends "application/json, */*;q=0.8".
+			// A quality below 1 of the last range does not change the order, because the other ranges have
+			// none. client-node sends "application/json, */*;q=0.8".
 			continue
 		}
 		if !slices.Contains(rangeParams, name) || slices.Contains(seen, name) || !isName(value, valueByte) {
 			return "", false
 		}
 		if name == "as" {
-			kind = strings.Clone(value) // the copy does not keep the header in memory
+			kind = strings.Clone(value) // a copy, so that the header does not stay in memory
 		}
 		seen = append(seen, name)
 	}
 	return kind, true
 }
 
-// isFraction reports whether a quality is greater than 0 and less than 1.
+// isFraction reports whether a quality is greater than 0, less than 1, and has at most three
+// decimals.
 func isFraction(quality string) bool {
 	digits, ok := strings.CutPrefix(quality, "0.")
 	return ok && len(digits) <= 3 && strings.Trim(digits, "0123456789") == "" && strings.Trim(digits, "0") != ""

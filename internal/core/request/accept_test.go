@@ -60,8 +60,8 @@ func TestNegotiate(t *testing.T) {
 	}
 }
 
-// TestAlikeRanges parses a header that repeats its ranges. The parsed header must be small, because
-// any client can make a server cache thousands of such headers.
+// TestAlikeRanges checks that a parsed header that repeats its ranges is small. A client can make
+// the server cache thousands of different headers.
 func TestAlikeRanges(t *testing.T) {
 	header := strings.Repeat("*/*,application/json;q=0.1,", MaxCachedBytes/30) + "application/json"
 	a := ParseAccept(http.Header{"Accept": {header}})

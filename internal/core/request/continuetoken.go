@@ -7,26 +7,28 @@ import (
 	"strings"
 )
 
-// ContinueToken says where the next page of a LIST starts, and of which state it is. Its format is
-// kube-apiserver's, with two more fields that kube-apiserver ignores, because a client may request
-// the first page from Weir and the next one from kube-apiserver. If the format differed,
-// kube-apiserver would answer 400, and client-go's pager cannot recover from that.
+// ContinueToken says at which key the next page of a LIST starts, and to which resourceVersion the
+// pages belong. A client may request the first page from Weir and the next one from kube-apiserver.
+// Its format is therefore kube-apiserver's, with two more fields that kube-apiserver ignores.
+// kube-apiserver would respond with 400 to another format, and client-go's pager cannot recover
+// from that.
 type ContinueToken struct {
 	Format string `json:"v"`
-	// ResourceVersion is the state that the pages belong to. If it is [Inconsistent], that state is
-	// no longer cached, and the next page is of the current state.
+	// ResourceVersion is the version of the state that the pages belong to. It is [Inconsistent] if
+	// that state is no longer cached; the next page is then of the current state.
 	ResourceVersion int64 `json:"rv"`
-	// Start is the first key that the next page may contain, without the namespace of the request.
+	// Start is the first key that the next page may contain. It lacks the namespace if the request has
+	// one.
 	Start string `json:"start"`
-	// Maker distinguishes a watch cache's token from kube-apiserver's.
+	// Maker is weir.dev, which distinguishes a watch cache's token from kube-apiserver's.
 	Maker string `json:"by"`
-	// MinResourceVersion is the state of the earlier pages if that state is no longer cached. The
-	// next page must not be older, even if another replica answers.
+	// MinResourceVersion is set if ResourceVersion is Inconsistent: it is the version of the earlier
+	// pages. The next page must not be older, even if another replica serves it.
 	MinResourceVersion int64 `json:"least,omitempty"`
 }
 
-// Inconsistent replaces the resourceVersion in a token if the state of the earlier pages is no
-// longer cached.
+// Inconsistent is the ResourceVersion of a token if the state of the earlier pages is no longer
+// cached.
 const Inconsistent = -1
 
 const (
@@ -36,8 +38,8 @@ const (
 
 var errBadContinue = errors.New("continue key is not valid")
 
-// NewContinueToken returns a token for a LIST in a namespace, or in all namespaces if namespace is
-// empty. The next page is of the state rv and starts at key.
+// NewContinueToken returns a token for the next page of a LIST at version rv, which starts at key.
+// namespace is that of the request; "" means all namespaces.
 func NewContinueToken(rv uint64, namespace, key string) ContinueToken {
 	if namespace != "" {
 		key = strings.TrimPrefix(key, namespace+"/")
@@ -48,12 +50,12 @@ func NewContinueToken(rv uint64, namespace, key string) ContinueToken {
 // String returns the text of the token.
 func (t ContinueToken) String() string {
 	t.Format, t.Maker = continueFormat, continueMaker
-	raw, _ := json.Marshal(t) // cannot fail: strings and numbers
+	raw, _ := json.Marshal(t) // strings and numbers cannot fail
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
 // ParseContinueToken parses the text of a token that a watch cache created. It returns an error for
-// other servers' tokens.
+// the tokens of other servers.
 func ParseContinueToken(s string) (*ContinueToken, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil {
@@ -69,7 +71,8 @@ func ParseContinueToken(s string) (*ContinueToken, error) {
 	return t, nil
 }
 
-// Key returns the key at which the next page starts. namespace is that of the request, or empty.
+// Key returns the key at which the next page starts. namespace is that of the request, or "" for
+// all namespaces.
 func (t *ContinueToken) Key(namespace string) string {
 	if namespace == "" {
 		return t.Start

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Info describes a request as kube-apiserver's RequestInfo does: its verb and its resource.
-// Metrics, limits and audit records use it.
+// Info is the verb and the resource of a request, as in kube-apiserver's RequestInfo. Metrics,
+// limits and audit records use it.
 type Info struct {
 	Path // empty if the request is not for a resource
-	// OfResource reports whether the path names a resource.
+	// OfResource is true if the path names a resource.
 	OfResource bool
 	URLPath    string // the unparsed path
 	// Verb is the verb that authorizers receive, such as list. For a path that names no resource it
@@ -41,7 +41,8 @@ func InfoOf(method string, u *url.URL) *Info {
 		info.Verb = "deletecollection"
 	case method == http.MethodDelete:
 		info.Verb = "delete"
-	case method != http.MethodGet && method != http.MethodHead: // kube-apiserver has no verb for it
+	// kube-apiserver has no verb for other methods
+	case method != http.MethodGet && method != http.MethodHead:
 	case info.Name != "":
 		info.Verb = "get"
 	default:
@@ -51,8 +52,9 @@ func InfoOf(method string, u *url.URL) *Info {
 	return info
 }
 
-// setList sets the verb of a LIST or WATCH, and the name that its field selector requires. It does
-// nothing if the path is a deprecated one, which states its verb.
+// setList sets the verb of a LIST or WATCH, and the name that its field selector requires. If the
+// path is a deprecated one, such as /api/v1/watch/pods, the verb is already set, and setList is a
+// no-op.
 func (i *Info) setList(watch bool, selected string) {
 	switch {
 	case i.Prefix != "":
@@ -63,7 +65,8 @@ func (i *Info) setList(watch bool, selected string) {
 	}
 }
 
-// ReviewName returns the name that authorizers receive.
+// ReviewName returns the object's name that authorizers receive: that of the path, or that of the
+// field selector.
 func (i *Info) ReviewName() string { return cmp.Or(i.Name, i.Selected) }
 
 // ReviewNamespace returns the namespace that authorizers receive. For a namespace object that is

@@ -26,7 +26,7 @@ import (
 // concurrent use.
 type Options struct {
 	Watch           bool
-	ResourceVersion string // as sent: decimal, or empty
+	ResourceVersion string // as sent, an integer or ""
 	RV              uint64 // ResourceVersion as a number
 	Match           metav1.ResourceVersionMatch
 	Limit           int64
@@ -43,15 +43,15 @@ type Options struct {
 }
 
 // strictGet and strictList are the parameters that Strict accepts for a GET, and for a LIST or
-// WATCH. Strict ignores the value of timeout, except that it must leave time to answer.
+// WATCH. Of timeout, Strict checks only that it is at least a second.
 var (
 	strictGet  = sets.New("resourceVersion", "timeout")
 	strictList = strictGet.Union(sets.New("watch", "resourceVersionMatch", "limit", "continue", "labelSelector", "fieldSelector",
 		"timeoutSeconds", "allowWatchBookmarks", "sendInitialEvents", "shardSelector"))
 )
 
-// isStrictQuery reports whether all parameters are known and none is repeated, and whether
-// kube-apiserver certainly reads their values as this package does.
+// isStrictQuery reports whether all parameters are known and occur once, and whether kube-apiserver
+// certainly reads their values as this package does. It also limits the sizes of selectors.
 func isStrictQuery(q url.Values, known sets.Set[string]) bool {
 	for name, values := range q {
 		if !known.Has(name) || len(values) != 1 || strings.HasSuffix(name, "Selector") && len(values[0]) > MaxSelector {
@@ -69,25 +69,25 @@ func isStrictVersion(text string) bool {
 	return text == "" || err == nil && (rv > 0 || text == "0")
 }
 
-// isStrictTimeout reports whether kube-apiserver accepts a timeout, and the timeout leaves at least
-// a second to answer.
+// isStrictTimeout reports whether text is "" or a timeout that kube-apiserver accepts, of at least
+// a second. A server could hardly respond in less.
 func isStrictTimeout(text string) bool {
 	d, err := time.ParseDuration(text)
 	return text == "" || err == nil && d >= time.Second
 }
 
-// isStrictWatchTimeout reports whether a WATCH with this timeoutSeconds can last. kube-apiserver
-// ends a WATCH immediately if the value is negative or overflows a duration.
+// isStrictWatchTimeout reports whether a WATCH with this timeoutSeconds lasts at all.
+// kube-apiserver ends it immediately if the value is negative or overflows a duration.
 func isStrictWatchTimeout(text string) bool {
 	seconds, _ := strconv.ParseInt(text, 10, 64)
 	return seconds >= 0 && seconds <= math.MaxInt64/int64(time.Second)
 }
 
-// maxTimeoutSeconds is one year. This maximum prevents an overflow in the conversion to a duration.
+// maxTimeoutSeconds is one year. A larger value could overflow a duration.
 const maxTimeoutSeconds = 366 * 24 * 3600
 
 // ParseOptions parses the query of a LIST or a WATCH as kube-apiserver does. It ignores unknown
-// parameters, as kube-apiserver does. The error is the Status that kube-apiserver would return.
+// parameters. The error is the Status that kube-apiserver would return.
 func ParseOptions(q url.Values) (*Options, error) {
 	var l metainternalversion.ListOptions
 	if err := scheme.ParameterCodec.DecodeParameters(q, metav1.SchemeGroupVersion, &l); err != nil {
@@ -123,7 +123,8 @@ func ParseOptions(q url.Values) (*Options, error) {
 	return o, nil
 }
 
-// parseGetOptions parses the query of a GET.
+// parseGetOptions parses the query parameters that a GET has. The error is the Status that
+// kube-apiserver would return.
 func parseGetOptions(q url.Values) (*Options, error) {
 	o := &Options{ResourceVersion: q.Get("resourceVersion"), IncludeObject: q.Get("includeObject")}
 	if o.ResourceVersion == "" {
@@ -141,25 +142,25 @@ func (o *Options) HasSelectors() bool {
 	return o.Labels != nil && !o.Labels.Empty() || o.Fields != nil && !o.Fields.Empty()
 }
 
-// WantsInitialEvents reports whether the query requires that a WATCH starts with the current state
-// (sendInitialEvents=true).
+// WantsInitialEvents reports whether the query contains sendInitialEvents=true.
 func (o *Options) WantsInitialEvents() bool { return o.SendInitial != nil && *o.SendInitial }
 
-// StartsWithState reports whether a WATCH starts with the current state, as ADDED events.
+// StartsWithState reports whether a WATCH starts with ADDED events for the current objects.
 func (o *Options) StartsWithState() bool {
 	return o.WantsInitialEvents() || o.SendInitial == nil && o.RV == 0
 }
 
-// AnyVersion reports whether any state may answer a LIST or a GET, even an old one.
+// AnyVersion reports whether a server may serve a LIST or a GET from any state, however old: the
+// resourceVersion is 0.
 func (o *Options) AnyVersion() bool { return o.ResourceVersion != "" && o.RV == 0 }
 
-// Consistent reports whether the answer must be as new as kube-apiserver's storage. Since
-// Kubernetes 1.34, a WATCH without a resourceVersion is also consistent if it has no
-// sendInitialEvents.
+// Consistent reports whether the response must be as new as kube-apiserver's storage: the query has
+// neither a resourceVersion nor a continue token. That includes such a WATCH; kube-apiserver serves
+// it consistently since Kubernetes 1.34, unless it has sendInitialEvents.
 func (o *Options) Consistent() bool { return o.ResourceVersion == "" && o.Continue == nil }
 
-// ExactVersion returns the resourceVersion of the only state that may answer a LIST, or from which
-// a WATCH resumes. It returns 0 if the request requires no single state.
+// ExactVersion returns the resourceVersion of the only state from which a LIST may be served, or
+// after which a WATCH resumes. It returns 0 if the request does not require one exact version.
 func (o *Options) ExactVersion() uint64 {
 	switch {
 	case o.Watch && !o.WantsInitialEvents(),
@@ -170,7 +171,7 @@ func (o *Options) ExactVersion() uint64 {
 	return 0
 }
 
-// MinVersion returns the minimum resourceVersion of the answer; 0 means any.
+// MinVersion returns the minimum resourceVersion of the response's state; 0 means any.
 func (o *Options) MinVersion() uint64 {
 	switch {
 	case o.Continue != nil:

@@ -13,20 +13,21 @@ type Path struct {
 	// empty.
 	Prefix                   string
 	Group, Version, Resource string
-	// Namespace is the path segment after "namespaces". It is empty if the resource itself is
-	// namespaces.
+	// Namespace is the path segment after "namespaces". It is empty for the path of a namespace
+	// itself.
 	Namespace   string
 	Name        string // empty for a collection
 	Subresource string
-	// More reports whether segments follow the subresource.
+	// More is true if further segments follow the subresource.
 	More bool
 }
 
-// maxSegments is the number of path segments that ParsePath separates.
+// maxSegments is the maximum number of segments into which ParsePath splits a path. The last one
+// contains the rest.
 const maxSegments = 10
 
-// ParsePath parses a path as kube-apiserver does, which ignores slashes at both ends. ok is false
-// for a path that names no resource.
+// ParsePath parses a path as kube-apiserver does, and ignores slashes at both ends. ok is false for
+// a path that names no resource.
 func ParsePath(path string) (p Path, ok bool) {
 	parts := strings.SplitN(strings.Trim(path, "/"), "/", maxSegments)
 	switch {
@@ -42,7 +43,7 @@ func ParsePath(path string) (p Path, ok bool) {
 			return Path{}, false
 		}
 	}
-	// Below a namespace, "status" and "finalize" are subresources, and everything else is a
+	// Below the name of a namespace, "status" and "finalize" are subresources. Any other segment is a
 	// resource.
 	if len(parts) > 2 && parts[0] == "namespaces" && parts[2] != "status" && parts[2] != "finalize" {
 		p.Namespace, parts = parts[1], parts[2:]
@@ -59,7 +60,7 @@ func ParsePath(path string) (p Path, ok bool) {
 }
 
 // CollectionOf parses the path of a collection. The path may have a prefix, as on a server behind a
-// gateway. ok is false for a path that is not a collection's.
+// gateway. ok is false if the path is not that of a collection.
 func CollectionOf(path string) (p Path, ok bool) {
 	for i := range len(path) {
 		if path[i] != '/' {
@@ -78,7 +79,8 @@ func (p *Path) GVR() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: p.Group, Version: p.Version, Resource: p.Resource}
 }
 
-// String returns the usual spelling of the path of a collection or an object.
+// String returns the usual spelling of the path of a collection or an object. It omits Prefix and
+// Subresource.
 func (p *Path) String() string {
 	s := "/api/" + p.Version
 	if p.Group != "" {
@@ -94,19 +96,18 @@ func (p *Path) String() string {
 	return s
 }
 
-// isStrict reports whether u is the usual spelling of p, a collection or an object, and contains
-// only bytes that every client writes unescaped. That excludes subresources, deprecated paths,
-// escapes and extra slashes.
+// isStrict reports whether u is the usual spelling of p as a collection or an object, and contains
+// only bytes that every client writes unescaped. Paths with a subresource, a deprecated prefix,
+// escapes or extra slashes are therefore not strict.
 func (p *Path) isStrict(u *url.URL) bool {
 	return u.RawPath == "" && u.Path == p.String() && !p.isReserved() &&
 		(p.Group == "" || isName(p.Group, groupByte)) && isName(p.Version, labelByte) && isName(p.Resource, labelByte) &&
 		(p.Namespace == "" || isName(p.Namespace, labelByte)) && (p.Name == "" || isName(p.Name, nameByte))
 }
 
-// isReserved reports whether kube-apiserver does not read p.Resource as the name of a resource. The
-// name may be the verb of a deprecated path, a subresource of the namespace before it, or
-// "namespaces" in a place where no namespaces resource exists: in a named group or inside a
-// namespace.
+// isReserved reports whether kube-apiserver does not read p.Resource as the name of a resource. It
+// may be the verb of a deprecated path, or a subresource of the namespace before it. "namespaces"
+// is no resource in a named group or inside a namespace.
 func (p *Path) isReserved() bool {
 	switch p.Resource {
 	case "watch", "proxy", "status", "finalize":

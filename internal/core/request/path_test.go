@@ -7,9 +7,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestCollectionOf checks that CollectionOf finds collections, also below other paths, as on a
-// server behind a gateway. It must find none in the path of an object, a subresource, a namespace
-// or a legacy watch.
+// TestCollectionOf checks that CollectionOf finds the paths of collections, also behind a prefix,
+// and does not accept the path of an object, a subresource, a namespace or a legacy watch.
 func TestCollectionOf(t *testing.T) {
 	for path, want := range map[string]Path{
 		"/api/v1/pods":               {Version: "v1", Resource: "pods"},
@@ -31,8 +30,8 @@ func TestCollectionOf(t *testing.T) {
 }
 
 // TestStrictPaths checks that Strict accepts the usual path of a collection or an object. It must
-// return nil for a path that kube-apiserver does not read as such a path, and for a spelling that
-// another server may read differently.
+// return nil for a path that kube-apiserver does not read as a collection or an object, and for a
+// spelling that another server may read differently.
 func TestStrictPaths(t *testing.T) {
 	for path, strict := range map[string]bool{
 		"/api/v1/pods": true, "/api/v1/namespaces/n/pods/P_x:1": true, "/apis/apps/v1/namespaces/n/deployments": true, "/api/v1/namespaces/n": true,

@@ -10,15 +10,15 @@ import (
 )
 
 // Query is the raw query of a URL. Each method looks up one parameter as kube-apiserver reads it,
-// and parses no other parameter. A server therefore spends little time on a query with many
-// parameters before it admits the request.
+// and does not parse the other parameters. A server can therefore look up a parameter at little
+// cost before it admits the request, even if a client sends thousands of parameters.
 type Query string
 
 // QueryOf returns the query of a URL.
 func QueryOf(u *url.URL) Query { return Query(u.RawQuery) }
 
-// All yields the values of a parameter, in the order of url.Values. name must not contain a byte
-// that needs an escape.
+// All yields the values of a parameter, in the same order as in url.Values. It omits malformed
+// pairs. name must not contain a byte that needs an escape.
 func (q Query) All(name string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for rest := string(q); rest != ""; {
@@ -57,7 +57,8 @@ func (q Query) Flag(name string) bool {
 	return ok && value != "0" && !strings.EqualFold(value, "false")
 }
 
-// unescapesTo reports whether a query key equals name. Any bytes of the key may be escaped.
+// unescapesTo reports whether the key of a query parameter, in which any bytes may be escaped,
+// equals name.
 func unescapesTo(key, name string) bool {
 	if len(key) <= len(name) || len(key) > len("%xx")*len(name) {
 		return key == name
@@ -66,8 +67,8 @@ func unescapesTo(key, name string) bool {
 	return err == nil && unescaped == name
 }
 
-// maxInfoSelector is the size up to which selectedName parses a field selector completely, in
-// bytes. Of a longer selector it parses only the term that names the object.
+// maxInfoSelector is the maximum size of a field selector that selectedName parses completely, in
+// bytes. Of a longer selector it parses only the term for metadata.name.
 const maxInfoSelector = 256
 
 // selectedName returns the name that the field selector requires, or "".
@@ -83,8 +84,8 @@ func (q Query) selectedName() string {
 	return nameOf(s)
 }
 
-// nameOf returns the name that a field selector requires, or "". kube-apiserver passes that name to
-// its authorizers. s may be nil.
+// nameOf returns the object name that a field selector requires, or "". kube-apiserver passes that
+// name to its authorizers. s may be nil.
 func nameOf(s fields.Selector) string {
 	if s == nil {
 		return ""

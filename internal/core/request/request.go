@@ -8,19 +8,19 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// Request is a parsed request. A server authorizes and answers the same Request, so that it cannot
-// answer more than it authorized. A Request is immutable and safe for concurrent use: equal
-// requests share one.
+// Request is a parsed request. A server uses the same Request to authorize a request and to serve
+// it, so that it cannot serve more than it authorized. A Request is immutable and safe for
+// concurrent use. Equal requests share one Request.
 type Request struct {
 	Info
 	Options
 	Accept Accept
 }
 
-// ErrNotRead is returned if the path of a request names no objects to read.
+// ErrNotRead is returned by Parse if the request is not a GET, LIST or WATCH of a resource.
 var ErrNotRead = errors.New("the path of the request names no objects to read")
 
-// reads caches parsed requests, because clients repeat them, and because parsing a selector takes
+// reads caches parsed requests. Clients repeat the same requests, and parsing a selector may take
 // longer than finding the objects that it selects.
 var reads = lru.New(maxCachedReads)
 
@@ -31,14 +31,14 @@ const (
 	MaxCachedBytes = 1 << 10
 )
 
-// readKey contains everything that a Request is parsed from, unparsed. URLs with different escapes
-// have different keys.
+// readKey contains all inputs from which a Request is parsed. URLs with different escapes have
+// different keys.
 type readKey struct {
 	path, rawPath, query, accept string
 	strict                       bool
 }
 
-// keyOf returns the key of a request. ok is false if the request must not be cached.
+// keyOf returns the key of a request in the cache. ok is false if the request must not be cached.
 func keyOf(r *http.Request, strict bool) (key readKey, ok bool) {
 	key = readKey{r.URL.Path, r.URL.RawPath, r.URL.RawQuery, r.Header.Get("Accept"), strict}
 	return key, len(r.Header["Accept"]) < 2 && len(key.path)+len(key.rawPath)+len(key.query)+len(key.accept) <= MaxCachedBytes
@@ -96,8 +96,8 @@ func parse(r *http.Request, q url.Values) (*Request, error) {
 	return rq, nil
 }
 
-// CachedStrict returns the result of [Strict] for an equal request, which may be nil. ok is false
-// if Strict has to parse the request. For a method other than GET it returns nil and true.
+// CachedStrict returns the cached result of [Strict] for an equal request; the result may be nil.
+// ok is false if no result is cached. For a method other than GET it returns nil and true.
 func CachedStrict(r *http.Request) (rq *Request, ok bool) {
 	if r.Method != http.MethodGet {
 		return nil, true
@@ -105,10 +105,10 @@ func CachedStrict(r *http.Request) (rq *Request, ok bool) {
 	return cached(keyOf(r, true))
 }
 
-// Strict parses a GET request. It returns nil unless the path, the query and the resourceVersion
-// have the one spelling that every server reads alike. Each parameter must be known, occur once,
-// and have a value that kube-apiserver accepts. It does not check the Accept header, see
-// [Accept.IsStrict].
+// Strict parses a GET request. It returns nil unless every server reads the request alike: the
+// path, the query and the resourceVersion must have the usual spelling, and each parameter must be
+// known, occur once, and have a value that kube-apiserver accepts. Strict does not check the Accept
+// header; see [Accept.IsStrict].
 func Strict(r *http.Request) *Request {
 	if rq, ok := CachedStrict(r); ok {
 		return rq
@@ -120,8 +120,8 @@ func Strict(r *http.Request) *Request {
 	return rq
 }
 
-// Requests with larger selectors are not strict, because matching each object would cost too much
-// time.
+// Limits of a strict request's selectors. To match each object against a larger selector would cost
+// too much time.
 const (
 	MaxSelector          = 8 << 10 // bytes of a selector's text
 	MaxLabelRequirements = 64

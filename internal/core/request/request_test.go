@@ -14,7 +14,8 @@ import (
 
 func get(at *url.URL) *http.Request { return &http.Request{Method: http.MethodGet, URL: at} }
 
-// TestCache parses equal and different requests, and checks which of them share a result.
+// TestCache checks that equal requests share a result, and that requests that differ in their URL,
+// headers or strictness do not. It also checks the limits of the cache.
 func TestCache(t *testing.T) {
 	reads.Clear()
 	const pods = "/api/v1/pods?resourceVersion=0&labelSelector=app%3Dweb"
@@ -77,7 +78,8 @@ func TestCache(t *testing.T) {
 	check.Equal(t, reads.Len(), maxCachedReads, "requests are cached")
 }
 
-// TestParse parses requests that kube-apiserver accepts and that are not strict.
+// TestParse checks Parse with requests that kube-apiserver accepts, most of which are not strict,
+// and with requests that are not reads of a resource.
 func TestParse(t *testing.T) {
 	for target, want := range map[string]struct {
 		verb, namespace, name, selected string
@@ -112,7 +114,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestVersions checks which states may answer a request.
+// TestVersions checks the methods of Options that say which states may serve a request, and the
+// errors of ParseOptions for invalid versions.
 func TestVersions(t *testing.T) {
 	token := ContinueToken{ResourceVersion: 7, Start: "a"}.String()
 	gone := ContinueToken{ResourceVersion: Inconsistent, MinResourceVersion: 9, Start: "a"}.String()
@@ -155,8 +158,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestCostlySelectors checks that a request is not strict if matching each object against its
-// selector would cost much time.
+// TestCostlySelectors checks that a request is not strict if its selector exceeds a limit.
 func TestCostlySelectors(t *testing.T) {
 	terms := func(form string, n int) string {
 		var all []string

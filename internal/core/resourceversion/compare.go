@@ -3,8 +3,8 @@ package resourceversion
 // IsInteger reports whether a resourceVersion is a decimal integer, of any length.
 func IsInteger(rv string) bool { return digits(rv) != "" }
 
-// Older reports whether resourceVersion a is certainly older than b: both are integers, of any
-// length, and a is lower.
+// Older reports whether a is certainly older than b: both are decimal integers, of any length, and
+// a is lower.
 func Older(a, b string) bool {
 	a, b = digits(a), digits(b)
 	if a == "" || b == "" {
@@ -16,8 +16,8 @@ func Older(a, b string) bool {
 	return a < b
 }
 
-// Newest returns the newer of two resourceVersions. It returns b if the two cannot be compared and
-// b is not empty.
+// Newest returns the newer of two resourceVersions. If they cannot be compared, it returns b, or a
+// if b is empty.
 func Newest(a, b string) string {
 	if Older(b, a) || b == "" {
 		return a
@@ -25,8 +25,8 @@ func Newest(a, b string) string {
 	return b
 }
 
-// Incomparable reports whether two resourceVersions differ and have no known order, because one of
-// them is empty or not an integer.
+// Incomparable reports whether two resourceVersions differ and at least one of them is not a
+// decimal integer, so that their order is unknown.
 func Incomparable(a, b string) bool {
 	return a != b && !(IsInteger(a) && IsInteger(b))
 }

@@ -11,7 +11,8 @@ func Parse[T ~string | ~[]byte](text T) (uint64, error) {
 	return strconv.ParseUint(string(text), 10, 64)
 }
 
-// Number is like Parse, but returns 0 for an error. No object has resourceVersion 0.
+// Number returns the result of Parse, or 0 if text is not an integer. No object has resourceVersion
+// 0.
 func Number[T ~string | ~[]byte](text T) uint64 {
 	rv, err := Parse(text)
 	if err != nil {
@@ -20,8 +21,8 @@ func Number[T ~string | ~[]byte](text T) uint64 {
 	return rv
 }
 
-// ParseCanonical parses a resourceVersion that Format would write with the same text: a decimal
-// 64-bit integer without leading zeros. "0" is canonical. ParseCanonical never allocates.
+// ParseCanonical parses a resourceVersion in the form that Format writes: a decimal 64-bit integer
+// without leading zeros, or "0". ok is false for any other text. ParseCanonical does not allocate.
 func ParseCanonical[T ~string | ~[]byte](text T) (rv uint64, ok bool) {
 	if len(text) == 0 || len(text) > maxDigits || len(text) > 1 && text[0] == '0' {
 		return 0, false

@@ -41,8 +41,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParseAllocates checks that parsing a resourceVersion does not allocate, because the engine
-// parses the resourceVersion of each object.
+// TestParseAllocates checks that Parse of an integer, ParseCanonical and Older do not allocate,
+// because a reflector parses the resourceVersion of each object.
 func TestParseAllocates(t *testing.T) {
 	integer, opaque := []byte("18446744073709551615"), []byte("v7-4fz.1c")
 	if n := testing.AllocsPerRun(100, func() {

@@ -11,12 +11,14 @@ import (
 // ErrSelector is wrapped by Parse's errors.
 var ErrSelector = errors.New("invalid shard selector")
 
-// Parse parses a selector: one or more calls of shardRange, joined by ||. A call's arguments are a
-// field, the first hash of a range, and the hash after its last one, both as texts of 0x and 16
-// hexadecimal digits. Servers parse selectors as CEL. Parse accepts CEL's parentheses, comments,
-// and strings in single or double quotes. It refuses other spellings that CEL allows: escapes in
-// strings, raw strings, and shardRange called as a method. Servers accept every selector that Parse
-// accepts, with the same meaning.
+// Parse parses a selector: one or more calls of shardRange, joined by ||. A call has three
+// arguments: a field, the first hash of a range, and the hash after the last one of the range. Both
+// hashes are strings of 0x and 16 hexadecimal digits; the second may be 2^64.
+//
+// Servers parse selectors as CEL. Parse accepts CEL's parentheses, comments, and strings in single
+// or double quotes. It does not accept other spellings that CEL allows: escapes in strings, raw
+// strings, and shardRange called as a method. Servers accept every selector that Parse accepts,
+// with the same meaning.
 func Parse(text string) (*Selector, error) {
 	p := parser{lexer: lexer{text: strings.TrimSpace(text)}}
 	s, err := p.selector()
@@ -27,7 +29,7 @@ func Parse(text string) (*Selector, error) {
 }
 
 const (
-	maxText   = 100_000 // in bytes; servers accept no more characters
+	maxText   = 100_000 // in bytes; servers limit a selector to the same number of characters
 	maxDepth  = 64      // of parentheses
 	maxRanges = 1024
 )
@@ -70,7 +72,7 @@ func (p *parser) either() error {
 	}
 }
 
-// term parses one call, or terms in parentheses.
+// term parses one call of shardRange, or terms in parentheses.
 func (p *parser) term() error {
 	if p.token.is('(') {
 		return p.enclosed(p.either)
@@ -78,7 +80,7 @@ func (p *parser) term() error {
 	return p.call()
 }
 
-// enclosed parses parentheses. inside parses the text between them.
+// enclosed parses an opening parenthesis, calls inside, and parses the closing parenthesis.
 func (p *parser) enclosed(inside func() error) error {
 	if p.depth++; p.depth > maxDepth {
 		return fmt.Errorf("more than %d parentheses", maxDepth)
@@ -106,7 +108,7 @@ func (p *parser) unexpected(wanted string) error {
 	return fmt.Errorf("at %d: %s expected", p.token.at, wanted)
 }
 
-// call parses shardRange(field, first, end).
+// call parses shardRange(field, 'first', 'end').
 func (p *parser) call() error {
 	if p.token.kind != word || p.token.text != "shardRange" {
 		return p.unexpected("shardRange(field, 'first', 'end')")
@@ -146,7 +148,7 @@ func unknown(path string) error {
 	return fmt.Errorf("field %.80q is neither %s nor %s", path, UID.path(), Namespace.path())
 }
 
-// path parses names joined by dots. The path, or its first names, may be in parentheses.
+// path parses names joined by dots. The whole path, or its start, may be in parentheses.
 func (p *parser) path() (path string, err error) {
 	switch {
 	case p.token.is('('):
@@ -167,8 +169,8 @@ func (p *parser) path() (path string, err error) {
 		if p.next(); p.token.kind != word {
 			return "", p.unexpected("a field's name")
 		}
-		// No field has a longer path. Without this limit, path would join thousands of names of a
-		// long text.
+		// A path that is longer than the longest field is unknown. Without this limit, path would join
+		// thousands of names of a long text.
 		if path += "." + p.token.text; len(path) > len(Namespace.path()) {
 			return "", unknown(path)
 		}
@@ -177,7 +179,7 @@ func (p *parser) path() (path string, err error) {
 	return path, nil
 }
 
-// quoted parses a string, which may be in parentheses.
+// quoted parses a string, which may be in parentheses, and returns the text between its quotes.
 func (p *parser) quoted() (text string, err error) {
 	if p.token.is('(') {
 		err = p.enclosed(func() error {
@@ -194,7 +196,7 @@ func (p *parser) quoted() (text string, err error) {
 	return text, nil
 }
 
-// add adds the range of one call.
+// add appends the range of one call to p.ranges, after checking it.
 func (p *parser) add(f Field, first, end string) error {
 	if len(p.ranges) > 0 && p.field != f {
 		return errors.New("all ranges must be of the same field")
@@ -220,7 +222,7 @@ func (p *parser) add(f Field, first, end string) error {
 	return nil
 }
 
-// hexOf parses a hash: 0x and 16 digits in lower case.
+// hexOf parses a hash: 0x and 16 hexadecimal digits in lower case.
 func hexOf(text string) (uint64, error) {
 	digits, ok := strings.CutPrefix(text, "0x")
 	if !ok || len(digits) != 16 || strings.Trim(digits, "0123456789abcdef") != "" {
@@ -229,7 +231,6 @@ func hexOf(text string) (uint64, error) {
 	return strconv.ParseUint(digits, 16, 64)
 }
 
-// tokenKind is the kind of a token.
 type tokenKind uint8
 
 const (
@@ -248,8 +249,8 @@ type token struct {
 
 func (t token) is(c byte) bool { return t.kind == sign && t.text[0] == c }
 
-// lexer splits a text into the CEL tokens that a selector may contain. After an error it is at the
-// end of the text.
+// lexer splits a text into the CEL tokens that a selector may contain. An error is stored in err,
+// and moves the lexer to the end of the text.
 type lexer struct {
 	text  string
 	pos   int
@@ -307,8 +308,8 @@ func (l *lexer) space() {
 
 var errString = errors.New("the string has no end, or an escape")
 
-// quoted reads a string in single or double quotes. It returns no token for a string with escapes,
-// but sets l.err.
+// quoted reads a string in single or double quotes. If the string has no end or contains an escape,
+// quoted sets l.err and reads no token.
 func (l *lexer) quoted(rest string) {
 	n := strings.IndexAny(rest[1:], rest[:1]+"\\\r\n")
 	if n < 0 || rest[1+n] != rest[0] {

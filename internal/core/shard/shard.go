@@ -1,7 +1,7 @@
-// Package shard splits the objects of a resource into shards, by a hash of their uid or namespace
-// that KEP-5866 defines. The shards of one split are disjoint and together contain all objects. The
-// package also parses and writes the shardSelector of a LIST or WATCH. It uses no goroutine, clock
-// or I/O.
+// Package shard splits the objects of a resource into shards, by the hash of their uid or namespace
+// that KEP-5866 defines. The shards of one split are disjoint, and together contain all objects.
+// The package also parses and writes the shardSelector of a LIST or WATCH. It uses no goroutine,
+// clock or I/O.
 package shard
 
 import (
@@ -19,10 +19,10 @@ import (
 // ErrShard is wrapped by Validate's errors.
 var ErrShard = errors.New("invalid shard")
 
-// Shard is one of Count equal parts of a resource's objects. Index is its number, from 0. The zero
-// value contains all objects. If one informer runs for each Index below Count, each object is in
-// exactly one informer. Shard hashes the uid. A split by namespace would be uneven, because the
-// KEP's hash puts names that differ only in their last letters into one shard.
+// Shard is one of Count equal parts of a resource's objects. Index is the number of the part, from
+// 0. The zero value contains all objects. If one informer runs for each Index below Count, each
+// object is in exactly one informer. Shard hashes the uid. A split by namespace would be uneven:
+// the hash of the KEP puts names that differ only in their last letters into one shard.
 type Shard struct {
 	Index, Count int
 }
@@ -40,7 +40,7 @@ func (s Shard) Validate() error {
 	return nil
 }
 
-// All reports whether the shard contains every object.
+// All reports whether the shard contains every object: Count is 0 or 1.
 func (s Shard) All() bool { return s.Count <= 1 }
 
 // Selector returns the selector of the objects in a valid shard, or nil if the shard contains all
@@ -56,14 +56,14 @@ func (s Shard) Selector() *Selector {
 	return newSelector(UID, []Range{r})
 }
 
-// bound returns the first hash of a shard: 2^64 * index / count.
+// bound returns the first hash of a shard: 2^64 * index / count, rounded down.
 func bound(index, count int) uint64 {
 	quotient, _ := bits.Div64(uint64(index), 0, uint64(count))
 	return quotient
 }
 
-// Field is the field of an object that is hashed. An object never changes its shard, because
-// neither field changes during the object's life.
+// Field is the field of an object that is hashed. Both fields never change during an object's life,
+// so an object stays in its shard.
 type Field uint8
 
 const (
@@ -79,7 +79,8 @@ func (f Field) path() string {
 	return "object.metadata.uid"
 }
 
-// Range is a range of hashes, including both ends. First <= Last.
+// Range is a range of hashes from First to Last, which both belong to it. First must not be greater
+// than Last.
 type Range struct{ First, Last uint64 }
 
 // Selector selects objects by ranges of one field's hash. It has at least one range. It is
@@ -120,8 +121,9 @@ func (s *Selector) Chooses(uid, namespace []byte) bool {
 	return s.Has(Hash(uid))
 }
 
-// Keep returns a function for a reflector's Config.Keep that accepts the selected objects. If s is
-// nil, Keep returns nil, with which a reflector accepts all objects.
+// Keep returns a function for the field Keep of a reflector's Config, which decides whether the
+// reflector accepts an object. The function accepts the selected objects. If s is nil, Keep returns
+// nil, with which a reflector accepts all objects.
 func (s *Selector) Keep() func(*wire.Meta) bool {
 	if s == nil {
 		return nil
@@ -129,8 +131,8 @@ func (s *Selector) Keep() func(*wire.Meta) bool {
 	return func(m *wire.Meta) bool { return s.Chooses(m.UID, m.Namespace) }
 }
 
-// String returns the selector as kube-apiserver writes it. Parse accepts the text. A nil Selector
-// returns "", as in a query without a shardSelector.
+// String returns the selector in the form that kube-apiserver writes and Parse accepts. A nil
+// Selector returns "", as in a query without a shardSelector.
 func (s *Selector) String() string {
 	if s == nil {
 		return ""
@@ -145,8 +147,8 @@ func (s *Selector) String() string {
 	return b.String()
 }
 
-// end returns the first hash after the range, in hexadecimal. After the highest hash, that number
-// has 65 bits.
+// end returns the first hash after the range, in hexadecimal. After the highest hash, it returns
+// 2^64, which is no hash.
 func (r Range) end() string {
 	if r.Last == math.MaxUint64 {
 		return pastAll
@@ -157,7 +159,7 @@ func (r Range) end() string {
 // pastAll is 2^64, the number after the highest hash.
 const pastAll = "0x10000000000000000"
 
-// Hash returns the 64-bit FNV-1a hash of text. Servers use the same hash.
+// Hash returns the 64-bit FNV-1a hash of text, the hash that servers use.
 func Hash[T string | []byte](text T) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)

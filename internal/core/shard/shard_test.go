@@ -19,7 +19,6 @@ func uid(r *rand.Rand) string {
 	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", r.Uint32(), r.Uint32()>>16, r.Uint32()>>16, r.Uint32()>>16, r.Uint64()>>16)
 }
 
-// TestHash compares Hash with apimachinery's hash.
 func TestHash(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	texts := []string{"", "a", "kube-system", "\x00\xff"}
@@ -40,8 +39,8 @@ func (s *Selector) upstream() sharding.Selector {
 	return sharding.NewSelector(reqs...)
 }
 
-// TestSplit checks that each object is in exactly one shard of any split, that apimachinery's
-// selector selects the same objects, and that Parse of a selector's text returns an equal selector.
+// TestSplit checks that each object is in exactly one shard of any split, and that apimachinery's
+// selector selects the same objects. Parse of a selector's text must return an equal selector.
 func TestSplit(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, count := range []int{1, 2, 3, 4, 5, 7, 10, 64, 1000} {
@@ -88,14 +87,15 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestRanges checks that a selector of many unordered, overlapping ranges selects the same objects
-// as apimachinery's selector.
+// TestRanges checks that a selector with many unordered, overlapping ranges selects the same
+// objects as apimachinery's selector.
 func TestRanges(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
 		var ranges []Range
 		for range 1 + r.IntN(8) {
-			a, b := r.Uint64()>>56, r.Uint64()>>56 // only the first byte, so that ranges overlap or touch
+			// only the first byte is random, so that ranges overlap or touch
+			a, b := r.Uint64()>>56, r.Uint64()>>56
 			ranges = append(ranges, Range{min(a, b) << 56, max(a, b)<<56 | uint64(math.MaxUint64>>8)})
 		}
 		sel := newSelector(UID, ranges)
@@ -166,7 +166,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParseCost checks that Parse refuses a long invalid text without much work.
+// TestParseCost checks that Parse needs few allocations to reject a long invalid text, and that its
+// error is short.
 func TestParseCost(t *testing.T) {
 	for _, text := range []string{
 		"shardRange(" + strings.Repeat("a.", 1<<14) + "a,", "shardRange(" + strings.Repeat("object . ", 1<<12), "shardRange(" + strings.Repeat("a", 1<<15) + ".a",
@@ -182,8 +183,8 @@ func TestParseCost(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that the text of an accepted selector parses to an equal selector, and is the
-// text that apimachinery writes.
+// FuzzParse checks that the text of an accepted selector parses to a selector with the same text,
+// and that apimachinery writes the same text.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{low, high, "(" + low + "||" + high + ")", "//\n" + low, strings.ReplaceAll(low, "uid", "namespace"), "shardRange((object).metadata.uid,"} {
 		f.Add(text)

@@ -1,7 +1,8 @@
 // Package views converts between strings and bytes without copying, reports whether two strings
-// share their memory, and provides weak pointers to decoded values. It avoids a copy of each
-// unpacked object, and lets callers share values that are still in use.
+// share their memory, and provides weak pointers to decoded values. The conversions avoid a copy of
+// each unpacked object. The weak pointers let callers share a decoded value while one of them uses
+// it.
 //
-// Three packages import unsafe: views, codec and private. With the build tag weir_safe, views does
-// not: it copies strings and bytes, and there are no weak pointers to decoded values.
+// Only the packages views, codec and private import unsafe. With the build tag weir_safe, views
+// does not import it: it copies strings and bytes, and has no weak pointers.
 package views

@@ -8,13 +8,14 @@ func Bytes(s string) []byte { return []byte(s) }
 // String returns a copy of b as a string.
 func String(b []byte) string { return string(b) }
 
-// Same reports whether two strings are equal.
+// Same reports whether two strings are equal. This build cannot compare their memory.
 func Same(a, b string) bool { return a == b }
 
-// WeakValue is empty: weak.Make needs a type that is known at compile time.
+// WeakValue is a weak pointer in other builds. Without unsafe there is none, because weak.Make
+// needs a type that is known at compile time.
 type WeakValue struct{}
 
-// MakeWeakValue reports false.
+// MakeWeakValue returns false.
 func MakeWeakValue(any) (WeakValue, bool) { return WeakValue{}, false }
 
 // Value returns nil.

@@ -11,18 +11,18 @@ import (
 // Bytes returns the bytes of s without copying them. The caller must not change the bytes.
 func Bytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
-// String returns b as a string without copying it. The bytes must not change while the string is in
-// use.
+// String returns b as a string without copying it. The caller must not change the bytes while the
+// string is in use.
 func String(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// Same reports whether two strings share their memory.
+// Same reports whether two strings have the same bytes in memory, not only equal bytes.
 func Same(a, b string) bool { return len(a) == len(b) && unsafe.StringData(a) == unsafe.StringData(b) }
 
-// WeakValue is a weak pointer to the variable that a pointer points to. The zero value points to no
-// variable.
+// WeakValue is a weak pointer to the variable that a pointer of any type points to. The zero value
+// points to no variable.
 type WeakValue struct {
 	target weak.Pointer[byte]
-	goType reflect.Type // of the value
+	goType reflect.Type // the pointer's type
 }
 
 // MakeWeakValue returns a weak pointer to the variable that value points to. ok is false if value
@@ -35,8 +35,8 @@ func MakeWeakValue(value any) (WeakValue, bool) {
 	return WeakValue{weak.Make((*byte)(v.UnsafePointer())), v.Type()}, true
 }
 
-// Value returns a pointer equal to the argument of MakeWeakValue, or nil if the variable was
-// collected.
+// Value returns a pointer equal to the argument of MakeWeakValue, or nil if the garbage collector
+// has freed the variable.
 func (w WeakValue) Value() any {
 	p := w.target.Value()
 	if p == nil {
@@ -45,5 +45,6 @@ func (w WeakValue) Value() any {
 	return reflect.NewAt(w.goType.Elem(), unsafe.Pointer(p)).Interface()
 }
 
-// Alive reports whether the variable has not been collected.
+// Alive reports whether the garbage collector has not freed the variable. It returns false for the
+// zero value.
 func (w WeakValue) Alive() bool { return w.target.Value() != nil }

@@ -25,8 +25,8 @@ func TestSharedMemory(t *testing.T) {
 	check.Equal(t, view, "nods", "bytes were copied")
 }
 
-// TestCollected checks that a weak pointer returns its value until that value is collected, and
-// nothing afterwards.
+// TestCollected checks that a weak pointer returns its value until the garbage collector frees the
+// value, and nil afterwards.
 func TestCollected(t *testing.T) {
 	value := &struct{ name string }{"a value"}
 	pointer, ok := views.MakeWeakValue(value)
