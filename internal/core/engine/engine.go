@@ -22,32 +22,36 @@ var (
 	// ErrStopped is returned by Run if the engine has run before, and by Handle after the engine
 	// stopped.
 	ErrStopped = errors.New("informer is stopped")
-	// ErrRunning is returned by Run while the engine is running.
+	// ErrRunning is returned by Run while another Run of the engine has not returned.
 	ErrRunning = errors.New("informer is running already")
-	// ErrNotSynced is returned when a wait ends before the engine has synced.
+	// ErrNotSynced is wrapped by the error of WaitForSync if the wait ends before the engine has
+	// synced.
 	ErrNotSynced = errors.New("not synced")
-	// ErrHandlerStuck is returned by Run if a handler did not return within Config.StopTimeout.
+	// ErrHandlerStuck is wrapped by the error of Run if a handler did not return within
+	// Config.StopTimeout.
 	ErrHandlerStuck = errors.New("handler did not return")
 )
 
-// Config configures an Engine. The zero value works, except that Store.Decode must be set.
+// Config configures an Engine. Only Store.Decode must be set; the other fields have defaults.
 type Config struct {
 	Name  string // used in errors
 	Store store.Config
-	// Reflector is the configuration that all reflectors of the engine share. If it has no Server,
-	// they share a new one.
+	// Reflector is the configuration of all reflectors of the engine. If its Server is nil, the
+	// reflectors share a new one.
 	Reflector reflector.Config
-	// Sink, when not nil, returns the sink that a reflector writes to instead of its writer.
+	// Sink returns the sink that a reflector writes to. It receives the reflector's writer of the
+	// store, which it usually wraps. If Sink is nil, reflectors write to their writers.
 	Sink func(*store.Writer) reflector.Sink
 	// Requests counts the requests of the engine's sources. It may be nil.
 	Requests *source.Stats
 	// OnStatus is called with each change of a reflector's status. It must not block. It may be
 	// nil.
 	OnStatus func(reflector.Status)
-	// Background runs while the engine does, on a separate goroutine, until its context ends; Run
-	// waits for it. It may be nil.
+	// Background runs on a separate goroutine while the engine runs. When its context ends, it must
+	// return, because Run waits for it. It may be nil.
 	Background func(context.Context)
-	// StopTimeout limits how long Run waits for handlers when it ends. The default is 10 s.
+	// StopTimeout limits how long Run waits for running handlers after its context has ended. The
+	// default is 10 s.
 	StopTimeout time.Duration
 }
 
@@ -55,23 +59,23 @@ type Config struct {
 type Engine struct {
 	cfg     Config
 	store   *store.Store
-	workers delivery.Workers // of all handlers
+	workers delivery.Workers // the worker goroutines that call the handlers
 	members []*member
-	changed *broadcast // fires when a status may have changed, and when the engine has stopped
+	changed *broadcast // wakes WaitFor after each change of a status, and when the engine has stopped
 
 	mu       sync.Mutex
 	phase    phase
-	run      context.Context // set while running
+	run      context.Context // the context of Run, once it has started
 	handlers map[*delivery.Registration]context.CancelFunc
 	removed  removals
-	serial   int // number of handlers ever registered
-	// unnamed contains the handlers without a name, each at its number minus one. nil: the number
-	// is free.
+	serial   int // the number of handlers that were ever registered
+	// unnamed contains the handlers without a name. The handler with number n is at index n-1. nil
+	// means that the number is free.
 	unnamed []*delivery.Registration
 }
 
-// engines are the running engines of this process, by Config.Name. Each is registered from the
-// start of its Run to the end.
+// engines contains the running engines of this process, by Config.Name. An engine is registered
+// from the start of its Run to the end.
 var engines registry.Registry[*Engine]
 
 // Running returns the running engines of this process, ordered by name. It does not block, and is
@@ -86,7 +90,7 @@ const (
 	stopped
 )
 
-// New returns an engine that does nothing until Run.
+// New returns an engine. It starts no goroutine and sends no request; Run does.
 func New(cfg Config) *Engine {
 	if cfg.StopTimeout == 0 {
 		cfg.StopTimeout = 10 * time.Second
@@ -103,14 +107,15 @@ func New(cfg Config) *Engine {
 	}
 }
 
-// Store returns the engine's store, for reading.
+// Store returns the engine's store. Callers must only read it.
 func (e *Engine) Store() *store.Store { return e.store }
 
 // Requests returns Config.Requests.
 func (e *Engine) Requests() *source.Stats { return e.cfg.Requests }
 
-// Reflect adds a reflector that fills the part of the store that scope describes. It must be called
-// before Run.
+// Reflect adds a reflector that reads src and writes the part of the store that scope describes.
+// selector is the selector that src uses, for errors and statuses. Reflect must be called before
+// Run, and not concurrently with other methods.
 func (e *Engine) Reflect(src source.Source, scope store.Scope, selector string) {
 	m := &member{source: src, namespace: scope.Namespace, selector: selector}
 	cfg := e.cfg.Reflector
@@ -133,9 +138,9 @@ func (e *Engine) Reflect(src source.Source, scope store.Scope, selector string) 
 	e.members = append(e.members, m)
 }
 
-// Run lists, watches and serves the handlers. It blocks until ctx ends and then returns nil, or an
-// error that wraps ErrHandlerStuck and names the handlers that did not return in time. Such a
-// handler keeps its goroutine until it returns.
+// Run runs the reflectors and calls the handlers. It blocks until ctx ends and then returns nil. If
+// handlers do not return in time, the error wraps ErrHandlerStuck and names these handlers; their
+// goroutines end when they return. Run also returns an error if the engine runs already or has run.
 func (e *Engine) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -173,13 +178,13 @@ func (e *Engine) begin(ctx context.Context) error {
 	return nil
 }
 
-// end closes the handlers and waits for them, up to StopTimeout.
+// end closes the handlers and waits until they have returned, at most StopTimeout in total.
 func (e *Engine) end() error {
 	e.mu.Lock()
 	e.phase = stopped
 	var waiting []*delivery.Registration
 	for r := range e.handlers {
-		r.Close() // another goroutine may be running it
+		r.Close() // ends the handler; the goroutine of serve may be in r.Run
 		waiting = append(waiting, r)
 	}
 	e.mu.Unlock()
@@ -197,7 +202,7 @@ func (e *Engine) end() error {
 		select {
 		case <-r.Done():
 		case <-timeout.C:
-			timeout.Reset(0) // the other handlers have had the same time
+			timeout.Reset(0) // for the other handlers, StopTimeout has also passed
 			stuck = append(stuck, r.Name())
 		}
 	}
@@ -208,9 +213,9 @@ func (e *Engine) end() error {
 }
 
 // Handle registers a handler. It may be called before, during or after the first sync. The handler
-// receives events while the engine runs, until Remove. A handler without a name gets the lowest
-// free number, so that handlers that are added and removed use only few names. The error wraps
-// ErrStopped.
+// receives events from now until Remove, while the engine runs. A handler without a name gets the
+// lowest free number, so that an engine whose handlers are often added and removed uses few names.
+// The error wraps ErrStopped.
 func (e *Engine) Handle(fn delivery.Func, opts delivery.Options) (*delivery.Registration, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -225,7 +230,8 @@ func (e *Engine) Handle(fn delivery.Func, opts delivery.Options) (*delivery.Regi
 		}
 		opts.Name = fmt.Sprintf("%s handler %d", e.cfg.Name, number+1)
 	}
-	// Multiples of the golden ratio modulo 1 stay far apart for any number of handlers.
+	// The fractional parts of multiples of the golden ratio spread evenly over 0 to 1, for any number
+	// of handlers. So the handlers do not resync at the same time.
 	const golden = 0.6180339887498949
 	shift := golden * float64(e.serial-1)
 	opts.ResyncStart = shift - float64(int(shift))
@@ -241,8 +247,8 @@ func (e *Engine) Handle(fn delivery.Func, opts delivery.Options) (*delivery.Regi
 	return r, nil
 }
 
-// serve starts to serve a handler, until the engine's context ends or Remove is called. The caller
-// holds the lock.
+// serve starts a goroutine that serves a handler until the engine's context ends or Remove is
+// called. The caller must hold e.mu.
 func (e *Engine) serve(r *delivery.Registration) {
 	ctx, cancel := context.WithCancel(e.run)
 	e.handlers[r] = cancel
@@ -253,9 +259,9 @@ func (e *Engine) serve(r *delivery.Registration) {
 	}()
 }
 
-// Remove ends a handler. The handler's context ends, and the handler is not called after the
-// current call. Remove does not wait for that call; the channel of Registration.Done is closed
-// after it.
+// Remove ends a handler: its context ends, and it is not called again. A running call may continue
+// after Remove has returned. The channel of Registration.Done is closed when that call has
+// returned. Remove of a handler that is not registered is a no-op.
 func (e *Engine) Remove(r *delivery.Registration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -284,7 +290,8 @@ func (e *Engine) Handlers() []*delivery.Registration {
 	return all
 }
 
-// Stopped reports whether Run has returned or is about to.
+// Stopped reports whether Run's context has ended and its reflectors have returned. Run may still
+// wait for handlers.
 func (e *Engine) Stopped() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

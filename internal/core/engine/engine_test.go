@@ -13,7 +13,7 @@ import (
 )
 
 // TestHandlerNames checks that a handler without a name gets the lowest number that no other
-// handler has, so that handlers that are added and removed use only few names.
+// handler has.
 func TestHandlerNames(t *testing.T) {
 	e := New(Config{Name: "pods"})
 	handle := func(opts delivery.Options) *delivery.Registration {
@@ -38,7 +38,7 @@ func TestHandlerNames(t *testing.T) {
 	expect("a name", "pods handler 1", "pods handler 2")
 	for range 3 {
 		e.Remove(first)
-		e.Remove(first) // does nothing
+		e.Remove(first) // no-op: the handler is not registered
 		expect("a name", "pods handler 2")
 		first = handle(delivery.Options{})
 		expect("a name", "pods handler 1", "pods handler 2")
@@ -51,8 +51,8 @@ func TestHandlerNames(t *testing.T) {
 	expect("pods handler 1", "pods handler 2", "pods handler 3")
 }
 
-// TestBackground checks that Config.Background runs while the engine does, and that a Run that
-// fails does not start it.
+// TestBackground checks that Config.Background runs once, until Run's context ends, and that a Run
+// that fails does not start it.
 func TestBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var begun, ended int
@@ -110,8 +110,8 @@ func TestWaitFor(t *testing.T) {
 	})
 }
 
-// TestWaitsWrapContextError checks that a wait whose context ends returns the context's error and
-// its cause.
+// TestWaitsWrapContextError checks that the error of a wait whose context ends wraps the context's
+// error and its cause.
 func TestWaitsWrapContextError(t *testing.T) {
 	e := New(Config{Name: "pods"})
 	cause := errors.New("the rollout is over")
@@ -132,8 +132,8 @@ func TestWaitsWrapContextError(t *testing.T) {
 	}
 }
 
-// TestRunning checks that an engine is in Running from the start of Run to its end, under a unique
-// name. A number must be reused after its engine has ended.
+// TestRunning checks that Running contains an engine from the start of Run to its end, under a
+// unique name. The number in a name must be reused after its engine has ended.
 func TestRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		names := func() (all []string) {

@@ -6,22 +6,22 @@ import (
 	"github.com/weirproject/weir/internal/core/delivery"
 )
 
-// HandlerGroup contains the handlers of one name. Their totals do not decrease when one of them is
-// removed, unless it is the last.
+// HandlerGroup contains all handlers with the same name. The sum of their totals does not decrease
+// when one of them is removed, unless it is the last.
 type HandlerGroup struct {
-	Handlers []*delivery.Registration // the registered ones, at least one
-	Leaving  []*delivery.Registration // removed ones whose last call may not have returned
-	Left     Totals                   // the sum of removed ones that have returned
+	Handlers []*delivery.Registration // the registered handlers; at least one
+	Leaving  []*delivery.Registration // the removed handlers whose last call may not have returned
+	Left     Totals                   // the sum over the removed handlers that have returned
 }
 
-// Totals are the sums of handlers' counts.
+// Totals are sums of the counts of handlers.
 type Totals struct {
-	Handled uint64 // calls, resyncs included
+	Handled uint64 // calls, including those for resyncs
 	Panics  uint64
 	Spent   time.Duration // total duration of the calls
 }
 
-// TotalsOf returns the counts of one handler.
+// TotalsOf returns the totals of one handler's counts.
 func TotalsOf(s delivery.Stats) Totals { return Totals{s.Handled, s.Panics, s.Spent} }
 
 // Plus returns the sum of t and u.
@@ -29,14 +29,14 @@ func (t Totals) Plus(u Totals) Totals {
 	return Totals{t.Handled + u.Handled, t.Panics + u.Panics, t.Spent + u.Spent}
 }
 
-// removals records the handlers that were removed while another one of the same name was
-// registered. It has at most as many names as there are registered handlers.
+// removals records handlers that were removed while another handler with the same name was
+// registered. left contains only names of registered handlers.
 type removals struct {
 	leaving map[*delivery.Registration]struct{}
-	left    map[string]Totals // by name
+	left    map[string]Totals // of the handlers that have returned, by name
 }
 
-// HandlerGroups returns the registered handlers by name.
+// HandlerGroups returns the registered handlers, grouped by name, with the totals of removed ones.
 func (e *Engine) HandlerGroups() map[string]HandlerGroup {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -55,7 +55,7 @@ func (e *Engine) HandlerGroups() map[string]HandlerGroup {
 	return groups
 }
 
-// registered reports whether a handler of a name is registered. The caller holds the lock.
+// registered reports whether a handler with this name is registered. The caller must hold e.mu.
 func (e *Engine) registered(name string) bool {
 	for r := range e.handlers {
 		if r.Name() == name {
@@ -65,8 +65,8 @@ func (e *Engine) registered(name string) bool {
 	return false
 }
 
-// noteRemoved is called when a served handler is no longer registered. Its last call may not have
-// returned. The caller holds the lock.
+// noteRemoved records that a handler that runs was removed. Its last call may not have returned.
+// The caller must hold e.mu.
 func (e *Engine) noteRemoved(r *delivery.Registration) {
 	if e.registered(r.Name()) {
 		e.removed.leaving[r] = struct{}{}
@@ -75,7 +75,7 @@ func (e *Engine) noteRemoved(r *delivery.Registration) {
 	delete(e.removed.left, r.Name())
 }
 
-// noteLeft is called when the last call of a handler has returned.
+// noteLeft records that the last call of a handler has returned.
 func (e *Engine) noteLeft(r *delivery.Registration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestHandlerGroups checks that the totals of a name do not decrease when one of its handlers is
-// removed, include that handler's last call, and disappear with the last handler.
+// TestHandlerGroups checks that the totals of a name include the last call of a removed handler, do
+// not decrease after it, and disappear with the last handler of that name.
 func TestHandlerGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Config{Name: "pods", Store: store.Config{Encoding: wire.JSON}})
@@ -67,7 +67,7 @@ func TestHandlerGroups(t *testing.T) {
 	})
 }
 
-// put writes an object.
+// put writes an object, given as JSON, to the store.
 func put(t *testing.T, w *store.Writer, raw string) {
 	t.Helper()
 	var m wire.Meta

@@ -14,18 +14,20 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// scoped is a source that may know the scope of its requests. known is false if it does not.
+// scoped is a source that may know which namespace and selector its requests have. known is false
+// if it does not know them.
 type scoped interface {
 	Scope() (namespace, selector string, known bool)
 }
 
-// typed is a source that may know the type of its objects, or a part of it. Answers with metadata
-// alone do not state that type.
+// typed is a source that may know the type of its objects, or only their apiVersion. Without it,
+// the type of objects that consist of metadata is unknown, because their responses do not state it.
 type typed interface {
 	Type() (t wire.TypeMeta, resource string)
 }
 
-// member is one reflector with its source, namespace and selector.
+// member is one reflector with its source. namespace and selector describe what the reflector
+// requests.
 type member struct {
 	reflector *reflector.Reflector
 	source    source.Source
@@ -34,17 +36,17 @@ type member struct {
 }
 
 func (m *member) run(ctx context.Context) {
-	// A reflector returns only when its context ends, so its error adds nothing.
+	// A reflector returns only after its context has ended, so the error contains nothing new.
 	_ = m.reflector.Run(ctx)
-	// An idle connection has two goroutines and its buffers. A stopped informer must leave none of
-	// them behind.
+	// Each idle connection has two goroutines and buffers, which must not outlive the informer.
 	if src, ok := m.source.(interface{ CloseIdleConnections() }); ok {
 		src.CloseIdleConnections()
 	}
 }
 
-// status returns s with the resource, namespace and selector of the reflector. If the objects are
-// metadata alone, ItemType is the type that the source knows, which may lack the kind.
+// status returns s with the resource, namespace and selector of the reflector. If the server sent
+// only metadata, the ItemType in s is PartialObjectMetadata. status then replaces it by the type
+// that the source knows, which may lack the kind.
 func (m *member) status(s reflector.Status) reflector.Status {
 	s.Namespace, s.Selector = m.namespace, m.selector
 	if of, ok := m.source.(scoped); ok {
@@ -62,18 +64,18 @@ func (m *member) status(s reflector.Status) reflector.Status {
 	return s
 }
 
-// isMetadata reports whether objects state only that they are metadata.
+// isMetadata reports whether t is PartialObjectMetadata, which is not the type of the resource's
+// objects.
 func isMetadata(t wire.TypeMeta) bool {
 	return t.Kind == source.PartialObjectMetadata && strings.HasPrefix(t.APIVersion, metav1.GroupName+"/")
 }
 
-// what returns the name of the member for errors. It is "" for a member without namespace and
-// selector.
+// what returns the member's namespace and selector for errors, or "" if it has neither.
 func (m *member) what() string {
 	return strings.TrimSpace(m.namespace + " " + m.selector)
 }
 
-// Statuses returns the states of the reflectors, in the order in which they were added.
+// Statuses returns the statuses of the reflectors, in the order in which Reflect added them.
 func (e *Engine) Statuses() []reflector.Status {
 	all := make([]reflector.Status, len(e.members))
 	for i, m := range e.members {
@@ -82,7 +84,7 @@ func (e *Engine) Statuses() []reflector.Status {
 	return all
 }
 
-// Transitions returns the last transitions of each reflector, in the order of Statuses.
+// Transitions returns the most recent transitions of each reflector, in the order of Statuses.
 func (e *Engine) Transitions() [][]reflector.Transition {
 	all := make([][]reflector.Transition, len(e.members))
 	for i, m := range e.members {
@@ -91,7 +93,8 @@ func (e *Engine) Transitions() [][]reflector.Transition {
 	return all
 }
 
-// Relists returns the number of complete states after each reflector's first one, by reason.
+// Relists returns how often the reflectors have received a complete state after their first one, by
+// reason.
 func (e *Engine) Relists() (sum reflector.Relists) {
 	for _, m := range e.members {
 		for reason, n := range m.reflector.Relists() {
@@ -101,7 +104,8 @@ func (e *Engine) Relists() (sum reflector.Relists) {
 	return sum
 }
 
-// Err returns why the engine is not current, or nil if it is. The engine recovers automatically.
+// Err returns the reflectors' errors, which say why the engine's store may not be current. It
+// returns nil if no reflector has an error. The reflectors retry automatically.
 func (e *Engine) Err() error {
 	var errs []error
 	for _, m := range e.members {
@@ -120,17 +124,17 @@ func (e *Engine) Err() error {
 	return fmt.Errorf("%s: %w", e.cfg.Name, errors.Join(errs...))
 }
 
-// WaitForSync blocks until the first list of each reflector is in the store. If ctx ends first, the
-// error wraps ErrNotSynced, the context's error and its cause, and the reflectors' errors if there
-// are any.
+// WaitForSync blocks until the store contains the first list of each reflector. If ctx ends first,
+// the error wraps ErrNotSynced, the context's error and its cause, and the reflectors' errors if
+// there are any. If the engine stops first, the error wraps ErrNotSynced and ErrStopped.
 func (e *Engine) WaitForSync(ctx context.Context) error {
 	return e.explain(ctx, e.store.WaitSynced(ctx), ErrNotSynced)
 }
 
-// WaitForResourceVersion blocks until the store has received all changes up to rv, a
-// resourceVersion that a write returned. With several reflectors it blocks until each has reached
-// rv. If no change of a reflector's objects follows, it reaches rv with its next bookmark, which
-// kube-apiserver sends about once a minute.
+// WaitForResourceVersion blocks until the store contains all changes up to rv, a resourceVersion
+// that a write returned. If the engine has several reflectors, it waits for all of them. A
+// reflector whose objects do not change reaches rv with its next bookmark, which kube-apiserver
+// sends about once a minute.
 func (e *Engine) WaitForResourceVersion(ctx context.Context, rv string) error {
 	return e.explain(ctx, e.store.WaitResourceVersion(ctx, rv), fmt.Errorf("not at resourceVersion %s", rv))
 }
@@ -149,8 +153,9 @@ func (e *Engine) explain(ctx context.Context, err, what error) error {
 	return fmt.Errorf("%s: %w: %w", e.cfg.Name, what, err)
 }
 
-// WithContextError returns err, which ended a wait. If ctx has ended, the result also wraps
-// ctx.Err(), which a context's cause does not wrap.
+// WithContextError returns err, the error of a wait that may have ended with ctx. If ctx has ended,
+// the result also wraps ctx.Err(). The cause of a context, which err may be, does not wrap that
+// error.
 func WithContextError(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 		return fmt.Errorf("%w: %w", ended, err)
@@ -160,7 +165,7 @@ func WithContextError(ctx context.Context, err error) error {
 
 // WaitFor blocks until cond returns true. It calls cond again whenever a reflector's status has
 // changed. If ctx ends first, it returns the context's error. If the engine stops first, the error
-// wraps ErrStopped, since no status changes any more.
+// wraps ErrStopped.
 func (e *Engine) WaitFor(ctx context.Context, cond func() bool) error {
 	for {
 		wake := e.changed.wait()
@@ -178,7 +183,7 @@ func (e *Engine) WaitFor(ctx context.Context, cond func() bool) error {
 	}
 }
 
-// broadcast wakes all waiters by closing one channel.
+// broadcast wakes all waiting goroutines by closing a channel.
 type broadcast struct {
 	mu sync.Mutex
 	ch chan struct{}
@@ -186,7 +191,7 @@ type broadcast struct {
 
 func newBroadcast() *broadcast { return &broadcast{ch: make(chan struct{})} }
 
-// wait returns a channel that is closed at the next fire.
+// wait returns a channel that the next fire closes.
 func (b *broadcast) wait() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()

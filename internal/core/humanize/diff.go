@@ -11,39 +11,39 @@ import (
 	"strings"
 )
 
-// Change is a difference between two versions of an object at one path.
+// Change is a difference between two versions of an object, at one path.
 type Change struct {
 	// Sign is '+' for an added path, '-' for a removed path, and '~' for a path whose value
 	// changed.
 	Sign     byte
 	Path     string
 	Old, New any
-	Hidden   bool // the values must not be shown
+	Hidden   bool // the values are secret, so Line does not show them
 }
 
-// DiffOptions select what Diff hides. The zero value hides the data and the annotations of objects
-// that state that they are Secrets. Annotations are hidden because many tools store the whole
-// object in one.
+// DiffOptions say which values Diff hides. The zero value hides the data and the annotations of
+// objects whose kind is Secret. Annotations are hidden because many tools store the whole object in
+// an annotation.
 type DiffOptions struct {
-	// Secret says that the object is, or may be, a Secret, even if it states another kind.
+	// Secret hides the same values of an object that is, or may be, a Secret although it states
+	// another kind.
 	Secret bool
-	// Env hides the values of environment variables: everything below a field whose name isEnv
-	// accepts, except the names of the variables and the references to their sources. It also hides
-	// annotations that may contain the whole object, and so the variables.
+	// Env hides the values of environment variables: the contents of fields whose name isEnv accepts,
+	// except the names of variables and the references to their sources. It also hides annotations
+	// that may contain the whole object, and so its variables.
 	Env bool
 }
 
-// Diff returns the differences between two versions of an object, which are decoded JSON, in the
-// order of their paths. It omits the resourceVersion, which always changes, and managedFields,
-// which contain no other changes.
+// Diff returns the differences between two versions of an object, which are decoded JSON, ordered
+// by path. It omits the resourceVersion, which changes with every version, and managedFields, which
+// repeats the changes of other fields.
 func Diff(before, after map[string]any, o DiffOptions) []Change {
 	d := &differ{secret: o.Secret || after["kind"] == "Secret" && after["apiVersion"] == "v1", env: o.Env}
 	d.objects("", pruned(before), pruned(after))
 	return d.changes
 }
 
-// pruned returns a copy of an object without the fields that Diff omits. The object itself is
-// unchanged.
+// pruned returns a copy of an object without the fields that Diff omits.
 func pruned(object map[string]any) map[string]any {
 	metadata, ok := object["metadata"].(map[string]any)
 	if !ok {
@@ -59,7 +59,7 @@ func pruned(object map[string]any) map[string]any {
 type differ struct {
 	secret  bool
 	env     bool
-	hidden  bool // the current values must not be shown
+	hidden  bool // the values at the current path are secret
 	inEnv   bool // the current path is inside environment variables
 	changes []Change
 }
@@ -108,8 +108,8 @@ func (d *differ) objects(path string, before, after map[string]any) {
 }
 
 // lone reports a value that only one version has. Labels and similar flat maps are reported key by
-// key. Deeper values are reported as a whole, so that a new container is one line instead of
-// thirty. Metadata is always reported key by key, because parts of it may be hidden.
+// key. Other values are reported as a whole, so that a new container is one line instead of thirty.
+// Metadata is always reported key by key, because only parts of it may be hidden.
 func (d *differ) lone(sign byte, path string, value any) {
 	if object, ok := value.(map[string]any); ok && len(object) > 0 && (flat(object) || d.hidden || path == "metadata") {
 		if sign == '+' {
@@ -155,8 +155,8 @@ func (d *differ) values(path string, before, after any) {
 	}
 }
 
-// lists compares two lists without their common start and common end. Wherever one element was
-// added or removed, it therefore reports one addition or removal.
+// lists compares the parts of two lists between their common start and their common end. If
+// elements were added or removed at one place, it reports only those elements.
 func (d *differ) lists(path string, before, after []any) {
 	start := 0
 	for start < min(len(before), len(after)) && reflect.DeepEqual(before[start], after[start]) {
@@ -182,8 +182,8 @@ func (d *differ) lists(path string, before, after []any) {
 
 var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// join appends a key to a path. It quotes keys with a dot or other special characters, as many
-// labels have.
+// join appends a key to a path. It quotes a key that contains a dot or another special character,
+// as the keys of many labels do.
 func join(path, key string) string {
 	if !plainKey.MatchString(key) {
 		return path + "[" + strconv.Quote(key) + "]"
@@ -194,16 +194,15 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// Maximum lengths in a line, in runes.
+// Maximum lengths in a line, in characters.
 const (
 	maxValue = 60
 	maxLine  = 160
-	// context is the number of common runes that are shown before the difference of two long texts.
+	// context is how many common characters are shown before the first difference of two long texts.
 	context = 10
 )
 
-// Line returns a change as one line of at most limit runes. If limit is 0, it uses a limit that
-// suits a file.
+// Line returns a change as one line of at most limit characters. A limit of 0 means 160.
 func (c Change) Line(limit int) string {
 	if limit <= 0 {
 		limit = maxLine
@@ -225,13 +224,13 @@ func (c Change) Line(limit int) string {
 	return Cut(line, limit)
 }
 
-// text formats a value for people. A string has no quotes unless it would be ambiguous.
+// text formats a value for people. A string has quotes only if it would be ambiguous without them.
 func text(value any) string {
 	s, ok := value.(string)
 	if !ok {
 		raw, err := json.Marshal(value)
 		if err != nil {
-			return "(cannot be shown)" // JSON never decodes to such a value
+			return "(cannot be shown)" // decoded JSON contains no such value
 		}
 		return string(raw)
 	}
@@ -243,8 +242,7 @@ func text(value any) string {
 	return s
 }
 
-// apart removes most of the common start of two texts if at least one of them is too long for a
-// line.
+// apart shortens the common start of two texts if at least one of them is longer than maxValue.
 func apart(a, b string) (string, string) {
 	if len([]rune(a)) <= maxValue && len([]rune(b)) <= maxValue {
 		return a, b
@@ -260,7 +258,7 @@ func apart(a, b string) (string, string) {
 	return "…" + string(x[same-context:]), "…" + string(y[same-context:])
 }
 
-// Cut shortens a text to at most limit runes.
+// Cut shortens a text to at most limit characters. A shortened text ends with "…".
 func Cut(text string, limit int) string {
 	runes := []rune(text)
 	if len(runes) <= limit {
@@ -272,8 +270,8 @@ func Cut(text string, limit int) string {
 // redaction replaces the value of an environment variable.
 const redaction = "(hidden)"
 
-// isEnv reports whether a field with this name contains environment variables: env of a container,
-// or extraEnv, envVars and similar fields of custom resources.
+// isEnv reports whether the name of a field says that it contains environment variables: env of a
+// container, or extraEnv, envVars and similar fields of custom resources.
 func isEnv(key string) bool {
 	key = strings.ToLower(key)
 	for _, end := range []string{"env", "envs", "envvar", "envvars", "environment", "environmentvariables"} {
@@ -284,12 +282,12 @@ func isEnv(key string) bool {
 	return false
 }
 
-// told reports whether a field of an environment variable may be shown, because it does not contain
-// the value: the name, and the reference to the object that contains the value.
+// told reports whether a field of an environment variable may be shown because it does not contain
+// the value: its name, or the reference to the object that contains the value.
 func told(key string) bool { return key == "name" || key == "valueFrom" }
 
 // redacted returns a copy of a value in which the values of environment variables are replaced.
-// inEnv says that the value is, or contains, such variables. The argument is unchanged.
+// inEnv says that the value is, or contains, environment variables.
 func redacted(value any, inEnv bool) any {
 	switch value := value.(type) {
 	case nil:
@@ -318,12 +316,13 @@ func redacted(value any, inEnv bool) any {
 	return value
 }
 
-// repeatsObject reports whether an annotation's value is a JSON object, or gzip in base64. Tools
-// such as kubectl and kapp store the applied object in such an annotation; Rancher compresses it.
+// repeatsObject reports whether the value of an annotation may contain the whole object: it is a
+// JSON object, or gzip in base64. Tools such as kubectl and kapp store the applied object in an
+// annotation; Rancher also compresses it.
 func repeatsObject(value any) bool {
 	text, ok := value.(string)
 	return ok && (strings.HasPrefix(strings.TrimSpace(text), "{") || strings.HasPrefix(text, gzipInBase64))
 }
 
-// gzipInBase64 is the start of all gzip output in base64.
+// gzipInBase64 is the start of every gzip text in base64.
 const gzipInBase64 = "H4sI"

@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// lines returns the lines of the differences between two objects, which are given as JSON.
+// lines returns the lines of the differences between two objects in JSON.
 func lines(t *testing.T, before, after string, o DiffOptions) []string {
 	t.Helper()
 	var a, b map[string]any
@@ -74,7 +74,8 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// TestSecrets checks that no line contains a Secret's value, at any path.
+// TestSecrets checks that no line contains data, stringData or an annotation of a Secret, for
+// additions, removals and changes of any type.
 func TestSecrets(t *testing.T) {
 	secret := func(rest string) string { return `{"apiVersion":"v1","kind":"Secret",` + rest + `}` }
 	got := lines(t,
@@ -99,7 +100,8 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestSuspected checks that Diff treats an object that may be a Secret as a Secret.
+// TestSuspected checks that DiffOptions.Secret hides the data of an object that is not known to be
+// a Secret.
 func TestSuspected(t *testing.T) {
 	got := lines(t, `{"data":{"a":"hush"},"x":1}`, `{"data":{"a":"hush!"},"x":2}`, DiffOptions{Secret: true})
 	if want := []string{"~ data.a: (hidden), differs", "~ x: 1 -> 2"}; !slices.Equal(got, want) {
@@ -107,8 +109,8 @@ func TestSuspected(t *testing.T) {
 	}
 }
 
-// TestEnv checks that no line contains the value of an environment variable, for any addition,
-// removal or change, and that each line names the variable.
+// TestEnv checks that no line contains the value of an environment variable, for additions,
+// removals and changes of variables and of the objects around them.
 func TestEnv(t *testing.T) {
 	for _, tc := range []struct {
 		name, before, after string
@@ -151,8 +153,8 @@ func TestEnv(t *testing.T) {
 	}
 }
 
-// TestLine checks that the length of a line is limited, and that the line shows where two long
-// texts differ.
+// TestLine checks that Line limits the length, and that a line for two long texts shows where they
+// differ.
 func TestLine(t *testing.T) {
 	long := strings.Repeat("ä", 500)
 	c := Change{Sign: '~', Path: "a", Old: long + "1", New: long + "2"}

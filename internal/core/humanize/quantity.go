@@ -1,5 +1,5 @@
-// Package humanize formats values for people: quantities, short and with a suitable unit, and the
-// differences between two versions of an object, path by path.
+// Package humanize formats values for people: quantities with few digits and a suitable unit, and
+// the differences between two versions of an object, one line for each path.
 package humanize
 
 import (
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Count formats an integer with a comma at each thousand: 50,000.
+// Count formats an integer with commas between thousands, as in 50,000.
 func Count(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	s, negative := strings.CutPrefix(s, "-")
@@ -22,16 +22,16 @@ func Count(n int64) string {
 	return s
 }
 
-// Rounded rounds a number to an integer and formats it like Count.
+// Rounded rounds a number that is not negative to an integer, and formats it like Count.
 func Rounded(v float64) string { return Count(int64(v + 0.5)) }
 
-// Bytes formats a size in decimal multiples: 55.3 MB.
+// Bytes formats a number of bytes in a unit of 1,000, as in 55.3 MB.
 func Bytes(n int64) string { return scaled(float64(n), []string{"B", "KB", "MB", "GB", "TB"}) }
 
-// Seconds formats a time given in seconds: 1.62 s, 480 ns.
+// Seconds formats a time in seconds, as in 1.62 s or 480 ns.
 func Seconds(s float64) string { return scaled(s*1e9, []string{"ns", "µs", "ms", "s"}) }
 
-// Duration formats a time in hours, minutes or seconds: 10 h, 1.5 min, 30 s.
+// Duration formats a time in hours, minutes or seconds, as in 10 h, 1.5 min or 30 s.
 func Duration(d time.Duration) string {
 	v, unit := d.Seconds(), "s"
 	switch {
@@ -47,8 +47,8 @@ func Duration(d time.Duration) string {
 	return text + " " + unit
 }
 
-// Number formats v with three significant digits, and without a fraction from 100 on: 0.0512, 1.05,
-// 480.
+// Number formats v with three significant digits, as in 0.0512 or 1.05, with at most six decimals.
+// From 100 on it has no decimals, as in 480.
 func Number(v float64) string {
 	switch {
 	case v == 0:
@@ -64,7 +64,7 @@ func Number(v float64) string {
 	return strconv.FormatFloat(v, 'f', min(digits, 6), 64)
 }
 
-// scaled formats v in the largest unit in which it is at least 1. v is in the first unit. Each unit
+// scaled formats v in the largest unit in which it is at least 1. v is in units[0], and each unit
 // is 1,000 times the unit before it.
 func scaled(v float64, units []string) string {
 	i := 0

@@ -8,8 +8,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// Proxy is a running proxy. Its methods are safe for concurrent use. The proxy does no work for
-// them until a caller calls one.
+// Proxy is a running proxy. Its methods are safe for concurrent use. The proxy computes their
+// results only when they are called.
 type Proxy interface {
 	// State returns the proxy's current state.
 	State() ProxyState
@@ -21,7 +21,7 @@ type Proxy interface {
 // ProxyObjects contains the cached objects of one resource.
 type ProxyObjects struct {
 	Store *store.Store
-	Kind  wire.TypeMeta // empty if not known yet
+	Kind  wire.TypeMeta // the type of the objects; empty if not known yet
 	// Decode returns the Go value of an object. The caller must not change the value.
 	Decode func(*store.Object) (any, error)
 }
@@ -29,25 +29,29 @@ type ProxyObjects struct {
 // ProxyState is the state of a proxy at one moment.
 type ProxyState struct {
 	Connections int `json:"connections"`
-	// LongRunning is the number of open watches, log streams and upgraded connections, including
-	// forwarded ones.
+	// LongRunning is the number of open watches, log streams and upgraded connections. It includes
+	// those that the proxy forwards.
 	LongRunning int `json:"longRunning"`
 	// ForwardedWatches is the number of watches in LongRunning that the proxy forwards to the
 	// upstream server.
 	ForwardedWatches int   `json:"forwardedWatches"`
-	WatchBytes       int64 `json:"watchBytes"` // the memory that watches use
-	Lists            int64 `json:"lists"`      // that the proxy sent upstream for its cache
-	Watches          int64 `json:"watches"`    // that the proxy sent upstream for its cache
-	Received         int64 `json:"receivedBytes"`
-	Forwarded        int64 `json:"forwarded"` // clients' requests that were forwarded
-	Unanswered       int64 `json:"unanswered"`
-	// BudgetUsed is the part of Budget that is in use by resources that the proxy caches on demand.
-	BudgetUsed   int64           `json:"budgetUsedBytes"`
-	Budget       int64           `json:"budgetBytes"`
-	Revoked      int64           `json:"revokedWatches"`
-	Resources    []ProxyResource `json:"-"`            // ordered by FullName
-	Watchers     []ProxyWatchers `json:"watchers"`     // of the watches served from the cache
-	WatchersMore int             `json:"watchersMore"` // groups of watches that Watchers omits
+	WatchBytes       int64 `json:"watchBytes"` // the memory that watches use, in bytes
+	// LISTs that the proxy has sent to the upstream server to fill its cache
+	Lists int64 `json:"lists"`
+	// WATCHes that the proxy has sent to the upstream server to fill its cache
+	Watches  int64 `json:"watches"`
+	Received int64 `json:"receivedBytes"`
+	// clients' requests that were forwarded to the upstream server
+	Forwarded  int64 `json:"forwarded"`
+	Unanswered int64 `json:"unanswered"`
+	// BudgetUsed is the part of Budget that the resources that the proxy caches on demand use.
+	BudgetUsed int64           `json:"budgetUsedBytes"`
+	Budget     int64           `json:"budgetBytes"`
+	Revoked    int64           `json:"revokedWatches"`
+	Resources  []ProxyResource `json:"-"` // ordered by FullName
+	// groups of watches that are served from the cache
+	Watchers     []ProxyWatchers `json:"watchers"`
+	WatchersMore int             `json:"watchersMore"` // the number of groups that Watchers omits
 }
 
 // ProxyResource is the state of one resource of a proxy.
@@ -67,19 +71,19 @@ type ProxyResource struct {
 	Gets            uint64     `json:"gets"`
 	ListsServed     uint64     `json:"listsServed"`
 	Watchers        int        `json:"watchers"`
-	Sent            uint64     `json:"sent"` // events sent to all watchers together
+	Sent            uint64     `json:"sent"` // the events that were sent, summed over all watchers
 	Lag             uint64     `json:"lag"`  // of the slowest watcher, in changes
 	BacklogBytes    int64      `json:"backlogBytes"`
 	CaughtUp        uint64     `json:"caughtUp"`
 	Stalled         uint64     `json:"stalled"`
 
 	Memory      store.Memory           `json:"-"`
-	Reflector   *reflector.Status      `json:"-"` // nil if the reflector does not run
+	Reflector   *reflector.Status      `json:"-"` // nil if no reflector runs for the resource
 	Transitions []reflector.Transition `json:"-"`
 	Relists     reflector.Relists      `json:"-"`
 }
 
-// ProxyWatchers describes a group of open watches of one client with equal parameters.
+// ProxyWatchers describes a group of open watches that one client opened with equal parameters.
 type ProxyWatchers struct {
 	User      string    `json:"user"`
 	Agent     string    `json:"agent"`
@@ -93,7 +97,7 @@ type ProxyWatchers struct {
 // proxies contains the running proxies of this process.
 var proxies Registry[Proxy]
 
-// AddProxy adds a running proxy under its URL. remove removes it.
+// AddProxy adds a running proxy. Its name is its URL. remove removes it.
 func AddProxy(url string, p Proxy) (remove func()) { return proxies.Add(url, p) }
 
 // Proxies returns the running proxies of this process, ordered by name.

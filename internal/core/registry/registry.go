@@ -1,6 +1,5 @@
-// Package registry lists the running parts of this process under unique names, for the pages and
-// metrics that show them. It also gives these pages and metrics access to running proxies. Package
-// engine does the same for informers.
+// Package registry lists the parts of this process that run, such as proxies, under unique names.
+// Debug pages and metrics show them. Package engine lists running informers in the same way.
 package registry
 
 import (
@@ -12,8 +11,8 @@ import (
 )
 
 // Registry contains the running values of one type. The zero value is empty and ready to use. Its
-// methods do not block, and are safe for concurrent use. The caller of Add must remove its
-// value when the value stops running.
+// methods do not block, and are safe for concurrent use. The caller of Add must remove its value
+// when that no longer runs.
 type Registry[T any] struct {
 	mu     sync.Mutex
 	byName map[string]T
@@ -25,8 +24,9 @@ type Named[T any] struct {
 	Value T
 }
 
-// Add adds a running value. Its name in the registry is name in valid UTF-8. If that is in use, Add
-// appends a number from 2 on, as in pods#2. remove removes the value and frees the name.
+// Add adds a running value. Its name in the registry is name, with invalid UTF-8 replaced. If
+// another value has that name, Add appends the lowest free number from 2 on, as in pods#2. remove
+// removes the value and frees its name.
 func (r *Registry[T]) Add(name string, value T) (remove func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,8 +42,8 @@ func (r *Registry[T]) Add(name string, value T) (remove func()) {
 	})
 }
 
-// unique returns name, or name with the lowest number that makes it unique. The caller holds the
-// lock.
+// unique returns name, or name with the lowest number that makes it unique. The caller must hold
+// r.mu.
 func (r *Registry[T]) unique(name string) string {
 	unique := name
 	for n := 2; ; n++ {

@@ -25,11 +25,12 @@ func TestRegistry(t *testing.T) {
 	first()
 	expect(Named[int]{"nodes", 3}, Named[int]{"pods#2", 5}, Named[int]{"pods#3", 4})
 	r.Add("pods", 6)
-	first() // does not remove the value that has the name now
+	first() // a second call does not remove the new value with this name
 	expect(Named[int]{"nodes", 3}, Named[int]{"pods", 6}, Named[int]{"pods#2", 5}, Named[int]{"pods#3", 4})
 }
 
-// TestNamesAreValid checks that a name of any bytes becomes valid for JSON and Prometheus.
+// TestNamesAreValid checks that invalid UTF-8 in a name is replaced, so that JSON and Prometheus
+// accept the name.
 func TestNamesAreValid(t *testing.T) {
 	var r Registry[int]
 	r.Add("a\xffb", 1)

@@ -103,9 +103,9 @@ func (a *Accept) WantsProtobuf() bool {
 // LIST whose header names the kind of an object, and a GET whose header names the kind of a list.
 //
 // A header is not strict if it has one of these: a quote, which kube-apiserver treats as part of
-// the value; a capital letter outside values; a quality on a range that is not the last; a range
-// after */*; a second Accept header, which kube-apiserver ignores; an unknown parameter; a media
-// type that only kube-apiserver supports.
+// the value; a capital letter outside values; a quality on a range that is not the last; a wildcard
+// other than a final */*; a second Accept header, which kube-apiserver ignores; an unknown
+// parameter; a media type that only kube-apiserver supports.
 func (a *Accept) IsStrict(kind string) bool {
 	return a.strict && !slices.ContainsFunc(a.kinds, func(k string) bool { return k != kind })
 }
