@@ -11,33 +11,33 @@ import (
 	"github.com/weirproject/weir/internal/core/source"
 )
 
-// action is one thing that step makes the driver do. A step returns at most one request or wait,
-// and it is the last of its actions. If there is none, the driver continues to read the open
-// stream.
+// action is one thing that step makes the driver do. The last action of a step may be a request or
+// a wait. If it is neither, the driver continues to read the open stream.
 type action interface{ String() string }
 
 type (
 	askVersion struct{}
 	openList   struct{ source.ListOptions }
-	// askNewest is a LIST that is sent only for its resourceVersion. That version must not be older
-	// than reaches.
+	// askNewest sends a LIST only to learn the server's newest resourceVersion. The server must have
+	// reached the version reaches, if that is not "".
 	askNewest struct{ reaches string }
 	openWatch struct {
 		source.WatchOptions
-		// deadline bounds the time without an initial event, until the bookmark that ends the
-		// initial events. After that the watch fails with ErrNoBookmark. 0: none.
+		// deadline is how long the watch may send no initial event, until the bookmark that ends the
+		// initial events. After that the watch fails with ErrNoBookmark. 0 means no deadline.
 		deadline time.Duration
-		// probe is the time without an event or a bookmark after which a probe asks for the newest
-		// resourceVersion. 0: never.
+		// probe is how long the watch may send no event and no bookmark before a probe requests the
+		// newest resourceVersion. 0 means no probe.
 		probe time.Duration
-		// unheard is the total time in which the watches before this one sent nothing.
+		// unheard is the total time in which the watches in a row before this one sent nothing.
 		unheard time.Duration
 	}
 	wait         struct{ d time.Duration }
 	closeStream  struct{}
 	beginReplace struct {
-		rebase   bool
-		restored bool // the server went back: the other reflectors of this server must list as well
+		rebase bool
+		// the server went back in time: the other reflectors of the server must list as well
+		restored bool
 	}
 	endReplace   struct{ rv string }
 	abortReplace struct{}

@@ -7,23 +7,23 @@ import (
 )
 
 const (
-	// maxRetryAfter bounds how long a Retry-After can delay the next request.
+	// maxRetryAfter is the maximum delay of the next request because of a Retry-After.
 	maxRetryAfter = 2 * time.Minute
-	// serverBehindDelay is the wait after ErrServerBehind when the answer has no Retry-After. It is
-	// the Retry-After that kube-apiserver sends.
+	// serverBehindDelay is the wait after ErrServerBehind if the response has no Retry-After.
+	// kube-apiserver sends the same value as its Retry-After.
 	serverBehindDelay = time.Second
 )
 
-// delay returns how long to wait before the next try. attempt counts from 1, and jitter is random
-// in [0, 1).
+// delay returns how long to wait before the next try, depending on the failure. attempt counts from
+// 1, and jitter is random in [0, 1).
 //
 //	sentinel                                      wait
-//	ErrUnauthorized, ErrForbidden, ErrUnknown…    Backoff, no more than Denied: an administrator may put it right at any moment
-//	ErrServerBehind                               1 s: the server says when it will be there
-//	ErrMethodNotAllowed                           Backoff, prolonged at random by up to as much, as client-go's: no try will put it right
-//	ErrUnreachable; ErrServer at once             Backoff, but no more than the second wait for the first half a minute (backoffAttempt)
-//	anything else                                 Backoff; the tries of the line above do not count for it
-//	any, with Retry-After                         at least that, no more than maxRetryAfter, and up to a tenth more
+//	ErrUnauthorized, ErrForbidden, ErrUnknown…    Backoff, at most Denied: an administrator may correct the cause soon
+//	ErrServerBehind                               1 s, or the server's Retry-After
+//	ErrMethodNotAllowed                           Backoff, and up to twice as long, as in client-go: a retry hardly helps
+//	ErrUnreachable; ErrServer within 1 s          Backoff, at most the second wait in the first half minute (backoffAttempt)
+//	anything else                                 Backoff; failures of the line above do not lengthen it
+//	any, with Retry-After                         at least Retry-After, at most maxRetryAfter, and up to a tenth more
 func (b Backoff) delay(sentinel error, attempt int, retryAfter time.Duration, jitter float64) time.Duration {
 	limit := b.Max
 	switch sentinel {
@@ -40,18 +40,19 @@ func (b Backoff) delay(sentinel error, attempt int, retryAfter time.Duration, ji
 	return max(d, putOff(retryAfter, jitter))
 }
 
-// jittered returns a wait between half of d and d.
+// jittered returns a wait between d/2 and d.
 func jittered(d time.Duration, jitter float64) time.Duration {
 	return time.Duration(float64(d) * (0.5 + 0.5*jitter))
 }
 
-// putOff returns how long a Retry-After delays the next request.
+// putOff returns how long a Retry-After delays the next request: up to a tenth longer, at random,
+// so that clients do not all return at the same time.
 func putOff(retryAfter time.Duration, jitter float64) time.Duration {
 	retryAfter = min(retryAfter, maxRetryAfter)
 	return retryAfter + time.Duration(float64(retryAfter)*0.1*jitter)
 }
 
-// retryAfterOf returns the Retry-After of a failed request, 0 if it has none.
+// retryAfterOf returns the Retry-After of a failed request, or 0.
 func retryAfterOf(err error) time.Duration {
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
 		return time.Duration(seconds) * time.Second

@@ -11,61 +11,64 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// driver performs the actions of step one after another, in the goroutine of Run. At most one
-// stream is open at a time.
+// driver performs the actions that step returns, in the goroutine of Run. At most one stream is
+// open at a time.
 type driver struct {
 	r   *Reflector
-	ctx context.Context // of Run
+	ctx context.Context // the context of Run
 
 	list   source.List             // the open LIST, or nil
 	watch  source.Watch            // the open WATCH, or nil
-	cancel context.CancelCauseFunc // of the request under way; nil without one
-	began  time.Time               // when the request was made, or when the watch was answered
-	phase  Phase                   // for the errors of the request
-	// place is the place of the list under way, also between its pages. nil: no queue bounds it.
+	cancel context.CancelCauseFunc // ends the current request; nil if there is none
+	began  time.Time               // when the request was sent or, for an open watch, answered
+	phase  Phase                   // the phase for errors of the current request
+	// place is the permission of the current list to run, which it keeps between its pages; see
+	// listQueue. It is nil if there is no list, or if no queue limits lists.
 	place   *listPlace
 	stalled bool // the last list lost its place, and received nothing after that
 
-	// The first item of list, read early because the list's head is complete only then.
+	// The first item of list, and the error of reading it. It is read when the list is opened, because
+	// only then are the list's metadata and type known.
 	item     source.Object
 	itemErr  error
-	objects  int64           // listed since the replace began
-	size     int64           // the size of those objects, see sizeOf
-	initial  *initialEvents  // of watch, until they are complete; then nil
-	probe    *probe          // of watch, once it is open; nil without one
-	watchCtx context.Context // of watch
-	rv       []byte          // of the last event
-	// asked is Config.Server's count of restores when the list under way, or the last one, was
-	// requested.
+	objects  int64           // the number of objects listed since the replace began
+	size     int64           // the total size of those objects, as sizeOf measures it
+	initial  *initialEvents  // of watch, until the initial events are complete; then nil
+	probe    *probe          // of watch, once it is open; otherwise nil
+	watchCtx context.Context // the context of watch
+	rv       []byte          // the resourceVersion of the last event
+	// asked is Config.Server's number of restores when the current list was requested, or the last
+	// one.
 	asked uint64
-	// newest is the server's newest resourceVersion, by its last answer. newestAt is when it was
-	// requested.
+	// newest is the server's newest resourceVersion in its last response to a probe. newestAt is when
+	// the probe was sent.
 	newest   string
 	newestAt time.Time
-	// stateOf is a time: the list under way, or the last one, has the state of that time or a later
-	// one. Zero: unknown.
+	// The state of the current list, or of the last one, is at least as new as the server's state was
+	// at this time. Zero means unknown.
 	stateOf   time.Time
-	replacing bool     // the store is being replaced
+	replacing bool     // between beginReplace and the end of the replace
 	sinkRV    string   // the version that the sink is current to
 	dirty     bool     // objects were written to the sink since its last flush
-	pending   *input   // the input that followed events, which step must handle first
-	throttle  throttle // of watches
+	pending   *input   // what happened after the events of the last step; step must handle it next
+	throttle  throttle // of the events of watches
 
-	meta           wire.Meta
-	trimmedMeta    wire.Meta     // of trimmed, if Drop drops labels
-	trimmed        []byte        // what Config.Drop has left of an object's bytes
-	transcoded     []byte        // what Config.Transcode has made of an object's bytes
-	typeMeta       wire.TypeMeta // the type of the objects, as last reported to the Status
-	skips          int           // objects that were skipped since the replace began,
-	damaged        int           // and those of them that a list may return intact
-	unwanted       int64         // objects that Config.Keep did not want since the replace began
-	newestObjectRV uint64        // the newest resourceVersion of the objects of a list
+	meta        wire.Meta
+	trimmedMeta wire.Meta     // the metadata of trimmed, if Drop drops labels or annotations
+	trimmed     []byte        // an object's bytes without the fields that Config.Drop drops
+	transcoded  []byte        // an object's bytes after Config.Transcode
+	typeMeta    wire.TypeMeta // the type of the objects that the Status has
+	skips       int           // the number of objects that were skipped since the replace began
+	damaged     int           // the number of skipped objects that another list may return intact
+	// the number of objects since the replace began that Config.Keep does not want
+	unwanted       int64
+	newestObjectRV uint64 // the newest resourceVersion of the objects in a list
 	skipErr        error
-	fatal          error // from the sink: it accepts no more writes
+	fatal          error // an error of the sink, which accepts no more writes
 }
 
-// perform executes the actions that complete immediately. It returns the request or wait among the
-// actions, which next executes, or nil. When the sink fails, perform stops and sets fatal.
+// perform executes the actions that need no waiting. It returns the request or wait among the
+// actions, or nil; next executes that one. If the sink fails, perform stops and sets d.fatal.
 func (d *driver) perform(actions []action) (ask action) {
 	for _, a := range actions {
 		if d.performAtOnce(a) {
@@ -78,8 +81,8 @@ func (d *driver) perform(actions []action) (ask action) {
 	return ask
 }
 
-// next executes ask, or reads from the open stream if ask is nil. It blocks until something
-// happens, and returns that as an input.
+// next executes ask, a request or a wait, or reads from the open stream if ask is nil. It blocks
+// until something happens, and returns that as the input of the next step.
 func (d *driver) next(ask action) (in input) {
 	if ask != nil {
 		in = d.request(ask)
@@ -97,8 +100,8 @@ func (d *driver) next(ask action) (in input) {
 	return in
 }
 
-// performAtOnce executes a if a completes immediately. Otherwise it returns true: a is a request or
-// a wait.
+// performAtOnce executes a if that needs no waiting. It returns true, without executing a, if a is
+// a request or a wait.
 func (d *driver) performAtOnce(a action) (ask bool) {
 	sink := d.r.sink
 	switch a := a.(type) {
@@ -130,13 +133,16 @@ func (d *driver) performAtOnce(a action) (ask bool) {
 	return false
 }
 
-// endReplace completes the replace: the listed state becomes the store's state.
+// endReplace ends the replace: the listed state becomes the store's state.
 func (d *driver) endReplace(rv string) {
 	sink, stateOf := d.r.sink, d.stateOf
-	if d.watch != nil && !stateOf.IsZero() { // the watch has sent all changes since it was opened
+	// the watch has also sent all changes since the initial events
+	if d.watch != nil && !stateOf.IsZero() {
 		stateOf = time.Now()
 	}
-	if d.sinkRV == "" { // no reader can see an older state before EndReplace
+	// Readers see the first state only after EndReplace. The Status must say by then how current it
+	// is.
+	if d.sinkRV == "" {
 		d.r.current(stateOf)
 	}
 	if sink.EndReplace(rv); sink.Err() == nil {
@@ -150,7 +156,7 @@ func (d *driver) endReplace(rv string) {
 	d.probe.setResourceVersion(d.sinkRV)
 }
 
-// request makes a request, or waits, and returns the outcome.
+// request sends a request and blocks until it is answered, or waits. It returns the outcome.
 func (d *driver) request(a action) input {
 	d.close()
 	d.pending = nil
@@ -179,11 +185,10 @@ func (d *driver) request(a action) input {
 	return input{typ: inWoke}
 }
 
-// versionTimeout bounds the request for the server's version. The answer only determines the form
-// of lists, so it is not worth a longer wait.
+// versionTimeout limits the request for the server's version. The response only decides the form of
+// lists, so a longer wait is not worthwhile.
 const versionTimeout = 5 * time.Second
 
-// askVersion asks for the server's version.
 func (d *driver) askVersion() input {
 	ctx, cancel := context.WithTimeoutCause(d.ctx, versionTimeout, source.ErrStalled)
 	defer cancel()
@@ -194,7 +199,6 @@ func (d *driver) askVersion() input {
 	return input{typ: inVersion, major: major, minor: minor}
 }
 
-// askNewest asks for the server's newest resourceVersion.
 func (d *driver) askNewest(a askNewest) input {
 	d.phase = Asking
 	rv, err := d.r.newestVersion(d.ctx, a.reaches)
@@ -202,7 +206,7 @@ func (d *driver) askNewest(a askNewest) input {
 		return d.failed(err)
 	}
 	d.r.heard()
-	if a.reaches == "" { // otherwise a watch cache that no longer advances may have answered
+	if a.reaches == "" { // with the condition, a watch cache that no longer advances may have answered
 		if d.newest, d.newestAt = rv, d.began; rv == d.sinkRV {
 			d.r.current(d.began)
 		}
@@ -210,7 +214,6 @@ func (d *driver) askNewest(a askNewest) input {
 	return input{typ: inNewest, rv: rv}
 }
 
-// read reads from the open stream.
 func (d *driver) read() input {
 	switch {
 	case d.pending != nil:
@@ -222,11 +225,13 @@ func (d *driver) read() input {
 	case d.watch != nil:
 		return d.readWatch()
 	}
-	return d.failed(errors.New("nothing is under way")) // no step leads here
+	// not reached: every step keeps a stream open or returns a request or a wait
+	return d.failed(errors.New("nothing is under way"))
 }
 
-// close ends the request under way, if there is one. found is the input for which a probe broke the
-// request off, or nil. result is what the probes have found.
+// close ends the current request and its stream, if there are any. If a probe had ended the stream,
+// found is the input with the probe's reason; otherwise it is nil. result is what the probes of the
+// stream have found.
 func (d *driver) close() (found *input, result probeResult) {
 	if d.initial != nil {
 		d.initial.timer.Stop()
@@ -252,8 +257,8 @@ func (d *driver) close() (found *input, result probeResult) {
 	return found, result
 }
 
-// failed ends the request under way. It returns the failure as an input, or the input for which a
-// probe broke the request off.
+// failed ends the current request. It returns an input with the failure or, if a probe ended the
+// stream, the input with the probe's reason.
 func (d *driver) failed(err error) input {
 	streaming := d.watch != nil
 	torn := streaming && d.watch.Buffered() > 0
@@ -267,8 +272,8 @@ func (d *driver) failed(err error) input {
 	return in
 }
 
-// encoding returns ErrEncoding unless the answer has the sink's encoding or can be transcoded to
-// it.
+// encoding returns ErrEncoding unless the response has the sink's encoding, or Config.Transcode can
+// convert it.
 func (d *driver) encoding(enc wire.Encoding) error {
 	if want := d.r.cfg.Encoding; want != 0 && enc != want && d.r.cfg.Transcode == nil {
 		return &Error{Phase: d.phase, Sentinel: ErrEncoding, Err: fmt.Errorf("%s instead of %s", enc, want)}
@@ -276,7 +281,8 @@ func (d *driver) encoding(enc wire.Encoding) error {
 	return nil
 }
 
-// itemType reports t to the Status and to Config.OnItemType, if t is known and has changed.
+// itemType sets the type in the Status and calls Config.OnItemType with t, if t is known and has
+// changed.
 func (d *driver) itemType(t wire.TypeMeta) {
 	if t.Kind == "" || t == d.typeMeta {
 		return
@@ -292,7 +298,8 @@ func (d *driver) itemType(t wire.TypeMeta) {
 var errUnwanted = errors.New("the object is not wanted")
 
 // readMeta reads an object's metadata into d.meta, and returns the object in the sink's encoding.
-// If it returns errUnwanted, it has read only the metadata.
+// If Config.Keep does not want the object, the error is errUnwanted, and the returned object is not
+// converted.
 func (d *driver) readMeta(enc wire.Encoding, o source.Object) (source.Object, error) {
 	want, keep := d.r.cfg.Encoding, d.r.cfg.Keep
 	read := keep != nil || o.Value != nil
@@ -317,7 +324,7 @@ func (d *driver) readMeta(enc wire.Encoding, o source.Object) (source.Object, er
 	return o, wire.ReadMeta(enc, o.Raw, &d.meta)
 }
 
-// readMeta reads the metadata from an object's bytes, or the identity from its value.
+// readMeta reads the metadata from an object's bytes, or the identity of its Go value.
 func readMeta(enc wire.Encoding, o source.Object, m *wire.Meta) error {
 	if o.Value == nil {
 		return wire.ReadMeta(enc, o.Raw, m)
@@ -325,9 +332,9 @@ func readMeta(enc wire.Encoding, o source.Object, m *wire.Meta) error {
 	return wire.ReadMetaOf(o.Value, m)
 }
 
-// write passes the object whose metadata is in d.meta to the sink. It removes the fields that
-// Config.Drop drops from the object's bytes. d.meta then has the remaining labels, because indexes
-// by label compare d.meta with the stored bytes. t is 0 for an item of a list.
+// write passes the object whose metadata is in d.meta to the sink, without the fields that
+// Config.Drop drops. It also removes dropped labels from d.meta, because indexes by label compare
+// d.meta with the stored bytes. t is 0 for an item of a list.
 func (d *driver) write(t wire.EventType, o source.Object) error {
 	if drop := d.r.cfg.Drop; drop != nil && o.Value == nil {
 		trimmed, err := drop.Append(d.trimmed[:0], o.Raw)
@@ -346,7 +353,8 @@ func (d *driver) write(t wire.EventType, o source.Object) error {
 }
 
 // taken records the result of writing an object. If err is not nil, it counts the object as
-// skipped; the driver continues with the next object. offset is where the object ended in its body.
+// skipped, and the driver continues with the next object. offset is the end of the object in the
+// body, for the error.
 func (d *driver) taken(err error, offset int64) {
 	d.dirty = true
 	if err == nil {

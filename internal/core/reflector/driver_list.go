@@ -11,7 +11,8 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// enterList blocks until the list may start, see Config.MaxLists.
+// enterList blocks until the list may start, as Config.MaxLists says. It is a no-op for the further
+// pages of a list.
 func (d *driver) enterList() (err error) {
 	if d.place == nil {
 		d.r.queued(true)
@@ -22,7 +23,7 @@ func (d *driver) enterList() (err error) {
 	return err
 }
 
-// leaveList gives the list's place to another list.
+// leaveList ends the list's place, so that another list may start.
 func (d *driver) leaveList() {
 	if d.place != nil {
 		d.stalled = d.place.leave()
@@ -30,7 +31,8 @@ func (d *driver) leaveList() {
 	}
 }
 
-// openList opens a LIST and reads its first object, because only then the list's head is complete.
+// openList opens a LIST and reads its first item. Only then are the list's resourceVersion and type
+// known.
 func (d *driver) openList(phase Phase, o source.ListOptions) input {
 	d.phase = phase
 	if err := d.enterList(); err != nil {
@@ -61,9 +63,9 @@ func (d *driver) openList(phase Phase, o source.ListOptions) input {
 	return input{typ: inOpened, rv: list.Meta().ResourceVersion, empty: d.itemErr == io.EOF}
 }
 
-// listRequested is called before a request for a state not older than rv. It records in stateOf to
-// what time that state is at least current, and in asked how many restores were found before it. A
-// restore that is found later may be newer than the state.
+// listRequested is called before a request for a state that is not older than rv. It sets stateOf,
+// the time that the state is at least as new as. It sets asked to the number of restores found so
+// far: the state may be older than a restore that is found later.
 func (d *driver) listRequested(rv string) {
 	switch rv {
 	case "":
@@ -71,26 +73,26 @@ func (d *driver) listRequested(rv string) {
 	case d.newest:
 		d.stateOf = d.newestAt
 	default:
-		d.stateOf = time.Time{} // a watch cache that no longer advances may answer
+		d.stateOf = time.Time{} // a watch cache that no longer advances may send an old state
 	}
 	d.asked = d.r.cfg.Server.found()
 	d.r.sink.ListRequested()
 }
 
-// listedEvery is the number of objects after which readList reports its progress to the Status.
+// listedEvery is the number of objects after which readList updates Status.Listed.
 const listedEvery = 256
 
-// sizeOf returns the size of a listed object as a number of small objects.
+// sizeOf returns the size of a listed object, as the number of small objects that cost as much.
 func sizeOf(o source.Object) int64 { return 1 + int64(len(o.Raw))/smallObject }
 
-// readList reads the LIST, or page, to its end.
+// readList reads the LIST, or one page of it, to its end.
 func (d *driver) readList() input {
 	item, err := d.item, d.itemErr
 	for ; (err == nil || ofOneItem(err)) && d.fatal == nil; item, err = d.list.Next() {
 		d.size += sizeOf(item)
 		d.place.moves()
 		if err == nil {
-			if d.typeMeta.Kind == "" { // no earlier item stated it
+			if d.typeMeta.Kind == "" { // no earlier item stated the type
 				d.itemType(d.list.ItemTypeMeta())
 			}
 			d.put(item)
@@ -114,7 +116,7 @@ func (d *driver) readList() input {
 	return input{typ: inPage, rv: head.ResourceVersion, cont: head.Continue, damaged: d.damaged}
 }
 
-// ofOneItem reports whether err concerns only one item or event, so that the stream continues.
+// ofOneItem reports whether err concerns only one item or event, and the stream can continue.
 func ofOneItem(err error) bool {
 	_, ok := errors.AsType[*wire.ItemError](err)
 	return ok
@@ -135,8 +137,8 @@ func (d *driver) put(item source.Object) {
 	d.taken(err, d.list.Offset())
 }
 
-// noteVersion raises newestObjectRV to the resourceVersion in d.meta, which belongs to an object of
-// a list or of initial events.
+// noteVersion raises newestObjectRV to the resourceVersion in d.meta, that of an object in a list
+// or in initial events.
 func (d *driver) noteVersion() {
 	if rv, err := resourceversion.Parse(d.meta.ResourceVersion); err == nil {
 		d.newestObjectRV = max(d.newestObjectRV, rv)

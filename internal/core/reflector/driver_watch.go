@@ -11,11 +11,11 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// maxBatch bounds the number of events that readWatch reads before the next step.
+// maxBatch is the maximum number of events that readWatch reads in one step.
 const maxBatch = 128
 
-// openWatch opens a WATCH. The deadline of its initial events starts with the request, since the
-// answer may also be late.
+// openWatch opens a WATCH. The deadline for its initial events starts with the request, because a
+// server may also hang before it responds.
 func (d *driver) openWatch(a openWatch) input {
 	d.phase = Watching
 	switch {
@@ -47,15 +47,14 @@ func (d *driver) openWatch(a openWatch) input {
 		d.probe = startProbe(d.r, ctx, cancel, d.sinkRV, a, d.r.seen)
 	}
 	watch.BeforeRead(d.wait)
-	// The time of the watch starts with the answer, not with the request, which may be answered
-	// late.
+	// The time of the watch starts now, not with the request, because a server may respond late.
 	d.began = time.Now()
 	return input{typ: inOpened}
 }
 
-// wait is called before each wait for the network. It flushes, so that no event waits for the next
-// one, not even for one that has arrived in part. It also releases the buffers of the last object,
-// so that waiting watches hold no large buffer.
+// wait is called each time before a watch waits for the network. It makes all received events
+// visible, so that they need not wait for the next event, or for the rest of it. It also releases
+// the memory of the last object, so that waiting watches use little memory.
 func (d *driver) wait() {
 	d.flush()
 	d.meta.Forget()
@@ -67,24 +66,26 @@ func (d *driver) wait() {
 	}
 }
 
-// maxIdleBuffer bounds, in bytes, each buffer that a waiting watch keeps.
+// maxIdleBuffer is the maximum size, in bytes, of each buffer that a waiting watch keeps.
 const maxIdleBuffer = 64 << 10
 
-// flush makes the written objects visible, and tells the sink the version that they are current to.
+// flush makes the written objects visible, and calls the sink's Progress with the version that they
+// are current to.
 func (d *driver) flush() {
 	if !d.dirty {
 		return
 	}
 	d.dirty = false
 	moved := false
-	// Initial events are not ordered by version.
+	// Initial events are not in the order of their versions, so they do not say how current the store
+	// is.
 	if d.watch != nil && d.initial == nil && len(d.rv) > 0 {
 		moved = d.progress(d.settled(string(d.rv)))
 	}
 	d.r.sink.Flush()
 	if d.fatal = d.r.sink.Err(); d.fatal != nil {
 		if d.cancel != nil {
-			d.cancel(d.fatal) // Next may otherwise wait for the rest of an event
+			d.cancel(d.fatal) // otherwise Next could wait for the rest of an event
 		}
 		return
 	}
@@ -96,10 +97,10 @@ func (d *driver) flush() {
 	d.hear(true)
 }
 
-// progress calls the sink's Progress with rv, unless rv is older than in the last call. It also
-// does so if rv is the same: another writer may have released an object in the meantime, of which
-// this writer has an unconfirmed version. progress reports whether rv is newer than in the last
-// call.
+// progress calls the sink's Progress with rv, unless rv is older than at the last call. It also
+// calls it again with the same version: a sink that keeps an unconfirmed version of an object
+// decides about it in Progress, and another writer may have changed that object since. progress
+// returns true if rv is newer than at the last call.
 func (d *driver) progress(rv string) bool {
 	if rv == "" || resourceversion.Older(rv, d.sinkRV) {
 		return false
@@ -110,11 +111,11 @@ func (d *driver) progress(rv string) bool {
 	return moved
 }
 
-// readWatch reads events until no more are buffered, maxBatch were read, one could not be read, or
-// the next one is not an object's event.
+// readWatch reads events until it must wait for the next one, has read maxBatch events, could not
+// read one, or reads a bookmark or an error.
 func (d *driver) readWatch() input {
 	events, damaged, other, initial := 0, d.damaged, input{}, d.initial != nil
-	encoding := d.watch.Encoding() // now, because d.watch is nil after its end
+	encoding := d.watch.Encoding() // read before the loop, because d.watch is nil after its end
 	for other.typ == inNone {
 		event, err := d.watch.Next()
 		switch {
@@ -141,7 +142,7 @@ func (d *driver) readWatch() input {
 			break
 		}
 	}
-	if initial { // the last of them arrive together with the bookmark that ends them
+	if initial { // also after the end: the last initial events may be in one batch with the bookmark
 		d.objects += int64(events)
 		d.r.listed(d.objects, -1)
 	}
@@ -155,12 +156,12 @@ func (d *driver) readWatch() input {
 	return input{typ: inEvents, rv: d.settled(string(d.rv)), damaged: d.damaged - damaged}
 }
 
-// errBrokeOff says that the store has the state of no single version, so that no watch can resume
-// from it.
+// errBrokeOff is the error of a watch that cannot resume: the last watch ended among coalesced
+// changes, so the store does not have the state of any resourceVersion.
 var errBrokeOff = &Error{Phase: Watching, Sentinel: ErrExpired, Err: errors.New("the watch before broke off among coalesced changes")}
 
-// settled returns rv, the version of an event or bookmark, if the store is then current to rv.
-// While the server coalesces changes up to a later version, it returns "".
+// settled returns rv, the version of an event or bookmark, if the store is current to rv. It
+// returns "" while the server coalesces changes up to a later version.
 func (d *driver) settled(rv string) string {
 	switch {
 	case d.r.coalesced == "" || rv == "" || d.initial != nil:
@@ -173,8 +174,8 @@ func (d *driver) settled(rv string) string {
 	return rv
 }
 
-// hear records that the watch has sent something. If current is true, the store is current now,
-// unless it is being replaced or the server coalesces changes.
+// hear records that the watch has sent something. If current is true, that shows that the store is
+// current, unless the store is being replaced or the server coalesces changes.
 func (d *driver) hear(current bool) {
 	if d.watch == nil {
 		return
@@ -188,8 +189,8 @@ func (d *driver) hear(current bool) {
 	}
 }
 
-// apply writes the event of an object to the sink. It skips an object that cannot be read, and then
-// leaves d.rv unchanged.
+// apply writes the object of an event to the sink. If the object cannot be read, apply counts it as
+// skipped. d.rv is unchanged if the metadata cannot be read.
 func (d *driver) apply(event source.Event) {
 	d.itemType(event.TypeMeta)
 	object, err := d.readMeta(d.watch.Encoding(), event.Object)
@@ -211,9 +212,9 @@ func (d *driver) apply(event source.Event) {
 	d.taken(err, d.watch.Offset())
 }
 
-// applyUnwanted handles the event of an object that Config.Keep does not want. If that object
-// exists, applyUnwanted deletes the stored object with the same name: that is a different object,
-// whose deletion event may have been missed.
+// applyUnwanted counts an object that Config.Keep does not want. If that object exists, a stored
+// object with the same name is a different, deleted object, whose deletion event may have been
+// missed. applyUnwanted deletes it.
 func (d *driver) applyUnwanted(event source.Event) error {
 	d.unwanted++
 	if event.Type == wire.Deleted {
@@ -222,7 +223,8 @@ func (d *driver) applyUnwanted(event source.Event) error {
 	return d.r.sink.DeleteNamesake(&d.meta, event.Raw)
 }
 
-// bookmark reads a bookmark. It skips one that cannot be read.
+// bookmark handles a bookmark, and returns the input for step. If the bookmark cannot be read, it
+// counts as skipped, and the input is empty.
 func (d *driver) bookmark(object source.Object) input {
 	if err := readBookmark(d.watch.Encoding(), object, &d.meta); err != nil {
 		d.taken(err, d.watch.Offset())
@@ -235,13 +237,14 @@ func (d *driver) bookmark(object source.Object) input {
 		d.initial, d.phase, d.rv = nil, Watching, d.rv[:0]
 		d.probe = startProbe(d.r, d.watchCtx, d.cancel, string(d.meta.ResourceVersion), openWatch{probe: bookmarkPeriod}, d.asked)
 	}
-	// A watch cache that no longer advances sends the same version again every minute.
+	// A watch cache that no longer advances repeats the same version every minute. So a repeated
+	// version does not show that the store is current.
 	repeated := string(d.meta.ResourceVersion) == d.sinkRV && !final
 	current := !repeated && !resourceversion.Older(string(d.meta.ResourceVersion), d.sinkRV)
 	defer func() { d.hear(current) }()
 	if upTo := d.meta.Coalesced(); upTo != "" && d.initial == nil && !final {
 		if d.r.coalesced == "" || !resourceversion.Older(upTo, d.r.coalesced) {
-			d.flush() // the events so far are not coalesced
+			d.flush() // the events before the bookmark are not coalesced
 			d.r.coalesced = upTo
 			d.r.sink.Coalesced(upTo)
 		}
@@ -253,7 +256,7 @@ func (d *driver) bookmark(object source.Object) input {
 	return input{typ: inBookmark, rv: string(d.meta.ResourceVersion), final: final, damaged: d.damaged}
 }
 
-// readBookmark reads the metadata of a bookmark's bytes, or of its value.
+// readBookmark reads the metadata of a bookmark from its bytes, or from its Go value.
 func readBookmark(enc wire.Encoding, o source.Object, m *wire.Meta) error {
 	if o.Value == nil {
 		return wire.ReadMeta(enc, o.Raw, m)
@@ -261,27 +264,27 @@ func readBookmark(enc wire.Encoding, o source.Object, m *wire.Meta) error {
 	return wire.ReadBookmarkOf(o.Value, m)
 }
 
-// initialStep is how much an event that may be a change extends the wait for the end of the initial
-// events. A server sends initial events faster than one per initialStep.
+// initialStep is the time by which an event that may be a change extends the deadline. Servers send
+// initial events at a higher rate than one per initialStep.
 const initialStep = time.Millisecond
 
-// initialEvents waits for the bookmark that ends the initial events of a watch. A server that does
-// not support initial events sends the state and then its changes, but never that bookmark. The
-// driver stops the timer when it closes the watch.
+// initialEvents contains the deadline for the bookmark that ends the initial events of a watch. A
+// server that does not support initial events sends the state and then its changes, but never that
+// bookmark. The driver stops the timer when it closes the watch.
 type initialEvents struct {
 	deadline time.Duration
 	timer    *time.Timer
 	until    time.Time
-	newest   []byte // the newest resourceVersion received
+	newest   []byte // the newest resourceVersion of the received events
 }
 
 func awaitInitial(deadline time.Duration, late func()) *initialEvents {
 	return &initialEvents{deadline: deadline, timer: time.AfterFunc(deadline, late), until: time.Now().Add(deadline)}
 }
 
-// extend moves the deadline on an event. The initial state arrives as ADDED events in the order of
-// keys, so most of them are older than an earlier one. An event that is newer than all earlier ones
-// may be a change.
+// extend moves the deadline after an event. The initial state arrives as ADDED events ordered by
+// key, so most of them are older than an earlier one, and move the deadline fully. An event that is
+// newer than all earlier ones may be a change, and moves the deadline only by initialStep.
 func (i *initialEvents) extend(t wire.EventType, rv []byte) {
 	switch {
 	case t == wire.Added && (len(i.newest) == 0 || resourceversion.Older(string(rv), string(i.newest))):

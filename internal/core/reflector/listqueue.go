@@ -9,47 +9,47 @@ import (
 	"time"
 )
 
-// A list that has received nothing for listStall loses its place in the queue: a server that hangs
-// for some resources must not delay the lists of others. Each list that loses its place halves the
-// time for which the next ones may stall, down to minListStall. If a list receives something after
-// it lost its place, it was only slow: the next ones may then stall for twice as long as that list
-// might. After a list hung, the next list of the same reflector waits behind all others, and may
-// stall for minListStall. So a hundred lists that hang at the start delay others by half a minute,
-// and later ones by a second.
+// A list that has received nothing for listStall loses its place in the queue, so that a server
+// that hangs for some resources does not delay the lists of other resources. After that, the next
+// lists may receive nothing for only half as long, down to minListStall. If the list receives
+// something after it lost its place, the server is only slow: the next lists may then stall twice
+// as long as that list. If it received nothing, the next list of the same reflector is expected to
+// hang: it waits behind all others, and may stall for minListStall. So a hundred lists that hang at
+// the start delay other lists by half a minute, and later by a second.
 const (
 	listStall    = 10 * time.Second
 	minListStall = time.Second
 )
 
-// listQueue bounds how many lists of one server are under way, initial events included: each uses a
-// connection, and memory for data in transit. They start in the order of the calls of enter, but
-// lists that are expected to hang start after all others. The zero value is ready to use. It is
-// safe for concurrent use.
+// listQueue limits how many lists of one server run at the same time, including initial events:
+// each list uses a connection, and memory for data in transit. Lists start in the order of the
+// calls of enter, but lists that are expected to hang start after all others. The zero value is
+// ready to use. It is safe for concurrent use.
 type listQueue struct {
 	mu      sync.Mutex
 	held    int
-	waiting []*listPlace  // at most one for each reflector of the server; each removes itself
-	stall   time.Duration // how long the next list may stall; 0: listStall
+	waiting []*listPlace  // at most one for each reflector of the server; leave removes it
+	stall   time.Duration // how long the next list may receive nothing; 0 means listStall
 }
 
-// listPlace is the place of a list that waits or is under way. A nil listPlace is the place of a
-// list that no queue bounds.
+// listPlace is the place of one list in the queue: it waits or runs. A nil listPlace belongs to a
+// list that no queue limits.
 type listPlace struct {
 	queue    *listQueue
-	maxLists int           // at the same time, this one included
+	maxLists int           // at the same time, including this one
 	stalled  bool          // the reflector's previous list lost its place and received nothing
-	free     chan struct{} // closed when the list may begin
-	moved    atomic.Bool   // something was received since the last check
+	free     chan struct{} // closed when the list may start
+	moved    atomic.Bool   // something was received since the last call of leaveIfStalled
 
-	// The queue's lock guards the fields below.
-	look  *time.Timer // checks whether the list has stalled, until it leaves; nil: it waits
+	// queue.mu guards the fields below.
+	look  *time.Timer // calls leaveIfStalled while the list runs; nil while it waits
 	stall time.Duration
 	left  bool
 }
 
-// enter blocks until fewer than maxLists lists are under way. stalled is the result of the caller's
-// last leave. The error is the cause of ctx. After enter has returned a place, the caller must call
-// leave.
+// enter blocks until fewer than maxLists lists run. stalled is the result of the caller's last
+// leave. If ctx ends first, the error is its cause. After enter has returned a place, the caller
+// must call leave.
 func (q *listQueue) enter(ctx context.Context, maxLists int, stalled bool) (*listPlace, error) {
 	p := &listPlace{queue: q, maxLists: maxLists, stalled: stalled, free: make(chan struct{})}
 	q.mu.Lock()
@@ -69,7 +69,8 @@ func (q *listQueue) enter(ctx context.Context, maxLists int, stalled bool) (*lis
 	}
 }
 
-// admit starts waiting lists while there is room for the next one. The caller holds the lock.
+// admit starts waiting lists, in their order, while fewer than maxLists run. The caller must hold
+// q.mu.
 func (q *listQueue) admit() {
 	for len(q.waiting) > 0 && q.held < q.waiting[0].maxLists {
 		p := q.waiting[0]
@@ -90,8 +91,8 @@ func (p *listPlace) moves() {
 	}
 }
 
-// leaveIfStalled gives the place to the next list if this list has received nothing since the last
-// call. Otherwise it schedules the next check.
+// leaveIfStalled ends the place if the list has received nothing since the last call, so that the
+// next list may start. Otherwise it schedules its next call.
 func (p *listPlace) leaveIfStalled() {
 	p.queue.mu.Lock()
 	defer p.queue.mu.Unlock()
@@ -107,8 +108,9 @@ func (p *listPlace) leaveIfStalled() {
 	}
 }
 
-// leave gives the place to the next list, or ends the wait for a place. It reports whether the list
-// lost its place and has received nothing since. Further calls do nothing.
+// leave ends the place, so that the next list may start, or removes the waiting list. It returns
+// true if the list had lost its place before, and has received nothing since. Call it only once for
+// each place.
 func (p *listPlace) leave() (stalled bool) {
 	if p == nil {
 		return false
@@ -126,7 +128,7 @@ func (p *listPlace) leave() (stalled bool) {
 	return true
 }
 
-// patience returns how long the next list may stall.
+// patience returns how long the next list may receive nothing.
 func (q *listQueue) patience() time.Duration { return cmp.Or(q.stall, listStall) }
 
 func (p *listPlace) leaveLocked() {

@@ -9,47 +9,51 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
-// errProbed is the cause with which a probe ends its watch.
+// errProbed is the cause with which a probe ends the context of its watch.
 var errProbed = errors.New("a probe broke the watch off")
 
-// probe asks a server for its newest resourceVersion while a watch is open and silent. An open
-// watch alone does not distinguish a server that has no changes from a server that is gone, hangs,
-// or is older than a version it reported before. The probe also breaks off the watch when another
-// reflector of the store, or of the server, finds that the server went back. If bookmarks only
-// repeat the store's version, the probe asks as well, but does not break off the watch when the
-// server is ahead: changes may be in transit, or may concern other resources.
+// probe requests a server's newest resourceVersion while a watch is open and silent. A silent watch
+// has several possible reasons: there are no changes, or the server is gone, hangs, or is at an
+// older version than it reported before. The response to the probe distinguishes them. The probe
+// also ends the watch if another reflector of the store, or of the server, finds that the server
+// went back in time.
 //
-// It has one timer, whose function makes at most one request at a time. stop ends the timer and the
-// request.
+// Bookmarks that only repeat the store's version count as silence for the next request of the
+// probe. But they show that the server sends, so the probe then does not end the watch if the
+// server has a newer version: changes may be in transit, or may concern other resources.
+//
+// A probe has one timer, whose function sends at most one request at a time. stop ends the timer
+// and the request.
 type probe struct {
 	r     *Reflector
-	ctx   context.Context         // of the watch
-	broke context.CancelCauseFunc // breaks off the watch
+	ctx   context.Context         // the context of the watch
+	broke context.CancelCauseFunc // cancels ctx, which ends the watch
 
-	running sync.WaitGroup // counts the running calls of the timer's function
+	running sync.WaitGroup // counts the running calls of ask
 
 	mu      sync.Mutex
 	timer   *time.Timer
 	delay   time.Duration // the wait before the next request
 	rv      string        // the version that the store is current to
-	heard   time.Time     // when the watch last sent something, or was opened
-	found   *input        // why the watch was broken off, or nil
+	heard   time.Time     // when the watch was opened or last sent something
+	found   *input        // why the probe ended the watch, or nil
 	result  probeResult
 	stopped bool
 }
 
-// probeResult is what the probes beside one watch have found.
+// probeResult is what the probes of one watch have found.
 type probeResult uint8
 
 const (
 	notProbed       probeResult = iota
-	probeUnanswered             // no probe was answered
-	probeAnswered               // the last answer was 429, or the version that the store is current to
-	probeFoundNewer             // the last answer was a different version
+	probeUnanswered             // no probe got a response
+	// the last response was 429, or the version that the store is current to
+	probeAnswered
+	probeFoundNewer // the last response was a different version
 )
 
-// startProbe starts to probe beside a watch that was just opened. seen is Config.Server's count of
-// restores before the state from which the watch continues.
+// startProbe starts the probe of a watch that was just opened. seen is Config.Server's number of
+// restores when the state was requested from which the watch continues.
 func startProbe(r *Reflector, ctx context.Context, broke context.CancelCauseFunc, rv string, a openWatch, seen uint64) *probe {
 	p := &probe{r: r, ctx: ctx, broke: broke, delay: a.probe, rv: rv, heard: time.Now().Add(-a.unheard)}
 	p.mu.Lock()
@@ -60,8 +64,8 @@ func startProbe(r *Reflector, ctx context.Context, broke context.CancelCauseFunc
 	return p
 }
 
-// outdated breaks the watch off because another reflector has found that the server went back.
-// spread bounds the random delay of the list that follows.
+// outdated ends the watch because another reflector has found that the server went back in time.
+// spread is the maximum random delay of the list that follows.
 func (p *probe) outdated(spread time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,15 +74,15 @@ func (p *probe) outdated(spread time.Duration) {
 	}
 }
 
-// breakOff ends the watch because of in. The caller holds the lock.
+// breakOff ends the watch, and stores in as the reason. The caller must hold p.mu.
 func (p *probe) breakOff(in input) {
 	p.found = &in
 	p.broke(errProbed)
 }
 
-// hear records that the watch has sent something, and is current to rv. It delays the next probe
-// only if current is true: other events and bookmarks do not show that the store has the newest
-// state.
+// hear records that the watch has sent something, and that the store is current to rv. It delays
+// the next request only if current is true. Otherwise the event or bookmark does not show that the
+// store has the newest state.
 func (p *probe) hear(rv string, current bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,8 +95,7 @@ func (p *probe) hear(rv string, current bool) {
 	}
 }
 
-// setResourceVersion records that the store is current to rv, because of what the watch has sent.
-// It does nothing for a nil probe.
+// setResourceVersion records that the store is current to rv. It is a no-op for a nil probe.
 func (p *probe) setResourceVersion(rv string) {
 	if p != nil && rv != "" {
 		p.mu.Lock()
@@ -101,9 +104,9 @@ func (p *probe) setResourceVersion(rv string) {
 	}
 }
 
-// stop ends the probe and blocks until a request under way has ended. The caller must end the
-// watch's context before. found is the input for which the watch was broken off, or nil. result is
-// what the probes have found.
+// stop ends the probe and blocks until its request has ended. The caller must end the watch's
+// context first. found is the input with the reason why the probe ended the watch, or nil. result
+// is what the probe has found.
 func (p *probe) stop() (found *input, result probeResult) {
 	p.r.sink.WhenOutdated(nil)
 	p.r.cfg.Server.leave(p)
@@ -116,7 +119,7 @@ func (p *probe) stop() (found *input, result probeResult) {
 	return found, result
 }
 
-// ask makes one request and evaluates the answer.
+// ask sends one request and evaluates the response.
 func (p *probe) ask() {
 	p.mu.Lock()
 	if p.stopped {
@@ -152,8 +155,9 @@ func (p *probe) ask() {
 	p.timer.Reset(p.delay)
 }
 
-// judge reports whether the watch must be broken off, and with which input. If not, judge sets
-// delay to the wait before the next probe. The caller holds the lock.
+// judge decides from the response to a request, sent at began when the store was current to rv,
+// whether to end the watch. If broken is true, in is the reason. Otherwise judge sets p.delay to
+// the wait before the next request. The caller must hold p.mu.
 func (p *probe) judge(began time.Time, rv, newest string, err error) (in input, broken bool) {
 	silent := began.Sub(p.heard) >= bookmarkPeriod
 	switch {

@@ -8,27 +8,27 @@ import (
 )
 
 const (
-	// probeTimeout is the first limit for the answer to a probe. kube-apiserver answers within 3 s,
-	// or says that it cannot.
+	// probeTimeout is the initial and the minimum limit. kube-apiserver responds to a probe within 3
+	// s, with the version or with an error.
 	probeTimeout = 10 * time.Second
-	// maxProbeTimeout bounds the growth of the limit. kube-apiserver ends a request within a
-	// minute.
+	// maxProbeTimeout is the maximum limit. kube-apiserver ends any request within a minute.
 	maxProbeTimeout = time.Minute
 )
 
-// probeLimit is how long a server may take to answer a probe for its newest resourceVersion. It
-// doubles after each probe that was not answered in time; otherwise, on a path that is always slow,
-// no probe would ever be answered. When an answer arrives, or a list starts, the limit becomes
-// twice the time that this took. The zero value is ready to use. It is safe for concurrent use.
+// probeLimit is how long a reflector waits for the response to a probe. If a probe gets no response
+// in time, the limit doubles; otherwise, no probe would ever get one over a network that is always
+// slow. When a probe gets a response, or a list starts to arrive, the limit becomes twice the time
+// that this took. The zero value is ready to use. It is safe for concurrent use.
 type probeLimit struct {
 	mu   sync.Mutex
-	more time.Duration // added to probeTimeout; <= maxProbeTimeout - probeTimeout
+	more time.Duration // the limit minus probeTimeout; at most maxProbeTimeout - probeTimeout
 }
 
-// errLate is the cause when the server did not answer a probe in time.
+// errLate is the cause of a probe's error if the response did not arrive within the limit.
 var errLate = errors.New("no answer in time")
 
-// within calls ask with a context that ends at the limit, and adjusts the limit by the result.
+// within calls ask with a context that ends at the limit. It adjusts the limit to the time that ask
+// took.
 func (p *probeLimit) within(ctx context.Context, ask func(context.Context) (string, error)) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.limit(), errLate)
 	defer cancel()
@@ -45,19 +45,19 @@ func (p *probeLimit) within(ctx context.Context, ask func(context.Context) (stri
 	return rv, err
 }
 
-// listed adjusts the limit by the time that the beginning of a list took to arrive.
+// listed adjusts the limit to the time that the first bytes of a list took to arrive.
 func (p *probeLimit) listed(took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.extend(2 * took)
 }
 
-// extend sets the limit to to, within the limit's bounds. The caller holds the lock.
+// extend sets the limit to to, but at least to probeTimeout and at most to maxProbeTimeout. The
+// caller must hold p.mu.
 func (p *probeLimit) extend(to time.Duration) {
 	p.more = min(max(to, probeTimeout), maxProbeTimeout) - probeTimeout
 }
 
-// limit returns how long to wait for the answer to the next probe.
 func (p *probeLimit) limit() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

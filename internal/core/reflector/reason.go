@@ -2,34 +2,40 @@ package reflector
 
 import "iter"
 
-// Reason says why a reflector lists the whole state of the server again.
+// Reason says why a reflector requests the server's whole state another time.
 type Reason uint8
 
 const (
-	// NoReason is the reason of the first list, and of every request that is no list. It is the
+	// NoReason is the reason of the first list, and of every request that is not a list. It is the
 	// zero value.
 	NoReason Reason = iota
-	// Expired: the server no longer had the changes (ErrExpired).
+	// Expired means that the server no longer had the changes (ErrExpired).
 	Expired
-	// Unreachable: watches got no answer, or their streams broke off (ErrUnreachable).
+	// Unreachable means that watches got no response, or that their streams ended with errors
+	// (ErrUnreachable).
 	Unreachable
-	// Silent: a watch sent nothing for too long, or ended at once (ErrSilent, ErrEnded).
+	// Silent means that a watch sent nothing for too long, or ended as soon as it had started
+	// (ErrSilent, ErrEnded).
 	Silent
-	// Failed: the server failed, or asked the client to try later (ErrServer, ErrTooManyRequests).
+	// Failed means that the server failed, or asked the client to try later (ErrServer,
+	// ErrTooManyRequests).
 	Failed
-	// Refused: the request was refused (ErrUnauthorized, ErrForbidden, ErrMethodNotAllowed,
-	// ErrRejected).
+	// Refused means that the server refused the request (ErrUnauthorized, ErrForbidden,
+	// ErrMethodNotAllowed, ErrRejected).
 	Refused
-	// Missing: the resource was not served for a while (ErrUnknownResource).
+	// Missing means that the server did not have the resource for a while (ErrUnknownResource).
 	Missing
-	// Behind: the server had not reached the store's version at first, and then had
-	// (ErrServerBehind).
+	// Behind means that the server reported a version older than the store's, and later reached the
+	// store's version (ErrServerBehind).
 	Behind
-	// WentBack: the server was restored from a backup, or is a different server (ErrWentBack).
+	// WentBack means that the server was restored from a backup, or is a different server
+	// (ErrWentBack).
 	WentBack
-	// Unreadable: an object, or the whole answer, could not be read (ErrMalformed, ErrEncoding).
+	// Unreadable means that an object, or the whole response, could not be decoded (ErrMalformed,
+	// ErrEncoding).
 	Unreadable
-	// Unversioned: the server has no resourceVersions, so no watch can resume where another ended.
+	// Unversioned means that the server has no resourceVersions, so no watch can resume where the last
+	// one ended.
 	Unversioned
 
 	reasons // the number of reasons
@@ -40,13 +46,13 @@ var reasonNames = [...]string{
 	Missing: "missing", Behind: "behind", WentBack: "went_back", Unreadable: "unreadable", Unversioned: "unversioned",
 }
 
-// String returns the reason in lower case, such as "went_back", and "" for NoReason.
+// String returns the name of the reason, such as "went_back". It returns "" for NoReason.
 func (r Reason) String() string { return name(reasonNames[:], int(r)) }
 
-// Relists counts the complete states after the first, by Reason.
+// Relists counts the complete states that a reflector received after its first one, by Reason.
 type Relists [reasons]int
 
-// All yields every reason except NoReason with its count, in a fixed order.
+// All yields the count of every reason except NoReason, in a fixed order.
 func (n Relists) All() iter.Seq2[Reason, int] {
 	return func(yield func(Reason, int) bool) {
 		for r := NoReason + 1; r < reasons; r++ {
@@ -57,13 +63,14 @@ func (n Relists) All() iter.Seq2[Reason, int] {
 	}
 }
 
-// lists reports whether the reflector is requesting the whole state, or will do so next.
+// lists reports whether the current request, or the next one, is for the whole state or prepares
+// such a request.
 func (s *state) lists() bool {
 	return s.request == reqList || s.request == reqVersion || s.askingListFloor || s.initial
 }
 
-// noteReason sets the reason when a step has made a list necessary, and clears it when no list is
-// due. A failure on the way to the list does not change the reason.
+// noteReason sets the reason when a step has made a list necessary, and clears it when no list
+// follows. A failure before the list completes does not change the reason.
 func (m *machine) noteReason(before *state) {
 	switch {
 	case !m.lists():
@@ -73,7 +80,7 @@ func (m *machine) noteReason(before *state) {
 	}
 }
 
-// why returns the reason for a list that the current step made necessary.
+// why returns the reason of a list that the current step made necessary.
 func (m *machine) why() Reason {
 	switch {
 	case !m.synced:
@@ -88,8 +95,8 @@ func (m *machine) why() Reason {
 	return reasonOf(m.sentinel())
 }
 
-// reasonOf returns the reason for a list after a failure, by its sentinel. Silent is the reason of
-// a list without a failure: watches sent nothing.
+// reasonOf returns the reason of a list that follows a failure. Without a failure, the reason is
+// Silent: watches sent nothing.
 func reasonOf(sentinel error) Reason {
 	switch sentinel {
 	case ErrExpired:

@@ -10,15 +10,18 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// Reflector keeps a sink equal to the objects of one source. All its methods are safe for
-// concurrent use.
+// Reflector keeps a sink equal to the objects of one source. Its methods are safe for concurrent
+// use.
 type Reflector struct {
 	src  source.Source
 	sink Sink
 	cfg  Config
-	// The server coalesces changes up to this version; "": it does not. Run's goroutine only.
+	// The server coalesces changes up to this version; "" if it does not. Only the goroutine of Run
+	// uses it.
 	coalesced string
-	seen      uint64 // Config.Server's count of restores before the last list. Run's goroutine only
+	// Config.Server's number of restores when the last list was requested. Only the goroutine of Run
+	// uses it
+	seen uint64
 
 	probeLimit probeLimit
 
@@ -29,8 +32,8 @@ type Reflector struct {
 	running     bool
 }
 
-// New returns a reflector. It makes no request before Run. Until Run has returned, no other code
-// may use the sink. If the sink was used before, Run resumes at the sink's resourceVersion.
+// New returns a reflector. It sends no request before Run. Until Run has returned, no other code
+// may use the sink. If the sink already has a resourceVersion, Run resumes there.
 func New(src source.Source, sink Sink, cfg Config) *Reflector {
 	return &Reflector{
 		src: src, sink: sink, cfg: cfg.withDefaults(),
@@ -38,21 +41,20 @@ func New(src source.Source, sink Sink, cfg Config) *Reflector {
 	}
 }
 
-// Status returns what the reflector is doing now.
 func (r *Reflector) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.status
 }
 
-// Relists returns the number of complete states after the first one, by reason.
+// Relists returns how many complete states the reflector received after its first one, by reason.
 func (r *Reflector) Relists() Relists {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.relists
 }
 
-// Transitions returns the last transitions, 32 at most, the least recent first.
+// Transitions returns the most recent transitions, at most 32, ordered by time.
 func (r *Reflector) Transitions() []Transition {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,9 +63,9 @@ func (r *Reflector) Transitions() []Transition {
 
 // Run lists and watches until ctx ends, and then returns the cause of ctx. It blocks.
 //
-// No error or answer of a server ends Run. Run also returns the sink's Err when the sink fails, and
-// ErrRunning immediately while another Run is under way. When Run returns, its request has ended
-// and its timers are stopped. Run may be called again after it has returned.
+// No error of a server ends Run. If the sink fails, Run returns the sink's error. While another Run
+// has not returned, Run returns ErrRunning immediately. When Run returns, its request has ended and
+// its timers are stopped. Run may be called again after it has returned.
 func (r *Reflector) Run(ctx context.Context) error {
 	r.mu.Lock()
 	if r.running {
@@ -78,7 +80,7 @@ func (r *Reflector) Run(ctx context.Context) error {
 		r.mu.Unlock()
 	}()
 	d := &driver{r: r, ctx: ctx, sinkRV: r.sink.ResourceVersion()}
-	defer func() { // if the sink panics
+	defer func() { // in case the sink panics
 		d.close()
 		d.leaveList()
 	}()
@@ -88,9 +90,10 @@ func (r *Reflector) Run(ctx context.Context) error {
 		before := s
 		var actions []action
 		s, actions = step(before, in)
-		ask := d.perform(actions) // before publish: OnStatus must find in the sink what publish reports
+		// before publish, because OnStatus may look for the reported version in the sink
+		ask := d.perform(actions)
 		if d.fatal != nil {
-			published = before // the sink has refused some of the actions
+			published = before // the sink has not accepted all actions of the step
 			break
 		}
 		published = s
@@ -112,13 +115,13 @@ func (r *Reflector) Run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// newestVersion asks the source for the server's newest resourceVersion. It waits for the answer as
-// long as probeLimit allows.
+// newestVersion requests the server's newest resourceVersion. It waits for the response as long as
+// probeLimit allows.
 func (r *Reflector) newestVersion(ctx context.Context, reaches string) (string, error) {
 	return r.probeLimit.within(ctx, func(ctx context.Context) (string, error) { return r.src.NewestVersion(ctx, reaches) })
 }
 
-// publish copies the state to the Status. It calls OnStatus if more than the resourceVersion has
+// publish copies the state to the Status. It calls OnStatus unless only the resourceVersion has
 // changed.
 func (r *Reflector) publish(in input, before, s state, ask action) {
 	r.mu.Lock()
@@ -153,7 +156,7 @@ func (r *Reflector) publish(in input, before, s state, ask action) {
 	r.unlock(notify)
 }
 
-// unlock unlocks mu. If notify is set, it calls Config.OnStatus.
+// unlock unlocks r.mu. If notify is true, it then calls Config.OnStatus.
 func (r *Reflector) unlock(notify bool) {
 	status := r.status
 	r.mu.Unlock()
@@ -162,7 +165,7 @@ func (r *Reflector) unlock(notify bool) {
 	}
 }
 
-// skipped records how many objects could not be read, and the first error.
+// skipped records the number of objects that could not be read, and the first of their errors.
 func (r *Reflector) skipped(n int, first error) {
 	r.mu.Lock()
 	notify := n != r.status.Skipped
@@ -171,28 +174,28 @@ func (r *Reflector) skipped(n int, first error) {
 	r.unlock(notify)
 }
 
-// unwanted records how many received objects Config.Keep does not want.
+// unwanted records the number of received objects that Config.Keep did not want.
 func (r *Reflector) unwanted(n int64) {
 	r.mu.Lock()
 	r.status.Unwanted = n
 	r.mu.Unlock()
 }
 
-// queued records whether the list waits for the lists of other reflectors.
+// queued records whether the list waits until lists of other reflectors have ended.
 func (r *Reflector) queued(is bool) {
 	r.mu.Lock()
 	r.status.Queued = is
 	r.mu.Unlock()
 }
 
-// heard records that the server has answered, or a watch has sent something.
+// heard records that the server has sent something just now.
 func (r *Reflector) heard() {
 	r.mu.Lock()
 	r.status.Heard = time.Now()
 	r.mu.Unlock()
 }
 
-// current records that the store has the server's state of time at, or a newer one.
+// current records that the store has at least the server's state of the time at.
 func (r *Reflector) current(at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -201,9 +204,9 @@ func (r *Reflector) current(at time.Time) {
 	}
 }
 
-// answered records that the server answered a probe while a watch is open. It clears ErrEnded in
-// the Status, and also ErrTooManyRequests if the answer shows that the store is current. OnStatus
-// is only called at the next transition.
+// answered records that the server has responded to a probe while a watch is open. It clears
+// ErrEnded in the Status. If current is true, the probe found nothing newer, and ErrTooManyRequests
+// is cleared too. OnStatus is called at the next transition only.
 func (r *Reflector) answered(current bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -215,22 +218,21 @@ func (r *Reflector) answered(current bool) {
 	}
 }
 
-// listed records the progress of the list under way. remaining is -1 if the server does not report
-// it.
+// listed records the progress of the current list. remaining is the number of objects on further
+// pages, or -1 if the server does not report it.
 func (r *Reflector) listed(objects, remaining int64) {
 	r.mu.Lock()
 	r.status.Listed, r.status.Remaining = objects, remaining
 	r.mu.Unlock()
 }
 
-// itemType records the apiVersion and kind of the objects.
 func (r *Reflector) itemType(t wire.TypeMeta) {
 	r.mu.Lock()
 	r.status.ItemType = t
 	r.mu.Unlock()
 }
 
-// setResourceVersion records the resourceVersion that the sink is current to.
+// setResourceVersion records the version that the sink is current to.
 func (r *Reflector) setResourceVersion(rv string) {
 	r.mu.Lock()
 	r.status.ResourceVersion = rv

@@ -10,10 +10,10 @@ import (
 
 // Server contains what the reflectors of one server share.
 //
-//   - How many times the server went back in time. When one reflector finds that out, all others
-//     list again, each once. Their watches may not show it, if the server has reached their
-//     versions again.
-//   - The places for their lists, see Config.MaxLists.
+//   - The number of times that the server went back in time. When one reflector finds that out, all
+//     others list again, each once. Their own watches may not show it, if the server has reached
+//     their versions a second time.
+//   - The queue of their lists, see Config.MaxLists.
 //
 // The zero value is ready to use. A nil Server is valid; a reflector without a Server finds only
 // the restores that its own requests show. A Server is safe for concurrent use.
@@ -21,19 +21,19 @@ type Server struct {
 	lists listQueue
 
 	mu       sync.Mutex
-	restores uint64 // the number of restores found
-	// watching are the probes to notify of the next restore, one for each open watch. Each probe
-	// leaves when its watch ends.
+	restores uint64 // how many times the server went back in time, as far as its reflectors know
+	// watching contains the probes of all open watches, which the Server notifies of a restore. A
+	// probe is removed when its watch ends.
 	watching map[*probe]struct{}
 }
 
-// listSpacing bounds the burst of lists after a restore. If n reflectors are notified of a restore
-// at the same time, they wait as usual, and then spread their lists at random over n times
-// listSpacing.
+// listSpacing limits the rate of lists after a restore. If n reflectors are notified of a restore
+// at the same time, they wait as after a failure, and then distribute their lists at random over n
+// times listSpacing.
 const listSpacing = 50 * time.Millisecond
 
-// enterList blocks until the list of a reflector may start. stalled says that the reflector's
-// previous list lost its place, see listQueue.
+// enterList blocks until the list of a reflector may start. stalled is the result of the
+// reflector's last leave; see listQueue. For a nil Server it returns immediately.
 func (s *Server) enterList(ctx context.Context, maxLists int, stalled bool) (*listPlace, error) {
 	if s == nil {
 		return nil, nil
@@ -41,7 +41,7 @@ func (s *Server) enterList(ctx context.Context, maxLists int, stalled bool) (*li
 	return s.lists.enter(ctx, maxLists, stalled)
 }
 
-// found returns how many times the server went back, as found by its reflectors.
+// found returns how many times the server's reflectors have found that it went back in time.
 func (s *Server) found() uint64 {
 	if s == nil {
 		return 0
@@ -51,9 +51,9 @@ func (s *Server) found() uint64 {
 	return s.restores
 }
 
-// wentBack counts one restore of the server, and notifies all probes that have joined. If a
-// reflector has found a restore after seen, wentBack does neither. It returns how many times the
-// server went back.
+// wentBack counts one restore of the server, and notifies all probes. If restores is already above
+// seen, another reflector has counted this restore, and wentBack does neither. It returns the
+// number of restores.
 func (s *Server) wentBack(seen uint64) uint64 {
 	if s == nil {
 		return 0
@@ -72,8 +72,8 @@ func (s *Server) wentBack(seen uint64) uint64 {
 	return restores
 }
 
-// join registers p until it leaves. Server calls p.outdated when the server goes back. If a restore
-// was found after seen, join calls it immediately.
+// join registers p, so that a restore of the server ends its watch. If a restore was found after
+// seen, join ends the watch immediately.
 func (s *Server) join(p *probe, seen uint64) {
 	if s == nil {
 		return
@@ -90,7 +90,7 @@ func (s *Server) join(p *probe, seen uint64) {
 	}
 }
 
-// leave removes p. A call of p.outdated may still be on its way and arrive shortly after.
+// leave removes p. A concurrent wentBack may still call p.outdated shortly afterwards.
 func (s *Server) leave(p *probe) {
 	if s == nil {
 		return

@@ -8,11 +8,11 @@ import (
 	"github.com/weirproject/weir/internal/core/checks"
 )
 
-// state is everything that step uses to decide. It is a value; cfg points to data that never
-// changes.
+// state contains everything on which the decisions of step depend. step gets a copy; cfg points to
+// data that never changes.
 //
-// phase and request belong together. Each row of the table says which flags may be set with them: -
-// means that the flag is false, + that the flag may be true or false.
+// Each row of the table is a legal combination of phase and request. It says which flags may be set
+// with them: - means that the flag is false, + that it may be true or false.
 //
 //	phase      request               initial  replacing  page  insteadOfWatch
 //	Waiting    list                  -        +          +     +
@@ -30,147 +30,152 @@ import (
 //	page is set            only while replacing, and pageRV only while page is
 //	replacing with Waiting only between two pages: page is set
 //	initial and replacing  only with an open watch
-//	moved                  only where the watch has brought something
-//	brought                only where the watch was open
-//	rv is known, versioned only where synced
+//	moved                  only if the watch has sent something (brought)
+//	brought                only if the watch was answered (open)
+//	rv is known, versioned only if synced
 //	restored               never with Watching: a list comes first
 //	noMatch                never with noConsistent
 //
-// check enforces these rules. All other combinations of flags are legal. Fields that one event
-// clears together are in one struct, so that no field outlives its cause.
+// check enforces these rules. All other combinations of flags are legal. Fields that the same event
+// clears are in one struct, which is cleared as a whole.
 type state struct {
 	cfg *Config
 
 	phase   Phase
-	request request // the request under way; in phase Waiting, the next request
-	mode    Mode    // Auto until the server's version is known
+	request request // the current request; in phase Waiting, the next request
+	mode    Mode    // the mode in use; Auto until the server's version is known
 
 	rv     string // the resourceVersion that the store is current to; "" before the first list
 	synced bool
-	// relists counts the complete states after the first one.
+	// relists is the number of complete states after the first one.
 	relists int
-	// versioned says that a list had a resourceVersion. After that, a list without one is
-	// malformed: the generated decoders read a body that was cut off after its kind, for example,
-	// as an empty list.
+	// versioned is true if a list had a resourceVersion. After that, a list without one is malformed:
+	// for example, generated protobuf decoders read a body that ends after its kind as an empty list.
 	versioned bool
-	size      int64 // of the last complete list, in small objects
-	// The last list had objects that cannot be read. Another unreadable object then causes no list.
+	size      int64 // of the last complete list, as a number of small objects
+	// The last list contained objects that could not be read. Then another unreadable object causes no
+	// list.
 	unreadable bool
-	// unconfirmed says that the server of the next watch has not yet shown that it is as new as rv.
+	// unconfirmed is true if the server of the next watch has not yet shown that it is as new as rv.
 	unconfirmed bool
-	// A watch has sent a bookmark, not counting those up to the end of initial events.
+	// A watch has sent a bookmark, except the one that ends initial events.
 	bookmarked bool
-	behind     behind // a server that may have gone back in time
+	behind     behind // what is known of a server that may have gone back in time
 
 	nextList
 	listHistory
-	initial bool // the request is a watch, and its initial events are not complete
+	initial bool // the request is a watch whose initial events are not complete
 	stream
 	pace
 	inVain
 
 	err            *Error
-	failedInStream bool   // err belongs to a watch that was open
-	reason         Reason // why the list under way, or the next one, is necessary; decides nothing
+	failedInStream bool // err is the error of a watch that was open
+	// why the current list, or the next one, is necessary; no decision depends on it
+	reason Reason
 }
 
-// nextList describes the list under way, or the next one. A complete list clears it. Its flags up
-// to noConsistent are conditions on that list. Several can be set together, also with unpaged and
-// noMatch.
+// nextList describes the current list, or the next one. A complete list clears it. The flags up to
+// noConsistent are conditions on that list. Several of them may be set at the same time, also
+// together with unpaged and noMatch.
 type nextList struct {
-	consistent     bool // it must be consistent, even where the Config does not ask for that
-	atLeast        bool // it must not be older than rv: a server that was behind was found
-	whole          bool // it must not be paged
+	consistent     bool // it must be consistent, even if the Config does not require that
+	atLeast        bool // it must not be older than rv, because a server that was behind was found
+	whole          bool // it must not be in pages
 	withoutInitial bool // it must be a LIST, even in mode WatchList
 	rebase         bool // it replaces the store's state even if it is older than rv
-	restored       bool // as rebase, because the server was restored from a backup
-	insteadOfWatch bool // it replaces a watch that keeps failing; rv may still be good
-	noConsistent   bool // consistent lists keep failing: request "not older than" instead
+	restored       bool // like rebase, because the server was restored from a backup
+	insteadOfWatch bool // it replaces a watch that keeps failing; a watch from rv may still succeed
+	noConsistent   bool // consistent lists keep failing: use the condition "not older than" instead
 
-	page         string // the continue token of the page under way; "" on the first
-	pageRV       string // the list's resourceVersion
-	replacing    bool   // between beginReplace and endReplace or abortReplace
-	brokenListRV string // the newest resourceVersion of the objects of a list that broke off
-	listFloor    string // it must not be older than this version, which the server has reached
-	// The reflector is asking for the newest resourceVersion, to set listFloor from it.
+	page      string // the continue token of the current page; "" on the first page
+	pageRV    string // the resourceVersion of the list, from its first page
+	replacing bool   // between beginReplace and endReplace or abortReplace
+	// the newest resourceVersion of the objects of a list that failed before its end
+	brokenListRV string
+	listFloor    string // a version that the server has reached; the list must not be older
+	// The current request is for the newest resourceVersion, which becomes listFloor.
 	askingListFloor bool
 
-	brokenLists  int // lists in a row that failed in the same form: paged, whole, or initial events
-	unmatched    int // lists that failed with "not older than" since the condition last changed
-	inconsistent int // consistent lists that failed since the condition last changed
-	tooLarge     int // states in a row that the server refused because it is behind
+	brokenLists  int // lists in a row that failed in one form: paged, whole, or initial events
+	unmatched    int // failed lists with "not older than", since the condition last changed
+	inconsistent int // failed consistent lists, since the condition last changed
+	tooLarge     int // requests in a row for a state that the server refused because it is behind
 }
 
-// listHistory is what the next list must take into account of earlier lists.
+// listHistory is what the next list depends on from earlier lists.
 type listHistory struct {
-	askedConsistent bool  // the request under way, or the last one, is for a consistent list
-	limit           int64 // the page size of the request under way, or of the last one
-	unpaged         bool  // a next page failed repeatedly the last time: request the whole list first
-	rvAtEnd         bool  // lists state their resourceVersion after their items, or may do so
-	// stoodIn says that a list has replaced a watch, and no watch has sent a newer version since.
+	askedConsistent bool  // the current request, or the last one, is for a consistent list
+	limit           int64 // the page size of the current request, or of the last one
+	// a next page failed repeatedly in the last list: request the whole list first
+	unpaged bool
+	rvAtEnd bool // lists state their resourceVersion after their items, or may do so
+	// stoodIn is true if a list has replaced a watch, and no watch has sent a newer version since.
 	stoodIn bool
-	// The server refuses "not older than", or ignores it: request consistent lists.
+	// The server refuses the condition "not older than", or ignores it: request consistent lists.
 	noMatch bool
-	// exactLists counts the paged lists in a row, without a newer version between them, that had
-	// exactly the store's version or failed because the server has compacted that version.
+	// exactLists is the number of paged lists in a row that had exactly the store's version, or failed
+	// because the server has compacted that version. A newer version clears it.
 	exactLists int
 }
 
-// stream describes the watch under way, or the last one. The request of the next watch clears it.
+// stream describes the current watch, or the last one. The request of the next watch clears it.
 type stream struct {
-	open    bool // it was answered with 200
+	open    bool // the response had code 200
 	brought bool // it sent an event or a bookmark
 	moved   bool // it sent a newer resourceVersion
 }
 
-// pace is what sets the pace of requests. All counts are of failures in a row. A newer
-// resourceVersion clears all but forcedLists, shortWatches and stood.
+// pace contains what the waits before requests depend on. All counts are of failures in a row. A
+// newer resourceVersion clears them, except forcedLists, shortWatches and stood.
 type pace struct {
-	// attempt counts failures of any kind. A watch that ends well also clears it. cheapFailures
-	// counts those among the first of these failures that cost the server little, see
+	// attempt is the number of failures of any kind. A watch that ends normally also clears it.
+	// cheapFailures is the number of the first of these failures that cost the server little; see
 	// backoffAttempt.
 	attempt       int
 	cheapFailures int
-	// forcedLists counts the lists that failing watches, or a server that was behind, made
-	// necessary. It sets the pace of lists, see listBackoffAttempt. A watch that stays open for
-	// long enough clears it, see forgive and forgiveLists.
+	// forcedLists is the number of lists that were necessary because watches failed or a server was
+	// behind. The wait before a list depends on it; see listBackoffAttempt. A watch that stays open
+	// for long enough clears it; see forgive and forgiveLists.
 	forcedLists  int
 	shortWatches int // watches that sent something and ended within shortWatch
-	standIns     int // lists that replaced a watch. A watch that sends something clears it
-	// stood is the total time of watches in a row that ended well. A failure or a list clears it.
+	standIns     int // lists that replaced a watch; a watch that sends something clears it
+	// stood is the total time of watches in a row that ended normally. A failure or a list clears it.
 	stood time.Duration
-	// missing counts the 404 answers in a row that do not slow the pace: the resource existed
-	// shortly before. A list clears it. refused counts those of them that answered a watch. A watch
-	// that stays open for Backoff.Healthy, or sends something, clears refused.
-	missing int // <= maxMissing
-	refused int // <= maxRefused
+	// missing is the number of 404 responses in a row that do not lengthen the waits, because the
+	// resource existed shortly before. A list clears it. refused is the number of those that were
+	// responses to a watch. A watch that sends something, or stays open for Backoff.Healthy, clears
+	// refused.
+	missing int // at most maxMissing
+	refused int // at most maxRefused
 }
 
-// inVain counts the failed and useless requests since the reflector last received a newer version.
-// A newer resourceVersion and a complete list clear it.
+// inVain counts failed requests, and requests without a result, since the reflector last received a
+// newer version. A newer resourceVersion and a complete list clear it.
 type inVain struct {
-	failedAnswers     int // failed answers of any kind except 429 and 504 ResourceVersionTooLarge
-	unansweredWatches int // watches that got no answer, or broke off and had sent nothing
-	answeredProbes    int // answers to probes in that time
-	failures          int // of any kind, except 429 and requests without an answer
+	// responses with an error of any kind except 429 and 504 ResourceVersionTooLarge
+	failedAnswers     int
+	unansweredWatches int // watches that got no response, or ended with an error and had sent nothing
+	answeredProbes    int // responses to probes while watches got none
+	failures          int // failures of any kind, except 429 and requests without a response
 	unansweredLists   int
-	// empty is the total time of watches that sent nothing, see emptyFor.
+	// empty is the total time of watches that sent nothing; see emptyFor.
 	empty time.Duration
-	// unheard is the total time of watches in a row, before this one, that sent nothing. It
-	// restarts about where a probe last answered that the store is current. A watch that sends
-	// something clears it, and so does a proving watch, see proves.
+	// unheard is the total time of the watches in a row, before the current one, that sent nothing. If
+	// a probe answers that the store is current, unheard counts only the time since about then. A
+	// watch that sends something clears it, and so does a proving watch; see proves.
 	unheard time.Duration
-	// newer says that a probe has found a newer version within the time that unheard measures.
+	// newer is true if a probe has found a newer version during the time that unheard measures.
 	newer bool
-	// silence is the total time of watches in a row that sent nothing while no probe was answered.
-	// A watch that sends something clears it, and so does an answered probe.
+	// silence is the total time of watches in a row that sent nothing while no probe got a response. A
+	// watch that sends something clears it, and so does a response to a probe.
 	silence time.Duration
 }
 
-// checking makes step check its result. It is set in tests.
+// checking makes step check the rules of its result. Tests set it.
 var checking = checks.Invariants
 
-// check returns an error that names the rules that the state breaks, or nil.
+// check returns an error that names the rules that the state violates, or nil.
 func (s *state) check() error {
 	rule := func(ok bool, text string) error {
 		if ok {
@@ -196,7 +201,7 @@ func (s *state) check() error {
 	)
 }
 
-// matches reports whether phase and request are a row of the table.
+// matches reports whether the combination of phase and request is in the table.
 func (s *state) matches() bool {
 	switch s.phase {
 	case Waiting:
@@ -225,7 +230,7 @@ func (s *state) counts() bool {
 	return s.empty >= 0 && s.stood >= 0 && s.unheard >= 0 && s.cheapFailures <= min(s.attempt, maxCheapFailures) && s.missing <= maxMissing && s.refused <= maxRefused && s.behind.rounds <= maxRounds
 }
 
-// mustHold panics, with both states and the input, if after breaks a rule.
+// mustHold panics, with both states and the input, if after violates a rule.
 func mustHold(before, after state, in input) {
 	if err := after.check(); err != nil {
 		before.cfg, after.cfg = nil, nil
@@ -238,67 +243,69 @@ type request uint8
 
 const (
 	reqNone    request = iota
-	reqVersion         // the server's version
-	reqList            // the first page, or the next
-	reqNewest          // the newest resourceVersion
-	reqReaches         // the newest resourceVersion, on the condition that the server has reached rv
-	reqWatch           // changes; with state.initial the initial events first
+	reqVersion         // for the server's version
+	reqList            // for the first page of a list, or the next one
+	reqNewest          // for the newest resourceVersion
+	// for the newest resourceVersion, with the condition that the server has reached rv
+	reqReaches
+	reqWatch // for changes; if state.initial is true, for the initial events first
 )
 
-// inputType says what happened.
+// inputType says what happened. The comments name the fields of input that have a value.
 type inputType uint8
 
 const (
-	inNone     inputType = iota // no input: continue
-	inBegin                     // Run has started
-	inWoke                      // a wait has ended
-	inVersion                   // the server's version: major, minor
-	inNewest                    // rv is the server's newest; "" when it does not say
-	inOpened                    // answered with 200; rv if a LIST states it before its items
-	inPage                      // a LIST's body ended well: rv, cont, damaged
-	inEvents                    // events were put into the store: rv of the last; damaged
-	inBookmark                  // the bookmark's rv; final when it ends the initial events
-	// A probe broke off a silent watch: rv is the newest, or err, retryAfter.
+	inNone    inputType = iota // no input: the stream continues
+	inBegin                    // Run has started
+	inWoke                     // a wait has ended
+	inVersion                  // the server's version: major, minor
+	// rv is the server's newest version, or "" if the server does not report it
+	inNewest
+	inOpened   // the response has code 200; rv, if a list states it before its items
+	inPage     // the body of a LIST, or of a page, ended normally: rv, cont, damaged
+	inEvents   // events were written to the store: rv of the last one, damaged
+	inBookmark // a bookmark was received: rv; final if it ends the initial events
+	// A probe ended a silent watch: rv is the server's newest version, or err and retryAfter are set.
 	inProbed
-	inOutdated // another reflector found that the server went back: spread
-	inEnded    // a WATCH's body ended well
-	inFailed   // the request, or the stream, failed: err, retryAfter
+	inOutdated // another reflector found that the server went back in time: spread
+	inEnded    // the body of a WATCH ended normally
+	inFailed   // the request or its stream failed: err, retryAfter
 )
 
-// input is one event that step handles. The driver closes the stream before inNewest, inPage,
-// inProbed, inOutdated, inEnded and inFailed.
+// input is what happened, for step to decide what follows. The driver has closed the stream before
+// inNewest, inPage, inProbed, inOutdated, inEnded and inFailed.
 type input struct {
 	typ          inputType
 	major, minor int
 	rv, cont     string
 	final        bool
-	damaged      int // objects that could not be read
+	damaged      int // the number of objects that could not be read
 	err          *Error
-	answered     bool // the request that failed was answered with 200 first
-	torn         bool // a WATCH's stream broke off within an event
-	empty        bool // a LIST that was answered has no items
+	answered     bool // the failed request had got a response with code 200 first
+	torn         bool // the stream of a WATCH ended inside an event
+	empty        bool // the opened LIST has no items
 	retryAfter   time.Duration
-	after        time.Duration // since the request under way was made, or the watch was answered
+	after        time.Duration // the time since the current request was sent or, for a watch, answered
 	jitter       float64       // random in [0, 1)
-	spread       time.Duration // bounds the random delay of a list that other reflectors request too
+	spread       time.Duration // the maximum random delay of a list that other reflectors also send
 
-	// Set when a list ends with this input: the newest resourceVersion of its objects, and its size
-	// with all its pages, in small objects.
+	// Set if a list ends with this input: the newest resourceVersion of its objects, and its size over
+	// all its pages, as a number of small objects.
 	newestObjectRV string
 	size           int64
 
-	probe probeResult // of the probes beside a watch that ended, or broke off
+	probe probeResult // what the probes of a watch found that ended
 }
 
 // newState returns the state before the first step. rv is the version that the sink is current to,
-// or "".
+// or "" if there is none.
 func newState(cfg *Config, rv string) state {
 	s := state{cfg: cfg, mode: cfg.Mode, rv: rv, synced: rv != ""}
 	s.rvAtEnd = rv != ""
 	return s
 }
 
-// tries returns how many tries have failed in a row.
+// tries returns the number of tries in a row that have failed.
 func (s *state) tries() int { return s.attempt + s.missing }
 
 // sentinel returns the sentinel of the current error, or nil.

@@ -8,22 +8,21 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// Phase says what a reflector is doing.
+// Phase says what a reflector does at the moment.
 type Phase uint8
 
 const (
-	// Starting lasts until Run is called. It is the zero value.
+	// Starting is the phase before the first step of Run. It is the zero value.
 	Starting Phase = iota
-	// Asking lasts while the reflector asks the server for its version, or for its newest
-	// resourceVersion.
+	// Asking is the phase of a request for the server's version, or for its newest resourceVersion.
 	Asking
-	// Listing lasts during a LIST, its pages, or the initial events of a WATCH.
+	// Listing is the phase of a LIST with its pages, or of the initial events of a WATCH.
 	Listing
-	// Watching lasts during a WATCH, from the request on.
+	// Watching is the phase of a WATCH, from the request on.
 	Watching
-	// Waiting lasts until Status.NextRetry.
+	// Waiting is the phase of a wait, which ends at Status.NextRetry.
 	Waiting
-	// Stopped starts when Run ends.
+	// Stopped is the phase after Run.
 	Stopped
 )
 
@@ -33,68 +32,70 @@ var phaseNames = [...]string{
 
 func (p Phase) String() string { return name(phaseNames[:], int(p)) }
 
-// Status says what a reflector is doing, and whether it is current. It is a value that never
-// changes.
+// Status says what a reflector does, and whether its store is current. It is a copy that does not
+// change.
 type Status struct {
 	Name string // Config.Name
 
-	// What the reflector lists and watches. An engine sets these fields for its reflectors.
-	Resource  string // such as pods; "": unknown
-	Namespace string // "": all
-	Selector  string // "": everything
-	// ScopeUnknown says that the source does not report Namespace and Selector, so they are
-	// unknown.
+	// Resource, Namespace and Selector say what the reflector lists and watches. An engine sets them
+	// for its reflectors.
+	Resource  string // such as pods; "" if unknown
+	Namespace string // "" means all namespaces
+	Selector  string // "" means all objects
+	// ScopeUnknown is true if Namespace and Selector are unknown, because the source does not report
+	// them.
 	ScopeUnknown bool
 
 	Phase Phase
 	Since time.Time // when Phase or Err last changed
-	// Mode is the mode in use. It is Auto until one is chosen.
+	// Mode is the mode in use. In mode Auto, it is Auto until the server's version is known.
 	Mode Mode
-	// Synced reports whether the store has contained one complete state of the server.
+	// Synced is true when the store has received one complete state of the server.
 	Synced bool
 	// ResourceVersion is the version that the sink is current to, or "" before the first list.
 	ResourceVersion string
 	// Heard is when the reflector last received something from the server: an event, a bookmark, a
-	// part of a list, or an answer to a probe. Zero: never.
+	// part of a list, or a response to a probe. Zero means never.
 	Heard time.Time
-	// CurrentAt is when the store was last shown to have the server's state. An event or a bookmark
-	// of a newer version shows that, and so does a probe that found nothing newer. A complete list
-	// that had to be consistent shows it for the time of its request. The store contains all
-	// changes that the server made before CurrentAt, except those still in transit. Zero: never.
-	// Where a watch receives no such bookmarks, only changes advance CurrentAt.
+	// CurrentAt is a time for which the store is known to be current: it contains all changes that the
+	// server made before, except those in transit. It advances with an event or a bookmark of a newer
+	// version, with a probe that finds nothing newer, and with a consistent list, to the time of that
+	// list's request. If a watch receives no such bookmarks, only changes and probes advance
+	// CurrentAt. Zero means never.
 	CurrentAt time.Time
 	// ItemType is the apiVersion and kind of the objects. It is empty until the server has stated
-	// them: a list without objects may not.
+	// them. A list without objects may not state them.
 	ItemType wire.TypeMeta
 	// Err is the *Error that says why the reflector is not current, or nil. If the only problem is
-	// objects that cannot be read, it is SkippedErr.
+	// objects that could not be read, it is SkippedErr.
 	Err error
-	// LastErr is the last Err of a request that was not nil. LastErrAt is when it occurred.
+	// LastErr is the last Err that was not nil and not SkippedErr. LastErrAt is when it occurred.
 	LastErr   error
 	LastErrAt time.Time
-	// Attempts counts the tries that have failed in a row.
+	// Attempts is the number of tries in a row that have failed.
 	Attempts int
-	// NextRetry is when Waiting ends. It is zero in other phases.
+	// NextRetry is when the phase Waiting ends. It is zero in other phases.
 	NextRetry time.Time
-	// Queued says that the list waits for lists of other reflectors, see Config.MaxLists.
+	// Queued is true if the list waits until lists of other reflectors have ended, see
+	// Config.MaxLists.
 	Queued bool
-	// Relists counts the complete states after the first one.
+	// Relists is the number of complete states that the reflector received after its first one.
 	Relists int
-	// Listed counts the objects of the list under way, or of the last one.
+	// Listed is the number of objects that the current list, or the last one, has received.
 	Listed int64
-	// Remaining is how many objects the server says will come after this page. It is -1 when the
-	// server does not say.
+	// Remaining is the number of objects on further pages, as the server reports it. It is -1 if the
+	// server does not report it.
 	Remaining int64
-	// Skipped counts the objects that could not be read since the last list started. The store does
-	// not contain them, or contains older versions. SkippedErr is the first of their errors;
+	// Skipped is the number of objects that could not be read since the last list started. The store
+	// does not contain them, or contains older versions. SkippedErr is the first of their errors;
 	// errors.Is finds ErrMalformed in it.
 	Skipped    int
 	SkippedErr error
-	// Unwanted counts the objects and events that Config.Keep did not want since the last list
-	// started.
+	// Unwanted is the number of objects and events since the last list started that Config.Keep did
+	// not want.
 	Unwanted int64
 
-	failure error // why the reflector is not current, apart from objects that cannot be read
+	failure error // why the reflector is not current, except for objects that could not be read
 }
 
 // judge sets Err to failure, or to SkippedErr if there is no failure.
@@ -135,7 +136,7 @@ func (s Status) String() string {
 	return b.String()
 }
 
-// counted returns a number with a word, as in 1 time, 2 times.
+// counted returns a number with a noun in the right form, as in 1 time or 2 times.
 func counted(n int, what string) string {
 	if n != 1 {
 		what += "s"

@@ -8,53 +8,57 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
-// errElsewhere is the cause when another reflector has found that the server went back.
+// errElsewhere is the cause of ErrWentBack if another reflector has found it.
 var errElsewhere = errors.New("found by another reflector of the server")
 
 const (
-	// agreeing is how often a server must answer that rv lies in its future before the reflector
-	// concludes that the server went back in time. The server's consistent answers in between must
-	// agree.
+	// agreeing is how often a server must respond that it has not reached rv before the reflector
+	// concludes that it went back in time. Between these responses, the versions that the server
+	// reports must not become lower.
 	agreeing = 2
-	// maxRounds bounds the examination of a server whose answers never agree. After that the
-	// reflector concludes that the server went back.
+	// maxRounds is how often a server may report a version older than rv before the reflector
+	// concludes that it went back, even if its responses contradict each other.
 	maxRounds = 8
-	// maxTooLarge is how often a server may refuse a state that must be not older than the store,
-	// although it reports in between that it has reached that version. After that the reflector
-	// requests the state without this condition. The refusals take two minutes or more. A replica
-	// that lags has caught up by then, or another replica answers.
+	// maxTooLarge is how often a server may refuse a state that must not be older than the store,
+	// although it reports between the refusals that it has reached the store's version. After that,
+	// the reflector requests the state without this condition. The refusals take two minutes or more;
+	// by then, a replica that lags has caught up, or another replica responds.
 	maxTooLarge = 20
 )
 
-// behind describes a server whose newest resourceVersion is older than rv. There are two
-// explanations:
+// behind describes a server whose newest resourceVersion is older than rv, the store's version.
+// There are two explanations:
 //
-//   - The server is a replica that lags. Then it, or another replica, reaches rv soon, and the
-//     reflector must not use any state that the server sent.
-//   - The server was restored from a backup. Then the reflector must list the server's state.
+//   - The server is a replica that lags. Then this or another replica reaches rv soon, and the
+//     reflector must not store the older state.
+//   - The server was restored from a backup. Then the reflector must replace the store's state with
+//     the server's.
 //
-// The reflector concludes that the server went back (wentBack) in three cases: the server answers
-// twice (agreeing) that rv lies in its future, and its consistent answers in between do not go
-// down; or it reports a version older than rv more than maxRounds times; or it answers twice that
-// rv lies in its future, and leaves three questions (relistAfter) for its newest version
-// unanswered.
+// The reflector concludes that the server was restored (wentBack) in three cases. The server
+// responds twice (agreeing) that it has not reached rv, and the versions that it reports between
+// these responses do not become lower. Or it reports a version older than rv more than maxRounds
+// times. Or it responds twice that it has not reached rv, and does not respond to three requests
+// (relistAfter) for its newest version.
 //
-// A LIST follows in every case. The zero value means that no such server is known.
+// A LIST follows in every case, also if the replica catches up. The zero value means that no such
+// server is known.
 type behind struct {
 	at string // the newest resourceVersion that the server last reported
-	// Answers that rv lies in the server's future, since its versions last went down.
+	// Responses that the server has not reached rv, since the versions that it reports last became
+	// lower.
 	denied              int
-	rounds              int // answers with a resourceVersion older than rv
-	unansweredQuestions int // questions for its newest resourceVersion that it did not answer
+	rounds              int // reports of a resourceVersion older than rv
+	unansweredQuestions int // requests for its newest resourceVersion that got no response
 }
 
-// fallsBehind handles a server whose newest resourceVersion is at, which is older than rv.
+// fallsBehind handles a server that reported at as its newest resourceVersion, which is older than
+// rv.
 func (m *machine) fallsBehind(at string) {
 	b := &m.behind
 	if b.rounds > 0 && resourceversion.Older(at, b.at) {
-		b.denied = 0 // a different server than the one that answered before
+		b.denied = 0 // not the same server that responded before
 	}
-	// Without "not older than" the next list may also be too old.
+	// Without the condition "not older than", the next list could be too old as well.
 	m.insteadOfWatch, m.noMatch = false, false
 	b.at = at
 	b.rounds++
@@ -71,8 +75,8 @@ func (m *machine) fallsBehind(at string) {
 	m.goOn()
 }
 
-// wentBack lists a server that was restored from a backup, and replaces the store's state with the
-// server's.
+// wentBack handles a server that was restored from a backup: it lists, and replaces the store's
+// state with the server's.
 func (m *machine) wentBack(at string) {
 	m.restored = true
 	m.behind = behind{}
@@ -81,24 +85,24 @@ func (m *machine) wentBack(at string) {
 	m.list()
 }
 
-// refusedAsTooLarge handles a state that the server refused because it must not be older than the
-// store, or than the server's answer to a probe. A watch cache that no longer advances refuses it
-// forever. So does a watch cache whose etcd reports no progress while its resource does not change.
-// Probes and consistent lists do not show that fault: etcd answers them.
+// refusedAsTooLarge handles a refusal of a state that must not be older than the store, or than the
+// version in the response to a probe. A watch cache that no longer advances refuses such a state
+// forever. So does a watch cache whose etcd does not report progress, while its resource does not
+// change. Probes and consistent lists do not show that fault, because etcd serves them.
 func (m *machine) refusedAsTooLarge() {
 	m.tooLarge++
 	m.withoutInitial = m.withoutInitial || m.tooLarge >= relistAfter
 	if m.tooLarge >= maxTooLarge {
 		m.noMatch, m.noConsistent = true, false
 	}
-	m.listFloor = "" // the server may have been restored since it reported that version
+	m.listFloor = "" // the server may have been restored since it reported this version
 	m.behind.denied++
 	m.sleep(reqNewest, ErrServerBehind)
 }
 
-// outdated lists because another reflector has found that the server went back. A different server
-// may answer this reflector, and that server may have reached rv again. So the list is a usual one.
-// If the list is older than rv, the reflector examines the server.
+// outdated lists because another reflector has found that the server went back in time. This
+// reflector may reach a different server, which may have reached rv again. So it sends an ordinary
+// consistent list. If that list is older than rv, the reflector examines the server.
 func (m *machine) outdated() {
 	m.report(ErrWentBack, errElsewhere)
 	m.consistent, m.unconfirmed = true, true
@@ -107,14 +111,14 @@ func (m *machine) outdated() {
 	m.do(wait{m.cfg.Backoff.delay(nil, m.backoffAttempt(nil), 0, m.in.jitter) + time.Duration(float64(m.in.spread)*m.in.jitter)})
 }
 
-// incomparableVersions lists a server whose resourceVersions cannot be compared with rv, and
-// replaces the store's state, since the order of the two states is unknown.
+// incomparableVersions lists a server whose resourceVersions cannot be compared with rv. The list
+// replaces the store's state, because the order of the two states is unknown.
 func (m *machine) incomparableVersions() {
 	m.rebase, m.consistent = true, true
 	m.list()
 }
 
-// newest handles the answer to a request for the newest resourceVersion.
+// newest handles the response to a request for the newest resourceVersion.
 func (m *machine) newest() {
 	examined := m.examined()
 	if !examined {
@@ -143,21 +147,21 @@ func (m *machine) newest() {
 	}
 }
 
-// behindRV reports whether the version in the answer is older than the store.
+// behindRV reports whether the version in the input is older than the store.
 func (m *machine) behindRV() bool { return resourceversion.Older(m.in.rv, m.least()) }
 
-// otherScheme reports whether exactly one of a and b is an integer: then they are versions of two
-// servers. Two versions that are both no integers prove nothing if they differ: one server may have
-// both, in either order.
+// otherScheme reports whether exactly one of a and b is an integer. Then the versions are from two
+// servers. If neither is an integer, a difference proves nothing: one server may have both, in
+// either order.
 func otherScheme(a, b string) bool {
 	return resourceversion.IsInteger(a) != resourceversion.IsInteger(b)
 }
 
-// least returns the oldest resourceVersion that a state of the server may have. It includes the
-// objects of a list that broke off, since the store contains them too.
+// least returns the version that a state of the server must have at least. The store also contains
+// the objects of a list that failed before its end, so least includes their versions.
 func (m *machine) least() string { return resourceversion.Newest(m.brokenListRV, m.rv) }
 
-// deny counts an answer that the server has not reached rv, and asks for the server's newest
+// deny counts a response that the server has not reached rv, and requests the server's newest
 // version.
 func (m *machine) deny() {
 	m.behind.denied++
@@ -165,11 +169,11 @@ func (m *machine) deny() {
 	m.goOn()
 }
 
-// caughtUp lists after a server that was behind has reached rv. Most likely it lagged. But a
-// restored server may have reached the store's resourceVersions a second time, with other content,
-// and a watch would never show that. The server of the next request may be behind again. So
-// caughtUp waits before the list. The wait grows each time, even if other requests have failed in
-// between.
+// caughtUp lists after a server that was behind has reached rv. Most likely it was a replica that
+// lagged. But a restored server may have reached the store's resourceVersions a second time, with
+// other content, and a watch would never show that. caughtUp waits before the list, because the
+// server of the next request may be behind again. The wait becomes longer each time, even if other
+// requests have failed in between.
 func (m *machine) caughtUp() {
 	m.forcedLists++
 	m.attempt, m.cheapFailures = m.listBackoffAttempt(), 0
@@ -179,7 +183,7 @@ func (m *machine) caughtUp() {
 	m.sleep(reqList, nil)
 }
 
-// newestFailed handles a failed request for the newest resourceVersion.
+// newestFailed handles the failure of a request for the newest resourceVersion.
 func (m *machine) newestFailed(sentinel error) {
 	examined := m.examined()
 	if !examined && sentinel != ErrUnreachable && sentinel != ErrTooManyRequests {
@@ -187,14 +191,14 @@ func (m *machine) newestFailed(sentinel error) {
 	}
 	switch {
 	case m.request == reqReaches && (sentinel == ErrServerBehind || m.hopeless()):
-		m.deny() // ErrServerBehind, or the server cannot answer this kind of request
+		m.deny() // the server has not reached rv, or cannot serve this kind of request
 		return
 	case examined && !m.hopeless() && sentinel != ErrUnreachable && sentinel != ErrTooManyRequests:
 		m.sleep(m.request, sentinel)
 		return
 	case examined:
-		// The server reports only that rv lies in its future. The list itself then serves as the
-		// server's consistent answer.
+		// The server reports that it has not reached rv, but not its newest version. The version of the
+		// list is used in place of it.
 		if m.askingListFloor {
 			m.askingListFloor, m.listFloor = false, m.least()
 		}
@@ -208,21 +212,21 @@ func (m *machine) newestFailed(sentinel error) {
 	m.behind, m.unconfirmed = behind{}, true
 	switch {
 	case m.askingListFloor:
-		m.askingListFloor, m.listFloor = false, m.least() // the newest version that is known
-		// The first state must not be older than the server was at the start. And lists that are
-		// needed repeatedly, because no watch works, must return newer state.
+		m.askingListFloor, m.listFloor = false, m.least() // least is the newest version that is known
+		// A first state must be consistent: it must not be older than the server was at the start. Lists
+		// that are repeated because no watch works must be, too, so that they show newer changes.
 		repeated := m.insteadOfWatch || m.forcedLists > 1 || m.refused > 1 || m.unansweredWatches > 0
 		m.noMatch = m.noMatch || (repeated || !m.synced) && !m.noConsistent
 		m.sleep(reqList, sentinel)
 	case sentinel == ErrUnknownResource:
-		m.sleep(reqList, sentinel) // when the resource appears again it may be a different one
+		m.sleep(reqList, sentinel) // when the resource exists again, it may be a different one
 	case m.hopeless():
 		m.listInstead(sentinel)
 	default:
-		// A watch that can resume without the answer must not wait for it.
+		// A watch can resume without the newest version, so it does not wait for it.
 		m.sleep(reqWatch, sentinel)
 	}
 }
 
-// examined reports whether the reflector is examining a server that is behind.
+// examined reports whether the reflector is finding out why a server is behind.
 func (m *machine) examined() bool { return m.behind.rounds > 0 || m.behind.denied > 0 }

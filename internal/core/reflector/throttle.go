@@ -7,34 +7,34 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// throttle leaves CPU to a handler that is running and has fallen behind. If events arrive faster
-// than the handler can process them, they wait or are coalesced. To read them that early gains
-// nothing, and takes CPU from the handler. So throttle makes the reflector read events a little
-// slower than the handler processes them, until the handler has caught up. A blocked handler never
-// slows the reflector.
+// throttle leaves CPU time to a handler that runs and has fallen behind. Events that the reflector
+// reads faster than the handler processes them only wait, or are coalesced: reading them so early
+// has no benefit and takes CPU time from the handler. So throttle makes the reflector read events a
+// little slower than the handler processes them, until the handler has caught up. A handler that is
+// blocked does not slow the reflector.
 type throttle struct {
 	ready  time.Time // when the last wait ended
-	behind bool      // whether a handler was behind then
-	// When the handler was last seen to advance, how many changes it had read then, and its mean
-	// time for one change.
+	behind bool      // whether a handler was behind at that time
+	// went is when the handler was last seen to advance, and read is the number of changes that it had
+	// read then. per is its average time for one change.
 	went time.Time
 	read uint64
 	per  time.Duration
 }
 
 const (
-	// maxThrottle bounds the wait for one event. A handler that needs longer for an event has most
-	// of the CPU anyway. With 150 µs a reflector still reads 5,900 events a second, which is more
-	// than a kube-apiserver sends on one watch for long. To read and decode JSON takes about four
-	// times as long.
+	// maxThrottle is the maximum wait for one event. A handler that needs longer for an event has most
+	// of the CPU time anyway. With 150 µs, a reflector still reads 5,900 events per second, more than
+	// kube-apiserver sends on one watch for long. Events in JSON get four times as long, because
+	// reading and decoding them takes about four times as long.
 	maxThrottle     = 150 * time.Microsecond
 	maxThrottleJSON = 4 * maxThrottle
-	// stuckFor is the time without a read after which a handler counts as waiting for something
-	// other than CPU.
+	// stuckFor is the time without a read after which a handler is considered blocked: it waits for
+	// something other than CPU time.
 	stuckFor = 50 * time.Millisecond
 )
 
-// longestWait returns the longest wait for one event of an encoding.
+// longestWait returns the maximum wait for one event of an encoding.
 func longestWait(encoding wire.Encoding) time.Duration {
 	if encoding == wire.JSON {
 		return maxThrottleJSON
@@ -42,12 +42,13 @@ func longestWait(encoding wire.Encoding) time.Duration {
 	return maxThrottle
 }
 
-// wait blocks after the driver has read a number of events, until it is time to read more or ctx
-// ends. It waits at most longest for each event.
+// wait blocks after the driver has read events, until it should read more or ctx ends. events is
+// their number. It waits at most longest for each event.
 func (t *throttle) wait(ctx context.Context, sink Sink, events int, longest time.Duration) {
 	now := time.Now()
 	took := now.Sub(t.ready)
-	if took >= time.Duration(events)*longest { // nearly always: then it need not ask the sink
+	// the usual case: events arrive slowly, and the sink need not be asked
+	if took >= time.Duration(events)*longest {
 		t.ready, t.behind = now, false
 		return
 	}
@@ -64,7 +65,8 @@ func (t *throttle) wait(ctx context.Context, sink Sink, events int, longest time
 		}
 		t.per = (3*t.per + per) / 4
 		t.went, t.read = now, read
-	case now.Sub(t.went) > stuckFor || read < t.read: // or a different handler is behind now
+	// read < t.read: a different handler is behind now
+	case now.Sub(t.went) > stuckFor || read < t.read:
 		t.per, t.went, t.read = 0, now, read
 	}
 	t.behind = behind
@@ -74,7 +76,6 @@ func (t *throttle) wait(ctx context.Context, sink Sink, events int, longest time
 	t.ready = time.Now()
 }
 
-// sleep blocks for t, or until ctx ends.
 func sleep(ctx context.Context, t time.Duration) {
 	timer := time.NewTimer(t)
 	defer timer.Stop()

@@ -2,18 +2,20 @@ package reflector
 
 import "time"
 
-// Transition is one step of a reflector: an event, and the request, wait or phase that followed it.
+// Transition is one step of a reflector: what happened, and the request, wait or phase that
+// followed.
 type Transition struct {
 	At    time.Time
 	After string // what happened, in a few words
 	Err   error  // the error of that step, or nil
 	Phase Phase  // the phase after the step
-	// Reason says why a list follows. It is NoReason for the first list, and if no list follows.
+	// Reason says why a list follows. It is NoReason if the list is the first one, or if no list
+	// follows.
 	Reason Reason
-	next   action // the request or wait that follows; nil: the open stream continues
+	next   action // the request or wait that follows; nil if the open stream continues
 }
 
-// Next returns the request or the wait that follows, or "" if the request under way continues.
+// Next returns the request or the wait that follows, as text, or "" if the open stream continues.
 func (t Transition) Next() string {
 	if t.next == nil {
 		return ""
@@ -21,13 +23,13 @@ func (t Transition) Next() string {
 	return t.next.String()
 }
 
-// maxTransitions bounds the number of stored transitions, which take about 4 KB.
+// maxTransitions is the maximum number of stored transitions. They use about 4 KB.
 const maxTransitions = 32
 
 // transitionRing stores the last transitions of a reflector. The zero value is empty.
 type transitionRing struct {
 	ring  []Transition // grows to maxTransitions
-	first int          // index of the least recent, once the ring is full
+	first int          // the index of the oldest transition if the ring is full; otherwise 0
 }
 
 func (l *transitionRing) add(t Transition) {
@@ -39,14 +41,14 @@ func (l *transitionRing) add(t Transition) {
 	l.first = (l.first + 1) % maxTransitions
 }
 
-// copied returns a copy of the transitions, the least recent first.
+// copied returns a copy of the transitions, ordered by time.
 func (l *transitionRing) copied() []Transition {
 	all := make([]Transition, 0, len(l.ring))
 	return append(append(all, l.ring[l.first:]...), l.ring[:l.first]...)
 }
 
-// newTransition returns the transition from before to after. ok is false if the step is not worth
-// recording: pages after the first, events and bookmarks.
+// newTransition returns the transition from before to after. ok is false for steps that are too
+// frequent to record: events, bookmarks, and pages after the first.
 func newTransition(in input, before, after *state, ask action) (t Transition, ok bool) {
 	if list, paged := ask.(openList); paged && list.Continue != "" && before.err == after.err {
 		return t, false
@@ -71,5 +73,5 @@ var inputNames = [...]string{
 	inEnded: "the server ended the watch", inFailed: "failed",
 }
 
-// what describes the input in a few words.
+// what describes the input in a few words for Transition.After.
 func (in input) what() string { return name(inputNames[:], int(in.typ)) }
