@@ -41,7 +41,8 @@ func (s *Server) forward(a *responseWriter, r *http.Request) {
 	dw.request, dw.answer = ctx, a
 	if a.slot != nil {
 		if a.slot.Grow(copyBuffer); upgrade {
-			a.slot.Grow(copyBuffer) // for the other direction
+			// an upgraded connection has a second buffer, for the other direction
+			a.slot.Grow(copyBuffer)
 		}
 	}
 	w := http.ResponseWriter(dw)
@@ -119,5 +120,6 @@ func (s *Server) sender(r *http.Request, info *request.Info) (*transport.Imperso
 
 // errHeadersUnknown is the 503 for a request that the proxy would have to forward with its own
 // certificate, before it could read which headers the upstream accepts from a front proxy. The
-// upstream might take the proxy for a front proxy, and accept such a header that the caller sent.
+// upstream might take the proxy for a front proxy, and trust a header in which the caller names
+// another user.
 var errHeadersUnknown = review.Unavailable("the proxy cannot read by which headers front proxies name callers of the upstream API server")

@@ -113,8 +113,8 @@ func TestForwardedWebSocket(t *testing.T) {
 	tp.until("nothing is left of it", func() bool { return tp.server.forwardedWatches.count() == 0 })
 }
 
-// TestForwardedWebSocketEndsEarly checks that a watch that the proxy ends before the upstream has
-// upgraded it is closed upon the upgrade.
+// TestForwardedWebSocketEndsEarly ends a watch before the upstream has upgraded the connection. It
+// checks that the request is canceled when the connection is upgraded.
 func TestForwardedWebSocketEndsEarly(t *testing.T) {
 	var fs forwardedWatches
 	ctx, cancel := context.WithCancel(t.Context())

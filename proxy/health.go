@@ -24,9 +24,9 @@ const (
 	// minimum time between two probes.
 	probeTimeout = 2 * time.Second
 	probeEvery   = time.Second
-	// slowTime is the time since the last answer after which a timeout of a probe makes /readyz
-	// fail. It is longer than probeTimeout because all replicas share the upstream. If a busy
-	// upstream made all replicas unready, clients would have no replica left.
+	// slowTime is how long after the last answer of the upstream /readyz still succeeds although
+	// probes time out. It is longer than probeTimeout because all replicas share the upstream. If a
+	// busy upstream made all replicas unready, clients would have no replica left.
 	slowTime = 10 * time.Second
 )
 
@@ -67,9 +67,9 @@ func (p *probe) result() error {
 	return p.err
 }
 
-// check returns upstream if the upstream does not answer, and identity if it does not answer
-// reviews. A review that denies also counts as an answer. Each result is cached for probeEvery. A
-// timeout is an error only if the last success is slowTime ago or longer.
+// check returns two errors: upstream if the upstream does not answer, and identity if it does not
+// answer reviews. A review that denies also counts as an answer. Each result is cached for
+// probeEvery. A timeout is an error only if the last success is slowTime ago or longer.
 func (p *health) check(ctx context.Context) (upstream, identity error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -237,8 +237,8 @@ func TestForwardedWatchesOfUser(t *testing.T) {
 }
 
 // TestMadeUpTokens checks which answers make a token known. kube-apiserver refuses some requests
-// before it authenticates them, so such a refusal does not. A token that kube-apiserver rejects is
-// no longer known.
+// before it authenticates them, so such a refusal does not make the token known. A token that
+// kube-apiserver rejects is no longer known.
 func TestMadeUpTokens(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	const lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/mine"

@@ -293,8 +293,8 @@ func TestUnwantedBodyOverHTTP2(t *testing.T) {
 	}
 }
 
-// TestClosedBody checks that it does not count as a failure of the client when a transport closes a
-// body, as it does when the upstream disappears.
+// TestClosedBody checks that a body that the transport closes does not count as a failure of the
+// client. A transport closes the body, for instance, when the upstream disappears.
 func TestClosedBody(t *testing.T) {
 	client := blockingBody{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
 	r := &http.Request{ContentLength: 4 * maxBuffered, Body: client}

@@ -47,7 +47,7 @@ type doctorFlags struct {
 
 func newDoctor() *cobra.Command {
 	f := &doctorFlags{ClusterFlags: command.NewClusterFlags()}
-	f.Flags.Lookup("namespace").Hidden = true // giving it is an error
+	f.Flags.Lookup("namespace").Hidden = true // doctor rejects this flag
 	cmd := &cobra.Command{
 		Use:   "doctor [AUDIT-LOG...]",
 		Short: "Find who makes an API server spike, from its audit logs or its metrics",

@@ -100,7 +100,7 @@ func StartServerProgram(ctx context.Context, file string, spec ServerSpec) (*Ser
 		return nil, err
 	}
 	if r.Failure != "" {
-		_ = p.Stop() // its error is the failure that it has reported
+		_ = p.Stop() // Stop returns the failure that the child has reported
 		if r.Address != "" {
 			return nil, fmt.Errorf("%s: %w", r.Failure, &net.AddrError{Err: r.Address, Addr: spec.Listen})
 		}

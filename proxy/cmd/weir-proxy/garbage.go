@@ -17,8 +17,8 @@ const (
 	minGarbage = 24 << 20
 )
 
-// boundGarbage sets the garbage percentage for the current live memory. It sets it again after each
-// collection, for as long as the process runs.
+// boundGarbage sets the garbage percentage for the current live memory. It sets the percentage
+// again after each collection, as long as the process runs.
 func boundGarbage() {
 	debug.SetGCPercent(percentOfGarbage(scanned()))
 	collected := new(*byte) // contains a pointer, so that it shares no memory block with other objects

@@ -227,7 +227,7 @@ func (cs *Listener) remove(c *Conn) {
 	c.leaveUnread()
 	c.memory.Release()
 	c.heads.Release()
-	// The running requests of c count until their handlers have returned.
+	// The budget counts the running requests of c until their handlers have returned.
 	c.responses.Add(int64(c.handlers-c.counted) * streamBytes)
 	c.counted = c.handlers
 }

@@ -10,9 +10,10 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// ErrRedefined ends a session because the upstream would now write its objects differently. The
-// schema, the defaults, the conversion or the served versions have changed, or the upstream was
-// upgraded. The objects keep their resourceVersions, so no watch event shows the change.
+// ErrRedefined ends a session because the upstream would now write the objects of the resource
+// differently. The schema, the defaults, the conversion or the served versions have changed, or the
+// upstream was upgraded. The objects keep their resourceVersions, so no watch event shows the
+// change.
 var ErrRedefined = errors.New("the upstream has come to define the resource in another way")
 
 // definition identifies how the upstream writes the objects of a resource. It maps the names

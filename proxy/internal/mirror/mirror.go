@@ -304,9 +304,9 @@ const maxShedPerTick = 16
 
 // shedWatches measures the memory that is kept for slow watches. If all watches exceed their
 // memory, it ends slow watches. First it ends watches whose clients read nothing, starting with the
-// resource that keeps the most memory for slow watches. If there are none, it ends the watches that
-// keep the most memory, until they free the excess. Their clients read, but more slowly than
-// changes arrive. New watches already get 429 at this point.
+// resource that keeps the most memory for slow watches. If every client reads, but some more slowly
+// than changes arrive, it ends the watches that keep the most memory, until they free the excess.
+// New watches already get 429 at this point.
 func (m *Mirror) shedWatches() {
 	sessions, kept := m.slow()
 	m.Kept.Store(kept)

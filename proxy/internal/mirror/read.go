@@ -53,9 +53,9 @@ func (rd *Read) Watch() (leave func()) {
 	return func() { rd.resource.watchers.Add(-1) }
 }
 
-// RefusesToken reports whether the upstream must answer a read with a continue token of the proxy
-// that the cache can no longer serve: the resource is cached, but the read accepts only encodings
-// that the cache lacks. The upstream then refuses the read before it reads the token.
+// RefusesToken reports whether the proxy must forward a read with a continue token of the proxy
+// that the cache can no longer serve. It must if the resource is cached, but the read accepts only
+// encodings that the cache lacks. The upstream then refuses the read before it reads the token.
 func (m *Mirror) RefusesToken(rq *request.Request, indents bool) bool {
 	res := m.Find(rq.GVR())
 	if res == nil {
@@ -197,7 +197,8 @@ func (s *Session) checkFutureVersion(ctx context.Context, from uint64) error {
 	case newest < from:
 		return wentBackSince(from)
 	}
-	return nil // there was no change up to from, or the client has listed it
+	// the resource has not changed up to from, or the client has listed it since the restore
+	return nil
 }
 
 // maxRereadWaiters bounds how many requests wait for one resource at the same time. Each of them

@@ -68,7 +68,8 @@ func TestStories(t *testing.T) {
 	})
 }
 
-// storyInput returns the input of a command. Its time is the time since the previous command.
+// storyInput returns the input of a command. The input's time is the zero time plus the time since
+// the previous command.
 func storyInput(t *testing.T, d *datadriven.TestData) input {
 	types := map[string]inputType{
 		"begin": inBegin, "preferred": inPreferred, "described": inDescribed, "listed": inListed, "status": inStatus, "checked": inChecked,

@@ -44,7 +44,8 @@ func withoutSelectors(rq *request.Request) *request.Request {
 // reviews have different digests.
 func digestOf(rq *request.Request, who user.Info) [sha256.Size]byte {
 	raw := make([]byte, 0, 512)
-	texts := func(list ...string) { // the length before each text makes different lists differ
+	// the length before each text prevents that different lists have the same digest
+	texts := func(list ...string) {
 		raw = binary.AppendUvarint(raw, uint64(len(list)))
 		for _, text := range list {
 			raw = append(binary.AppendUvarint(raw, uint64(len(text))), text...)

@@ -96,8 +96,9 @@ func (v *reviewer) watches(c *Rechecker, watches, callers, permissions int, toke
 	return ended, guards
 }
 
-// TestRechecksOfMany checks that fifty thousand watches cost at most twenty reviews per second, and
-// that no review is later than it may be.
+// TestRechecksOfMany checks up to fifty thousand watches. The number of reviews per second and the
+// time between two reviews of a caller must not exceed the bounds of the case. No watch may end,
+// and the reviews must end with the watches.
 func TestRechecksOfMany(t *testing.T) {
 	const period, rate = time.Minute, recheckRate
 	for name, tt := range map[string]struct {

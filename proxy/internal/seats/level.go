@@ -15,8 +15,9 @@ type Level int
 
 const (
 	// SystemLeases is for requests for leases (coordination.k8s.io) from callers that run the cluster.
-	// If a renewal is late, a leader loses its lease, or a node its pods. Requests of other levels
-	// cannot take the seats that are reserved for SystemLeases, however many leases they request.
+	// If a renewal is late, a leader is replaced, or the pods of a node are evicted. Requests of other
+	// levels cannot take the seats that are reserved for SystemLeases, however many leases they
+	// request.
 	SystemLeases Level = iota
 	// Leases is for requests for leases from all other callers.
 	Leases
@@ -24,9 +25,9 @@ const (
 	System
 	// Everyone is for all other requests from known callers.
 	Everyone
-	// NewTokens is for requests with a token that the proxy has not authenticated yet: after a start
-	// the tokens of all callers, and made-up tokens. Its flows are source addresses, since any client
-	// can make up a token.
+	// NewTokens is for requests with a token that the proxy has not authenticated yet: all tokens
+	// after a start of the proxy, and tokens that clients make up. Its flows are source addresses,
+	// since any client can make up a token.
 	NewTokens
 	// Anonymous is for requests without a credential. No seats are reserved for it, and it may take
 	// few of the shared ones. kube-apiserver does not queue these requests with the requests of other

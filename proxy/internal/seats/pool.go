@@ -86,8 +86,8 @@ func (s *Pool) request(f Flow) *seatRequest {
 	r := &seatRequest{seq: s.seq, granted: make(chan struct{})}
 	// A request that takes a free seat here overtakes no waiting request that could use the seat. Each
 	// waiting request was refused a seat when it arrived and at each later release. There is one
-	// exception: its source may be allowed another seat for a new token, but not for the token of the
-	// waiting request.
+	// exception: the token of a waiting request may have reached its limit although its source may
+	// take one more seat. A request with another token of this source then takes the seat.
 	if len(t.queue) == 0 && s.mayTake(l, t) {
 		s.flows[l.Flow] = l
 		l.keep(t)
