@@ -3,44 +3,44 @@ package reflector
 import "time"
 
 const (
-	// relistAfter is the number of failed answers in a row, not counting 429, after which the
-	// reflector lists again. It also lists after this number of answered probes while its watches
-	// get no answer. By then most likely the server cannot serve the request or its
-	// resourceVersion. The reflector treats a failure as permanent unless it knows that the failure
-	// is temporary.
+	// relistAfter is the number of failed responses in a row, not counting 429, after which the
+	// reflector lists again. It also lists after as many responses to probes while watches get no
+	// response. By then, the server most likely cannot serve the request or its resourceVersion, so
+	// the reflector does not treat the failure as temporary.
 	relistAfter = 3
-	// askAfter is the number of watches in a row without an answer after which a probe asks whether
-	// there is a server at all.
+	// askAfter is the number of watches in a row without a response after which a probe finds out
+	// whether the server responds at all.
 	askAfter = 3
-	// listAfter is the number of watches in a row without an answer after which the reflector
-	// lists, whether or not the server answered probes. While there is no server at all, one
-	// request in listAfter is a LIST, so the server receives few LISTs when it returns.
+	// listAfter is the number of watches in a row without a response after which the reflector lists,
+	// whether or not the server responds to probes. It is large: a server that returns after an outage
+	// then receives few LISTs.
 	listAfter = 12
-	// maxFailures is the number of failures, not counting 429 and requests without an answer, after
-	// which the reflector lists again. It is more than the examination of a server that is behind
-	// needs.
+	// maxFailures is the number of failures, not counting 429 and requests without a response, after
+	// which the reflector lists again. To find out whether a server went back in time takes fewer
+	// failures.
 	maxFailures = 12
-	// A resource that existed before may be back soon. So the first 404 answers do not slow the
-	// pace, neither of the request that they answer nor of other requests that fail next.
-	// maxMissing bounds the number of these answers; they take a minute. maxRefused bounds those of
-	// them that answer a watch, since each of these costs a list as well.
+	// A resource that existed before may return soon. So the first 404 responses do not lengthen the
+	// waits, neither for the request that got them nor for other requests that fail next. maxMissing
+	// is the maximum number of these responses; they take a minute. maxRefused is the maximum number
+	// of those that are responses to a watch, because each of them also causes a list.
 	maxMissing = 100
 	maxRefused = 8
-	// maxCheapFailures is the number of failures after which waits start to grow for a server that
-	// cannot be reached, or that refuses within quickRefusal. That many failures take half a
-	// minute, and do not lengthen the waits after other failures.
+	// maxCheapFailures is the number of failures after which the waits start to grow, for a server
+	// that cannot be reached or that refuses within quickRefusal. These failures take half a minute.
+	// They do not lengthen the waits after other failures.
 	maxCheapFailures = 22
 	quickRefusal     = time.Second
-	// cheapObjects is the number of small objects per second that lists may transfer. maxCheapLists
-	// is the number of lists in a row that keep to that rate while no watch stays open. See
-	// listBackoffAttempt. A larger object counts as several small ones, each of smallObject bytes.
+	// cheapObjects is the number of small objects per second that lists may transfer. maxCheapLists is
+	// the number of lists in a row whose waits depend only on that rate, while no watch stays open;
+	// see listBackoffAttempt. A larger object counts as several small ones, each of smallObject bytes.
 	cheapObjects  = 1000
 	smallObject   = 8 << 10
 	maxCheapLists = 12
 )
 
 // step returns the state that follows from s and in, and the actions to perform. It contains all
-// decisions of the reflector. It reads no clock, makes no request, and draws no random number.
+// decisions of the reflector. It is a pure function: it reads no clock, sends no request, and draws
+// no random number.
 func step(s state, in input) (state, []action) {
 	m := machine{state: s, in: in}
 	switch in.typ {
@@ -82,12 +82,12 @@ func step(s state, in input) (state, []action) {
 }
 
 // streams reports whether a kube-apiserver of this version encodes a LIST while it sends it
-// (KEP-5116, on by default since 1.33). There, a LIST without a limit costs the server little.
+// (KEP-5116, on by default since 1.33). Then, a LIST without a limit costs the server little.
 func streams(major, minor int) bool {
 	return major > 1 || major == 1 && minor >= 33
 }
 
-// machine is the working state of one call of step.
+// machine is the intermediate state during one call of step.
 type machine struct {
 	state
 	in      input
@@ -96,15 +96,16 @@ type machine struct {
 
 func (m *machine) do(a action) { m.actions = append(m.actions, a) }
 
-// report sets err, the reason why the reflector is not current.
+// report sets the error that says why the reflector is not current.
 func (m *machine) report(sentinel, cause error) {
 	m.err = &Error{Phase: m.phase, Sentinel: sentinel, Err: cause}
 }
 
-// sleep waits before request q, for the time that Backoff sets for the failure.
+// sleep waits before request q, as long as Backoff says for the failure.
 func (m *machine) sleep(q request, sentinel error) {
 	d := m.cfg.Backoff.delay(sentinel, m.backoffAttempt(sentinel), m.in.retryAfter, m.in.jitter)
-	// Initial events that are refused cost nothing.
+	// If a watch was refused before its initial events, the server has sent no objects, so the list's
+	// size does not matter.
 	if q == reqList && m.request == reqWatch && m.phase == Watching {
 		d = max(d, jittered(m.listPace(), m.in.jitter))
 	}
@@ -112,10 +113,10 @@ func (m *machine) sleep(q request, sentinel error) {
 	m.do(wait{d})
 }
 
-// backoffAttempt returns the attempt number that sets the wait before the next request. The first
-// failures to reach a server, or immediate refusals, do not make the wait longer than the second
-// one: the server may recover soon, and a try costs little. Nor do such failures lengthen the wait
-// after a failure of another kind.
+// backoffAttempt returns the number of the attempt that determines the next wait. A server that
+// cannot be reached, or refuses immediately, may recover soon, and a try costs it little. So after
+// the first such failures the wait is at most the second one. Such failures also do not lengthen
+// the wait after a failure of another kind.
 func (m *machine) backoffAttempt(sentinel error) int {
 	if !m.cheap(sentinel) {
 		return max(m.attempt-m.cheapFailures, 1)
@@ -123,18 +124,18 @@ func (m *machine) backoffAttempt(sentinel error) int {
 	return max(1, min(m.attempt, 2), m.attempt-maxCheapFailures)
 }
 
-// raiseAttempt slows the pace to at least that of the n-th attempt.
+// raiseAttempt makes the next waits at least as long as those of the n-th attempt.
 func (m *machine) raiseAttempt(n int) {
 	if n > m.attempt-m.cheapFailures {
 		m.attempt, m.cheapFailures = max(n, m.attempt), max(0, m.attempt-n)
 	}
 }
 
-// listBackoffAttempt returns the attempt number that sets the wait before a list that failing
-// watches made necessary. A small list costs the server little. So the first few waits grow no
-// longer than cheapObjects requires, and a store is not half a minute behind because a small list
-// must wait. These lists are few, since a list that a selector makes small may be large for the
-// server.
+// listBackoffAttempt returns the number of the attempt that determines the wait before a list that
+// failing watches made necessary. A small list costs the server little. So for the first few lists,
+// the wait grows only until the lists transfer fewer than cheapObjects per second, and a store with
+// few objects is not half a minute behind. Only the first maxCheapLists lists get this discount: a
+// list that a selector makes small may cost the server as much as a large one.
 func (m *machine) listBackoffAttempt() int {
 	b := m.cfg.Backoff
 	wait := min(time.Duration(m.size)*time.Second/cheapObjects, b.Max)
@@ -145,15 +146,15 @@ func (m *machine) listBackoffAttempt() int {
 	return max(enough, m.forcedLists-maxCheapLists)
 }
 
-// listPace returns the least wait before a list that a failing watch made necessary. It depends on
-// the size of the list and on the number of such lists. Backoff.Denied does not bound it: otherwise
-// a client that may list but not watch would list a large resource every few seconds.
+// listPace returns the minimum wait before a list that a failing watch made necessary. It depends
+// on the size of the list and on the number of such lists. Backoff.Denied does not limit it:
+// otherwise, a client that may list but not watch would list a large resource every few seconds.
 func (m *machine) listPace() time.Duration {
 	return m.cfg.Backoff.base(max(m.forcedLists, m.refused), min(time.Duration(m.size)*time.Second/cheapObjects, m.cfg.Backoff.Max))
 }
 
 // cheap reports whether a failure has cost the server little. The failure of a watch is not cheap
-// if such failures have forced many or large lists.
+// after failing watches have made many or large lists necessary.
 func (m *machine) cheap(sentinel error) bool {
 	watching := m.request == reqWatch && !m.initial
 	switch {
@@ -165,8 +166,8 @@ func (m *machine) cheap(sentinel error) bool {
 	return sentinel == ErrUnreachable
 }
 
-// retryNow makes request q immediately after the first failure in a row, and waits before it from
-// the second on.
+// retryNow sends request q immediately after the first failure in a row. After further failures, or
+// if the server sent a Retry-After, it waits first.
 func (m *machine) retryNow(q request, sentinel error) {
 	m.request = q
 	if m.raiseAttempt(m.listBackoffAttempt()); m.attempt > 1 || m.forcedLists > 1 || m.in.retryAfter > 0 {
@@ -176,7 +177,8 @@ func (m *machine) retryNow(q request, sentinel error) {
 	m.goOn()
 }
 
-// begin starts with a list, or with a watch from the store's version, which may be of any age.
+// begin starts with a list or, if the sink has a resourceVersion, with a watch from there. That
+// version may be old.
 func (m *machine) begin() {
 	m.request = reqList
 	if m.rv != "" {
@@ -185,7 +187,7 @@ func (m *machine) begin() {
 	m.goOn()
 }
 
-// goOn makes the request that the state names.
+// goOn sends the request in m.request.
 func (m *machine) goOn() {
 	switch m.request {
 	case reqList:
@@ -207,10 +209,10 @@ func (m *machine) goOn() {
 	}
 }
 
-// failed handles a request or a stream that failed.
+// failed handles the failure of a request or of its stream.
 func (m *machine) failed() {
 	if m.brokeOffIdle() {
-		m.endedWell(true) // the server that answers next may have been restored from a backup
+		m.endedWell(true) // the server of the next watch may have been restored from a backup
 		return
 	}
 	err, inStream := m.err, m.failedInStream
@@ -233,10 +235,10 @@ func (m *machine) failed() {
 	}
 }
 
-// failedOnce counts a failure. A watch that was open for longer than the wait before it does not
-// slow the pace: its requests are no more frequent than the waits. Neither does a watch that waited
-// long for an answer and got none. A watch that was refused after a long time does slow the pace,
-// because a list follows.
+// failedOnce counts a failure. Two failures of watches do not lengthen the waits. The first is that
+// of a watch that was open for longer than the wait before it, because such watches are no more
+// frequent than the waits. The second is that of a watch that waited long for a response and got
+// none. A watch that was refused after a long time does lengthen the waits, because a list follows.
 func (m *machine) failedOnce(sentinel error) {
 	watching := m.request == reqWatch && !m.initial
 	if watching && (m.open && m.stood+m.in.after >= m.cfg.Backoff.Healthy || sentinel == ErrUnreachable && m.in.after >= hungAfter) {
@@ -257,14 +259,14 @@ func (m *machine) failedOnce(sentinel error) {
 	case sentinel == ErrTooManyRequests, sentinel == ErrUnreachable && !(watching && m.open):
 		return
 	case sentinel != ErrUnreachable && sentinel != ErrServerBehind:
-		// ErrUnreachable and ErrServerBehind each have a separate bound.
+		// ErrUnreachable and ErrServerBehind have their own limits.
 		m.failedAnswers++
 	}
 	m.failures++
 }
 
-// missed counts an answer that the resource does not exist. It reports whether the answer is one of
-// the first since the resource last existed, which do not slow the pace.
+// missed counts a 404 for the resource. It returns true if the 404 is one of the first since the
+// resource last existed, which do not lengthen the waits.
 func (m *machine) missed(sentinel error, watching bool) bool {
 	if sentinel != ErrUnknownResource || !m.synced || m.missing >= maxMissing || watching && m.refused >= maxRefused {
 		return false
@@ -275,27 +277,29 @@ func (m *machine) missed(sentinel error, watching bool) bool {
 	return true
 }
 
-// vanished reports whether missed counted the current failure.
+// vanished reports whether missed returned true for the current failure.
 func (m *machine) vanished(sentinel error) bool {
 	return sentinel == ErrUnknownResource && m.attempt == 0
 }
 
-// succeeded clears the failure counts of all requests except watches.
+// succeeded clears the failure counts after a complete list. It keeps what the waits between lists
+// depend on while watches fail.
 func (m *machine) succeeded() { m.attempt, m.cheapFailures, m.missing = m.listBackoffAttempt(), 0, 0 }
 
-// forgive clears all failure counts that set the pace.
+// forgive clears all failure counts that lengthen the waits.
 func (m *machine) forgive() { m.attempt, m.forcedLists, m.missing, m.refused = 0, 0, 0, 0 }
 
-// forgiveLists reduces forcedLists to one when a watch has sent something newer and was open for
-// longer than the list before it had to wait. That list was useful, so the next one need not wait
-// longer. Watches that end sooner make the waits grow, which bounds the rate of lists.
+// forgiveLists reduces forcedLists to one if the watch has sent something newer and was open for
+// longer than the wait before the list. That list was useful, so the next one need not wait longer.
+// Watches that end sooner make the waits grow, which limits the rate of lists.
 func (m *machine) forgiveLists() {
 	if m.in.after >= m.cfg.Backoff.base(m.listBackoffAttempt(), m.cfg.Backoff.Max) {
 		m.forcedLists = min(m.forcedLists, 1)
 	}
 }
 
-// hopeless reports whether the request has failed as often as it may. The caller lists next.
+// hopeless reports whether requests have failed as often as they may before the reflector lists
+// instead.
 func (m *machine) hopeless() bool {
 	return m.failedAnswers >= relistAfter || m.answeredProbes >= relistAfter || m.failures >= maxFailures
 }

@@ -8,61 +8,63 @@ import (
 )
 
 const (
-	// A watch that ended within shortWatch and sent nothing has failed, as in client-go. A short
-	// watch that sent something is resumed immediately. But after maxShortWatches of those in a
-	// row, the next watch starts no sooner than shortPace after the start of the last one.
+	// A watch that sent nothing and ended within shortWatch has failed, as in client-go. A short watch
+	// that sent something is resumed immediately. But after maxShortWatches of those in a row, the
+	// next watch starts no sooner than shortPace after the start of the last one.
 	shortWatch      = time.Second
 	maxShortWatches = 3
 	shortPace       = 100 * time.Millisecond
-	// maxEmptyWatches times Config.WatchTimeout is the time of watches without any event or
-	// bookmark after which the reflector lists, see emptyFor.
+	// maxEmptyWatches times Config.WatchTimeout is how long watches may send neither events nor
+	// bookmarks before the reflector lists; see emptyFor.
 	maxEmptyWatches = 10
 )
 
-// ended handles a watch that the server ended.
 func (m *machine) ended() {
 	if m.initial {
 		m.initialEnded()
 		return
 	}
-	// Before its timeout: perhaps the server is shutting down.
+	// A watch that ends before its timeout may be a sign that the server shuts down.
 	m.endedWell(!m.brought || m.in.after < m.cfg.WatchTimeout)
 }
 
-// brokeOffIdle reports whether a stream that failed counts as one that the server ended: it broke
-// off between two events, and was open for long enough or sent something. A proving watch (see
-// proves) counts so too if it outlived the short timeout that it asked for.
+// brokeOffIdle reports whether the failure of a stream is treated like a normal end: the stream
+// ended between two events, and it was open for long enough or sent something. The failure of a
+// proving watch (see proves) is treated in the same way if the watch lasted longer than its short
+// timeout.
 func (m *machine) brokeOffIdle() bool {
 	return m.request == reqWatch && m.open && !m.initial && m.in.err.Sentinel == ErrUnreachable && !m.in.torn &&
 		(m.proves() || !errors.Is(m.in.err, source.ErrStalled)) && (m.brought || !m.short())
 }
 
-// proves reports whether the next watch, or the one under way while it has sent nothing, must show
-// that watches deliver. The watches before it were silent for longer, in total, than a server
-// leaves a watch without a bookmark. But each ended before the probe of a silent watch. So nothing
-// shows whether the resource does not change or the network loses events. A server sends a bookmark
-// before the end of a watch. So the proving watch asks for an end that comes before a proxy ends
-// idle streams. It counts as silent if it sends nothing and a probe has found that the server has a
-// newer version.
+// proves reports whether the next watch must be a proving watch, or the current one is one and has
+// sent nothing yet. A proving watch finds out whether watches still deliver events. It is necessary
+// after watches that sent nothing for longer, in total, than a server leaves a watch without a
+// bookmark. Because each of them ended before its probe, nothing shows whether the resource does
+// not change or the network loses events. A server sends a bookmark shortly before the end of a
+// watch. So the request of the proving watch has a short timeout, and the bookmark arrives before a
+// proxy ends idle streams. If nothing arrives, and a probe has found that the server has a newer
+// version, the watch counts as silent.
 func (m *machine) proves() bool { return m.unheard >= bookmarkPeriod && !m.opaque() }
 
 // short reports whether the current watch ended so soon that it counts as refused if it sent
-// nothing. If the timeout was one second, a server may end the watch a little earlier.
+// nothing. With a timeout of one second, a server may end a watch a little early, so half of the
+// timeout counts.
 func (m *machine) short() bool {
 	return m.in.after < min(shortWatch, max(m.cfg.WatchTimeout, time.Second)/2)
 }
 
-// emptyFor returns the total time that watches may send nothing, not even a bookmark, before the
-// reflector lists. A resource that does not change looks the same as a network that loses the
-// resource's events. It also looks the same as a watch that gets no bookmarks because a proxy ends
-// idle streams sooner. So the time is about an hour, however soon watches end.
+// emptyFor returns how long watches may send neither events nor bookmarks, in total, before the
+// reflector lists. The time is about an hour, however soon watches end, because three causes look
+// the same: the resource does not change, the network loses its events, or a proxy ends idle
+// streams before they receive a bookmark.
 func (m *machine) emptyFor() time.Duration {
 	return maxEmptyWatches * max(m.cfg.WatchTimeout, defaultWatchTimeout)
 }
 
 // endedWell continues after a watch whose stream ended between two events. That is no failure,
-// unless the watch was short and sent nothing. unconfirmed says that the server of the next watch
-// has to show how new it is.
+// unless the watch was short and sent nothing. If unconfirmed is true, the server of the next watch
+// has to show that it is as new as the store.
 func (m *machine) endedWell(unconfirmed bool) {
 	m.unconfirmed = unconfirmed
 	if m.short() && !m.brought {
@@ -81,7 +83,8 @@ func (m *machine) endedWell(unconfirmed bool) {
 	case !m.brought:
 		m.empty += m.in.after
 		missed = m.endedSilent()
-	case m.short() && !m.moved: // otherwise such watches would be repeated forever
+	// without this, short watches that repeat an old version would continue forever
+	case m.short() && !m.moved:
 		m.empty += max(m.in.after, shortPace)
 	}
 	switch {
@@ -107,18 +110,19 @@ func (m *machine) endedWell(unconfirmed bool) {
 	m.resume()
 }
 
-// endedSilent counts a watch that ended normally and sent nothing. missed is true if the watch had
-// to prove that watches deliver, and did not, although a probe has found a newer version since the
-// last event or bookmark. A proving watch is too short for a slow answer, so the probes of the
-// watches before it count as well. After a proving watch unheard starts again from zero, or a
-// server that is too slow for its probe would receive a watch every 3 s.
+// endedSilent counts a watch that ended normally and sent nothing. missed is true if the watch was
+// a proving watch, and a probe has found a newer version since the last event or bookmark. The
+// probes of the watches before it count as well, because a proving watch is too short for a slow
+// response. After a proving watch, unheard is zero again: otherwise, a server whose responses to
+// probes are slow would receive a watch every 3 s.
 func (m *machine) endedSilent() (missed bool) {
 	proving := m.proves()
 	m.unheard += m.in.after
 	switch m.in.probe {
 	case probeFoundNewer:
 		m.newer = true
-	case probeAnswered: // probes are sent each bookmarkPeriod
+	// probes are sent every bookmarkPeriod: the last one was after the last full period
+	case probeAnswered:
 		m.unheard, m.newer = m.in.after%bookmarkPeriod, false
 	}
 	missed = proving && m.newer
@@ -128,14 +132,14 @@ func (m *machine) endedSilent() (missed bool) {
 	return missed
 }
 
-// endedAtOnce handles a watch that ended as soon as it began, and sent nothing.
+// endedAtOnce handles a watch that ended as soon as it had started, and sent nothing.
 func (m *machine) endedAtOnce() {
 	m.failedOnce(ErrEnded)
 	switch {
 	case m.rv == "":
 		m.sleep(reqList, ErrEnded)
 		return
-	case m.failedAnswers > 1: // a single one may be a server that shuts down
+	case m.failedAnswers > 1: // one such watch alone may mean that the server shuts down
 		m.report(ErrEnded, nil)
 	}
 	if m.hopeless() {
@@ -145,8 +149,8 @@ func (m *machine) endedAtOnce() {
 	m.sleep(reqWatch, ErrEnded)
 }
 
-// listUnversioned lists again after a watch of a server without resourceVersions: there is no
-// version to resume from. The rate of such lists is bounded by their size and by Backoff.Min.
+// listUnversioned lists again after a watch of a server without resourceVersions, because there is
+// no version to resume from. The size of the lists and Backoff.Min limit their rate.
 func (m *machine) listUnversioned() {
 	pace := max(min(time.Duration(m.size)*time.Second/cheapObjects, hungAfter), m.cfg.Backoff.Min)
 	if d := jittered(pace, m.in.jitter) - m.in.after; d > 0 {
@@ -157,8 +161,8 @@ func (m *machine) listUnversioned() {
 	m.list()
 }
 
-// resume watches again after a watch that ended normally: immediately, unless too many watches were
-// short.
+// resume starts the next watch after one that ended normally. It waits only if too many watches in
+// a row were short.
 func (m *machine) resume() {
 	if !m.short() {
 		m.shortWatches = 0

@@ -15,15 +15,15 @@ func options(limit int64, rv string, match metav1.ResourceVersionMatch, cont str
 }
 
 // maxBrokenLists is the number of failed lists in a row after which the reflector requests the
-// state in the other form, paged or whole. kube-apiserver gives each answer a minute, and the
-// network may be too slow for the whole state.
+// state in the other form, paged or whole. kube-apiserver limits each response to a minute, and the
+// network may be too slow to transfer the whole state in that time.
 const maxBrokenLists = 2
 
-// unansweredAsBroken is how many lists without an answer count as one list that failed in its form.
-// Without any answer there is most likely no server, unless it answered a probe.
+// unansweredAsBroken is how many lists without a response count as one failure of their form.
+// Without any response, most likely no server runs, so the form is not the reason.
 const unansweredAsBroken = 3
 
-// list requests the whole state, in the form that the mode and the earlier failures require.
+// list requests the whole state, in the form that depends on the mode and on earlier failures.
 func (m *machine) list() {
 	m.request, m.phase = reqList, Listing
 	if m.mode != Auto && m.unknownListFloor() {
@@ -43,18 +43,18 @@ func (m *machine) list() {
 	}
 }
 
-// askListFloor asks for the server's newest resourceVersion. The answer, or its failure, leads to
-// the list.
+// askListFloor requests the server's newest resourceVersion, which the list must have reached. The
+// list follows, even if this request fails.
 func (m *machine) askListFloor() {
 	m.askingListFloor, m.request = true, reqNewest
 	m.goOn()
 }
 
 // listInstead lists because the watch, or a probe, keeps failing. If the list fails as well, the
-// reflector tries the watch again. After errors the first list may be as old as the store: all the
-// clients of a starting server list at the same time, and the server's watch cache can answer such
-// lists. But a watch that is silent, or sends nothing newer after such a list, may be served by a
-// watch cache that no longer advances. So the next list is consistent.
+// reflector watches next. After errors, the first list may be as old as the store: all clients of a
+// starting server list at the same time, and its watch cache can serve such lists. But a watch
+// cache that no longer advances may serve a watch that is silent, or that sends nothing newer after
+// such a list. So the next list is consistent.
 func (m *machine) listInstead(sentinel error) {
 	m.insteadOfWatch, m.withoutInitial = true, true
 	m.consistent = m.consistent || m.stoodIn || sentinel == ErrSilent || sentinel == ErrEnded
@@ -63,7 +63,7 @@ func (m *machine) listInstead(sentinel error) {
 	m.sleep(reqList, sentinel)
 }
 
-// firstPage requests the first page of the list, or the whole list if limit is 0.
+// firstPage requests the first page of a list, or the whole list if limit is 0.
 func (m *machine) firstPage(limit int64) {
 	m.request, m.phase = reqList, Listing
 	m.limit, m.page, m.pageRV = limit, "", ""
@@ -71,10 +71,10 @@ func (m *machine) firstPage(limit int64) {
 	m.do(openList{options(limit, rv, match, "")})
 }
 
-// from returns the resourceVersion and match parameters of the next list, which say how current its
-// state must be. A list that states its resourceVersion after its items must not be older than the
-// store. Otherwise the reflector would notice an older list only after it has stored the items, and
-// items that were deleted since would be back.
+// from returns the parameters resourceVersion and resourceVersionMatch of the next list, which say
+// how current its state must be. If the list states its resourceVersion after its items, the
+// condition must exclude a state that is older than the store. The reflector would detect such a
+// state only after it has stored the items, including objects that were deleted since.
 func (m *machine) from() (rv string, match metav1.ResourceVersionMatch) {
 	m.askedConsistent = m.rebase || m.noMatch || m.opaque() || !m.unproven() && m.mustBeConsistent() && !m.noConsistent
 	switch {
@@ -87,38 +87,40 @@ func (m *machine) from() (rv string, match metav1.ResourceVersionMatch) {
 }
 
 // mustBeConsistent reports whether the Config or the state requires a consistent list. The Config's
-// requirement concerns the first state, and is met already when a list replaces a watch.
+// requirement applies only to the first state, so it does not apply when a list replaces a watch.
 func (m *machine) mustBeConsistent() bool {
 	return m.consistent || m.cfg.Consistency == MostRecent && !(m.insteadOfWatch && m.least() != "")
 }
 
-// opaque reports whether rv is no integer. Such versions can only be compared for equality.
+// opaque reports whether rv is not an integer. Such versions can be compared only for equality.
 func (m *machine) opaque() bool { return m.rv != "" && !resourceversion.IsInteger(m.rv) }
 
-// unproven reports whether a list may be older than the store and show that only after its items.
+// unproven reports whether a list may be older than the store without the reflector knowing it
+// before it has read the items.
 func (m *machine) unproven() bool {
 	return m.least() != "" && !m.opaque() && (m.rvAtEnd || m.atLeast || m.mode == WatchList && !m.withoutInitial)
 }
 
-// unknownListFloor reports whether the reflector must first ask for the server's newest
-// resourceVersion. A list that is not older than that version is consistent.
+// unknownListFloor reports whether the reflector must request the server's newest resourceVersion
+// before the list. A list that is not older than that version is consistent.
 func (m *machine) unknownListFloor() bool {
 	return m.listFloor == "" && m.unproven() && m.mustBeConsistent() && !m.rebase && !m.noMatch
 }
 
-// nextPage requests the page of the current token. After a failure that is the same page again.
+// nextPage requests the page with the current continue token. After a failure that is the same page
+// again.
 func (m *machine) nextPage() {
 	m.request, m.phase = reqList, Listing
 	m.do(openList{options(m.limit, "", "", m.page)})
 }
 
-// versionFailed continues without the server's version. A server that answers other requests
-// receives requests that every server supports. The next list asks for the version again. err and
-// inStream are the error before this failure; they remain in force.
+// versionFailed continues without the server's version. If the server responds to other requests,
+// the reflector lists in pages, which every server supports. The next list requests the version
+// again. err and inStream describe the error before this failure, which remains in the Status.
 func (m *machine) versionFailed(sentinel error, err *Error, inStream bool) {
 	switch sentinel {
-	case ErrUnreachable: // where there is no server at all, a LIST gets no answer either
-		// A request that was silent until its time limit has already waited long enough.
+	case ErrUnreachable: // if no server runs, a LIST gets no response either
+		// A request that waited until its time limit has already waited long enough.
 		if m.attempt%relistAfter != 0 && !errors.Is(m.in.err, source.ErrStalled) {
 			m.sleep(reqVersion, sentinel)
 			return
@@ -138,8 +140,8 @@ func (m *machine) versionFailed(sentinel error, err *Error, inStream bool) {
 	m.pages()
 }
 
-// pages requests the list in pages. It requests the whole list if the list must be whole, or if the
-// last list succeeded only as a whole.
+// pages requests a list in pages. It requests the whole list in one response if the list must be
+// whole, or if the last list succeeded only in that form.
 func (m *machine) pages() {
 	if m.whole || m.unpaged {
 		m.firstPage(0)
@@ -148,7 +150,7 @@ func (m *machine) pages() {
 	}
 }
 
-// opened handles the beginning of a successful answer.
+// opened handles the start of a response with code 200.
 func (m *machine) opened() {
 	switch {
 	case m.request == reqWatch:
@@ -160,8 +162,8 @@ func (m *machine) opened() {
 	}
 }
 
-// listOpened decides, before the first object is stored, whether the reflector may use the list at
-// all: an object of an old list may have been deleted since, and would come back.
+// listOpened decides, before the first object is stored, whether the reflector may use the list: an
+// object in a list that is older than the store may have been deleted since.
 func (m *machine) listOpened() {
 	if m.behindRV() && !m.rebase {
 		m.do(closeStream{})
@@ -170,14 +172,15 @@ func (m *machine) listOpened() {
 		return
 	}
 	if m.restored && m.in.rv != "" && !m.behindRV() && !m.opaque() && !resourceversion.Incomparable(m.in.rv, m.rv) {
-		// The server lagged, or has reached rv again. Then an ordinary list also replaces what the
-		// store has of another past.
+		// The server only lagged, or has reached rv a second time. So an ordinary list
+		// suffices: it also replaces what the store has from before the restore.
 		m.rebase = false
 	}
 	if !m.rebase && !m.awaitsWatch() {
 		m.err = nil
 	}
-	// Before an empty list: as if after the items.
+	// If the list is empty, it is unknown where other lists state the version, so rvAtEnd assumes the
+	// worse case.
 	if m.rvAtEnd = m.in.rv == "" || m.in.empty; m.rv != "" {
 		m.rebase = m.rebase || m.opaque() || m.in.rv != "" && resourceversion.Incomparable(m.in.rv, m.rv)
 	}
@@ -186,8 +189,8 @@ func (m *machine) listOpened() {
 }
 
 // awaitsWatch reports whether the current error ends only when a watch is open. That is so if the
-// last watches got no answer, or the server does not allow them: lists that succeed do not change
-// that.
+// last watches got no response, or if the server does not allow them: successful lists do not
+// change either.
 func (m *machine) awaitsWatch() bool {
 	switch m.sentinel() {
 	case nil, ErrServerBehind, ErrWentBack, ErrEnded, ErrSilent: // a successful list ends these errors
@@ -198,9 +201,9 @@ func (m *machine) awaitsWatch() bool {
 	return m.unansweredWatches > 0 && m.err.Phase != Listing && !m.failedInStream
 }
 
-// pageRead handles a page that ended well.
+// pageRead handles a page, or a whole list, whose body ended normally.
 func (m *machine) pageRead() {
-	if m.in.rv == "" && (m.versioned || m.pageRV != "") { // every page has the version of the first
+	if m.in.rv == "" && (m.versioned || m.pageRV != "") { // all pages have the same version
 		m.malformedPage("the list has no resourceVersion, and what came before had")
 		return
 	}
@@ -231,7 +234,7 @@ func (m *machine) pageRead() {
 	}
 }
 
-// malformedPage handles a page that ended normally, but cannot be what the server wrote.
+// malformedPage handles a page that ended normally, although the server cannot have written it so.
 func (m *machine) malformedPage(what string) {
 	m.report(ErrMalformed, errors.New(what))
 	m.failedOnce(ErrMalformed)
@@ -240,7 +243,7 @@ func (m *machine) malformedPage(what string) {
 	m.sleep(reqList, ErrMalformed)
 }
 
-// complete ends the replace: the store now has the server's state at rv.
+// complete ends the replace. The store now has the server's state at rv.
 func (m *machine) complete(rv string) {
 	if resourceversion.Older(rv, m.rv) && m.sentinel() != ErrWentBack {
 		m.report(ErrWentBack, fmt.Errorf("resourceVersion %s after %s", rv, m.rv))
@@ -261,10 +264,10 @@ func (m *machine) complete(rv string) {
 }
 
 // countExactList counts paged lists that had exactly the store's version, although the condition
-// was "not older than" it and nothing newer had been received. A server before 1.19 answers so,
-// because it does not support "not older than" in pages. But any server does so while its resource
-// does not change, and a list without the condition may come from a replica that lags. So the
-// reflector accepts a few such lists before it gives the condition up.
+// was only "not older than". A server before 1.19 responds so, because it does not support the
+// condition in pages. But every server does so while its resource does not change, and a list
+// without the condition may come from a replica that lags. So the reflector drops the condition
+// only after relistAfter such lists in a row.
 func (m *machine) countExactList(rv string) {
 	if m.limit > 0 && !m.askedConsistent && m.rv != "" && rv == m.rv {
 		m.exactLists++
@@ -274,14 +277,14 @@ func (m *machine) countExactList(rv string) {
 	m.noMatch = m.exactLists >= relistAfter
 }
 
-// tooOld reports whether a list failed because a server before 1.19 has compacted exactly the
-// resourceVersion that the list must not be older than.
+// tooOld reports whether a paged list with the condition "not older than" failed with 410. A server
+// before 1.19 responds so if it has compacted exactly the version of the condition.
 func (m *machine) tooOld(sentinel error) bool {
 	return sentinel == ErrExpired && m.limit > 0 && !m.askedConsistent
 }
 
-// abandon ends the list before it is complete. The objects that it returned stay in the store, and
-// cost little if they are received again.
+// abandon ends the list before it is complete. The objects that it contained stay in the store; if
+// another list contains them again, the store skips them.
 func (m *machine) abandon() {
 	m.page, m.pageRV = "", ""
 	if m.replacing {
@@ -291,9 +294,10 @@ func (m *machine) abandon() {
 	}
 }
 
-// switchMatch counts a failed list against its condition: "not older than", or consistent. After
-// relistAfter failures the next list uses the other condition. A first state stays consistent if
-// the Config requires it. A 404 of a resource that existed shortly before does not count.
+// switchMatch counts a failed list against its condition, which is either "not older than" or
+// consistency. After relistAfter failures, the next list has the other condition. A first state
+// remains consistent if the Config requires that. A 404 for a resource that existed shortly before
+// does not count.
 func (m *machine) switchMatch(sentinel error) {
 	if m.vanished(sentinel) {
 		return
@@ -308,21 +312,21 @@ func (m *machine) switchMatch(sentinel error) {
 	}
 }
 
-// forgetLists clears what lists have failed with, because the next lists have another reason. It
-// also clears listFloor: a version that the server had reached earlier does not make the next lists
-// consistent.
+// forgetLists clears the counts of failed lists and the conditions that depend on them, because the
+// next list has a new reason. It also clears listFloor: a version that the server had reached
+// earlier does not make the next list consistent.
 func (m *machine) forgetLists() {
 	m.noMatch, m.noConsistent, m.unmatched, m.inconsistent, m.exactLists, m.listFloor = false, false, 0, 0, 0, ""
 }
 
 // switchPaging counts a list that failed in its form. After maxBrokenLists failures the next list
-// has another form: paged, whole, or initial events in mode WatchList.
+// has another form: pages, one response or, in mode WatchList, initial events.
 func (m *machine) switchPaging() {
 	if m.brokenLists++; m.brokenLists < maxBrokenLists {
 		return
 	}
 	switch {
-	case m.limit > 0: // pages: request all in one answer
+	case m.limit > 0: // pages failed: request the whole list in one response
 		m.whole, m.brokenLists = true, 0
 		m.withoutInitial = false
 	default:
@@ -330,7 +334,7 @@ func (m *machine) switchPaging() {
 	}
 }
 
-// listFailed handles a LIST that failed before its answer or within its body.
+// listFailed handles a LIST that failed before its response or inside its body.
 func (m *machine) listFailed(sentinel error) {
 	if m.page != "" && m.pageFailed(sentinel) {
 		return
@@ -342,7 +346,8 @@ func (m *machine) listFailed(sentinel error) {
 		m.switchMatch(sentinel)
 	case m.tooOld(sentinel):
 		m.noMatch, m.noConsistent, m.unmatched, m.inconsistent = true, false, 0, 0
-		if m.exactLists++; m.exactLists%relistAfter == 0 { // not answered at exactly that version
+		// the server does not serve exactly that version
+		if m.exactLists++; m.exactLists%relistAfter == 0 {
 			m.whole, m.brokenLists = true, 0
 		}
 	}
@@ -355,8 +360,8 @@ func (m *machine) listFailed(sentinel error) {
 	case sentinel == ErrExpired || sentinel == ErrServerBehind:
 		m.consistent = true
 	case m.insteadOfWatch && m.rv != "" && sentinel != ErrUnknownResource && !(inPages && m.whole):
-		// Unless the reflector has just switched to a list in one answer, which it has not tried
-		// yet.
+		// The condition excludes a list that has just changed to the form of one response: the reflector
+		// tries that form first.
 		m.insteadOfWatch, m.unconfirmed, m.listFloor = false, true, ""
 		m.sleep(reqWatch, sentinel)
 		return
@@ -364,8 +369,9 @@ func (m *machine) listFailed(sentinel error) {
 	m.sleep(reqList, sentinel)
 }
 
-// fallsShort reports whether a failed LIST counts against its form and its condition. A failure
-// because of how new or old the state had to be does not count.
+// fallsShort reports whether the failure of a LIST counts against its form and its condition.
+// Failures that concern the version of the state do not count, and a LIST without a response counts
+// only as a part of a failure.
 func (m *machine) fallsShort(sentinel error) bool {
 	switch {
 	case sentinel == ErrTooManyRequests || sentinel == ErrServerBehind || m.tooOld(sentinel):
@@ -377,22 +383,22 @@ func (m *machine) fallsShort(sentinel error) bool {
 	return m.unansweredLists%unansweredAsBroken == 0
 }
 
-// pageFailed handles a page that failed. It reports whether it has done everything; if not, the
-// caller handles the failure.
+// pageFailed handles a failed page after the first. It returns true if the next request is already
+// decided. Otherwise the caller handles the failure.
 func (m *machine) pageFailed(sentinel error) bool {
 	switch sentinel {
 	case ErrUnreachable, ErrServer, ErrTooManyRequests, ErrMalformed:
 		if m.failedAnswers >= relistAfter || m.attempt >= 2*relistAfter && sentinel != ErrTooManyRequests {
-			// The page keeps failing: request the whole list in one answer.
+			// The page keeps failing: request the whole list in one response.
 			m.brokenLists, m.unpaged = maxBrokenLists, true
 			return false
 		}
-		m.sleep(reqList, sentinel) // the same page again: the pages before it remain valid
+		m.sleep(reqList, sentinel) // the same page again, because the pages before it remain valid
 		return true
 	case ErrExpired:
-		// The token in the answer returns the rest of the list, but at a newer revision than the
-		// first part. No watch could start from there, since the revision of the first part is
-		// gone. So request all in one answer, which cannot expire on the way.
+		// The continue token in the response is for the rest of the list, but at a newer revision than
+		// the first part. No watch could start then, because the revision of the first part is compacted.
+		// So request the whole list in one response, which cannot expire while it is sent.
 		m.abandon()
 		m.whole, m.consistent, m.brokenLists = true, true, 0
 		m.retryNow(reqList, sentinel)

@@ -10,28 +10,27 @@ import (
 )
 
 const (
-	// bookmarkPeriod is longer than kube-apiserver leaves a watch without a bookmark if etcd
-	// reports its progress every few seconds.
+	// bookmarkPeriod is longer than the time that kube-apiserver leaves a watch without a bookmark, if
+	// etcd reports its progress every few seconds.
 	bookmarkPeriod = 90 * time.Second
-	// hungAfter is the time after which one watch without an answer counts as askAfter such
-	// watches.
+	// hungAfter is the time after which one watch without a response counts as askAfter such watches.
 	hungAfter = 10 * time.Second
-	// maxSilence is how long watches may send nothing while no probe is answered. A server that was
-	// restored from a backup accepts a watch from a version that it has not reached, and sends
+	// maxSilence is how long watches may send nothing while no probe gets a response. A server that
+	// was restored from a backup accepts a watch from a version that it has not reached, and sends
 	// nothing.
 	maxSilence = 2 * bookmarkPeriod
-	// provingTimeout is the timeout of a watch that must soon receive a bookmark, see proves. It is
-	// the shortest timeout for which kube-apiserver sends a bookmark: two seconds before the end.
+	// provingTimeout is the timeout of a proving watch, which must receive a bookmark soon; see
+	// proves. It is the shortest timeout with which kube-apiserver sends a bookmark, two seconds
+	// before the end.
 	provingTimeout = 3 * time.Second
-	// A watch without bookmarks is silent whenever its resource does not change. So if no bookmark
-	// was ever received, the number of silent watches before a list grows: after patientLists lists
-	// that replaced such watches, it doubles with each list, up to 1 << maxPatience times
-	// relistAfter: two and a half hours.
+	// A server that sends no bookmarks is silent whenever its resource does not change. So if no
+	// bookmark was ever received, the number of silent watches before a list grows. After patientLists
+	// lists that replaced such watches, it doubles with each list, up to 1 << maxPatience times
+	// relistAfter. These watches take two and a half hours.
 	patientLists = 4
 	maxPatience  = 5
 )
 
-// watch requests the changes since rv.
 func (m *machine) watch() {
 	m.request, m.phase, m.initial = reqWatch, Watching, false
 	m.stream = stream{}
@@ -42,8 +41,8 @@ func (m *machine) watch() {
 		a.Timeout = provingTimeout
 	}
 	switch {
-	case m.rv == "": // no version to compare an answer with
-	case m.opaque(): // an earlier answer would prove nothing, see otherScheme
+	case m.rv == "": // without a version, the response to a probe could not be compared
+	case m.opaque(): // a probe sooner would prove nothing, see otherScheme
 		a.probe, a.unheard = max(bookmarkPeriod-m.unheard, m.cfg.Backoff.Min), m.unheard
 	case m.unconfirmed:
 		a.probe = m.cfg.Backoff.delay(nil, 1, 0, m.in.jitter)
@@ -53,7 +52,7 @@ func (m *machine) watch() {
 	m.do(a)
 }
 
-// watchInitial requests the whole state as initial events, and then its changes.
+// watchInitial requests the whole state as initial events, and the changes after it.
 func (m *machine) watchInitial() {
 	m.request, m.phase, m.initial, m.limit = reqWatch, Listing, true, 0
 	m.stream = stream{}
@@ -64,8 +63,8 @@ func (m *machine) watchInitial() {
 	}, deadline: m.cfg.BookmarkDeadline})
 }
 
-// watchTimeout returns a random time between Config.WatchTimeout and twice that, in whole seconds.
-// It may also return Config.WatchTimeout itself, which a source rounds up to whole seconds.
+// watchTimeout returns a random time from Config.WatchTimeout to twice that time. It is in whole
+// seconds, or it is Config.WatchTimeout itself, which a source rounds up.
 func (m *machine) watchTimeout() time.Duration {
 	d := m.cfg.WatchTimeout
 	return max(d, (d + time.Duration(float64(d)*m.in.jitter)).Truncate(time.Second))
@@ -79,14 +78,14 @@ func (m *machine) watchOpened() {
 	}
 	switch sentinel := m.sentinel(); {
 	case sentinel == ErrEnded, sentinel == ErrSilent, sentinel == ErrTooManyRequests && m.failedInStream:
-		// These errors end only when the watch sends something.
+		// These errors remain until the watch sends something.
 	default:
 		m.err = nil
 	}
 }
 
-// watchDelivered records that the watch works. Initial events clear the failure counts only when
-// they are complete.
+// watchDelivered records that the watch has sent something. Initial events clear the failure counts
+// only when they are complete.
 func (m *machine) watchDelivered() {
 	m.brought, m.unconfirmed, m.silence, m.unheard, m.newer, m.standIns, m.err = true, false, 0, 0, false, 0, nil
 	if !m.initial && m.stood+m.in.after >= m.cfg.Backoff.Healthy {
@@ -101,8 +100,8 @@ func (m *machine) events() {
 	}
 	m.advance()
 	if m.in.damaged > 0 && !m.unreadable {
-		// The object may have been damaged in transit, and a list would return it intact. If the
-		// list cannot read it either, no further list follows.
+		// The object may have been damaged in transit, and a list would contain it intact. If the list
+		// cannot read it either, no further list follows.
 		m.unreadable, m.consistent = true, true
 		m.do(closeStream{})
 		m.attempt++
@@ -112,7 +111,7 @@ func (m *machine) events() {
 	}
 }
 
-// advance makes the input's resourceVersion the version to resume from.
+// advance makes the version in the input the one from which the next watch resumes.
 func (m *machine) advance() {
 	if m.in.rv == "" || resourceversion.Older(m.in.rv, m.rv) {
 		return
@@ -130,7 +129,7 @@ func (m *machine) advance() {
 func (m *machine) bookmark() {
 	switch {
 	case m.initial && !m.in.final:
-		m.brought = true // the server is alive; its version counts once the initial events are complete
+		m.brought = true // the server responds; its version counts once the initial events are complete
 	case m.behindRV() && !(m.initial && m.rebase):
 		m.watchBehind()
 	case m.initial:
@@ -146,8 +145,8 @@ func (m *machine) bookmark() {
 	}
 }
 
-// watchBehind handles a bookmark older than the store. Such a server sends no changes until it has
-// passed the store's version.
+// watchBehind handles a bookmark that is older than the store. A server at such a version sends no
+// changes until it has passed the store's version.
 func (m *machine) watchBehind() {
 	m.abandon()
 	m.failedOnce(ErrServerBehind)
@@ -156,8 +155,8 @@ func (m *machine) watchBehind() {
 	m.fallsBehind(m.in.rv)
 }
 
-// probed handles a watch that a probe broke off: the server reported its newest resourceVersion, or
-// did not answer.
+// probed handles a watch that a probe ended, because of the server's newest resourceVersion or
+// because the probe failed.
 func (m *machine) probed() {
 	switch {
 	case m.in.err != nil:
@@ -200,9 +199,9 @@ func (m *machine) silentWatches() int {
 	return relistAfter << min(max(m.standIns-patientLists, 0), maxPatience)
 }
 
-// initialEnded handles a watch that ended before its initial events were complete. Most likely the
-// server is shutting down: a server that does not support initial events runs into the deadline
-// instead.
+// initialEnded handles a watch that the server ended before its initial events were complete. Most
+// likely the server shuts down: with a server that does not support initial events, the deadline
+// for the bookmark passes instead.
 func (m *machine) initialEnded() {
 	m.failedOnce(ErrEnded)
 	if m.failedAnswers > 1 {
@@ -211,34 +210,35 @@ func (m *machine) initialEnded() {
 	m.initialFailed(ErrEnded)
 }
 
-// watchFailed handles a watch that failed by its answer, by an ERROR event, or by its stream.
+// watchFailed handles a watch that failed with an error response, with an ERROR event, or with an
+// error of its stream.
 func (m *machine) watchFailed(sentinel error) {
-	m.unconfirmed = true // the server that answers next may have been restored from a backup
+	m.unconfirmed = true // the server of the next watch may have been restored from a backup
 	switch {
 	case m.vanished(sentinel):
 		m.consistent = m.consistent || m.refused > 1
 		m.sleep(reqList, sentinel)
 	case sentinel == ErrExpired:
-		m.attempt = 0 // the server answers: only lists that did not help delay the next one
+		m.attempt = 0 // the server responds: only earlier lists that did not help lengthen the wait
 		m.consistent = true
 		m.forcedLists++
 		m.retryNow(reqList, sentinel)
 	case sentinel == ErrMethodNotAllowed:
 		m.verbRefused()
 	case sentinel == ErrUnknownResource && m.refused >= maxRefused:
-		m.verbRefused() // the server answers lists
+		m.verbRefused() // the server has the resource, because it serves lists
 	case sentinel == ErrUnknownResource || m.rv == "":
 		m.forcedLists++
 		m.consistent = m.consistent || m.forcedLists > 1
 		m.raiseAttempt(m.listBackoffAttempt())
-		m.sleep(reqList, sentinel) // when the resource appears again it may be a different one
+		m.sleep(reqList, sentinel) // when the resource exists again, it may be a different one
 	case m.hopeless() && sentinel != ErrTooManyRequests:
 		m.listInstead(sentinel)
 	case sentinel == ErrServerBehind:
 		m.behind.denied++
 		m.sleep(reqNewest, sentinel)
 	case sentinel == ErrUnreachable && m.moved:
-		m.attempt, m.err = 0, nil // a stream that sent something is no failure
+		m.attempt, m.err = 0, nil // the stream sent something newer, so this is no failure
 		m.resume()
 	case sentinel == ErrUnreachable:
 		m.watchUnanswered(sentinel)
@@ -247,8 +247,8 @@ func (m *machine) watchFailed(sentinel error) {
 	}
 }
 
-// verbRefused lists in place of watches that the server does not serve, while it serves lists. No
-// watch will end this series of lists, so they are slow even if they are small.
+// verbRefused lists instead of watching, because the server serves lists but no watches of this
+// resource. No watch will end this series of lists, so the waits grow even if the lists are small.
 func (m *machine) verbRefused() {
 	m.forcedLists++
 	m.consistent = m.consistent || m.forcedLists > 1
@@ -256,9 +256,10 @@ func (m *machine) verbRefused() {
 	m.sleep(reqList, ErrMethodNotAllowed)
 }
 
-// watchUnanswered counts a watch that got no answer, or broke off and had sent nothing. At every
-// askAfter-th it probes whether there is a server at all. At every listAfter-th it lists: the
-// server may answer a LIST although it answers neither a watch nor a probe.
+// watchUnanswered counts a watch that got no response, or that ended with an error and had sent
+// nothing. After every askAfter of them, it sends a probe to find out whether a server runs. After
+// every listAfter of them, it lists: the server may respond to a LIST although it responds neither
+// to a watch nor to a probe.
 func (m *machine) watchUnanswered(sentinel error) {
 	before := m.unansweredWatches
 	if m.unansweredWatches++; m.countsAsHung() {
@@ -275,8 +276,8 @@ func (m *machine) watchUnanswered(sentinel error) {
 }
 
 // countsAsHung reports whether a failed watch waited so long in vain that it counts as askAfter
-// watches. A watch that was open must have waited longer, and must not be the first: that one may
-// just have been cut off.
+// watches. A watch that was open must have waited longer, and must not be the first: a network may
+// have dropped the connection of the first one long ago.
 func (m *machine) countsAsHung() bool {
 	if m.open {
 		return !m.brought && m.unansweredWatches > 1 && m.in.after >= askAfter*hungAfter
@@ -295,13 +296,13 @@ func (m *machine) initialFailed(sentinel error) {
 	case ErrServerBehind:
 		m.refusedAsTooLarge()
 	case ErrExpired:
-		// The request is for the whole state, which cannot be too old. So the server fails at
+		// The request was for the whole state, which cannot be too old. So the server has a problem with
 		// initial events.
 		m.withoutInitial = m.askedConsistent || m.least() != ""
 		m.consistent = true
 		m.sleep(reqList, sentinel)
 	default:
-		m.mode = Auto // permanently: a LIST in the form for the server's version
+		m.mode = Auto // permanently; in mode Auto, the server's version decides the form
 		m.retryNow(reqList, sentinel)
 	}
 }
