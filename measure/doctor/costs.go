@@ -281,8 +281,8 @@ func informed(w *whatIfCase) (Prediction, bool) {
 	return newInformer(w)
 }
 
-// newInformer predicts the cost of a new informer on each machine, even if the client has one. It
-// returns false if the number of objects is unknown.
+// newInformer predicts the cost of a new informer on each machine, even if the client already has
+// an informer there. It returns false if the number of objects is unknown.
 func newInformer(w *whatIfCase) (Prediction, bool) {
 	return w.predict(RemedyInformer, []batch{w.informer(w.machines)}), w.size.Objects > 0
 }

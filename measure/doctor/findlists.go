@@ -207,7 +207,7 @@ var failingKind = &kind{
 	remedies: []remedy{inPages, cached, newInformer, proxied},
 }
 
-// findFailed finds a resource with LISTs that fail, by metrics.
+// findFailed finds a resource with LISTs that fail, from the server's metrics.
 func findFailed(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
 	return Finding{
 		Count: int64(r.FailedLists), Seconds: r.ListSeconds,

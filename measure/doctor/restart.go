@@ -182,7 +182,8 @@ type named struct {
 	batch batch
 }
 
-// otherwise returns the start's batch as each remedy changes it.
+// otherwise returns, for each remedy that applies to the start, the requests that the client would
+// send instead.
 func (s *start) otherwise(d *Doctor) (out []named) {
 	b, n := s.batch, s.batch.work.Requests
 	list := func(sel selection, quorum float64) batch {

@@ -103,7 +103,8 @@ func (l *lines) take(line []byte) {
 	l.from = min(l.from+len(line)+1, l.to)
 }
 
-// endLine consumes the rest of the line and its end, unless Read has already returned the end.
+// endLine consumes the rest of the line and its line break. It does nothing if Read has already
+// consumed the line break.
 func (l *lines) endLine() {
 	if l.passed {
 		return

@@ -228,7 +228,8 @@ func TestMalformedLines(t *testing.T) {
 	}
 }
 
-// FuzzLine checks that a line that Prometheus' parser accepts has the same labels and value here.
+// FuzzLine checks that parseLine returns the same labels and value as Prometheus' parser for a line
+// that Prometheus' parser accepts.
 func FuzzLine(f *testing.F) {
 	for _, line := range metricLines {
 		f.Add(line)

@@ -193,8 +193,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFaultInList checks that a list whose rest cannot be read returns the events before that, and
-// that Counts is then not Complete.
+// TestFaultInList checks that a list with an invalid item, or without an end, returns the events
+// that can be read, and that the fault is counted once.
 func TestFaultInList(t *testing.T) {
 	for name, text := range map[string]string{
 		"cut off":                `{"items":[` + one(1) + `,` + one(2) + `,`,

@@ -17,7 +17,7 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/informers"
 )
 
-// byHand is a measurer whose memory grows in proportion. It fails at one point.
+// byHand is a measurer whose memory is proportional to the point. It returns an error at one point.
 type byHand struct {
 	fails    int
 	measured []int

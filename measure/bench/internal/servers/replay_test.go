@@ -21,7 +21,8 @@ func TestInitialEventsAgainAndAgain(t *testing.T) {
 	r.prepare = func(o *Options) { o.watchBuffer = buffer }
 	r.Ways = r.Ways[:1]
 	o := tiny("", pods)
-	// All initial events would take ten seconds, but the changes fill the buffer earlier.
+	// The client would read all initial events in ten seconds, but before that the changes fill the
+	// WATCH's buffer.
 	o.ReadRate, o.Duration, o.restarts = 300, 5*time.Minute, restarts
 	ways := 0
 	err := r.Run(t.Context(), o, func(got figures.Traced) {

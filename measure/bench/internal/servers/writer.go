@@ -173,7 +173,7 @@ func (u *updates) note(pod int, rv uint64, err error) {
 var errUpdates = errors.New("the updates have failed")
 
 // stop stops writing, waits for running writes, and returns the last resourceVersion of each pod,
-// or 0 if the pod was not changed. Later calls return the same.
+// or 0 if the pod was not changed. Later calls return the same result.
 func (u *updates) stop() ([]uint64, error) {
 	u.cancel(nil)
 	u.writing.Wait()
