@@ -25,11 +25,11 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// foreign is a wrapper of client-go's informer, as another package may define it.
+// foreign is a wrapper of client-go's informer, like one that another package may define.
 type foreign struct{ cache.SharedIndexInformer }
 
-// TestAdopt checks that Adopt and a factory's InformerFor replace client-go's unused informers and
-// no others.
+// TestAdopt checks that Adopt and a factory's InformerFor replace an informer of client-go only if
+// it has not started and has no handlers, and replace no informer of another package.
 func TestAdopt(t *testing.T) {
 	theirs := func() cache.SharedIndexInformer {
 		return cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
@@ -97,9 +97,8 @@ type limiter struct {
 
 func (l *limiter) Wait(context.Context) error { l.waited.Add(1); return nil }
 
-// TestKeepsRateLimits checks that a factory uses the rate limit of its config if it has one, and
-// otherwise none: client-go's default limit is meant for programs that write, and would only delay
-// the start.
+// TestKeepsRateLimits checks that a factory uses the rate limit of its config, or no limit if the
+// config sets none. client-go's default limit would only delay the start of informers.
 func TestKeepsRateLimits(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 3})
 	cfg := server.Config()
@@ -163,9 +162,9 @@ func TestGeneratedFactory(t *testing.T) {
 	f.Shutdown()
 }
 
-// reflectorsDescription runs an informer whose lists fail. It returns the description of the
-// objects that the Reflector argument of the watch error handler has. The default handler logs this
-// description.
+// reflectorsDescription runs an informer whose lists fail. It returns the description of the listed
+// objects from the Reflector that the watch error handler receives. client-go's default handler
+// logs this description.
 func reflectorsDescription(t *testing.T, inf cache.SharedIndexInformer) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -179,9 +178,10 @@ func reflectorsDescription(t *testing.T, inf cache.SharedIndexInformer) string {
 	return description
 }
 
-// TestReflectorsDescription checks that watch error handlers receive a description of the listed
-// objects: the informer's description, or else the example's type, as in client-go. For an informer
-// of the metadata factory, to which client-go gives no description, it is the resource.
+// TestReflectorsDescription checks which description of the listed objects watch error handlers
+// receive. As in client-go, it is the informer's description or, if the informer has none, the
+// example's type. For informers of the metadata factory, which have no description in client-go, it
+// is the resource.
 func TestReflectorsDescription(t *testing.T) {
 	cfg := &rest.Config{Host: "http://server", Transport: notServed{}}
 	typed, byResource, partial := kubernetes.NewForConfigOrDie(cfg), dynamic.NewForConfigOrDie(cfg), metadata.NewForConfigOrDie(cfg)

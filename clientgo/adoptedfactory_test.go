@@ -37,8 +37,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestEveryResource checks that Weir's factory has one informer for each resource of client-go's
-// factory, with the same type and indexers, and returns that informer by each way to request it.
+// TestEveryResource checks that Weir's factory has an informer for each resource of client-go's
+// factory, with the same object type and indexers. ForResource, InformerFor and the typed accessors
+// must return the same informer.
 func TestEveryResource(t *testing.T) {
 	f := newFactory(t, &rest.Config{Host: "http://127.0.0.1:1"}).(*factory)
 	theirs := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
@@ -84,7 +85,7 @@ func TestEveryResource(t *testing.T) {
 	if _, ok := pods.Informer().GetIndexer().GetIndexers()["probe"]; !ok {
 		t.Error("Pods() and ForResource give different informers")
 	}
-	// Each method for an API group returns something.
+	// Each method for an API group must return a non-nil interface.
 	v := reflect.ValueOf(f)
 	for i := range v.NumMethod() {
 		if m := v.Type().Method(i); m.Type.NumIn() == 1 && m.Type.NumOut() == 1 && strings.HasPrefix(m.Type.Out(0).PkgPath(), "k8s.io/client-go/informers/") {
@@ -95,8 +96,8 @@ func TestEveryResource(t *testing.T) {
 	}
 }
 
-// TestFactoryOfShard checks that all informers of a factory have the factory's shard, in any order
-// of the options.
+// TestFactoryOfShard checks that all informers of a factory have the shard that WithShard sets,
+// whether WithShard precedes or follows WithOptions.
 func TestFactoryOfShard(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 200})
 	n := 0
@@ -138,8 +139,8 @@ func TestInformerFor(t *testing.T) {
 	}
 }
 
-// TestFilteredFactories checks that the informers of filtered factories store the objects that
-// their namespace and tweak select.
+// TestFilteredFactories checks that the informers of filtered factories store exactly the objects
+// that the factory's namespace and its TweakListOptionsFunc select.
 func TestFilteredFactories(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	held := map[string]string{"held": "yes"}
@@ -158,8 +159,9 @@ func TestFilteredFactories(t *testing.T) {
 	}
 }
 
-// TestFactoriesByResource checks the objects of the dynamic and the metadata factory, built from a
-// config and from fake clients, and the events of those built from a config.
+// TestFactoriesByResource checks which objects the informers of the dynamic and the metadata
+// factory store, and which events their handlers receive. The factories use a config or a fake
+// client; the events are checked only with a config.
 func TestFactoriesByResource(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	a, b := configMap("one", "a", map[string]string{"v": "1"}), configMap("two", "b", nil)

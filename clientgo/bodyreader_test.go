@@ -83,8 +83,8 @@ func TestBodyReader(t *testing.T) {
 	}
 }
 
-// TestCompressionBelow checks that this package decompresses bodies itself unless a RoundTripper of
-// another package could read them.
+// TestCompressionBelow checks that this package decompresses bodies itself, unless a RoundTripper
+// of another package could read the bodies first.
 func TestCompressionBelow(t *testing.T) {
 	plain := &http.Transport{DisableCompression: true}
 	var typed http.RoundTripper = &http.Transport{}

@@ -23,7 +23,7 @@ import (
 )
 
 // TestCaptureEncodings checks, for each encoding with and without gzip, that the informer reads the
-// bodies and that the caller's client can decode the stub response.
+// bodies, and that the client can decode the stub, the empty response that it receives.
 func TestCaptureEncodings(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 300})
 	for _, contentType := range []string{"", "application/json", "application/vnd.kubernetes.protobuf"} {
@@ -46,8 +46,8 @@ func TestCaptureEncodings(t *testing.T) {
 	}
 }
 
-// TestNotCaptured checks that the informer uses the ListerWatcher's results if the ListerWatcher
-// sends several requests or adds to the response, or if Options.NoCapture is set.
+// TestNotCaptured checks that the informer uses the objects that the ListerWatcher returns if the
+// ListerWatcher sends several requests or adds to the response, or if Options.NoCapture is set.
 func TestNotCaptured(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", nil), configMap("two", "b", nil), configMap("three", "c", nil))
@@ -95,8 +95,8 @@ func TestNotCaptured(t *testing.T) {
 	}
 }
 
-// TestCaptureLeavesAlone checks that a capture does not capture requests of another verb that have
-// its context, nor LISTs without its context.
+// TestCaptureLeavesAlone checks that a capture captures neither requests of another verb with the
+// capture's context, nor LISTs without this context.
 func TestCaptureLeavesAlone(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", nil))
@@ -165,8 +165,8 @@ func TestCaptureDetached(t *testing.T) {
 	_ = resp.Body.Close()
 }
 
-// TestCaptureCompression checks that the informer uses the compression that the config or the
-// innermost transport has, whenever it was set.
+// TestCaptureCompression checks that the informer's requests follow DisableCompression of the
+// config and of the innermost transport, even if the program sets it after Wrap.
 func TestCaptureCompression(t *testing.T) {
 	for name, test := range map[string]struct {
 		tls  bool
@@ -231,9 +231,9 @@ func (opaque) RoundTrip(req *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(req)
 }
 
-// TestRefusalAsContextEnds reads error responses whose context ends with the last byte. It checks,
-// with the race detector, that closing the original body does not access the body that the caller
-// has received.
+// TestRefusalAsContextEnds reads error responses whose context ends together with the last byte.
+// The context's end closes the original body. The race detector checks that this does not touch the
+// new body that the caller receives.
 func TestRefusalAsContextEnds(t *testing.T) {
 	for range 100 {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -51,7 +51,7 @@ func (c *changingStore) put(t *testing.T, p *corev1.Pod, unknown ...byte) *store
 	return o
 }
 
-// changes calls take and returns the changes that it makes, up to 16.
+// changes calls take and returns the changes that take causes in the store, at most 16.
 func (c *changingStore) changes(take func()) []store.Change {
 	cursor := c.inf.store.Cursor()
 	defer cursor.Close()
@@ -75,8 +75,9 @@ func (c *changingStore) update(t *testing.T, was, is *store.Object) (old, fresh 
 	return old, fresh
 }
 
-// TestNewVersionIsKept checks that, while a caller uses the new value of a change, readers and the
-// next change's old value return the same pointer. Afterwards the store must not keep the value.
+// TestNewVersionIsKept checks that, while a caller uses the new value of a change, readers receive
+// the same pointer, and so does a handler as the old value of the next change. When no caller uses
+// the value any more, the store must not keep it.
 func TestNewVersionIsKept(t *testing.T) {
 	for _, opts := range []Options{{}, {ShareDecoded: true}} {
 		synctest.Test(t, func(t *testing.T) { newVersionIsKept(t, opts) })
@@ -129,7 +130,7 @@ func TestNothingStaysOfAnOldVersion(t *testing.T) {
 }
 
 // TestSeveralHandlersDecodeOnce checks that each version is decoded once for all handlers, and that
-// all handlers receive the same value, although one is a change behind the other.
+// all handlers receive the same value, although some handlers are one change behind the others.
 func TestSeveralHandlersDecodeOnce(t *testing.T) {
 	const handlers = 12
 	for _, opts := range []Options{{}, {ShareDecoded: true}} {
@@ -157,8 +158,8 @@ func TestSeveralHandlersDecodeOnce(t *testing.T) {
 	}
 }
 
-// TestHandlersGetTransformed checks that handlers receive the objects that the transform returned,
-// without decoding them again.
+// TestHandlersGetTransformed checks that handlers receive the same pointers that the transform
+// returned; the informer does not decode its encoded copies.
 func TestHandlersGetTransformed(t *testing.T) {
 	for _, handlers := range []int{1, 3} {
 		synctest.Test(t, func(t *testing.T) {

@@ -29,9 +29,9 @@ func (g gatedRecorder) OnAdd(obj any, initial bool) { <-g.gate; g.recorder.OnAdd
 func (g gatedRecorder) OnUpdate(was, is any)        { <-g.gate; g.recorder.OnUpdate(was, is) }
 func (g gatedRecorder) OnDelete(obj any)            { <-g.gate; g.recorder.OnDelete(obj) }
 
-// addLate adds two handlers, of which one blocks. The returned function waits until the other
-// handler has received line, lets the blocked handler continue, and waits until it has received
-// line too. It returns the lines that this handler has received.
+// addLate adds a handler that blocks, and one that does not. The returned function waits until the
+// second handler has received line, and then lets the first handler continue. When the first
+// handler has received line too, the function returns all lines of the first handler.
 func addLate(t *testing.T, inf cache.SharedIndexInformer, line string) (told func() []string) {
 	t.Helper()
 	late, first := gatedRecorder{newRecorder(), make(chan struct{})}, newRecorder()
@@ -47,9 +47,9 @@ func addLate(t *testing.T, inf cache.SharedIndexInformer, line string) (told fun
 	}
 }
 
-// TestDeletedTwice checks that a lagging handler receives the state in the DELETED event of each
-// object that had the same name. The objects have neither uids nor resourceVersions, as with fake
-// clientsets.
+// TestDeletedTwice creates and deletes two objects of one name while a handler lags. It checks that
+// OnDelete receives, for each object, the state in that object's DELETED event. The objects have
+// neither uids nor resourceVersions, as with fake clientsets.
 func TestDeletedTwice(t *testing.T) {
 	for which, newInformer := range bothConstructors {
 		t.Run(which, func(t *testing.T) {
@@ -77,8 +77,8 @@ func TestDeletedTwice(t *testing.T) {
 }
 
 // TestDeletedAtOpaqueVersions checks that OnDelete receives the state in the DELETED event if
-// resourceVersions are not numbers. If an object is deleted twice, each call receives the state in
-// its own event.
+// resourceVersions are not numbers. If an object is deleted, created and deleted again, each call
+// receives the state in the corresponding event.
 func TestDeletedAtOpaqueVersions(t *testing.T) {
 	const widget = `{"type":"%s","object":{"apiVersion":"shop.example/v1","kind":"Widget","metadata":` +
 		`{"namespace":"shop","name":"%s","uid":"u-%[2]s","resourceVersion":"x%[3]d","labels":{"v":"%[3]d"}}}}`
@@ -136,8 +136,8 @@ func TestDeletedBefore(t *testing.T) {
 	}
 }
 
-// TestDeletedByName uses a server whose DELETED events contain only a name, as OpenShift's do for
-// projects. It checks that OnDelete receives the same as with client-go.
+// TestDeletedByName uses a server whose DELETED events contain only a name, as OpenShift's DELETED
+// events of projects do. It checks that OnDelete receives the same objects as with client-go.
 func TestDeletedByName(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -83,9 +83,10 @@ func dependent[L runtime.Object](namespaces client[L], in func(namespace string)
 	}
 }
 
-// TestDependentList checks a ListerWatcher whose List needs the response to another LIST. It must
-// receive that response, and the informer must store the result of List and receive later changes,
-// with client-go's informer and with Weir's.
+// TestDependentList uses a ListerWatcher whose List first sends a LIST of namespaces and reads the
+// response. It checks, with client-go's informer and with Weir's, that the ListerWatcher receives
+// this response, and that the informer stores the objects of all namespaces and receives later
+// changes.
 func TestDependentList(t *testing.T) {
 	for name, tc := range dependentListerWatchers {
 		for _, namespaces := range []int{1, 3} {
@@ -116,8 +117,8 @@ func createNamespace(t *testing.T, client kubernetes.Interface, name string) {
 	check.NoError(t, err)
 }
 
-// TestListUntilThereIsSomething checks that a List that repeats its request until the answer is not
-// empty receives the real answer.
+// TestListUntilThereIsSomething checks that a List that repeats its request until the response is
+// not empty receives the real response, and not an empty stub for ever.
 func TestListUntilThereIsSomething(t *testing.T) {
 	for which, newInformer := range bothConstructors {
 		t.Run(which, func(t *testing.T) {
@@ -139,9 +140,9 @@ func TestListUntilThereIsSomething(t *testing.T) {
 	}
 }
 
-// TestOwnPages checks that a List that reads page after page returns every object, with client-go's
-// informer and with Weir's. It starts with the options that it receives, or with its own options;
-// in the second case Weir's informer stops capturing.
+// TestOwnPages uses a List that reads page after page. It checks that client-go's informer and
+// Weir's store every object. If the List requests the first page with other options than it was
+// called with, Weir's informer must stop capturing.
 func TestOwnPages(t *testing.T) {
 	for name, begin := range map[string]func(metav1.ListOptions) metav1.ListOptions{
 		"the options given": func(o metav1.ListOptions) metav1.ListOptions { o.Limit = 2; return o },
@@ -194,8 +195,8 @@ func paging(cfg *rest.Config, begin func(metav1.ListOptions) metav1.ListOptions)
 	}
 }
 
-// TestExpiredPage checks that the informer still captures lists after a page has expired.
-// client-go's pager then requests everything.
+// TestExpiredPage checks that the informer still captures lists after a page has expired, when
+// client-go's pager requests all objects in one LIST instead.
 func TestExpiredPage(t *testing.T) {
 	faults := &apiserver.Faults{}
 	server := serve(t, apiserver.Options{Faults: faults})
@@ -228,7 +229,8 @@ func TestExpiredPage(t *testing.T) {
 	}
 }
 
-// TestDependentWatch checks that a Watch can first open and read another WATCH.
+// TestDependentWatch checks that a ListerWatcher's Watch may open another WATCH, and read its
+// events, before it opens the WATCH that it returns.
 func TestDependentWatch(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	plain := fill(t, server.Config(), configMap("one", "a", nil))

@@ -11,9 +11,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestIndexOfWhatHandlersGet checks that an index that exists from the start is computed from the
-// values that handlers receive, before they receive them. A reader of the index then decodes
-// nothing.
+// TestIndexOfWhatHandlersGet checks that an index which exists from the start is computed from the
+// decoded objects that handlers are about to receive. A later read of the index then decodes no
+// object.
 func TestIndexOfWhatHandlersGet(t *testing.T) {
 	const n = 50
 	for _, handlers := range []int{1, 2} {
@@ -34,7 +34,7 @@ func TestIndexOfWhatHandlersGet(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				handled[obj.(*corev1.Pod).Name] = obj
-				obj.(*corev1.Pod).Labels["v"] = "scribbled" // forbidden; the index has read it
+				obj.(*corev1.Pod).Labels["v"] = "scribbled" // forbidden, but the index has the old label
 			}
 			check.NoError(t, s.informer.RemoveEventHandler(s.registration))
 			for i := range n {
@@ -94,8 +94,8 @@ func TestBlockedIndexFunction(t *testing.T) {
 	close(release)
 }
 
-// TestIndexFunctionThatReads checks that an index function may read its indexer, except the
-// function's own index, while handlers receive objects.
+// TestIndexFunctionThatReads checks that an index function may read the informer's store and its
+// other indexes while handlers receive objects.
 func TestIndexFunctionThatReads(t *testing.T) {
 	const n = 60
 	for _, opts := range []Options{{}, {PrivateCopies: true}, {DetectMutation: true}, {ShareDecoded: true}} {

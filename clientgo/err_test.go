@@ -17,9 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestErr checks that Err and WaitForSync return the error that prevents an informer from being
-// current, also for the wrapper that a generated factory returns, and that Err returns nil
-// afterwards.
+// TestErr checks that Err and WaitForSync return the error of a forbidden LIST, and that Err
+// returns nil after the LIST has succeeded. The informer is the wrapper that a factory returns.
 func TestErr(t *testing.T) {
 	t.Parallel()
 	faults := &apiserver.Faults{}
@@ -61,7 +60,7 @@ func TestErr(t *testing.T) {
 }
 
 // TestErrOfOthers checks that Err and WaitForSync return ErrForeignInformer for informers of other
-// packages, and that WaitForSync does not wait for an informer that has stopped.
+// packages, and that WaitForSync returns immediately for an informer that has stopped.
 func TestErrOfOthers(t *testing.T) {
 	theirs := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
 	if err := Err(theirs); !errors.Is(err, ErrForeignInformer) || errors.Is(err, ErrLayout) {

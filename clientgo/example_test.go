@@ -17,7 +17,8 @@ import (
 	"github.com/weirproject/weir/clientgo"
 )
 
-// cluster starts an embedded API server with two config maps, which replaces a cluster.
+// cluster starts the embedded API server with two config maps. The examples use it in place of a
+// cluster.
 func cluster() (*apiserver.Server, *rest.Config) {
 	server, err := apiserver.New(apiserver.Options{})
 	if err == nil {
@@ -36,8 +37,8 @@ func cluster() (*apiserver.Server, *rest.Config) {
 	return server, server.Config()
 }
 
-// Only the line that builds the factory changes: its argument is the rest.Config instead of a
-// client.
+// A program that moves from client-go changes only the line that builds the factory: the argument
+// is a rest.Config instead of a client.
 func ExampleNewSharedInformerFactory() {
 	server, cfg := cluster()
 	defer server.Close()
@@ -73,7 +74,8 @@ func ExampleNewSharedInformerFactory() {
 	// default blue
 }
 
-// After Wrap, an informer reads the response bodies of any client that was built from the config.
+// Call Wrap before you build the client. The informer then reads the bodies of the client's
+// responses itself.
 func ExampleNewSharedIndexInformer() {
 	server, cfg := cluster()
 	defer server.Close()

@@ -147,7 +147,7 @@ func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.G
 		return informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(s.namespace),
 			informers.WithTweakListOptions(s.tweak), informers.WithInformerName(name)).ForResource(resource)
 	}
-	probe, err := build(f.client, 0, nil) // without the name, which only one informer of a resource can use
+	probe, err := build(f.client, 0, nil) // without the name: it is usable once
 	if err != nil {
 		return nil, err
 	}

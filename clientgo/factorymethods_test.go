@@ -35,15 +35,16 @@ var (
 	namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
 )
 
-// factoryCall is a use of a factory. Its result must be the same with client-go's factory and with
-// Weir's.
+// factoryCall is a call of a factory's method. Its result must be the same with client-go's factory
+// and with Weir's.
 type factoryCall[F any] struct {
 	name string // the method or option, and how it is used
 	call func(t *testing.T, f F) string
 	opts []option
 }
 
-// option is an option of client-go's typed factory and the corresponding option of Weir's.
+// option is an option of client-go's typed factory, with the corresponding option of Weir's
+// factory.
 type option struct {
 	theirs informers.SharedInformerOption
 	ours   Option
@@ -279,9 +280,9 @@ var resourceCalls = []factoryCall[untypedFactory]{
 	}},
 }
 
-// TestFactoryMethods calls every method of the three factories and their listers, with every
-// option, and compares the results of client-go's factory and Weir's. It fails if a later client-go
-// adds a method. TestEveryResource checks the methods for API groups.
+// TestFactoryMethods calls every method of the three factories (typed, dynamic, metadata) and of
+// their listers, with every option. It compares the results of client-go's factory and Weir's, and
+// fails if a later client-go adds a method. TestEveryResource checks the methods for API groups.
 func TestFactoryMethods(t *testing.T) {
 	t.Parallel()
 	server := serve(t, apiserver.Options{})
@@ -336,8 +337,8 @@ func oursOf(opts []option) (ours []Option) {
 	return ours
 }
 
-// calls makes the calls of a table with client-go's factory and with each of Weir's, and compares
-// the results.
+// calls runs each call of a table with client-go's factory and with each of Weir's factories, and
+// compares the results.
 func calls[F any](t *testing.T, table []factoryCall[F], theirs func([]option) F, ours map[string]func([]option) F) {
 	t.Helper()
 	interfaceOf := reflect.TypeFor[F]()
@@ -363,7 +364,7 @@ func calls[F any](t *testing.T, table []factoryCall[F], theirs func([]option) F,
 	}
 }
 
-// untypedFactory has the methods of both interfaces.
+// These conversions compile only if untypedFactory has all methods of both interfaces.
 var (
 	_ = (dynamicinformer.DynamicSharedInformerFactory)(untypedFactory(nil))
 	_ = (metadatainformer.SharedInformerFactory)(untypedFactory(nil))

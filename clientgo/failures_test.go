@@ -37,8 +37,8 @@ var podInformers = map[string]func(cfg *rest.Config) cache.SharedIndexInformer{
 	},
 }
 
-// TestWatchErrorHandlerCalls counts the calls of watch error handlers for each kind of failure,
-// with client-go's informer and with Weir's.
+// TestWatchErrorHandlerCalls checks the number of calls of watch error handlers for each kind of
+// failure, with client-go's informer and with Weir's.
 func TestWatchErrorHandlerCalls(t *testing.T) {
 	silent(t)
 	forbidden := apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no"))
@@ -120,8 +120,7 @@ func watchErrors(t *testing.T, build func(*rest.Config) cache.SharedIndexInforme
 // errEnd ends a watch as soon as it has started.
 var errEnd = errors.New("the watch ends")
 
-// failServer is a RoundTripper that acts as a server without pods. The test makes its requests
-// fail.
+// failServer is a RoundTripper that acts as a server without pods. Tests make requests to it fail.
 type failServer struct {
 	mu       sync.Mutex
 	down     error

@@ -15,8 +15,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestAdoptFallsBack checks that Adopt returns client-go's informers unchanged if it cannot adopt
-// them, and that Err returns the reason.
+// TestAdoptFallsBack checks that Adopt returns client-go's informers unchanged if this package
+// cannot read their fields, and that Err returns ErrLayout for them.
 func TestAdoptFallsBack(t *testing.T) {
 	defer func(was func() bool) { layoutKnown = was }(layoutKnown)
 	layoutKnown = func() bool { return false }
@@ -26,8 +26,8 @@ func TestAdoptFallsBack(t *testing.T) {
 	}
 }
 
-// TestFactoriesFallBack checks that factories return client-go's informers, with all options
-// applied, if they cannot adopt them.
+// TestFactoriesFallBack checks that factories return client-go's informers, with the factory's
+// options applied, if this package cannot read the fields of client-go's informers.
 func TestFactoriesFallBack(t *testing.T) {
 	defer func(was func() bool) { layoutKnown = was }(layoutKnown)
 	layoutKnown = func() bool { return false }

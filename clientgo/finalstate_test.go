@@ -13,7 +13,7 @@ import (
 )
 
 // TestFinalStates checks that OnDelete receives the transformed state of the DELETED event, as with
-// client-go, also if the transform changes the uid.
+// client-go, even if the transform changes the uid.
 func TestFinalStates(t *testing.T) {
 	for maker, make := range bothConstructors {
 		for name, uid := range map[string]types.UID{"the server's uid": "uid-1", "no uid": "", "another uid": "uid-2"} {
@@ -34,8 +34,9 @@ func TestFinalStates(t *testing.T) {
 	}
 }
 
-// TestFinalStatesOfBytes checks the same for captured events. It also checks that OnDelete receives
-// the last stored version if the final state cannot be decoded or transformed.
+// TestFinalStatesOfBytes checks that OnDelete receives the transformed state of a captured DELETED
+// event. If this state cannot be decoded or transformed, OnDelete must receive the last stored
+// version.
 func TestFinalStatesOfBytes(t *testing.T) {
 	bad := errors.New("not this one")
 	mark := func(obj any) (any, error) {

@@ -17,8 +17,8 @@ import (
 )
 
 // halfObject implements only the methods of an API object that client-go's informers call, and
-// GetLabels, which the tests' recorder calls. Every other method of metav1.Object panics, because
-// it is called on a nil interface.
+// GetLabels for the tests' recorder. Every other method of metav1.Object panics, because the
+// embedded interface is nil.
 type halfObject struct {
 	metav1.Object
 	namespace, name, version string
@@ -43,7 +43,8 @@ func (h *halfObject) UnmarshalJSON([]byte) error          { panic("not implement
 func (h *halfObject) GetAnnotations() map[string]string   { panic("not implemented") }
 func (h *halfObject) GetObjectMeta() (none metav1.Object) { panic("not implemented") }
 
-// slimObject can be encoded. Its metadata implements metav1.Object, but most of the methods panic.
+// slimObject, unlike halfObject, can be encoded. Its metadata implements metav1.Object, but most of
+// the methods panic.
 type slimObject struct {
 	metav1.TypeMeta `json:",inline"`
 	slimMeta        `json:"metadata"`
@@ -68,8 +69,8 @@ func (s *slimObject) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// halfMade contains example objects, and functions that build an object at a version with the label
-// v.
+// halfMade contains, by name, an example object for an informer and a function that builds an
+// object with a name, a version and the label v.
 var halfMade = map[string]struct {
 	example runtime.Object
 	object  func(name, version, v string) runtime.Object
@@ -85,8 +86,8 @@ var halfMade = map[string]struct {
 	}},
 }
 
-// TestHalfImplementedObjects checks that the informer handles objects that implement only the
-// methods that client-go's informers call.
+// TestHalfImplementedObjects checks that the informer stores objects that implement only the
+// methods which client-go's informers call, and passes them to handlers.
 func TestHalfImplementedObjects(t *testing.T) {
 	makers := map[string]constructor{"client-go": cache.NewSharedIndexInformer}
 	for name, opts := range map[string]Options{
@@ -154,9 +155,9 @@ func listOf(version string, items ...runtime.Object) *corev1.List {
 	return list
 }
 
-// TestDeletedHalfObject checks that OnDelete receives the previous version if the final state
-// cannot be transformed, even if that version can neither be copied nor get another
-// resourceVersion.
+// TestDeletedHalfObject checks that OnDelete receives the previous version if the transform fails
+// for the final state, even if the previous version can neither be copied nor get the
+// resourceVersion of the deletion.
 func TestDeletedHalfObject(t *testing.T) {
 	events := watch.NewFakeWithChanSize(10, false)
 	object := halfMade["with a uid"].object

@@ -28,8 +28,9 @@ func indexers() cache.Indexers {
 	return cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc, "node": byNode}
 }
 
-// TestIndexerSame makes the same random writes to client-go's indexer and to the indexer of an
-// informer that never runs, and checks that their contents are equal.
+// TestIndexerSame makes the same random writes to client-go's indexer and to Weir's, and checks
+// that all reading methods return equal results. Weir's indexer belongs to an informer that never
+// runs.
 func TestIndexerSame(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	theirs := cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, indexers())
@@ -132,9 +133,9 @@ func TestIndexerKeyError(t *testing.T) {
 	}
 }
 
-// TestManualWriteRefused checks that writing an object without a name, or a tombstone, returns an
-// error and changes nothing. Replace must not even delete the objects that are missing from its
-// argument.
+// TestManualWriteRefused checks that a write of an object without a name, or of a tombstone,
+// returns an error and changes nothing. Replace must then keep also the objects that its argument
+// lacks.
 func TestManualWriteRefused(t *testing.T) {
 	a, b, changed := pod("a", "1"), pod("b", "1"), pod("a", "2")
 	tomb := cache.DeletedFinalStateUnknown{Key: "d/c", Obj: pod("c", "1")}
@@ -156,8 +157,9 @@ func TestManualWriteRefused(t *testing.T) {
 	}
 }
 
-// TestManualWriteWhileRunning checks that the informer stores an object that the program writes
-// unchanged, that handlers receive it, and that a later change from the server replaces it.
+// TestManualWriteWhileRunning checks an object that the program writes to the store itself: the
+// informer stores it unchanged, handlers receive it, and a later change from the server replaces
+// it.
 func TestManualWriteWhileRunning(t *testing.T) {
 	s := newRecordedInformer(t, NewSharedIndexInformer)
 	s.source.Add(pod("a", "1"))

@@ -2,8 +2,8 @@
 
 package clientgo
 
-// The informers of the oldest supported client-go do not publish to the metrics provider that a
-// program sets.
+// This file is left out of builds with the oldest supported client-go: its informers ignore the
+// metrics provider that a program sets.
 
 import (
 	"strconv"
@@ -19,8 +19,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// gauges is a metrics provider for client-go that stores the values. A process can set only one
-// provider.
+// gauges is a metrics provider for client-go. It stores the values of the metrics. A process can
+// set only one provider.
 type gauges struct {
 	mu      sync.Mutex
 	changed chan struct{}
@@ -80,8 +80,8 @@ func (g *gauges) await(t *testing.T, name, value string) {
 	}
 }
 
-// TestInformerNamePublishes checks that a named informer publishes its store's resourceVersion
-// after its first list and after a change, as client-go's does.
+// TestInformerNamePublishes checks that an informer with a name publishes its resourceVersion as a
+// metric after the first list and after a change, like client-go's informer.
 func TestInformerNamePublishes(t *testing.T) {
 	cache.SetInformerMetricsProvider(publishedGauges)
 	server := serve(t, apiserver.Options{})

@@ -21,8 +21,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// isolatedInformers build informers of pods that store and deliver objects in each possible way.
-// Two objects, or two versions of one object, of any of them share nothing mutable.
+// isolatedInformers build informers of pods: client-go's, and Weir's with each way to store and
+// deliver objects without ShareDecoded. In each of these informers, two objects, or two versions of
+// one object, share nothing mutable.
 var isolatedInformers = map[string]func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer{
 	"client-go": func(_ *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
 		return cache.NewSharedIndexInformer(podsOf(cfg), &corev1.Pod{}, 0, nil)
@@ -52,9 +53,9 @@ func withContentType(contentType string, opts Options) func(*testing.T, *rest.Co
 	}
 }
 
-// TestNothingMutableIsShared checks that a change to one version of an object affects neither
-// another object nor another version: not the previous version, not the next version, and not the
-// argument of OnDelete.
+// TestNothingMutableIsShared checks that a handler that changes one version of an object changes
+// neither another object nor another version: not the previous version, not the next version, and
+// not the argument of OnDelete.
 func TestNothingMutableIsShared(t *testing.T) {
 	for name, build := range isolatedInformers {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +109,7 @@ func TestNothingMutableIsShared(t *testing.T) {
 	}
 }
 
-// isClean checks that no handler has changed an object.
+// isClean fails the test if a scribbler has changed the object.
 func isClean(t *testing.T, what string, obj any) {
 	t.Helper()
 	text, err := json.Marshal(obj)
@@ -117,13 +118,13 @@ func isClean(t *testing.T, what string, obj any) {
 	}
 }
 
-// scribbler is a handler that changes objects: the old version of each update, every second new
-// version, and deleted objects. It checks that the objects that it receives are unchanged. The
-// informer delivers a changed new version once more, as the old version of the next update.
+// scribbler is a handler that changes objects: the old version of each update, and every second new
+// version. It checks that added objects, new versions and deleted objects are unchanged when it
+// receives them. It does not check old versions: it may have changed them as new versions.
 type scribbler struct {
 	t *testing.T
 	*recorder
-	held bool // the store has the same values, so only old versions may be changed
+	held bool // the store has the same pointers, so only old versions may be changed
 }
 
 func name(obj any) string {

@@ -43,7 +43,7 @@ func generated(t *testing.T, cfg *rest.Config) cache.ListerWatcher {
 	}
 }
 
-// widgetReader is a way to build an informer, client-go's or Weir's, of custom resources.
+// widgetReader is one way to build an informer of custom resources.
 type widgetReader struct {
 	name     string
 	partial  bool
@@ -91,9 +91,9 @@ func metadataOfFactory(t *testing.T, cfg *rest.Config, which string) cache.Share
 	return f.ForResource(widgetResource).Informer()
 }
 
-// TestListsInAnyKeyOrder checks, for each order of a list's keys, that Weir's informer stores the
-// list's objects, as client-go's does. Weir's informer must send one LIST and read the response
-// itself; the client that sent it must be able to decode the stub response.
+// TestListsInAnyKeyOrder checks, for each order of the JSON keys of a list, that client-go's
+// informer and Weir's store the list's objects. Weir's informer must send one LIST and capture the
+// response, so the client must be able to decode the stub.
 func TestListsInAnyKeyOrder(t *testing.T) {
 	for _, reader := range widgetReaders {
 		for which := range bothConstructors {
@@ -133,7 +133,7 @@ func listInKeyOrder(t *testing.T, reader widgetReader, which string, server *wid
 	}
 }
 
-// protobufOnly is a serializer of a client that decodes only protobuf.
+// protobufOnly is the serializer of a client that can decode only protobuf.
 type protobufOnly struct{ runtime.NegotiatedSerializer }
 
 func (p protobufOnly) SupportedMediaTypes() []runtime.SerializerInfo {
@@ -145,8 +145,9 @@ func (p protobufOnly) SupportedMediaTypes() []runtime.SerializerInfo {
 	return nil
 }
 
-// TestClientOfFewTypes checks that a client can decode the stub response even if its scheme
-// contains only the types that it uses, and if it does not decode JSON.
+// TestClientOfFewTypes checks that a client can decode the stub response even if the client's
+// scheme contains only pods and the types that every client needs, and even if the client cannot
+// decode JSON.
 func TestClientOfFewTypes(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 20})
 	few := runtime.NewScheme()
@@ -186,8 +187,8 @@ func TestClientOfFewTypes(t *testing.T) {
 	}
 }
 
-// TestLongFirstItem checks that a list has an unknown kind if its types follow after more than
-// maxTypeMetaPrefix bytes, and that the whole list can still be read.
+// TestLongFirstItem checks that readListTypeMeta does not find the kind of a list that states its
+// kinds after more than maxTypeMetaPrefix bytes, and that its reader still returns the whole list.
 func TestLongFirstItem(t *testing.T) {
 	body := `{"items":[{"spec":"` + strings.Repeat("long ", maxTypeMetaPrefix/4) + `","kind":"Widget"}],"kind":"WidgetList"}`
 	types, whole, err := readListTypeMeta(strings.NewReader(body), wire.JSON)

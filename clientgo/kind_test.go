@@ -55,7 +55,8 @@ func showKind(obj any) string {
 	return fmt.Sprintf("%s %q %q", show(p), p.APIVersion, p.Kind)
 }
 
-// heldKinds returns the kinds of the objects that an indexer returns.
+// heldKinds returns the kinds that the objects of an indexer state, for each way to read the
+// indexer.
 func heldKinds(t *testing.T, x cache.Indexer) string {
 	t.Helper()
 	listed, err := corelisters.NewPodLister(x).Pods("d").List(labels.Everything())
@@ -83,8 +84,8 @@ func heldKinds(t *testing.T, x cache.Indexer) string {
 	return strings.Join(lines, "\n")
 }
 
-// kindStory changes the kinds that pods state, through watches and lists. It returns the kinds that
-// a handler and readers received.
+// kindStory sends pods that state various kinds to an informer, through watches and lists. It
+// returns the kinds that a handler and readers received.
 func kindStory(t *testing.T, make constructor, transform cache.TransformFunc) (told string) {
 	s := newRecordedInformer(t, make)
 	kinds := kindRecorder{newRecorder()}
@@ -112,7 +113,7 @@ func kindStory(t *testing.T, make constructor, transform cache.TransformFunc) (t
 	s.source.Add(version("c", "4"))
 	s.calls.wait(t, "add d/c@11 v=4")
 	told = heldKinds(t, s.informer.GetIndexer())
-	// The watch misses these changes; a list contains them.
+	// The watch does not send these changes; the informer receives them in a list.
 	s.source.DeleteDropWatch(version("b", "1"))
 	s.source.ModifyDropWatch(version("a", "5"))
 	s.source.ResetWatch()
@@ -131,7 +132,7 @@ func kindStory(t *testing.T, make constructor, transform cache.TransformFunc) (t
 	return told
 }
 
-// isProtobuf checks that an informer stores all objects as protobuf.
+// isProtobuf fails the test if an informer stores an object in another form than protobuf.
 func isProtobuf(t *testing.T, inf *informer) {
 	t.Helper()
 	for o := range inf.store.Snapshot().All() {
@@ -141,9 +142,9 @@ func isProtobuf(t *testing.T, inf *informer) {
 	}
 }
 
-// TestStatedKinds changes apiVersion and kind of objects, by a transform or in the ListerWatcher,
-// to usual and unusual values. It checks that handlers, listers and indexers of Weir's informer
-// receive the same values as those of client-go's.
+// TestStatedKinds sets the apiVersion and kind of objects, in a transform or in the ListerWatcher,
+// to usual and unusual values. It checks that handlers, listers and index functions receive the
+// same values with Weir's informer as with client-go's.
 func TestStatedKinds(t *testing.T) {
 	ours := map[string]constructor{
 		"weir":    NewSharedIndexInformer,

@@ -31,8 +31,8 @@ func refusing(obj any) (any, error) {
 }
 
 // TestTransformErrorOnRelist checks that the informer keeps the previous version of an object if
-// the newest version cannot be transformed, after a watch event and after a relist. A DELETED event
-// must delete the object.
+// the transform fails for the newest version, whether an event or a relist contains it. A later
+// DELETED event must delete the object.
 func TestTransformErrorOnRelist(t *testing.T) {
 	silent(t)
 	synctest.Test(t, transformErrorOnRelist)
@@ -125,9 +125,9 @@ func TestRefusedOnRelist(t *testing.T) {
 // pointedPod is a type that a transform returns. A shallow copy shares the metadata.
 type pointedPod struct{ *metav1.ObjectMeta }
 
-// TestHeldValueIsNotChanged checks that OnDelete receives the previous version if the final state
-// cannot be transformed. The value of that version, which handlers and readers have, must not
-// change, even if it cannot be copied.
+// TestHeldValueIsNotChanged checks that OnDelete receives the previous version if the transform
+// fails for the final state. Handlers and readers may already have the value of the previous
+// version, so it must not change, even if it cannot be copied.
 func TestHeldValueIsNotChanged(t *testing.T) {
 	for name, test := range map[string]struct {
 		transformed func(metav1.ObjectMeta) any
@@ -170,7 +170,8 @@ func TestHeldValueIsNotChanged(t *testing.T) {
 }
 
 // TestExcludedVersions checks that handlers and the store keep the previous version if a transform
-// excludes a version or fails. Only failures are logged, at most once a minute, and counted.
+// excludes a version (ErrExcluded) or fails. The informer must count and log failures, at most one
+// log line a minute, but not exclusions.
 func TestExcludedVersions(t *testing.T) {
 	for name, test := range map[string]struct {
 		result  func() (any, error)
@@ -222,9 +223,9 @@ func TestExcludedVersions(t *testing.T) {
 	}
 }
 
-// TestUndecodable checks that a handler receives each version that can be decoded, together with
-// the last version that it received. A version that cannot be decoded must be logged once, not
-// again at each resync.
+// TestUndecodable checks that a handler receives each version that can be decoded. The old version
+// of such an update must be the version that the handler received last. A version that cannot be
+// decoded must be logged once, not again at each resync.
 func TestUndecodable(t *testing.T) {
 	var reports int
 	silent(t, func(context.Context, error, string, ...any) { reports++ })

@@ -16,8 +16,9 @@ import (
 	cachetest "k8s.io/client-go/tools/cache/testing"
 )
 
-// watches receives a value for each opened watch, so that a test can wait until a watch is open.
-// Some fakes lose the changes before that; others then make the informer list again.
+// watches receives a value for each watch that a fake opens, so that a test can wait until a watch
+// is open. Some fakes lose changes that are made before a watch is open; with other fakes, such a
+// change makes the informer list again.
 type watches chan struct{}
 
 func newWatches() watches { return make(watches, 100) }
@@ -64,8 +65,8 @@ func (p plainListerWatcher) Watch(o metav1.ListOptions) (watch.Interface, error)
 // with initial events.
 func (plainListerWatcher) IsWatchListSemanticsUnSupported() bool { return true }
 
-// podSource returns a ListerWatcher that lists the pods at a version, and returns the same watch at
-// each call.
+// podSource returns a ListerWatcher whose List returns pods at a version, and whose Watch returns
+// events at each call.
 func podSource(version string, events watch.Interface, pods ...*corev1.Pod) plainListerWatcher {
 	return plainListerWatcher{
 		list: func(metav1.ListOptions) (runtime.Object, error) {
@@ -79,7 +80,7 @@ func podSource(version string, events watch.Interface, pods ...*corev1.Pod) plai
 	}
 }
 
-// listsOnce returns a ListerWatcher that returns the same list at each call, and watches without
+// listsOnce returns a ListerWatcher whose List returns list at each call, and whose watches have no
 // events.
 func listsOnce(list runtime.Object) plainListerWatcher {
 	return plainListerWatcher{
@@ -100,7 +101,7 @@ type client[L runtime.Object] interface {
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-// listWatchOf returns the ListerWatcher of a client, as informer-gen generates it.
+// listWatchOf returns a ListerWatcher like the one that informer-gen generates for a client.
 func listWatchOf[L runtime.Object](c client[L]) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return c.List(ctx, o) },

@@ -52,8 +52,9 @@ func (b blocked) Watch(metav1.ListOptions) (watch.Interface, error) {
 
 func (blocked) IsWatchListSemanticsUnSupported() bool { return true }
 
-// quiet turns off the logging of errors: client-go's handler sleeps until a time after the last
-// logged error, and outside of a synctest bubble the clock shows a time years later.
+// quiet turns off the logging of errors in a synctest bubble. client-go's default handler sleeps
+// until some time after the last logged error. If a test outside of a bubble has logged an error,
+// the handler would sleep for years of the bubble's clock.
 func quiet(t *testing.T, inf cache.SharedIndexInformer) {
 	t.Helper()
 	check.NoError(t, inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}))
@@ -61,7 +62,7 @@ func quiet(t *testing.T, inf cache.SharedIndexInformer) {
 
 // TestStopWhileBlocked checks that an informer stops although a call of its ListerWatcher blocks
 // and ignores its context, and that the informer stops a watch that the call returns later.
-// (client-go 0.37 waits for Watch.)
+// client-go's informer of version 0.37 waits for such a call of Watch.
 func TestStopWhileBlocked(t *testing.T) {
 	for name, test := range map[string]struct {
 		build constructor
@@ -82,7 +83,7 @@ func TestStopWhileBlocked(t *testing.T) {
 				ctx, cancel := context.WithCancel(context.Background())
 				ended := make(chan struct{})
 				go func() { defer close(ended); inf.RunWithContext(ctx) }()
-				time.Sleep(2 * time.Minute) // longer than until a silent watch is probed
+				time.Sleep(2 * time.Minute) // long enough for a silent watch to be probed
 				cancel()
 				select {
 				case <-ended:
@@ -100,8 +101,8 @@ func TestStopWhileBlocked(t *testing.T) {
 	}
 }
 
-// TestWatchAfterBlockedProbe checks that the informer restarts a watch that ended although a
-// probe's List does not return, and that it starts no second List for a probe meanwhile.
+// TestWatchAfterBlockedProbe checks that the informer opens the next watch although the List of a
+// probe has not returned, and that it calls List for no other probe before this List returns.
 func TestWatchAfterBlockedProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
@@ -191,8 +192,8 @@ func TestWatchTimeout(t *testing.T) {
 	}
 }
 
-// TestFailsWhileCaptured checks that capturing stops after the second List, or Watch, in a row that
-// fails when it is captured and succeeds when it is not.
+// TestFailsWhileCaptured checks when an informer stops capturing: after two calls of List in a row,
+// or of Watch, that failed with a capture and succeeded without it.
 func TestFailsWhileCaptured(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 3})
 	inner := podsOf(capturing(server.Config()))

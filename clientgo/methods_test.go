@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// These are the phases of an informer in which a test calls methods.
+// These are the phases of an informer in which TestMethods calls methods.
 const (
 	beforeStart  = "before its start"
 	whileRunning = "while it runs"
@@ -61,7 +61,7 @@ func addHandler(add func(inf cache.SharedIndexInformer, h cache.ResourceEventHan
 		h := newRecorder()
 		reg, err := add(s.informer, h)
 		if err != nil {
-			// The text before it contains the handler's type.
+			// Compare only the text from " was not added" on: the text before contains the handler's type.
 			_, text, _ := strings.Cut(err.Error(), " was not added")
 			return outcome(reg == nil, text)
 		}
@@ -166,8 +166,8 @@ var informerMethods = []method{
 	}, differs: map[string]string{beforeStart: conflict, whileRunning: conflict}},
 }
 
-// onStore returns a method that formats the results of call, and the objects in the store
-// afterwards.
+// onStore returns a function that calls call with the informer's store, and formats the results and
+// the objects that the store then contains.
 func onStore(call func(x cache.Indexer) []any) func(t *testing.T, s *recordedInformer) string {
 	return func(t *testing.T, s *recordedInformer) string {
 		x := s.informer.GetIndexer()
@@ -175,7 +175,8 @@ func onStore(call func(x cache.Indexer) []any) func(t *testing.T, s *recordedInf
 	}
 }
 
-// readOnly returns the result of a write after the informer has ended.
+// readOnly returns the results that differ from client-go's for a write: after its end, Weir's
+// informer rejects the write and keeps its two objects.
 func readOnly(outcome string) map[string]string {
 	return map[string]string{afterEnd: outcome + "; held: [d/a@1 v=1, d/b@2 v=2]"}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// These tests call functions that the oldest supported client-go lacks.
+// This file is left out of builds with the oldest supported client-go, which lacks the functions
+// that these tests call.
 
 // shutDownHandler removes a handler and waits until its last call has returned.
 var shutDownHandler = cache.ShutDownEventHandler
@@ -28,7 +29,8 @@ func TestTypedInformer(t *testing.T) {
 }
 
 // TestIssueTypedTombstone checks that a typed handler receives a tombstone for a missed deletion.
-// In calico 12793 and 13663, and in meshsync 566, tombstones caused lost deletions or panics.
+// In calico issues 12793 and 13663, and in meshsync issue 566, tombstones caused lost deletions or
+// panics.
 func TestIssueTypedTombstone(t *testing.T) {
 	s := newRecordedInformer(t, NewSharedIndexInformer)
 	deleted := make(chan coreinformers.DeletedPod, 1)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// TestAdoptsTyped checks that Adopt adopts the informer inside client-go's typed wrapper.
+// TestAdoptsTyped checks that Adopt replaces an informer that client-go's typed wrapper contains.
 func TestAdoptsTyped(t *testing.T) {
 	typed := Adopt(cache.NewTypedSharedIndexInformer[*corev1.ConfigMap](cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.ConfigMap{}, 0, nil)))
 	if _, ok := typed.(*informer); !ok {

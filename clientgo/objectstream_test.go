@@ -23,8 +23,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestHeldObjects checks that the informer stores an object that List returned as bytes if the
-// encoding loses nothing, and otherwise as the value.
+// TestHeldObjects checks in which form the informer stores an object that List returned: as encoded
+// bytes if the encoding loses nothing, otherwise as the Go value.
 func TestHeldObjects(t *testing.T) {
 	typed := pod("kind", "1")
 	typed.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
@@ -170,7 +170,7 @@ func sharedChannel(t *testing.T, construct constructor, watchOf func(chan watch.
 	}
 	calls.waitCount(t, pods)
 	stop()
-	time.Sleep(callGrace) // a drain ends within this time; the bubble reports leaked goroutines
+	time.Sleep(callGrace) // a drain ends within this time; synctest reports goroutines that are left
 	synctest.Wait()
 }
 

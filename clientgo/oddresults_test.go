@@ -23,8 +23,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// oddProgram is a program whose functions return invalid results. Its server has the pods a and b,
-// and adds pod z after the first list.
+// oddProgram is a program whose functions panic or return invalid results. Its server has the pods
+// a and b, and adds pod z after the first list.
 type oddProgram struct {
 	example runtime.Object // nil means a pod
 	// first is the result of the first List; nil means the pods a and b. later is the result of each
@@ -34,8 +34,8 @@ type oddProgram struct {
 	events       []watch.Event
 	set          func(inf cache.SharedIndexInformer) error
 	handler      cache.ResourceEventHandler
-	// want states whether the informer has synced after two minutes, and the stored keys. clientGo is
-	// client-go's result if it differs.
+	// want states whether the informer has synced after two minutes, and which keys it stores.
+	// clientGo is the same text for client-go's informer; "" if it equals want.
 	want, clientGo string
 }
 
@@ -157,8 +157,8 @@ var oddPrograms = map[string]oddProgram{
 }
 
 // TestOddResults runs programs whose functions panic, or return nil or invalid results, with
-// client-go's informer and with Weir's; utilruntime.ReallyCrash is off. Neither informer may end
-// the process, and Weir's must continue if client-go's does.
+// client-go's informer and with Weir's. utilruntime.ReallyCrash is false. Neither informer may end
+// the process, and each must store the expected objects.
 func TestOddResults(t *testing.T) {
 	survive(t)
 	silent(t)
@@ -251,12 +251,12 @@ func panicsAtA(to *recorder) cache.ResourceEventHandler {
 	}}
 }
 
-// crashing is an environment variable. It makes TestPanicEndsProcess panic, with the constructor
-// that the variable names.
+// crashing is an environment variable that TestPanicEndsProcess sets for its child process. It
+// names the constructor of the informer whose handler panics there.
 const crashing = "WEIR_TEST_CRASHING"
 
-// TestPanicEndsProcess checks that a panic of a handler ends the process, here a child of the
-// test's, and that the log contains the function that panicked, as with client-go.
+// TestPanicEndsProcess checks in a child process that a panic of a handler ends the process, and
+// that the log contains the function that panicked, as with client-go.
 func TestPanicEndsProcess(t *testing.T) {
 	if make := bothConstructors[os.Getenv(crashing)]; make != nil {
 		s := newRecordedInformer(t, make)

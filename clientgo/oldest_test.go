@@ -4,8 +4,8 @@ package clientgo
 
 import "k8s.io/client-go/tools/cache"
 
-// shutDownHandler removes a handler. It does not wait for the last call: the oldest client-go has
-// no function for that.
+// shutDownHandler removes a handler. It does not wait for the handler's last call, because the
+// oldest supported client-go has no function that waits.
 func shutDownHandler(inf cache.SharedInformer, reg cache.ResourceEventHandlerRegistration) error {
 	return inf.RemoveEventHandler(reg)
 }

@@ -69,8 +69,8 @@ func TestDetectMutation(t *testing.T) {
 	}
 }
 
-// TestMutationOfOwnObject checks that a program may change an object that it has written to the
-// store and write it again, as with client-go, even if others have read the object.
+// TestMutationOfOwnObject checks that a program may change an object that it has itself written to
+// the store, and write it again, as with client-go, even after other callers have read the object.
 func TestMutationOfOwnObject(t *testing.T) {
 	c := newChangingStore(t, Options{DetectMutation: true})
 	reader, handed := c.inf.indexer.reader, c.change(t, "a")
@@ -155,7 +155,7 @@ func TestHandlerLogger(t *testing.T) {
 				s.source.Add(pod("a", "1"))
 				s.start(t)
 				s.source.Add(pod("b", "1"))
-				next.wait(t, "add d/b@2 v=1") // it received a before
+				next.wait(t, "add d/b@2 v=1") // pod a was handled before
 				if header, text, _ := strings.Cut(log.String(), "] "); !strings.Contains(header, "options_test.go:") ||
 					!strings.Contains(text, "a is too much") || !strings.Contains(text, "TestHandlerLogger") {
 					t.Errorf("its logger has %q", log.String())

@@ -32,7 +32,7 @@ import (
 type otherKinds struct {
 	metadata bool   // send ConfigMaps as metadata
 	table    bool   // send a Table among the other objects
-	relist   string // unless "", the first WATCH ends with an error, and the next LIST returns this
+	relist   string // if not "", the first WATCH ends with an error and the next LIST returns it
 	lists    atomic.Int32
 }
 
@@ -129,7 +129,7 @@ func TestObjectsOfOtherKinds(t *testing.T) {
 				t.Cleanup(server.Close)
 				return &rest.Config{Host: server.URL, QPS: -1}
 			}
-			// client-go's metadata client cannot decode the other objects.
+			// client-go's metadata client cannot decode objects of other kinds, so want is fixed for it.
 			want := "add d/a@1 v=1 initial\nadd d/z@7 v=1"
 			if kind != "metadata" {
 				want = receivedOfOtherKinds(t, make(config()))
@@ -162,8 +162,9 @@ func receivedOfOtherKinds(t *testing.T, inf cache.SharedIndexInformer) string {
 	return calls.sorted()
 }
 
-// TestListOfAnotherKind checks that the informer does not store the objects of a captured relist of
-// another kind. The typed client decodes such a relist as a list without a resourceVersion.
+// TestListOfAnotherKind checks that the informer does not store the objects of a relist that are of
+// another kind than the informer's. The typed client decodes such a response as a list without a
+// resourceVersion.
 func TestListOfAnotherKind(t *testing.T) {
 	relist := `{"apiVersion":"v1","kind":"SecretList","metadata":{"resourceVersion":"8"},"items":[` + fmt.Sprintf(statedObject, "v1", "Secret", "s", 8) + `]}`
 	server := httptest.NewServer(&otherKinds{relist: relist})

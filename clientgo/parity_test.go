@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// parityStories contains stories. The function tell plays a story: it changes the informer's
-// source. want are the events that the handler receives, as sorted lines.
+// parityStories contains sequences of changes (stories), by name. tell makes the changes in the
+// informer's source. want are the events that the handler must receive, as sorted lines.
 var parityStories = map[string]struct {
 	tell func(t *testing.T, s *recordedInformer)
 	want string
@@ -138,8 +138,9 @@ var parityStories = map[string]struct {
 	},
 }
 
-// TestParity plays each story with client-go's informer and with Weir's, over client-go's
-// FakeControllerSource, and checks that the handler receives the same events.
+// TestParity makes the changes of each story with client-go's informer and with Weir's, and checks
+// that the handler receives the same events from both. The source is client-go's
+// FakeControllerSource.
 func TestParity(t *testing.T) {
 	for name, story := range parityStories {
 		for maker, make := range bothConstructors {

@@ -30,9 +30,10 @@ type replicaEvent struct {
 	object  *corev1.ConfigMap
 }
 
-// replica is an http.RoundTripper that acts as a replica of an API server, which may lag: it serves
-// config maps up to the version that it has reached. A WATCH from a later version waits until the
-// replica reaches that version, as with kube-apiserver. It does not support initial events.
+// replica is an http.RoundTripper that acts as a replica of an API server that may lag. It serves
+// config maps up to the version that it has reached. As with kube-apiserver, a WATCH from a later
+// version waits until the replica reaches that version. The replica does not support initial
+// events.
 type replica struct {
 	history []replicaEvent
 
@@ -42,8 +43,8 @@ type replica struct {
 	watches []*io.PipeWriter
 }
 
-// move makes the replica reach a version. A lower version simulates that a load balancer from now
-// on directs all clients to another replica.
+// move sets the version that the replica has reached. A lower version simulates a load balancer
+// that directs all clients to another replica, which lags.
 func (r *replica) move(to uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -142,11 +143,11 @@ func answerJSON(req *http.Request, code int, body any) *http.Response {
 	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(string(text))), Request: req}
 }
 
-// TestPinnedVersion uses a tweak that sets the resourceVersion of each request to "0", also where
-// the reflector requests another, and a transform. A lagging replica answers for a while. The test
-// checks that the store and the handlers afterwards reach the current state, that all events on the
-// way are consistent, and that no object is transformed twice. Weir's informer may go back to an
-// older state only if the lag lasts so long that the server seems to have been restored.
+// TestPinnedVersion uses a transform, and a TweakListOptionsFunc that sets the resourceVersion of
+// each request to "0", even if the reflector requests another version. For a while, a replica
+// answers that lags. The test checks that the store and the handlers then reach the current state,
+// that each event follows from the earlier events, and that no object is transformed twice. If the
+// lag is shorter than a minute, Weir's informer must not go back to an older state.
 func TestPinnedVersion(t *testing.T) {
 	for which, adopted := range map[string]func(*rest.Config) cache.SharedIndexInformer{
 		"client-go":                          pinnedInformer,
@@ -181,7 +182,7 @@ func pinnedVersion(t *testing.T, build func(*rest.Config) cache.SharedIndexInfor
 		at(8, "ADDED", "a", "1"), at(9, "ADDED", "b", "1"), at(12, "MODIFIED", "a", "2"), at(13, "DELETED", "b", "1"), at(14, "ADDED", "c", "1"),
 	}}
 	inf := build(&rest.Config{Host: "http://replica", Transport: server, QPS: -1})
-	// client-go's default handler waits for the clock outside of the synctest bubble.
+	// client-go's default handler may sleep for years of the bubble's clock, see quiet.
 	check.NoError(t, inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}))
 	calls := observe(t, inf)
 	run(t, inf)
@@ -203,8 +204,8 @@ func pinnedVersion(t *testing.T, build func(*rest.Config) cache.SharedIndexInfor
 	}
 }
 
-// told returns the state that a handler has received, after the calls that lines describe. It
-// checks that each call is consistent with the previous ones.
+// told returns the objects that a handler knows after the calls that lines describe. It fails the
+// test if a call contradicts an earlier call, for example an add of a known object.
 func told(t *testing.T, lines []string) string {
 	t.Helper()
 	known := map[string]string{} // formatted objects by key

@@ -25,8 +25,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// byPager returns a ListerWatcher whose List uses client-go's pager. The pager uses the limit that
-// List receives.
+// byPager returns a ListerWatcher whose List reads page after page, with client-go's pager. The
+// page size is the limit that List receives.
 func byPager(list pager.ListPageFunc) *cache.ListWatch {
 	pages := pager.New(list)
 	return &cache.ListWatch{ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -39,9 +39,9 @@ func typedPager(cfg *rest.Config) *cache.ListWatch {
 	return byPager(listWatchOf(kubernetes.NewForConfigOrDie(cfg).CoreV1().ConfigMaps("")).ListWithContext)
 }
 
-// TestProbeOfPages checks that a List that reads page after page sends one LIST for a probe, and
-// that NewestVersion returns the list's resourceVersion. A List that sets its own limit must
-// receive every page.
+// TestProbeOfPages checks that a List that reads page after page sends only one LIST for a probe,
+// and that NewestVersion returns the resourceVersion of that page. A List that sets another limit
+// must receive every page.
 func TestProbeOfPages(t *testing.T) {
 	for name, test := range map[string]struct {
 		contentType string
@@ -91,8 +91,9 @@ func TestProbeOfPages(t *testing.T) {
 	}
 }
 
-// TestProbeLimit probes with clients whose config was not passed to Wrap. A List that seems to read
-// page after page must receive a larger limit in the next probe, until it reads one page.
+// TestProbeLimit checks the limits of probes with a client whose config was not passed to Wrap. If
+// a List seems to read page after page, the next probe must have a larger limit. After a List that
+// read one page, the limit must be 1 again.
 func TestProbeLimit(t *testing.T) {
 	for name, test := range map[string]struct {
 		pages   bool // List reads page after page
@@ -140,8 +141,8 @@ func TestProbeLimit(t *testing.T) {
 	}
 }
 
-// TestSlowProbe checks that a probe after one that was not answered in time has the limit 1 again.
-// The client's config was passed to Wrap, so that the List cannot have read page after page.
+// TestSlowProbe checks that the probe after an unanswered probe has the limit 1 too. The client's
+// config was passed to Wrap, so the informer knows that the List did not read page after page.
 func TestSlowProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var limits []string
@@ -167,8 +168,8 @@ func TestSlowProbe(t *testing.T) {
 	})
 }
 
-// TestProbeLimitRecovers checks that the limit of probes becomes 1 again after a probe with a
-// larger limit, if the client's config was passed to Wrap.
+// TestProbeLimitRecovers checks that the probe after a probe with a larger limit has the limit 1
+// again, if the client's config was passed to Wrap.
 func TestProbeLimitRecovers(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", nil), configMap("one", "b", nil))
@@ -184,8 +185,8 @@ func TestProbeLimitRecovers(t *testing.T) {
 	}
 }
 
-// pageOf returns a page of a list with that number of objects. The continue token is the index of
-// the next page's first object.
+// pageOf returns the page that o requests from a list of the given number of objects. The continue
+// token is the index of the next page's first object.
 func pageOf(objects int, o metav1.ListOptions) *corev1.ConfigMapList {
 	at := 0
 	_, _ = fmt.Sscan(o.Continue, &at)

@@ -42,8 +42,8 @@ func (r *recorder) OnAdd(obj any, initial bool) {
 func (r *recorder) OnUpdate(was, is any) { r.note("update %s -> %s", show(was), show(is)) }
 func (r *recorder) OnDelete(obj any)     { r.note("delete %s", show(obj)) }
 
-// show returns the parts of an object that tests compare, as text: key, resourceVersion and the
-// label v.
+// show returns the parts of an object that tests compare, as text: the key, the resourceVersion and
+// the value of the label v.
 func show(obj any) string {
 	if tomb, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		return "tombstone " + tomb.Key + " " + show(tomb.Obj)

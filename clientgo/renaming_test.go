@@ -16,8 +16,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// renaming is a transform that gives each pod another name and namespace, as programs do that store
-// the objects of several clusters in one cache. It returns an error if the pod is renamed already.
+// renaming is a transform that gives each pod another name and namespace. Programs that store the
+// objects of several clusters in one cache use such transforms. It returns an error for a pod that
+// it has already renamed.
 func renaming(obj any) (any, error) {
 	p := obj.(*corev1.Pod)
 	if strings.HasPrefix(p.Name, "one.") {
@@ -27,8 +28,8 @@ func renaming(obj any) (any, error) {
 	return p, nil
 }
 
-// TestRenamingTransform checks that handlers receive the same events, and the store contains the
-// same objects, as with client-go if a transform renames objects.
+// TestRenamingTransform checks that, if a transform renames objects, handlers receive the same
+// events and the store contains the same objects as with client-go.
 func TestRenamingTransform(t *testing.T) {
 	var got []string
 	for maker, make := range bothConstructors {
@@ -52,8 +53,8 @@ func TestRenamingTransform(t *testing.T) {
 	}
 }
 
-// TestRenamingTransformOfBytes checks captured objects that a transform renames: a deletion, and a
-// list that contains the stored objects again.
+// TestRenamingTransformOfBytes checks which objects the store contains if a transform renames
+// captured objects: after a DELETED event, and after lists that contain or lack the stored objects.
 func TestRenamingTransformOfBytes(t *testing.T) {
 	c := newChangingStore(t, Options{})
 	sink := c.inf.sink
@@ -87,9 +88,9 @@ func TestRenamingTransformOfBytes(t *testing.T) {
 	holds()
 }
 
-// TestRenamedAndRefused checks that a renamed object keeps its stored version if the next version
-// cannot be transformed, also in a relist. A DELETED event must delete it even if the final state
-// cannot be transformed.
+// TestRenamedAndRefused checks that a renamed object keeps its stored version if the transform
+// fails for the next version, also in a relist. A DELETED event must delete the object even if the
+// transform fails for the final state.
 func TestRenamedAndRefused(t *testing.T) {
 	t.Run("bytes", func(t *testing.T) { renamedAndRefused(t, false) })
 	t.Run("objects", func(t *testing.T) { renamedAndRefused(t, true) })
@@ -143,10 +144,10 @@ func renamedAndRefused(t *testing.T, returned bool) {
 	holds()
 }
 
-// TestRepeatedDeletion checks what OnDelete receives if a watch repeats its last events after a
-// later version was stored. If resourceVersions are numbers, it is the stored version; otherwise it
-// is the state in the event, as with client-go. A captured event must not delete a later object of
-// the same name.
+// TestRepeatedDeletion checks the argument of OnDelete if a watch repeats its last events after the
+// informer has stored a later version. If resourceVersions are numbers, the argument must be the
+// stored version. Otherwise it must be the state in the event, as with client-go. A captured event
+// must not delete a later object of the same name.
 func TestRepeatedDeletion(t *testing.T) {
 	for name, test := range map[string]struct {
 		first, deleted, last, uid string
@@ -194,9 +195,9 @@ func repeatDeletion(t *testing.T, captured bool, first, deleted, last, uid strin
 	return told
 }
 
-// TestSameVersionDeleted checks that OnDelete receives the state in the DELETED event also if the
-// event's resourceVersion is missing, as with fake clientsets, or equal to that of the stored
-// version.
+// TestSameVersionDeleted checks that OnDelete receives the state in the DELETED event even if the
+// event has no resourceVersion, as with fake clientsets, or has the resourceVersion of the stored
+// object.
 func TestSameVersionDeleted(t *testing.T) {
 	for maker, make := range bothConstructors {
 		for _, version := range []string{"7", ""} {

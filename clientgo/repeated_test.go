@@ -16,9 +16,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestRepeatedEvent checks that an older version of an object, which a server may send again before
-// a watch breaks off, changes nothing. If objects have no uid, as with fake clientsets, the last
-// event must count instead.
+// TestRepeatedEvent checks that an event with an older version than the stored one changes nothing;
+// a server may repeat events. For objects without a uid, as with fake clientsets, the informer must
+// store the version of the last event instead.
 func TestRepeatedEvent(t *testing.T) {
 	events := watch.NewFake()
 	inf := NewSharedIndexInformer(podSource("", events), &corev1.Pod{}, 0, nil)
@@ -62,8 +62,8 @@ func TestRepeatedEvent(t *testing.T) {
 	eventually(t, func() bool { return calls.Load() == want })
 }
 
-// TestChangeOfSameVersion checks that a MODIFIED event is an update also if it changes an object
-// but not its resourceVersion, even if the object cannot be encoded or compared.
+// TestChangeOfSameVersion checks that handlers receive an update for a MODIFIED event that changes
+// an object but not its resourceVersion, even if the object cannot be encoded or compared.
 func TestChangeOfSameVersion(t *testing.T) {
 	packed := func(name, rv, v string) runtime.Object {
 		p := pod(name, v)

@@ -75,7 +75,7 @@ func brokenConnection(t *testing.T, op string, why error) {
 	}
 }
 
-// asks returns the calls that a reflector makes, by name.
+// asks returns, by name, functions that call l as a reflector does.
 func (l *listWatch) asks(ctx context.Context) map[string]func() error {
 	return map[string]func() error{
 		"newest": func() error { _, err := l.NewestVersion(ctx, "100"); return err },
@@ -84,8 +84,9 @@ func (l *listWatch) asks(ctx context.Context) map[string]func() error {
 	}
 }
 
-// TestRetryAfterIsHeardAtOnce checks that List, Watch and NewestVersion return an error response
-// with Retry-After after one request. client-go's REST client would repeat the request ten times.
+// TestRetryAfterIsHeardAtOnce checks that List, Watch and NewestVersion return the error after one
+// request if the response has a Retry-After header. client-go's REST client would repeat the
+// request ten times.
 func TestRetryAfterIsHeardAtOnce(t *testing.T) {
 	var requests atomic.Int32
 	var header atomic.Value
@@ -117,7 +118,6 @@ func TestRetryAfterIsHeardAtOnce(t *testing.T) {
 	}
 }
 
-// takenWatch is a watch that calls taken when its ResultChan is called.
 type takenWatch struct {
 	watch.Interface
 	taken func()
@@ -128,9 +128,9 @@ func (w takenWatch) ResultChan() <-chan watch.Event {
 	return w.Interface.ResultChan()
 }
 
-// TestLateWatch checks that the informer receives changes from a Watch that returns before it has
-// sent a request, such as one of client-go's RetryWatcher, with client-go's informer and with
-// Weir's.
+// TestLateWatch checks, with client-go's informer and with Weir's, that the informer receives
+// changes from a Watch that sends its request after it has returned. client-go's RetryWatcher does
+// so.
 func TestLateWatch(t *testing.T) {
 	for which, newInformer := range bothConstructors {
 		t.Run(which, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestLateWatch(t *testing.T) {
 	}
 }
 
-// watchAfter returns a Watcher whose Watch waits until gate is closed.
+// watchAfter returns a ListWatch whose Watch waits until gate is closed before it sends a request.
 func watchAfter(gate <-chan struct{}, maps typedcorev1.ConfigMapInterface) *cache.ListWatch {
 	return &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 		select {
@@ -167,8 +167,9 @@ func watchAfter(gate <-chan struct{}, maps typedcorev1.ConfigMapInterface) *cach
 	}}
 }
 
-// TestCaptureEnds checks that a request with the context of a call that has returned receives its
-// response itself, whether it was sent before or after the call returned.
+// TestCaptureEnds checks that the client, and not the informer, receives the response to a request
+// that uses the context of a List or Watch call which has returned. The request may have been sent
+// before or after the return.
 func TestCaptureEnds(t *testing.T) {
 	for _, v := range []verb{verbList, verbWatch} {
 		for _, before := range []bool{false, true} {
@@ -229,9 +230,10 @@ func firstOf(ctx context.Context, v verb, maps typedcorev1.ConfigMapInterface) s
 	return name(event.Object)
 }
 
-// TestLateRequestFails checks that client-go's REST client retries a request with the context of a
-// call that has returned, if the server sends an error with Retry-After or the connection breaks.
-// The reflector does not receive these errors and cannot retry.
+// TestLateRequestFails checks that client-go's REST client retries a request that uses the context
+// of a List or Watch call which has returned, if the server sends an error with Retry-After or the
+// connection breaks. The reflector cannot retry in this case, because it does not receive these
+// errors.
 func TestLateRequestFails(t *testing.T) {
 	for name, fail := range map[string]func(*http.Request) (*http.Response, error){
 		"refused": func(req *http.Request) (*http.Response, error) {

@@ -19,10 +19,11 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// TestFactoryRestore restores a server from a backup. The watch of one of the factory's informers
-// breaks. Another informer's watch stays open without events, at a version that the server has
-// reached again; that informer must list again too. An informer of another factory must not list,
-// unless the informers were adopted one by one: all adopted informers share a ServerGroup.
+// TestFactoryRestore restores a server from a backup. The watch of the factory's first informer
+// breaks, so that this informer detects the restore. The watch of the second informer stays open
+// without events, and the restored server has reached the second informer's version again; this
+// informer must list again too. An informer of another factory must not list again. If Adopt built
+// all informers, all of them must list again, because they share a ServerGroup.
 func TestFactoryRestore(t *testing.T) {
 	resource := schema.GroupVersion{Version: "v1"}.WithResource
 	for name, build := range map[string]func(t *testing.T, cfg *rest.Config) (configMaps, secrets cache.SharedIndexInformer){
@@ -48,7 +49,7 @@ func TestFactoryRestore(t *testing.T) {
 				_, elsewhere := build(t, cfg)
 				ctx, cancel := context.WithCancel(context.Background())
 				for _, inf := range []cache.SharedIndexInformer{configMaps, secrets, elsewhere} {
-					// client-go's default handler waits for the clock outside of the synctest bubble.
+					// client-go's default handler may sleep for years of the bubble's clock, see quiet.
 					check.NoError(t, inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}))
 					go inf.RunWithContext(ctx)
 				}

@@ -77,7 +77,7 @@ func hideBroken(req *http.Request, err error) error {
 	}
 	switch {
 	case utilnet.IsConnectionReset(err), utilnet.IsProbableEOF(err), utilnet.IsHTTP2ConnectionLost(err):
-	case utilnet.IsTimeout(err) && request.QueryOf(req.URL).Flag("watch"): // it repeats no LIST
+	case utilnet.IsTimeout(err) && request.QueryOf(req.URL).Flag("watch"): // only WATCHes are repeated
 	default:
 		return err
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// unsharded returns a config whose requests lack shardSelector. The server then answers like the
-// many servers that ignore it.
+// unsharded returns a config whose requests lack the parameter shardSelector. The server then
+// answers like a server that does not support the parameter.
 func unsharded(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -34,7 +34,8 @@ func unsharded(cfg *rest.Config) *rest.Config {
 }
 
 // TestShards checks that the informers of all shards together store each object once, from lists
-// and watches, whether or not the server supports shard selectors and the informers capture bodies.
+// and watches. It runs with and without a server that supports shard selectors, and with and
+// without capturing.
 func TestShards(t *testing.T) {
 	for _, selects := range []bool{true, false} {
 		for _, noCapture := range []bool{false, true} {

@@ -43,7 +43,7 @@ func TestShareDecoded(t *testing.T) {
 		}
 		a, b := put(sim.Pod(0)), put(sim.Pod(1))
 		shared := false
-		for range 100 { // a GC may empty the sync.Pool of shared values
+		for range 100 { // a GC may empty the sync.Pool through which values are shared
 			shared = shared || &see(a).Spec.Tolerations[0] == &see(b).Spec.Tolerations[0]
 		}
 		check.Equal(t, shared, share, "share %v: two pods share", share)

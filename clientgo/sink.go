@@ -106,7 +106,7 @@ func (s *sink) takeDeleted(m *wire.Meta, raw []byte) error {
 	if err == nil && s.rename(m, value) {
 		return s.deleteAs(m, value)
 	}
-	s.renames.apply(m) // OnDelete then receives the previous version, because the final state is not available
+	s.renames.apply(m) // OnDelete then receives the previous version
 	return s.Delete(m, nil)
 }
 

@@ -13,9 +13,10 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestTransformOnRelist checks that a relist transforms only objects whose bytes differ from those
-// received before. This must hold for any change by the transform, also of the uid, and after the
-// server was restored from a backup. Returned objects are compared by their encoding.
+// TestTransformOnRelist checks that a relist calls the transform only for objects whose bytes
+// differ from the bytes received before. It checks this for transforms that change various fields,
+// also the uid, and after a restore of the server from a backup. The objects that List returned are
+// encoded for the comparison.
 func TestTransformOnRelist(t *testing.T) {
 	for name, test := range map[string]struct {
 		returned bool
@@ -23,7 +24,7 @@ func TestTransformOnRelist(t *testing.T) {
 	}{
 		"packed":        {false, func(*corev1.Pod) {}},
 		"with the kind": {false, func(p *corev1.Pod) { p.APIVersion, p.Kind = "v1", "Pod" }},
-		// Nanoseconds cannot be encoded.
+		// Nanoseconds cannot be encoded, so the informer stores the Go value.
 		"as it is":                {false, func(p *corev1.Pod) { p.CreationTimestamp.Time = time.Unix(1, 5) }},
 		"without a uid":           {false, func(p *corev1.Pod) { p.UID = "" }},
 		"returned":                {true, func(*corev1.Pod) {}},
@@ -64,8 +65,9 @@ func newRelistedPod(t *testing.T, returned bool, change func(*corev1.Pod)) *reli
 	return l
 }
 
-// list lists the pod, always at the same version, with the given node name. It checks the number of
-// calls of the transform, and that the store contains the transform's result.
+// list passes a list to the sink that contains the pod with the given node name, always at the same
+// version. It checks the number of calls of the transform, and that the store contains the
+// transform's result.
 func (l *relistedPod) list(t *testing.T, rebase bool, node string, wantCalls int) {
 	t.Helper()
 	l.calls = 0
@@ -92,7 +94,7 @@ func (l *relistedPod) list(t *testing.T, rebase bool, node string, wantCalls int
 }
 
 // TestOpaqueDeletion checks that a DELETED event deletes an object even if a transform removes the
-// uid and the server's versions are not numbers.
+// uid and the resourceVersions are not numbers.
 func TestOpaqueDeletion(t *testing.T) {
 	l := newRelistedPod(t, false, func(p *corev1.Pod) { p.UID = "" })
 	for _, event := range []wire.EventType{wire.Added, wire.Deleted} {
@@ -105,8 +107,8 @@ func TestOpaqueDeletion(t *testing.T) {
 	}
 }
 
-// TestListedEarlier checks that a list, or initial events, replace the stored state even if the
-// listed versions are lower, as after a restore of the server from a backup.
+// TestListedEarlier checks that a list, or initial events, replace stored objects even if the
+// listed resourceVersions are lower, as after a restore of the server from a backup.
 func TestListedEarlier(t *testing.T) {
 	for _, event := range []wire.EventType{0, wire.Added} {
 		values := codec.Of(&corev1.Pod{})
@@ -133,8 +135,8 @@ func TestListedEarlier(t *testing.T) {
 	}
 }
 
-// TestListedValueAfterRestore checks that a list after a restore of the server does not change a
-// stored value that cannot be encoded and has no resourceVersion.
+// TestListedValueAfterRestore checks that a list after a restore of the server keeps a stored value
+// that equals the listed object, cannot be encoded, and has no resourceVersion.
 func TestListedValueAfterRestore(t *testing.T) {
 	values := codec.Of(&corev1.Pod{})
 	s := store.New(store.Config{Decode: values.Decode})

@@ -45,7 +45,8 @@ func withOptions(opts Options) constructor {
 // identity is a transform that changes nothing.
 func identity(obj any) (any, error) { return obj, nil }
 
-// identityOrNone contains no transform, and a transform that changes nothing.
+// identityOrNone contains the two ways to leave objects unchanged: no transform, and a transform
+// that changes nothing.
 var identityOrNone = map[string]cache.TransformFunc{"as it came": nil, "transformed": identity}
 
 // run runs an informer until the test ends or calls stop.
@@ -112,8 +113,9 @@ func survive(t *testing.T) {
 	t.Cleanup(func() { utilruntime.ReallyCrash = true })
 }
 
-// silent replaces the functions that log errors by handlers, and those that log panics by none,
-// until the test ends. One of client-go's functions would sleep until a time after the last error.
+// silent replaces utilruntime.ErrorHandlers by handlers, and clears utilruntime.PanicHandlers,
+// until the test ends. One of the default error handlers sleeps until some time after the last
+// error, which would slow down tests.
 func silent(t *testing.T, handlers ...utilruntime.ErrorHandler) {
 	errorHandlers, panics := utilruntime.ErrorHandlers, utilruntime.PanicHandlers
 	utilruntime.ErrorHandlers, utilruntime.PanicHandlers = handlers, nil

@@ -66,8 +66,8 @@ func (r stuckRefusal) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: r.code, Header: http.Header{"Content-Type": {r.contentType}}, Body: text, Request: req}, nil
 }
 
-// TestRefusalTimeout checks that the informer also cancels a request whose error response does not
-// end, and that Err corresponds to the response's status code.
+// TestRefusalTimeout checks that the informer cancels a request whose error response does not end,
+// and that Err returns the error for the response's status code.
 func TestRefusalTimeout(t *testing.T) {
 	for _, c := range []struct {
 		server stuckRefusal
@@ -92,8 +92,8 @@ func TestRefusalTimeout(t *testing.T) {
 	}
 }
 
-// otherEncoding is a RoundTripper that acts as a server. Its LISTs are JSON. Its WATCHes have an
-// encoding that this package cannot read, and send nothing.
+// otherEncoding is a RoundTripper that acts as a server. It answers LISTs in JSON. It answers
+// WATCHes in an encoding that this package cannot read, and sends no events.
 type otherEncoding struct{}
 
 func (otherEncoding) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -105,8 +105,8 @@ func (otherEncoding) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: list, Request: req}, nil
 }
 
-// TestWatchInAnotherEncoding checks that Watch returns immediately if only the caller can read the
-// encoding of the response.
+// TestWatchInAnotherEncoding checks that the informer does not delay a watch in an encoding that
+// only the caller's client may be able to read: Watch returns immediately.
 func TestWatchInAnotherEncoding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := &rest.Config{Host: "http://none.invalid", Transport: otherEncoding{}}
@@ -125,8 +125,8 @@ func TestWatchInAnotherEncoding(t *testing.T) {
 	})
 }
 
-// TestHandlerSyncsAfterInformer checks that the informer's HasSynced is true after a handler has
-// synced.
+// TestHandlerSyncsAfterInformer checks that the informer's HasSynced is true as soon as a handler
+// has synced.
 func TestHandlerSyncsAfterInformer(t *testing.T) {
 	for range 100 {
 		inf := NewSharedIndexInformer(podSource("1", watch.NewFake()), &corev1.Pod{}, 0, nil)
@@ -140,8 +140,8 @@ func TestHandlerSyncsAfterInformer(t *testing.T) {
 	}
 }
 
-// TestWrappedTwice checks that the informer captures responses, and reads each once, if the config
-// was passed to Wrap twice.
+// TestWrappedTwice checks that the informer captures responses if the config was passed to Wrap
+// twice, and sends each request once.
 func TestWrappedTwice(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 30})
 	inf := NewSharedIndexInformer(podsOf(capturing(capturing(server.Config()))), &corev1.Pod{}, 0, nil).(*informer)
@@ -151,8 +151,8 @@ func TestWrappedTwice(t *testing.T) {
 	}
 }
 
-// TestStopTakesTheRest checks that closing a watch that wraps another one receives the events that
-// the other one still sends.
+// TestStopTakesTheRest checks that Close of a watch receives the events that a wrapped watch still
+// sends, so that the wrapped watch does not block for ever in a send.
 func TestStopTakesTheRest(t *testing.T) {
 	inner := watch.NewFake()
 	w := watch.Filter(inner, func(e watch.Event) (watch.Event, bool) { return e, true })

@@ -88,8 +88,8 @@ func TestTransform(t *testing.T) {
 	}
 }
 
-// TestTransformCaptured checks that the informer decodes captured bytes for a transform and encodes
-// the result.
+// TestTransformCaptured checks that a transform receives the decoded objects of a captured
+// response, and that the informer encodes the result.
 func TestTransformCaptured(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 50})
 	cfg := capturing(server.Config())
@@ -102,7 +102,7 @@ func TestTransformCaptured(t *testing.T) {
 		if calls == 7 {
 			return nil, errors.New("not this one")
 		}
-		p.Spec.Tolerations[0].Key += "+" // a change in place: no other pod may share the slice
+		p.Spec.Tolerations[0].Key += "+" // changes a slice that no other pod may share
 		p.ManagedFields, p.Spec, p.Status = nil, corev1.PodSpec{NodeName: "transformed", Tolerations: p.Spec.Tolerations}, corev1.PodStatus{}
 		return p, nil
 	}))
@@ -122,8 +122,9 @@ func TestTransformCaptured(t *testing.T) {
 }
 
 // TestSlimmingTransform uses a transform that copies a few strings and the start time of each pod
-// into a new pod, and a handler that stores the start time. It checks that the pods that were
-// decoded for the transform do not stay in memory, and that the client decodes no pod.
+// into a new pod, and a handler that keeps the start times. It checks that the pods that the
+// informer decoded for the transform do not stay in memory, and that the client itself decodes no
+// pod.
 func TestSlimmingTransform(t *testing.T) {
 	const count = 50
 	server := serve(t, apiserver.Options{Pods: count})

@@ -67,9 +67,9 @@ func runLogged(t *testing.T, inf cache.SharedIndexInformer, client kubernetes.In
 	return log.uncaptured()
 }
 
-// TestInformersWithoutAKind checks informers whose example states no kind, or a wrong one. They
-// must capture responses if their constructor's other arguments identify the objects. Otherwise the
-// log must report why not.
+// TestInformersWithoutAKind uses informers whose example states no kind, or a wrong kind. It checks
+// that an informer captures responses if other arguments of its constructor identify the objects,
+// and otherwise logs why it does not capture.
 func TestInformersWithoutAKind(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	plain := fill(t, server.Config(), configMap("one", "a", nil), configMap("one", "b", nil))

@@ -20,8 +20,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// gadget is a custom resource. Its spec may have unexported fields, as protobuf messages and times
-// have.
+// gadget is a custom resource. Its spec may have unexported fields, like a protobuf message or a
+// time.Time.
 type gadget[S any] struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -63,8 +63,9 @@ type timedSpec struct {
 	At time.Time `json:"at"`
 }
 
-// TestUnexportedFields checks that the informer handles objects that equality.Semantic cannot
-// compare: objects that the ListerWatcher returns, and captured ones with a transform.
+// TestUnexportedFields checks the events and the stored objects of a type with unexported fields,
+// which equality.Semantic cannot compare. The informer uses the objects that the ListerWatcher
+// returns, or captures them and calls a transform.
 func TestUnexportedFields(t *testing.T) {
 	t.Run("size", func(t *testing.T) {
 		testUnexportedFields(t, func(a string) sizedSpec { return sizedSpec{a, 7} })

@@ -182,7 +182,8 @@ func keyOrders() [][]string {
 	return orders
 }
 
-// widget is the internal type of widgets. In lower case, the kind equals the type's name.
+// widget is the internal type of widgets. Its name equals the kind except for the case of the first
+// letter.
 type widget struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
