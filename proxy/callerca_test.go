@@ -132,10 +132,10 @@ func TestPublishedHeaders(t *testing.T) {
 	tp.until("a header that was published later is not forwarded", func() bool { return passed(tp.client, "X-Later", "root").Get("X-Later") == "" })
 }
 
-// TestUnknownHeaders checks that a proxy with a certificate of its own does not forward the
-// requests of callers with certificates until it can read which headers the upstream trusts from
-// front proxies. The upstream might trust such a header of the caller because of the proxy's
-// certificate.
+// TestUnknownHeaders checks a proxy with a certificate of its own that cannot yet read which
+// headers the upstream trusts from front proxies. Until it can, it does not forward the requests of
+// callers with certificates. The upstream might trust such a header of the caller because of the
+// proxy's certificate.
 func TestUnknownHeaders(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	clients := newAuthority(t)

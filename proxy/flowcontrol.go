@@ -277,9 +277,9 @@ func (s *Server) acquireStart(ctx context.Context, rq *servedRead) (release func
 	}, true
 }
 
-// onAccepted starts a lookup of the owner of a token that the upstream has just accepted, unless a
-// review of request r has already asked for the owner. The request r must be in progress. If r is
-// long-running, onAccepted also counts it as a request of a known caller.
+// onAccepted starts a lookup of the owner of a token that the upstream has just accepted. It starts
+// none if a review of request r has already asked for the owner. The request r must be in progress.
+// If r is long-running, onAccepted also counts it as a request of a known caller.
 func (s *Server) onAccepted(r *http.Request, id [sha256.Size]byte) {
 	if a, ok := r.Context().Value(answerKey{}).(*responseWriter); ok && a.slot != nil {
 		if a.slot.Accept(); a.slot.Asked() {

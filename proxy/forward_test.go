@@ -320,8 +320,8 @@ func TestRobotsGroups(t *testing.T) {
 	}
 }
 
-// TestPageInAnotherForm checks that the proxy forwards a request with one of its own continue
-// tokens if the caller accepts only a representation that the proxy does not have. kube-apiserver
+// TestPageInAnotherForm checks requests with a continue token of the proxy whose callers accept
+// only a representation that the proxy does not have. The proxy forwards them. kube-apiserver then
 // serves the request, or answers 406.
 func TestPageInAnotherForm(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})

@@ -16,8 +16,8 @@ import (
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// TestForwardedMemory checks that the memory of watches includes the buffers that forward a watch,
-// and the bytes that may have been read ahead while the client reads nothing.
+// TestForwardedMemory checks that the memory of watches includes the buffers of a forwarded watch.
+// It also includes the bytes that may have been read ahead while the client reads nothing.
 func TestForwardedMemory(t *testing.T) {
 	_, tp := start(t, apiserver.Options{Pods: 500}, Options{})
 	limiter := tp.server.seats.Watches

@@ -28,9 +28,9 @@ type Options struct {
 	// HTTP. Empty: there is none.
 	HealthListen string
 	// CertFile and KeyFile are the serving certificate and its key. If they are empty, the proxy
-	// generates a CA that is valid for ten years, and with it a certificate that is valid for one year
-	// and renewed after eight months. The proxy stores both in CertDir, or in memory if CertDir is
-	// empty.
+	// generates a CA that is valid for ten years. With this CA it signs a certificate that is valid
+	// for one year and renewed after eight months. The proxy stores both in CertDir, or in memory if
+	// CertDir is empty.
 	CertFile, KeyFile, CertDir string
 	// Hosts are names and addresses for which the generated certificate is valid, in addition to the
 	// loopback ones.

@@ -50,8 +50,9 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// TestRefusedBeforeItsBody checks that a request that the proxy refuses before reading the body
-// occupies no seat and no connection while its body is not received, with or without credentials.
+// TestRefusedBeforeItsBody checks requests, with and without credentials, that the proxy refuses
+// before it reads their bodies. While the body is not received, such a request occupies no seat and
+// no connection.
 func TestRefusedBeforeItsBody(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
@@ -284,7 +285,7 @@ func (c *closeNoter) Close() error {
 }
 
 // TestUnwantedBodyOverHTTP2 checks that the proxy closes the body of a request that it answers
-// itself, so that net/http does not store the body as long as a WATCH lasts.
+// itself. Otherwise net/http would store the body as long as a WATCH lasts.
 func TestUnwantedBodyOverHTTP2(t *testing.T) {
 	body := &closeNoter{Reader: strings.NewReader("x")}
 	r := &http.Request{ProtoMajor: 2, ContentLength: 1, Body: body}

@@ -126,8 +126,9 @@ func TestCannotCache(t *testing.T) {
 	}
 }
 
-// TestNewlyDefined checks that the proxy soon retries to cache a resource while it cannot yet
-// determine which server serves it, but does not retry a resource that must not be cached.
+// TestNewlyDefined checks that the proxy soon retries to cache a resource if it cannot determine
+// yet which server serves the resource. The proxy does not retry a resource that must not be
+// cached.
 func TestNewlyDefined(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	for code, want := range map[int]time.Duration{http.StatusNotFound: mirror.UndefinedTTL, http.StatusForbidden: mirror.RejectedTTL} {
@@ -142,8 +143,8 @@ func TestNewlyDefined(t *testing.T) {
 }
 
 // TestVersionMovesOn checks that a resource that is configured without a version is cached in the
-// version that the upstream prefers, also when the preferred version changes or is no longer
-// served.
+// version that the upstream prefers. When the preferred version changes or is no longer served, the
+// proxy caches the new one.
 func TestVersionMovesOn(t *testing.T) {
 	t.Parallel()
 	wait := timing(func(w *timeouts) { w.Origin, w.Restart = 20*time.Millisecond, time.Millisecond })

@@ -112,8 +112,8 @@ func TestLostWatchThatIsForwarded(t *testing.T) {
 	}
 }
 
-// TestRestoreOnDemand checks that, after a restore, watches from before it get 410 also for a
-// resource on demand that is no longer cached because its session has ended.
+// TestRestoreOnDemand checks a resource on demand that is no longer cached because its session has
+// ended. After a restore, watches of the resource from before the restore get 410.
 func TestRestoreOnDemand(t *testing.T) {
 	for _, first := range []string{"ended", "restored"} {
 		t.Run(first, func(t *testing.T) {

@@ -247,9 +247,9 @@ func TestNewerUpstream(t *testing.T) {
 	}
 }
 
-// TestQuietResource checks a read of a resourceVersion that the cache has not reached, because it
-// belongs to a change of another resource and the read resource does not change. The proxy forwards
-// the read. If the upstream does not answer, the client gets kube-apiserver's error for a
+// TestQuietResource checks a read of a resource that does not change. The read asks for the
+// resourceVersion of a change of another resource, which the cache has not reached. The proxy
+// forwards the read. If the upstream does not answer, the client gets kube-apiserver's error for a
 // resourceVersion that is too large.
 func TestQuietResource(t *testing.T) {
 	t.Parallel()

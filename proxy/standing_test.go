@@ -9,8 +9,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestStandingIsLogged checks that, when the upstream fails, the proxy logs one line for each
-// resource, without any request of a client, and one line when the resource is current again.
+// TestStandingIsLogged checks that the proxy logs one line for each resource when the upstream
+// fails, and one line when the resource is current again. No client needs to send a request for
+// that.
 func TestStandingIsLogged(t *testing.T) {
 	log := &logBuffer{}
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods", "nodes"}, Log: slog.New(slog.NewTextHandler(log, nil))})

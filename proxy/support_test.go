@@ -53,9 +53,9 @@ func timing(change func(w *timeouts)) timeouts {
 	return w
 }
 
-// leisurely returns timeouts with a long pause before a resource is cached again, so that a test
-// can observe a resource without a session, even on a slow machine. Requests do not wait for the
-// end of the pause.
+// leisurely returns timeouts with a long pause before a resource is cached again. Even on a slow
+// machine, a test can then observe a resource without a session. Requests do not wait for the end
+// of the pause.
 func leisurely() timeouts {
 	p := defaultTimeouts
 	p.Restart, p.Reread = 15*time.Second, time.Millisecond

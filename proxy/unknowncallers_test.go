@@ -91,8 +91,8 @@ func TestUnreadRefusals(t *testing.T) {
 	tp.next(tp.watch("john", "/api/v1/pods?watch=true&resourceVersion=0"), "ADDED")
 }
 
-// TestReviewedConnections checks that a connection counts as under review if its request has a
-// token that the proxy does not know yet, as long as the request has its seat.
+// TestReviewedConnections checks that a connection counts as under review while a request with a
+// token that the proxy does not know yet has a seat.
 func TestReviewedConnections(t *testing.T) {
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	check.NoError(t, err)

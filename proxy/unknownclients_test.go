@@ -79,8 +79,8 @@ func (u *frameClient) next() (code string, goesAway bool) {
 }
 
 // TestGoAwayWithoutCredential checks that the proxy closes an HTTP/2 connection after a response to
-// a request without an accepted credential, as kube-apiserver does, unless the client is to repeat
-// the request.
+// a request without an accepted credential, as kube-apiserver does. It does not if the response
+// asks the client to repeat the request.
 func TestGoAwayWithoutCredential(t *testing.T) {
 	const path = "/api/v1/namespaces/default/pods/none"
 	u := startUpstream(t, apiserver.Options{})
@@ -267,8 +267,8 @@ func TestHeldHeads(t *testing.T) {
 }
 
 // TestHealthBesideHeldConnections checks that every new connection can make a health check while
-// other clients occupy the maximum number of connections with requests whose responses they do not
-// read.
+// other clients occupy the maximum number of connections. These clients send requests and do not
+// read the responses.
 func TestHealthBesideHeldConnections(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxConnections: 3, HealthListen: "127.0.0.1:0"})
 	tp.client.CloseIdleConnections()

@@ -13,11 +13,11 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestResponseMemory checks that one user's GETs and LISTs, whose responses the client does not
-// read, use no more memory than the user's share, whether the proxy answers or forwards them.
-// Meanwhile other users are answered. GETs of the same object share its bytes. The proxy does not
-// refuse a read that the upstream has already answered, nor a read of a client that reads its
-// responses.
+// TestResponseMemory checks a user who does not read the responses to its GETs and LISTs. The
+// responses use no more memory than the user's share, whether the proxy answers or forwards the
+// requests. Meanwhile other users are answered. GETs of the same object share its bytes. The proxy
+// does not refuse a read that the upstream has already answered, nor a read of a client that reads
+// its responses.
 func TestResponseMemory(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	const objects, size, memory = 16, 256 << 10, 4 << 20

@@ -65,8 +65,9 @@ type upstream struct {
 
 const (
 	// readAhead bounds how many bytes the transport reads of an HTTP/2 stream before the client reads
-	// them. It also bounds the bytes of one response that arrive per round trip to the upstream: 256
-	// MB a second at one millisecond, 13 MB a second at twenty. The default of net/http is 4 MiB.
+	// them. It also bounds the bytes of one response that arrive per round trip to the upstream. That
+	// is 256 MB a second if a round trip takes one millisecond, and 13 MB a second if it takes twenty.
+	// The default of net/http is 4 MiB.
 	readAhead = 256 << 10
 	// idleUpstream is how long a connection to the upstream stays open without a request. HTTP/1.1
 	// needs one connection for each concurrent request, so a burst leaves many idle connections.

@@ -52,7 +52,8 @@ func TestWatchStarts(t *testing.T) {
 }
 
 // TestWatchStartsEnd checks that a WATCH occupies its seat only until the client has received the
-// state, or for a limited time if the client does not read it.
+// initial state. If the client does not read the state, the WATCH occupies the seat for a limited
+// time.
 func TestWatchStartsEnd(t *testing.T) {
 	for name, hold := range map[string]time.Duration{"taken": deadline, "not taken": time.Millisecond} {
 		t.Run(name, func(t *testing.T) {

@@ -61,8 +61,8 @@ var aModel = &cost.Model{
 	Checks:   []cost.Check{{Incident: "node-agents", Way: `LIST of all, ""`, Figure: cost.CPUFigure, Want: 2, Got: 2.5}},
 }
 
-// TestDoctorPage checks that the HTML page equals the golden file, and that no text of a report
-// becomes a tag, a script or a reference that a browser loads.
+// TestDoctorPage checks that the HTML page equals the golden file. No text of a report may become a
+// tag, a script or a reference that a browser loads.
 func TestDoctorPage(t *testing.T) {
 	var out bytes.Buffer
 	read := evidence.Counts{

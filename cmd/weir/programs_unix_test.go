@@ -49,9 +49,9 @@ func TestServeWhoseProgramEnds(t *testing.T) {
 }
 
 // TestProxyFromCheckout checks that weir proxy, in a checkout, builds weir-proxy. Without a
-// configured cluster, it runs weir-proxy in front of an embedded API server, says that it does, and
-// prints the path of a kubeconfig for the proxy. An interrupt ends all processes and leaves no file
-// behind.
+// configured cluster, weir proxy runs weir-proxy in front of an embedded API server and says so. It
+// also prints the path of a kubeconfig for the proxy. An interrupt ends all processes and leaves no
+// file behind.
 func TestProxyFromCheckout(t *testing.T) {
 	// This may compile everything from scratch.
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)

@@ -66,7 +66,7 @@ const (
 )
 
 // TestMetricsKinds checks that each kind is found if its counts grow by the limit in a minute, and
-// is not found if they grow by half of that.
+// is not found if they grow by half of the limit.
 func TestMetricsKinds(t *testing.T) {
 	there := map[string]float64{"apiserver_resource_objects" + pods: 5000, "apiserver_resource_objects" + deploy: 200}
 	for want, counts := range map[string]map[string]float64{

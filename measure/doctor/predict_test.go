@@ -58,7 +58,7 @@ func TestHeldInformer(t *testing.T) {
 }
 
 // TestPagesOfWhatIsSent checks that the number of pages of a LIST with a limit depends on the
-// number of objects that the LIST selects, and not on the total number.
+// number of objects that the LIST selects, not on all objects.
 func TestPagesOfWhatIsSent(t *testing.T) {
 	for _, c := range []struct {
 		query, ns string

@@ -131,8 +131,8 @@ const (
 	periodAlike     = 0.75 // the least share of times that are alike, if there are more than two
 
 	resyncDefault = 10 * time.Hour // the default of controller-runtime and of knative
-	// A period that only two bursts have counts only if each burst has at least twiceLists LISTs, and
-	// the larger one has at most twiceFactor times as many as the smaller one.
+	// If only two bursts have the period, each must have at least twiceLists LISTs. The larger burst
+	// must have at most twiceFactor times as many as the smaller one.
 	twiceLists  = 100
 	twiceFactor = 2
 )

@@ -33,10 +33,10 @@ var (
 // Name returns the program's name.
 func (p Program) Name() string { return path.Base(p.Package) }
 
-// Find looks for the program in the directory of this executable. If it is missing there and the
-// working directory is in the checkout from which this executable was built, Find builds the
-// program and reports that on log. Building can take minutes and ends with ctx. Otherwise Find
-// searches the PATH. The caller calls done, which removes a program that Find built.
+// Find looks for the program in the directory of this executable. If the program is missing there,
+// and the working directory is in the checkout from which this executable was built, Find builds
+// the program. It reports the build on log. Building can take minutes and ends with ctx. Otherwise
+// Find searches the PATH. The caller calls done, which removes a program that Find built.
 func (p Program) Find(ctx context.Context, log io.Writer) (file string, done func(), err error) {
 	name := p.Name()
 	if runtime.GOOS == "windows" {

@@ -125,8 +125,9 @@ func TestConsistency(t *testing.T) {
 	}
 }
 
-// TestRun checks that the command serves in front of an embedded server, with the kubeconfig and
-// the debug page that it announces, and that an interrupt ends it without an error.
+// TestRun runs the command in front of an embedded server. It checks that clients can use the
+// kubeconfig and the debug page that the command announces, and that an interrupt ends the command
+// without an error.
 func TestRun(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()

@@ -247,9 +247,8 @@ const retryAfter = time.Second
 // only Sink shows that the log cannot be written. Sink is safe for concurrent use.
 type Sink struct {
 	audit.Backend
-	// failed is the time of the failure if the last event could not be recorded, or the time when
-	// mayAnswer last returned true after the failure, in nanoseconds since 1970. 0: the last event was
-	// recorded.
+	// failed is 0 if the last event was recorded. Otherwise it is the time of the failure, or the time
+	// when mayAnswer last returned true after the failure, in nanoseconds since 1970.
 	failed atomic.Int64
 }
 

@@ -57,8 +57,8 @@ func TestCertDir(t *testing.T) {
 	}
 }
 
-// TestRenewal checks that a certificate of the proxy is renewed while the process runs, that
-// concurrent handshakes get the same new certificate, and that clients need no new CA.
+// TestRenewal checks that a certificate of the proxy is renewed while the process runs. Concurrent
+// handshakes must get the same new certificate, and clients must not need a new CA.
 func TestRenewal(t *testing.T) {
 	for name, dir := range map[string]string{"in memory": "", "in a directory": filepath.Join(t.TempDir(), "certs")} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testRenewal(t, dir) }) })

@@ -70,7 +70,7 @@ func (sh *handshakeServers) get(t *testing.T) string {
 }
 
 // TestSecondServerTakesOver checks that new connections go to the second server once the first is
-// closed, even if the client connected before and starts its TLS handshake only now.
+// closed. The client may have connected before, and start its TLS handshake only then.
 func TestSecondServerTakesOver(t *testing.T) {
 	sh := startHandshakeServers(t, time.Minute)
 	check.Equal(t, sh.get(t), "first", "answered by")

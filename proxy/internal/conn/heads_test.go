@@ -37,8 +37,9 @@ func TestUnfinishedHeads(t *testing.T) {
 	})
 }
 
-// TestUnfinishedHeadsOfKnown checks that the unfinished head of a known client does not cause the
-// connections of other clients to be closed, and uses no memory that is reserved for small heads.
+// TestUnfinishedHeadsOfKnown checks that an unfinished head of a known client does not make the
+// listener close the connections of other clients. The head uses no memory that is reserved for
+// small heads.
 func TestUnfinishedHeadsOfKnown(t *testing.T) {
 	tc := newTestListener(t, 100_000)
 	first := tc.known()

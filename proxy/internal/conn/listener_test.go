@@ -107,8 +107,8 @@ func TestConnections(t *testing.T) {
 }
 
 // TestUnknownBeforeKnown opens a connection above the limit. It checks that an unknown connection
-// is closed before an idle one of a known client, if the unknown connection had reviewTime for a
-// request and is not under review.
+// is closed before an idle connection of a known client. The unknown connection must have had
+// reviewTime for a request, and must not be under review.
 func TestUnknownBeforeKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestListener(t, 3)
@@ -377,8 +377,8 @@ func TestConnectionCloseReasons(t *testing.T) {
 	}
 }
 
-// TestSource checks that the source of an IPv6 address is its first 64 bits, without a zone, and
-// that an IPv4 address mapped to IPv6 has the source of the IPv4 address. Text that is not an
+// TestSource checks that the source of an IPv6 address is its first 64 bits, without a zone. An
+// IPv4 address that is mapped to IPv6 has the source of the IPv4 address. Text that is not an
 // address with a port is its own source.
 func TestSource(t *testing.T) {
 	for from, want := range map[string]string{

@@ -158,10 +158,10 @@ func (res *Resource) rereads(st *State) bool {
 // lost returns why a read can be neither served nor forwarded after the upstream went back, or nil.
 //
 // A read that resumes from before the restore gets 410, unless the session can resume from there.
-// If the read were forwarded, the client would permanently miss the changes between that state and
-// a later state with the same resourceVersion, since the client cannot distinguish the two states.
-// The client gets the error immediately: by the time the resource is cached again, the upstream may
-// have reached that resourceVersion.
+// If the read were forwarded, the upstream might later reach the same resourceVersion with another
+// state. The client cannot distinguish the two states, so it would permanently miss the changes
+// between them. The client gets the error immediately: by the time the resource is cached again,
+// the upstream may have reached that resourceVersion.
 //
 // A read of the current state gets 429 while the resource is reread, so that not all clients list
 // the upstream at the same time. The same is true for a resource that the upstream has redefined:

@@ -143,9 +143,10 @@ func TestFoundRestoreEndsOthersFirst(t *testing.T) {
 	}
 }
 
-// TestTrackedBeforeWithdrawn checks that the restore tracker is notified of the end of a session
-// before the session is withdrawn, and that the log line about the end comes after both. Otherwise
-// a watch from before a restore could be forwarded in between.
+// TestTrackedBeforeWithdrawn checks that an ended session still serves when runSession returns.
+// When the log line about the end is written, the session is withdrawn and the restore tracker has
+// been notified. If the tracker were notified later, a watch from before a restore could be
+// forwarded in between.
 func TestTrackedBeforeWithdrawn(t *testing.T) {
 	var res *Resource
 	var m *Mirror

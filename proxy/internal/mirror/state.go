@@ -43,8 +43,8 @@ type State struct {
 
 	Err      string   // why the resource is not current; empty: it is current
 	unserved Standing // why no session serves. StandingLoading: the next attempt may succeed
-	// failures counts the attempts to load the resource that the upstream has answered with an error,
-	// since the resource was last ready or the upstream was last not healthy.
+	// failures counts the attempts to load the resource that the upstream has answered with an error.
+	// It restarts at 0 when the resource is ready, and when the upstream is not healthy.
 	failures int
 	cause    error // in phaseAsking: why the last session ended
 	// mayFail is the time until which a resource on demand is retried although it is unknown or not

@@ -304,8 +304,8 @@ func TestRechecksParts(t *testing.T) {
 	})
 }
 
-// TestRechecksHang checks that the number of concurrent reviews is bounded when each takes long,
-// and that an answer that arrives after its watch has ended has no effect.
+// TestRechecksHang checks reviews that take long. The number of concurrent reviews is bounded, and
+// an answer that arrives after its watch has ended has no effect.
 func TestRechecksHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &reviewer{t: t, takes: time.Hour, of: map[reviewID]time.Time{}}

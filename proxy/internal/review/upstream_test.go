@@ -201,7 +201,7 @@ func TestAsksUpstream(t *testing.T) {
 }
 
 // TestMissingCAs checks that the proxy is not ready for lookupTimeout if the upstream publishes no
-// CAs, and that a CA file that does not exist causes a FileError.
+// CAs. It also checks that a CA file that does not exist causes a FileError.
 func TestMissingCAs(t *testing.T) {
 	_, c, authn, _ := startReviews(t)
 	if !authn.MissesCAs() || authn.Ready(time.Now()) || !authn.Ready(time.Now().Add(lookupTimeout)) || authn.NamesCallerUpstream("X-Remote-User") {

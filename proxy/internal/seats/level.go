@@ -66,8 +66,8 @@ func (l Level) BySource() bool { return l >= NewTokens }
 func (l Level) isSystem() bool { return l == SystemLeases || l == System }
 
 // levelsOf returns the budget levels of a Pool. A flow of a known caller may take at most half of
-// the seats of its level, so that other flows need not wait for its requests to end. A source
-// address leaves as many seats free for other sources as it takes.
+// the seats of its level. Other flows then need not wait until the requests of this flow end. A
+// source address leaves as many seats free for other sources as it takes.
 func levelsOf(seats int) []budget.Level {
 	unreserved := seats
 	for _, r := range rules {

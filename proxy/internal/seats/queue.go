@@ -102,9 +102,9 @@ func (l *flowQueue) forgetIdle(t *turn) {
 	}
 }
 
-// before reports whether flow l gets a seat before the flow other. It compares the levels first. If
-// they are equal, it compares the numbers of seats, then the last grants (in levels by source,
-// oldest first), and then the ages of the first waiting requests.
+// before reports whether flow l gets a seat before the flow other. It compares in this order: the
+// levels, the numbers of seats, the last grants (in levels by source, oldest first), and the ages
+// of the first waiting requests.
 func (l *flowQueue) before(other *flowQueue) bool {
 	switch {
 	case l.Level != other.Level:

@@ -44,7 +44,7 @@ const (
 	// maxParsing bounds the WATCHes whose selectors are being parsed. Parsing takes milliseconds.
 	maxParsing = 64
 	// MaxReviews bounds the concurrent reviews of callers. A known caller may use at most 35 % of
-	// them, so a caller that starts a thousand watches at the same time leaves reviews to other
+	// them. So a caller that starts a thousand watches at the same time leaves reviews to other
 	// callers. New tokens may use half.
 	MaxReviews = 160
 	// maxQueuedReviews bounds the requests of a level that wait for a review. Each such request has a

@@ -17,7 +17,7 @@ func flood(s *Pool, ctx context.Context, flows func(i int) Flow) {
 }
 
 // TestSeatsOfASource checks that a token gets a free seat although another token of the same source
-// waits, because that other token already uses all the seats that it may use.
+// waits. The other token already uses all the seats that it may use.
 func TestSeatsOfASource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewPool(100, 100, time.Minute)

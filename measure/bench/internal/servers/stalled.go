@@ -181,9 +181,9 @@ func (t *telling) until(ctx context.Context, written map[uint64]time.Time) {
 	}
 }
 
-// late returns the delay of each change in seconds, from the end of its write until the watcher
-// received it, and the number of changes that the watcher missed. If the watcher received a change
-// before its write returned, the delay is 0.
+// late returns the delay of each change in seconds, and the number of changes that the watcher
+// missed. The delay lasts from the end of the write until the watcher received the change. If the
+// watcher received a change before its write returned, the delay is 0.
 func (t *telling) late(written map[uint64]time.Time) (late []float64, missed int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
