@@ -15,10 +15,10 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// tape is a source that replays bodies from memory. A watch stays open after its last event.
+// tape is a source that returns bodies from memory. A watch remains open after its last event.
 type tape struct {
 	list, watch []byte
-	relists     int // how many lists are followed by a watch that fails with 410
+	relists     int // how many of the next watches fail with 410, so that a list follows
 	over        chan struct{}
 	once        sync.Once
 }
@@ -50,7 +50,7 @@ func (r reader) Read([]byte) (int, error) { return r() }
 
 var podType = wire.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 
-// podTape returns a tape with a list of pods and a number of events.
+// podTape returns a tape whose list contains pods, and whose watch sends events.
 func podTape(b *testing.B, pods, events int) *tape {
 	sim := podsim.New(pods, 1)
 	var items [][]byte
@@ -95,8 +95,8 @@ func play(b *testing.B, t *tape) {
 	<-done
 }
 
-// BenchmarkWatch measures one event of a pod of about 5 KB, from the bytes of the body to the
-// store.
+// BenchmarkWatch measures the time from the bytes of a body to the store, for one event of a pod of
+// about 5 KB.
 func BenchmarkWatch(b *testing.B) {
 	t := podTape(b, 1000, 20000)
 	b.SetBytes(int64(len(t.watch) / 20000))
@@ -108,7 +108,7 @@ func BenchmarkWatch(b *testing.B) {
 	}
 }
 
-// BenchmarkRelist measures one object of a list in which nothing has changed.
+// BenchmarkRelist measures the time for one unchanged object of a list.
 func BenchmarkRelist(b *testing.B) {
 	t := podTape(b, 10000, 0)
 	b.SetBytes(int64(len(t.list) / 10000))

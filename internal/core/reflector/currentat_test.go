@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// after delays an answer by d.
+// after delays a response by d.
 func after(d time.Duration, answer http.HandlerFunc) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		time.Sleep(d)
@@ -22,7 +22,7 @@ func after(d time.Duration, answer http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// slowList returns a list whose last tenths arrive later than the rest.
+// slowList returns a list of which the last three tenths arrive d later.
 func (h *harness) slowList(d time.Duration, rv string, pods ...string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", contentType(h.enc))
@@ -35,7 +35,7 @@ func (h *harness) slowList(d time.Duration, rv string, pods ...string) http.Hand
 	}
 }
 
-// paced returns events that are sent one second apart.
+// paced returns a watch that sends one event per second.
 func (h *harness) paced(events ...string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", watchContentType(h.enc))
@@ -49,8 +49,8 @@ func (h *harness) paced(events ...string) http.HandlerFunc {
 	}
 }
 
-// TestCurrentAt checks that Status.CurrentAt is never newer than the store. Neither a part of a
-// list nor an answer which shows that the store misses a change makes the store current.
+// TestCurrentAt checks that Status.CurrentAt is never newer than the store. It must not advance
+// with a part of a list, or with a probe or bookmark that does not show that the store is current.
 func TestCurrentAt(t *testing.T) {
 	const never = -1
 	type moment struct{ at, current time.Duration }
@@ -115,8 +115,8 @@ func TestCurrentAt(t *testing.T) {
 	}
 }
 
-// TestCoalesced checks that the reflector does not report the store as current to a version among
-// coalesced changes.
+// TestCoalesced checks that the version of the Status is not one among coalesced changes, until the
+// server has sent all of them.
 func TestCoalesced(t *testing.T) {
 	for name, tt := range map[string]struct {
 		events []string
@@ -138,8 +138,8 @@ func TestCoalesced(t *testing.T) {
 	}
 }
 
-// TestBrokenOffAmongCoalesced checks that a list follows when a watch breaks off among coalesced
-// changes: the store then has the state of no single version.
+// TestBrokenOffAmongCoalesced checks that a list follows if a watch ends with an error among
+// coalesced changes: the store then does not have the state of any version.
 func TestBrokenOffAmongCoalesced(t *testing.T) {
 	withHarness(t, Config{Mode: List}, func(h *harness) {
 		h.run(h.list("100", "a@91", "b@92"), h.events("~a@101", "coalesced@101>105", "-b@101", "~c@104", "broken"),
@@ -151,9 +151,9 @@ func TestBrokenOffAmongCoalesced(t *testing.T) {
 	})
 }
 
-// TestListAmongCoalesced checks the list after a watch that broke off among coalesced changes. If
-// another replica answers, the list may be older than the version that the watch announced. It
-// still ends the coalescing.
+// TestListAmongCoalesced checks the list after a watch that ended among coalesced changes. Another
+// replica may respond, so the list may be older than the version up to which the watch coalesced
+// changes. Later events must still make the store current.
 func TestListAmongCoalesced(t *testing.T) {
 	withHarness(t, Config{Mode: WatchList}, func(h *harness) {
 		h.run(h.events("+a@91", "+b@92", "end@100", "~a@101", "coalesced@101>105", "-b@101", "~c@104", "broken"),
@@ -163,7 +163,8 @@ func TestListAmongCoalesced(t *testing.T) {
 	})
 }
 
-// TestRunAmongCoalesced checks that a second Run does not resume among coalesced changes either.
+// TestRunAmongCoalesced checks that a second Run lists, and does not watch, if the first Run ended
+// among coalesced changes.
 func TestRunAmongCoalesced(t *testing.T) {
 	withHarness(t, Config{Mode: List}, func(h *harness) {
 		h.run(h.list("100", "a@91", "b@92"), h.events("~a@101", "coalesced@101>105", "-b@101", "~c@104"))
@@ -178,9 +179,9 @@ func TestRunAmongCoalesced(t *testing.T) {
 }
 
 // TestLaggingReplicaOfAQuietResource checks lists that state their resourceVersion after the items,
-// as kube-apiserver does for custom resources. The last list had exactly the requested version,
-// since nothing has changed. Later lists come from a replica that lags. The reflector must still
-// not accept a list that is older than the store.
+// as those of custom resources do. The last list was at exactly the requested version, because
+// nothing had changed. Later lists are from a replica that lags. They must not bring back an object
+// that was deleted.
 func TestLaggingReplicaOfAQuietResource(t *testing.T) {
 	withHarness(t, Config{Mode: Pages}, func(h *harness) {
 		if h.enc != wire.JSON {
@@ -218,7 +219,7 @@ func TestLaggingReplicaOfAQuietResource(t *testing.T) {
 			case n == 0:
 				answer = before
 			case q.Get("limit") == "1" || n == 1:
-				// A probe, or a list before the load balancer switches to the other replica.
+				// A probe, or a list that the newer replica still serves.
 			case q.Get("resourceVersion") == "1001":
 				answer = deny(504, "1", metav1.StatusCause{Type: metav1.CauseTypeResourceVersionTooLarge})
 			default:

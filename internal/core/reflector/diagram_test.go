@@ -16,20 +16,19 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// node is a request of the diagram in docs/reflector.md.
+// node is a kind of request in the diagram of docs/reflector.md.
 type node string
 
 const (
 	start         node = "run"
-	due           node = "due" // a list is due: list decides its form
+	due           node = "due" // a list is due; its form is not decided yet
 	askingVersion node = "version"
-	asking        node = "newest" // asks for the newest resourceVersion, for any reason
+	asking        node = "newest" // requests the newest resourceVersion, for any purpose
 	listing       node = "list"
 	initial       node = "initial"
 	watched       node = "watch"
 )
 
-// nodes are the texts of all nodes, in the order of the diagram.
 var nodes = []struct {
 	id   node
 	text string
@@ -43,15 +42,14 @@ var nodes = []struct {
 	{asking, "[LIST limit=1 for the newest resourceVersion]"},
 }
 
-// edge is a transition of the diagram.
 type edge struct {
 	from, to node
 	waits    bool
 }
 
-// TestDiagram finds the transitions of step by random walks, draws them, and compares the diagram
-// with that of docs/reflector.md. With -rewrite it writes the diagram there. 4,000 walks find every
-// transition.
+// TestDiagram compares the diagram in docs/reflector.md with the transitions of step, which it
+// finds by random walks. With -rewrite it writes the diagram. 4,000 walks find every transition;
+// the test makes more.
 func TestDiagram(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	const (
@@ -76,7 +74,8 @@ func TestDiagram(t *testing.T) {
 	t.Errorf("the transitions are\n%sand not those of %s; see them there with -rewrite", drawn, file)
 }
 
-// transitions returns the transitions between nodes that a number of walks find.
+// transitions returns the transitions between nodes that the given number of random walks find,
+// with their labels.
 func transitions(walks uint64) map[edge]map[string]bool {
 	found := map[edge]map[string]bool{}
 	add := func(e edge, label string) {
@@ -102,7 +101,7 @@ func transitions(walks uint64) map[edge]map[string]bool {
 				asked := nodeOf(s)
 				next := asked
 				if asked == askingVersion || asked == initial || asked == listing && s.page == "" || asked == asking && s.askingListFloor {
-					next = due // in any form
+					next = due // the form of the request depends on the mode
 				}
 				if in.typ != inWoke {
 					add(edge{at, next, s.phase == Waiting}, labelOf(before, in, next))
@@ -123,8 +122,8 @@ func transitions(walks uint64) map[edge]map[string]bool {
 	return found
 }
 
-// likely draws the next input at random. A server that is behind often stays so, so that the walks
-// also find what happens only after many answers of that kind.
+// likely draws the next input at random. If behind is true, the server often remains behind, so
+// that walks also find transitions that need several such responses.
 func likely(rng *rand.Rand, s state, under action, answered, behind bool) input {
 	in := happen(rng, s, under, answered)
 	if _, waits := under.(wait); waits {
@@ -140,13 +139,13 @@ func likely(rng *rand.Rand, s state, under action, answered, behind bool) input 
 	case rng.IntN(20) == 0:
 		in.damaged = 1
 		if in.rv != "" {
-			in.rv = "ab12" // incomparable
+			in.rv = "ab12" // cannot be compared
 		}
 	}
 	return in
 }
 
-// nodeOf returns the request under way, or the next one.
+// nodeOf returns the node of the current request, or of the next one.
 func nodeOf(s state) node {
 	switch s.request {
 	case reqVersion:
@@ -164,7 +163,8 @@ func nodeOf(s state) node {
 	return start
 }
 
-// labelOf names an input by its type or by its error, as far as that decides the next request.
+// labelOf returns the label of an input: its type, or its error if the next request depends on
+// that.
 func labelOf(before state, in input, next node) string {
 	m := machine{state: before, in: in}
 	switch {
@@ -196,7 +196,7 @@ func labelOf(before state, in input, next node) string {
 	}[in.typ]
 }
 
-// summary joins labels. The label "failed" replaces the labels of single errors.
+// summary joins labels. "failed" includes the labels of single errors, so it replaces them.
 func summary(labels map[string]bool) string {
 	of := slices.Sorted(maps.Keys(labels))
 	if labels["failed"] {
@@ -208,7 +208,7 @@ func summary(labels map[string]bool) string {
 	return "any mode"
 }
 
-// draw writes the transitions as a Mermaid flowchart.
+// draw returns the transitions as a Mermaid flowchart.
 func draw(found map[edge]map[string]bool) string {
 	var b strings.Builder
 	b.WriteString("flowchart TD\n")

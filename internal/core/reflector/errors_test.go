@@ -96,7 +96,6 @@ func TestStatusString(t *testing.T) {
 	}
 }
 
-// contentType returns the Content-Type of a LIST's answer.
 func contentType(enc wire.Encoding) string {
 	if enc == wire.JSON {
 		return wire.ContentTypeJSON
@@ -104,7 +103,6 @@ func contentType(enc wire.Encoding) string {
 	return wire.ContentTypeProtobuf
 }
 
-// watchContentType returns the Content-Type of a WATCH's answer.
 func watchContentType(enc wire.Encoding) string {
 	if enc == wire.JSON {
 		return wire.ContentTypeJSON
@@ -112,12 +110,10 @@ func watchContentType(enc wire.Encoding) string {
 	return wire.ContentTypeProtobufWatch
 }
 
-// listOf returns a source.List that reads body.
 func listOf(body io.ReadCloser, enc wire.Encoding) (source.List, error) {
 	return source.NewList(answerOf(body, contentType(enc)), source.Options{})
 }
 
-// watchOf returns a source.Watch that reads body.
 func watchOf(body io.ReadCloser, enc wire.Encoding) (source.Watch, error) {
 	return source.NewWatch(answerOf(body, watchContentType(enc)), 0, source.Options{})
 }

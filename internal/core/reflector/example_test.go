@@ -17,8 +17,7 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// A reflector keeps a store equal to a server. What stops it from being current is an error that
-// the caller can test for.
+// A reflector keeps a store equal to a server. The caller can test for the error that prevents it.
 func Example() {
 	denied := true
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

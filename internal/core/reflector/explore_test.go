@@ -11,17 +11,17 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// answers is a server whose faults are permanent: it says what the server answers to each kind of
-// request, every time. The tests below do not compare single steps. They check what must follow:
-// every request that keeps failing ends in a LIST, except after 429.
+// answers is a server with permanent faults: it always answers a kind of request in the same way. A
+// field says what that answer is. The tests below do not check single steps; they check that a
+// certain request, such as a LIST, follows after a limited number of requests.
 type answers struct {
 	version, list, page, newest, reaches, watch, initial string
 
-	lists map[string]string // replaces list: by the form and condition of the list
+	lists map[string]string // the answer to a LIST by its form and condition; the default is list
 	late  bool              // lists state their resourceVersion after their items
 }
 
-// watchAnswers are the ways in which a WATCH can permanently fail to send anything.
+// watchAnswers are the permanent faults of a server's WATCHes.
 var watchAnswers = []string{
 	"http-400", "http-401", "http-403", "http-404", "http-405", "http-406", "http-410", "http-422", "http-500", "http-502", "http-503", "http-504",
 	"too-large", "malformed", "truncated", "broken-off", "event-410", "open event-410", "open http-500", "open malformed",
@@ -31,8 +31,8 @@ var watchAnswers = []string{
 // newestAnswers are the answers to a request for the newest resourceVersion.
 var newestAnswers = []string{"same", "newer", "older", "none", "opaque", "http-400", "http-403", "http-404", "http-500", "refused", "too-large", "http-429"}
 
-// TestWatchThatKeepsFailingBecomesAList checks, for every server whose WATCH and probe have a
-// permanent fault, that the reflector lists.
+// TestWatchThatKeepsFailingBecomesAList checks that the reflector lists, for every permanent fault
+// of WATCHes together with every answer to probes.
 func TestWatchThatKeepsFailingBecomesAList(t *testing.T) {
 	for _, mode := range []Mode{Auto, List, Pages, WatchList} {
 		for _, watch := range watchAnswers {
@@ -42,7 +42,7 @@ func TestWatchThatKeepsFailingBecomesAList(t *testing.T) {
 					t.Run(fmt.Sprint(mode, "/", watch, "/", newest, "/", reaches), func(t *testing.T) {
 						listed := func(n int, asked []string) bool { return slices.Contains(asked, "LIST") }
 						a.explore(t, mode, "1000", listed)
-						if watch != "bookmark before" { // versions that cannot be compared are never older
+						if watch != "bookmark before" { // the bookmark's version cannot be compared with this one
 							a.explore(t, mode, "cd34", listed)
 						}
 					})
@@ -52,9 +52,8 @@ func TestWatchThatKeepsFailingBecomesAList(t *testing.T) {
 	}
 }
 
-// TestListComesInEachForm checks every server whose LISTs have a permanent fault. The reflector
-// must try each form of a list, since one of them may work, and must try the watch again, since the
-// watch may have recovered.
+// TestListComesInEachForm checks that the reflector requests both a whole list and pages, for every
+// permanent fault of LISTs and of initial events.
 func TestListComesInEachForm(t *testing.T) {
 	faults := []string{"http-400", "http-422", "http-500", "http-503", "http-504", "malformed", "open malformed", "open truncated", "open broken-off"}
 	for _, mode := range []Mode{Auto, List, Pages, WatchList} {
@@ -73,10 +72,10 @@ func TestListComesInEachForm(t *testing.T) {
 	}
 }
 
-// TestListThatAloneWorks checks every server that answers only one kind of LIST: whole or in pages,
-// "not older than" the store or consistent. All others fail permanently, with different faults.
-// Some break off, and some state their version after the items. Watches and probes fail as well.
-// The reflector must find the LIST that works.
+// TestListThatAloneWorks checks servers that serve only one kind of LIST: whole or in pages,
+// consistent or "not older than" the store. All other kinds fail permanently, with different
+// faults. Some end in the middle, and some state their version after the items. Watches fail as
+// well, and probes may fail. The reflector must request the LIST that works.
 func TestListThatAloneWorks(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	lists := []string{"LIST ", "LIST NotOlderThan", "LIST limit ", "LIST limit NotOlderThan"}
@@ -92,7 +91,7 @@ func TestListThatAloneWorks(t *testing.T) {
 					for _, newest := range []string{"newer", "http-403", "refused"} {
 						for _, watch := range []string{"http-500", "event-410", "ended later", "silent", "refused"} {
 							if newest == "refused" && watch == "refused" {
-								continue // there is no server: most of the requests are watches
+								continue // no server runs: most requests are watches
 							}
 							a := answers{version: "1.37", lists: failing, newest: newest, reaches: newest, watch: watch, initial: "http-500"}
 							a.explore(t, mode, "1000", func(_ int, asked []string) bool { return slices.Contains(asked, one) })
@@ -104,10 +103,10 @@ func TestListThatAloneWorks(t *testing.T) {
 	}
 }
 
-// TestTooLargeForGood checks every server that reports its newest version while its watch cache
-// never reaches it: the cache does not advance, or etcd reports no progress to it. The server
-// refuses each request that must not be older than that version, initial events too. The reflector
-// must send a list that etcd answers.
+// TestTooLargeForGood checks servers that report their newest version although their watch cache
+// never reaches it, because the cache does not advance, or etcd reports no progress to it. Such a
+// server refuses each list that must not be older than that version, and initial events. The
+// reflector must request a list without that condition, which etcd serves.
 func TestTooLargeForGood(t *testing.T) {
 	refused := map[string]string{"LIST NotOlderThan": "too-large", "LIST limit NotOlderThan": "too-large"}
 	for _, mode := range []Mode{Auto, List, Pages, WatchList} {
@@ -116,7 +115,7 @@ func TestTooLargeForGood(t *testing.T) {
 				for _, newest := range []string{"same", "newer"} {
 					for _, watch := range watchAnswers {
 						if watch == "refused" {
-							continue // there is no server
+							continue // no server runs
 						}
 						a := answers{version: "1.37", lists: refused, late: late, newest: newest, reaches: "too-large", watch: watch, initial: "too-large"}
 						t.Run(fmt.Sprint(mode, "/", late, "/", rv, "/", newest, "/", watch), func(t *testing.T) {
@@ -131,8 +130,8 @@ func TestTooLargeForGood(t *testing.T) {
 	}
 }
 
-// TestPageThatNeverComes checks that the reflector requests all in one answer if a page keeps
-// failing.
+// TestPageThatNeverComes checks that the reflector requests the whole list, or starts the list
+// again several times, if its second page keeps failing.
 func TestPageThatNeverComes(t *testing.T) {
 	for _, page := range []string{"http-400", "http-403", "http-404", "http-410", "http-500", "malformed", "broken-off", "open malformed", "open broken-off"} {
 		a := answers{version: "1.20", list: "pages", page: page}
@@ -153,11 +152,11 @@ func count(list []string, what string) (n int) {
 	return n
 }
 
-// maxRequests is the number of requests within which the expected request must be sent.
+// maxRequests is the maximum number of requests before the expected request.
 const maxRequests = 60
 
-// explore runs the reflector from a state that is current to rv, until done accepts the requests so
-// far.
+// explore runs step against the server, from a state that is current to rv, until done accepts the
+// requests so far. It fails the test after maxRequests.
 func (a answers) explore(t *testing.T, mode Mode, rv string, done func(n int, asked []string) bool) {
 	t.Helper()
 	cfg := Config{Mode: mode}.withDefaults()
@@ -220,7 +219,7 @@ func (a answers) explore(t *testing.T, mode Mode, rv string, done func(n int, as
 	t.Errorf("not within %d requests and %v: %v", maxRequests, waited, log[max(0, len(log)-30):])
 }
 
-// answer returns the inputs that follow a request other than a WATCH.
+// answer returns the inputs that follow a request other than a WATCH. what is a field of answers.
 func (a answers) answer(phase Phase, what string) []input {
 	versions := map[string]string{"same": "1000", "newer": "1500", "older": "600", "none": "", "opaque": "ab12"}
 	if rv, ok := versions[what]; ok {
@@ -233,13 +232,13 @@ func (a answers) answer(phase Phase, what string) []input {
 	if rest, ok := strings.CutPrefix(what, "open "); ok {
 		open, what = append(open, input{typ: inOpened, rv: "1500"}), rest
 	} else if rest, ok := strings.CutPrefix(what, "late "); ok {
-		// The resourceVersion is stated after the items.
+		// The resourceVersion follows after the items.
 		open, what = append(open, input{typ: inOpened}), rest
 	}
 	return append(open, input{typ: inFailed, err: classify(phase, failure(what)), after: time.Second})
 }
 
-// watched returns the inputs that follow a WATCH. A probe follows an open one.
+// watched returns the inputs that follow a WATCH. If the watch remains open, a probe follows.
 func (a answers) watched(w openWatch) []input {
 	what := a.watch
 	if w.SendInitialEvents {
@@ -249,7 +248,7 @@ func (a answers) watched(w openWatch) []input {
 	switch what {
 	case "ended at once":
 		return []input{opened, {typ: inEnded, after: time.Millisecond}}
-	case "ended later": // at its timeout
+	case "ended later": // the server ends the watch at its timeout
 		return []input{opened, {typ: inEnded, after: defaultWatchTimeout * 3 / 2}}
 	case "broken off later":
 		return []input{opened, {typ: inFailed, err: classify(Watching, failure("broken-off")), after: defaultWatchTimeout}}

@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestServerRestarted checks that the store keeps its state while the server is gone, and that
-// Status shows how old the state is.
+// TestServerRestarted checks that the store keeps its objects while the server does not run, that
+// Status.Err is ErrUnreachable, and that the reflector then resumes without a list.
 func TestServerRestarted(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		restarted := make(chan struct{})
@@ -51,14 +51,14 @@ func TestServerRestarted(t *testing.T) {
 	})
 }
 
-// tooLarge is the answer of a server that has not reached the requested resourceVersion.
+// tooLarge responds as a server does that has not reached the requested resourceVersion.
 func tooLarge() http.HandlerFunc {
 	return deny(504, "1", metav1.StatusCause{Type: metav1.CauseTypeResourceVersionTooLarge})
 }
 
-// TestWentBack checks a server that was restored from a backup: the reflector must replace newer
-// stored versions with the server's older ones. A watch from a version in the server's future is
-// silent, so a probe must find the restore.
+// TestWentBack checks a server that was restored from a backup. The reflector must replace newer
+// stored versions with the server's older ones. A watch from a version that the server has not
+// reached yet is silent, so a probe must detect the restore.
 func TestWentBack(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		h.run(h.list("100", "a@91=new", "b@92", "c@50"), h.events("broken"), h.events(),
@@ -75,8 +75,8 @@ func TestWentBack(t *testing.T) {
 	})
 }
 
-// TestLagging checks that the reflector refuses a list of a replica that lags: an object that was
-// deleted since would come back.
+// TestLagging checks that the reflector does not store a list of a replica that lags, which
+// contains an object that was deleted since.
 func TestLagging(t *testing.T) {
 	withHarness(t, Config{Mode: List, Consistency: Any}, func(h *harness) {
 		cursor := h.store.Cursor()
@@ -103,8 +103,8 @@ func TestTooLarge(t *testing.T) {
 	})
 }
 
-// TestBrokenHalfWay checks that a list that breaks off keeps the objects that were received,
-// deletes none, and reports each object once.
+// TestBrokenHalfWay checks that the objects of an incomplete list are stored, that nothing is
+// deleted because of it, and that each object causes one change.
 func TestBrokenHalfWay(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		cursor := h.store.Cursor()
@@ -154,7 +154,6 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// rootOf returns the StatusError within err.
 func rootOf(err error) error {
 	var status *apierrors.StatusError
 	errors.As(err, &status)
@@ -172,8 +171,8 @@ func TestTooManyRequests(t *testing.T) {
 	})
 }
 
-// TestProbeIsPutOff checks that a probe respects a Retry-After, both beside a watch that has been
-// silent for long and beside the first watch after the server was gone.
+// TestProbeIsPutOff checks that the Retry-After of a probe's response delays the next request:
+// another probe, or the list after a failed probe.
 func TestProbeIsPutOff(t *testing.T) {
 	gone := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	for name, tt := range map[string]struct {
@@ -216,7 +215,7 @@ func TestMalformed(t *testing.T) {
 	})
 }
 
-// TestUnreadableObject checks that the reflector skips an object without a name, and stores the
+// TestUnreadableObject checks that the reflector skips objects without a name, and stores the
 // others.
 func TestUnreadableObject(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
@@ -240,7 +239,7 @@ func TestOtherEncoding(t *testing.T) {
 }
 
 // TestDamagedOnTheWay checks that the reflector lists after a watch has sent an object that cannot
-// be read, and is current after that list.
+// be read, and that it reports no error after that list.
 func TestDamagedOnTheWay(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		h.run(h.list("10", "a@1"), h.events("~@11", "~a@12"), h.list("13", "a@12", "b@11"), h.events())
@@ -253,7 +252,8 @@ func TestDamagedOnTheWay(t *testing.T) {
 	})
 }
 
-// TestTranscode checks objects of a server that supports only one encoding.
+// TestTranscode checks that objects in the encoding that the server supports are stored in
+// Config.Encoding.
 func TestTranscode(t *testing.T) {
 	other := wire.Protobuf
 	cfg := Config{Mode: List, Encoding: other, Transcode: func(dst, object []byte) ([]byte, error) {
@@ -281,8 +281,9 @@ func TestTranscode(t *testing.T) {
 	})
 }
 
-// TestSilentWatch checks that the reflector probes the server if a watch sends nothing for longer
-// than a server waits between two bookmarks.
+// TestSilentWatch checks that a probe follows if a watch sends nothing for longer than a server
+// waits between two bookmarks. If the server has a newer version, a watch must follow. If the probe
+// fails, a list must follow.
 func TestSilentWatch(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		h.run(h.list("10", "a@1"), h.events("~a@11"), h.list("11/more", "a@11"), h.list("15/more", "a@11"), h.events(), deny(503, ""), h.list("16", "a@16"), h.events())
@@ -304,9 +305,9 @@ func TestSilentWatch(t *testing.T) {
 	})
 }
 
-// TestSilentAfterBookmark checks that a probe compares its answer with the last bookmark. It must
-// not disturb a server that is current, and must find one that went back to a version before the
-// bookmark.
+// TestSilentAfterBookmark checks that a probe compares the server's version with that of the last
+// bookmark. It must not end a watch that is current, and must detect a server that went back to a
+// version before the bookmark.
 func TestSilentAfterBookmark(t *testing.T) {
 	for name, tt := range map[string]struct {
 		mode   Mode
@@ -330,7 +331,7 @@ func TestSilentAfterBookmark(t *testing.T) {
 				h.mu.Lock()
 				h.requests = nil
 				h.mu.Unlock()
-				h.advance(100 * time.Second) // there was one probe
+				h.advance(100 * time.Second) // time for one probe
 				h.mu.Lock()
 				if n := len(h.requests); n != 1 {
 					t.Errorf("a server that is there was asked %d times: %v", n, h.requests)
@@ -343,14 +344,14 @@ func TestSilentAfterBookmark(t *testing.T) {
 	}
 }
 
-// TestAnsweredLate checks that the time of a watch starts with its answer: a watch that is answered
-// after half a minute and ends immediately is too short, so the reflector waits before the next
-// one.
+// TestAnsweredLate checks that the duration of a watch is counted from its response. A watch with a
+// response after half a minute, which ends immediately, is too short, so the reflector waits before
+// the next one.
 func TestAnsweredLate(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		late := func(rw http.ResponseWriter, r *http.Request) {
 			select {
-			case <-time.After(30 * time.Second): // of the test's clock
+			case <-time.After(30 * time.Second): // in the synctest bubble
 			case <-r.Context().Done():
 			}
 			rw.Header().Set("Content-Type", watchContentType(h.enc))
@@ -362,8 +363,8 @@ func TestAnsweredLate(t *testing.T) {
 	})
 }
 
-// TestVersionNeverAnswered checks that a server that does not answer /version delays the list by
-// only some seconds: the answer only determines the form of the list.
+// TestVersionNeverAnswered checks that a server that does not respond to /version delays the list
+// by only five seconds, because the version only decides the form of the list.
 func TestVersionNeverAnswered(t *testing.T) {
 	withHarness(t, Config{}, func(h *harness) {
 		h.run(hold, h.list("10", "a@1"), h.events())
@@ -373,12 +374,12 @@ func TestVersionNeverAnswered(t *testing.T) {
 	})
 }
 
-// TestExpiredWithoutKind checks that the code of an ERROR event's Status counts even if the Status
+// TestExpiredWithoutKind checks that an ERROR event with code 410 causes a list even if the Status
 // has no kind.
 func TestExpiredWithoutKind(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		if h.enc != wire.JSON {
-			return // the protobuf envelope always has the kind, and the message needs none
+			return // a Status in protobuf has no kind, because its envelope has it
 		}
 		h.run(h.list("10", "a@1"), func(rw http.ResponseWriter, r *http.Request) {
 			rw.Header().Set("Content-Type", watchContentType(h.enc))

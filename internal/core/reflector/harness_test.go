@@ -35,13 +35,13 @@ import (
 func TestMain(m *testing.M) {
 	testenv.RelaxGC()
 	if flag.Lookup("test.bench").Value.String() == "" { // benchmarks measure without the checks
-		checking = checking || !testenv.Race // under the race detector the checks take minutes
+		checking = checking || !testenv.Race // with the race detector, the checks take minutes
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// harness is a scripted API server of pods, a store, and a reflector that connects them, in a
-// synctest bubble: time advances only when all goroutines wait, so waits are exact.
+// harness is a scripted API server of pods, a store, and a reflector between them, in a synctest
+// bubble. Time advances only when all goroutines wait, so tests can check exact times.
 type harness struct {
 	t     *testing.T
 	enc   wire.Encoding
@@ -53,14 +53,14 @@ type harness struct {
 	mu       sync.Mutex
 	began    time.Time
 	script   []http.HandlerFunc
-	server   http.HandlerFunc // answers the requests after the script's end
-	requests []string         // each with its time since the start of Run
+	server   http.HandlerFunc // handles the requests after the end of script
+	requests []string         // each request, with its time since the start of Run
 	statuses []Status
 	refused  bool // the server refuses connections
 }
 
-// withHarness runs f with each encoding. The server gives the answers in the order of script. After
-// the last one, h.server answers; by default it never does.
+// withHarness runs f with each encoding. The server handles the n-th request with the n-th function
+// of script. h.server handles further requests; by default it never responds.
 func withHarness(t *testing.T, cfg Config, f func(h *harness)) {
 	t.Helper()
 	for _, enc := range []wire.Encoding{wire.JSON, wire.Protobuf} {
@@ -118,8 +118,7 @@ func (h *harness) serve(cfg Config) {
 	h.r.cfg.Backoff.Random = func() float64 { return 0.5 }
 }
 
-// run starts the reflector with these answers, and waits until only the passing of time could
-// change anything.
+// run starts the reflector with this script, and returns when all goroutines wait.
 func (h *harness) run(script ...http.HandlerFunc) {
 	h.script, h.began = script, time.Now()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -132,7 +131,7 @@ func (h *harness) run(script ...http.HandlerFunc) {
 	synctest.Wait()
 }
 
-// advance advances the clock by d.
+// advance advances the clock by d, and waits until all goroutines wait again.
 func (h *harness) advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -166,7 +165,7 @@ func (h *harness) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	answer(rw, r)
 }
 
-// wantRequests compares the requests since its last call.
+// wantRequests checks the requests since its last call.
 func (h *harness) wantRequests(want ...string) {
 	h.t.Helper()
 	h.mu.Lock()
@@ -177,7 +176,8 @@ func (h *harness) wantRequests(want ...string) {
 	h.requests = nil
 }
 
-// wantObjects compares the objects in the store, each as name@resourceVersion.
+// wantObjects checks the objects in the store. want contains each as name@resourceVersion, ordered
+// by key.
 func (h *harness) wantObjects(want string) {
 	h.t.Helper()
 	var got []string
@@ -187,7 +187,7 @@ func (h *harness) wantObjects(want string) {
 	check.Equal(h.t, strings.Join(got, " "), want, "the store holds")
 }
 
-// wantReported checks that one Status since its last call had this error.
+// wantReported checks that a Status since the last call of wantReported had this error.
 func (h *harness) wantReported(err error) {
 	h.t.Helper()
 	h.mu.Lock()
@@ -198,7 +198,8 @@ func (h *harness) wantReported(err error) {
 	h.statuses = nil
 }
 
-// wantCurrent checks that the store is current to rv.
+// wantCurrent checks that the reflector watches without an error, and that the store is current to
+// rv.
 func (h *harness) wantCurrent(rv string) {
 	h.t.Helper()
 	s := h.r.Status()
@@ -207,15 +208,14 @@ func (h *harness) wantCurrent(rv string) {
 	}
 }
 
-// refuseConnections makes the server refuse connections, or accept them again.
 func (h *harness) refuseConnections(refused bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.refused = refused
 }
 
-// pod returns the bytes of a pod, from "name@resourceVersion". An optional "=text" sets an
-// annotation.
+// pod returns the encoded pod for a text like "name@resourceVersion". An optional "=text" at the
+// end sets an annotation.
 func (h *harness) pod(s string) []byte {
 	s, text, _ := strings.Cut(s, "=")
 	name, rv, _ := strings.Cut(s, "@")
@@ -235,7 +235,8 @@ func (h *harness) encode(object any, marshal func() ([]byte, error)) []byte {
 	return b
 }
 
-// listBody returns a LIST's body. rv is the resourceVersion, or "rv/continue".
+// listBody returns the body of a LIST. rv is its resourceVersion, or "resourceVersion/continue" for
+// a page.
 func (h *harness) listBody(rv string, pods ...string) []byte {
 	rv, cont, _ := strings.Cut(rv, "/")
 	var items [][]byte
@@ -263,7 +264,7 @@ func (h *harness) list(rv string, pods ...string) http.HandlerFunc {
 	}
 }
 
-// brokenList returns a list that breaks off after n tenths of its body.
+// brokenList returns a list whose connection breaks after n tenths of its body.
 func (h *harness) brokenList(n int, rv string, pods ...string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", contentType(h.enc))
@@ -274,7 +275,7 @@ func (h *harness) brokenList(n int, rv string, pods ...string) http.HandlerFunc 
 	}
 }
 
-// event returns the bytes of an event: "+name@rv" (added), "~name@rv" (modified), "-name@rv"
+// event returns the encoded event for a text: "+name@rv" (added), "~name@rv" (modified), "-name@rv"
 // (deleted), "bookmark@rv", "end@rv" (the bookmark that ends initial events), "coalesced@rv>to" or
 // "error@410".
 func (h *harness) event(s string) []byte {
@@ -300,8 +301,8 @@ func (h *harness) event(s string) []byte {
 	return wire.AppendEvent(nil, h.enc, types[s[0]], tm, h.pod(s[1:]))
 }
 
-// events sends all events immediately. If the last one is "EOF" it then ends the watch, if it is
-// "broken" it breaks the stream off, and otherwise the watch stays open.
+// events returns a watch that sends all events immediately. If the last one is "EOF", the server
+// then ends the watch; if it is "broken", the connection breaks; otherwise the watch remains open.
 func (h *harness) events(events ...string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", watchContentType(h.enc))
@@ -321,7 +322,7 @@ func (h *harness) events(events ...string) http.HandlerFunc {
 	}
 }
 
-// hold never answers.
+// hold never responds.
 func hold(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 func version(v string) http.HandlerFunc {
@@ -331,7 +332,7 @@ func version(v string) http.HandlerFunc {
 	}
 }
 
-// deny answers with a Status of this code.
+// deny responds with a Status of this code.
 func deny(code int, retryAfter string, causes ...metav1.StatusCause) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "application/json")

@@ -16,14 +16,14 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// idleFor answers a WATCH, sends nothing, and ends the stream after d: normally, or by closing the
-// connection.
+// idleFor returns a watch that sends nothing and ends after d: normally, or because the connection
+// breaks.
 func (h *harness) idleFor(d time.Duration, clean bool) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", watchContentType(h.enc))
 		rw.(http.Flusher).Flush()
 		select {
-		case <-time.After(d): // of the test's clock
+		case <-time.After(d): // in the synctest bubble
 		case <-r.Context().Done():
 		}
 		if !clean {
@@ -32,8 +32,9 @@ func (h *harness) idleFor(d time.Duration, clean bool) http.HandlerFunc {
 	}
 }
 
-// TestIdleStreamsAreEnded checks a proxy that ends idle streams after 5 s. Watches must follow each
-// other without a wait or a relist, and Err must stay nil. The only additional requests are probes.
+// TestIdleStreamsAreEnded checks the reflector behind a proxy that ends idle streams after 5 s.
+// Each watch must follow the last one immediately, with only probes in between. There must be no
+// relist, and Status.Err must remain nil.
 func TestIdleStreamsAreEnded(t *testing.T) {
 	for name, clean := range map[string]bool{"ended": true, "cut": false} {
 		t.Run(name, func(t *testing.T) {
@@ -63,11 +64,11 @@ func TestIdleStreamsAreEnded(t *testing.T) {
 	}
 }
 
-// TestSilentStreamsAreEnded checks a proxy that ends idle streams in a busy cluster, where each
-// probe finds a newer version. For a quiet resource, the bookmark of a short watch must show that
-// watches work: no list follows, and CurrentAt is never older than with an undisturbed watch. Where
-// the network loses what the server sends, a list must show the change within six minutes, every
-// time.
+// TestSilentStreamsAreEnded checks the reflector behind a proxy that ends idle streams in a busy
+// cluster, where each probe finds a newer version. If the resource does not change, the bookmark of
+// a short watch must show that watches work. Then no list may follow, and CurrentAt must not become
+// older than 90 s plus the time after which streams end. If the network loses everything that the
+// server sends on watches, lists must follow, at least four in 72 minutes.
 func TestSilentStreamsAreEnded(t *testing.T) {
 	for name, tt := range map[string]struct {
 		after     time.Duration
@@ -113,10 +114,10 @@ func TestSilentStreamsAreEnded(t *testing.T) {
 	}
 }
 
-// TestSlowProbes checks a proxy that ends idle streams, a server without bookmarks, and probes that
-// take longer than the short watch that should receive a bookmark. Such short watches must not
-// follow each other, and the answers of the probes of the earlier watches must lead to the same
-// lists.
+// TestSlowProbes limits the number of watches and lists behind a proxy that ends idle streams. The
+// server sends no bookmarks, and its responses to probes take longer than a proving watch. The
+// reflector must not send proving watches one after another, and it must list because of the
+// responses to earlier probes.
 func TestSlowProbes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		code    int
@@ -160,8 +161,8 @@ func TestSlowProbes(t *testing.T) {
 }
 
 // TestJoinedVersions checks a ListerWatcher that joins the resourceVersions of several lists, which
-// change with any other resource. The reflector must resume after a watch ends, without a probe or
-// a list.
+// change with every resource. When a watch has ended, the reflector must watch again without a
+// probe or a list. Over hours, it must send few lists.
 func TestJoinedVersions(t *testing.T) {
 	withHarness(t, Config{Mode: List}, func(h *harness) {
 		watch := h.idleFor(5*time.Second, true)
@@ -180,21 +181,22 @@ func TestJoinedVersions(t *testing.T) {
 		h.advance(6 * time.Hour)
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		// Four soon, since a silent watch may be one of a restored server, then fewer and fewer
+		// Four lists soon, because a silent watch may be that of a restored server, and then fewer.
 		if n := len(h.requests); h.r.Status().Relists > 4+3+6*60/50 || n > 6*3600/5*5/4 {
 			t.Errorf("%d requests and %d lists in six hours", n, h.r.Status().Relists)
 		}
 	})
 }
 
-// TestEmptyWatchesForLong counts the lists of a quiet resource behind proxies that end idle streams
-// after different times. The lists must depend on how long watches have sent nothing, not on the
-// number of watches, and on Config.WatchTimeout where it is longer than the default.
+// TestEmptyWatchesForLong checks the number of lists in a day of a resource that does not change,
+// behind proxies that end idle streams after different times. The number must depend on the total
+// time in which watches have sent nothing, and on Config.WatchTimeout if that is longer than the
+// default, but not on the number of watches.
 func TestEmptyWatchesForLong(t *testing.T) {
 	const lasted = 24 * time.Hour
 	for _, tt := range []struct {
 		after, timeout time.Duration
-		lists          int // after the first
+		lists          int // the lists after the first one
 	}{
 		{time.Second, 0, 28}, {5 * time.Second, 0, 28}, {time.Minute, 0, 28}, {7 * time.Minute, 0, 25}, {3 * time.Second, 3 * time.Second, 28},
 		{time.Minute, time.Hour, 2}, {90 * time.Minute, time.Hour, 2},
@@ -208,11 +210,11 @@ func TestEmptyWatchesForLong(t *testing.T) {
 	}
 }
 
-// TestIdleWatchPinsNoBuffer checks that a waiting watch does not refer to the buffer of its last
-// object. A buffer has 64 KiB, or the size of one object if that is larger.
+// TestIdleWatchPinsNoBuffer checks that a waiting watch does not keep the buffer of its last object
+// in memory, which may be as large as that object.
 func TestIdleWatchPinsNoBuffer(t *testing.T) {
 	const size = int64(2 << 20)
-	// The store keeps no bytes of an unwanted object.
+	// Without Keep, the store would keep the object's bytes.
 	configs := []Config{{Mode: List, Keep: func(m *wire.Meta) bool { return string(m.Name) != "large" }}}
 	for _, enc := range []wire.Encoding{wire.JSON, wire.Protobuf} {
 		drop, err := wire.CompileDrop(enc, reflect.TypeFor[corev1.Pod](), "metadata.labels")
@@ -224,7 +226,7 @@ func TestIdleWatchPinsNoBuffer(t *testing.T) {
 	}
 }
 
-// idle watches for an object of a size, and checks that no buffer of that size remains in use.
+// idle checks that no buffer remains in use after a watch has received an object of the given size.
 func idle(t *testing.T, cfg Config, size int64) {
 	withHarness(t, cfg, func(h *harness) {
 		if cfg.Drop != nil && cfg.Drop.Encoding() != h.enc {
@@ -250,9 +252,8 @@ func idle(t *testing.T, cfg Config, size int64) {
 	})
 }
 
-// TestWatchTimeout checks that the reflector states the timeout of a watch in whole seconds, and
-// not below WatchTimeout, even if that is less than a second. 0 would leave the timeout to the
-// server.
+// TestWatchTimeout checks that the timeout in the request of a watch is in whole seconds and not
+// lower than WatchTimeout. If it were rounded to 0, the server would use its own default.
 func TestWatchTimeout(t *testing.T) {
 	for timeout, want := range map[time.Duration]string{500 * time.Millisecond: "1", 1300 * time.Millisecond: "2", time.Minute: "90"} {
 		withHarness(t, Config{Mode: List, WatchTimeout: timeout}, func(h *harness) {

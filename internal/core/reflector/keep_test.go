@@ -8,14 +8,14 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// notOthers reports true for all objects except those with the annotation "other".
+// notOthers returns true for all objects except those with the annotation "other".
 func notOthers(m *wire.Meta) bool {
 	text, _ := m.Annotation("text")
 	return string(text) != "other"
 }
 
-// TestKeep checks that the store contains only wanted objects, from lists, events and initial
-// events, and that watches resume after the version of unwanted ones.
+// TestKeep checks that only wanted objects of lists, pages, events and initial events are stored,
+// and that watches resume after the versions of unwanted ones.
 func TestKeep(t *testing.T) {
 	withHarness(t, Config{Mode: List, Keep: notOthers}, func(h *harness) {
 		h.run(h.list("10", "a@1", "b@2=other", "c@3"),
@@ -39,9 +39,9 @@ func TestKeep(t *testing.T) {
 	})
 }
 
-// TestKeepNamesakes checks an unwanted object that gets the name of a stored one, and the reverse.
-// An event, a list, or a list after 410 shows the new object. Late events of the old object must
-// have no effect.
+// TestKeepNamesakes checks that the store has the right object if an unwanted object gets the name
+// of a stored one, or the reverse. The new object may be in an event or in a list after a 410. Late
+// events of the old object must have no effect.
 func TestKeepNamesakes(t *testing.T) {
 	withHarness(t, Config{Mode: List, Keep: notOthers}, func(h *harness) {
 		h.run(h.list("10", "a@1", "b@2", "c@3", "d@4=other", "e@5"),
@@ -56,9 +56,9 @@ func TestKeepNamesakes(t *testing.T) {
 	})
 }
 
-// TestKeepMissed checks that the deletion of a stored object counts as missed if an unwanted object
-// now has its name, whether a list, initial events or an event shows that. A deletion whose DELETED
-// event was received does not count.
+// TestKeepMissed checks that the deletion of a stored object is reported as missed if an unwanted
+// object with its name is in a list, in initial events or in an event. It must not be reported as
+// missed if its DELETED event was received.
 func TestKeepMissed(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {
 		withHarness(t, Config{Mode: mode, Keep: notOthers}, func(h *harness) {
@@ -67,7 +67,7 @@ func TestKeepMissed(t *testing.T) {
 			if mode == List {
 				h.run(h.list("10", "a@1", "b@2", "c@3"), h.events("-b@11", "error@410"), h.list("20", "a@12=other", "c@3"), h.events("~c@21=other"))
 			} else {
-				// The list that follows has the newest resourceVersion.
+				// The next request is a probe; initial events follow.
 				h.run(h.events("+a@1", "+b@2", "+c@3", "end@10", "-b@11", "error@410"), h.list("20", "c@3"),
 					h.events("+a@12=other", "+c@3", "end@20", "~c@21=other"))
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// late delays an answer by d.
+// late delays a response by d.
 func late(d time.Duration, answer http.HandlerFunc) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		time.Sleep(d)
@@ -21,8 +21,8 @@ func late(d time.Duration, answer http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// TestListsInTurn checks that at most MaxLists lists are under way, for each form of a list, and
-// that no other list starts between the pages of one list.
+// TestListsInTurn checks that at most MaxLists lists run at the same time, in each mode, and that
+// the pages of one list count as one.
 func TestListsInTurn(t *testing.T) {
 	for mode, script := range map[Mode]func(h *harness) []http.HandlerFunc{
 		List: func(h *harness) []http.HandlerFunc {
@@ -65,8 +65,8 @@ func TestListsInTurn(t *testing.T) {
 	}
 }
 
-// TestStalledListsLeaveTheirPlace checks that a server that hangs does not stop others from
-// listing.
+// TestStalledListsLeaveTheirPlace checks that a list that hangs delays another list by listStall,
+// and no longer.
 func TestStalledListsLeaveTheirPlace(t *testing.T) {
 	withHarness(t, Config{}, func(h *harness) {
 		server := &Server{}
@@ -90,7 +90,8 @@ func TestStalledListsLeaveTheirPlace(t *testing.T) {
 	})
 }
 
-// TestManyStalledLists checks that another list starts within half a minute, however many hang.
+// TestManyStalledLists checks that another list starts within half a minute although a hundred
+// lists hang.
 func TestManyStalledLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q listQueue
@@ -115,8 +116,8 @@ func TestManyStalledLists(t *testing.T) {
 	})
 }
 
-// TestListQueue checks that lists that receive something keep their places, that a place is given
-// away only once, and that a caller that stops waiting occupies none.
+// TestListQueue checks that a list keeps its place while it receives something, that a place
+// becomes free only once, and that a caller whose context ends does not remain in the queue.
 func TestListQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q listQueue
@@ -159,8 +160,8 @@ func TestListQueue(t *testing.T) {
 	})
 }
 
-// TestListsBeginInOrder checks that a list with a low MaxLists is not overtaken forever by lists
-// with a higher one.
+// TestListsBeginInOrder checks that later lists with a higher MaxLists do not overtake one with a
+// low MaxLists, which might otherwise wait forever.
 func TestListsBeginInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q listQueue
@@ -188,8 +189,8 @@ func TestListsBeginInOrder(t *testing.T) {
 	})
 }
 
-// TestListsThatHang checks that lists that hang, at the start and at every retry, delay other lists
-// by only a few seconds.
+// TestListsThatHang checks that lists that hang, at the start and at every retry, delay the other
+// lists by at most 15 s at the start, and later by at most 2 s.
 func TestListsThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q listQueue
@@ -224,8 +225,8 @@ func TestListsThatHang(t *testing.T) {
 	})
 }
 
-// TestSlowLists checks that slow lists that do not hang regain the full listStall after many lists
-// have hung.
+// TestSlowLists checks that lists may stall for listStall again if slow lists receive something
+// after they lost their places.
 func TestSlowLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := listQueue{stall: minListStall}

@@ -13,13 +13,13 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// TestServedAgain checks a server that does not serve the resource for a while, as for a version of
-// a custom resource that is disabled and enabled again. The reflector must be current soon after
-// the resource is served again, even if other requests fail then.
+// TestServedAgain checks a server that does not serve the resource for a while, as if a version of
+// a custom resource was disabled and enabled again. The store must be current within 2 s after the
+// resource is served again, even if one of the first requests then fails.
 func TestServedAgain(t *testing.T) {
 	const soon = 2 * time.Second
-	// Each function returns the answer that replaces the nth one since the resource is served
-	// again; nil: the usual answer.
+	// Each function returns the response to the n-th request since the resource is served again, or
+	// nil for the usual response.
 	after := map[string]func(h *harness, n int) http.HandlerFunc{
 		"well": func(*harness, int) http.HandlerFunc { return nil },
 		"storage initializing": func(_ *harness, n int) http.HandlerFunc {
@@ -60,7 +60,8 @@ func TestServedAgain(t *testing.T) {
 	}
 }
 
-// servedAgain runs the reflector through an outage, and checks how soon it is current again.
+// servedAgain makes the resource unavailable for the time outage, and checks that the store is
+// current at the time soon after that.
 func (h *harness) servedAgain(outage time.Duration, jitter float64, instead func(h *harness, n int) http.HandlerFunc, soon time.Duration) {
 	h.r.cfg.Backoff.Random = func() float64 { return jitter }
 	begins, n, cut := time.Minute, 0, make(chan struct{})
@@ -101,7 +102,7 @@ func (h *harness) servedAgain(outage time.Duration, jitter float64, instead func
 	}
 }
 
-// asked returns the requests since its last call.
+// asked returns the requests since the last call.
 func (h *harness) asked() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -110,7 +111,7 @@ func (h *harness) asked() []string {
 	return requests
 }
 
-// held sends events, and breaks off when cut is closed.
+// held returns a watch that sends events, and whose connection breaks when cut is closed.
 func (h *harness) held(cut chan struct{}, events ...string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", watchContentType(h.enc))
@@ -126,8 +127,8 @@ func (h *harness) held(cut chan struct{}, events ...string) http.HandlerFunc {
 	}
 }
 
-// TestMissingForLong counts the requests for a resource that does not come back: two a second at
-// first, and at most one in 2.5 s after about a minute.
+// TestMissingForLong checks the number of requests for a resource that remains unavailable: one to
+// three per second at first, and at most 24 in a minute after two minutes.
 func TestMissingForLong(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {
 		for _, jitter := range []float64{0, 0.999} {
@@ -157,8 +158,8 @@ func TestMissingForLong(t *testing.T) {
 	}
 }
 
-// TestNeverWatched counts the requests for a resource that can be listed but never watched. Err
-// must say so all the time, although lists succeed.
+// TestNeverWatched checks the number of requests for a resource that the server allows to list, but
+// not to watch. Status.Err must be ErrMethodNotAllowed all the time, although lists succeed.
 func TestNeverWatched(t *testing.T) {
 	withHarness(t, Config{Mode: List}, func(h *harness) {
 		h.server = func(rw http.ResponseWriter, r *http.Request) {
@@ -186,9 +187,9 @@ func TestNeverWatched(t *testing.T) {
 	})
 }
 
-// TestExpiredAfterFailures checks a server that failed for a while, and then no longer has the
-// changes. The earlier failures must not delay the list. A list that did not help delays the next
-// one.
+// TestExpiredAfterFailures checks a server that fails for a while and then no longer has the
+// changes. The failures must not delay the list. After a list that did not help, the next one must
+// be delayed.
 func TestExpiredAfterFailures(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		h.run(h.list("100", "a@91"), deny(500, ""), deny(500, ""), h.events("error@410"), h.list("200", "a@191"),
@@ -199,8 +200,8 @@ func TestExpiredAfterFailures(t *testing.T) {
 	})
 }
 
-// TestCaughtUpAfterFailures checks that the reflector lists soon if a server failed for a while,
-// then was behind, and then caught up.
+// TestCaughtUpAfterFailures checks the requests for a server that failed for a while, then was
+// behind, and then caught up. The earlier failures must not delay the list.
 func TestCaughtUpAfterFailures(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		h.run(h.list("100", "a@91"), deny(500, ""), deny(500, ""), tooLarge(), h.list("120/more", "a@91"), h.list("120", "a@111"), h.events())
@@ -211,17 +212,17 @@ func TestCaughtUpAfterFailures(t *testing.T) {
 	})
 }
 
-// beside creates another reflector of the same store, with a separate server.
+// beside creates another reflector of the same store, which has its own server.
 func (h *harness) beside(owner uint8, cfg Config) *harness {
 	other := &harness{t: h.t, enc: h.enc, server: hold, store: h.store, scope: store.Scope{Owner: owner}}
 	other.serve(cfg)
 	return other
 }
 
-// TestOutdated restores the server to version 60 and lets it continue. Two reflectors share a
-// store. One finds the restore, since its connection breaks. The other has a silent watch that
-// stays open, from a version that the server has reached again, so nothing but the first reflector
-// can show that b is gone.
+// TestOutdated checks two reflectors of one store after the server was restored to version 60. One
+// of them detects the restore because its connection breaks. The other has a watch that remains
+// open and silent, from a version that the server has reached a second time. So only the first
+// reflector can make the second one list and find that b was deleted.
 func TestOutdated(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -250,8 +251,8 @@ func TestOutdated(t *testing.T) {
 	}
 }
 
-// TestOutdatedWhileWaiting checks that a list replaces the next watch if another reflector finds
-// the restore while the next watch waits.
+// TestOutdatedWhileWaiting checks that the reflector lists instead of watching if another reflector
+// of the store finds a restore while it waits for its next watch.
 func TestOutdatedWhileWaiting(t *testing.T) {
 	withHarness(t, Config{Mode: List}, func(h *harness) {
 		h.run(h.list("100", "b@92", "c@50"), deny(500, ""), h.list("110", "c@50"), h.events())

@@ -14,9 +14,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestAgainstModel runs for hours against a server with faults whose objects change all the time.
-// The store must be equal to the server's state a little after the faults have ended, and the
-// changes that a cursor received must add up to the same state.
+// TestAgainstModel runs a reflector for hours against a server with faults, whose objects change
+// all the time. Two minutes after the faults have ended, the store must be equal to the server's
+// state, and the changes that a cursor received must add up to the same state.
 func TestAgainstModel(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	for seed := range uint64(16) {
@@ -40,7 +40,7 @@ func TestAgainstModel(t *testing.T) {
 	}
 }
 
-// live causes changes and faults for some hours, and then lets the server recover.
+// live changes objects and causes faults for some hours, and then lets the server recover.
 func live(h *harness, m *model, rng *rand.Rand) {
 	for range 30 {
 		m.change()
@@ -64,7 +64,8 @@ func live(h *harness, m *model, rng *rand.Rand) {
 			if _, now := m.backup(); now > rv && rng.IntN(4) == 0 {
 				m.setFaults(0)
 				m.restore(objects, rv)
-				// Otherwise the server overtakes the reflector unseen, which no client can notice.
+				// The reflector gets time to detect the restore. If the server reached the reflector's version
+				// before, no client could detect it.
 				h.advance(2 * time.Minute)
 			}
 		case 5:
@@ -77,22 +78,22 @@ func live(h *harness, m *model, rng *rand.Rand) {
 	}
 	m.setFaults(0)
 	h.advance(2 * time.Minute)
-	m.change() // the watch sends the last change
+	m.change() // so that the watch has sent everything before this change
 	h.advance(time.Second)
 }
 
-// follower is the sum of the changes that a cursor has received.
+// follower is a copy of the store that is built from the changes of a cursor.
 type follower struct {
 	cursor *store.Cursor
-	held   map[string]string // key to resourceVersion
+	held   map[string]string // resourceVersions by key
 }
 
 func follow(s *store.Store) *follower { return &follower{s.Cursor(), map[string]string{}} }
 
 func (f *follower) close() { f.cursor.Close() }
 
-// equal reads all changes, checks that each old state is the one that was seen last, and compares
-// the result with want.
+// equal reads all changes and compares the copy with want. The old state of each change must be the
+// one in the copy.
 func (f *follower) equal(t *testing.T, want string) {
 	t.Helper()
 	buf := make([]store.Change, 64)

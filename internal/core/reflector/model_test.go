@@ -15,27 +15,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// model is an API server that behaves correctly between faults: a revisioned map with a log, pages
-// of one revision, compaction, bookmarks once a minute, and restores of older states.
+// model is an API server that behaves correctly between faults. It has a state with one
+// resourceVersion, a log of changes, pages of one revision, compaction, bookmarks once a minute,
+// and restores of older states.
 type model struct {
 	h *harness
 
 	mu        sync.Mutex
 	rng       *rand.Rand
 	rv        int
-	objects   map[string]int // name to resourceVersion
-	log       []entry        // everything after compacted
+	objects   map[string]int // resourceVersions by name
+	log       []entry        // the changes after compacted
 	compacted int
-	pages     map[string]page // by token
+	pages     map[string]page // by continue token
 	changed   chan struct{}   // closed and replaced at each change
 	cut       chan struct{}   // closed and replaced when all connections break
 	faults    int             // the percentage of requests that fail
-	streaming bool            // initial events are supported
+	streaming bool            // the server supports initial events
 }
 
 type entry struct {
 	rv   int
-	what string // as for harness.event
+	what string // the event, as for harness.event
 }
 
 type page struct {
@@ -75,14 +76,13 @@ func (m *model) wake(c *chan struct{}) {
 	*c = make(chan struct{})
 }
 
-// breakAll breaks all connections.
 func (m *model) breakAll() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.wake(&m.cut)
 }
 
-// compact deletes the log and the pages.
+// compact removes the log and the pages.
 func (m *model) compact() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,8 +90,8 @@ func (m *model) compact() {
 	clear(m.pages)
 }
 
-// restore resets the model to an earlier objects and rv. It breaks all connections, like a server
-// that is stopped for a restore.
+// restore sets the state to earlier objects and rv. It breaks all connections, as if the server had
+// been stopped.
 func (m *model) restore(objects map[string]int, rv int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,7 +112,8 @@ func (m *model) setFaults(percent int) {
 	m.faults = percent
 }
 
-// want returns the objects and the version that the store must have.
+// want returns the objects and the resourceVersion of the server, in the form that wantObjects and
+// wantCurrent expect.
 func (m *model) want() (string, string) {
 	objects, rv := m.backup()
 	return strings.Join(podsOf(objects), " "), strconv.Itoa(rv)
@@ -134,7 +135,7 @@ func (m *model) serve(rw http.ResponseWriter, r *http.Request) {
 	limit := 50 + m.rng.IntN(3000)
 	m.mu.Unlock()
 	switch fault {
-	case 1, 2, 3: // breaks off at any byte
+	case 1, 2, 3: // the connection breaks after some bytes
 		rw = &brittle{ResponseWriter: rw, left: limit}
 	case 4:
 		deny([]int{500, 503, 403, 404, 401, 400, 410}[limit%7], "")(rw, r)
@@ -225,7 +226,7 @@ func (m *model) watch(rw http.ResponseWriter, r *http.Request, q url.Values, cut
 	}
 }
 
-// initial returns the events that a watch starts with.
+// initial returns the events that a watch starts with, and sets at to their version.
 func (m *model) initial(q url.Values, at *int) (send []string, _ chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -244,13 +245,13 @@ func (m *model) initial(q url.Values, at *int) (send []string, _ chan struct{}) 
 	return send, nil
 }
 
-// since returns the events after at, moves at, and returns the channel that is closed at the next
-// change.
+// since returns the events after version at and a channel that is closed at the next change. It
+// sets at to the version of the last event.
 func (m *model) since(at *int, bookmark bool) (send []string, changed chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if *at < m.compacted && m.rv > *at {
-		return []string{"error@410"}, nil // the watch was too slow
+		return []string{"error@410"}, nil // the changes after at were compacted
 	}
 	for _, e := range m.log {
 		if e.rv > *at {
@@ -264,7 +265,7 @@ func (m *model) since(at *int, bookmark bool) (send []string, changed chan struc
 	return send, m.changed
 }
 
-// brittle is a ResponseWriter that breaks off after some bytes.
+// brittle is a ResponseWriter whose connection breaks after some bytes.
 type brittle struct {
 	http.ResponseWriter
 	left int

@@ -18,7 +18,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestDrop checks that a dropped field is not stored, from lists and from events.
+// TestDrop checks that dropped fields of objects in lists and events are not stored.
 func TestDrop(t *testing.T) {
 	for _, enc := range []wire.Encoding{wire.JSON, wire.Protobuf} {
 		drop, err := wire.CompileDrop(enc, reflect.TypeFor[corev1.Pod](), "metadata.annotations")
@@ -39,7 +39,8 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// TestOnItemType checks that OnItemType is called once with the type of the objects.
+// TestOnItemType checks that OnItemType is called once with the type of the objects, before the
+// first object is stored.
 func TestOnItemType(t *testing.T) {
 	var types []wire.TypeMeta
 	held := 0
@@ -58,11 +59,11 @@ func TestOnItemType(t *testing.T) {
 	})
 }
 
-// sinkOf wraps a harness's writer in another sink.
+// sinkOf replaces the sink of a harness by a wrapper around it.
 func sinkOf(h *harness, wrap func(Sink) Sink) { h.r.sink = wrap(h.r.sink) }
 
-// choosy is a sink that refuses one object, and records the types that it receives and the steps of
-// relists.
+// choosy is a sink that refuses one object. It records the types that Take receives, and the start
+// and the end of each replace.
 type choosy struct {
 	Sink
 	types []wire.EventType
@@ -89,8 +90,8 @@ func (c *choosy) EndReplace(rv string) {
 	c.Sink.EndReplace(rv)
 }
 
-// TestSink checks that the reflector counts the objects that a sink refuses, and does not list
-// again for them.
+// TestSink checks that the reflector counts objects that a sink refuses with a Refusal, and does
+// not list because of them. It also checks the calls of the sink.
 func TestSink(t *testing.T) {
 	withHarness(t, Config{Mode: List}, func(h *harness) {
 		var c *choosy
@@ -115,12 +116,12 @@ func TestSink(t *testing.T) {
 	})
 }
 
-// full is a sink that accepts no more writes after one of its methods was called.
+// full is a sink that accepts no more writes after the method or step named after.
 type full struct {
 	Sink
 	after string
 	err   error
-	calls int // after that
+	calls int // calls of the sink after that
 }
 
 var errFull = errors.New("the disk is full")
@@ -148,12 +149,12 @@ func (f *full) Err() error               { return f.err }
 
 func (f *full) AbortReplace() { f.Sink.AbortReplace(); f.step("abort") }
 
-// TestSinkEnds checks that Run ends immediately with the sink's error, whichever method failed, and
-// that the Status reports nothing that the sink has refused.
+// TestSinkEnds checks that Run ends with the sink's error, whichever method failed, and that the
+// Status does not report anything that the sink has not accepted.
 func TestSinkEnds(t *testing.T) {
 	for after, test := range map[string]struct {
 		script func(h *harness) []http.HandlerFunc
-		tells  string // the Status at the end
+		tells  string // the start of the Status at the end
 	}{
 		"begin": {tells: "stopped (List)"},
 		"item":  {tells: "stopped (List)"},
@@ -190,7 +191,7 @@ func TestSinkEnds(t *testing.T) {
 	}
 }
 
-// bodies is a source of JSON whose answers stay open. It counts the open ones.
+// bodies is a source of JSON whose responses do not end. It counts the open ones.
 type bodies struct {
 	tape
 	open atomic.Int32
@@ -216,7 +217,7 @@ type body struct {
 
 func (b *body) Close() error { b.open.Add(-1); return nil }
 
-// broken is a sink that panics when it receives an object of a list, or of an event.
+// broken is a sink that panics when it receives an object of a list (listed) or of an event.
 type broken struct {
 	Sink
 	listed bool
@@ -229,8 +230,8 @@ func (b *broken) Take(t wire.EventType, m *wire.Meta, object []byte, value any) 
 	return b.Sink.Take(t, m, object, value)
 }
 
-// TestSinkPanics checks that after a panic the request under way has ended, with a watch's probe,
-// and another list may start.
+// TestSinkPanics checks that after a panic of the sink, no request, probe or list of the reflector
+// is left.
 func TestSinkPanics(t *testing.T) {
 	for _, listed := range []bool{true, false} {
 		s := store.New(store.Config{Encoding: wire.JSON})

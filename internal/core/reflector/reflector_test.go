@@ -46,8 +46,8 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// TestPageFails checks that the reflector requests a failed page again, and loses nothing of the
-// pages before it.
+// TestPageFails checks that the reflector requests a failed page again, and keeps the pages before
+// it.
 func TestPageFails(t *testing.T) {
 	withHarness(t, Config{Mode: Pages, PageSize: 2}, func(h *harness) {
 		h.run(h.list("10/one", "a@1", "b@2"), h.brokenList(6, "10", "c@3"), h.list("10", "c@3"), h.events())
@@ -75,15 +75,15 @@ func TestWatchList(t *testing.T) {
 		h.wantRequests("0s WATCH resourceVersionMatch=NotOlderThan sendInitialEvents=true")
 		h.wantObjects("a@11 b@2")
 		h.wantCurrent("11")
-		// Long after the deadline of the initial events the watch must still be open.
+		// The watch must remain open after the deadline for the initial events.
 		h.advance(time.Minute)
 		h.wantCurrent("11")
 		h.wantRequests()
 	})
 }
 
-// TestSlowInitialEvents checks that initial events may take any time while they keep arriving. They
-// arrive in the order of keys, and changes in the order of resourceVersions.
+// TestSlowInitialEvents checks that initial events have no deadline in total while they keep
+// arriving. They are in the order of keys, not of resourceVersions.
 func TestSlowInitialEvents(t *testing.T) {
 	withHarness(t, Config{Mode: WatchList}, func(h *harness) {
 		h.run(func(rw http.ResponseWriter, r *http.Request) {
@@ -101,8 +101,8 @@ func TestSlowInitialEvents(t *testing.T) {
 	})
 }
 
-// TestChangesAreNoInitialEvents checks that the reflector notices a server that does not support
-// initial events, however many changes it sends.
+// TestChangesAreNoInitialEvents checks that the deadline also passes if the server sends changes
+// instead of the bookmark: such a server does not support initial events.
 func TestChangesAreNoInitialEvents(t *testing.T) {
 	withHarness(t, Config{Mode: WatchList}, func(h *harness) {
 		h.run(func(rw http.ResponseWriter, r *http.Request) {
@@ -136,7 +136,8 @@ func TestBookmarkNeverComes(t *testing.T) {
 	})
 }
 
-// TestAnswerNeverComes checks the same with a server that does not even answer.
+// TestAnswerNeverComes checks that the deadline for initial events also passes if the server does
+// not respond at all, and that a list follows.
 func TestAnswerNeverComes(t *testing.T) {
 	withHarness(t, Config{Mode: WatchList}, func(h *harness) {
 		h.run(hold, version("1.37"), h.list("10", "a@1"), h.events())
@@ -146,7 +147,7 @@ func TestAnswerNeverComes(t *testing.T) {
 	})
 }
 
-// changesOf counts the changes that a cursor returns.
+// changesOf reads all changes of a cursor and returns their number.
 func changesOf(c *store.Cursor) (n int) {
 	buf := make([]store.Change, 100)
 	for {
@@ -158,8 +159,8 @@ func changesOf(c *store.Cursor) (n int) {
 	}
 }
 
-// TestRelist checks lists after a 410, as an ERROR event and as an answer: an unchanged object must
-// cause no event.
+// TestRelist checks the state and the changes after a 410 in an ERROR event. Unchanged objects must
+// cause no changes.
 func TestRelist(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {
 		withHarness(t, Config{Mode: mode}, func(h *harness) {
@@ -178,7 +179,7 @@ func TestRelist(t *testing.T) {
 				script = append(script, h.events("~a@11", "error@410"))
 			} else {
 				script[0] = h.events("+a@1", "+b@2", "+c@3", "end@10", "~a@11", "error@410")
-				// Initial events state their resourceVersion last.
+				// Initial events state their resourceVersion last, so a probe comes first.
 				script = append(script, h.list("85/more", "a@11"))
 			}
 			cursor := h.store.Cursor()
@@ -186,7 +187,7 @@ func TestRelist(t *testing.T) {
 			h.run(append(script, state("90", "a@11", "c@3", "d@80"), h.events())...)
 			h.wantReported(ErrExpired)
 			h.wantObjects("a@11 c@3 d@80")
-			if n := changesOf(cursor); n != 6 { // a b c, a, d, b
+			if n := changesOf(cursor); n != 6 { // ADDED a, b, c; MODIFIED a; ADDED d; DELETED b
 				t.Errorf("%d changes", n)
 			}
 			if s := h.r.Status(); s.Relists != 1 {
@@ -196,7 +197,8 @@ func TestRelist(t *testing.T) {
 	}
 }
 
-// TestRelistUnchanged checks that repeated relists keep a pace, and that no reader sees a change.
+// TestRelistUnchanged checks the times of repeated relists, and that they cause no changes if no
+// object has changed.
 func TestRelistUnchanged(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		script := []http.HandlerFunc{}
@@ -228,7 +230,8 @@ func TestEOFAtOnce(t *testing.T) {
 	})
 }
 
-// TestResume checks that a watch that ended at its timeout is resumed at its last version.
+// TestResume checks that a watch resumes at the last version of the watch before, which ended
+// normally.
 func TestResume(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		ends := func(rw http.ResponseWriter, r *http.Request) {
@@ -248,8 +251,8 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// TestReplayedEvents checks a server that sends events again from before the start of the watch.
-// The reflector must ignore them and stay current.
+// TestReplayedEvents checks a server that sends events from before the start of the watch again.
+// The reflector must ignore them and remain current.
 func TestReplayedEvents(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		h.run(h.list("10", "a@7"), h.events("~a@5", "bookmark@12", "~a@6"))
@@ -258,7 +261,8 @@ func TestReplayedEvents(t *testing.T) {
 	})
 }
 
-// TestHalfAnEvent checks that an event becomes visible while only half of the next one has arrived.
+// TestHalfAnEvent checks that the store contains an event although only a half of the next event
+// has arrived.
 func TestHalfAnEvent(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		h.run(h.list("10", "a@1"), func(rw http.ResponseWriter, r *http.Request) {
@@ -272,8 +276,8 @@ func TestHalfAnEvent(t *testing.T) {
 	})
 }
 
-// TestBlockedCursor updates one object more often than the log has entries, while no caller reads
-// the cursor.
+// TestBlockedCursor checks that a cursor keeps one entry per key if nothing reads it, although one
+// object is updated more often than the log has entries.
 func TestBlockedCursor(t *testing.T) {
 	const updates = 2000
 	withHarness(t, listed, func(h *harness) {
@@ -327,7 +331,6 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestRunAgain checks that a second Run resumes where the first one ended.
 func TestRunAgain(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		h.run(h.list("10", "a@1"), h.events("~a@11"))
@@ -348,7 +351,7 @@ func TestStoreClosed(t *testing.T) {
 	})
 }
 
-// TestAnswered checks which errors the answer to a probe clears from the Status.
+// TestAnswered checks which errors a response to a probe clears from the Status.
 func TestAnswered(t *testing.T) {
 	for _, test := range []struct {
 		sentinel error

@@ -10,7 +10,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// apart creates another reflector of the same server, with a separate store.
+// apart creates another reflector of the same server, which has its own store.
 func (h *harness) apart(cfg Config) *harness {
 	other := &harness{t: h.t, enc: h.enc, server: hold, store: store.New(store.Config{Encoding: h.enc})}
 	h.t.Cleanup(other.store.Close)
@@ -18,8 +18,8 @@ func (h *harness) apart(cfg Config) *harness {
 	return other
 }
 
-// restored returns the answers of a server that was restored to version 60, to a reflector that is
-// current to 100, until it watches again.
+// restored returns the responses of a server that was restored to version 60, for a reflector that
+// is current to 100, until that reflector watches again.
 func (h *harness) restored() []http.HandlerFunc {
 	return []http.HandlerFunc{
 		h.list("60/more", "a@40"), tooLarge(), h.list("60/more", "a@40"), tooLarge(), h.list("60/more", "a@40"), h.list("60", "a@40"),
@@ -27,8 +27,8 @@ func (h *harness) restored() []http.HandlerFunc {
 }
 
 // TestServerWentBack checks that all reflectors of a server list once when one of them finds that
-// the server was restored. The watches of the others stay open and silent, from versions that the
-// server has reached again.
+// the server was restored. The watches of the others remain open and silent, from versions that the
+// server has reached a second time.
 func TestServerWentBack(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -52,8 +52,8 @@ func TestServerWentBack(t *testing.T) {
 				for _, other := range others {
 					other.wantObjects("c@50 d@111")
 					if mode == List {
-						// 0.6 s as after any failure, and half of the 0.2 s over which four lists
-						// are spread.
+						// The wait is 0.6 s, as after any failure, plus half of the 0.2 s over which four lists are
+						// distributed.
 						other.wantRequests("0s LIST", "0s WATCH resourceVersion=100", "2.9s LIST", "2.9s WATCH resourceVersion=110")
 					}
 					other.wantReported(ErrWentBack)
@@ -69,8 +69,8 @@ func TestServerWentBack(t *testing.T) {
 	}
 }
 
-// TestServerWentBackForAll checks that no reflector lists twice if every reflector finds the
-// restore itself, some later than others.
+// TestServerWentBackForAll checks that no reflector lists twice if every reflector detects the
+// restore itself, at different times.
 func TestServerWentBackForAll(t *testing.T) {
 	server := &Server{}
 	withHarness(t, Config{Mode: List, Server: server}, func(h *harness) {
@@ -81,7 +81,7 @@ func TestServerWentBackForAll(t *testing.T) {
 		}
 		for i, other := range all {
 			script := []http.HandlerFunc{other.list("100", "a@91"), other.events("broken"), other.events()}
-			if i == 3 { // it is notified while it waits, and its server is still behind
+			if i == 3 { // this one is notified while it waits, and its server is still behind
 				script = []http.HandlerFunc{other.list("100", "a@91"), other.events()}
 				script = append(script, other.list("60", "a@40"), tooLarge(), other.list("61/more", "a@40"), tooLarge(), other.list("61/more", "a@40"), other.list("61", "a@40"))
 			} else {
@@ -103,8 +103,8 @@ func TestServerWentBackForAll(t *testing.T) {
 }
 
 // TestServerWentBackBefore checks a reflector that starts after the restore, and one that lists
-// while another finds the restore. The first must report nothing. The second must list once more,
-// since its list may be older than the restore.
+// while another reflector finds the restore. The first must not list again. The second must list
+// again, because its list may be older than the restore.
 func TestServerWentBackBefore(t *testing.T) {
 	server := &Server{}
 	withHarness(t, Config{Mode: List, Server: server}, func(h *harness) {
@@ -128,8 +128,8 @@ func TestServerWentBackBefore(t *testing.T) {
 	})
 }
 
-// TestServerWentBackAtOnce lets reflectors start, stop and find a restore at the same time, for the
-// race detector.
+// TestServerWentBackAtOnce lets reflectors start, stop and find restores at the same time, so that
+// the race detector can find races. The remaining reflectors must be current afterwards.
 func TestServerWentBackAtOnce(t *testing.T) {
 	server := &Server{}
 	withHarness(t, Config{Mode: List, Server: server}, func(h *harness) {
@@ -178,8 +178,8 @@ func TestServerWentBackAtOnce(t *testing.T) {
 	})
 }
 
-// TestServerOfOtherScheme checks versions that are no integers: no reflector can notice that such a
-// server went back, so none notifies the others.
+// TestServerOfOtherScheme checks a server whose versions are not integers. No reflector can detect
+// that it went back, so none may notify the others.
 func TestServerOfOtherScheme(t *testing.T) {
 	server := &Server{}
 	withHarness(t, Config{Mode: List, Server: server}, func(h *harness) {
@@ -192,7 +192,7 @@ func TestServerOfOtherScheme(t *testing.T) {
 	})
 }
 
-// TestNoServer checks that a reflector without a Server is not notified by others.
+// TestNoServer checks that the methods of a nil Server are no-ops.
 func TestNoServer(t *testing.T) {
 	var server *Server
 	server.join(nil, 0)

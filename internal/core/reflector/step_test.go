@@ -12,11 +12,11 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
-// TestQuietResource checks how often the reflector lists a resource that does not change. Without
-// bookmarks the lists become rarer. With one bookmark the rate stays the same.
+// TestQuietResource checks how often the reflector lists a resource that does not change. If no
+// bookmark was ever received, lists become rare. After one bookmark, their rate remains the same.
 func TestQuietResource(t *testing.T) {
 	for _, c := range []struct {
-		bookmark    bool // a bookmark arrives
+		bookmark    bool // the first watch sends a bookmark
 		least, most int
 	}{{false, 8, 25}, {true, 250, 350}} {
 		cfg := Config{Mode: List}.withDefaults()
@@ -53,17 +53,17 @@ func TestQuietResource(t *testing.T) {
 	}
 }
 
-// TestStepsFromAnywhere walks at random through all inputs, in every mode. It checks each step:
-// exactly one request or wait is under way, each replace is started and ended once, and no wait is
-// too long. resourceVersions decrease only if the owner gets ErrWentBack, and a watch follows only
-// a list.
+// TestStepsFromAnywhere walks at random through all inputs, in every mode, and checks the rules
+// that each step must follow. Exactly one request or wait follows when the last one has ended. Each
+// replace is started and ended once. No wait is too long. A resourceVersion decreases only with
+// ErrWentBack in the Status. No watch precedes the first list.
 func TestStepsFromAnywhere(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		cfg := Config{Mode: Mode(rng.IntN(4)), Consistency: Consistency(rng.IntN(2))}.withDefaults()
 		s := newState(&cfg, []string{"", "1000"}[rng.IntN(2)])
 		in := input{typ: inBegin}
-		var under action // the request under way, and whether it was answered with 200
+		var under action // the current request, and whether its response had code 200
 		answered, wentBack := false, false
 		for i := range 400 {
 			before := s
@@ -112,7 +112,7 @@ func checkWalk(before, after state, in input, actions []action, wentBack bool) e
 			}
 		}
 	}
-	// A stream that breaks off while idle has not failed.
+	// A stream that ends while it is idle is no failure.
 	idle := before.open && in.typ == inFailed && in.err.Sentinel == ErrUnreachable
 	if in.typ == inFailed && before.request != reqVersion && after.request != reqList && after.err == nil && !idle {
 		return fmt.Errorf("a failure that is not told")
@@ -123,7 +123,7 @@ func checkWalk(before, after state, in input, actions []action, wentBack bool) e
 	return nil
 }
 
-// failures are the errors that happen draws from.
+// failures are the errors that happen may return.
 var failures = func() (all []error) {
 	for _, what := range []string{"refused", "broken-off", "truncated", "malformed", "no-bookmark", "too-large", "event-410",
 		"http-400", "http-401", "http-403", "http-404", "http-405", "http-410", "http-422", "http-429", "http-500", "http-502"} {
@@ -132,7 +132,7 @@ var failures = func() (all []error) {
 	return all
 }()
 
-// happen draws an input at random that may follow the request under way.
+// happen draws a random input that may follow the current request.
 func happen(rng *rand.Rand, s state, under action, answered bool) input {
 	in := input{jitter: rng.Float64(), after: time.Duration(rng.Int64N(int64(3 * time.Minute)))}
 	rv := strconv.Itoa(900 + rng.IntN(400))
@@ -190,7 +190,7 @@ func happen(rng *rand.Rand, s state, under action, answered bool) input {
 	return in
 }
 
-// lines returns one line for each transition.
+// lines returns the text of each transition.
 func lines(all []Transition) (out []string) {
 	for _, t := range all {
 		line := fmt.Sprintf("%s: %s", t.After, t.Phase)
@@ -208,8 +208,8 @@ func lines(all []Transition) (out []string) {
 	return out
 }
 
-// TestTransitions checks that the reflector records its transitions with their reasons, except
-// pages and events, and counts relists by reason.
+// TestTransitions checks that the reflector records its transitions with their reasons, but not
+// pages and events, and that it counts relists by reason.
 func TestTransitions(t *testing.T) {
 	withHarness(t, Config{Mode: Pages, PageSize: 2}, func(h *harness) {
 		h.run(h.list("10/one", "a@1", "b@2"), h.list("10", "c@3"), deny(410, ""), h.list("90", "a@1", "c@80"), h.events("~a@91", "~a@92"))
@@ -227,7 +227,7 @@ func TestTransitions(t *testing.T) {
 	})
 }
 
-// wantRelists compares the counts of relists by reason.
+// wantRelists checks the number of relists for each reason.
 func (h *harness) wantRelists(want map[Reason]int) {
 	h.t.Helper()
 	sum := 0
@@ -242,7 +242,7 @@ func (h *harness) wantRelists(want map[Reason]int) {
 	}
 }
 
-// TestReasons checks the Reason of each way in which a list becomes necessary.
+// TestReasons checks the Reason of a list for each of its causes.
 func TestReasons(t *testing.T) {
 	newest := func(rv string) input { return input{typ: inNewest, rv: rv} }
 	failed := func(what string) input { return input{typ: inFailed, err: classify(Watching, failure(what))} }
@@ -276,8 +276,8 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestUnversioned checks that the reflector lists a server without resourceVersions whenever a
-// watch has ended.
+// TestUnversioned checks that the reflector lists a server without resourceVersions after a watch
+// has ended.
 func TestUnversioned(t *testing.T) {
 	cfg := Config{Mode: List}.withDefaults()
 	s := newState(&cfg, "")
@@ -289,7 +289,7 @@ func TestUnversioned(t *testing.T) {
 	}
 }
 
-// TestTransitionsAreBounded checks that only the last transitions are stored.
+// TestTransitionsAreBounded checks that only the most recent transitions are stored.
 func TestTransitionsAreBounded(t *testing.T) {
 	var l transitionRing
 	for i := range 3*maxTransitions + 5 {

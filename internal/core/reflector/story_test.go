@@ -156,7 +156,7 @@ func duration(t *testing.T, d *datadriven.TestData, s string) time.Duration {
 	return v
 }
 
-// failure returns the error that source or wire returns for this name.
+// failure returns the error that package source or wire returns for this name.
 func failure(what string) error {
 	switch what {
 	case "refused":
@@ -192,7 +192,7 @@ func status(code int32, reason metav1.StatusReason, causes ...metav1.StatusCause
 	}}
 }
 
-// changes returns the fields of the state that a step changed, one per line.
+// changes returns the fields of the state that a step changed, one in each line.
 func changes(a, b state) string {
 	var out strings.Builder
 	change := func(name string, a, b any) {
@@ -247,7 +247,7 @@ func quoteEmpty(s string) string {
 	return s
 }
 
-// checkStep checks the rules that hold for every step, see TestStepsFromAnywhere.
+// checkStep checks the rules that every step must follow; see TestStepsFromAnywhere.
 func checkStep(before, after state, in input, actions []action) error {
 	requests := 0
 	for i, a := range actions {

@@ -15,7 +15,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// pacing is a store whose handlers have fallen behind, and the throttle of its writer.
+// pacing is a store whose handlers have fallen behind, and the throttle for its writer.
 type pacing struct {
 	*testing.T
 	s        *store.Store
@@ -39,7 +39,7 @@ func (p *pacing) change(n int) {
 	p.w.Flush()
 }
 
-// handle reads a cursor like a handler that needs the duration per for each event, until stop is
+// handle reads a cursor like a handler that needs the time per for each event, until stop is
 // called.
 func (p *pacing) handle(c *store.Cursor, per time.Duration, batch int) (stop func()) {
 	ended := make(chan struct{})
@@ -58,7 +58,7 @@ func (p *pacing) handle(c *store.Cursor, per time.Duration, batch int) (stop fun
 	return func() { close(ended) }
 }
 
-// took returns how long maxBatch events take that arrive at the same time.
+// took returns how long the throttle waits after maxBatch events that arrived at the same time.
 func (p *pacing) took() time.Duration {
 	begin := time.Now()
 	p.throttle.wait(p.ctx, p.w, maxBatch, longestWait(p.encoding))
@@ -66,23 +66,24 @@ func (p *pacing) took() time.Duration {
 }
 
 // TestThrottle checks that the reflector reads events a little slower than a handler that is behind
-// processes them, up to a bound. The sizes of the handler's batches must not matter. Nothing may
-// wait for a handler that keeps up, or for one that does not advance.
+// processes them, up to a limit. The sizes of the handler's batches must not matter. The throttle
+// must not wait for a handler that keeps up, or for one that is blocked.
 func TestThrottle(t *testing.T) {
 	for name, test := range map[string]struct {
-		per    time.Duration // that the handler needs for an event
-		batch  int           // that it reads at a time
+		per    time.Duration // the handler's time for an event
+		batch  int           // the number of events that the handler reads in one step
 		behind bool
 		json   bool
-		want   time.Duration // for an event
+		want   time.Duration // the expected time for an event
 	}{
-		"a quick handler":              {20 * time.Microsecond, 10, true, false, 22500 * time.Nanosecond},
-		"one that takes longer":        {60 * time.Microsecond, 10, true, false, 67500 * time.Nanosecond},
-		"one that reads much at once":  {60 * time.Microsecond, 300, true, false, 67500 * time.Nanosecond},
-		"a slow one":                   {400 * time.Microsecond, 10, true, false, maxThrottle * 9 / 8},
-		"a slow one of JSON":           {400 * time.Microsecond, 10, true, true, 450 * time.Microsecond},
-		"a slower one of JSON":         {2 * time.Millisecond, 10, true, true, maxThrottleJSON * 9 / 8},
-		"one that waits for something": {20 * time.Millisecond, 100, true, false, 0}, // reads none
+		"a quick handler":             {20 * time.Microsecond, 10, true, false, 22500 * time.Nanosecond},
+		"one that takes longer":       {60 * time.Microsecond, 10, true, false, 67500 * time.Nanosecond},
+		"one that reads much at once": {60 * time.Microsecond, 300, true, false, 67500 * time.Nanosecond},
+		"a slow one":                  {400 * time.Microsecond, 10, true, false, maxThrottle * 9 / 8},
+		"a slow one of JSON":          {400 * time.Microsecond, 10, true, true, 450 * time.Microsecond},
+		"a slower one of JSON":        {2 * time.Millisecond, 10, true, true, maxThrottleJSON * 9 / 8},
+		// the handler reads nothing while the test measures
+		"one that waits for something": {20 * time.Millisecond, 100, true, false, 0},
 		"one that keeps up":            {60 * time.Microsecond, 10, false, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,17 +98,17 @@ func TestThrottle(t *testing.T) {
 				defer c.Close()
 				check.Equal(t, p.took(), 0, "the first events waited")
 				if test.behind {
-					p.change(1 << 14) // more than any of them handles here
+					p.change(1 << 14) // more than the handler reads in this test
 				}
 				defer p.handle(c, test.per, test.batch)()
-				// After twenty calls the mean is close to the handler's time. The first sample does
-				// not matter any more.
+				// After twenty calls, the average is close to the handler's time, and the first sample no
+				// longer matters.
 				for begin, n := time.Now(), 0; n < 20 || time.Since(begin) < 60*time.Millisecond; n++ {
-					time.Sleep(time.Millisecond) // to read a batch
+					time.Sleep(time.Millisecond) // the time to read a batch
 					p.took()
 				}
-				// Measure over ten of the largest batches, since two that are due at the same
-				// moment come in any order.
+				// Measure over ten of the largest batches: if two timers end at the same moment, their order is
+				// random.
 				begin, n := time.Now(), 0
 				for ; n < 10 || time.Since(begin) < 180*time.Millisecond; n++ {
 					time.Sleep(time.Millisecond)
@@ -125,7 +126,7 @@ func TestThrottle(t *testing.T) {
 	}
 }
 
-// TestThrottleOfTwo checks that with two handlers behind, their mean time for an event counts.
+// TestThrottleOfTwo checks that the average time of two handlers counts if both are behind.
 func TestThrottleOfTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacing(t, t.Context())
@@ -134,7 +135,7 @@ func TestThrottleOfTwo(t *testing.T) {
 		defer a.Close()
 		defer b.Close()
 		p.took()
-		p.change(1 << 14) // more than either handler reads here
+		p.change(1 << 14) // more than both handlers read in this test
 		defer p.handle(a, 100*time.Microsecond, 10)()
 		defer p.handle(b, 25*time.Microsecond, 10)()
 		for range 25 {
@@ -148,9 +149,9 @@ func TestThrottleOfTwo(t *testing.T) {
 	})
 }
 
-// TestPaceOfLargeLists counts the lists of a large resource in a quarter of an hour, while each
-// watch fails in a way that makes a list necessary. After the first few, the time between two lists
-// must be at least half of the longest wait.
+// TestPaceOfLargeLists limits the number of lists of a large resource in a quarter of an hour,
+// while each watch fails in a way that makes a list necessary. On average, except for the first
+// lists, the time between two lists must be at least half of the longest wait.
 func TestPaceOfLargeLists(t *testing.T) {
 	const lasted = 15 * time.Minute
 	failed := func(what string) []input {
@@ -176,21 +177,21 @@ func TestPaceOfLargeLists(t *testing.T) {
 	}
 }
 
-// neverWatched reports whether a server that refuses a WATCH with err also refuses one with initial
-// events.
+// neverWatched reports whether a server that responds with err to a WATCH also does so to a WATCH
+// with initial events.
 func neverWatched(err *Error) bool {
 	return err.Sentinel == ErrUnknownResource || err.Sentinel == ErrForbidden
 }
 
-// countLists runs the reflector for the duration lasted. Each watch gets the inputs watch, and each
-// list is large.
+// countLists runs step for the time lasted, and returns the number of lists. Each watch gets the
+// inputs watch, and each list is large.
 func countLists(t *testing.T, s state, watch []input, lasted time.Duration) (lists int) {
 	t.Helper()
 	return countListsOf(t, s, watch, lasted, 100_000)
 }
 
-// countListsOf is countLists with lists of a given size. A list of more than one object takes a
-// second.
+// countListsOf does what countLists does, for lists of the given size. A list of more than one
+// object takes a second.
 func countListsOf(t *testing.T, s state, watch []input, lasted time.Duration, size int64) (lists int) {
 	t.Helper()
 	took := min(time.Duration(size-1)*time.Second, time.Second)
@@ -227,10 +228,9 @@ func countListsOf(t *testing.T, s state, watch []input, lasted time.Duration, si
 	return lists
 }
 
-// TestPaceOfRefusedVerb counts the lists of a small resource whose WATCHes are refused because the
-// server does not allow the verb. client-go's backoff leads to 6 lists in the first minute and 80
-// in an hour. A 404 may end soon, but the reflector assumes that it does not after eight of them
-// between successful lists.
+// TestPaceOfRefusedVerb limits the number of lists of a small resource whose WATCHes get a 405 or a
+// 404. client-go's backoff leads to 6 lists in the first minute and 80 in an hour. A 404 may end
+// soon, so eight more lists are allowed.
 func TestPaceOfRefusedVerb(t *testing.T) {
 	for what, most := range map[string][2]int{"http-405": {6, 90}, "http-404": {6 + maxRefused, 90 + maxRefused}} {
 		watch := []input{{typ: inFailed, err: classify(Watching, failure(what))}}
@@ -243,8 +243,7 @@ func TestPaceOfRefusedVerb(t *testing.T) {
 	}
 }
 
-// TestBackoffAttempt checks how long a reflector waits, by the error, the number of failures, and
-// the request.
+// TestBackoffAttempt checks the waits for different errors, numbers of failures and requests.
 func TestBackoffAttempt(t *testing.T) {
 	for name, test := range map[string]struct {
 		sentinel    error
@@ -252,7 +251,7 @@ func TestBackoffAttempt(t *testing.T) {
 		answered    bool
 		forcedLists int
 		size        int64
-		want        map[int]time.Duration // by attempt
+		want        map[int]time.Duration // the waits by attempt
 	}{
 		"a server that does not like it": {ErrRejected, reqWatch, false, 0, 0, map[int]time.Duration{
 			0: 600 * time.Millisecond, 1: 600 * time.Millisecond, 2: 1200 * time.Millisecond, 3: 2400 * time.Millisecond, 7: 22500 * time.Millisecond}},
@@ -283,14 +282,14 @@ func TestBackoffAttempt(t *testing.T) {
 	}
 }
 
-// TestSizeOf checks the size of objects in small objects.
+// TestSizeOf checks how many small objects an object counts for.
 func TestSizeOf(t *testing.T) {
 	for bytes, want := range map[int]int64{0: 1, 2 << 10: 1, 8 << 10: 2, 1 << 20: 129} {
 		check.Equal(t, sizeOf(source.Object{Raw: make([]byte, bytes)}), want, "%d bytes count for objects", bytes)
 	}
 }
 
-// slow is a source whose answers take the duration takes.
+// slow is a source that responds to probes after the duration takes.
 type slow struct {
 	tape
 	takes time.Duration
@@ -305,8 +304,8 @@ func (s *slow) NewestVersion(ctx context.Context, _ string) (string, error) {
 	}
 }
 
-// TestProbeLimit checks a server whose answers take longer than the limit at first: in the end a
-// probe must be answered.
+// TestProbeLimit checks that the limit of a probe grows until a server whose responses take longer
+// than the initial limit can respond, and how lists change the limit.
 func TestProbeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &slow{takes: 29 * time.Second}
@@ -324,7 +323,7 @@ func TestProbeLimit(t *testing.T) {
 				t.Errorf("waited %v: %v, want %v: %v", waited, err, want.waits, want.err)
 			}
 		}
-		// A caller that gives up has learned nothing about the server.
+		// If the caller's context ends, nothing is known about the server.
 		ended, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if waited, err := ask(ended); waited != time.Second || err == nil {
@@ -336,8 +335,7 @@ func TestProbeLimit(t *testing.T) {
 				t.Errorf("waited %v: %v, want %d s", waited, err, want)
 			}
 		}
-		// A list that starts fast shows that only the probe is slow. A list that starts slowly
-		// shows how slow all requests are.
+		// If a list starts fast, only probes are slow. If a list starts slowly, all requests are slow.
 		for _, listed := range []struct{ took, limit time.Duration }{{time.Second, 10 * time.Second}, {25 * time.Second, 50 * time.Second}, {time.Hour, time.Minute}} {
 			r.probeLimit.listed(listed.took)
 			if waited, _ := ask(t.Context()); waited != listed.limit {
