@@ -81,7 +81,7 @@ func newBox(f *field) *box {
 	return nil
 }
 
-// setBox allocates a box, sets it from a token, and points p to it.
+// setBox allocates a box, sets its value from the token of an encoded field, and points p to it.
 func (s *scratch) setBox(p unsafe.Pointer, f *field, t *token) bool {
 	target := f.box.make()
 	*(*unsafe.Pointer)(p) = target

@@ -19,9 +19,9 @@ type difference struct {
 	value uint64
 }
 
-// recentPlan is a recently used plan. texts contains, by token, the strings in which the last
-// object differed from the prototype. The next object often has the same strings, because it may be
-// another version of the last object, or belong to the same workload.
+// recentPlan is a recently used plan. texts contains, by token (encoded field), the strings in
+// which the last object differed from the prototype. The next object often has the same strings,
+// because it may be another version of the last object, or belong to the same workload.
 type recentPlan struct {
 	plan  *plan
 	texts []textEntry // also for the keys of map entries

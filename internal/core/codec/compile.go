@@ -79,8 +79,8 @@ func (c *compiler) field(t reflect.Type) (f field, ok bool) {
 	return f, ok
 }
 
-// piece returns a field whose value is in a piece of a shape: a pointer's target or a slice's
-// elements.
+// piece returns a field whose value is in a piece, which is a pointer's target or a slice's
+// elements (see shape).
 func piece(k fieldKind, t reflect.Type) field { return field{kind: k, goType: t, of: &field{}} }
 
 // single sets f for a type t whose value occurs once in the bytes, unlike a slice or map. It tests

@@ -8,11 +8,10 @@ import (
 )
 
 // keeps reports whether encoding and decoding preserve value, except for the TypeMeta of
-// typeMetaOf. That is the case if every set field has a place in the encoding, and all times and
-// quantities have no more precision than the encoding. A nil slice or map counts as equal to an
-// empty one, and the zone of a time does not matter. keeps also returns false for types that it
-// cannot judge. It costs less than a tenth of decoding and comparing. value must be a pointer to a
-// struct.
+// typeMetaOf. That is the case if every set field is encoded, and all times and quantities have no
+// more precision than the encoding. A nil slice or map counts as equal to an empty one, and the
+// zone of a time does not matter. keeps also returns false for types that it cannot judge. It costs
+// less than a tenth of decoding and comparing. value must be a pointer to a struct.
 func (d *decoder) keeps(value any) bool {
 	v := reflect.ValueOf(value)
 	if v.Type().Elem() != d.goType || v.IsNil() {

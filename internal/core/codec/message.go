@@ -16,7 +16,8 @@ type message struct {
 	tokenFields []tokenField // the parts of fields that tokenize needs
 }
 
-// tokenField is small, so that the tokenFields of many fields fit into few cache lines.
+// tokenField contains the parts of a field that tokenize needs. It is small, so that the
+// tokenFields of many fields fit into few cache lines.
 type tokenField struct {
 	message   *message
 	index     uint32
@@ -59,8 +60,8 @@ const (
 	other   // any other kind; set sets it
 )
 
-// setter sets the value at p from b, the bytes of a block. It returns false if Unmarshal must
-// decode the object.
+// setter sets the value at p from b, the bytes of a length-delimited field. It returns false if
+// Unmarshal must decode the object.
 type setter func(s *scratch, p unsafe.Pointer, b []byte) bool
 
 // decode sets the fields of the struct at p. tokens are the tokens of the struct's message.

@@ -15,10 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// template is a private object. For an object with the same fields, the decoder copies the template
-// and sets the values that differ. Most bytes of the objects of a workload are equal, and so are
-// most bytes of two versions of an object. Comparing and copying equal bytes is much cheaper than
-// decoding. A copy has its own slices, pointers, maps and byte slices. It shares strings.
+// template is an object that no caller receives. For an object with the same fields, the decoder
+// copies the template and sets the values that differ. Most bytes of the objects of a workload are
+// equal, and so are most bytes of two versions of an object. Comparing and copying equal bytes is
+// much cheaper than decoding. A copy shares strings with the template, but no slices, pointers or
+// maps.
 type template struct {
 	prototype
 	moves    []move
@@ -36,8 +37,8 @@ type prototype struct {
 	image     unsafe.Pointer
 }
 
-// move contains the position of a slice or pointer in an object, and of its piece. In a copy, the
-// slice or pointer must point into the copy.
+// move contains the positions in an object of a slice or pointer, and of its piece, which is its
+// elements or its target. In a copy, the slice or pointer must point into the copy.
 type move struct{ to, piece uint32 }
 
 // repeatedStep is a step that the decoder repeats for each copy. Most are for boxes and for maps
@@ -57,7 +58,7 @@ type location struct {
 	comparison comparison
 }
 
-// comparison says how the decoder compares a token with the prototype's.
+// comparison says how the decoder compares a token with the prototype's token.
 type comparison uint8
 
 const (

@@ -12,14 +12,14 @@ import (
 // token is one field of the encoded object. The tokens of the fields inside it follow. A token has
 // no pointers, so that the garbage collector need not scan tokens.
 type token struct {
-	value uint64 // a number; or of a block its start and, in the upper 32 bits, its end
+	value uint64 // a number; for bytes, their start and, in the upper 32 bits, their end
 	field uint32 // the index of the field in the decoder's fields
 	span  int32  // the number of tokens, including those inside
 	count int32  // in the first token of a repeated field: the number of occurrences, or found
 }
 
-// found is the count of a token for a whole field whose value is shared. The token's value is an
-// index in scratch.found.
+// found, as the count of a token, means that the token represents a whole field with a shared
+// value. The token's value is then an index in scratch.found.
 const found = -1
 
 // block returns the bytes that a token describes.

@@ -87,7 +87,7 @@ type Registration struct {
 	ctx        context.Context // set by Run
 	sweep      *sweep
 	fullResync fullResync
-	timer      *time.Timer // wakes for the sweep; nil until the sweep waits
+	timer      *time.Timer // wakes the registration for the sweep; nil until the sweep waits
 
 	resyncs atomic.Bool // ResyncNow was called
 	synced  chan struct{}
@@ -199,8 +199,8 @@ func (r *Registration) Close() {
 // serve runs one turn: it delivers available changes, and objects of a resync. It returns true if
 // more may be available. Otherwise the cursor, the timer or ResyncNow wakes the registration.
 func (r *Registration) serve(changes []store.Change) (more bool) {
-	// A handler that lags more handles more per turn. So handlers of the same objects stay close to
-	// each other, and find objects already decoded.
+	// A handler that lags more handles more changes per turn. So handlers of the same objects stay
+	// close to each other in the log, and find objects that another handler has already decoded.
 	left := int(min(r.cursor.Lag()/lagFraction, maxTurn))
 	// Usually the second round finds no change. That is cheaper than queueing the registration
 	// again.
@@ -310,8 +310,8 @@ func (r *Registration) recover(key string) {
 	}
 }
 
-// noteSynced closes synced if the handler has handled everything that it waits for. unhandled is
-// the rest of the batch.
+// noteSynced closes synced if the handler has handled all objects that Synced waits for. unhandled
+// is the rest of the batch.
 func (r *Registration) noteSynced(unhandled ...store.Change) {
 	if !r.HasSynced() && r.cursor.SyncedThrough(unhandled...) {
 		close(r.synced)

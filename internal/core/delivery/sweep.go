@@ -121,8 +121,8 @@ func (w *sweep) yieldBatch(batch int, yield func(*store.Object) bool) {
 	}
 }
 
-// keyAt returns the last key of the first start·n objects, or "" if there are none. It visits them
-// all, once per sweep.
+// keyAt returns the last key of the first start·n objects, or "" if there are none. It visits these
+// objects, once for each sweep.
 func keyAt(snap *store.Snapshot, start float64) (key string) {
 	left := int(start * float64(snap.Len()))
 	for o := range snap.All() {

@@ -32,8 +32,7 @@ type Workers struct {
 }
 
 // bulkQueue is a queue of many registrations that were queued at the same time. Workers take
-// registrations from it without a lock: otherwise they would wait for the lock longer than they
-// work.
+// registrations from it without a lock. With a lock, they would wait for it longer than they work.
 type bulkQueue struct {
 	of    []*Registration
 	taken atomic.Int64 // may exceed len(of)
@@ -146,8 +145,8 @@ func (w *Workers) loop() {
 			w.mu.Unlock()
 		}
 		w.serve(r, changes)
-		// Let other workers continue: handlers of the same objects then stay close to each other,
-		// and find objects already decoded.
+		// Let other workers continue. Handlers of the same objects then stay close to each other in the
+		// log, and find objects that another handler has already decoded.
 		runtime.Gosched()
 	}
 }

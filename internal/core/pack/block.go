@@ -6,10 +6,11 @@ import (
 	"slices"
 )
 
-// shortest is the minimum length of a copy: S2 has no shorter repeat.
+// shortest is the minimum length of a copy, which is a part of a block that repeats bytes of the
+// base. S2 has no shorter repeat.
 const shortest = 4
 
-// encoder writes an S2 block.
+// encoder writes an S2 block that creates raw from literal bytes and from copies of parts of base.
 type encoder struct {
 	dst, base, raw []byte
 	offset         int // of the last copy

@@ -9,10 +9,10 @@ import (
 const (
 	seedLength = 8 // number of equal bytes with which a copy at another distance must start
 	indexEvery = 4 // the distance of two indexed places of the base
-	// patchSeek is the number of consecutive literals after which a patch builds an index of the
-	// next patchWindow bytes of the base. Before that, the patch tries the distances that fit after
-	// most changes: the current one, one or two bytes more or less, the previous one, and the
-	// distance of the two ends.
+	// patchSeek is the number of consecutive literals after which a patch builds an index of the next
+	// patchWindow bytes of the base. Before that, the patch tries the distances (from a place in raw
+	// to the equal bytes in base) that fit after most changes: the current one, one or two bytes more
+	// or less, the previous one, and the distance of the two ends.
 	patchSeek   = 12
 	patchWindow = 1 << 10
 	windowBits  = 9

@@ -32,8 +32,8 @@ const (
 )
 
 // siblings packs the objects of a group, such as the replicas of a workload, as patches of one
-// object of the group, the base. The parts that they have in common, even parts that no other group
-// has, are therefore stored once per group. It is safe for concurrent use.
+// object of the group, the base. The parts that the objects have in common, even parts that no
+// other group has, are therefore stored once per group. It is safe for concurrent use.
 //
 // A base is an object that was packed with a dictionary, so unpacking any object takes at most two
 // steps. The base is stored packed. While the base's own object is stored, both share their bytes.

@@ -113,8 +113,8 @@ type indexBuilder struct {
 // reads what changed during the previous round.
 const buildRounds = 3
 
-// follow updates the index to the state of a snapshot. The error is the first object's that cannot
-// be read.
+// follow updates the index to the state of a snapshot. It returns an *IndexError for the first
+// object that it cannot read.
 func (b *indexBuilder) follow(sn *Snapshot) (err error) {
 	eachDifference(&b.table, &sn.table, func(was, is *Object) {
 		if err == nil {

@@ -24,7 +24,7 @@ type batch struct {
 	woken    []*Cursor // the cursors that the records wake
 	notified []any     // scratch for signal; empty otherwise
 
-	// Scratch.
+	// Scratch memory.
 	spans  []span
 	values [][]byte
 	meta   wire.Meta
@@ -120,7 +120,7 @@ func (b *batch) beginIndex(p *pending) (mark int) {
 	return len(b.arena)
 }
 
-// endIndex adds the index changes from p.before's values to the values in the spans.
+// endIndex adds the index changes from p.before's values to the values in b.spans.
 func (b *batch) endIndex(set *byteIndexSet, p *pending, mark int) {
 	p.hash = b.hash(set)
 	if p.before != nil && p.before.indexed == p.hash {
@@ -149,7 +149,7 @@ func (b *batch) unindex(s *Store, p *pending) {
 	p.to = len(b.ops)
 }
 
-// read appends an object's values in all indexes to the spans.
+// read appends an object's values in all indexes to b.spans.
 func (b *batch) read(set *byteIndexSet, m *wire.Meta, raw []byte) (err error) {
 	for i, x := range set.indexes {
 		b.values, err = x.source.values(b.values[:0], m, raw)
@@ -161,7 +161,7 @@ func (b *batch) read(set *byteIndexSet, m *wire.Meta, raw []byte) (err error) {
 	return nil
 }
 
-// readHeld appends the values of an object of the table to the spans. It cannot fail: all indexes
+// readHeld appends the values of an object of the table to b.spans. It cannot fail: all indexes
 // have read the object before.
 func (b *batch) readHeld(set *byteIndexSet, o *Object) {
 	var raw []byte
@@ -182,8 +182,8 @@ func (b *batch) readHeld(set *byteIndexSet, o *Object) {
 	}
 }
 
-// note copies b.values, the values of the index at a position in the set, to the arena and the
-// spans.
+// note copies b.values, the values of the index at a position in the set, to the arena, and their
+// ranges to b.spans.
 func (b *batch) note(index int) {
 	for _, v := range b.values {
 		from := len(b.arena)
@@ -192,7 +192,8 @@ func (b *batch) note(index int) {
 	}
 }
 
-// hash returns the hash of the values in the spans. The hashes for two sets of indexes differ.
+// hash returns the hash of the values in b.spans. Equal values have different hashes for different
+// sets of indexes.
 func (b *batch) hash(set *byteIndexSet) uint64 {
 	var h maphash.Hash
 	h.SetSeed(hashSeed)

@@ -4,8 +4,9 @@ package store
 // receives it. Old has the uid and resourceVersion of the version that the reader saw last. All
 // readers of the store share the objects; do not modify them.
 type Change struct {
-	// Revision is the store's revision of the change, or of the last change if it represents
-	// several. In the initial state it is the revision of the object.
+	// Revision is the store's revision of the change, or of the last change if it represents several.
+	// For an object of the initial state, it is the revision at which the store applied the object's
+	// version.
 	Revision uint64
 	// Old and New are the versions before and after. Old is nil if the key did not exist before,
 	// and New is nil if it does not exist after. They are never both nil. They are the same version
@@ -17,8 +18,8 @@ type Change struct {
 	// to Writer.Delete, or that of the list that lacked the object. It is 0 if that resourceVersion is
 	// not an integer, or is unknown.
 	ResourceVersion uint64
-	// Initial reports that Old is nil and that the change is part of the cursor's initial state, or
-	// of a writer's first replace (client-go's isInInitialList).
+	// Initial reports that Old is nil and that the change is part of the cursor's initial state, or of
+	// a writer's first replace, which is its first list (client-go's isInInitialList).
 	Initial bool
 	// Awaited reports that Cursor.SyncedThrough waited until Next returned this change: it is Initial,
 	// or represents a change by a writer's first replace. In the log, Awaited reports only that a

@@ -294,14 +294,14 @@ func (c *Cursor) Lag() uint64 {
 	return c.log.next() - 1 - c.revision()
 }
 
-// SyncedThrough reports whether every writer has ended its first replace and Next has returned all
-// changes of these replaces. It becomes true with the last Awaited change, no matter how many other
-// changes follow.
+// SyncedThrough reports whether every writer has ended its first replace (its first list) and Next
+// has returned all changes of these replaces. It becomes true with the last Awaited change, no
+// matter how many other changes follow.
 //
 // unhandled are the changes of the last Next that the reader has not handled yet. They matter in a
 // store with several writers: after Next has returned a version of one writer, the first replace of
-// another writer may contain this version too. SyncedThrough is always false for a cursor of
-// CursorAt.
+// another writer may contain this version too. Then SyncedThrough returns false until the reader
+// has handled that change. SyncedThrough is always false for a cursor of CursorAt.
 func (c *Cursor) SyncedThrough(unhandled ...Change) bool {
 	if !c.counts || !c.log.synced.Load() {
 		return false

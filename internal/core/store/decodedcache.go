@@ -96,8 +96,8 @@ func (c *decodedCache) replace(o *Object, d, fresh *decodedEntry) {
 	c.trackLocked(o, fresh)
 }
 
-// hold makes the cache refer to d's value strongly, because it was read again soon. It does nothing
-// if the version has left the table or the value exceeds the budget.
+// hold makes the cache refer to d's value strongly, because a caller has read the value twice. It
+// does nothing if the version has left the table or the value exceeds the budget.
 func (c *decodedCache) hold(o *Object, d *decodedEntry, box *decodedBox) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

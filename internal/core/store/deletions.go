@@ -47,12 +47,12 @@ type deletion struct {
 	serverGen uint32
 	by        *Writer // the writer whose source reported the deletion
 	replace   uint32  // by.replaces at the time of the deletion
-	// exact reports that the source of by reported the deletion with version rv, in order. If that
-	// source later reports a version below rv, it repeats an event.
+	// exact reports that the source of by reported the deletion with version rv, after all lower
+	// versions. If that source later reports a version below rv, it repeats an event.
 	exact bool
 }
 
-// record remembers the deletion of old that the source of w reported. Other owners may still have
+// record remembers the deletion of old that the source of w reported. Other sources may still have
 // old. If a relist found the deletion, its version is unknown, except that it is above old's.
 func (g *deletions) record(w *Writer, old *Object, p *pending) {
 	rv, below := p.end, p.end

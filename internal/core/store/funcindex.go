@@ -213,7 +213,7 @@ func (x *funcIndex) begin() *Snapshot {
 }
 
 // follow moves the index to sn for the changed keys. revs contains the revision of each key's last
-// change. If that change is newer than sn, follow notes the key for the next catchUp.
+// change. If that change is newer than sn, follow records the key for the next catchUp.
 func (x *funcIndex) follow(sn *Snapshot, revs map[string]uint64) {
 	var changed []*Object
 	for key, rev := range revs {

@@ -48,7 +48,8 @@ func FieldIndex(p *wire.Path) Index { return Index{path: p} }
 // error of a query.
 func FuncIndex(f func(decoded any) ([]string, error)) Index { return Index{fn: f} }
 
-// values appends an object's values. They are valid until the next call with m.
+// values appends to dst the values under which the index contains an object. They are valid until
+// the next call with m.
 func (ix Index) values(dst [][]byte, m *wire.Meta, raw []byte) ([][]byte, error) {
 	if ix.path != nil {
 		return ix.path.Append(dst, raw)
@@ -64,7 +65,7 @@ func (ix Index) values(dst [][]byte, m *wire.Meta, raw []byte) ([][]byte, error)
 	return dst, nil
 }
 
-// heldValues appends the values of a stored object. They are valid until the next call with m.
+// heldValues does the same as values for a stored object, which may be stored as a value.
 func (ix Index) heldValues(dst [][]byte, o *Object, m *wire.Meta, raw []byte) ([][]byte, error) {
 	if !o.layout.isValue {
 		return ix.values(dst, m, raw)
@@ -78,8 +79,8 @@ func (ix Index) heldValues(dst [][]byte, o *Object, m *wire.Meta, raw []byte) ([
 	return dst, nil
 }
 
-// byteIndexSet is the immutable list of the indexes that writers update. Each change of the list
-// has another number, and the hash of an object's index values depends on it.
+// byteIndexSet is the immutable list of the indexes that writers update. number identifies the
+// list; the hash of an object's index values depends on it.
 type byteIndexSet struct {
 	number  uint64
 	indexes []*byteIndex
@@ -110,7 +111,7 @@ type byteIndex struct {
 	source Index
 }
 
-// varieties counts, how often the distinct values of any index have changed.
+// varieties counts how often the distinct values of any index have changed.
 var varieties atomic.Uint64
 
 func newValueIndex(name string) valueIndex {

@@ -117,8 +117,8 @@ func (l *changeLog) await(n int) {
 	}
 }
 
-// awaitVersion makes SyncedThrough wait for the change to o. Another writer has put o, and o is
-// also part of a first replace.
+// awaitVersion makes SyncedThrough wait for the change to o. o is a version that another writer has
+// put, and that the first replace of the calling writer contains too.
 func (l *changeLog) awaitVersion(o *Object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 type Memory struct {
 	Objects    int   // number of objects
 	Raw        int64 // the size of the objects as received
-	Packed     int64 // their packed bytes
+	Packed     int64 // the packed bytes of the objects
 	Keys       int64 // namespace/name
 	Tree       int64 // the table: its nodes and one record per object
 	Indexes    int64

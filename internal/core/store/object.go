@@ -66,7 +66,7 @@ const objectOverhead = 128
 // live reports whether this version is in the table.
 func (o *Object) live() bool { return o.owners.Load() != 0 }
 
-// ownedBy reports whether the writer's owner has the version.
+// ownedBy reports whether the store has the object because of the writer's owner (see owners.go).
 func (o *Object) ownedBy(w *Writer) bool { return o.owners.Load()&w.bit != 0 }
 
 // Footprint returns the bytes that this version uses, without its key and its decoded value.

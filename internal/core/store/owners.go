@@ -116,8 +116,8 @@ func (w *Writer) lastReceived(held *Object) uint64 {
 	return held.rv
 }
 
-// overtake records for each other writer whose source reported exactly old that it did so. This
-// writer is about to replace old.
+// overtake is called before this writer replaces old. It records for each other writer that its
+// source reported old, if that source reported exactly that version.
 func (w *Writer) overtake(old *Object) {
 	if old.flags&flagOpaqueRV != 0 || old.puts&^w.bit == 0 {
 		return

@@ -24,8 +24,8 @@ const (
 
 // packQueue contains the objects of a batch that are not packed yet, at most batchChanges of them.
 // Packing is most of the work of putting objects. The writer packs when it flushes the batch. When
-// objects arrive faster than that, a second goroutine packs while the batch still fills. It ends
-// when no object is left to pack, and batch.pack waits for it.
+// objects arrive faster than one goroutine packs, a second goroutine packs while the batch still
+// fills. It ends when no object is left to pack, and batch.pack waits for it.
 type packQueue struct {
 	raws    []byte    // the bytes of the objects, each followed by its opaque texts
 	began   time.Time // when the first of them was added

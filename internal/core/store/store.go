@@ -56,7 +56,7 @@ type Store struct {
 	log     *changeLog             // its lock is taken inside mu
 
 	revised atomic.Uint64 // a copy of revision, for reads without mu
-	// changes counts the revisions that are not part of a writer's first state.
+	// changes counts the revisions that are not part of a writer's first replace.
 	changes atomic.Uint64
 	// A copy of funcs, for reads without mu; nil: no index by function.
 	derives atomic.Pointer[[]*funcIndex]
@@ -143,7 +143,7 @@ func (s *Store) Encoding() wire.Encoding { return s.decoder.encoding }
 func (s *Store) Revision() uint64 { return s.revised.Load() }
 
 // Changes returns the number of changes of objects, without those that are part of a writer's first
-// state.
+// replace, which is its first list.
 func (s *Store) Changes() uint64 { return s.changes.Load() }
 
 // Get returns the newest version of the object under key, and false if there is none.
@@ -182,7 +182,8 @@ func (s *Store) announceLocked() {
 	}
 }
 
-// Synced reports whether the store has a writer and every writer has ended its first replace.
+// Synced reports whether the store has a writer and every writer has ended its first replace, which
+// is its first list.
 func (s *Store) Synced() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -267,7 +268,7 @@ func (s *Store) resourceVersionLocked() string {
 // is the cause of ctx, ErrClosed, or ErrInvalidResourceVersion.
 //
 // After a restore of the server was found, a writer has no resourceVersion until it has ended a
-// replace: earlier versions name other states.
+// replace: resourceVersions from before the restore are those of other states.
 func (s *Store) WaitResourceVersion(ctx context.Context, rv string) error {
 	if rv == "" {
 		return nil

@@ -7,7 +7,7 @@ package store
 //
 // The store does not use a tree from a module, for two reasons. This tree always clears a slot that
 // a node no longer uses: otherwise a hidden reference would keep an old version of an object alive.
-// And keys that are inserted in ascending order, as from a LIST, leave full leaves behind.
+// And keys that are inserted in ascending order, as from a LIST, fill the leaves completely.
 type tree[K, V any] struct {
 	cmp   func(a, b K) int
 	root  *treeNode[K, V]
@@ -15,7 +15,7 @@ type tree[K, V any] struct {
 	owner uint64
 }
 
-// treeEntry has its value first, so that struct{} uses no space.
+// treeEntry has its value first, so that a value of type struct{} uses no space.
 type treeEntry[K, V any] struct {
 	val V
 	key K

@@ -69,7 +69,7 @@ type Writer struct {
 }
 
 // Writer returns a new writer for sc. The store is not Synced until the writer has ended its first
-// replace. Remove ends the writer.
+// replace, which is its first list. Remove ends the writer.
 func (s *Store) Writer(sc Scope) *Writer {
 	w := &Writer{s: s, scope: sc, bit: 1 << (sc.Owner & 31)}
 	s.writing.Lock()
@@ -193,11 +193,11 @@ func (w *Writer) Unchanged(m *wire.Meta, received []byte) (bool, error) {
 }
 
 // Delete applies a DELETED event. m is the metadata of the deleted object, with the resourceVersion
-// of the deletion. Delete removes this writer's owner from the object, and deletes the object if
-// that was its last owner. Delete ignores a repeated event: one after which the source has already
-// reported a resourceVersion that is higher as an integer. If a resourceVersion is not an integer,
-// the uids must be equal, unless the event has neither. The change is buffered as in Put. The
-// caller may reuse m and raw after it returns. The errors are those of Put.
+// of the deletion. Delete removes this writer's owner (see Scope) from the object, and deletes the
+// object if that was its last owner. Delete ignores a repeated event: one after which the source
+// has already reported a resourceVersion that is higher as an integer. If a resourceVersion is not
+// an integer, the uids must be equal, unless the event has neither. The change is buffered as in
+// Put. The caller may reuse m and raw after it returns. The errors are those of Put.
 func (w *Writer) Delete(m *wire.Meta, raw []byte) error { return w.takeDeletion(m, raw, nil, false) }
 
 // DeleteAs is like Delete, and also reports, as Change.Final, the state in which the object was
@@ -279,8 +279,8 @@ func (w *Writer) check(m *wire.Meta, raw []byte) error {
 	return nil
 }
 
-// held returns the version in the table under the current key, or nil. The lookup does not retain
-// the key's bytes.
+// held returns the version in the table under w.key, or nil. The lookup does not retain the key's
+// bytes.
 func (w *Writer) held() *Object {
 	o, _ := w.s.table.get(views.String(w.key))
 	return o
@@ -297,9 +297,9 @@ func (w *Writer) identity(m *wire.Meta, received []byte) identity {
 	return id
 }
 
-// compare decides what an incoming version of the current key changes, and returns the version in
-// the table. If came is newer, the caller must put the incoming version. If came is conflicting,
-// the caller must store it as unconfirmed. Otherwise compare has already recorded everything.
+// compare decides what an incoming version of w.key changes, and returns the version in the table.
+// If came is newer, the caller must put the incoming version. If came is conflicting, the caller
+// must store it as unconfirmed. Otherwise compare has already recorded everything.
 func (w *Writer) compare(id *identity, received []byte) (held *Object, came order) {
 	if w.isOutdated() {
 		return nil, same
@@ -481,10 +481,10 @@ func (w *Writer) beginReplace(rebase bool) (outdated []func()) {
 	return w.enterGeneration(rebase)
 }
 
-// ListRequested records that the source is now asked for the state of the next BeginReplace. If
-// another writer finds before that BeginReplace that the server went back, the answer may be from
-// before or after the restore, so the writer is Outdated even after BeginReplace. Without
-// ListRequested, BeginReplace assumes that the state was requested at the time of its call.
+// ListRequested records that the list of the next BeginReplace is requested now. If another writer
+// finds before that BeginReplace that the server went back, the response may be from before or
+// after the restore. The writer is then Outdated even after BeginReplace. Without ListRequested,
+// BeginReplace assumes that the list was requested when BeginReplace was called.
 func (w *Writer) ListRequested() {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()
@@ -492,9 +492,9 @@ func (w *Writer) ListRequested() {
 	w.asked = &requested
 }
 
-// enterGeneration moves the writer to the server generation in which its state was requested. If
-// the writer is the first to find that the server went back, enterGeneration starts a new
-// generation, and returns the outdated functions of all other writers.
+// enterGeneration moves the writer to the server generation in which its list was requested. If the
+// writer is the first to find that the server went back, enterGeneration starts a new generation,
+// and returns the outdated functions of all other writers.
 func (w *Writer) enterGeneration(rebase bool) (outdated []func()) {
 	s := w.s
 	s.mu.Lock()
@@ -592,9 +592,9 @@ func (w *Writer) Remove() {
 	s.announceLocked()
 }
 
-// Progress records that, with the objects put before, the writer is current to resourceVersion:
-// that of a bookmark or of an event. It takes effect when the batch is flushed, or immediately if
-// the batch is empty. Progress ignores "".
+// Progress records that the writer is current to resourceVersion, the version of a bookmark or
+// event, with the objects that it has put so far. It takes effect when the batch is flushed, or
+// immediately if the batch is empty. Progress ignores "".
 func (w *Writer) Progress(resourceVersion string) {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()

@@ -15,7 +15,7 @@ import (
 // Level configures a level of a Budget. The number of a level is its position in the arguments of
 // New.
 type Level struct {
-	// Name is the value of a metric's label.
+	// Name identifies the level in errors and metrics.
 	Name string
 	// Reserved is the number of bytes that only this level can use.
 	Reserved int64

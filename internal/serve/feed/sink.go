@@ -265,8 +265,8 @@ func (s *sink) recordVersion(rv uint64) {
 }
 
 // takeListed accepts an object of a relist. It immediately marks an unchanged object as present. It
-// passes an object that is older than the stored one to the store, and buffers any other object. If
-// the buffered objects exceed maxRelistedBytes, takeListed calls refuse.
+// immediately passes an object that is older than the stored one to the store. It buffers any other
+// object. If the buffered objects exceed maxRelistedBytes, takeListed calls refuse.
 func (s *sink) takeListed(m *wire.Meta, object []byte) error {
 	rv := resourceversion.Number(m.ResourceVersion)
 	stored, ok := s.store.Get(string(wire.AppendKey(nil, m)))
