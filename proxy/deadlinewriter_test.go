@@ -88,9 +88,10 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestFewDeadlines checks that a large response to a request with a seat is not flushed after each
-// write, and that not every write sets a deadline. The written bytes are flushed soon, even if the
-// upstream sends no more, and then the deadline is cleared. A WATCH is flushed after each write.
+// TestFewDeadlines checks that the proxy does not flush a large response to a request with a seat
+// after each write, and does not set a deadline for each write. The written bytes are flushed soon,
+// even if the upstream sends no more, and then the deadline is cleared. A WATCH is flushed after
+// each write.
 func TestFewDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const writes = 1000

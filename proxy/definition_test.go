@@ -41,8 +41,8 @@ func TestRedefined(t *testing.T) {
 	}
 }
 
-// TestReadsWaitForReread checks that a list of a resource that is being reread waits until the
-// resource is cached, and is then answered from the cache.
+// TestReadsWaitForReread checks lists of a resource that the proxy rereads. They wait until the
+// resource is cached, and are then answered from the cache.
 func TestReadsWaitForReread(t *testing.T) {
 	t.Parallel()
 	wait := leisurely()

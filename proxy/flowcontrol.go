@@ -216,7 +216,7 @@ const usualHead = 4 << 10
 // extraHead estimates by how many bytes the head of a request exceeds usualHead.
 func extraHead(r *http.Request) int64 { return max(conn.HeadBytes(r)-usualHead, 0) }
 
-// bodyBytes estimates the memory for the body of a long-running request. That is either a retry
+// bodyBytes estimates the memory for the body of a long-running request. The memory is a retry
 // buffer, which lives until the request ends, or an HTTP/2 window of the same size, which lives
 // until the body is read.
 func bodyBytes(r *http.Request) int64 {

@@ -118,8 +118,8 @@ func (s *Server) sender(r *http.Request, info *request.Info) (*transport.Imperso
 	return to, record, err
 }
 
-// errHeadersUnknown is the 503 for a request that the proxy would have to forward with its own
-// certificate, before it could read which headers the upstream accepts from a front proxy. The
-// upstream might take the proxy for a front proxy, and trust a header in which the caller names
-// another user.
+// errHeadersUnknown is the 503 for a request that the proxy must forward with its own certificate,
+// as long as it cannot read which headers the upstream accepts from a front proxy. The upstream
+// might take the proxy for a front proxy, and trust a header in which the caller names another
+// user.
 var errHeadersUnknown = review.Unavailable("the proxy cannot read by which headers front proxies name callers of the upstream API server")

@@ -27,7 +27,7 @@ import (
 )
 
 // TestIdentities checks that the proxy forwards a token unchanged, and the identity of a
-// certificate by impersonation, without any identity header that the caller sent.
+// certificate by impersonation. It does not forward identity headers that the caller sent.
 func TestIdentities(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{})
 	last := func() asked {

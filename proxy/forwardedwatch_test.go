@@ -127,8 +127,8 @@ func TestForwardedWebSocketEndsEarly(t *testing.T) {
 	}
 }
 
-// TestForwardedWatchBreaks checks that a stream that breaks is an error for the client, unless it
-// breaks between two events and the client can resume there.
+// TestForwardedWatchBreaks checks that the client gets an error if a stream breaks. It gets none if
+// the stream breaks between two events and the client can resume there.
 func TestForwardedWatchBreaks(t *testing.T) {
 	const event, end = "an event\n", `{"metadata":{"annotations":{"` + metav1.InitialEventsAnnotationKey + `":"true"}}}` + "\n"
 	const initial = "resourceVersion=0&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
@@ -173,8 +173,8 @@ func TestForwardedWatchBreaks(t *testing.T) {
 	}
 }
 
-// TestForwardedWatchOfAServerThatGoes checks that the body of a watch ends without an error, over
-// HTTP/2 too, when the connection to the API server breaks between two events.
+// TestForwardedWatchOfAServerThatGoes breaks the connection to the API server between two events.
+// It checks that the body of the watch ends without an error, over HTTP/2 too.
 func TestForwardedWatchOfAServerThatGoes(t *testing.T) {
 	u, tp := start(t, apiserver.Options{Pods: 3}, Options{})
 	writer := u.writer().CoreV1().ConfigMaps("default")

@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestImpersonationThatHeadersChange checks that the proxy refuses a request, from any caller,
-// whose impersonated name, group, UID or extra would change or disappear in a header.
+// TestImpersonationThatHeadersChange checks requests, from any caller, whose impersonated name,
+// group, UID or extra would change or disappear in a header. The proxy refuses them.
 func TestImpersonationThatHeadersChange(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{})
 	carol := tp.clientWith(tp.authCA.Issue(t, "carol"))

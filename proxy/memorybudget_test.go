@@ -16,8 +16,8 @@ import (
 	"github.com/weirproject/weir/proxy/internal/mirror"
 )
 
-// TestDoesNotFit checks that the proxy evicts a resource that is larger than the budget before it
-// is loaded completely, and evicts no other resource for it. Reads of the large resource are
+// TestDoesNotFit checks a resource that is larger than the budget. The proxy evicts it before it is
+// loaded completely, and evicts no other resource for it. Reads of the large resource are
 // forwarded.
 func TestDoesNotFit(t *testing.T) {
 	const limit = 200 << 10

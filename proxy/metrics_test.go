@@ -93,8 +93,8 @@ func TestMetricsTakeSeats(t *testing.T) {
 	}
 }
 
-// TestMetrics checks that only callers whom the upstream allows can read the metrics, and that the
-// metrics are exactly those in docs/metrics.md, with their types and labels.
+// TestMetrics checks that only callers whom the upstream allows can read the metrics. The metrics
+// must be exactly those in docs/metrics.md, with their types and labels.
 func TestMetrics(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxRequests: 1, timeouts: impatient()})
 	tp.get("jane", "/api/v1/pods?resourceVersion=0")

@@ -47,8 +47,8 @@ func TestAggregated(t *testing.T) {
 	}
 }
 
-// TestListKind checks that lists of a custom resource have the same kind as the upstream's lists,
-// even if the proxy may not read the resource's definition.
+// TestListKind checks that the proxy's lists of a custom resource have the same kind as the
+// upstream's lists, even if the proxy may not read the resource's definition.
 func TestListKind(t *testing.T) {
 	for _, forbidden := range []string{"", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com"} {
 		u := startUpstream(t, apiserver.Options{})

@@ -149,8 +149,8 @@ func TestSystemSeats(t *testing.T) {
 	}
 }
 
-// TestFloodOfLeases checks that the control plane can renew its leases while other callers occupy
-// all seats that they may with leases that they send slowly.
+// TestFloodOfLeases lets other callers send leases slowly, so that these requests occupy all seats
+// that they may have. It checks that the control plane can still renew its leases.
 func TestFloodOfLeases(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxMutating: 20, timeouts: impatient()})
 	callers := []string{"jane", "john", "jack", "mine", scheduler}

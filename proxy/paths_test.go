@@ -121,8 +121,8 @@ func TestManyParameters(t *testing.T) {
 	check.Equal(t, watch.Verb, "watch", "the last of as many as may be is not read")
 }
 
-// TestOtherQueries checks that the proxy forwards each query, and each Accept header, that it
-// cannot answer as kube-apiserver would, even if the caller may do everything.
+// TestOtherQueries checks queries and Accept headers that the proxy cannot answer as kube-apiserver
+// would. The proxy forwards them, even if the caller may do everything.
 func TestOtherQueries(t *testing.T) {
 	u, tp := startPaths(t)
 	for _, query := range []string{
@@ -160,8 +160,8 @@ func TestOtherQueries(t *testing.T) {
 	}
 }
 
-// TestReviewedIsAnswered checks that the objects in an answer are within the scope of the review,
-// and that the review has the same attributes as kube-apiserver's.
+// TestReviewedIsAnswered checks that the objects in an answer are within the scope of the review.
+// The review must have the same attributes as kube-apiserver's.
 func TestReviewedIsAnswered(t *testing.T) {
 	t.Parallel()
 	u, tp := startPaths(t)
@@ -301,9 +301,9 @@ func TestNamespaceOfNone(t *testing.T) {
 	}
 }
 
-// TestRepresentations checks that the proxy forwards requests for a list as PartialObjectMetadata,
-// and for an object as PartialObjectMetadataList, which kube-apiserver answers with its own 406.
-// The proxy also forwards requests that prefer a media type that it does not support.
+// TestRepresentations checks requests for a list as PartialObjectMetadata, and for an object or a
+// WATCH as PartialObjectMetadataList. The proxy forwards them, and kube-apiserver answers 406. The
+// proxy also forwards requests that prefer a media type that it does not support.
 func TestRepresentations(t *testing.T) {
 	u, tp := startPaths(t)
 	const of = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"

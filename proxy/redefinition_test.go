@@ -13,9 +13,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestUpgradeOneByOne checks that, while API servers of two versions answer alternately, as in a
-// rolling upgrade, the proxy rereads a resource once, not after each change. When a server with a
-// third version answers, the proxy rereads the resource again.
+// TestUpgradeOneByOne checks a rolling upgrade, in which API servers of two versions answer
+// alternately. The proxy rereads a resource once, not after each change. When a server with a third
+// version answers, the proxy rereads the resource again.
 func TestUpgradeOneByOne(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})

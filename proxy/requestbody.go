@@ -65,9 +65,9 @@ func (s *Server) limitBody(w http.ResponseWriter, r *http.Request, seated bool) 
 }
 
 // detach stops the body from using the connection. If the upstream answers before it has read the
-// whole body, a transport may still read, and would set deadlines on a response that is over. For
-// HTTP/2, net/http then panics. ReverseProxy closes only its own wrapper of the body, not this
-// body.
+// whole body, a transport may still read the body. Each read would set a deadline on a response
+// that has ended. For HTTP/2, net/http then panics. ReverseProxy closes only its own wrapper of the
+// body, not this body.
 func (b *requestBody) detach() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

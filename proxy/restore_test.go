@@ -19,9 +19,9 @@ import (
 	"github.com/weirproject/weir/proxy/internal/mirror"
 )
 
-// TestWatchAfterRestore checks that, after a restore of the upstream, a watch that resumes from an
-// earlier resourceVersion gets 410, and is neither forwarded nor served. Lists get 429 while the
-// resource is reread.
+// TestWatchAfterRestore checks watches that resume, after a restore of the upstream, from an
+// earlier resourceVersion. They get 410, and are neither forwarded nor served. Lists get 429 while
+// the resource is reread.
 func TestWatchAfterRestore(t *testing.T) {
 	t.Parallel()
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
@@ -139,8 +139,8 @@ func TestRestoreOnDemand(t *testing.T) {
 	}
 }
 
-// TestOnDemandThroughRestart checks that the proxy caches a resource on demand again although the
-// upstream does not serve it at first after a restore or an upgrade.
+// TestOnDemandThroughRestart checks a resource on demand that the upstream does not serve at first
+// after a restore or an upgrade. The proxy caches the resource again.
 func TestOnDemandThroughRestart(t *testing.T) {
 	t.Parallel()
 	for name, why := range map[string]error{"restored": feed.ErrWentBack, "upgraded": mirror.ErrRedefined} {
@@ -208,8 +208,8 @@ func TestNeverCachedAfterRestore(t *testing.T) {
 	tp.want(http.StatusOK, "jane", "/apis/apps/v1/deployments?watch=true&timeoutSeconds=1&resourceVersion=1")
 }
 
-// TestRestoreFoundLate checks that the next list finds a restore that ended all sessions before
-// they could find it, as a restore to another version of kube-apiserver does.
+// TestRestoreFoundLate checks a restore that ends all sessions before they can find it, as a
+// restore to another version of kube-apiserver does. The next list must find the restore.
 func TestRestoreFoundLate(t *testing.T) {
 	t.Parallel()
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})

@@ -198,8 +198,8 @@ func pod(name string) *corev1.Pod {
 	}
 }
 
-// TestOneReviewOfRefused checks that the proxy reviews the token of a WATCH at most once if it
-// forwards the WATCH because the caller is denied or unknown.
+// TestOneReviewOfRefused checks a WATCH that the proxy forwards because its caller is denied or
+// unknown. The proxy reviews the token of the WATCH at most once.
 func TestOneReviewOfRefused(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "denied" })

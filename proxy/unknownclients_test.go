@@ -198,8 +198,8 @@ func heapAfterGC() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestTooLargeHeads checks that a request whose head exceeds the memory for heads gets 429, and
-// that requests with heads of a usual size do not.
+// TestTooLargeHeads checks that a request gets 429 if its head exceeds the memory for heads.
+// Requests with heads of a usual size do not get 429.
 func TestTooLargeHeads(t *testing.T) {
 	_, tp := start(t, apiserver.Options{}, Options{})
 	full := tp.server.heads.NewCharge(0, "") // a charge of an unknown connection
@@ -309,8 +309,8 @@ func TestHealthListen(t *testing.T) {
 	}
 }
 
-// TestHeadOfWatch checks that the head of a WATCH, of usual or large size, counts as memory of the
-// watch and no longer as memory of heads.
+// TestHeadOfWatch checks that the head of a WATCH, of usual or large size, no longer counts as
+// memory of heads once the proxy serves the WATCH.
 func TestHeadOfWatch(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 1}, Options{Resources: []string{"pods"}})
 	for _, fill := range []string{"", strings.Repeat("x", 2*smallHead)} {

@@ -127,8 +127,8 @@ func TestReadAhead(t *testing.T) {
 	}
 }
 
-// TestBufferedBodies checks that a transport can send a body again if the upstream closes the
-// connection and reports that it did not process the request.
+// TestBufferedBodies checks an upstream that closes the connection and reports that it did not
+// process the request. The transport can then send the body again.
 func TestBufferedBodies(t *testing.T) {
 	u := passTo(t, func(http.ResponseWriter, *http.Request) {})
 	for _, size := range []int{1, maxBuffered, maxBuffered + 1} {

@@ -162,7 +162,7 @@ func TestUpstreamHangs(t *testing.T) {
 	tp.until("it is ready again", func() bool { code, _ := tp.get("jane", "/readyz"); return code == http.StatusOK })
 }
 
-// TestRelist checks that, after a relist, watchers receive the deletions first, with no newer
+// TestRelist checks what watchers receive after a relist: first the deletions, with no newer
 // resourceVersion than the watchers had, and then the other changes in their order. A watcher that
 // reconnects to this or another replica misses nothing.
 func TestRelist(t *testing.T) {
@@ -241,8 +241,8 @@ func (tp *testProxy) expires(lines <-chan string) {
 	}
 }
 
-// TestStartOver checks that, when the upstream goes back in time or a relist has too many changes,
-// the proxy ends the watches and caches the resource again.
+// TestStartOver checks two cases: the upstream goes back in time, or a relist has too many changes.
+// The proxy then ends the watches and caches the resource again.
 func TestStartOver(t *testing.T) {
 	t.Parallel()
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, timeouts: leisurely()})

@@ -68,8 +68,8 @@ func NoArgs[C interface{ CommandPath() string }](cmd C, args []string) error {
 	return nil
 }
 
-// Explain turns the error of a request into a readable one, with the server's message or with the
-// statement that the server did not answer. It returns other errors unchanged.
+// Explain turns the error of a request into a readable one. The text is the server's message, or
+// says that the server did not answer. It returns other errors unchanged.
 func Explain(err error) error {
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
 		return explainStatus(err, status)

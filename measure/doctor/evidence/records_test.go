@@ -63,8 +63,8 @@ func TestLogOfObjects(t *testing.T) {
 	}
 }
 
-// TestLogBound checks that an event with a field that is too long is counted, and that no more of
-// the field is stored than the limit.
+// TestLogBound checks that an event with a field that is too long is counted, and that at most the
+// allowed length of the field is stored.
 func TestLogBound(t *testing.T) {
 	long, longest := strings.Repeat("x", 2*MaxLine), strings.Repeat("x", 2*maxToken)
 	for _, line := range []string{

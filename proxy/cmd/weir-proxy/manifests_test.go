@@ -317,8 +317,8 @@ func checkExample(t *testing.T) {
 	})
 }
 
-// TestMemory checks that watches, resources on demand and unread responses together leave a part of
-// the pod's memory for the resources that the proxy always caches.
+// TestMemory checks that the bounds of watches, resources on demand and unread responses leave a
+// part of the pod's memory for the resources that the proxy always caches.
 func TestMemory(t *testing.T) {
 	container := first[*appsv1.Deployment](t, filepath.Join(manifests, "base", "deployment.yaml")).Spec.Template.Spec.Containers[0]
 	floor := resource.MustParse("100Mi")

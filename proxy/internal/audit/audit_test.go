@@ -136,8 +136,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestBegin checks that the policy decides what is recorded, and that Begin returns an error for a
-// read whose response the policy wants to record.
+// TestBegin checks that the policy decides what is recorded. Begin must return an error for a read
+// whose response the policy requires to be recorded.
 func TestBegin(t *testing.T) {
 	a, end := start(t)
 	r := httptest.NewRequest(http.MethodGet, "/api/v1/pods", nil)

@@ -196,9 +196,9 @@ func TestConnectionsPerSource(t *testing.T) {
 	tc.check("in the end", 3, 3)
 }
 
-// TestUnknownRequests has unknown clients send requests and read no response. It checks that, of
-// the connections with the most requests, the oldest is closed, and that a connection with a single
-// request is not closed.
+// TestUnknownRequests has unknown clients send requests and read no response. It checks that the
+// oldest of the connections with the most requests is closed. A connection with a single request is
+// not closed.
 func TestUnknownRequests(t *testing.T) {
 	tc := newTestListener(t, 100_000)
 	one := tc.open("a")
@@ -254,7 +254,7 @@ func TestSingleRequests(t *testing.T) {
 }
 
 // TestRequestsOfClosed checks that the requests of closed connections count until their handlers
-// return, and that until then an unknown connection can open only one stream.
+// return. Until then, an unknown connection can open only one stream.
 func TestRequestsOfClosed(t *testing.T) {
 	const each = 50
 	tc := newTestListener(t, 100_000)

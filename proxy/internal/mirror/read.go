@@ -115,8 +115,8 @@ func (rd *Read) wantsProof() bool {
 }
 
 // tooStale reports whether the session last heard from the upstream more than Config.MaxStaleness
-// ago. It returns false if there is no session or no such limit, and for a read of an exact version
-// or with a continue token.
+// ago. It returns false if there is no session or no limit, and for a read of an exact version or
+// with a continue token.
 func (rd *Read) tooStale() bool {
 	most := rd.mirror.cfg.MaxStaleness
 	if most <= 0 || rd.resource == nil || rd.ExactVersion() > 0 || rd.Continue != nil {
@@ -178,10 +178,10 @@ func (rd *Read) lost(st *State) error {
 	return nil
 }
 
-// hasFutureVersion reports whether a read resumes from a state that may be from before the upstream
-// went back, and that session s has not reached since. s may be nil. The upstream itself may have
-// reached that state since: the lists of the upstream have its newest resourceVersion, but the
-// session of a resource that does not change learns that resourceVersion late.
+// hasFutureVersion reports whether a read resumes from a resourceVersion that session s has not
+// reached, and that may be from before the upstream went back. It returns false if s is nil. The
+// upstream itself may have reached the resourceVersion: its lists have its newest resourceVersion,
+// but the session of a resource that does not change learns that resourceVersion late.
 func (rd *Read) hasFutureVersion(s *Session) bool {
 	from := rd.ExactVersion()
 	return s != nil && rd.mirror.Restores.before(from) && from > s.Version()

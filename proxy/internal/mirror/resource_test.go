@@ -198,9 +198,9 @@ func TestTwoFindRestore(t *testing.T) {
 	found.Wait()
 }
 
-// TestReadsLongAfterRedefinition checks that a list of many objects gets 429 while the resource is
-// reread, for rereadTime after it was redefined, and is forwarded after that. A list of few objects
-// is forwarded immediately.
+// TestReadsLongAfterRedefinition checks lists while the proxy rereads a redefined resource. A list
+// of many objects gets 429 for rereadTime after the redefinition, and is forwarded after that. A
+// list of few objects is forwarded immediately.
 func TestReadsLongAfterRedefinition(t *testing.T) {
 	m := withoutUpstream(t, func(string) {})
 	for _, tt := range []struct {

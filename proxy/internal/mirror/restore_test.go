@@ -60,7 +60,7 @@ func TestRestoreAfterOtherEnd(t *testing.T) {
 	}
 }
 
-// TestUnread checks that a resource that was cached shortly before the upstream went back is unread
+// TestUnread checks a resource that was cached shortly before the upstream went back. It is unread
 // until it is cached again, for at most rereadTime.
 func TestUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

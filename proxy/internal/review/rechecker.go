@@ -46,8 +46,8 @@ const (
 	recheckRate = 20
 	// maxConcurrentRechecks bounds the reviews in progress.
 	maxConcurrentRechecks = 64
-	// cycleEighths is the part of the period, in eighths, in which each review is planned once, so
-	// that no review is later than a full period.
+	// cycleEighths is the part of the period, in eighths, in which each review is planned once. The
+	// rest is a reserve, so that no review is later than a full period.
 	cycleEighths = 7
 	// confirmDelay is the time between a denial and the review that confirms it, unless there are too
 	// many reviews. An API server that has just started may not have loaded its rules yet.

@@ -101,7 +101,7 @@ func withToken(token string) *http.Request {
 }
 
 // TestReviews checks that the user of a token and the permissions of callers come from the
-// upstream, and that it is asked only once about each.
+// upstream. The upstream must be asked only once about each.
 func TestReviews(t *testing.T) {
 	u, _, authn, authz := startReviews(t)
 	before := u.count()

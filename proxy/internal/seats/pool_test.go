@@ -211,9 +211,9 @@ func TestSeatsBounds(t *testing.T) {
 	})
 }
 
-// TestSeatsOfAFlood floods a Pool of the default size from one caller. It checks that as many of
-// the caller's requests wait as in kube-apiserver, whose flows have six queues of 50, and that
-// another caller gets a seat.
+// TestSeatsOfAFlood floods a Pool of the default size from one caller. It checks that 300 of the
+// caller's requests wait, as in kube-apiserver, whose flows have six queues of 50. Another caller
+// must get a seat.
 func TestSeatsOfAFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewPool(1000, 1000, time.Hour)

@@ -76,8 +76,8 @@ func TestSeatsOfSources(t *testing.T) {
 	})
 }
 
-// TestPlacesOfTokens checks that the request of a token with no waiting request replaces a waiting
-// request of a token that has several, when the queue is full.
+// TestPlacesOfTokens fills the queue. It checks that a request of a token without waiting requests
+// then replaces a waiting request of a token that has several.
 func TestPlacesOfTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewPool(1, 10, time.Minute)

@@ -82,8 +82,8 @@ func TestSharesOfMemory(t *testing.T) {
 	}
 }
 
-// TestNumbersOfWatches checks that a user, with all its tokens together, cannot exceed its number
-// of watches, and that all users together cannot exceed the total number.
+// TestNumbersOfWatches checks that a user, with all its tokens together, cannot exceed the bound of
+// watches per user. All users together cannot exceed the total bound.
 func TestNumbersOfWatches(t *testing.T) {
 	connections := int64(0)
 	w := newWatches(&Config{

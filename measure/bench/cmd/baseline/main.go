@@ -2,8 +2,8 @@
 // Changes to Weir must keep these figures. make baseline and make baseline-check run it.
 //
 // It builds weir-bench in a checkout, runs it once for each row of its table, and writes the result
-// of each row to a file. If the file exists and has the same build and flags, it does not measure
-// the row again, so that an interrupted run can continue.
+// of each row to a file. If the file exists and has the same build and flags, the command does not
+// measure the row again. So an interrupted run can continue.
 //
 // The exit code is 1 if a row failed or a figure breaks its limit, and 2 for wrong usage.
 package main

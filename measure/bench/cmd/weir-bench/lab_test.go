@@ -206,8 +206,8 @@ func (p *podsAsked) run(_ context.Context, f *labFlags, _ func(figures.Traced)) 
 	return nil
 }
 
-// TestFewPods checks that an incident has as many agents or controllers as its text says, and that
-// a number of pods that the user sets is used.
+// TestFewPods checks that an incident has as many agents or controllers as its text says. If the
+// user sets the number of pods, the incident uses that number.
 func TestFewPods(t *testing.T) {
 	story := map[string]string{"node-agents": "2,000 agents", "thundering-restart": "200 controllers"}
 	for _, i := range incidents() {

@@ -9,7 +9,7 @@ import (
 type Trace struct {
 	EveryMillis float64 `json:"everyMillis"`
 	// RSSBytes is the resident set size. If the process samples itself and the system does not report
-	// that size, it is the memory that Go's runtime has obtained from the system.
+	// the size, RSSBytes is the memory that Go's runtime has obtained from the system.
 	RSSBytes []float64 `json:"rssBytes"`
 	// HeapBytes is the live heap after the last garbage collection. It is empty if another process
 	// takes the samples.

@@ -109,8 +109,8 @@ func agents(query func(t *trial, i int) string) load {
 }
 
 // ThunderingRestart is the incident of many controllers that start at the same time, each with an
-// informer of all pods. It has a way for informers that start with a LIST, one for those that start
-// with a WATCH, and one for a WATCH through the proxy.
+// informer of all pods. It has three ways: the informers start with a LIST, with a WATCH, or with a
+// WATCH through the proxy.
 func ThunderingRestart() Replay {
 	by := func(join func(context.Context, *client, int) error) load {
 		return func(ctx context.Context, t *trial, begin func()) Figures {

@@ -57,7 +57,7 @@ func (p *patcher) write(ctx context.Context, pod int, change int64) (rv uint64, 
 // etcdTimeout limits the time of one write to etcd.
 const etcdTimeout = 20 * time.Second
 
-// etcdWriter is a writer that writes pods directly to etcd, through etcd's JSON gateway, because a
+// etcdWriter is a writer that writes pods directly to etcd. It uses etcd's JSON gateway, because a
 // gRPC client would double the code that this program links. It is for test clusters.
 type etcdWriter struct {
 	url  string
