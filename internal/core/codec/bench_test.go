@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// BenchmarkEncode encodes pods as a transform returns them: without a kind, as servers send pods,
-// or with a kind that the transform sets.
+// BenchmarkEncode encodes pods that a program's transform function could return. They have no kind,
+// as in a server's response, or a kind that the transform function sets.
 func BenchmarkEncode(b *testing.B) {
 	sim := podsim.New(100, 1)
 	for name, stated := range map[string]metav1.TypeMeta{"bare": {}, "kind": {APIVersion: "v1", Kind: "Pod"}} {

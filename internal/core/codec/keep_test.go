@@ -20,7 +20,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// survives reports whether encoding and decoding preserve a value, except for its TypeMeta.
+// survives reports whether a value is the same after encoding and decoding, except for its
+// TypeMeta.
 func survives(t *testing.T, object protoMessage) bool {
 	t.Helper()
 	d := decoderFor(reflect.TypeOf(object))

@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// line formats an event for the stories below.
+// line formats an event as one line of a log that the test cases below expect.
 func line(e store.Change) string {
 	version := func(o *store.Object) string {
 		if o == nil {

@@ -9,8 +9,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestBaseIsNotMuchLarger checks that a small object does not keep a large base in memory whose own
-// object is no longer stored.
+// TestBaseIsNotMuchLarger checks that an object is not packed against a base that is much larger
+// than the object. The base's own object may be deleted, and then the small object alone would keep
+// the large base in memory.
 func TestBaseIsNotMuchLarger(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)

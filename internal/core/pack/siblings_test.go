@@ -14,8 +14,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestSiblings checks that replicas of workloads with nothing in common need a seventh of the bytes
-// that they need separately, and are unpacked unchanged.
+// TestSiblings checks that replicas of workloads with nothing in common, packed against each other,
+// need at most a seventh of the bytes that they need when packed separately, and that they are
+// unpacked unchanged.
 func TestSiblings(t *testing.T) {
 	testenv.SkipUnderRace(t)
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
@@ -164,7 +165,7 @@ func TestSiblingsOfOtherContent(t *testing.T) {
 				n++
 			}
 		}
-		if n != 20-maxMisses && n != 19 { // with the first content there is no old base to miss
+		if n != 20-maxMisses && n != 19 { // the first content replaces no base, so 19
 			t.Errorf("%d of 20 have a sibling", n)
 		}
 	}

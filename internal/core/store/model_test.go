@@ -58,8 +58,8 @@ type model struct {
 	indexes int
 }
 
-// death is what the model knows about a key whose object was deleted: versions below below are
-// older than the deletion, and asOf is the version at which the deletion was found.
+// death is what the model knows about a key whose object was deleted. Versions lower than below are
+// older than the deletion. The deletion was found at version asOf.
 type death struct {
 	below, asOf int
 	by          *modelWriter
@@ -188,7 +188,7 @@ func (m *model) receive(w *modelWriter, pod *corev1.Pod, asOf int) {
 }
 
 // gone records that a source no longer has an object, as of version asOf. Versions of the object
-// below below are older than its deletion.
+// that are lower than below are older than its deletion.
 func (m *model) gone(w *modelWriter, key string, asOf, below int) {
 	m.flush()
 	if asOf < w.received[key].asOf {

@@ -20,8 +20,8 @@ type modelWriter struct {
 	// high is the newest version in the lists that broke off since the last complete one.
 	high int
 	last func() // repeats the last event
-	// owes says that a list was started after another source found that the server went back, and
-	// none has ended since.
+	// owes is set while a list is due: a list was started after another source found that the server
+	// went back, and none of these lists has ended yet.
 	owes     bool
 	must     bool              // must list: it never has, or not since the server was restored
 	listed   bool              // at least one list was complete
@@ -67,8 +67,9 @@ func (w *modelWriter) step() {
 	}
 }
 
-// beginList starts a list at a random version that is not below what the source has reported. If
-// the server itself is below that, it was restored, and the replace starts with rebase.
+// beginList starts a list at a random version that is not lower than the versions that the source
+// has reported. If the server's own version is lower, the server was restored, and the list begins
+// with BeginReplace(true).
 func (w *modelWriter) beginList() {
 	s := w.m.server
 	back := s.rv < max(w.progressedTo, w.at, w.high)

@@ -129,7 +129,7 @@ func TestWaitAfterRestore(t *testing.T) {
 }
 
 // countedContext counts the calls of Done. A caller calls Done when it starts to wait, and again
-// after each time that it was woken in vain.
+// each time that it was woken and must continue to wait.
 type countedContext struct {
 	context.Context
 	waits *atomic.Int64

@@ -212,7 +212,7 @@ func TestNotProvenWithoutReader(t *testing.T) {
 	})
 }
 
-// limpingServer is a movingServer of which every second watch fails.
+// limpingServer is a movingServer whose every second watch fails.
 type limpingServer struct {
 	movingServer
 	opened int

@@ -43,8 +43,8 @@ func answersOf(t *testing.T, r Resource, enc wire.Encoding, raw []byte, accept s
 
 const metadataJSON = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
-// TestNestedKinds checks that the claims of a StatefulSet state their kind in JSON. Protobuf cannot
-// store that kind.
+// TestNestedKinds checks that each of a StatefulSet's volumeClaimTemplates states its kind in JSON.
+// Protobuf cannot store that kind.
 func TestNestedKinds(t *testing.T) {
 	set := &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "shop", ResourceVersion: "5"},
@@ -63,8 +63,8 @@ func TestNestedKinds(t *testing.T) {
 	}
 }
 
-// TestConvertedAnnotations checks that responses with only metadata lack the annotations that
-// represent fields.
+// TestConvertedAnnotations checks that responses with only metadata lack the annotations in which
+// an API version stores fields that it does not have itself.
 func TestConvertedAnnotations(t *testing.T) {
 	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{
 		Name: "agent", Namespace: "shop", ResourceVersion: "5",

@@ -124,7 +124,7 @@ func (h *History) BeginRelist(revision, rv uint64) {
 	h.relistedTo.Store(math.MaxUint64)
 }
 
-// EndRelist ends the relist that BeginRelist started. revision is the last one that the relist
+// EndRelist ends the relist that BeginRelist started. revision is the last revision that the relist
 // added.
 func (h *History) EndRelist(revision uint64) {
 	h.mu.Lock()

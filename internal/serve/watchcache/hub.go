@@ -43,8 +43,8 @@ func (h *hub) subscribe(of interest) (sub *subscription, sn *store.Snapshot, rv 
 			rv, sn = now, h.cache.store.Snapshot()
 			h.dispatch()
 		})
-		// If a writer changed the store between Snapshot and dispatch, try again. That can happen with a
-		// clock that does not block writers.
+		// Try again if a writer changed the store between Snapshot and dispatch. That can happen if the
+		// cache's Clock does not stop writers while subscribe runs.
 		if h.cursor.Revision() == sn.Revision() || h.cursor.Closed() {
 			return h.add(newSubscription(h, of)), sn, rv, nil
 		}

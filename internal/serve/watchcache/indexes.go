@@ -40,7 +40,7 @@ type indexes struct {
 
 	mu       sync.Mutex
 	byName   map[string]*index // the permanent ones, and up to maxIndexes others
-	wanted   map[string]int    // objects visited in vain, by the name of an index; at most maxWanted
+	wanted   map[string]int    // visited objects that did not match, by index name; at most maxWanted
 	since    time.Time         // when wanted was last emptied
 	building bool
 }
@@ -141,8 +141,9 @@ func (xs *indexes) record(p *queryPlan, s *selector, watch bool, fetched, return
 	}
 }
 
-// charge adds vain, a number of objects visited in vain, to the charges of an index that does not
-// exist. It returns the sum of the index's charges. The caller holds xs.mu.
+// charge adds vain, the number of objects that a query visited and that did not match, to the
+// charges of an index that does not exist yet. It returns the sum of the index's charges. The
+// caller holds xs.mu.
 func (xs *indexes) charge(name string, vain int, now time.Time) int {
 	if _, ok := xs.wanted[name]; now.Sub(xs.since) > idleAfter || !ok && len(xs.wanted) >= maxWanted {
 		xs.wanted, xs.since = map[string]int{}, now

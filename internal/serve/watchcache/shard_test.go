@@ -247,8 +247,9 @@ func TestShardWatchesUnderChurn(t *testing.T) {
 	}
 }
 
-// stateAfter returns the keys that a client has after these events, and checks that the events fit
-// together.
+// stateAfter returns the keys that a client has after these events. It checks that an object is
+// added only if the client does not have it, and that other events are only for objects that the
+// client has.
 func stateAfter(t *testing.T, events []string) map[string]bool {
 	t.Helper()
 	state := map[string]bool{}

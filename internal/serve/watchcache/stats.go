@@ -257,9 +257,9 @@ func (ds *writeDeadlines) lag() (most uint64) {
 
 // backlog returns three sums of bytes. taken is the size of changes that watchers with cursors have
 // taken, and that the log has dropped; the log starts at revision logStart. states is the size of
-// the states that watchers are sending. waiting is the size of the changes that wait for one
-// watcher that is sending its state, the largest such size; other watchers may wait for the same
-// changes.
+// the states that watchers are sending. waiting is the size of the changes that wait for a watcher
+// that is sending its state. It is the maximum over all such watchers, not the sum, because several
+// watchers may wait for the same changes.
 func (ds *writeDeadlines) backlog(logStart uint64) (taken, states, waiting int64) {
 	var all []*store.Snapshot
 	ds.mu.Lock()

@@ -117,8 +117,9 @@ func (rep *representation) appendTable(dst, raw []byte) ([]byte, error) {
 // versions, or to only its metadata. The code below imitates the effects of that conversion that
 // the protobuf form of the object does not show.
 
-// convertedAnnotations are the annotations that represent fields which a version does not have. The
-// internal form has these fields instead, so responses with only metadata lack the annotations.
+// convertedAnnotations are the annotations in which an API version stores fields that it does not
+// have itself. The internal version has these fields, so kube-apiserver's responses with only
+// metadata lack the annotations.
 var convertedAnnotations = map[schema.GroupVersionKind][]string{
 	appsv1.SchemeGroupVersion.WithKind("DaemonSet"):  {appsv1.DeprecatedTemplateGeneration},
 	appsv1.SchemeGroupVersion.WithKind("Deployment"): {appsv1.DeprecatedRollbackTo},

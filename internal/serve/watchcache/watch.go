@@ -255,7 +255,7 @@ func (c *Cache) now() (rv uint64, sn *store.Snapshot, cursor *store.Cursor, err 
 			rv, sn = current, c.store.Snapshot()
 			cursor, err = c.store.CursorAt(sn.Revision())
 		})
-		if !errors.Is(err, store.ErrTrimmed) { // otherwise a clock without a lock has advanced: try again
+		if !errors.Is(err, store.ErrTrimmed) { // otherwise the clock has advanced meanwhile: try again
 			return rv, sn, cursor, err
 		}
 	}

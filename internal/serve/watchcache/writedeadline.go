@@ -40,9 +40,9 @@ type writeDeadline struct {
 }
 
 const (
-	// closeGrace bounds a write after the cache was closed, drainGrace a write after a drain.
-	// drainGrace is longer because hosts are slow while all clients of a replica move to another one,
-	// and a client that is cut off must list again.
+	// A write that starts after the cache was closed may last closeGrace, and a write after a drain
+	// drainGrace. drainGrace is longer because hosts are slow while all clients of a replica move to
+	// another one, and a client that is cut off must list again.
 	closeGrace = time.Second
 	drainGrace = 10 * time.Second
 	// While a LIST, or the start of a WATCH, sends a state, the request retains a snapshot. A LIST
@@ -158,7 +158,7 @@ func (w pendingWrite) cut() bool {
 	return true
 }
 
-// beginSending records that a watcher sends, endSending that it has caught up.
+// beginSending records that a watcher sends changes, endSending that it has caught up.
 func (wd *writeDeadline) beginSending() { wd.sending.CompareAndSwap(0, since(time.Now())) }
 func (wd *writeDeadline) endSending()   { wd.sending.Store(0) }
 
