@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
@@ -49,7 +50,7 @@ func guessResource(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 	return plural
 }
 
-func (d *discovered) List(ctx context.Context, o source.ListOptions) (source.List, error) {
+func (d *discovered) List(ctx context.Context, o metav1.ListOptions) (source.List, error) {
 	src, err := d.resolve(ctx)
 	if err != nil {
 		return nil, err
@@ -59,24 +60,24 @@ func (d *discovered) List(ctx context.Context, o source.ListOptions) (source.Lis
 	return l, err
 }
 
-func (d *discovered) Watch(ctx context.Context, o source.WatchOptions) (source.Watch, error) {
+func (d *discovered) Watch(ctx context.Context, o metav1.ListOptions) (source.Watch, error) {
 	src, err := d.resolve(ctx)
 	if err != nil {
 		return nil, err
 	}
 	w, err := src.Watch(ctx, o)
-	if o.SendInitialEvents { // replaces a LIST
+	if o.SendInitialEvents != nil { // replaces a LIST
 		d.forget(src, err)
 	}
 	return w, err
 }
 
-func (d *discovered) NewestVersion(ctx context.Context, atLeast string) (string, error) {
+func (d *discovered) NewestVersion(ctx context.Context, o metav1.ListOptions) (string, error) {
 	src, err := d.resolve(ctx)
 	if err != nil {
 		return "", err
 	}
-	return src.NewestVersion(ctx, atLeast)
+	return src.NewestVersion(ctx, o)
 }
 
 func (d *discovered) ServerVersion(ctx context.Context) (major, minor int, err error) {

@@ -49,7 +49,7 @@ func TestDiscoveredWithoutName(t *testing.T) {
 	plural.Store("")
 	d := discoveredWidgets(t, &plural)
 	for range 2 {
-		if _, err := d.List(t.Context(), source.ListOptions{}); err == nil {
+		if _, err := d.List(t.Context(), metav1.ListOptions{}); err == nil {
 			t.Fatal("a resource without a name is listed")
 		}
 	}
@@ -63,14 +63,14 @@ func TestDiscoveredAgain(t *testing.T) {
 	plural.Store("widgetry")
 	d := discoveredWidgets(t, &plural)
 	list := func() error {
-		l, err := d.List(t.Context(), source.ListOptions{})
+		l, err := d.List(t.Context(), metav1.ListOptions{})
 		if err == nil {
 			err = l.Close()
 		}
 		return err
 	}
 	initial := func() error {
-		_, err := d.Watch(t.Context(), source.WatchOptions{SendInitialEvents: true})
+		_, err := d.Watch(t.Context(), metav1.ListOptions{SendInitialEvents: new(true)})
 		return err
 	}
 	for name, ask := range map[string]func() error{"works": list, "gadgetry": list, "gearing": initial} {

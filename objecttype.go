@@ -133,15 +133,7 @@ func (t *objectType) name() string {
 
 // source returns the source that sends the LISTs and WATCHes of the type in one scope.
 func (t *objectType) source(cfg *rest.Config, sc scope, opts source.Options) (source.Source, error) {
-	r := source.Resource{
-		GVR:           t.resource,
-		Namespace:     sc.namespace,
-		LabelSelector: sc.selector.Label,
-		FieldSelector: sc.selector.Field,
-		ShardSelector: sc.shard.String(),
-		As:            t.as,
-		Encoding:      t.encoding,
-	}
+	r := source.Resource{GVR: t.resource, Namespace: sc.namespace, As: t.as, Encoding: t.encoding}
 	if !t.resource.Empty() {
 		return source.New(cfg, r, opts)
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/weirproject/weir/internal/core/codec"
+	"github.com/weirproject/weir/internal/core/engine"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/check"
 )
@@ -166,7 +167,7 @@ func TestScopesOf(t *testing.T) {
 		t.Fatalf("%d scopes, want %d", len(scopes), len(want))
 	}
 	for i, s := range scopes {
-		check.Equal(t, s.namespace+" "+string('0'+rune(s.owner))+" "+s.String(), want[i], "scope %d", i)
+		check.Equal(t, s.namespace+" "+string('0'+rune(s.owner))+" "+engine.SelectorText(s.query), want[i], "scope %d", i)
 	}
 	if scopes, err := scopesOf(Options{}); err != nil || len(scopes) != 1 || scopes[0].namespace != "" {
 		t.Errorf("no options give %v, %v", scopes, err)

@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
@@ -113,12 +114,12 @@ func TestDiscoveredConnections(t *testing.T) {
 	check.NoError(t, err)
 	defer d.CloseIdleConnections()
 	for range 10 {
-		if _, err := d.List(t.Context(), source.ListOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := d.List(t.Context(), metav1.ListOptions{}); !apierrors.IsNotFound(err) {
 			t.Fatal(err)
 		}
 	}
 	known.Store(true)
-	watch, err := d.Watch(t.Context(), source.WatchOptions{})
+	watch, err := d.Watch(t.Context(), metav1.ListOptions{})
 	check.NoError(t, err)
 	_ = watch.Close()
 	check.Equal(t, connections.Load(), 1, "connections")

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -128,8 +129,8 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	i.indexer.informer = i
 	i.sink.sharesTransformed = !opts.PrivateCopies && !opts.DetectMutation && !opts.ShareDecoded
 	i.listWatch = newListWatch(lw, newResponseMatcher(example, opts.Scheme), &i.stats, opts.NoCapture)
-	i.listWatch.shard, i.listWatch.name, i.listWatch.expected = sel.String(), i.name, expectedOf(example)
-	i.engine.Reflect(i.listWatch, store.Scope{}, "")
+	i.listWatch.name, i.listWatch.expected = i.name, expectedOf(example)
+	i.engine.Reflect(i.listWatch, store.Scope{}, metav1.ListOptions{ShardSelector: sel.String()})
 	i.placeholderReflector = cache.NewReflectorWithOptions(lw, example, i.indexer, cache.ReflectorOptions{Name: "weir/clientgo", TypeDescription: description})
 	if err := i.indexer.AddIndexers(indexers); err != nil {
 		panic(err) // cannot happen: a map has no duplicate names

@@ -30,7 +30,6 @@ type listWatch struct {
 	// The reflector's goroutine sets matcher.resource. The other fields of matcher do not change.
 	matcher responseMatcher
 	stats   *source.Stats
-	shard   string // the shardSelector of each LIST and WATCH
 	name    string // the informer's name, for messages
 	// expected describes the objects that the informer accepts from the ListerWatcher's watches.
 	expected expectedObject
@@ -61,25 +60,18 @@ func (l *listWatch) ServerVersion(context.Context) (major, minor int, err error)
 
 // List calls the ListerWatcher's List. It repeats the call without capturing if the client received
 // a stub response and the call failed, sent several requests or returned objects.
-func (l *listWatch) List(ctx context.Context, o source.ListOptions) (source.List, error) {
+func (l *listWatch) List(ctx context.Context, o metav1.ListOptions) (source.List, error) {
 	var after retryAfter
 	list, err := l.list(withValue(ctx, &after), o)
 	return list, after.restore(err)
 }
 
-func (l *listWatch) list(ctx context.Context, o source.ListOptions) (source.List, error) {
-	options := metav1.ListOptions{
-		ResourceVersion:      o.ResourceVersion,
-		ResourceVersionMatch: o.Match,
-		Limit:                o.Limit,
-		Continue:             o.Continue,
-		ShardSelector:        l.shard,
-	}
+func (l *listWatch) list(ctx context.Context, o metav1.ListOptions) (source.List, error) {
 	l.stats.Requests.Add(1)
 	l.stats.Lists.Add(1)
 	c := &capture{verb: verbList, context: ctx, matcher: l.matcher, page: o.Continue}
 	object, captured, err := tryCapture(ctx, l, c, operation[runtime.Object]{
-		call:       func(ctx context.Context) (runtime.Object, error) { return l.lw.ListWithContext(ctx, options) },
+		call:       func(ctx context.Context) (runtime.Object, error) { return l.lw.ListWithContext(ctx, o) },
 		drop:       func(runtime.Object) {},
 		hasObjects: func(list runtime.Object) bool { return meta.LenList(list) > 0 },
 	})
@@ -145,33 +137,19 @@ func tryCapture[T any](ctx context.Context, l *listWatch, c *capture, op operati
 
 // Watch calls the ListerWatcher's Watch. It repeats the call without capturing if the client
 // received a stub response and the call failed or sent several requests.
-func (l *listWatch) Watch(ctx context.Context, o source.WatchOptions) (source.Watch, error) {
+func (l *listWatch) Watch(ctx context.Context, o metav1.ListOptions) (source.Watch, error) {
 	var after retryAfter
 	w, err := l.watch(withValue(ctx, &after), o)
 	return w, after.restore(err)
 }
 
-func (l *listWatch) watch(ctx context.Context, o source.WatchOptions) (source.Watch, error) {
-	options := metav1.ListOptions{
-		ResourceVersion:      o.ResourceVersion,
-		ResourceVersionMatch: o.Match,
-		AllowWatchBookmarks:  o.AllowBookmarks,
-		Watch:                true,
-		ShardSelector:        l.shard,
-	}
-	if o.SendInitialEvents {
-		options.SendInitialEvents = &o.SendInitialEvents
-	}
-	timeout := (o.Timeout + time.Second - 1).Truncate(time.Second)
-	if timeout > 0 {
-		seconds := int64(timeout / time.Second)
-		options.TimeoutSeconds = &seconds
-	}
+func (l *listWatch) watch(ctx context.Context, o metav1.ListOptions) (source.Watch, error) {
+	o.Watch = true
 	l.stats.Requests.Add(1)
 	l.stats.Watches.Add(1)
 	c := &capture{verb: verbWatch, context: ctx, matcher: l.matcher}
 	w, captured, err := tryCapture(ctx, l, c, operation[watch.Interface]{
-		call:       func(ctx context.Context) (watch.Interface, error) { return l.lw.WatchWithContext(ctx, options) },
+		call:       func(ctx context.Context) (watch.Interface, error) { return l.lw.WatchWithContext(ctx, o) },
 		drop:       stopWatch,
 		hasObjects: func(watch.Interface) bool { return false }, // unknown before the first event
 	})
@@ -181,7 +159,7 @@ func (l *listWatch) watch(ctx context.Context, o source.WatchOptions) (source.Wa
 	case !captured:
 		return newObjectWatch(ctx, w, l.expected)
 	}
-	events, err := source.NewWatch(c.answer, watchTimeout(c.answer, timeout), source.Options{Stats: l.stats})
+	events, err := source.NewWatch(c.answer, watchTimeout(c.answer, source.TimeoutOf(o)), source.Options{Stats: l.stats})
 	if err != nil {
 		return nil, err
 	}

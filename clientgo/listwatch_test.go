@@ -180,7 +180,7 @@ func TestWatchTimeout(t *testing.T) {
 				client := kubernetes.NewForConfigOrDie(cfg).CoreV1().RESTClient()
 				lw := cache.NewFilteredListWatchFromClient(client, "pods", "", func(o *metav1.ListOptions) { o.TimeoutSeconds = test.seconds })
 				l := newListWatch(lw, newResponseMatcher(&corev1.Pod{}, nil), &source.Stats{}, false)
-				w, err := l.Watch(t.Context(), source.WatchOptions{Timeout: 5 * time.Minute})
+				w, err := l.Watch(t.Context(), metav1.ListOptions{TimeoutSeconds: new(int64(300))})
 				check.NoError(t, err)
 				if _, err := w.Next(); !errors.Is(err, test.want) {
 					t.Errorf("%v, want %v", err, test.want)
@@ -224,14 +224,14 @@ func TestFailsWhileCaptured(t *testing.T) {
 	}, newResponseMatcher(&corev1.Pod{}, nil), &source.Stats{}, false)
 	for name, ask := range map[string]func(context.Context) error{
 		"list": func(ctx context.Context) error {
-			list, err := l.List(ctx, source.ListOptions{})
+			list, err := l.List(ctx, metav1.ListOptions{})
 			if err == nil {
 				err = list.Close()
 			}
 			return err
 		},
 		"watch": func(ctx context.Context) error {
-			w, err := l.Watch(ctx, source.WatchOptions{ResourceVersion: "1"})
+			w, err := l.Watch(ctx, metav1.ListOptions{ResourceVersion: "1"})
 			if err == nil {
 				err = w.Close()
 			}

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weirproject/weir/internal/core/request"
-	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
@@ -25,9 +24,8 @@ const probePage = 500
 
 // NewestVersion lists one object and returns the list's resourceVersion. It captures nothing,
 // because a captured watch may be open at the same time.
-func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, error) {
-	o := source.NewestOptions(atLeast)
-	if l.pagesItself.Load() {
+func (l *listWatch) NewestVersion(ctx context.Context, o metav1.ListOptions) (string, error) {
+	if o.Limit = 1; l.pagesItself.Load() {
 		o.Limit = probePage
 	}
 	l.stats.Requests.Add(1)
@@ -42,9 +40,7 @@ func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, 
 	asks := withValue(withValue(ctx, &p), &after)
 	object, err := callWithContext(asks, func() (runtime.Object, error) {
 		defer l.asking.Store(false)
-		return l.lw.ListWithContext(asks, metav1.ListOptions{
-			ResourceVersion: o.ResourceVersion, ResourceVersionMatch: o.Match, Limit: o.Limit,
-		})
+		return l.lw.ListWithContext(asks, o)
 	}, func(runtime.Object) {})
 	if err = after.restore(err); err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) && !p.seen.Load() {

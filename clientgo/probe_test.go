@@ -81,7 +81,7 @@ func TestProbeOfPages(t *testing.T) {
 			l := newListWatch(test.build(cfg), newResponseMatcher(&corev1.ConfigMap{}, nil), &source.Stats{}, false)
 			for range 2 {
 				n.Store(0)
-				rv, err := l.NewestVersion(t.Context(), "")
+				rv, err := l.NewestVersion(t.Context(), metav1.ListOptions{})
 				if err != nil || rv != all.ResourceVersion {
 					t.Errorf("the newest resourceVersion is %q, %v, want %s", rv, err, all.ResourceVersion)
 				}
@@ -128,7 +128,7 @@ func TestProbeLimit(t *testing.T) {
 				l := newListWatch(lw, newResponseMatcher(&corev1.ConfigMap{}, nil), &source.Stats{}, false)
 				for range 3 {
 					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-					if rv, err := l.NewestVersion(ctx, ""); err == nil && rv != "7" {
+					if rv, err := l.NewestVersion(ctx, metav1.ListOptions{}); err == nil && rv != "7" {
 						t.Errorf("the newest resourceVersion is %q", rv)
 					}
 					cancel()
@@ -156,7 +156,7 @@ func TestSlowProbe(t *testing.T) {
 		l := newListWatch(listWatchOf(client.CoreV1().Pods("")), newResponseMatcher(&corev1.Pod{}, nil), &source.Stats{}, false)
 		for range 2 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if _, err := l.NewestVersion(ctx, ""); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := l.NewestVersion(ctx, metav1.ListOptions{}); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("the probe ended with %v", err)
 			}
 			cancel()
@@ -179,7 +179,7 @@ func TestProbeLimitRecovers(t *testing.T) {
 		if got := l.pagesItself.Load(); got != pagesItself {
 			t.Errorf("reads page after page: %v, want %v", got, pagesItself)
 		}
-		if _, err := l.NewestVersion(t.Context(), ""); err != nil {
+		if _, err := l.NewestVersion(t.Context(), metav1.ListOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

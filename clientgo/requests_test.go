@@ -78,9 +78,9 @@ func brokenConnection(t *testing.T, op string, why error) {
 // asks returns, by name, functions that call l as a reflector does.
 func (l *listWatch) asks(ctx context.Context) map[string]func() error {
 	return map[string]func() error{
-		"newest": func() error { _, err := l.NewestVersion(ctx, "100"); return err },
-		"list":   func() error { _, err := l.List(ctx, source.ListOptions{}); return err },
-		"watch":  func() error { _, err := l.Watch(ctx, source.WatchOptions{}); return err },
+		"newest": func() error { _, err := l.NewestVersion(ctx, metav1.ListOptions{ResourceVersion: "100"}); return err },
+		"list":   func() error { _, err := l.List(ctx, metav1.ListOptions{}); return err },
+		"watch":  func() error { _, err := l.Watch(ctx, metav1.ListOptions{}); return err },
 	}
 }
 

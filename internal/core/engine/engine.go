@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/weirproject/weir/internal/core/delivery"
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/core/registry"
@@ -114,11 +116,12 @@ func (e *Engine) Store() *store.Store { return e.store }
 func (e *Engine) Requests() *source.Stats { return e.cfg.Requests }
 
 // Reflect adds a reflector that reads src and writes the part of the store that scope describes.
-// selector is the selector that src uses, for errors and statuses. Reflect must be called before
-// Run, and not concurrently with other methods.
-func (e *Engine) Reflect(src source.Source, scope store.Scope, selector string) {
-	m := &member{source: src, namespace: scope.Namespace, selector: selector}
+// query is the reflector's Config.Query. Reflect must be called before Run, and not concurrently
+// with other methods.
+func (e *Engine) Reflect(src source.Source, scope store.Scope, query metav1.ListOptions) {
+	m := &member{source: src, namespace: scope.Namespace, selector: SelectorText(query)}
 	cfg := e.cfg.Reflector
+	cfg.Query = query
 	onStatus := cfg.OnStatus
 	cfg.OnStatus = func(s reflector.Status) {
 		if onStatus != nil {

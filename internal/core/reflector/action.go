@@ -7,8 +7,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/weirproject/weir/internal/core/source"
 )
 
 // action is one thing that step makes the driver do. The last action of a step may be a request or
@@ -17,12 +15,19 @@ type action interface{ String() string }
 
 type (
 	askVersion struct{}
-	openList   struct{ source.ListOptions }
+	openList   struct {
+		rv    string
+		match metav1.ResourceVersionMatch
+		limit int64  // 0 means no limit
+		page  string // the continue token, or "" for the first page
+	}
 	// askNewest sends a LIST only to learn the server's newest resourceVersion. The server must have
 	// reached the version reaches, if that is not "".
 	askNewest struct{ reaches string }
 	openWatch struct {
-		source.WatchOptions
+		rv      string
+		initial bool          // request initial events, of a state not older than rv
+		timeout time.Duration // after which the server should end the watch
 		// deadline is how long the watch may send no initial event, until the bookmark that ends the
 		// initial events. After that the watch fails with ErrNoBookmark. 0 means no deadline.
 		deadline time.Duration
@@ -46,28 +51,50 @@ type (
 
 func (askVersion) String() string { return "GET /version" }
 
+// options returns the parameters of the request: those of the action, and query.
+func (a openList) options(query metav1.ListOptions) metav1.ListOptions {
+	query.ResourceVersion, query.ResourceVersionMatch, query.Limit, query.Continue = a.rv, a.match, a.limit, a.page
+	return query
+}
+
+func (a askNewest) options(query metav1.ListOptions) metav1.ListOptions {
+	if query.ResourceVersion = a.reaches; a.reaches != "" {
+		query.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
+	}
+	return query
+}
+
+func (a openWatch) options(query metav1.ListOptions) metav1.ListOptions {
+	query.ResourceVersion, query.AllowWatchBookmarks = a.rv, true
+	query.TimeoutSeconds = new(int64((a.timeout + time.Second - 1) / time.Second))
+	if a.initial {
+		query.SendInitialEvents, query.ResourceVersionMatch = &a.initial, metav1.ResourceVersionMatchNotOlderThan
+	}
+	return query
+}
+
 func (a openList) String() string {
-	return "LIST" + parameters(a.ResourceVersion, a.Match) + listParameters(a.ListOptions)
+	s := "LIST" + parameters(a.options(metav1.ListOptions{}))
+	if a.limit > 0 {
+		s += fmt.Sprintf(" limit=%d", a.limit)
+	}
+	if a.page != "" {
+		s += " continue=" + a.page
+	}
+	return s
 }
 
 func (a askNewest) String() string {
-	match := metav1.ResourceVersionMatch("")
-	if a.reaches != "" {
-		match = metav1.ResourceVersionMatchNotOlderThan
-	}
-	return "LIST" + parameters(a.reaches, match) + " limit=1, only its resourceVersion"
+	return "LIST" + parameters(a.options(metav1.ListOptions{})) + " limit=1, only its resourceVersion"
 }
 
 func (a openWatch) String() string {
 	var b strings.Builder
-	b.WriteString("WATCH" + parameters(a.ResourceVersion, a.Match))
-	if a.SendInitialEvents {
+	b.WriteString("WATCH" + parameters(a.options(metav1.ListOptions{})))
+	if a.initial {
 		b.WriteString(" sendInitialEvents")
 	}
-	if a.AllowBookmarks {
-		b.WriteString(" allowWatchBookmarks")
-	}
-	fmt.Fprintf(&b, " timeout=%v", a.Timeout)
+	fmt.Fprintf(&b, " allowWatchBookmarks timeout=%v", a.timeout)
 	if a.deadline > 0 {
 		fmt.Fprintf(&b, ", silent for no more than %v", a.deadline)
 	}
@@ -77,21 +104,10 @@ func (a openWatch) String() string {
 	return b.String()
 }
 
-func parameters(rv string, match metav1.ResourceVersionMatch) string {
-	s := " resourceVersion=" + strconv.Quote(rv)
-	if match != "" {
+func parameters(o metav1.ListOptions) string {
+	s := " resourceVersion=" + strconv.Quote(o.ResourceVersion)
+	if match := o.ResourceVersionMatch; match != "" {
 		s += " match=" + string(match)
-	}
-	return s
-}
-
-func listParameters(o source.ListOptions) string {
-	s := ""
-	if o.Limit > 0 {
-		s += fmt.Sprintf(" limit=%d", o.Limit)
-	}
-	if o.Continue != "" {
-		s += " continue=" + o.Continue
 	}
 	return s
 }

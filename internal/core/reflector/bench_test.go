@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
@@ -23,11 +25,11 @@ type tape struct {
 	once        sync.Once
 }
 
-func (t *tape) List(context.Context, source.ListOptions) (source.List, error) {
+func (t *tape) List(context.Context, metav1.ListOptions) (source.List, error) {
 	return listOf(io.NopCloser(bytes.NewReader(t.list)), wire.Protobuf)
 }
 
-func (t *tape) Watch(ctx context.Context, _ source.WatchOptions) (source.Watch, error) {
+func (t *tape) Watch(ctx context.Context, _ metav1.ListOptions) (source.Watch, error) {
 	if t.relists > 0 {
 		t.relists--
 		return nil, status(410, "Expired")
@@ -40,7 +42,7 @@ func (t *tape) Watch(ctx context.Context, _ source.WatchOptions) (source.Watch, 
 	return watchOf(io.NopCloser(body), wire.Protobuf)
 }
 
-func (t *tape) NewestVersion(context.Context, string) (string, error) { return "", nil }
+func (t *tape) NewestVersion(context.Context, metav1.ListOptions) (string, error) { return "", nil }
 
 func (t *tape) ServerVersion(context.Context) (int, int, error) { return 1, 37, nil }
 

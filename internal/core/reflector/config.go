@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
@@ -72,6 +74,9 @@ type Config struct {
 	BookmarkDeadline time.Duration
 	// Backoff says how long the reflector waits before it retries a failed request.
 	Backoff Backoff
+	// Query has the selectors, and other parameters of each LIST and WATCH that do not depend on the
+	// reflector's state. The reflector sets the others.
+	Query metav1.ListOptions
 	// Encoding is the encoding that the sink accepts. A response in another encoding fails with
 	// ErrEncoding, unless Transcode is set. 0 means that the sink accepts any encoding.
 	Encoding wire.Encoding

@@ -160,7 +160,7 @@ func (d *driver) endReplace(rv string) {
 func (d *driver) request(a action) input {
 	d.close()
 	d.pending = nil
-	if list, ok := a.(openList); !ok || list.Continue == "" {
+	if list, ok := a.(openList); !ok || list.page == "" {
 		d.leaveList()
 	}
 	d.began = time.Now()
@@ -169,7 +169,7 @@ func (d *driver) request(a action) input {
 		d.phase = Asking
 		return d.askVersion()
 	case openList:
-		return d.openList(Listing, a.ListOptions)
+		return d.openList(a)
 	case askNewest:
 		return d.askNewest(a)
 	case openWatch:
@@ -201,7 +201,7 @@ func (d *driver) askVersion() input {
 
 func (d *driver) askNewest(a askNewest) input {
 	d.phase = Asking
-	rv, err := d.r.newestVersion(d.ctx, a.reaches)
+	rv, err := d.r.newestVersion(d.ctx, a)
 	if err != nil {
 		return d.failed(err)
 	}

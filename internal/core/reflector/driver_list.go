@@ -33,17 +33,17 @@ func (d *driver) leaveList() {
 
 // openList opens a LIST and reads its first item. Only then are the list's resourceVersion and type
 // known.
-func (d *driver) openList(phase Phase, o source.ListOptions) input {
-	d.phase = phase
+func (d *driver) openList(a openList) input {
+	d.phase = Listing
 	if err := d.enterList(); err != nil {
 		return d.failed(err)
 	}
-	if o.Continue == "" {
-		d.listRequested(o.ResourceVersion)
+	if a.page == "" {
+		d.listRequested(a.rv)
 	}
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	d.cancel = cancel
-	list, err := d.r.src.List(ctx, o)
+	list, err := d.r.src.List(ctx, a.options(d.r.cfg.Query))
 	if err != nil {
 		return d.failed(err)
 	}

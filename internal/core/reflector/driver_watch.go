@@ -19,12 +19,12 @@ const maxBatch = 128
 func (d *driver) openWatch(a openWatch) input {
 	d.phase = Watching
 	switch {
-	case a.SendInitialEvents:
+	case a.initial:
 		d.phase = Listing
 		if err := d.enterList(); err != nil {
 			return d.failed(err)
 		}
-		d.listRequested(a.ResourceVersion)
+		d.listRequested(a.rv)
 	case d.r.sink.Outdated(), d.r.cfg.Server.found() > d.r.seen:
 		return input{typ: inOutdated}
 	case d.r.coalesced != "":
@@ -35,7 +35,7 @@ func (d *driver) openWatch(a openWatch) input {
 	if a.deadline > 0 {
 		d.initial = awaitInitial(a.deadline, func() { cancel(ErrNoBookmark) })
 	}
-	watch, err := d.r.src.Watch(ctx, a.WatchOptions)
+	watch, err := d.r.src.Watch(ctx, a.options(d.r.cfg.Query))
 	if err != nil {
 		return d.failed(err)
 	}

@@ -184,11 +184,11 @@ func (a answers) explore(t *testing.T, mode Mode, rv string, done func(n int, as
 			case openList:
 				requests++
 				list := "LIST"
-				if act.Limit > 0 {
+				if act.limit > 0 {
 					list += " limit"
 				}
-				if act.Continue == "" {
-					variant := list + " " + string(act.Match)
+				if act.page == "" {
+					variant := list + " " + string(act.match)
 					asked = append(asked, list, variant)
 					inputs = a.answer(Listing, cmp.Or(a.lists[variant], a.list))
 				} else {
@@ -241,7 +241,7 @@ func (a answers) answer(phase Phase, what string) []input {
 // watched returns the inputs that follow a WATCH. If the watch remains open, a probe follows.
 func (a answers) watched(w openWatch) []input {
 	what := a.watch
-	if w.SendInitialEvents {
+	if w.initial {
 		what = a.initial
 	}
 	opened := input{typ: inOpened}
@@ -255,7 +255,7 @@ func (a answers) watched(w openWatch) []input {
 	case "bookmark before":
 		return []input{opened, {typ: inBookmark, rv: "900", after: time.Second}}
 	case "silent":
-		if w.SendInitialEvents {
+		if w.initial {
 			return []input{opened, {typ: inFailed, err: classify(Listing, failure("no-bookmark")), after: 20 * time.Second}}
 		}
 		in := a.answer(Asking, a.newest)[0]
@@ -271,7 +271,7 @@ func (a answers) watched(w openWatch) []input {
 		open, what = append(open, opened, input{typ: inEvents, after: after}), rest
 	}
 	phase := Watching
-	if w.SendInitialEvents {
+	if w.initial {
 		phase = Listing
 	}
 	return append(open, input{typ: inFailed, err: classify(phase, failure(what)), after: after})

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/store"
@@ -202,11 +203,11 @@ func (b *bodies) body(text string) *body {
 	return &body{strings.NewReader(text), &b.open}
 }
 
-func (b *bodies) List(context.Context, source.ListOptions) (source.List, error) {
+func (b *bodies) List(context.Context, metav1.ListOptions) (source.List, error) {
 	return listOf(b.body(`{"kind":"PodList","metadata":{"resourceVersion":"10"},"items":[{"metadata":{"name":"a","resourceVersion":"1"}}]}`), wire.JSON)
 }
 
-func (b *bodies) Watch(context.Context, source.WatchOptions) (source.Watch, error) {
+func (b *bodies) Watch(context.Context, metav1.ListOptions) (source.Watch, error) {
 	return watchOf(b.body(`{"type":"ADDED","object":{"metadata":{"name":"b","resourceVersion":"11"}}}`), wire.JSON)
 }
 

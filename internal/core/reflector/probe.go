@@ -132,7 +132,7 @@ func (p *probe) ask() {
 	began, rv := time.Now(), p.rv
 	p.mu.Unlock()
 
-	newest, err := p.r.newestVersion(p.ctx, "")
+	newest, err := p.r.newestVersion(p.ctx, askNewest{})
 
 	p.mu.Lock()
 	defer p.mu.Unlock()

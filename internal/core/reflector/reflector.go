@@ -117,8 +117,10 @@ func (r *Reflector) Run(ctx context.Context) error {
 
 // newestVersion requests the server's newest resourceVersion. It waits for the response as long as
 // probeLimit allows.
-func (r *Reflector) newestVersion(ctx context.Context, reaches string) (string, error) {
-	return r.probeLimit.within(ctx, func(ctx context.Context) (string, error) { return r.src.NewestVersion(ctx, reaches) })
+func (r *Reflector) newestVersion(ctx context.Context, a askNewest) (string, error) {
+	return r.probeLimit.within(ctx, func(ctx context.Context) (string, error) {
+		return r.src.NewestVersion(ctx, a.options(r.cfg.Query))
+	})
 }
 
 // publish copies the state to the Status. It calls OnStatus unless only the resourceVersion has

@@ -10,10 +10,6 @@ import (
 	"github.com/weirproject/weir/internal/core/source"
 )
 
-func options(limit int64, rv string, match metav1.ResourceVersionMatch, cont string) source.ListOptions {
-	return source.ListOptions{ResourceVersion: rv, Match: match, Limit: limit, Continue: cont}
-}
-
 // maxBrokenLists is the number of failed lists in a row after which the reflector requests the
 // state in the other form, paged or whole. kube-apiserver limits each response to a minute, and the
 // network may be too slow to transfer the whole state in that time.
@@ -68,7 +64,7 @@ func (m *machine) firstPage(limit int64) {
 	m.request, m.phase = reqList, Listing
 	m.limit, m.page, m.pageRV = limit, "", ""
 	rv, match := m.from()
-	m.do(openList{options(limit, rv, match, "")})
+	m.do(openList{rv: rv, match: match, limit: limit})
 }
 
 // from returns the parameters resourceVersion and resourceVersionMatch of the next list, which say
@@ -111,7 +107,7 @@ func (m *machine) unknownListFloor() bool {
 // again.
 func (m *machine) nextPage() {
 	m.request, m.phase = reqList, Listing
-	m.do(openList{options(m.limit, "", "", m.page)})
+	m.do(openList{limit: m.limit, page: m.page})
 }
 
 // versionFailed continues without the server's version. If the server responds to other requests,

@@ -99,7 +99,7 @@ func checkWalk(before, after state, in input, actions []action, wentBack bool) e
 				return fmt.Errorf("%s without a list", a)
 			}
 		case openList:
-			if a.Continue != "" && (a.ResourceVersion != "" || a.Match != "") {
+			if a.page != "" && (a.rv != "" || a.match != "") {
 				return fmt.Errorf("%s is what a server refuses", a)
 			}
 		case endReplace:
@@ -166,7 +166,7 @@ func happen(rng *rand.Rand, s state, under action, answered bool) input {
 		if rng.IntN(5) > 0 {
 			in.rv = rv
 		}
-		if in.typ == inPage && rng.IntN(3) > 0 && a.Limit > 0 {
+		if in.typ == inPage && rng.IntN(3) > 0 && a.limit > 0 {
 			in.cont = "token" + strconv.Itoa(rng.IntN(50))
 		}
 	case openWatch:

@@ -3,10 +3,7 @@ package reflector
 import (
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/weirproject/weir/internal/core/resourceversion"
-	"github.com/weirproject/weir/internal/core/source"
 )
 
 const (
@@ -34,11 +31,9 @@ const (
 func (m *machine) watch() {
 	m.request, m.phase, m.initial = reqWatch, Watching, false
 	m.stream = stream{}
-	a := openWatch{WatchOptions: source.WatchOptions{
-		ResourceVersion: m.rv, AllowBookmarks: true, Timeout: m.watchTimeout(),
-	}}
+	a := openWatch{rv: m.rv, timeout: m.watchTimeout()}
 	if m.proves() {
-		a.Timeout = provingTimeout
+		a.timeout = provingTimeout
 	}
 	switch {
 	case m.rv == "": // without a version, the response to a probe could not be compared
@@ -57,14 +52,11 @@ func (m *machine) watchInitial() {
 	m.request, m.phase, m.initial, m.limit = reqWatch, Listing, true, 0
 	m.stream = stream{}
 	rv, _ := m.from()
-	m.do(openWatch{WatchOptions: source.WatchOptions{
-		ResourceVersion: rv, Match: metav1.ResourceVersionMatchNotOlderThan, SendInitialEvents: true,
-		AllowBookmarks: true, Timeout: m.watchTimeout(),
-	}, deadline: m.cfg.BookmarkDeadline})
+	m.do(openWatch{rv: rv, initial: true, timeout: m.watchTimeout(), deadline: m.cfg.BookmarkDeadline})
 }
 
 // watchTimeout returns a random time from Config.WatchTimeout to twice that time. It is in whole
-// seconds, or it is Config.WatchTimeout itself, which a source rounds up.
+// seconds, or it is Config.WatchTimeout itself, which the request rounds up.
 func (m *machine) watchTimeout() time.Duration {
 	d := m.cfg.WatchTimeout
 	return max(d, (d + time.Duration(float64(d)*m.in.jitter)).Truncate(time.Second))

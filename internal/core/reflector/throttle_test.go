@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
@@ -217,7 +219,7 @@ func countListsOf(t *testing.T, s state, watch []input, lasted time.Duration, si
 				inputs = []input{{typ: inNewest, rv: "1000"}}
 			case openWatch:
 				inputs = watch
-				if refused := len(watch) == 1; act.SendInitialEvents && !(refused && neverWatched(watch[0].err)) {
+				if refused := len(watch) == 1; act.initial && !(refused && neverWatched(watch[0].err)) {
 					lists++
 					inputs = []input{{typ: inOpened}, {typ: inBookmark, rv: "1000", final: true, size: size, after: took}}
 					inputs = append(inputs, watch[len(watch)-1])
@@ -295,7 +297,7 @@ type slow struct {
 	takes time.Duration
 }
 
-func (s *slow) NewestVersion(ctx context.Context, _ string) (string, error) {
+func (s *slow) NewestVersion(ctx context.Context, _ metav1.ListOptions) (string, error) {
 	select {
 	case <-time.After(s.takes):
 		return "7", nil
@@ -312,7 +314,7 @@ func TestProbeLimit(t *testing.T) {
 		r := &Reflector{src: source}
 		ask := func(ctx context.Context) (time.Duration, error) {
 			began := time.Now()
-			_, err := r.newestVersion(ctx, "")
+			_, err := r.newestVersion(ctx, askNewest{})
 			return time.Since(began), err
 		}
 		for _, want := range []struct {

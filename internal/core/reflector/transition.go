@@ -50,7 +50,7 @@ func (l *transitionRing) copied() []Transition {
 // newTransition returns the transition from before to after. ok is false for steps that are too
 // frequent to record: events, bookmarks, and pages after the first.
 func newTransition(in input, before, after *state, ask action) (t Transition, ok bool) {
-	if list, paged := ask.(openList); paged && list.Continue != "" && before.err == after.err {
+	if list, paged := ask.(openList); paged && list.page != "" && before.err == after.err {
 		return t, false
 	}
 	if ask == nil && before.phase == after.phase && before.err == after.err {

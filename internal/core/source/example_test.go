@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
@@ -29,7 +30,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	list, err := src.List(context.Background(), source.ListOptions{})
+	list, err := src.List(context.Background(), metav1.ListOptions{})
 	if err != nil {
 		fmt.Println(err)
 		return

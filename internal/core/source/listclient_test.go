@@ -14,6 +14,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/core/source"
@@ -69,13 +70,13 @@ func TestListsGoApart(t *testing.T) {
 			src, err := source.New(&rest.Config{Host: srv.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, pods, source.Options{})
 			check.NoError(t, err)
 			defer src.CloseIdleConnections()
-			for _, o := range []source.ListOptions{{}, {Limit: 2}} {
+			for _, o := range []metav1.ListOptions{{}, {Limit: 2}} {
 				list, err := src.List(t.Context(), o)
 				check.NoError(t, err)
 				check.Equal(t, readAll(t, list), 2, "items")
 				list.Close()
 			}
-			watch, err := src.Watch(t.Context(), source.WatchOptions{})
+			watch, err := src.Watch(t.Context(), metav1.ListOptions{})
 			check.NoError(t, err)
 			watch.Close()
 			if !slices.Equal(got, tc.want) {
@@ -135,7 +136,7 @@ func TestListsThatGetNoAnswer(t *testing.T) {
 				check.NoError(t, err)
 				defer src.CloseIdleConnections()
 				for range tc.want {
-					list, err := src.List(t.Context(), source.ListOptions{})
+					list, err := src.List(t.Context(), metav1.ListOptions{})
 					if err != nil {
 						got += "-"
 						continue
@@ -159,7 +160,7 @@ func TestListsWithoutAServer(t *testing.T) {
 	}}, pods, source.Options{})
 	check.NoError(t, err)
 	for n := range 5 {
-		if _, err := src.List(t.Context(), source.ListOptions{}); !errors.Is(err, syscall.ECONNREFUSED) || dials != n+1 {
+		if _, err := src.List(t.Context(), metav1.ListOptions{}); !errors.Is(err, syscall.ECONNREFUSED) || dials != n+1 {
 			t.Fatalf("%d connections for %d LISTs: %v", dials, n+1, err)
 		}
 	}

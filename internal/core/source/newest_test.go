@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/check"
@@ -36,7 +38,7 @@ func TestNewestVersionKeepsItsConnection(t *testing.T) {
 			check.NoError(t, err)
 			defer src.CloseIdleConnections()
 			for range 5 {
-				if rv, err := src.NewestVersion(t.Context(), ""); rv != "7" || err != nil {
+				if rv, err := src.NewestVersion(t.Context(), metav1.ListOptions{}); rv != "7" || err != nil {
 					t.Fatalf("%q, %v", rv, err)
 				}
 			}
@@ -55,7 +57,7 @@ func TestNewestVersionStalls(t *testing.T) {
 		<-r.Context().Done()
 	}, source.Options{}, func(t *testing.T, src *source.REST) {
 		began := time.Now()
-		rv, err := src.NewestVersion(t.Context(), "")
+		rv, err := src.NewestVersion(t.Context(), metav1.ListOptions{})
 		if rv != "7" || err != nil || time.Since(began) > time.Second {
 			t.Errorf("%q, %v after %v", rv, err, time.Since(began))
 		}

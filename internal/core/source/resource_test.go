@@ -55,14 +55,11 @@ func TestResource(t *testing.T) {
 			r.GVR = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 		}),
 			"/apis/apps/v1/deployments"},
-		{with(func(r *source.Resource) { r.LabelSelector, r.FieldSelector = "a in (b,c),!d", "spec.nodeName=x" }), "/api/v1/pods"},
 		{with(func(r *source.Resource) { r.Namespace = "../../../secrets" }), ""},
 		{with(func(r *source.Resource) { r.Namespace = ".." }), ""},
 		{with(func(r *source.Resource) { r.GVR.Resource = "" }), ""},
 		{with(func(r *source.Resource) { r.GVR.Version = "" }), ""},
 		{with(func(r *source.Resource) { r.GVR.Group = "a/b" }), ""},
-		{with(func(r *source.Resource) { r.LabelSelector = "a=(" }), ""},
-		{with(func(r *source.Resource) { r.FieldSelector = "a" }), ""},
 		{with(func(r *source.Resource) { r.As = "Table" }), ""},
 		{with(func(r *source.Resource) { r.Encoding = 9 }), ""},
 	} {

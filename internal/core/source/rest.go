@@ -15,6 +15,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/conversion/queryparams"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
@@ -133,7 +134,7 @@ func (s *REST) Type() (t wire.TypeMeta, resource string) {
 }
 
 // List opens a LIST; see Source.
-func (s *REST) List(ctx context.Context, o ListOptions) (List, error) {
+func (s *REST) List(ctx context.Context, o metav1.ListOptions) (List, error) {
 	l, err := s.list(ctx, o)
 	if err != nil {
 		return nil, err
@@ -141,16 +142,9 @@ func (s *REST) List(ctx context.Context, o ListOptions) (List, error) {
 	return l, nil
 }
 
-func (s *REST) list(ctx context.Context, o ListOptions) (*listBody, error) {
+func (s *REST) list(ctx context.Context, o metav1.ListOptions) (*listBody, error) {
 	s.opts.Stats.Lists.Add(1)
-	q := s.query()
-	set(q, "resourceVersion", o.ResourceVersion)
-	set(q, "resourceVersionMatch", string(o.Match))
-	set(q, "continue", o.Continue)
-	if o.Limit > 0 {
-		q.Set("limit", strconv.FormatInt(o.Limit, 10))
-	}
-	c := call{method: "LIST", path: s.resource.Path(), query: q, accept: s.resource.Accept(false), long: true}
+	c := call{method: "LIST", path: s.resource.Path(), query: query(&o), accept: s.resource.Accept(false), long: true}
 	c.last = o.Limit == 0 // after a page, the caller requests the next page on the connection
 	resp, stream, err := s.doList(ctx, c)
 	if err != nil {
@@ -160,29 +154,16 @@ func (s *REST) list(ctx context.Context, o ListOptions) (*listBody, error) {
 }
 
 // Watch opens a WATCH; see Source.
-func (s *REST) Watch(ctx context.Context, o WatchOptions) (Watch, error) {
+func (s *REST) Watch(ctx context.Context, o metav1.ListOptions) (Watch, error) {
 	s.opts.Stats.Watches.Add(1)
-	q := s.query()
-	q.Set("watch", "true")
-	set(q, "resourceVersion", o.ResourceVersion)
-	set(q, "resourceVersionMatch", string(o.Match))
-	if o.SendInitialEvents {
-		q.Set("sendInitialEvents", "true")
-	}
-	if o.AllowBookmarks {
-		q.Set("allowWatchBookmarks", "true")
-	}
-	timeout := (o.Timeout + time.Second - 1).Truncate(time.Second)
-	if timeout > 0 {
-		q.Set("timeoutSeconds", strconv.FormatInt(int64(timeout/time.Second), 10))
-	}
+	o.Watch = true
 	resp, stream, err := s.do(ctx, call{
-		client: s.client, method: "WATCH", path: s.resource.Path(), query: q, accept: s.resource.Accept(true), long: o.SendInitialEvents,
+		client: s.client, method: "WATCH", path: s.resource.Path(), query: query(&o), accept: s.resource.Accept(true), long: o.SendInitialEvents != nil,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return newWatch(stream, resp, timeout, s.opts)
+	return newWatch(stream, resp, TimeoutOf(o), s.opts)
 }
 
 // ServerVersion returns the server's version. It requests /version, and caches a successful
@@ -233,19 +214,10 @@ func parseVersion(body []byte) (major, minor int, err error) {
 	return major, minor, nil
 }
 
-// query returns the parameters that LIST and WATCH share.
-func (s *REST) query() url.Values {
-	q := url.Values{}
-	set(q, "labelSelector", s.resource.LabelSelector)
-	set(q, "fieldSelector", s.resource.FieldSelector)
-	set(q, "shardSelector", s.resource.ShardSelector)
+// query returns the query of a request with the parameters o.
+func query(o *metav1.ListOptions) url.Values {
+	q, _ := queryparams.Convert(o) // cannot fail: o is a pointer to a struct
 	return q
-}
-
-func set(q url.Values, key, value string) {
-	if value != "" {
-		q.Set(key, value)
-	}
 }
 
 type call struct {
@@ -302,16 +274,6 @@ func (s *REST) CloseIdleConnections() {
 	}
 }
 
-// NewestOptions returns the parameters of the LIST that NewestVersion sends. atLeast is as in
-// Source.NewestVersion.
-func NewestOptions(atLeast string) ListOptions {
-	o := ListOptions{Limit: 1, ResourceVersion: atLeast}
-	if atLeast != "" {
-		o.Match = metav1.ResourceVersionMatchNotOlderThan
-	}
-	return o
-}
-
 // readVersion returns the resourceVersion of a list and closes the list. It skips the items in
 // front of the resourceVersion.
 func readVersion(l *listBody) (string, error) {
@@ -329,8 +291,9 @@ func readVersion(l *listBody) (string, error) {
 }
 
 // NewestVersion returns the server's newest resourceVersion; see Source.
-func (s *REST) NewestVersion(ctx context.Context, atLeast string) (string, error) {
-	l, err := s.list(ctx, NewestOptions(atLeast))
+func (s *REST) NewestVersion(ctx context.Context, o metav1.ListOptions) (string, error) {
+	o.Limit = 1
+	l, err := s.list(ctx, o)
 	if err != nil {
 		return "", err
 	}

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,10 +79,10 @@ func TestListRequest(t *testing.T) {
 		cfg.Host += "/prefix"
 		cfg.UserAgent = "tester/1"
 		cfg.BearerToken = "secret"
-		r.Namespace, r.LabelSelector, r.FieldSelector = "n", "a=b", "spec.nodeName=x"
+		r.Namespace = "n"
 	})
-	l, err := src.List(context.Background(), source.ListOptions{
-		ResourceVersion: "5", Match: metav1.ResourceVersionMatchExact, Limit: 2, Continue: "c"})
+	l, err := src.List(context.Background(), metav1.ListOptions{
+		LabelSelector: "a=b", FieldSelector: "spec.nodeName=x", ResourceVersion: "5", ResourceVersionMatch: metav1.ResourceVersionMatchExact, Limit: 2, Continue: "c"})
 	check.NoError(t, err)
 	defer l.Close()
 	if n := readAll(t, l); n != 2 || l.Encoding() != wire.JSON {
@@ -110,13 +109,13 @@ func TestListRequest(t *testing.T) {
 
 func TestWatchRequest(t *testing.T) {
 	for _, c := range []struct {
-		opts     source.WatchOptions
+		opts     metav1.ListOptions
 		query    string
 		encoding string
 	}{
-		{source.WatchOptions{ResourceVersion: "9", AllowBookmarks: true, Timeout: 90*time.Second + 1},
+		{metav1.ListOptions{ResourceVersion: "9", AllowWatchBookmarks: true, TimeoutSeconds: new(int64(91))},
 			"allowWatchBookmarks=true&resourceVersion=9&timeoutSeconds=91&watch=true", "identity"},
-		{source.WatchOptions{Match: metav1.ResourceVersionMatchNotOlderThan, SendInitialEvents: true},
+		{metav1.ListOptions{ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, SendInitialEvents: new(true)},
 			"resourceVersionMatch=NotOlderThan&sendInitialEvents=true&watch=true", "gzip"},
 	} {
 		var got *http.Request
@@ -152,7 +151,7 @@ func TestDisableCompression(t *testing.T) {
 		other, err := src.Of(pods)
 		check.NoError(t, err)
 		for _, s := range []*source.REST{src, other} {
-			l, err := s.List(context.Background(), source.ListOptions{})
+			l, err := s.List(context.Background(), metav1.ListOptions{})
 			check.NoError(t, err)
 			l.Close()
 			check.Equal(t, got, want, "DisableCompression=%v", disable)
@@ -209,7 +208,7 @@ func TestErrorAnswers(t *testing.T) {
 				}
 				answer(w, c.code, c.contentType, c.body)
 			}, source.Options{})
-			_, err := src.List(context.Background(), source.ListOptions{})
+			_, err := src.List(context.Background(), metav1.ListOptions{})
 			if !c.is(err) || err.Error() != c.message {
 				t.Errorf("%v", err)
 			}
@@ -230,11 +229,11 @@ func TestUnreadableAnswers(t *testing.T) {
 			}
 			answer(w, 200, c.contentType, podList)
 		}, source.Options{})
-		_, err := src.List(context.Background(), source.ListOptions{})
+		_, err := src.List(context.Background(), metav1.ListOptions{})
 		if !errors.Is(err, source.ErrMediaType) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "/api/v1/pods") {
 			t.Errorf("%v", err)
 		}
-		if _, err := src.Watch(context.Background(), source.WatchOptions{}); !errors.Is(err, source.ErrMediaType) {
+		if _, err := src.Watch(context.Background(), metav1.ListOptions{}); !errors.Is(err, source.ErrMediaType) {
 			t.Errorf("%v", err)
 		}
 	}
@@ -258,7 +257,7 @@ func TestNoContentType(t *testing.T) {
 	code = 200
 	for text, enc := range map[string]wire.Encoding{podList: wire.JSON, "\n\r\t " + podList: wire.JSON, list.String(): wire.Protobuf} {
 		body = text
-		l, err := src.List(t.Context(), source.ListOptions{})
+		l, err := src.List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Errorf("%.20q: %v", text, err)
 			continue
@@ -269,12 +268,12 @@ func TestNoContentType(t *testing.T) {
 		l.Close()
 	}
 	for _, body = range []string{"<html>", ""} {
-		if _, err := src.List(t.Context(), source.ListOptions{}); !errors.Is(err, source.ErrMediaType) {
+		if _, err := src.List(t.Context(), metav1.ListOptions{}); !errors.Is(err, source.ErrMediaType) {
 			t.Errorf("%q: %v", body, err)
 		}
 	}
 	body = `{"type":"ADDED","object":{"metadata":{"name":"a"}}}`
-	w, err := src.Watch(t.Context(), source.WatchOptions{})
+	w, err := src.Watch(t.Context(), metav1.ListOptions{})
 	check.NoError(t, err)
 	if _, err := w.Next(); err != nil || w.Encoding() != wire.JSON {
 		t.Errorf("%v in %s", err, w.Encoding())
@@ -282,7 +281,7 @@ func TestNoContentType(t *testing.T) {
 	w.Close()
 	code = 403
 	for _, body = range []string{`{"kind":"Status","status":"Failure","message":"no","reason":"Forbidden","code":403}`, status} {
-		if _, err := src.List(t.Context(), source.ListOptions{}); !apierrors.IsForbidden(err) || err.Error() != "no" {
+		if _, err := src.List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) || err.Error() != "no" {
 			t.Errorf("%.20q: %v", body, err)
 		}
 	}
@@ -291,7 +290,7 @@ func TestNoContentType(t *testing.T) {
 func TestNoServer(t *testing.T) {
 	src, err := source.New(&rest.Config{Host: "127.0.0.1:1"}, pods, source.Options{})
 	check.NoError(t, err)
-	_, err = src.Watch(context.Background(), source.WatchOptions{})
+	_, err = src.Watch(context.Background(), metav1.ListOptions{})
 	var own *source.RequestError
 	if !errors.Is(err, syscall.ECONNREFUSED) || !errors.As(err, &own) || own.Method != "WATCH" || own.Path != "/api/v1/pods" {
 		t.Errorf("%v", err)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/core/source"
@@ -58,7 +59,7 @@ func TestSourcesShareConnections(t *testing.T) {
 				src, err := source.New(cfg, pods, source.Options{})
 				check.NoError(t, err)
 				defer src.CloseIdleConnections()
-				watch, err := src.Watch(t.Context(), source.WatchOptions{})
+				watch, err := src.Watch(t.Context(), metav1.ListOptions{})
 				check.NoError(t, err)
 				defer watch.Close()
 			}
@@ -85,7 +86,7 @@ func TestOf(t *testing.T) {
 		t.Error("a resource without a name is taken")
 	}
 	for _, src := range []*source.REST{src, other} {
-		watch, err := src.Watch(t.Context(), source.WatchOptions{})
+		watch, err := src.Watch(t.Context(), metav1.ListOptions{})
 		check.NoError(t, err)
 		watch.Close()
 	}

@@ -8,11 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/weirproject/weir/internal/core/shard"
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
@@ -27,19 +24,21 @@ import (
 // and path and wraps the transport's error. If a response cannot be decoded, the error wraps
 // [ErrMediaType] or a wire.SyntaxError.
 type Source interface {
-	// List opens a LIST. It blocks until the response starts.
-	List(ctx context.Context, o ListOptions) (List, error)
-	// Watch opens a WATCH. It blocks until the response starts, which may be before the first event.
-	Watch(ctx context.Context, o WatchOptions) (Watch, error)
-	// NewestVersion returns the server's newest resourceVersion, from a consistent read. It sends a
-	// LIST with limit 1 and reads the response up to the resourceVersion. The version counts the
-	// changes of all resources in the same etcd.
+	// List opens a LIST with the parameters o. It blocks until the response starts.
+	List(ctx context.Context, o metav1.ListOptions) (List, error)
+	// Watch sets o.Watch and opens a WATCH with the parameters o. It blocks until the response starts,
+	// which may be before the first event. If o has no timeout, only the transport's keep-alive ends a
+	// dead connection.
+	Watch(ctx context.Context, o metav1.ListOptions) (Watch, error)
+	// NewestVersion sends the LIST o with limit 1 and returns the resourceVersion of the response, up
+	// to which it reads. If o has no ResourceVersion, the read is consistent: the result is the
+	// server's newest version. The version counts the changes of all resources in the same etcd.
 	//
-	// If atLeast is not empty, the server must return a version that is not older than atLeast.
-	// Otherwise the error is a 504 with the cause ResourceVersionTooLarge. Servers that ignore
-	// resourceVersion on LISTs return their current version, which may be older. The result is "" if
-	// the server sends no version. NewestVersion may be called while a stream is open.
-	NewestVersion(ctx context.Context, atLeast string) (string, error)
+	// If o requires a version that is not older than o.ResourceVersion, and the server has none, the
+	// error is a 504 with the cause ResourceVersionTooLarge. Servers that ignore resourceVersion on
+	// LISTs return their current version, which may be older. The result is "" if the server sends no
+	// version. NewestVersion may be called while a stream is open.
+	NewestVersion(ctx context.Context, o metav1.ListOptions) (string, error)
 	// ServerVersion returns the version of the Kubernetes API server, such as 1 and 37.
 	// Implementations cache the version.
 	ServerVersion(ctx context.Context) (major, minor int, err error)
@@ -98,50 +97,23 @@ type Event struct {
 	Object
 }
 
-// ListOptions are the parameters of one LIST. They have the same meaning as in the Kubernetes API.
-type ListOptions struct {
-	// ResourceVersion is "" for a consistent read, "0" for any version that the server has cached, or
-	// a version; Match says how the server uses it.
-	ResourceVersion string
-	// Match says how the server uses ResourceVersion. "" means the server's default.
-	Match metav1.ResourceVersionMatch
-	// Limit is the maximum number of items in the response; 0 means no limit.
-	Limit int64
-	// Continue is the token that the previous page returned. With a token, ResourceVersion and
-	// Match must be empty.
-	Continue string
-}
-
-// WatchOptions are the parameters of one WATCH.
-type WatchOptions struct {
-	// ResourceVersion is the version after which the watch starts: the server sends later changes.
-	ResourceVersion string
-	// Match must be NotOlderThan if SendInitialEvents is set, and otherwise empty.
-	Match metav1.ResourceVersionMatch
-	// SendInitialEvents requests the current objects as ADDED events, followed by an annotated
-	// bookmark (KEP-3157).
-	SendInitialEvents bool
-	// AllowBookmarks requests BOOKMARK events.
-	AllowBookmarks bool
-	// Timeout asks the server to end the watch after this time, rounded up to whole seconds. 0
-	// means the server's default; then only the transport's keep-alive ends a dead connection.
-	Timeout time.Duration
+// TimeoutOf returns the time after which a server ends a WATCH with the parameters o. It returns 0
+// if o has no timeout.
+func TimeoutOf(o metav1.ListOptions) time.Duration {
+	if o.TimeoutSeconds == nil {
+		return 0
+	}
+	return time.Duration(*o.TimeoutSeconds) * time.Second
 }
 
 // PartialObjectMetadata is the value of Resource.As that requests only the metadata of objects.
 const PartialObjectMetadata = "PartialObjectMetadata"
 
-// Resource says which objects are listed and watched, and in which form.
+// Resource says which resource is listed and watched, and in which form. The parameters of a
+// request select its objects.
 type Resource struct {
-	GVR           schema.GroupVersionResource
-	Namespace     string // "": all namespaces, or a cluster-scoped resource
-	LabelSelector string // "": all objects
-	FieldSelector string // "": all objects
-	// ShardSelector selects a part of the objects (KEP-5866), as in "shardRange(object.metadata.uid,
-	// '0x…', '0x…')". "" selects all objects. Most servers ignore it. A server that applied it repeats
-	// it in the list's metadata, where wire.ListMeta.ShardSelector returns it. Without it, a List may
-	// contain all objects.
-	ShardSelector string
+	GVR       schema.GroupVersionResource
+	Namespace string // "": all namespaces, or a cluster-scoped resource
 	// As is the form of the objects: "" for whole objects, or PartialObjectMetadata.
 	As string
 	// Encoding is the requested encoding. 0 means Protobuf. A request for Protobuf also accepts JSON,
@@ -159,17 +131,6 @@ func (r Resource) Validate() error {
 	for _, segment := range []string{r.GVR.Group, r.GVR.Version, r.GVR.Resource, r.Namespace} {
 		if bad := content.IsPathSegmentName(segment); len(bad) > 0 {
 			return fmt.Errorf("%w: %q %s", ErrResource, segment, bad[0])
-		}
-	}
-	if _, err := labels.Parse(r.LabelSelector); err != nil {
-		return fmt.Errorf("%w: label selector: %w", ErrResource, err)
-	}
-	if _, err := fields.ParseSelector(r.FieldSelector); err != nil {
-		return fmt.Errorf("%w: field selector: %w", ErrResource, err)
-	}
-	if r.ShardSelector != "" {
-		if _, err := shard.Parse(r.ShardSelector); err != nil {
-			return fmt.Errorf("%w: %w", ErrResource, err)
 		}
 	}
 	if r.As != "" && r.As != PartialObjectMetadata {

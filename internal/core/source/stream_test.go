@@ -15,6 +15,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/core/source"
@@ -44,7 +45,7 @@ func TestListStalls(t *testing.T) {
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	}, source.Options{IdleTimeout: 5 * time.Second}, func(t *testing.T, src *source.REST) {
-		l, err := src.List(context.Background(), source.ListOptions{})
+		l, err := src.List(context.Background(), metav1.ListOptions{})
 		check.NoError(t, err)
 		defer l.Close()
 		if _, err := l.Next(); err != nil {
@@ -75,7 +76,7 @@ func TestSlowReaderIsNoStall(t *testing.T) {
 		}
 		io.WriteString(w, "]}")
 	}, source.Options{IdleTimeout: 5 * time.Second}, func(t *testing.T, src *source.REST) {
-		l, err := src.List(context.Background(), source.ListOptions{})
+		l, err := src.List(context.Background(), metav1.ListOptions{})
 		check.NoError(t, err)
 		defer l.Close()
 		n := 0
@@ -100,7 +101,7 @@ func TestClosedWhileFull(t *testing.T) {
 			}
 		}
 	}, source.Options{}, func(t *testing.T, src *source.REST) {
-		watch, err := src.Watch(context.Background(), source.WatchOptions{})
+		watch, err := src.Watch(context.Background(), metav1.ListOptions{})
 		check.NoError(t, err)
 		if _, err := watch.Next(); err != nil {
 			t.Fatal(err)
@@ -120,7 +121,7 @@ func TestAnswerNeverBegins(t *testing.T) {
 	inMemory(t, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, source.Options{},
 		func(t *testing.T, src *source.REST) {
 			start := time.Now()
-			_, err := src.List(context.Background(), source.ListOptions{})
+			_, err := src.List(context.Background(), metav1.ListOptions{})
 			if !errors.Is(err, source.ErrStalled) || time.Since(start) != 75*time.Second {
 				t.Errorf("after %v: %v", time.Since(start), err)
 			}
@@ -133,7 +134,7 @@ func TestErrorBodyStalls(t *testing.T) {
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	}, source.Options{}, func(t *testing.T, src *source.REST) {
-		if _, err := src.Watch(context.Background(), source.WatchOptions{}); !apierrors.IsInternalError(err) {
+		if _, err := src.Watch(context.Background(), metav1.ListOptions{}); !apierrors.IsInternalError(err) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -145,7 +146,7 @@ func TestWatchOutlivesItsTimeout(t *testing.T) {
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	}, source.Options{}, func(t *testing.T, src *source.REST) {
-		watch, err := src.Watch(context.Background(), source.WatchOptions{Timeout: 5 * time.Minute})
+		watch, err := src.Watch(context.Background(), metav1.ListOptions{TimeoutSeconds: new(int64(300))})
 		check.NoError(t, err)
 		defer watch.Close()
 		start := time.Now()
@@ -167,7 +168,7 @@ func TestEndOfStream(t *testing.T) {
 		}, source.Options{}, func(t *testing.T, src *source.REST) {
 			ctx, cancel := context.WithCancelCause(context.Background())
 			defer cancel(nil)
-			watch, err := src.Watch(ctx, source.WatchOptions{})
+			watch, err := src.Watch(ctx, metav1.ListOptions{})
 			check.NoError(t, err)
 			go func() {
 				synctest.Wait()
@@ -202,7 +203,7 @@ func TestCloseDrainsNothing(t *testing.T) {
 			}
 		}
 	}, source.Options{})
-	l, err := src.List(context.Background(), source.ListOptions{})
+	l, err := src.List(context.Background(), metav1.ListOptions{})
 	check.NoError(t, err)
 	if _, err := l.Next(); err != nil {
 		t.Fatal(err)
@@ -273,7 +274,7 @@ func TestCloseIdleConnections(t *testing.T) {
 	defer srv.Close()
 	src, err := source.New(&rest.Config{Host: srv.URL, Transport: &http.Transport{}}, pods, source.Options{})
 	check.NoError(t, err)
-	l, err := src.List(context.Background(), source.ListOptions{})
+	l, err := src.List(context.Background(), metav1.ListOptions{})
 	check.NoError(t, err)
 	readAll(t, l)
 	l.Close()
@@ -291,7 +292,7 @@ func TestConnectionIsUsedAgain(t *testing.T) {
 		w.(http.Flusher).Flush() // sends chunks, so that the end of the body arrives after the last item
 	}, source.Options{})
 	for range 5 {
-		l, err := src.List(context.Background(), source.ListOptions{})
+		l, err := src.List(context.Background(), metav1.ListOptions{})
 		check.NoError(t, err)
 		readAll(t, l)
 		l.Close()

@@ -77,7 +77,7 @@ func TestWarnings(t *testing.T) {
 				"LIST": {
 					func() error { _, err := theirs.List(t.Context(), metav1.ListOptions{}); return err },
 					func() error {
-						l, err := ours.List(t.Context(), source.ListOptions{})
+						l, err := ours.List(t.Context(), metav1.ListOptions{})
 						if err == nil {
 							err = l.Close()
 						}
@@ -93,7 +93,7 @@ func TestWarnings(t *testing.T) {
 						return err
 					},
 					func() error {
-						w, err := ours.Watch(t.Context(), source.WatchOptions{})
+						w, err := ours.Watch(t.Context(), metav1.ListOptions{})
 						if err == nil {
 							err = w.Close()
 						}

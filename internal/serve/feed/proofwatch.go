@@ -6,6 +6,8 @@ import (
 	"io"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/wire"
@@ -135,7 +137,8 @@ func (p *prover) watchOnce(from uint64) {
 	p.stats.ProofWatches.Add(1)
 	ctx, cancel := context.WithTimeout(p.ctx, p.timeout)
 	defer cancel()
-	w, err := p.source().Watch(ctx, source.WatchOptions{ResourceVersion: resourceversion.Format(from), AllowBookmarks: true, Timeout: p.timeout})
+	seconds := int64((p.timeout + time.Second - 1) / time.Second)
+	w, err := p.source().Watch(ctx, metav1.ListOptions{ResourceVersion: resourceversion.Format(from), AllowWatchBookmarks: true, TimeoutSeconds: &seconds})
 	if err != nil {
 		p.failures.Add(1)
 		return

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
@@ -32,9 +33,11 @@ type lateServer struct {
 	bookmark string // "": Watch fails
 }
 
-func (l lateServer) NewestVersion(context.Context, string) (string, error) { return "9", nil }
+func (l lateServer) NewestVersion(context.Context, metav1.ListOptions) (string, error) {
+	return "9", nil
+}
 
-func (l lateServer) Watch(context.Context, source.WatchOptions) (source.Watch, error) {
+func (l lateServer) Watch(context.Context, metav1.ListOptions) (source.Watch, error) {
 	if l.bookmark == "" {
 		return nil, errors.New("not yet")
 	}
@@ -80,18 +83,18 @@ type silentServer struct {
 	changes  func() int // nil: its newest resourceVersion is 9
 }
 
-func (s silentServer) NewestVersion(context.Context, string) (string, error) {
+func (s silentServer) NewestVersion(context.Context, metav1.ListOptions) (string, error) {
 	if s.changes != nil {
 		return strconv.Itoa(s.changes()), nil
 	}
 	return "9", nil
 }
 
-func (s silentServer) Watch(ctx context.Context, o source.WatchOptions) (source.Watch, error) {
+func (s silentServer) Watch(ctx context.Context, o metav1.ListOptions) (source.Watch, error) {
 	if rv := s.bookmark.Load(); rv != nil {
 		return &oneBookmark{rv: *rv}, nil
 	}
-	return &silentWatch{ctx: ctx, lasts: o.Timeout}, nil
+	return &silentWatch{ctx: ctx, lasts: source.TimeoutOf(o)}, nil
 }
 
 // silentWatch is a watch that ends after its timeout.
@@ -188,7 +191,7 @@ func TestChangesBesideSilentWatches(t *testing.T) {
 // is by one higher than the version from which the watch was opened.
 type movingServer struct{ source.Source }
 
-func (movingServer) Watch(_ context.Context, o source.WatchOptions) (source.Watch, error) {
+func (movingServer) Watch(_ context.Context, o metav1.ListOptions) (source.Watch, error) {
 	time.Sleep(time.Second) // in the test's time
 	return &oneBookmark{rv: resourceversion.Format(resourceversion.Number(o.ResourceVersion) + 1)}, nil
 }
@@ -218,7 +221,7 @@ type limpingServer struct {
 	opened int
 }
 
-func (l *limpingServer) Watch(ctx context.Context, o source.WatchOptions) (source.Watch, error) {
+func (l *limpingServer) Watch(ctx context.Context, o metav1.ListOptions) (source.Watch, error) {
 	if l.opened++; l.opened%2 == 1 {
 		return nil, errors.New("broken off")
 	}
@@ -263,7 +266,7 @@ func TestProofsAskAnother(t *testing.T) {
 // deafServer is a source that answers no query.
 type deafServer struct{ source.Source }
 
-func (deafServer) NewestVersion(context.Context, string) (string, error) {
+func (deafServer) NewestVersion(context.Context, metav1.ListOptions) (string, error) {
 	return "", errors.New("no answer")
 }
 
@@ -299,9 +302,9 @@ func TestProofsAskOneServer(t *testing.T) {
 	} {
 		src, err := of.source(cfg, pods, source.Options{})
 		check.NoError(t, err)
-		rv, err := src.NewestVersion(t.Context(), "")
+		rv, err := src.NewestVersion(t.Context(), metav1.ListOptions{})
 		check.NoError(t, err)
-		w, err := src.Watch(t.Context(), source.WatchOptions{ResourceVersion: rv})
+		w, err := src.Watch(t.Context(), metav1.ListOptions{ResourceVersion: rv})
 		check.NoError(t, err)
 		if err := w.Close(); err != nil {
 			t.Error(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/core/reflector"
@@ -209,7 +210,7 @@ func (p *prover) queryOnce() (uint64, error) {
 	p.stats.VersionQueries.Add(1)
 	ctx, cancel := context.WithTimeout(p.ctx, p.timeout)
 	defer cancel()
-	rv, err := p.source().NewestVersion(ctx, "")
+	rv, err := p.source().NewestVersion(ctx, metav1.ListOptions{})
 	if err != nil {
 		p.failures.Add(1)
 	}

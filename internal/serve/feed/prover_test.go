@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/wire"
@@ -23,7 +25,7 @@ type clockedSource struct {
 	asked []time.Duration
 }
 
-func (s *clockedSource) NewestVersion(context.Context, string) (string, error) {
+func (s *clockedSource) NewestVersion(context.Context, metav1.ListOptions) (string, error) {
 	s.asked = append(s.asked, time.Since(s.began).Round(time.Millisecond))
 	return "2", nil
 }
@@ -57,9 +59,11 @@ func TestQueriesArePaced(t *testing.T) {
 // changedServer is a source whose watches send a change at 6 and then a bookmark at 9.
 type changedServer struct{ source.Source }
 
-func (changedServer) NewestVersion(context.Context, string) (string, error) { return "9", nil }
+func (changedServer) NewestVersion(context.Context, metav1.ListOptions) (string, error) {
+	return "9", nil
+}
 
-func (changedServer) Watch(context.Context, source.WatchOptions) (source.Watch, error) {
+func (changedServer) Watch(context.Context, metav1.ListOptions) (source.Watch, error) {
 	return &scriptedWatch{source: &scriptedSource{events: []source.Event{
 		{Type: wire.Modified, Object: source.Object{Raw: scriptedObject("a", 6)}},
 		{Type: wire.Bookmark, Object: source.Object{Raw: []byte(`{"metadata":{"resourceVersion":"9"}}`)}},
@@ -136,7 +140,7 @@ type changing struct {
 	then   func()
 }
 
-func (c changing) NewestVersion(context.Context, string) (string, error) {
+func (c changing) NewestVersion(context.Context, metav1.ListOptions) (string, error) {
 	c.then()
 	return c.newest, nil
 }

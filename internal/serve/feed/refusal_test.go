@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/core/source"
@@ -23,16 +24,18 @@ type scriptedSource struct {
 	end    context.CancelFunc
 }
 
-func (s *scriptedSource) NewestVersion(context.Context, string) (string, error) { return "12", nil }
-func (s *scriptedSource) ServerVersion(context.Context) (int, int, error)       { return 1, 37, nil }
+func (s *scriptedSource) NewestVersion(context.Context, metav1.ListOptions) (string, error) {
+	return "12", nil
+}
+func (s *scriptedSource) ServerVersion(context.Context) (int, int, error) { return 1, 37, nil }
 
-func (s *scriptedSource) List(context.Context, source.ListOptions) (source.List, error) {
+func (s *scriptedSource) List(context.Context, metav1.ListOptions) (source.List, error) {
 	l := &scriptedList{objects: s.list}
 	s.list = nil
 	return l, nil
 }
 
-func (s *scriptedSource) Watch(context.Context, source.WatchOptions) (source.Watch, error) {
+func (s *scriptedSource) Watch(context.Context, metav1.ListOptions) (source.Watch, error) {
 	if s.list != nil {
 		return nil, apierrors.NewResourceExpired("too old resource version")
 	}
