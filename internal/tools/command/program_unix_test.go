@@ -175,7 +175,8 @@ func TestExecStubborn(t *testing.T) {
 	var said []string
 	for lines := begin(t, cmd); lines.Scan(); {
 		if said = append(said, lines.Text()); lines.Text() == "ready" {
-			enough = insist(func() { _ = cmd.Process.Signal(syscall.SIGTERM) }) // an error means that it has ended
+			// An error means that the process has ended.
+			enough = insist(func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
 		}
 	}
 	enough()
