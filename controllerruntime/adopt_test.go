@@ -20,12 +20,12 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// foreign is a wrapper of client-go's informer, as a program may define it.
+// foreign is a wrapper of client-go's informer, like one that a program may define.
 type foreign struct{ toolscache.SharedIndexInformer }
 
-// TestNewInformerOfTheProgram checks that a cache replaces the informers that the program's
-// NewInformer returns by Weir's, and that the cache returns an error for an informer that cannot be
-// replaced.
+// TestNewInformerOfTheProgram checks that a cache replaces client-go's informers, which the
+// program's NewInformer returns, by Weir's, and that the cache returns an error for an informer
+// that it cannot replace.
 func TestNewInformerOfTheProgram(t *testing.T) {
 	for name, test := range map[string]struct {
 		make   func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer

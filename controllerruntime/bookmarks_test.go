@@ -25,8 +25,9 @@ import (
 )
 
 // TestEnableWatchBookmarks checks that WATCHes request bookmarks unless the options of all kinds,
-// of one kind or of a namespace turn them off. The server supports no initial events: client-go
-// would request them even without bookmarks, and wait for ever for the bookmark that ends them.
+// of one kind or of a namespace turn bookmarks off. The server refuses initial events, because
+// client-go would request initial events even without bookmarks, and would then wait for ever for
+// the bookmark that ends them.
 func TestEnableWatchBookmarks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		options cache.Options
@@ -97,17 +98,17 @@ func recordWatches(s *setup) *watchLog {
 }
 
 // TestListsWithoutBookmarks watches unchanged pods for twelve hours without bookmarks, while other
-// objects on the server change. The informer cannot distinguish such a watch from that of a server
-// that hangs. Therefore Weir's informers list five times in the first half hour, and then less and
-// less often, as docs/differences.md promises. Afterwards a pod changes every twenty minutes;
-// handlers must receive each change once.
+// objects on the server change. The informer cannot detect whether such a watch has lost events.
+// Therefore Weir's informers must list five times in the first half hour, and then less and less
+// often, as docs/differences.md promises. Afterwards a pod changes every twenty minutes; handlers
+// must receive each change once.
 func TestListsWithoutBookmarks(t *testing.T) {
 	eachWithoutBookmarks(t, informertest.Refused, listsWithoutBookmarks)
 }
 
-// TestSyncWithoutBookmarks checks that Weir's caches sync if the server supports initial events.
-// controller-runtime's own cache requests initial events, and without bookmarks never receives the
-// bookmark that ends them.
+// TestSyncWithoutBookmarks checks that caches with Weir's informers sync without bookmarks if the
+// server supports initial events, and that controller-runtime's own cache does not. The latter
+// requests initial events, and never receives the bookmark that ends them.
 func TestSyncWithoutBookmarks(t *testing.T) {
 	eachWithoutBookmarks(t, informertest.Honoured, func(s *setup, _ *informertest.Server, c cache.Cache) {
 		inf, err := c.GetInformer(s.ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
@@ -121,7 +122,8 @@ func TestSyncWithoutBookmarks(t *testing.T) {
 // cache is running and requests no bookmarks.
 func eachWithoutBookmarks(t *testing.T, initial informertest.InitialEvents, test func(*setup, *informertest.Server, cache.Cache)) {
 	defer func(was []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = was }(utilruntime.ErrorHandlers)
-	// These handlers pause between logged errors, by a clock outside of the synctest bubble.
+	// The default handlers sleep between two logged errors. If an error was logged outside of the
+	// synctest bubble, they would sleep for years of the bubble's clock.
 	utilruntime.ErrorHandlers = nil
 	for _, b := range builders {
 		t.Run(b.name, func(t *testing.T) {
@@ -184,7 +186,7 @@ func listsWithoutBookmarks(s *setup, server *informertest.Server, c cache.Cache)
 }
 
 // changeOthers advances the server's resourceVersion every 30 s for the duration d, as changes of
-// other objects would.
+// objects of other resources do.
 func changeOthers(server *informertest.Server, d time.Duration) {
 	for began := time.Now(); time.Since(began) < d; time.Sleep(30 * time.Second) {
 		server.Advance(1)

@@ -14,17 +14,17 @@ import (
 )
 
 // NewCache returns a function for Options.NewCache of a manager or a cluster. The function builds
-// controller-runtime's own cache, with the informers of NewInformer and a client whose responses
-// these informers read themselves. The function does not change the config and the HTTP client that
-// it receives. It returns an error if the config is nil or invalid, and otherwise the error of
-// cache.New. It may be called several times, also concurrently.
+// controller-runtime's own cache with Weir's informers, which read the bodies of the responses to
+// their LISTs and WATCHes themselves. The function does not change the config and the HTTP client
+// that it receives. It returns an error if the config is nil or invalid, or if cache.New returns
+// one. It may be called several times, also concurrently.
 //
 // If cache.Options.NewInformer is set, the cache calls it. If it returns a Weir informer, the cache
 // uses this informer. Otherwise the cache replaces the returned informer by a Weir informer with
-// the same ListerWatcher, indexers and watch error handler; see clientgo.Adopt.
-// cache.Options.NewInformer must not read an informer that it has returned, because the cache runs
-// only the replacement. If the cache cannot replace a returned informer, for example a wrapper of
-// client-go's, GetInformer and reads return ErrNotAdopted.
+// the same ListerWatcher, indexers and watch error handler; see clientgo.Adopt. The program must
+// not read the informer that its NewInformer has returned, because the cache runs only the
+// replacement. If the cache cannot replace the informer, for example because it is a wrapper of
+// client-go's informer, GetInformer and reads return ErrNotAdopted.
 func NewCache(opts ...Option) cache.NewCacheFunc {
 	s := newSettings(opts)
 	return func(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
@@ -48,8 +48,9 @@ func NewCache(opts ...Option) cache.NewCacheFunc {
 
 var errNoConfig = errors.New("controllerruntime: NewCache needs a rest.Config")
 
-// capturingClient returns a copy of client whose transport is wrapped in clientgo's; both share the
-// connections. If client is nil, it builds a client for cfg first.
+// capturingClient returns a copy of client whose transport is wrapped as by clientgo.Wrap. The copy
+// and client share their connections. If client is nil, capturingClient builds a client for cfg
+// first.
 func capturingClient(cfg *rest.Config, client *http.Client) (*http.Client, error) {
 	if client == nil {
 		cfg = source.CopyConfig(cfg)

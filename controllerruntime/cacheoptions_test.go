@@ -53,8 +53,8 @@ func TestReaderFailOnMissingInformer(t *testing.T) {
 	})
 }
 
-// TestSyncPeriods checks that the sync periods of all kinds, of one kind and of one namespace cause
-// repeated resyncs.
+// TestSyncPeriods checks that SyncPeriod causes repeated resyncs, whether it is set for all kinds,
+// for one kind or for one namespace.
 func TestSyncPeriods(t *testing.T) {
 	for name, o := range map[string]cache.Options{
 		"of all":         {SyncPeriod: new(time.Second)},
@@ -73,8 +73,8 @@ func TestSyncPeriods(t *testing.T) {
 	}
 }
 
-// TestConfigOfANamespace checks that the transform of one namespace does not affect another
-// namespace, which has no deep copies.
+// TestConfigOfANamespace checks that the transform of one namespace does not affect the objects of
+// another namespace, whose reads make no deep copies.
 func TestConfigOfANamespace(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"), pod("b", "1"))
@@ -263,8 +263,8 @@ func TestUnknownNamespace(t *testing.T) {
 	})
 }
 
-// TestShard checks that each shard contains the pods whose uid has a hash in its range, and that
-// other kinds are not split.
+// TestShard checks that a cache with a shard option for pods contains exactly the pods of the
+// shard, and all objects of other kinds.
 func TestShard(t *testing.T) {
 	for i := range 2 {
 		s := newSetup(t, cacheBuilder{newCache: controllerruntime.NewCache(
@@ -295,7 +295,8 @@ func TestShard(t *testing.T) {
 	}
 }
 
-// TestObjectOptions checks that WithObjectOptions affects only objects of the given type and form.
+// TestObjectOptions checks that WithObjectOptions affects only objects of the given kind in the
+// given form: typed, unstructured or metadata.
 func TestObjectOptions(t *testing.T) {
 	s := newSetup(t, cacheBuilder{newCache: controllerruntime.NewCache(
 		controllerruntime.WithOptions(clientgo.Options{PrivateCopies: true}),

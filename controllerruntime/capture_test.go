@@ -22,8 +22,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// spied is a ListerWatcher that sends, for each List, the number of objects that
-// controller-runtime's client has decoded. The number is 0 if the informer captures the response.
+// spied is a ListerWatcher that sends the number of objects in each List result of
+// controller-runtime's client to items. The number is 0 if the informer captures the response.
 type spied struct {
 	toolscache.ListerWatcherWithContext
 	items chan<- int
@@ -46,7 +46,7 @@ func (s spied) ListWithContext(ctx context.Context, options metav1.ListOptions) 
 }
 
 // TestCaptured checks that each informer sends one LIST, and that controller-runtime's client
-// decodes none of its objects if the transport is wrapped.
+// decodes none of the listed objects if the transport is wrapped.
 func TestCaptured(t *testing.T) {
 	wrapped := func(cfg *rest.Config) *rest.Config {
 		cfg = rest.CopyConfig(cfg)

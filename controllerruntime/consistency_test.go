@@ -18,8 +18,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// gatedInformer is an informer whose handlers block at an object. The tests' own recorders do not
-// block.
+// gatedInformer is an informer whose handlers block at an object. Handlers of type recorder, which
+// tests add, do not block.
 type gatedInformer struct {
 	toolscache.SharedIndexInformer
 	gate *gate
@@ -36,7 +36,7 @@ func (i gatedInformer) AddEventHandler(handler toolscache.ResourceEventHandler) 
 type gate struct {
 	name    string
 	once    sync.Once
-	held    chan struct{} // closed when a call has arrived
+	held    chan struct{} // closed when a handler is called for the object
 	release chan struct{}
 }
 
@@ -53,8 +53,9 @@ func (h gatedHandler) OnAdd(obj any, initial bool) {
 	h.ResourceEventHandler.OnAdd(obj, initial)
 }
 
-// TestReadYourWrites checks that a consistent read returns even if an object was created, deleted
-// and created again while the handler that the read depends on was blocked.
+// TestReadYourWrites checks controller-runtime's consistent reads, which wait for their own handler
+// to receive the program's writes. Such a read must return even if an object was created, deleted
+// and created again while this handler was blocked.
 func TestReadYourWrites(t *testing.T) {
 	for name, newInformer := range map[string]func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer{
 		"client-go": toolscache.NewSharedIndexInformer,

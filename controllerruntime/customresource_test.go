@@ -23,8 +23,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// serveSorted starts a server with n widgets. The keys of its lists are sorted, as kube-apiserver
-// sorts those of custom resources. Its watches send no events.
+// serveSorted starts a server with n widgets. The JSON keys of its lists are sorted, as in
+// kube-apiserver's lists of custom resources. Its watches send no events.
 func serveSorted(t *testing.T, n int) *rest.Config {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -85,8 +85,8 @@ func (l *gearList) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// TestCustomResourcesAlone checks that a cache syncs whose scheme contains only one custom
-// resource. It also checks, for the type that counts this, that the client decodes no object.
+// TestCustomResourcesAlone checks that a cache syncs if its scheme contains only one custom
+// resource. For gears, which count decoded objects, it also checks that the client decodes none.
 func TestCustomResourcesAlone(t *testing.T) {
 	own := func(object, list runtime.Object) *runtime.Scheme {
 		s := runtime.NewScheme()

@@ -8,11 +8,11 @@
 //	})
 //
 // [NewCache] builds controller-runtime's own cache with Weir's informers. These informers read the
-// bodies of LISTs and WATCHes themselves. [NewInformer] is for programs that set
-// cache.Options.NewInformer. Such a program calls clientgo.Wrap on the config of the cache, or on
-// the config from which it builds the cache's HTTP client. Without Wrap, the informers receive
-// objects that controller-runtime has decoded. The first list then needs much memory; afterwards
-// the informers use little.
+// bodies of the responses to their LISTs and WATCHes themselves. [NewInformer] is for programs that
+// set cache.Options.NewInformer. Such a program calls clientgo.Wrap on the config of the cache, or
+// on the config from which it builds the cache's HTTP client. Without Wrap, controller-runtime's
+// client decodes all objects of the first list before the informers pack them. The first list then
+// needs much memory; afterwards the informers use little.
 //
 // All fields of cache.Options have the same meaning as with controller-runtime's own informers:
 // typed, unstructured and metadata objects, namespaces, selectors, transforms, indexes, resync

@@ -18,7 +18,7 @@ import (
 	"github.com/weirproject/weir/controllerruntime"
 )
 
-// Only the line with NewCache is new in the program.
+// A program that uses Weir's informers adds only the line with NewCache.
 func ExampleNewCache() {
 	cfg, stop := server()
 	defer stop()
@@ -77,7 +77,7 @@ func ExampleNewInformer() {
 }
 
 // A controller that reads every Node all the time can keep the Nodes decoded, as client-go does.
-// The options do not affect other kinds.
+// These options do not affect informers of other kinds.
 func ExampleWithObjectOptions() {
 	_ = ctrl.Options{
 		NewCache: controllerruntime.NewCache(

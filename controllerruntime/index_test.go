@@ -31,8 +31,8 @@ func (s *setup) listed(c client.Reader, opts ...client.ListOption) []string {
 	return got
 }
 
-// TestIndexField checks an index that is added before the start and one that is added while the
-// informer runs.
+// TestIndexField checks the results of an index that is added before the cache starts, and of an
+// index that is added while the informer runs.
 func TestIndexField(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"), pod("a", "2", node("n2")), pod("b", "1", label("app", "db")), pod("b", "2", node("n2"), label("app", "")))
@@ -85,8 +85,8 @@ func TestIndexField(t *testing.T) {
 	})
 }
 
-// TestIndexOtherForms checks indexes of unstructured objects, of metadata and of a cluster-scoped
-// kind, and an index function that returns several values.
+// TestIndexOtherForms checks the results of indexes of unstructured objects, of metadata and of a
+// cluster-scoped kind, and of an index function that returns several values.
 func TestIndexOtherForms(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(newWidget("a", "1", "red"), newWidget("b", "1", "blue"), newWidget("b", "2", "red"))

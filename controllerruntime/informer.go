@@ -16,14 +16,14 @@ import (
 // may use the function, also concurrently.
 //
 // Call clientgo.Wrap on the config of these caches before clients are built from it. The informers
-// then read the bodies of responses themselves. Otherwise they use the objects that
-// controller-runtime has decoded. They also do so for a Go type that has another name than its
-// kind, unless the informer's options have a Scheme that contains the type. NewCache does both
-// automatically: it wraps the transport and sets the Scheme.
+// then read the bodies of responses themselves. Without Wrap, they use the objects that
+// controller-runtime has decoded. They also use decoded objects for a Go type whose name differs
+// from its kind, unless clientgo.Options.Scheme contains the type. NewCache wraps the transport and
+// sets the Scheme automatically.
 //
-// All informers of the function share one weir.ServerGroup, unless their options have a Server: the
-// function cannot detect which informers have the same API server. Create another function for the
-// caches of another cluster.
+// All informers of the function share one weir.ServerGroup, unless clientgo.Options.Server is set,
+// because the function cannot detect which informers have the same API server. Call NewInformer
+// again for the caches of another cluster.
 func NewInformer(opts ...Option) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
 	return newInformer(newSettings(opts), nil, &weir.ServerGroup{})
 }
@@ -31,17 +31,17 @@ func NewInformer(opts ...Option) func(toolscache.ListerWatcher, runtime.Object, 
 // informerFunc is the type of cache.Options.NewInformer.
 type informerFunc = func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer
 
-// newInformer returns the function that NewInformer returns. Informers whose options have no Scheme
-// or no Server use scheme, which may be nil, and server.
+// newInformer returns the function that NewInformer returns. scheme, which may be nil, and server
+// are the defaults of the options Scheme and Server.
 func newInformer(s *settings, scheme *runtime.Scheme, server *weir.ServerGroup) informerFunc {
 	return func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		return clientgo.NewSharedIndexInformerWithOptions(lw, example, resync, indexers, s.optionsOf(example, scheme, server))
 	}
 }
 
-// ErrNotAdopted is returned by GetInformer and reads of a NewCache cache if
+// ErrNotAdopted is returned by GetInformer and reads of a cache from NewCache if
 // cache.Options.NewInformer has returned an informer that is not Weir's and that clientgo.Adopt
-// cannot adopt.
+// cannot replace.
 var ErrNotAdopted = errors.New("controllerruntime: the informer of cache.Options.NewInformer cannot be adopted")
 
 // adopting returns a function that calls make and adopts the informer that make returns.
@@ -55,8 +55,9 @@ func adopting(make informerFunc, s *settings, scheme *runtime.Scheme, server *we
 	}
 }
 
-// notAdopted is an informer that could not be adopted. Its methods that controller-runtime calls on
-// each new informer return an error, which controller-runtime returns to the caller.
+// notAdopted is an informer that clientgo.Adopt could not replace. controller-runtime calls the
+// methods below on each new informer, and returns their error to the caller of GetInformer or the
+// read.
 type notAdopted struct {
 	toolscache.SharedIndexInformer
 	err error

@@ -158,8 +158,8 @@ func TestWatchErrorHandler(t *testing.T) {
 	})
 }
 
-// TestExampleIsNotKept checks that an informer does not use the object that was passed to request
-// it after that call.
+// TestExampleIsNotKept checks that an informer is not affected if the program changes the object
+// with which it first requested the informer.
 func TestExampleIsNotKept(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(newWidget("a", "1", "red"), newWidget("a", "2", "red"))

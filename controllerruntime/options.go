@@ -22,8 +22,9 @@ type settings struct {
 	byType map[objectType]clientgo.Options
 }
 
-// objectType identifies the informers that have the same options, as controller-runtime does: by Go
-// type and, for the Go types that represent all kinds, also by kind.
+// objectType identifies the objects to which one call of WithObjectOptions applies. Like
+// controller-runtime, it uses the Go type and, for unstructured and metadata objects, also the
+// kind.
 type objectType struct {
 	goType reflect.Type
 	gvk    schema.GroupVersionKind
@@ -46,8 +47,8 @@ func newSettings(opts []Option) *settings {
 	return s
 }
 
-// optionsOf returns the options of the informer for example. It sets their Scheme and Server to
-// scheme and server if they have none.
+// optionsOf returns the options of the informer for objects like example. scheme and server are the
+// defaults of the options Scheme and Server.
 func (s *settings) optionsOf(example runtime.Object, scheme *runtime.Scheme, server *weir.ServerGroup) clientgo.Options {
 	opts, ok := s.byType[objectTypeOf(example)]
 	if !ok {
@@ -65,18 +66,18 @@ func (s *settings) optionsOf(example runtime.Object, scheme *runtime.Scheme, ser
 // WithOptions sets the options of all informers for which WithObjectOptions sets none. The default
 // is the zero value of clientgo.Options.
 //
-// PinDecoded suits a cache whose objects are all read all the time. PrivateCopies is rarely needed,
-// because controller-runtime copies each object that a program reads; PrivateCopies also covers
-// event handlers, predicates, and reads with UnsafeDisableDeepCopy. DetectMutation detects changes
-// to the objects that handlers, predicates and such reads share.
+// Set PinDecoded if the program reads all objects of the cache all the time. PrivateCopies is
+// rarely needed, because controller-runtime already copies each object that a program reads. With
+// PrivateCopies, event handlers, predicates, and reads with UnsafeDisableDeepCopy also receive
+// copies. Without it, these share objects; DetectMutation detects changes to shared objects.
 func WithOptions(opts clientgo.Options) Option {
 	return func(s *settings) { s.all = opts }
 }
 
-// WithObjectOptions sets the options of the informers for objects of object's type. They replace
-// those of WithOptions. The typed, unstructured and metadata objects of a kind have separate
-// informers. An unstructured or metadata object must state its kind. WithObjectOptions does not
-// keep object.
+// WithObjectOptions sets the options of the informers for objects of object's type, in place of the
+// options of WithOptions. The typed, unstructured and metadata objects of a kind have separate
+// informers. If object is unstructured or metadata, it must state its kind. WithObjectOptions does
+// not keep object.
 func WithObjectOptions(object client.Object, opts clientgo.Options) Option {
 	k := objectTypeOf(object)
 	return func(s *settings) { s.byType[k] = opts }

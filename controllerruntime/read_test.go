@@ -131,8 +131,8 @@ func TestList(t *testing.T) {
 	})
 }
 
-// TestOtherKinds checks reads of a cluster-scoped kind, and of a custom resource as typed,
-// unstructured and metadata objects.
+// TestOtherKinds checks the results of reads of a cluster-scoped kind, and of a custom resource as
+// typed, unstructured and metadata objects.
 func TestOtherKinds(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, newWidget("a", "w", "red"), newWidget("b", "w", "blue"))

@@ -66,7 +66,7 @@ func (r *recorder) note(what string, obj any) {
 	}
 }
 
-// waitFor waits for a call that follows the one of the previous waitFor. It returns the call's
+// waitFor waits for a call after the call that the previous waitFor returned. It returns the call's
 // object.
 func (r *recorder) waitFor(entry string) client.Object {
 	r.t.Helper()

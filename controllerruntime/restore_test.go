@@ -20,9 +20,10 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// TestNewInformerRestore restores a server from a backup. The watch of one of a function's
-// informers breaks. The function's other informer, whose watch stays open without events, must list
-// too. The informer of another function must not.
+// TestNewInformerRestore restores a server from a backup. Two informers are from one function of
+// NewInformer. The watch of the first breaks, so that it detects the restore. The second, whose
+// watch stays open without events, must list again too. An informer from another function of
+// NewInformer must not list again.
 func TestNewInformerRestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := api.NewRewound()
@@ -33,7 +34,8 @@ func TestNewInformerRestore(t *testing.T) {
 		newInformer, another := controllerruntime.NewInformer(), controllerruntime.NewInformer()
 		run := func(newInformer func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer, resource string, example runtime.Object) toolscache.SharedIndexInformer {
 			inf := newInformer(toolscache.NewListWatchFromClient(from, resource, "", fields.Everything()), example, 0, nil)
-			// client-go's default handler waits for the clock outside of the synctest bubble.
+			// client-go's default handler sleeps between two logged errors, by a clock outside of the
+			// synctest bubble.
 			check.NoError(t, inf.SetWatchErrorHandler(func(*toolscache.Reflector, error) {}))
 			go inf.RunWithContext(ctx)
 			return inf

@@ -22,8 +22,8 @@ import (
 // deadline limits every wait. It is long because no test measures time.
 const deadline = 2 * time.Minute
 
-// cacheBuilder is a way to build a cache. Tests run with each builder: Weir's informers must behave
-// like controller-runtime's own.
+// cacheBuilder is one way to build a cache. Tests run with each builder, because caches with Weir's
+// informers must behave like controller-runtime's own cache.
 type cacheBuilder struct {
 	name     string
 	newCache cache.NewCacheFunc
@@ -67,7 +67,7 @@ func wrappedTwice(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 func each(t *testing.T, test func(t *testing.T, s *setup)) {
 	for _, b := range builders {
 		t.Run(b.name, func(t *testing.T) {
-			t.Parallel() // most of the time is controller-runtime's polling
+			t.Parallel() // controller-runtime polls most of the time
 			test(t, newSetup(t, b))
 		})
 	}

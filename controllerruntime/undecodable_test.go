@@ -12,9 +12,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestUndecodableByField checks that List succeeds although one object cannot be decoded, with a
-// field selector and without, and that List returns the object after it has become decodable. In
-// controller-runtime's own cache such an object makes the informer's whole list fail.
+// TestUndecodableByField checks that List, with and without a field selector, returns the other
+// objects if one object cannot be decoded. After the object was corrected, List must return it too.
+// With controller-runtime's own informers, such an object makes the whole LIST fail.
 func TestUndecodableByField(t *testing.T) {
 	for name, opts := range map[string]clientgo.Options{"packed": {}, "pinned": {PinDecoded: true}} {
 		t.Run(name, func(t *testing.T) {

@@ -30,8 +30,8 @@ func dropIn(inf cache.SharedIndexInformer) (run, synced func(context.Context) er
 	return run, synced
 }
 
-// TestDropInScope checks that the status of a drop-in's reflector contains the namespace and the
-// selectors of its requests, and an unknown scope if the drop-in does not see the requests.
+// TestDropInScope checks that the page shows the namespace and the selectors of a drop-in's
+// requests, and scopeUnknown if the drop-in cannot see the requests.
 func TestDropInScope(t *testing.T) {
 	server, err := apiserver.New(apiserver.Options{})
 	check.NoError(t, err)
@@ -65,8 +65,8 @@ func TestDropInScope(t *testing.T) {
 	}
 }
 
-// TestHistoryOfSecretMetadata checks that metadata is hidden like a Secret, because it does not
-// state its object's kind.
+// TestHistoryOfSecretMetadata checks that the history of metadata hides the same fields as that of
+// a Secret, because metadata does not state whether its object is a Secret.
 func TestHistoryOfSecretMetadata(t *testing.T) {
 	resource := corev1.SchemeGroupVersion.WithResource("secrets")
 	for name, begin := range map[string]func(*testing.T, *rest.Config) (run, synced func(context.Context) error){

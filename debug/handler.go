@@ -6,12 +6,12 @@
 // The page shows the informers of package weir, the drop-ins of package clientgo, and the informers
 // under controller-runtime's caches. If a proxy runs in the process, the page shows the proxy too.
 //
-// For an object that the user names by its key, the page shows the changes. It hides the data and
-// annotations of Secrets and of objects of unknown kind, the values of environment variables, and
-// annotations that are JSON objects. It shows selectors, errors, and the key of the object that a
-// handler is handling. So mount it only where operators alone can reach it: behind authentication,
-// or on a loopback address. There the handler answers only requests for an IP address or localhost.
-// See docs/debug.md.
+// If the user enters the key of an object, the page shows the object's changes. The page hides the
+// data and annotations of Secrets and of objects of unknown kind, the values of environment
+// variables, and annotations that are JSON objects. It shows selectors, errors, and the key of the
+// object that a handler is handling. So mount it only where operators alone can reach it: behind
+// authentication, or on a loopback address. On a loopback address, the handler answers only
+// requests for an IP address or localhost. See docs/debug.md.
 package debug
 
 import (
@@ -32,8 +32,9 @@ const (
 	// maxStreams limits the number of open pages. Each page uses the goroutine of its request, and
 	// receives one report per second.
 	maxStreams = 32
-	// maxHistories limits the number of open histories. Each history uses the goroutine of its
-	// request, and a cursor that reads all changes of the object's store.
+	// maxHistories limits the number of open histories, that is, requests for the changes of one
+	// object. Each history uses the goroutine of its request, and a cursor that reads all changes of
+	// the object's store.
 	maxHistories = 8
 	// streamEvery is the interval at which an open page receives a report.
 	streamEvery = time.Second
@@ -57,10 +58,10 @@ const policy = "default-src 'none'; style-src 'self'; img-src data:; script-src 
 // In a process with a proxy, proxy=URL&resource=deployments.apps replaces informer=NAME.
 //
 // The handler accepts only GET and HEAD. On a loopback address, it answers only requests whose Host
-// is an IP address or localhost. It refuses other requests with 403, because a web page whose host
-// name resolves to the loopback address may have sent them. Between requests, the handler collects
-// nothing and reads no object. It serves at most 32 streams and 8 histories; further requests
-// receive 503.
+// is an IP address or localhost. It refuses other requests with 403, because they may come from a
+// malicious web page whose host name resolves to the loopback address. Between requests, the
+// handler collects nothing and reads no object. It serves at most 32 streams and 8 histories;
+// further requests receive 503.
 //
 // A stream or history ends with its request. http.Server.Shutdown waits for requests, so give the
 // server a BaseContext that ends earlier. The handler is safe for concurrent use. The JSON's fields
@@ -127,9 +128,9 @@ type events struct {
 	control *http.ResponseController
 }
 
-// newEvents starts a response of server-sent events. It returns false for a HEAD request, whose
-// response is then complete: net/http drops the body of such a response, so a write would never
-// fail.
+// newEvents starts a response of server-sent events. It returns false for a HEAD request: the
+// caller must then send nothing, because net/http drops the body, so that no write would ever fail
+// and end the stream.
 func newEvents(w http.ResponseWriter, r *http.Request) (*events, bool) {
 	header(w, "text/event-stream")
 	return &events{w, http.NewResponseController(w)}, r.Method != http.MethodHead
@@ -144,7 +145,7 @@ func (e *events) send(value any) error {
 	return e.write(append(append([]byte("data: "), data...), "\n\n"...))
 }
 
-// alive sends a comment, which clients ignore.
+// alive sends a comment, which clients ignore, to detect a client that has disconnected.
 func (e *events) alive() error { return e.write([]byte(":\n\n")) }
 
 func (e *events) write(text []byte) error {

@@ -54,8 +54,8 @@ func run(t *testing.T, config *rest.Config) {
 	untilWatching(t, inf)
 }
 
-// untilWatching waits until the informer reports that it watches. By then its handlers have
-// received its first list.
+// untilWatching waits until the informer's phase is PhaseWatching. Its handlers have then received
+// the first list.
 func untilWatching(t *testing.T, inf *weir.Informer[*corev1.Secret]) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -128,8 +128,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestPage checks that the page names no other host, so that it sends requests only to its server,
-// and that caches must not store it.
+// TestPage checks that the page names no other host, so that a browser sends requests only to the
+// page's server, and that its headers forbid caching.
 func TestPage(t *testing.T) {
 	url := mounted(t)
 	resp, body := get(t, http.MethodGet, url)

@@ -41,8 +41,8 @@ type change struct {
 	More            int      `json:"more,omitempty"`      // the number of omitted lines
 }
 
-// history reads the changes of one object for one request. The store retains changes for the
-// history's cursor only while the request lasts.
+// history reads the changes of one object for one request. The store retains the changes that the
+// history's cursor has not read, until the cursor is closed at the end of the request.
 type history struct {
 	objects registry.ProxyObjects
 	key     string
@@ -60,7 +60,7 @@ var (
 // newHistory returns a history of the object's changes in the change log and of its later changes.
 // The caller must close the history's cursor.
 func newHistory(objects registry.ProxyObjects, key string) (*history, error) {
-	for range 10 { // retry if the log drops the chosen revision meanwhile
+	for range 10 { // retry if the log drops the first revision between the search and its use
 		h := &history{objects: objects, key: key, began: objects.Store.Revision()}
 		first := sort.Search(int(h.began), func(revision int) bool {
 			c, err := objects.Store.CursorAt(uint64(revision))
@@ -77,8 +77,8 @@ func newHistory(objects registry.ProxyObjects, key string) (*history, error) {
 	return nil, errNotReachable
 }
 
-// next calls tell with each available change of the object, and does not wait for more. more is
-// false if no change can follow.
+// next calls tell with each change of the object that the store already has. It does not wait for
+// later changes. more is false if no change can follow, because the store is closed.
 func (h *history) next(tell func(change) error) (more bool, err error) {
 	for {
 		n := h.cursor.Next(h.batch[:])
@@ -153,8 +153,8 @@ func (h *history) changeOf(c *store.Change) change {
 }
 
 // decode returns an object as decoded JSON, and whether the object may be a Secret. An object of
-// unknown kind may be a Secret. Metadata is of unknown kind, because it does not state its object's
-// kind.
+// unknown kind may be a Secret; this includes metadata, which states the kind PartialObjectMetadata
+// in place of the object's kind.
 func (h *history) decode(o *store.Object) (object map[string]any, secret bool, err error) {
 	value, err := h.objects.Decode(o)
 	if err != nil {
@@ -188,8 +188,8 @@ type historyReport struct {
 	Key             string    `json:"key"`
 	Held            bool      `json:"held"` // the store contains the object now
 	ResourceVersion string    `json:"resourceVersion,omitempty"`
-	Changes         []change  `json:"changes"`        // the newest ones
-	More            int       `json:"more,omitempty"` // number of changes before those
+	Changes         []change  `json:"changes"`        // the newest maxChanges changes
+	More            int       `json:"more,omitempty"` // number of older changes
 }
 
 // objectsOf returns the store of the informer or the proxy's resource that a request names.
@@ -214,8 +214,9 @@ func objectsOf(q url.Values) (registry.ProxyObjects, bool) {
 	return registry.ProxyObjects{}, false
 }
 
-// openHistory returns the history that a request names, and a report of the current object. If the
-// request is invalid or names no history, openHistory answers it with an error and returns false.
+// openHistory returns the history of the object that a request names, and a report of the object's
+// current state. If the request is invalid or names no running informer or resource, openHistory
+// answers it with an error and returns false.
 func openHistory(w http.ResponseWriter, r *http.Request) (h *history, now historyReport, ok bool) {
 	q := r.URL.Query()
 	objects, ok := objectsOf(q)
@@ -250,7 +251,8 @@ func (r *historyReport) add(c change) error {
 	return nil
 }
 
-// serveHistory answers with the changes in the log and the changes during the requested time.
+// serveHistory answers with the object's changes that are still in the change log, and the changes
+// during the requested time.
 func serveHistory(w http.ResponseWriter, r *http.Request) {
 	wait := time.Duration(0)
 	if text := r.URL.Query().Get("for"); text != "" {

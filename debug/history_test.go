@@ -24,7 +24,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// looking is a server, and an informer whose objects the test changes and views.
+// looking is an API server whose objects the test changes, and the debug page on which it views the
+// changes.
 type looking struct {
 	t      *testing.T
 	config *rest.Config
@@ -32,7 +33,7 @@ type looking struct {
 	client *kubernetes.Clientset
 }
 
-// newLooking starts a server and the page, without an informer.
+// newLooking starts an API server and the page, without an informer.
 func newLooking(t *testing.T) *looking {
 	t.Helper()
 	server, err := apiserver.New(apiserver.Options{})
@@ -46,7 +47,7 @@ func newLooking(t *testing.T) *looking {
 	return &looking{t, server.Config(), web.URL + "/", client}
 }
 
-// look starts a server, an informer of objects of type T with a handler, and the page.
+// look starts an API server, an informer of objects of type T with a handler, and the page.
 func look[T weir.Object](t *testing.T, handler func(context.Context, weir.Event[T])) *looking {
 	t.Helper()
 	l := newLooking(t)
@@ -83,8 +84,8 @@ func pod(value string) *corev1.Pod {
 	}
 }
 
-// TestHistory checks that the history shows an object's changes when they arrive, path by path, and
-// no value of an environment variable.
+// TestHistory checks that the stream of an object's history contains each later change with the
+// changed paths, and hides the values of environment variables.
 func TestHistory(t *testing.T) {
 	l := look(t, func(context.Context, weir.Event[*corev1.Pod]) {})
 	pods := l.client.CoreV1().Pods("default")
@@ -135,7 +136,7 @@ func (l *looking) expectUpdate(s *corev1.Secret, want ...string) {
 		l.t.Fatal(err)
 	}
 	got := change{Type: "ADDED"}
-	for got.Type == "ADDED" { // the log may still contain its creation
+	for got.Type == "ADDED" { // the log may still contain the creation of the Secret
 		got = change{}
 		next(&got)
 	}
@@ -144,8 +145,8 @@ func (l *looking) expectUpdate(s *corev1.Secret, want ...string) {
 	}
 }
 
-// TestHistoryBefore checks that the JSON history also shows the changes that are already in the
-// log.
+// TestHistoryBefore checks that the JSON history contains the changes that are in the log when the
+// request starts.
 func TestHistoryBefore(t *testing.T) {
 	release, seen := make(chan struct{}), make(chan struct{}, 1)
 	l := look(t, func(ctx context.Context, _ weir.Event[*corev1.ConfigMap]) {
@@ -212,7 +213,7 @@ func (l *looking) expectNothingKept() {
 	store := engine.Running()[0].Value.Store()
 	within(l.t, func(ctx context.Context) error { return store.WaitResourceVersion(ctx, m.ResourceVersion) })
 	deadline := time.Now().Add(time.Minute)
-	// Without a cursor, the log then has only free slots.
+	// If no cursor retains the changes, the log drops them, and then has only free slots.
 	for held := store.Memory(); held.Log+held.Cursors > size; held = store.Memory() {
 		if time.Now().After(deadline) {
 			l.t.Fatalf("%d bytes are kept for a cursor", held.Log+held.Cursors)
@@ -220,7 +221,8 @@ func (l *looking) expectNothingKept() {
 	}
 }
 
-// stuckWriter is a client that reads nothing until the test has checked the store.
+// stuckWriter is the ResponseWriter of a client that reads nothing until the test has checked the
+// store.
 type stuckWriter struct {
 	*httptest.ResponseRecorder
 	look     func()
@@ -237,8 +239,9 @@ func (w *stuckWriter) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// TestStuckClient checks that the handler waits only until a deadline for a client that does not
-// read a JSON response, and that the store retains nothing meanwhile.
+// TestStuckClient checks that the handler sets a deadline for writing a JSON response, so that a
+// client that does not read blocks it only for a limited time. Meanwhile the store must retain no
+// changes for the history.
 func TestStuckClient(t *testing.T) {
 	l := look(t, func(context.Context, weir.Event[*corev1.ConfigMap]) {})
 	for path, look := range map[string]func(){"informers": func() {}, query("history", "default/m"): l.expectNothingKept} {
@@ -250,8 +253,8 @@ func TestStuckClient(t *testing.T) {
 	}
 }
 
-// TestHistoriesAreBounded checks that the handler refuses invalid requests, and histories above the
-// limit.
+// TestHistoriesAreBounded checks that the handler refuses invalid requests, and histories above
+// maxHistories.
 func TestHistoriesAreBounded(t *testing.T) {
 	l := look(t, func(context.Context, weir.Event[*corev1.Pod]) {})
 	for path, want := range map[string]int{

@@ -47,8 +47,8 @@ type requests struct {
 type reflectorState struct {
 	Namespace string `json:"namespace,omitempty"`
 	Selector  string `json:"selector,omitempty"`
-	// ScopeUnknown is true if the informer cannot determine its namespace and selector, as for a
-	// drop-in that only receives the results of a ListerWatcher.
+	// ScopeUnknown is true if the informer does not know its namespace and selector. This is a drop-in
+	// that cannot see the requests of its ListerWatcher.
 	ScopeUnknown bool         `json:"scopeUnknown,omitempty"`
 	Phase        string       `json:"phase"`
 	Since        time.Time    `json:"since"`
@@ -63,7 +63,7 @@ type reflectorState struct {
 	NextRetry    time.Time    `json:"nextRetry,omitzero"`
 	Queued       bool         `json:"queued,omitempty"` // waits for permission to list
 	Relists      int          `json:"relists"`
-	Transitions  []transition `json:"transitions"` // the newest ones, oldest first
+	Transitions  []transition `json:"transitions"` // the newest transitions, oldest first
 	Listed       int64        `json:"listed"`
 	Remaining    int64        `json:"remaining"` // -1: the server does not report it
 	Unreadable   int          `json:"unreadable"`
@@ -72,7 +72,7 @@ type reflectorState struct {
 // transition is one step of a reflector.
 type transition struct {
 	Time   time.Time `json:"time"`
-	After  string    `json:"after"` // the input that caused the transition
+	After  string    `json:"after"` // what caused the transition, such as a response
 	Error  string    `json:"error,omitempty"`
 	Phase  string    `json:"phase"`            // the resulting phase
 	Next   string    `json:"next,omitempty"`   // the next request or wait

@@ -37,7 +37,8 @@ func TestAges(t *testing.T) {
 	} {
 		began, before := time.Now(), of(inf.Status()[0])
 		age := gauge(name)
-		// The watch may have started meanwhile, which also counts as contact with the server.
+		// The times may have changed while the metrics were collected, because the start of the watch
+		// also counts as contact with the server.
 		after, ended := of(inf.Status()[0]), time.Now()
 		if before.IsZero() || age < began.Sub(after).Seconds() || age > ended.Sub(before).Seconds() {
 			t.Errorf("%s is %v: from %v to %v, which had happened at %v and %v", name, age, began, ended, before, after)

@@ -6,11 +6,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// NewClientGoCollector returns a collector of the two metrics that client-go also exports. It
-// covers the same informers as NewCollector and uses client-go's names and labels, so that existing
-// dashboards and alerts work. A program that imports k8s.io/component-base may have registered
-// client-go's metrics in its registry; MustRegister panics there. The collector has no state and no
-// goroutine. It is safe for concurrent use.
+// NewClientGoCollector returns a collector of two metrics with client-go's names and labels,
+// informer_store_resource_version and informer_queued_items, so that existing dashboards and alerts
+// work. It covers the same informers as NewCollector. A program that imports k8s.io/component-base
+// may already have registered client-go's metrics in a registry; MustRegister then panics. The
+// collector has no state and no goroutine. It is safe for concurrent use.
 func NewClientGoCollector() prometheus.Collector { return clientGoCollector{} }
 
 type clientGoCollector struct{}
@@ -42,8 +42,8 @@ func (clientGoCollector) Collect(to chan<- prometheus.Metric) {
 	})
 }
 
-// guessResource derives a resource from a kind by the rule that holds for nearly all kinds. The
-// server sends the kind of its objects, but not their resource.
+// guessResource derives the resource of objects from their kind, by the convention that nearly all
+// kinds follow, because the server sends only the kind with an object.
 func guessResource(group, version, kind string) string {
 	if kind == "" {
 		return ""

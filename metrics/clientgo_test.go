@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestClientGoNames checks that one registry accepts both collectors. The second collector uses
-// client-go's names and labels, and exports the same values as the first.
+// TestClientGoNames checks that one registry accepts both collectors, and that NewClientGoCollector
+// exports the values of NewCollector under client-go's names and labels.
 func TestClientGoNames(t *testing.T) {
 	native(t, serve(t), "pods")
 	registry := prometheus.NewPedanticRegistry()

@@ -12,11 +12,11 @@ import (
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
-// NewCollector returns a collector of all informers that run in this process. An informer's metrics
-// exist from the start of its Run to the end, even if it started before this call. If several
-// informers share a name, the collector appends a number to the names of the later informers,
-// starting with #2. The collector has no state and no goroutine. It is safe for concurrent use. A
-// registry accepts one such collector.
+// NewCollector returns a collector of the metrics of all informers that run in this process, also
+// of informers that started before this call. An informer has metrics from the start to the end of
+// its Run. If several informers share a name, the collector appends a number to the names of the
+// later informers, starting with #2. The collector has no state and no goroutine. It is safe for
+// concurrent use. A registry accepts only one such collector.
 func NewCollector() prometheus.Collector { return collector{time.Now} }
 
 type collector struct{ now func() time.Time }
@@ -50,12 +50,12 @@ func eachInformer(to chan<- prometheus.Metric, send func(*informer)) {
 type informer struct {
 	to       chan<- prometheus.Metric
 	labels   []string
-	resource string // used instead of the kind in client-go's metrics
+	resource string // client-go's metrics have it in place of the kind
 	engine   *engine.Engine
 }
 
-// labelsOf returns the values of the labels that all metrics share, and the resource. Until the
-// server has sent an object, all of them except the name are empty.
+// labelsOf returns the values of the labels that all metrics have (name, group, version, kind), and
+// the resource. Until the server has sent an object, only the name is not empty.
 func labelsOf(e registry.Named[*engine.Engine]) (labels []string, resource string) {
 	for _, s := range e.Value.Statuses() {
 		if s.ItemType == (wire.TypeMeta{}) {
@@ -88,7 +88,8 @@ func (i *informer) send(d *prometheus.Desc, t prometheus.ValueType, value float6
 	i.to <- prometheus.MustNewConstMetric(d, t, value, values...)
 }
 
-// state sends how current the informer is, according to its least current reflector.
+// state sends the informer's sync state, ages, errors and relists. If the informer has several
+// reflectors, it sends the worst value or the sum.
 func (i *informer) state(now time.Time) {
 	synced, heard, current, failing, attempts, skipped := true, now, now, 0, 0, 0
 	for _, s := range i.engine.Statuses() {
@@ -158,9 +159,9 @@ func (i *informer) requests() {
 	i.counter(bodyDesc, float64(r.BodyBytes.Load()))
 }
 
-// handlerState is the combined state of an informer's handlers with the same name. Handlers whose
-// name is their type may share it. A gauge has the worst value of these handlers. The totals
-// include removed handlers, because totals must not fall.
+// handlerState is the combined state of an informer's handlers with the same name. Drop-ins name a
+// handler after its Go type, so several handlers can share a name. A gauge has the worst value of
+// these handlers. The totals include removed handlers, because a counter must not fall.
 type handlerState struct {
 	lag, pending, busy, longest float64
 	synced                      bool

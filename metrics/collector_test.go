@@ -143,8 +143,8 @@ weir_informer_synced{group="",kind="",name="lost",version=""} 0
 `, "failing_reflectors", "synced", "age_seconds", "state_age_seconds", "store_resource_version")
 }
 
-// TestRelists checks that each reason has a series from the start, so that a rate shows the first
-// relist.
+// TestRelists checks that the counter of relists has a series for each reason from the start.
+// Otherwise Prometheus' rate would not show the first relist.
 func TestRelists(t *testing.T) {
 	server := serve(t, apiserver.Rule{Match: apiserver.Match("watch", "pods"), Times: 1, Err: apierrors.NewResourceExpired("gone")})
 	relisted := make(chan struct{}, 1)
@@ -170,7 +170,7 @@ func TestRelists(t *testing.T) {
 	compare(t, want, "relists_total")
 }
 
-// TestBounded checks that one more object adds no series.
+// TestBounded checks that the number of series does not grow with the number of objects.
 func TestBounded(t *testing.T) {
 	server := serve(t)
 	native(t, server, "pods")
@@ -193,7 +193,7 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// TestLongestCall checks that a call counts while it runs.
+// TestLongestCall checks that the longest call may be a call that is still active.
 func TestLongestCall(t *testing.T) {
 	server := serve(t)
 	inf, err := weir.NewInformer[*corev1.Pod](server.Config(), weir.Options{Name: "pods"})
@@ -222,7 +222,8 @@ func TestLongestCall(t *testing.T) {
 	}
 }
 
-// TestRegistry lets Prometheus' registry check the descriptions, and Prometheus' linter the names.
+// TestRegistry checks that Prometheus' registry accepts the metrics, also of informers with odd
+// names, and that Prometheus' linter accepts the names of the metrics.
 func TestRegistry(t *testing.T) {
 	server := serve(t)
 	native(t, server, "pods")

@@ -6,8 +6,8 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
-// prefix starts the names of all metrics, even of metrics that client-go exports with the same
-// meaning: a registry rejects two collectors with the same metric name, and Kubernetes programs
+// prefix starts the names of all metrics of NewCollector, even of metrics that client-go also has.
+// A registry rejects two collectors with the same metric name, and Kubernetes programs usually
 // register client-go's metrics. NewClientGoCollector exports metrics with client-go's names.
 const prefix = "weir_informer_"
 
@@ -51,9 +51,10 @@ var (
 	handlerSyncedDesc = describe("handler_synced", "1 once the handler has handled all of what the informer's first list brought, and of what was held when the handler was added.", "handler")
 )
 
-// digits returns the 15 least significant digits of a resourceVersion, because a float64 represents
-// them exactly. client-go's informer_store_resource_version does the same. A resourceVersion may
-// exceed 64 bits, so digits cuts its text. ok is false if the resourceVersion is not an integer.
+// digits returns the 15 least significant digits of a resourceVersion, like client-go's
+// informer_store_resource_version. A float64 represents 15 digits exactly. A resourceVersion may
+// exceed 64 bits, so digits takes the digits from its text. It returns false if the resourceVersion
+// is not an integer.
 func digits(rv string) (float64, bool) {
 	if !resourceversion.IsInteger(rv) {
 		return 0, false

@@ -4,9 +4,9 @@
 //
 //	prometheus.MustRegister(metrics.NewCollector())
 //
-// To export the metrics with controller-runtime's own, register the collector in its
-// metrics.Registry.
+// To export these metrics together with controller-runtime's metrics, register the collector in
+// controller-runtime's metrics.Registry.
 //
-// docs/informer-metrics.md lists the metrics. A series belongs to an informer or to one of its
+// docs/informer-metrics.md lists the metrics. Each series belongs to an informer or to one of its
 // handlers, so the number of series does not depend on the number of objects.
 package metrics

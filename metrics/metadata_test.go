@@ -23,8 +23,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestMetadata checks informers of metadata, which does not state its object's kind. The informers'
-// requests determine the labels group and version. An example object may determine the kind.
+// TestMetadata checks the labels of informers of metadata, whose objects do not state their kind.
+// group and version must be those of the informer's requests. kind must be the kind that the
+// informer's example object states, or "".
 func TestMetadata(t *testing.T) {
 	server := serve(t)
 	factory, err := clientgo.NewMetadataSharedInformerFactory(server.Config(), 0)
@@ -59,8 +60,8 @@ informer_queued_items{group="apps",name="*v1.PartialObjectMetadata",resource="de
 	check.NoError(t, testutil.CollectAndCompare(NewClientGoCollector(), strings.NewReader(want), "informer_queued_items"))
 }
 
-// untilSame waits until the named metrics equal want. A reflector may report that it has synced
-// shortly after its informer does.
+// untilSame waits until the named metrics equal want, because a reflector may report that it has
+// synced shortly after its informer.
 func untilSame(t *testing.T, want string, names ...string) {
 	t.Helper()
 	for n := range names {
