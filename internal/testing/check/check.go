@@ -1,4 +1,5 @@
-// Package check has the most common checks of tests, each as a function that takes one line.
+// Package check contains the most common checks of tests. Each check is a function, so that a test
+// needs only one line for it.
 package check
 
 import (
@@ -9,7 +10,7 @@ import (
 	"testing"
 )
 
-// NoError ends the test if err is not nil. Like Fatal, it must be called by the test's goroutine.
+// NoError ends the test if err is not nil. Like Fatal, it must be called in the test's goroutine.
 func NoError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -17,8 +18,8 @@ func NoError(t testing.TB, err error) {
 	}
 }
 
-// ErrorIs reports an error if err does not match target. The message starts with what, a format and
-// its arguments, which names the failed operation. what may be empty.
+// ErrorIs reports an error if err does not match target. what is a format and its arguments, which
+// name the failed operation at the start of the message. what may be empty.
 func ErrorIs(t testing.TB, err, target error, what ...any) {
 	t.Helper()
 	if !errors.Is(err, target) {
@@ -26,8 +27,8 @@ func ErrorIs(t testing.TB, err, target error, what ...any) {
 	}
 }
 
-// Equal reports an error if got is not want. The message starts with what, a format and its
-// arguments, which names the compared value. what may be empty.
+// Equal reports an error if got is not equal to want. what is a format and its arguments, which
+// name the compared value at the start of the message. what may be empty.
 func Equal[T comparable](t testing.TB, got, want T, what ...any) {
 	t.Helper()
 	if got == want {
@@ -43,7 +44,7 @@ func Equal[T comparable](t testing.TB, got, want T, what ...any) {
 	t.Errorf(form, subject(what), got, want)
 }
 
-// subject formats the start of a message.
+// subject returns the start of a message.
 func subject(what []any) string {
 	if len(what) == 0 {
 		return "got"

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// failing is a testing.TB that records its failure.
+// failing is a testing.TB that records the message of a failed check.
 type failing struct {
 	testing.TB
 	failure string
@@ -23,8 +23,7 @@ func (f *failing) Fatal(args ...any) {
 
 func (f *failing) Errorf(format string, args ...any) { f.failure = fmt.Sprintf(format, args...) }
 
-// TestChecks checks that a check that succeeds reports nothing, and that a check that fails reports
-// what it compared.
+// TestChecks checks that a check reports nothing if it succeeds, and what it compared if it fails.
 func TestChecks(t *testing.T) {
 	for want, run := range map[string]func(t testing.TB){
 		"":                       func(t testing.TB) { NoError(t, nil); Equal(t, 1, 1); ErrorIs(t, fmt.Errorf("a: %w", io.EOF), io.EOF) },

@@ -1,5 +1,5 @@
 // Package golden compares the output of tests with files, and the help of commands with their pages
-// in docs/commands. With the flag -rewrite it writes those files and pages instead.
+// in docs/commands. With the flag -rewrite, tests write these files and pages instead.
 package golden
 
 import (
@@ -13,14 +13,14 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files")
 
-// Check compares got with the file testdata/name of the package under test, as File does.
+// Check does what File does, for the file testdata/name of the package under test.
 func Check(t testing.TB, name, got string) {
 	t.Helper()
 	File(t, filepath.Join("testdata", name), got)
 }
 
-// File reports an error if the file at path does not contain got. With -rewrite it writes got to
-// the file instead.
+// File reports an error if the file at path does not contain exactly got. With -rewrite it writes
+// got to the file first.
 func File(t testing.TB, path, got string) {
 	t.Helper()
 	if *rewrite {
@@ -46,8 +46,8 @@ func File(t testing.TB, path, got string) {
 	t.Errorf("%s (go test -rewrite writes it), line %d:\ngot  %q\nwant %q", path, n+1, lines[n], wanted[n])
 }
 
-// Page is the help of a command, with fields like those of cobra.Command. This module does not
-// require cobra. Cobra's generator of pages would also require a renderer of man pages.
+// Page is the help of a command. Its fields are like those of cobra.Command; this module does not
+// require cobra, whose own generator of pages would also require a renderer of man pages.
 type Page struct {
 	Command string // as users type it, such as "weir bench"
 	Short   string
@@ -55,15 +55,15 @@ type Page struct {
 	Long    string // paragraphs, and blocks in which each line starts with a space
 	Example string
 	Flags   string
-	FlagsOf string // another command with more of its flags, or ""
-	Verbs   []Page // its subcommands, with only Command and Short
+	FlagsOf string // another command whose flags this command has too, or ""
+	Verbs   []Page // the subcommands; of each, only Command and Short are used
 }
 
 // PageName returns the file name of a command's page.
 func PageName(command string) string { return strings.ReplaceAll(command, " ", "-") + ".md" }
 
 // CheckPage reports an error if the command's page in folder differs from p. With -rewrite it
-// writes the page instead.
+// writes the page first.
 func CheckPage(t testing.TB, folder string, p Page) {
 	t.Helper()
 	File(t, filepath.Join(folder, PageName(p.Command)), p.markdown())
@@ -99,8 +99,8 @@ func (p Page) markdown() string {
 	return b.String()
 }
 
-// reflow fills the paragraphs of text to 100 columns, and puts the blocks whose lines start with
-// spaces into code fences.
+// reflow fills the paragraphs of text to 100 columns. It puts blocks whose lines start with spaces
+// into code fences.
 func reflow(text string) string {
 	var paragraphs []string
 	for paragraph := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
@@ -113,7 +113,7 @@ func reflow(text string) string {
 	return strings.Join(paragraphs, "\n")
 }
 
-// fill breaks text into lines of at most 100 columns, and starts each line except the first with
+// fill breaks text into lines of at most 100 columns. Each line except the first starts with
 // indent.
 func fill(text, indent string) string {
 	const columns = 100

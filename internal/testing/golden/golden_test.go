@@ -9,7 +9,6 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// recorder is a testing.TB that records the message of a failed check.
 type recorder struct {
 	testing.TB
 	said string
@@ -19,15 +18,15 @@ func (r *recorder) Helper() {}
 
 func (r *recorder) Errorf(format string, args ...any) { r.said += fmt.Sprintf(format, args...) }
 
-// TestFile checks that File reports the first line that differs, and that it writes the file with
-// -rewrite.
+// TestFile checks that File reports the first line that differs, and that with -rewrite it writes
+// the file.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "golden")
 	check.NoError(t, os.WriteFile(path, []byte("a\nb\nc\n"), 0o644))
 	for _, tt := range []struct {
 		got       string
 		line      int
-		gets, has string // the first line that differs
+		gets, has string // the first line that differs, in got and in the file
 	}{
 		{"a\nb\nc\n", 0, "", ""},
 		{"a\nx\nc\n", 2, "x\n", "b\n"},
@@ -51,8 +50,8 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestPage checks that a page has filled paragraphs, fenced blocks and sections, and a list of the
-// subcommands.
+// TestPage checks that a page contains the paragraphs, examples, flags and subcommands of a command
+// as Markdown.
 func TestPage(t *testing.T) {
 	got := Page{
 		Command: "weir see", Short: "Sees", Use: "weir see", Long: "One\nand two.\n\n  block\n\nThree.", Example: "\nweir see -a\n",

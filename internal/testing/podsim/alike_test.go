@@ -8,8 +8,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestAlikeStaysAsItIs checks that the bytes of the pods of New do not change, because all
-// published figures were measured with these pods.
+// TestAlikeStaysAsItIs checks that the pods of New remain byte for byte the same, because published
+// figures were measured with them.
 func TestAlikeStaysAsItIs(t *testing.T) {
 	p := New(1_000, 1)
 	sum := sha256.New()

@@ -8,19 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// app has the values that the replicas of one Deployment share.
+// app contains the values that all replicas of one Deployment share.
 type app struct {
 	name      string
 	namespace string
 	team      string
 	version   string
-	hash      string // pod-template-hash
+	hash      string // the value of the label pod-template-hash
 	ownerUID  types.UID
 	image     string
 	imageID   string
 	configSum string
 	created   time.Time
-	suffix    int // the first replica's name suffix, as a number
+	suffix    int // the number that determines the first replica's name suffix
 }
 
 const (
@@ -76,8 +76,8 @@ func (p *Pods) app(i int) app {
 const (
 	suffixLength = 5
 	suffixes     = 27 * 27 * 27 * 27 * 27
-	// suffixStride is a prime that does not divide suffixes, so that no two replicas have the same
-	// suffix.
+	// suffixStride is a prime that does not divide suffixes, so that all replicas have different
+	// suffixes.
 	suffixStride = 7_368_787
 )
 

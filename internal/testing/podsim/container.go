@@ -8,7 +8,7 @@ import (
 // minEnv and maxEnv limit the number of environment variables of a container.
 const minEnv, maxEnv = 3, 17
 
-// container creates one container of a pod template, which mounts some of the spec's volumes.
+// container creates one container of a pod template. It mounts some of the volumes in spec.
 func (w *writer) container(name string, t *template, spec *corev1.PodSpec) corev1.Container {
 	c := corev1.Container{
 		Name:                     name,

@@ -9,7 +9,7 @@ import (
 )
 
 // Encode returns the bytes in which a server sends a pod. encoding is "json" or "protobuf", as
-// wire.Encoding.String returns it. This package cannot import wire, because the tests of wire
+// wire.Encoding.String returns it; this package cannot import wire, because the tests of wire
 // import this package. Encode panics if the pod cannot be encoded.
 func Encode(encoding string, pod *corev1.Pod) []byte {
 	var raw []byte
@@ -28,8 +28,8 @@ func Encode(encoding string, pod *corev1.Pod) []byte {
 	return raw
 }
 
-// Spread returns the encodings of n pods that are spread evenly over a simulated cluster of 50,000
-// pods. Each pod has a different resourceVersion.
+// Spread returns n pods, encoded, that are distributed evenly over a simulated cluster of 50,000
+// pods. Each has a different resourceVersion.
 func Spread(encoding string, n int) [][]byte {
 	const all = 50_000
 	sim := New(all, 1)

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// NameAlphabet has the characters of the names that Kubernetes generates. It has no vowels, and no
-// characters that look like others.
+// NameAlphabet contains the characters of the names that Kubernetes generates: no vowels, and none
+// of the digits 0, 1 and 3.
 const NameAlphabet = "bcdfghjklmnpqrstvwxz2456789"
 
 // Hash returns n random characters of NameAlphabet.

@@ -9,6 +9,6 @@ import (
 
 func TestMain(m *testing.M) {
 	testenv.RelaxGC()
-	testenv.RunUnderRace("^TestConcurrentUse$") // the other tests have one goroutine
+	testenv.RunUnderRace("^TestConcurrentUse$") // the other tests start no goroutines
 	os.Exit(m.Run())
 }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// fields is a set of owned fields in the format of FieldsV1.
+// fields is a set of fields that a manager owns, in the form of FieldsV1.
 type fields map[string]fields
 
 func (f fields) String() string {
@@ -20,8 +20,8 @@ func (f fields) String() string {
 	return string(raw)
 }
 
-// managedFields returns the two entries of a running pod: the entry of maker, which created the pod
-// and owns the fields in created, and the entry of the kubelet, which owns the fields in status.
+// managedFields returns the two entries of a running pod. maker created the pod and owns the fields
+// in created. The kubelet owns the fields in status.
 func managedFields(pod *corev1.Pod, maker, created, status string) []metav1.ManagedFieldsEntry {
 	entry := func(manager, owned, subresource string, at metav1.Time) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{
@@ -34,12 +34,12 @@ func managedFields(pod *corev1.Pod, maker, created, status string) []metav1.Mana
 	}
 }
 
-// fieldTemplates has the managedFields of the pods of New, encoded with the values of the first
-// pod. All pods of New have the same fields, so entries only replaces the values. Encoding
-// managedFields for each pod would take most of the time to create the pod.
+// fieldTemplates contains the managedFields of the first pod of New, as text. All pods of New have
+// the same fields, so entries only replaces the values that differ. To encode managedFields for
+// each pod would take most of the time for creating it.
 type fieldTemplates struct {
-	controller, uid string // with the uid of the owner in the first pod
-	kubelet, podIP  string // with the IP address of the first pod
+	controller, uid string // contains the uid of the first pod's owner
+	kubelet, podIP  string // contains the first pod's IP address
 }
 
 func newFieldTemplates(pod *corev1.Pod) fieldTemplates {
@@ -56,8 +56,8 @@ func (t *fieldTemplates) entries(pod *corev1.Pod) []metav1.ManagedFieldsEntry {
 		strings.Replace(t.kubelet, t.podIP, pod.Status.PodIP, 1))
 }
 
-// ownEntries returns the managedFields of a pod whose workload has fields that differ from those of
-// all other workloads.
+// ownEntries returns the managedFields of a pod of NewUnlike, whose fields differ from those of
+// other workloads.
 func ownEntries(pod *corev1.Pod) []metav1.ManagedFieldsEntry {
 	maker := "kube-controller-manager"
 	if len(pod.OwnerReferences) == 0 {
@@ -66,16 +66,15 @@ func ownEntries(pod *corev1.Pod) []metav1.ManagedFieldsEntry {
 	return managedFields(pod, maker, makerFields(pod).String(), kubeletFields(pod).String())
 }
 
-// noiseEntries returns the managedFields of a pod of NewRandom. It has only a small entry for the
-// kubelet.
+// noiseEntries returns the managedFields of a pod of NewRandom: only a small entry for the kubelet.
 func noiseEntries(pod *corev1.Pod) []metav1.ManagedFieldsEntry {
 	return managedFields(pod, "", "", fields{"f:status": leaves("phase")}.String())[1:]
 }
 
-// leaf returns the set for a field that a manager owns as a whole: an empty set.
+// leaf returns an empty set, the value for a field that a manager owns as a whole.
 func leaf() fields { return fields{} }
 
-// leaves returns a set of fields, each of which a manager owns as a whole.
+// leaves returns a set with these fields, which a manager owns as a whole.
 func leaves(names ...string) fields {
 	out := fields{}
 	for _, n := range names {
@@ -84,8 +83,8 @@ func leaves(names ...string) fields {
 	return out
 }
 
-// owned returns the set for a struct, map or list item that a manager owns together with these
-// fields of it.
+// owned returns the set for a struct, map or list item that a manager owns, with the given fields
+// of it.
 func owned(names ...string) fields {
 	out := leaves(names...)
 	out["."] = leaf()
@@ -98,10 +97,11 @@ func (f fields) with(key string, v fields) fields {
 	return f
 }
 
-// item returns the key of a list item that one of its fields identifies.
+// item returns the key of a list item that is identified by the value of one of its fields.
 func item(field, value string) string { return fmt.Sprintf("k:{%q:%q}", field, value) }
 
-// createdFields returns the fields that the creator of a pod owns.
+// createdFields returns the fields that the creator of a pod owns. containers and volumes are the
+// fields inside the containers and volumes.
 func createdFields(pod *corev1.Pod, containers, volumes fields) fields {
 	labels, annotations := owned(), owned()
 	for k := range pod.Labels {
@@ -128,8 +128,9 @@ func controllerFields(pod *corev1.Pod) fields {
 		with("f:configMap", owned("defaultMode", "name"))))
 }
 
-// containerFields returns the fields of a container, without the fields inside env, ports, probes,
-// resources and mounts, which would make the entry larger than the rest of the pod.
+// containerFields returns the fields of a container that its creator owns. It omits the fields
+// inside env, ports, probes, resources and mounts, with which the entry would be larger than the
+// rest of the pod.
 func containerFields() fields {
 	return owned("env", "image", "imagePullPolicy", "livenessProbe", "name", "ports", "readinessProbe", "resources",
 		"terminationMessagePath", "terminationMessagePolicy", "volumeMounts")
@@ -150,8 +151,7 @@ func kubeletFields(pod *corev1.Pod) fields {
 	}
 }
 
-// makerFields returns the fields that the creator of a pod owns, for pods whose fields differ
-// between workloads.
+// makerFields returns the fields that the creator of a pod owns, if the fields of workloads differ.
 func makerFields(pod *corev1.Pod) fields {
 	containers, mounted := fields{}, owned()
 	for i := range pod.Spec.Containers {

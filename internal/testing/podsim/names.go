@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// These are the names of the populations. Package populations creates their objects.
+// Names of the populations, whose objects package populations creates.
 const (
 	Alike  = "alike"  // pods with the same fields
 	Unlike = "unlike" // pods of workloads that share neither fields nor text
@@ -17,11 +17,11 @@ const (
 // Populations returns the names of all populations. The default population is the first.
 func Populations() []string { return []string{Alike, Unlike, Mixed, Random} }
 
-// PopulationChoices returns the names of all populations, separated by commas.
+// PopulationChoices returns the names of all populations as text, separated by commas.
 func PopulationChoices() string { return strings.Join(Populations(), ", ") }
 
-// CheckPopulation returns nil if name is the name of a population or empty, which means the
-// default. Otherwise it returns an error that lists the names.
+// CheckPopulation returns an error that lists all names if name is not the name of a population.
+// The empty name means the default population, and is no error.
 func CheckPopulation(name string) error {
 	if name == "" || slices.Contains(Populations(), name) {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// nodeStride is the distance between the nodes of successive pods. It is a prime, so that every
-// node gets its share.
+// nodeStride is the distance between the node numbers of successive pods. It is a prime, so that
+// every node gets the same number of pods.
 const nodeStride = 1_000_003
 
 func (p *Pods) podWithoutFields(i int) *corev1.Pod {
@@ -71,7 +71,7 @@ func (p *Pods) podWithoutFields(i int) *corev1.Pod {
 	return pod
 }
 
-// podIP returns the address of pod i in 100.64.0.0/10. Addresses are unique for i < 1<<22.
+// podIP returns the IP address of pod i in 100.64.0.0/10. Addresses are unique for i < 1<<22.
 func podIP(i int) [4]byte { return [4]byte{100, byte(64 + i>>16&63), byte(i >> 8), byte(i)} }
 
 func tolerate(condition string) corev1.Toleration {

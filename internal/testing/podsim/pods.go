@@ -1,10 +1,10 @@
-// Package podsim creates simulated pods for tests, demos and benchmarks. They are as large as the
-// pods of a production cluster, have as many fields, and are the same on every machine.
+// Package podsim creates simulated pods for tests, demos and benchmarks. They have the size and the
+// number of fields of pods in a production cluster, and are the same on every machine.
 //
 // A set of 50,000 pods has 200 namespaces, 2,500 apps of 20 replicas and 5,000 nodes; sets of other
 // sizes have the same proportions. A pod of New has about 4.95 KB as protobuf. All pods of New have
-// the same fields, which makes some measured figures better than in a real cluster; measure those
-// with NewUnlike or NewRandom too.
+// the same fields, so some figures that are measured with them are better than in a real cluster.
+// Measure with NewUnlike or NewRandom too.
 package podsim
 
 import (
@@ -20,7 +20,7 @@ const (
 	podsPerNode      = 10
 )
 
-// Pods is a set of simulated pods. It does not store the pods: it creates each one on request. A
+// Pods is a set of simulated pods. It creates each pod when Pod is called, and does not store it. A
 // Pods is safe for concurrent use.
 type Pods struct {
 	n    int
@@ -31,20 +31,20 @@ type Pods struct {
 	nodes      int
 
 	variety variety
-	fields  fieldTemplates // for variety alike
+	fields  fieldTemplates // only for the variety alike
 }
 
-// variety selects how much the pods of a set differ.
+// variety says how much the pods of a set differ.
 type variety uint8
 
 const (
 	alike  variety = iota // all pods have the same fields
 	unlike                // each workload has its own fields
-	random                // each pod has its own fields, and no text repeats
+	random                // each pod has its own fields, and no text is repeated
 )
 
 // New returns a set of n pods for a seed. The same n and seed give the same pods on every machine.
-// A negative n counts as 0.
+// A negative n is treated as 0.
 func New(n int, seed uint64) *Pods {
 	p := newPods(alike, n, seed)
 	if p.n > 0 {
@@ -53,15 +53,15 @@ func New(n int, seed uint64) *Pods {
 	return p
 }
 
-// NewUnlike returns a set like New, but of workloads that share neither fields nor text: each
-// workload has a different number of containers, variables, arguments, volumes and annotations.
-// Every fifth pod belongs to no workload and differs from all other pods; it has no label "app". A
+// NewUnlike returns a set like that of New, but its workloads share neither fields nor text: each
+// workload has different numbers of containers, variables, arguments, volumes and annotations.
+// Every fifth pod belongs to no workload, has no label "app", and differs from all other pods. A
 // pod has about 8.3 KB as protobuf.
 func NewUnlike(n int, seed uint64) *Pods { return newPods(unlike, n, seed) }
 
-// NewRandom returns a set like New, but of pods that have nothing in common except the names of
-// namespaces and nodes, and the constants of Kubernetes. Each pod is the only one of its app, and
-// its text is random characters. A pod has about 8.3 KB as protobuf.
+// NewRandom returns a set like that of New, but its pods share only the names of namespaces and
+// nodes, and the constants of Kubernetes. Each pod is the only one of its app, and its text is
+// random characters. A pod has about 8.3 KB as protobuf.
 func NewRandom(n int, seed uint64) *Pods {
 	p := newPods(random, n, seed)
 	p.apps = p.n
@@ -83,10 +83,10 @@ func newPods(v variety, n int, seed uint64) *Pods {
 // Len returns the number of pods.
 func (p *Pods) Len() int { return p.n }
 
-// Pod creates pod i, 0 ≤ i < Len. It panics for any other i. The caller owns the pod. The pod has
-// no resourceVersion and, like an object from a typed client, no kind and no apiVersion. Names are
-// unique within a namespace and uids within the set. Pods with neighboring i are replicas of one
-// app, unless each pod of the set is the only one of its app.
+// Pod creates pod i, for 0 ≤ i < Len. It panics for any other i. The caller owns the pod. Like an
+// object of a typed client, the pod has no kind and no apiVersion. It also has no resourceVersion.
+// Names are unique within a namespace, and uids within the set. Pods with successive i are replicas
+// of one app, except in a set of NewRandom, where each app has one pod.
 func (p *Pods) Pod(i int) *corev1.Pod {
 	if i < 0 || i >= p.n {
 		panic(fmt.Sprintf("podsim: pod %d of %d", i, p.n))
@@ -115,7 +115,8 @@ func (p *Pods) Namespaces() []string {
 	return out
 }
 
-// Apps returns the value of the label "app" of each app, in the order of the apps' pods.
+// Apps returns the value of the label "app" for each app. Apps whose pods have lower indexes come
+// first.
 func (p *Pods) Apps() []string {
 	out := make([]string, p.apps)
 	for i := range out {
@@ -124,10 +125,10 @@ func (p *Pods) Apps() []string {
 	return out
 }
 
-// FirstOf returns the index of the first pod of an app. app is the app's index in Apps.
+// FirstOf returns the index of the first pod of an app. app is an index in Apps.
 func (p *Pods) FirstOf(app int) int { return app * replicasPerApp }
 
-// Nodes returns the names of all nodes. Each runs some of the pods.
+// Nodes returns the names of all nodes. Each node runs some of the pods.
 func (p *Pods) Nodes() []string {
 	out := make([]string, p.nodes)
 	for i := range out {
@@ -136,8 +137,8 @@ func (p *Pods) Nodes() []string {
 	return out
 }
 
-// These are the streams of random numbers of apps and of pods. Each app and each pod has its own
-// stream, so that a pod can be created without the others.
+// Numbers of the streams of random numbers for apps and pods. Each app and each pod has its own
+// stream, so that a pod can be created without the other pods.
 const (
 	appStream uint64 = 1 << 62
 	podStream uint64 = 1 << 63

@@ -38,8 +38,8 @@ func TestSizes(t *testing.T) {
 	for i := 0; i < full; i += step {
 		pod := p.Pod(i)
 		protobuf += float64(pod.Size())
-		// The 813 MB are the size that curl receives: the server indents its JSON for browsers and for
-		// curl.
+		// 813 MB is the size that curl receives from a real server, which indents its JSON for browsers
+		// and for curl.
 		j, err := json.MarshalIndent(pod, "    ", "  ")
 		check.NoError(t, err)
 		indented += float64(len(j))

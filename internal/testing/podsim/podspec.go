@@ -8,7 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// podSpec creates the spec of one pod template, with a random set of fields and random contents.
+// podSpec creates the spec of one pod template. It chooses both the fields and their contents at
+// random.
 func (w *writer) podSpec(t *template) corev1.PodSpec {
 	spec := corev1.PodSpec{
 		RestartPolicy:                 Pick(&w.Words, corev1.RestartPolicyAlways, corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure),
@@ -28,7 +29,7 @@ func (w *writer) podSpec(t *template) corev1.PodSpec {
 	}
 	most := 3
 	if w.Noise {
-		most = 2 // noise enlarges the contents of containers, not their number
+		most = 2 // noise makes the contents of containers larger, so there are fewer of them
 	}
 	names := w.Several(1, most, w.Name)
 	for _, name := range names {
@@ -72,7 +73,7 @@ func (w *writer) tolerations() []corev1.Toleration {
 	return out
 }
 
-// addPlacement sets the fields that select the nodes of the pods.
+// addPlacement sets the fields that decide on which nodes the pods run.
 func (w *writer) addPlacement(spec *corev1.PodSpec, t *template) {
 	if w.Chance(30) {
 		spec.NodeSelector = map[string]string{"example.com/" + w.Word(): w.Word()}
@@ -104,7 +105,7 @@ func (w *writer) addPlacement(spec *corev1.PodSpec, t *template) {
 	}}
 }
 
-// addRare sets fields that few pods have.
+// addRare sets some fields that few pods have.
 func (w *writer) addRare(spec *corev1.PodSpec) {
 	if w.Chance(20) {
 		spec.PriorityClassName = w.Name()

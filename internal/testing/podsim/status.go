@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// runningStatus returns the status of a pod whose containers all run and are ready. imageIDs has
-// the image ID of each container, in the order of the containers.
+// runningStatus returns the status of a pod whose containers all run and are ready. imageIDs
+// contains the image IDs of the containers, in their order.
 func runningStatus(pod *corev1.Pod, imageIDs []string, rnd *rand.Rand, host, ip [4]byte) corev1.PodStatus {
 	created := pod.CreationTimestamp.Time
 	ready := created.Add(time.Duration(8+rnd.IntN(50)) * time.Second)

@@ -9,12 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Touch changes p, a pod of a Pods, as its kubelet does in a later status update. If a container
-// was not ready, it becomes ready again. Otherwise one container becomes not ready, or is
-// restarted. Touch also updates the conditions and the kubelet's managedFields entry. The same rnd
-// makes the same change. Touch does not set the resourceVersion, because the server does. Touch
-// writes to p itself but not through the slices and pointers of p, so a shallow copy of a shared
-// pod can be touched.
+// Touch changes the status of p, a pod of a Pods, as a kubelet does. If containers were not ready,
+// one of them becomes ready. Otherwise one container becomes not ready, or restarts. Touch also
+// updates the conditions and the kubelet's managedFields entry. The changes depend only on p and
+// rnd. Touch does not set the resourceVersion, because servers do. Touch replaces slices and
+// pointers in p, and does not write through them, so p may be a shallow copy of a pod that other
+// goroutines read.
 func Touch(p *corev1.Pod, rnd *rand.Rand) {
 	if len(p.Status.ContainerStatuses) == 0 {
 		return
@@ -54,8 +54,8 @@ func Touch(p *corev1.Pod, rnd *rand.Rand) {
 	}
 }
 
-// lastUpdate returns the time of the pod's last status update: the latest time in its creation
-// timestamp, its managedFields and its conditions.
+// lastUpdate returns the time of the pod's last status update: the latest of its creation timestamp
+// and the times in its managedFields and conditions.
 func lastUpdate(p *corev1.Pod) time.Time {
 	last := p.CreationTimestamp.Time
 	later := func(t metav1.Time) {

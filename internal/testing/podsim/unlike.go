@@ -9,23 +9,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// lonerEvery makes one out of this many pods belong to no workload.
+// lonerEvery is the number of pods of which one belongs to no workload.
 const lonerEvery = 5
 
-// These are streams of random numbers: templateStream for the common fields of a workload's
-// replicas, and lonerStream for the pods that belong to no workload.
+// Numbers of streams of random numbers: templateStream for the values that a workload's replicas
+// share, and lonerStream for pods that belong to no workload.
 const (
 	templateStream uint64 = 3 << 61
 	lonerStream    uint64 = 5 << 60
 )
 
-// These constants are the amounts of text in a pod's annotations.
+// Amounts of text in a pod's annotations.
 const (
-	minText, maxText = 200, 1_700 // bytes of text in the annotations of a template
-	ownText          = 120        // bytes of hex in an annotation that each pod has
+	minText, maxText = 200, 1_700 // bytes of text in the annotations of a pod template
+	// bytes of hexadecimal text in an annotation that differs for each pod
+	ownText = 120
 )
 
-// template has the values that the pods of a workload share, like a pod template.
+// template contains the values that the pods of a workload share, like a pod template.
 type template struct {
 	app
 	labels      map[string]string
@@ -37,8 +38,7 @@ type template struct {
 // writer creates pod templates from random words.
 type writer struct{ Words }
 
-// unlikeWithoutFields creates pod i of a set whose workloads, or pods, have nothing in common. The
-// pod has no managedFields.
+// unlikeWithoutFields creates pod i of a set of NewUnlike or NewRandom, without managedFields.
 func (p *Pods) unlikeWithoutFields(i int) *corev1.Pod {
 	t := p.template(i)
 	w := &writer{Words{Rand: p.random(podStream, i), Noise: p.variety == random}}
@@ -65,8 +65,7 @@ func (p *Pods) unlikeWithoutFields(i int) *corev1.Pod {
 	return pod
 }
 
-// template creates the template of pod i: the template of its workload, or a template for that pod
-// only.
+// template creates the template of pod i: that of its workload, or one for this pod only.
 func (p *Pods) template(i int) *template {
 	if p.variety == random {
 		return p.randomTemplate(i)
@@ -83,8 +82,8 @@ func (p *Pods) template(i int) *template {
 	return t
 }
 
-// lonerTemplate creates the template of a pod that belongs to no workload, like a pod that a user
-// created or a runner for one task.
+// lonerTemplate creates the template of a pod that belongs to no workload, such as a pod that a
+// user or a CI runner has created.
 func (p *Pods) lonerTemplate(i int) *template {
 	w := &writer{Words{Rand: p.random(lonerStream, i)}}
 	t := &template{app: p.app(i / replicasPerApp)}
@@ -94,7 +93,7 @@ func (p *Pods) lonerTemplate(i int) *template {
 	return t
 }
 
-// fill adds labels to the template, and sets annotations and a spec that no other template has.
+// fill adds labels, annotations and a spec that differ from those of other templates.
 func (t *template) fill(w *writer) {
 	for _, key := range w.Several(1, 5, w.Word) {
 		t.labels["example.com/"+key] = w.Word()
@@ -116,7 +115,8 @@ func (w *writer) owner(name string, uid types.UID) metav1.OwnerReference {
 	}
 }
 
-// addToken mounts the token of the service account in every container, as the API server does.
+// addToken adds the volume with the service account's token, and mounts it in every container, as
+// the API server does.
 func (t *template) addToken(spec *corev1.PodSpec, name string) {
 	token := volumes(&t.app, name)[1]
 	spec.Volumes = append(spec.Volumes, token)
@@ -126,21 +126,21 @@ func (t *template) addToken(spec *corev1.PodSpec, name string) {
 	}
 }
 
-// imageIDs returns n different image digests for the workload's containers.
+// imageIDs returns the digests of the images of n containers, all different.
 func (t *template) imageIDs(n int) []string {
 	out := make([]string, n)
 	for i := range out {
-		// The container's index replaces the end of the digest.
+		// The last two digits of the digest are the container's index.
 		out[i] = fmt.Sprintf("%s%02x", t.imageID[:len(t.imageID)-2], i)
 	}
 	return out
 }
 
-// randomStream is the stream of random numbers of the templates of NewRandom.
+// randomStream is the number of the stream of random numbers for the templates of NewRandom.
 const randomStream uint64 = 7 << 60
 
-// randomTemplate creates the template that only pod i uses. All its names and text are noise,
-// except the values of its app.
+// randomTemplate creates the template of pod i of NewRandom. All its names and text are random
+// characters, except the values of its app.
 func (p *Pods) randomTemplate(i int) *template {
 	w := &writer{Words{Rand: p.random(randomStream, i), Noise: true}}
 	t := &template{app: p.app(i)}

@@ -138,7 +138,7 @@ func validPod(t *testing.T, pod *corev1.Pod) {
 	comesBack(t, pod)
 }
 
-// comesBack checks that a pod is unchanged after it is encoded and decoded, in either encoding.
+// comesBack checks that encoding and decoding a pod in each encoding returns an equal pod.
 func comesBack(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	raw, err := pod.Marshal()
@@ -172,7 +172,8 @@ func touched(t *testing.T, p *Pods) {
 	}
 }
 
-// shape returns the paths of the fields in a pod's spec, with list positions and without values.
+// shape returns the paths of the fields that are set in a pod's spec, including list positions,
+// without values.
 func shape(pod *corev1.Pod) string {
 	var b strings.Builder
 	var walk func(reflect.Value)
@@ -214,7 +215,7 @@ func shape(pod *corev1.Pod) string {
 func TestShapes(t *testing.T) {
 	for name, want := range map[string]struct{ workload, alone int }{
 		"alike":  {1, 1},
-		"unlike": {100, 400}, // 100 workloads, and 400 pods without one
+		"unlike": {100, 400}, // there are 100 workloads, and 400 pods without one
 		"random": {1_600, 400},
 	} {
 		p := makers[name](2_000, 4)
@@ -235,7 +236,7 @@ func TestShapes(t *testing.T) {
 func TestReplicasShareTheirTemplate(t *testing.T) {
 	p := NewUnlike(200, 1)
 	first, second, loner, other := p.Pod(20), p.Pod(21), p.Pod(24), p.Pod(40)
-	for _, pod := range []*corev1.Pod{first, second} { // removes what differs between replicas
+	for _, pod := range []*corev1.Pod{first, second} { // remove what differs between replicas
 		pod.Spec.NodeName, pod.Spec.Volumes = "", pod.Spec.Volumes[:len(pod.Spec.Volumes)-1]
 		for i := range pod.Spec.Containers {
 			c := &pod.Spec.Containers[i]
@@ -267,8 +268,8 @@ func TestSizesOfUnlikeAndRandom(t *testing.T) {
 	}
 }
 
-// TestHowFarPodsCompress measures to which part of their size 700 pods compress, which shows how
-// much of the pods is repetition.
+// TestHowFarPodsCompress checks to which part of their size 700 pods of each set compress. That
+// part shows how much text the pods share.
 func TestHowFarPodsCompress(t *testing.T) {
 	for name, want := range map[string]struct{ least, most float64 }{
 		"alike": {0, 0.08}, "unlike": {0.08, 0.25}, "random": {0.69, 1},

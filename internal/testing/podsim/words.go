@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Words creates names and text that look like configuration or, with Noise, random characters that
-// do not compress. The same random numbers give the same words. A Words is not safe for concurrent
-// use.
+// Words creates names and text. They look like configuration or, if Noise is true, are random
+// characters that do not compress. The same random numbers give the same words. A Words is not safe
+// for concurrent use.
 type Words struct {
 	Rand  *rand.Rand
 	Noise bool
@@ -33,18 +33,18 @@ const (
 	lastPrint    = '~'
 )
 
-// Chance returns true with a probability of percent out of 100.
+// Chance returns true with a probability of percent/100.
 func (w *Words) Chance(percent int) bool { return w.Rand.IntN(100) < percent }
 
-// Between returns a random number from least to most, both included. It panics if most is less than
-// least.
+// Between returns a random number from least to most, including both. It panics if most is less
+// than least.
 func (w *Words) Between(least, most int) int { return least + w.Rand.IntN(most-least+1) }
 
 // Pick returns a random one of the values. It panics if there are none.
 func Pick[T any](w *Words, from ...T) T { return from[w.Rand.IntN(len(from))] }
 
-// Word returns a word of lower-case letters. With Noise, the word has lower-case letters and
-// digits, and starts with a letter.
+// Word returns a word of lower-case letters. With Noise, it consists of random lower-case letters
+// and digits, and starts with a letter.
 func (w *Words) Word() string {
 	if !w.Noise {
 		var b strings.Builder
@@ -80,8 +80,8 @@ func (w *Words) Variable() string {
 	return strings.ToUpper(w.Word() + "_" + Pick(w, nouns...))
 }
 
-// Value returns a typical value of a variable, argument or attribute: a number, a word or an
-// address. With Noise it returns random characters.
+// Value returns a typical value of an environment variable, argument or attribute: a number, a word
+// or an address. With Noise it returns random characters.
 func (w *Words) Value() string {
 	if w.Noise {
 		return w.Text(w.Between(110, 330))
@@ -101,15 +101,14 @@ func (w *Words) Value() string {
 	return w.Text(w.Between(4, 24))
 }
 
-// Text returns n bytes of words or, with Noise, of random printable characters. It removes trailing
-// spaces, so the result may be shorter.
+// Text returns n bytes of words or, with Noise, of random printable characters. It removes spaces
+// at the end, so the result may be shorter.
 func (w *Words) Text(n int) string {
 	b := make([]byte, 0, n+16)
 	for len(b) < n {
 		switch {
 		case w.Noise:
-			// Noise has no percent sign, because the benchmarks' stub server uses it to delimit
-			// placeholders.
+			// A percent sign would be taken for a placeholder by the stub server of the benchmarks.
 			if c := byte(firstPrint + w.Rand.IntN(lastPrint-firstPrint+1)); c != '%' {
 				b = append(b, c)
 			}
@@ -122,8 +121,8 @@ func (w *Words) Text(n int) string {
 	return strings.TrimRight(string(b[:n]), " ")
 }
 
-// Several calls one until it has N different strings, and returns them. N is random, from least to
-// most. Several does not return if one has fewer than N different results.
+// Several calls one until it has received N different strings, and returns them. N is a random
+// number from least to most. Several never returns if one has fewer than N different results.
 func (w *Words) Several(least, most int, one func() string) []string {
 	out := make([]string, 0, most)
 	seen := map[string]bool{}

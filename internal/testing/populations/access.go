@@ -8,7 +8,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// rules returns the rules of a role: at least one, and up to most.
+// rules returns between one and most random rules of a role.
 func rules(w *podsim.Words, most int) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	for range w.Between(1, most) {

@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// largeEvery makes one out of this many ConfigMaps, and Secrets, large, like a dashboard or a
-// release.
+// largeEvery is the number of ConfigMaps, or Secrets, of which one is large, like a dashboard or a
+// Helm release.
 const largeEvery = 20
 
 func (m *mixed) configMap(w *podsim.Words, i int) Object {
@@ -26,8 +26,8 @@ func (m *mixed) configMap(w *podsim.Words, i int) Object {
 	return o
 }
 
-// secret creates a Secret whose values are random bytes, like keys, certificates and compressed
-// releases.
+// secret creates a Secret whose values are random bytes, which do not compress, like keys and
+// compressed releases.
 func (m *mixed) secret(w *podsim.Words, i int) Object {
 	app, namespace := m.app(i)
 	o := &corev1.Secret{
@@ -83,8 +83,8 @@ func (m *mixed) limitRange(w *podsim.Words, i int) Object {
 	}
 }
 
-// amounts returns an amount of CPU and an amount of memory, each drawn between least and most. The
-// units are thousandths of a CPU, and mebibytes.
+// amounts returns a random amount of CPU, in millicores, and a random amount of memory, in MiB.
+// Both are from least to most.
 func amounts(w *podsim.Words, least, most int) corev1.ResourceList {
 	return corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(int64(w.Between(least, most)), resource.DecimalSI),

@@ -10,7 +10,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// definition creates a CustomResourceDefinition with one version, whose schema has about 10 to 200
+// definition creates a CustomResourceDefinition with one version. Its schema has about 10 to 200
 // KB.
 func (m *mixed) definition(w *podsim.Words, i int) Object {
 	kind := fmt.Sprintf("%s%d", w.Word(), i)
@@ -53,7 +53,7 @@ func definitionSchema(w *podsim.Words) map[string]any {
 	}
 }
 
-// schemaOf returns a schema of an object that has up to depth levels of nested objects.
+// schemaOf returns the schema of an object with at most depth levels of nested objects.
 func schemaOf(w *podsim.Words, depth int) map[string]any {
 	properties := map[string]any{}
 	for _, name := range w.Several(3, 9, w.Word) {

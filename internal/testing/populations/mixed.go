@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// mixed creates the objects of a cluster that are not pods.
+// mixed creates the objects of a cluster, except the pods.
 type mixed struct {
 	seed       uint64
 	pods       *podsim.Pods
@@ -22,9 +22,9 @@ type mixed struct {
 	namespaces []string
 }
 
-// mixedKinds returns the kinds of a cluster that runs the given pods, with pods as the first kind.
-// For most kinds, the number of objects depends on the numbers of pods, apps, nodes and namespaces.
-// Without pods, pods is the only kind.
+// mixedKinds returns the kinds of a cluster that runs the given pods; pods is the first kind. For
+// most kinds, the number of objects depends on the numbers of pods, apps, nodes and namespaces. If
+// there are no pods, pods is the only kind.
 func mixedKinds(pods *podsim.Pods, seed uint64) []Kind {
 	m := &mixed{seed: seed, pods: pods, apps: pods.Apps(), nodes: pods.Nodes(), namespaces: pods.Namespaces()}
 	apps, nodes, namespaces := len(m.apps), len(m.nodes), len(m.namespaces)
@@ -69,11 +69,11 @@ func mixedKinds(pods *podsim.Pods, seed uint64) []Kind {
 // some returns n/every, but at least 1.
 func some(n, every int) int { return max(1, n/every) }
 
-// maker creates object i of a kind. w is a source of words and random numbers for only that object.
+// maker creates object i of a kind. w creates words from the random numbers of this object.
 type maker func(w *podsim.Words, i int) Object
 
-// kind returns a kind of n objects. Each object has its own stream of random numbers, so that a
-// caller can create any object without the others.
+// kind returns a kind with n objects. Each object has its own stream of random numbers, so that any
+// object can be created without the other ones.
 func (m *mixed) kind(groupVersion, resource, kind string, n int, make maker) Kind {
 	gv, err := schema.ParseGroupVersion(groupVersion)
 	if err != nil {
@@ -88,8 +88,9 @@ func (m *mixed) kind(groupVersion, resource, kind string, n int, make maker) Kin
 	}
 }
 
-// streamOf returns the first stream number of a resource. The streams of different resources are
-// far apart. The streams of the pods have other values in the highest four bits.
+// streamOf returns the number of the first stream of random numbers for a resource. The numbers of
+// different resources are far apart. Their highest four bits differ from those of the streams for
+// pods.
 func streamOf(resource string) uint64 {
 	const prime = 1099511628211
 	h := uint64(14695981039346656037)
@@ -107,8 +108,8 @@ func moment(w *podsim.Words) metav1.Time {
 	return metav1.NewTime(epoch.Add(time.Duration(w.Rand.IntN(60*24*3600)) * time.Second).Local())
 }
 
-// meta creates the metadata of an object. The labels name the app to which the object belongs.
-// managedFields has one manager, which owns the labels and the given fields.
+// meta creates the metadata of an object that belongs to app. managedFields contains one manager,
+// which owns the labels and the given fields.
 func meta(w *podsim.Words, namespace, name, app string, fields ...string) metav1.ObjectMeta {
 	o := metav1.ObjectMeta{
 		Name: name, Namespace: namespace, UID: podsim.UID(w.Rand), CreationTimestamp: moment(w),
@@ -141,7 +142,7 @@ func meta(w *podsim.Words, namespace, name, app string, fields ...string) metav1
 	return o
 }
 
-// app returns the name and the namespace of app i, where i is taken modulo the number of apps.
+// app returns the name and the namespace of app i modulo the number of apps.
 func (m *mixed) app(i int) (name, namespace string) {
 	i %= len(m.apps)
 	return m.apps[i], m.namespaces[i%len(m.namespaces)]
@@ -149,8 +150,8 @@ func (m *mixed) app(i int) (name, namespace string) {
 
 func (m *mixed) namespace(i int) string { return m.namespaces[i%len(m.namespaces)] }
 
-// template creates the pod template of an app from its first pod. It removes the fields that the
-// API server and the scheduler add.
+// template creates a pod template from the first pod of app i. It removes the fields that the API
+// server and the scheduler set.
 func (m *mixed) template(i int) corev1.PodTemplateSpec {
 	pod := m.pods.Pod(m.pods.FirstOf(i % len(m.apps)))
 	delete(pod.Labels, "pod-template-hash")

@@ -61,8 +61,8 @@ func TestEveryCountOfPods(t *testing.T) {
 	}
 }
 
-// TestWorkloadsAreConsistent checks, for clusters of several sizes, that a deployment selects the
-// pods of its template and that a job does not end before it starts.
+// TestWorkloadsAreConsistent checks, for clusters of several sizes, that a Deployment selects the
+// pods of its template, and that a Job does not end before its start.
 func TestWorkloadsAreConsistent(t *testing.T) {
 	for _, n := range []int{30, 33, mixedPods} {
 		p := made(t, podsim.Mixed, n, 1)
@@ -112,7 +112,7 @@ func TestMixedObjectsAreValid(t *testing.T) {
 	}
 }
 
-// comesBack checks that an object is unchanged after it is encoded and decoded.
+// comesBack checks that encoding and decoding an object returns an equal object.
 func comesBack(t *testing.T, o Object) {
 	t.Helper()
 	if u, ok := o.(*unstructured.Unstructured); ok {
@@ -138,8 +138,8 @@ func comesBack(t *testing.T, o Object) {
 	}
 }
 
-// TestSecretsDoNotCompress checks that compression saves at most 1% of the data of the Secrets of a
-// population. Their purpose is to have data without repetition.
+// TestSecretsDoNotCompress checks that the data of the Secrets of a population hardly compresses:
+// at least 99% of its size remains.
 func TestSecretsDoNotCompress(t *testing.T) {
 	p := made(t, podsim.Mixed, mixedPods, 5)
 	var packed bytes.Buffer

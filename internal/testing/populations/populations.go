@@ -1,5 +1,5 @@
-// Package populations creates the objects of a simulated cluster. It has several named populations,
-// because most measured figures depend on how much content objects share.
+// Package populations creates the objects of simulated clusters. Its populations differ in how much
+// content the objects share, because most measured figures depend on that.
 package populations
 
 import (
@@ -13,11 +13,11 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// Population describes the objects of a simulated cluster. It does not store the objects: it
-// creates each one on request. It is safe for concurrent use.
+// Population describes the objects of a simulated cluster. It creates each object on request, and
+// does not store it. It is safe for concurrent use.
 type Population struct {
 	Pods  *podsim.Pods
-	Kinds []Kind // all kinds, with pods as the first
+	Kinds []Kind // all kinds; pods is the first
 }
 
 // Kind describes the objects of one resource.
@@ -34,9 +34,9 @@ type Object interface {
 	runtime.Object
 }
 
-// Object creates object i, 0 ≤ i < Len. It panics for any other i. The caller owns the object. The
-// object has no resourceVersion; unless it is unstructured, it also has no kind and no apiVersion.
-// Names are unique among the objects of a kind in a namespace, and uids within the population.
+// Object creates object i, for 0 ≤ i < Len. It panics for any other i. The caller owns the object.
+// The object has no resourceVersion. A typed object also has no kind and no apiVersion. Names are
+// unique among the objects of a kind in a namespace, and uids within the population.
 func (k *Kind) Object(i int) Object {
 	if i < 0 || i >= k.Len {
 		panic(fmt.Sprintf("populations: %s %d of %d", k.Kind, i, k.Len))
@@ -44,9 +44,9 @@ func (k *Kind) Object(i int) Object {
 	return k.object(i)
 }
 
-// New returns the named population for a cluster of n pods. An empty name means [podsim.Alike]. The
-// same name, n and seed always give the same objects, on every machine. For an unknown name, New
-// returns an error that lists the names.
+// New returns the population with this name for a cluster of n pods. An empty name means
+// [podsim.Alike]. The same name, n and seed give the same objects on every machine. For an unknown
+// name, New returns an error that lists the names.
 func New(name string, n int, seed uint64) (*Population, error) {
 	makers := map[string]func(int, uint64) *podsim.Pods{
 		"": podsim.New, podsim.Alike: podsim.New,

@@ -16,14 +16,15 @@ import (
 
 // Authority is a certificate authority that signs client certificates. It is immutable.
 type Authority struct {
-	// File is the path of the PEM file with the authority's own certificate.
+	// File is the path of the PEM file that contains the authority's certificate.
 	File string
 
 	key  *ecdsa.PrivateKey
 	cert *x509.Certificate
 }
 
-// NewAuthority creates an authority and writes its certificate to file as PEM.
+// NewAuthority creates an authority and writes its certificate to file, as PEM. The certificate is
+// valid for two days.
 func NewAuthority(file string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -44,14 +45,15 @@ func NewAuthority(file string) (*Authority, error) {
 	return &Authority{file, key, cert}, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600)
 }
 
-// Issue creates a client certificate for the user name, who is a member of groups. The certificate
-// is valid for a day.
+// Issue creates a client certificate for the user name in the given groups. It is valid for a day.
+// Issue ends the test if it fails.
 func (a *Authority) Issue(t *testing.T, name string, groups ...string) *tls.Certificate {
 	t.Helper()
 	return a.IssueWith(t, func(*x509.Certificate) {}, name, groups...)
 }
 
-// IssueWith creates a certificate like Issue, but calls change with the template before it signs.
+// IssueWith does what Issue does, but calls change with the template of the certificate before it
+// signs it.
 func (a *Authority) IssueWith(t *testing.T, change func(*x509.Certificate), name string, groups ...string) *tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

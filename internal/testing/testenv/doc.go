@@ -1,4 +1,4 @@
-// Package testenv has helpers for the environment of tests: in-memory connections, a search for
-// programs, a certificate authority, a function that changes shared objects, settings of the
-// garbage collector and the race detector, and functions that wait for a condition.
+// Package testenv contains helpers for tests that depend on their environment. They provide
+// in-memory connections, find programs, create client certificates, change shared objects, set the
+// garbage collector and the race detector, and wait for a condition.
 package testenv

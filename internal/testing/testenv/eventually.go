@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// maxPause limits the pause between two checks of a condition. Pauses start at a millisecond and
-// grow. A test therefore notices soon that a condition has become true, and does not check too
-// often.
+// maxPause is the maximum pause between two checks of a condition. Pauses start at a millisecond
+// and double. So a test notices soon that a condition has become true, and checks it rarely if that
+// takes long.
 const maxPause = 50 * time.Millisecond
 
 var errNot = errors.New("it does not hold")
 
-// Eventually waits until cond returns true, by calling it repeatedly. Use it if no channel or
-// signal reports the condition. If ctx ends first, it fails the test with a message that contains
-// what.
+// Eventually calls cond repeatedly until it returns true. Use it if no channel or signal reports
+// the condition. If ctx ends first, Eventually ends the test with a message that contains what.
 func Eventually(t testing.TB, ctx context.Context, what string, cond func() bool) {
 	t.Helper()
 	EventuallyNoError(t, ctx, what, func() error {
@@ -27,8 +26,8 @@ func Eventually(t testing.TB, ctx context.Context, what string, cond func() bool
 	})
 }
 
-// EventuallyNoError waits until ask returns nil, by calling it repeatedly. If ctx ends first, it
-// fails the test with a message that contains what and the last error.
+// EventuallyNoError calls ask repeatedly until it returns nil. If ctx ends first, EventuallyNoError
+// ends the test with a message that contains what and the last error.
 func EventuallyNoError(t testing.TB, ctx context.Context, what string, ask func() error) {
 	t.Helper()
 	pause := time.Millisecond

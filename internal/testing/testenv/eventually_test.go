@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestEventuallyNoError checks that EventuallyNoError calls ask until ask returns nil, and that the
-// pauses between its calls grow.
+// TestEventuallyNoError checks that EventuallyNoError calls ask until it returns nil, and that most
+// pauses between the calls are maxPause.
 func TestEventuallyNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, asked := time.Now(), 0
@@ -29,7 +29,7 @@ func TestEventuallyNoError(t *testing.T) {
 	})
 }
 
-// failing is a testing.TB that records its failure.
+// failing is a testing.TB that records the message of Fatalf.
 type failing struct {
 	testing.TB
 	failure string
@@ -42,8 +42,8 @@ func (f *failing) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// TestEventuallyInVain checks that Eventually fails the test when the context ends, with the
-// condition's name and the cause.
+// TestEventuallyInVain checks that Eventually ends the test when the context ends, with a message
+// that contains the condition and the context's cause.
 func TestEventuallyInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("too late"))

@@ -6,13 +6,13 @@ import (
 	"runtime/debug"
 )
 
-// percent is GOGC for tests. It is higher than the default because tests allocate much and keep
-// little of it.
+// percent is GOGC in tests. It is higher than the default, because tests allocate much memory and
+// release most of it soon.
 const percent = 400
 
-// RelaxGC makes a package's tests collect garbage less often than programs do. TestMain calls it.
-// RelaxGC parses the flags. It changes nothing if benchmarks run, so that they measure with a
-// program's setting.
+// RelaxGC makes garbage collections rarer in the tests of a package. TestMain calls it. RelaxGC
+// parses the flags. If benchmarks run, it does not change the setting, so that they measure with
+// the default.
 func RelaxGC() {
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() == "" {
@@ -22,7 +22,7 @@ func RelaxGC() {
 
 // LiveBytes collects garbage and returns the size of the live heap in bytes.
 func LiveBytes() int64 {
-	for range 3 { // data behind pools, finalizers and weak pointers needs several rounds
+	for range 3 { // weak pointers, pools and finalizers keep data for several collections
 		runtime.GC()
 	}
 	var m runtime.MemStats

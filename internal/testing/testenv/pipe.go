@@ -6,15 +6,17 @@ import (
 	"sync"
 )
 
-// Listener is an in-memory net.Listener that accepts connections from its Dial. A goroutine that
-// waits for such a connection does not keep a synctest bubble's time from passing.
+// Listener is an in-memory net.Listener, to which Dial connects. Unlike on a network connection, a
+// goroutine that waits on such a connection is durably blocked, so that a synctest bubble's time
+// can advance.
 type Listener struct {
 	conns  chan net.Conn
 	closed chan struct{}
 	close  func()
 }
 
-// Listen returns a new Listener. If the caller is in a synctest bubble, the Listener belongs to it.
+// Listen returns a new Listener. A Listener that is created in a synctest bubble belongs to the
+// bubble.
 func Listen() *Listener {
 	l := &Listener{conns: make(chan net.Conn), closed: make(chan struct{})}
 	l.close = sync.OnceFunc(func() { close(l.closed) })
@@ -40,7 +42,7 @@ func (l *Listener) Close() error {
 // Addr implements net.Listener.
 func (l *Listener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 
-// Dial connects to the listener. It ignores the network and the address. It can be used as the
+// Dial connects to the listener. It ignores the network and the address, so that it can be the
 // DialContext of an http.Transport.
 func (l *Listener) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	client, server := net.Pipe()

@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestListener checks that a connection reaches the accepting side. It also checks that Dial and
+// TestListener checks that bytes reach the other side of a connection. It also checks that Dial and
 // Accept return when the listener is closed, and Dial when its context ends.
 func TestListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

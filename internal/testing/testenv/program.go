@@ -9,12 +9,12 @@ import (
 )
 
 // skippedFile is the environment variable with the path of a file. Skip appends a line to that file
-// for each skipped test. make test sets the variable, and prints the lines at its end.
+// for each skipped test. make test sets the variable, and prints the file at its end.
 const skippedFile = "WEIR_SKIPPED"
 
-// Program returns the path of the first of the named programs that is in the PATH. If none is, it
-// skips the test with a reason that names debian, the Debian package with the program. It is for
-// programs that Go does not build.
+// Program returns the path of the first of the named programs that the PATH contains. If it
+// contains none, Program skips the test with a reason that names debian, the Debian package of the
+// program. It is for programs that are not built by Go.
 func Program(t *testing.T, debian string, names ...string) string {
 	t.Helper()
 	for _, name := range names {
@@ -26,7 +26,7 @@ func Program(t *testing.T, debian string, names ...string) string {
 	panic("unreachable")
 }
 
-// Skip skips the test. why is a reason of one line, which make test prints at its end.
+// Skip skips the test. why is the reason, in one line; make test prints it at its end.
 func Skip(t *testing.T, why string) {
 	t.Helper()
 	if path := os.Getenv(skippedFile); path != "" {
@@ -37,8 +37,8 @@ func Skip(t *testing.T, why string) {
 	t.Skip(why)
 }
 
-// appendLine appends a line to a file in one write, because tests of several packages append to it
-// at the same time.
+// appendLine appends a line to a file. It uses one write, because the tests of several packages
+// append to the file at the same time.
 func appendLine(path, line string) error {
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestProgram checks that a test without the required program is skipped, and that Skip writes a
-// line for it to the file.
+// TestProgram checks that Program finds a program, that it skips a test if it finds none, and that
+// the file for skipped tests contains a line for each.
 func TestProgram(t *testing.T) {
 	dir := t.TempDir()
 	skipped := filepath.Join(dir, "skipped")

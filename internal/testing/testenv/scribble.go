@@ -6,10 +6,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// ScribbleOver changes an object that must not be changed, to test the consequences. It changes
-// everything that the object could share with another object: the contents of its maps, slices and
-// pointers, and the spare capacity of its slices. It does not change the object's plain fields, so
-// the object's name and version remain.
+// ScribbleOver changes everything that an object may share with another one: the contents of its
+// maps, slices and pointers, and the spare capacity of its slices. Tests use it to check what
+// happens if a caller changes a shared object. ScribbleOver does not change the object's own plain
+// fields, so its name and version remain.
 func ScribbleOver(object any) {
 	v := reflect.ValueOf(object)
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
@@ -20,8 +20,8 @@ func ScribbleOver(object any) {
 	}
 }
 
-// scribble changes the values that v refers to. It also changes v itself if behind is true, which
-// means that v is behind a pointer, slice or map.
+// scribble changes the values that v refers to. behind says that v itself is reached through a
+// pointer, slice or map; then scribble also changes v.
 func scribble(v reflect.Value, behind bool) {
 	if q, ok := v.Addr().Interface().(*resource.Quantity); ok {
 		if behind {
@@ -69,7 +69,7 @@ func scribble(v reflect.Value, behind bool) {
 	}
 }
 
-// settableCopy returns a copy of v that can be set by reflection.
+// settableCopy returns a copy of v that reflection can set.
 func settableCopy(v reflect.Value) reflect.Value {
 	if !v.IsValid() {
 		return v
