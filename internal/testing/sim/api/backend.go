@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// Backend is a server between clients and the cluster, such as a watch cache. It answers a client's
-// requests instead of the cluster's servers.
+// Backend is a server between clients and the cluster, such as a watch cache. It handles the
+// clients' requests in place of the cluster's servers.
 type Backend interface {
 	http.Handler
 }
 
-// Behind makes backends answer the client's requests instead of the cluster's servers. Route
-// selects the backend; initially it is the first.
+// Behind makes backends handle the client's requests. Route selects the backend for later requests;
+// initially it is the first.
 func (cl *Client) Behind(backends ...Backend) {
 	cl.cluster.mu.Lock()
 	defer cl.cluster.mu.Unlock()
 	cl.backends = backends
 }
 
-// relay sends a request to a backend, and returns the response when the backend has started it. The
-// request's plan decides how the body arrives.
+// relay sends a request to a backend, and returns the response as soon as the backend starts it.
+// The request's plan, which contains its faults, decides how the body arrives.
 func (cl *Client) relay(q *request, backend Backend) *http.Response {
 	b := q.body(nil)
 	a := &answer{changed: make(chan struct{}, 1), begun: make(chan struct{}), header: http.Header{}}
 	go func() {
 		defer a.finish()
-		defer func() { // as net/http does
+		defer func() { // net/http treats panics in the same way
 			if p := recover(); p != nil && p != http.ErrAbortHandler {
 				panic(p)
 			}
@@ -38,7 +38,7 @@ func (cl *Client) relay(q *request, backend Backend) *http.Response {
 	select {
 	case <-a.begun:
 	case <-b.ctx.Done():
-		<-a.begun // after the client gives up, the handler starts an answer or ends
+		<-a.begun // the handler notices that the client has given up, and starts a response or ends
 	}
 	b.source = a
 	resp := q.respond(a.code, "", b)
@@ -46,7 +46,7 @@ func (cl *Client) relay(q *request, backend Backend) *http.Response {
 	return resp
 }
 
-// answer buffers the bytes that a handler writes until the client reads them. It has no size limit,
+// answer stores the bytes that a handler writes until the client reads them. It has no size limit,
 // because worlds are small.
 type answer struct {
 	header  http.Header
@@ -65,7 +65,7 @@ func (a *answer) Header() http.Header { return a.header }
 func (a *answer) WriteHeader(code int) {
 	a.once.Do(func() {
 		a.code = code
-		a.header = a.header.Clone() // the handler may still change its own map
+		a.header = a.header.Clone() // the handler may change its map later
 		close(a.begun)
 	})
 }
@@ -79,8 +79,8 @@ func (a *answer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush implements http.Flusher. It starts the response. Clients can read written bytes without
-// Flush.
+// Flush implements http.Flusher. It starts the response. It need not do more, because clients can
+// read written bytes without it.
 func (a *answer) Flush() { a.WriteHeader(http.StatusOK) }
 
 func (a *answer) signal() {

@@ -10,32 +10,33 @@ import (
 	"time"
 )
 
-// body is the body of an answer. Its plan decides how the bytes arrive.
+// body is the body of a response. Its plan, the faults of the request, decides how the bytes
+// arrive.
 type body struct {
-	ctx     context.Context // ends when the body is closed, with io.ErrClosedPipe
+	ctx     context.Context // ends with io.ErrClosedPipe when the body is closed
 	cancel  context.CancelCauseFunc
 	cluster *Cluster
 	plan    *plan
 
 	data    []byte
-	source  source // produces more data; may be nil
-	at      int    // the number of bytes read
+	source  source // produces further data; may be nil
+	at      int    // the number of bytes that were read
 	began   time.Duration
-	heard   time.Duration // when a read last returned bytes
+	heard   time.Duration // when Read last returned bytes
 	stalled bool
-	whole   func() // called once, after all of data was read; may be nil
-	ended   func() // called at the close or the end, perhaps twice; may be nil
+	whole   func() // called once, when all of data has been read; may be nil
+	ended   func() // called when the body ends or is closed, up to twice; may be nil
 }
 
-// source produces the data of a body on demand, while a client reads it.
+// source produces the data of a body while a client reads it.
 type source interface {
-	// next puts the next bytes into b.data. If it has none, it returns a channel that receives when
-	// more may be available, and a time after which more may be available without a signal; 0 means no
-	// such time. The error io.EOF ends the body.
+	// next puts the next bytes into b.data. If it has none, it returns a channel and a time d: more
+	// bytes may be available when changed receives, or after d if d is not 0. The error io.EOF ends
+	// the body.
 	next(b *body) (changed <-chan struct{}, d time.Duration, err error)
 }
 
-// body returns the body of the answer to the request, which starts with data.
+// body returns the body of the response to r. It starts with data.
 func (r *request) body(data []byte) *body {
 	c := r.client.cluster
 	now := c.Now()
@@ -56,13 +57,13 @@ func (b *body) Read(p []byte) (n int, err error) {
 		n, err = b.read(p)
 	}
 	if err != nil && b.ended != nil {
-		b.ended() // also called by Close
+		b.ended() // Close calls it too
 	}
 	return n, err
 }
 
-// read reads bytes that have arrived. If none have, it waits until some may have, and returns 0 and
-// nil.
+// read reads bytes that have arrived. If there are none, it waits until some may have arrived, and
+// returns 0 and nil.
 func (b *body) read(p []byte) (int, error) {
 	b.cluster.Yield()
 	if b.ctx.Err() != nil {
@@ -86,8 +87,8 @@ func (b *body) read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill gets more data from the source. If the source has none, fill blocks until it may have some,
-// and returns nil.
+// fill requests more data from the source. If the source has none, fill blocks until it may have
+// some, and returns nil.
 func (b *body) fill() error {
 	if b.source == nil {
 		return io.EOF
@@ -99,8 +100,8 @@ func (b *body) fill() error {
 	return b.wait(changed, d)
 }
 
-// gate returns how many more bytes the plan lets pass, at least 1. If the plan has ended the body,
-// it returns an error instead. During a stall it blocks.
+// gate returns how many further bytes the plan allows, at least 1. If the plan has ended the body,
+// gate returns an error. During a Stall it blocks.
 func (b *body) gate() (int, error) {
 	if err := b.over(); err != nil {
 		return 0, err
@@ -135,8 +136,8 @@ func (b *body) gate() (int, error) {
 	return n, nil
 }
 
-// endsIn returns the time until a front end ends the body, and the error of that end. The error is
-// nil if no front end ends the body.
+// endsIn returns the time until a front end (a proxy in front of the servers) ends the body, and
+// the error with which the body then ends. err is nil if no front end does that.
 func (b *body) endsIn() (d time.Duration, err error) {
 	end := func(e Effect, since time.Duration) {
 		left := max(since+b.plan[e].D-b.cluster.Now(), 0)
@@ -152,7 +153,7 @@ func (b *body) endsIn() (d time.Duration, err error) {
 	return d, err
 }
 
-// over returns the error with which a front end has ended the body, or nil.
+// over returns the error with which a front end has ended the body, or nil if none has.
 func (b *body) over() error {
 	if d, err := b.endsIn(); d == 0 {
 		return err
@@ -160,8 +161,8 @@ func (b *body) over() error {
 	return nil
 }
 
-// wait blocks until changed receives, d has passed, or a front end ends the body. A d of 0 means no
-// time limit. It returns an error if the body is closed or its request's context ends first.
+// wait blocks until changed receives, d has passed, or a front end ends the body. If d is 0, it has
+// no time limit. It returns an error if the body is closed or the request's context ends first.
 func (b *body) wait(changed <-chan struct{}, d time.Duration) error {
 	if left, err := b.endsIn(); err != nil && (d == 0 || left < d) {
 		d = max(left, 1)
@@ -169,8 +170,8 @@ func (b *body) wait(changed <-chan struct{}, d time.Duration) error {
 	return await(b.ctx, changed, d)
 }
 
-// await blocks until changed receives or d has passed. A d of 0 means no time limit. It returns an
-// error if ctx ends first.
+// await blocks until changed receives or d has passed. If d is 0, it has no time limit. It returns
+// an error if ctx ends first.
 func await(ctx context.Context, changed <-chan struct{}, d time.Duration) error {
 	var timer <-chan time.Time
 	if d > 0 {
@@ -187,7 +188,7 @@ func await(ctx context.Context, changed <-chan struct{}, d time.Duration) error 
 	return nil
 }
 
-// writers is a pool, because a gzip writer uses most of a megabyte.
+// writers is a pool, because each gzip writer uses most of a megabyte.
 var writers = sync.Pool{New: func() any {
 	w, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
 	if err != nil {
@@ -196,7 +197,7 @@ var writers = sync.Pool{New: func() any {
 	return w
 }}
 
-// compress returns data as one gzip member. The body of a WATCH is a sequence of members.
+// compress returns data as one gzip member. A WATCH sends several members one after another.
 func compress(data []byte) []byte {
 	var b bytes.Buffer
 	w := writers.Get().(*gzip.Writer)

@@ -10,36 +10,36 @@ import (
 	"time"
 )
 
-// Client is a program's connection to the cluster. It implements http.RoundTripper and is safe for
-// concurrent use.
+// Client is a program that sends requests to the cluster. It implements http.RoundTripper and is
+// safe for concurrent use.
 type Client struct {
 	Name  string
 	Index int
 
 	cluster   *Cluster
-	perSecond int // more requests than this in a second are hammering
+	perSecond int // the maximum number of requests in a second; more are hammering
 
-	// The cluster's lock guards the fields below.
+	// cluster.mu guards the fields below.
 	server   *Server
-	backends []Backend // if not empty, these answer instead of servers
+	backends []Backend // if not empty, these handle the requests instead of servers
 	backend  int
 	requests int
-	lists    int           // LISTs, and WATCHes with initial events, that were started
-	second   time.Duration // the start of the second that inSecond counts
+	lists    int           // the number of LISTs and of WATCHes with initial events
+	second   time.Duration // the start of the second whose requests inSecond counts
 	inSecond int
 	hammers  bool
 }
 
-// These limit the requests of a client. A client that exceeds a limit hammers: its further requests
-// get no answers, since otherwise no virtual time would pass. The limit per second is for each
-// reflector, because each reflector has its own rate.
+// These limit the requests of a client. If a client exceeds one of them, it hammers: its further
+// requests get no response, because virtual time would not advance while it sends requests without
+// a pause. The limit per second is for each reflector, because each has its own rate.
 const (
 	tooManyPerSecond = 30
 	tooMany          = 20000
 )
 
-// Client creates a client with a number of reflectors. Its requests go to the first server until
-// Route.
+// Client creates a client with the given number of reflectors. Its requests go to the first server,
+// until Route changes that.
 func (c *Cluster) Client(name string, reflectors int) *Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,8 +48,8 @@ func (c *Cluster) Client(name string, reflectors int) *Client {
 	return cl
 }
 
-// Route sends the client's later requests to a server or, if the client has backends, to a backend.
-// The index is taken modulo the number of servers or backends. Answers in progress continue.
+// Route sends the client's later requests to another server or, if the client has backends, to
+// another backend. The index is taken modulo their number. Responses in progress continue.
 func (cl *Client) Route(server int) {
 	cl.cluster.mu.Lock()
 	defer cl.cluster.mu.Unlock()
@@ -60,14 +60,15 @@ func (cl *Client) Route(server int) {
 	cl.server = cl.cluster.servers[server%len(cl.cluster.servers)]
 }
 
-// Lists returns how many LISTs the client has started, including WATCHes with initial events.
+// Lists returns the number of LISTs that the client has sent, including WATCHes with initial
+// events.
 func (cl *Client) Lists() int {
 	cl.cluster.mu.Lock()
 	defer cl.cluster.mu.Unlock()
 	return cl.lists
 }
 
-// Hammers reports whether the client has sent requests without a pause.
+// Hammers reports whether the client has exceeded a limit for its number of requests.
 func (cl *Client) Hammers() bool {
 	cl.cluster.mu.Lock()
 	defer cl.cluster.mu.Unlock()
@@ -79,8 +80,9 @@ var (
 	errBroken  = errors.New("connection reset by peer")
 )
 
-// RoundTrip implements http.RoundTripper. The server or backend to which the client is routed
-// answers, unless a fault changes that. A fault may block the request until its context ends.
+// RoundTrip implements http.RoundTripper. The server or backend to which Route directs the client
+// handles the request, unless a fault prevents that. A fault may block the request until its
+// context ends.
 func (cl *Client) RoundTrip(hr *http.Request) (*http.Response, error) {
 	c, ctx := cl.cluster, hr.Context()
 	c.Yield()
@@ -132,7 +134,7 @@ func (cl *Client) RoundTrip(hr *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// count counts a request. The caller holds the lock.
+// count counts a request, and sets hammers if a limit is exceeded. The caller must hold cluster.mu.
 func (cl *Client) count(ask Ask) {
 	now := cl.cluster.Now()
 	cl.requests++
@@ -169,7 +171,8 @@ func (r *request) fail(f *failure) *http.Response {
 	return resp
 }
 
-// objects returns an answer whose body b has objects. It adds suffix to the Content-Type.
+// objects returns a response whose body b contains objects, with suffix at the end of the
+// Content-Type.
 func (r *request) objects(b *body, suffix string) *http.Response {
 	t := "application/json"
 	if r.protobuf {
@@ -187,8 +190,7 @@ func (r *request) objects(b *body, suffix string) *http.Response {
 
 func (s *Server) String() string { return fmt.Sprintf("server %d", s.Index) }
 
-// String returns the client and the kind of the request, with only the parameters that differ from
-// those of most requests.
+// String returns the client, the kind of the request, and its most important parameters.
 func (r *request) String() string {
 	var b strings.Builder
 	if r.client != nil {
@@ -211,7 +213,7 @@ func (r *request) String() string {
 	return b.String()
 }
 
-// serve answers a request according to the contract of LIST and WATCH.
+// serve handles a request as the contract of LIST and WATCH requires.
 func (s *Server) serve(q *request) (*http.Response, error) {
 	switch q.ask {
 	case AskVersion:
@@ -253,8 +255,8 @@ func (s *Server) serveList(q *request) (*http.Response, error) {
 	return q.objects(b, ""), nil
 }
 
-// until returns the time until at, or until the server's cache sees the next commit if that is
-// sooner.
+// until returns the time until at or, if that is sooner, until the server's cache receives the next
+// commit.
 func (s *Server) until(at time.Duration) time.Duration {
 	d := at - s.cluster.Now()
 	if next, ok := s.next(); ok {
@@ -263,8 +265,8 @@ func (s *Server) until(at time.Duration) time.Duration {
 	return max(d, 0)
 }
 
-// wait releases the lock until something has changed, d has passed or ctx has ended, and locks
-// again before it returns. It returns an error if ctx has ended.
+// wait releases c.mu until something has changed, d has passed or ctx has ended, and then locks it
+// again. It returns an error if ctx has ended.
 func (c *Cluster) wait(ctx context.Context, d time.Duration) error {
 	changed := c.changed
 	c.mu.Unlock()
@@ -281,11 +283,11 @@ func (s *Server) serveWatch(q *request) *http.Response {
 		return q.fail(bad)
 	}
 	c.watches = append(c.watches, w)
-	q.gzip = q.gzip && w.state && w.end // kube-apiserver does not compress other watches
+	q.gzip = q.gzip && w.state && w.end // kube-apiserver compresses only WATCHes with initial events
 	b := q.body(nil)
 	b.source, b.ended = w, c.watched(q)
 	return q.objects(b, ";stream=watch")
 }
 
-// CloseIdleConnections does nothing, because clients have no connections.
+// CloseIdleConnections is a no-op, because clients have no connections.
 func (cl *Client) CloseIdleConnections() {}

@@ -1,19 +1,18 @@
 package api
 
-// clientView records which states a client has read of one collection, which is a namespace with a
-// label selector.
+// clientView records which states a client has read of one collection. A collection is a namespace
+// with a label selector.
 type clientView struct {
-	era    int // era of the last LIST that the client read completely; -1 if none
-	schema int // the schema when that LIST started
+	era    int // the era of the last LIST that the client read completely, or -1
+	schema int // the schema when the server started to send that LIST
 	// first is the revision of the first LIST that the client read completely. It is 0 if there was
-	// none, or if the client read initial events before.
+	// none, or if the client read initial events first.
 	first int64
-	// paging is the schema when the server created the first page of the list that the client is
-	// reading.
+	// paging is the schema when the server sent the first page of the current list.
 	paging int
-	// tricked is set if the client watches from a revision of a past era that the present era has also
-	// reached. No answer shows that to the client, so the checks accept any state until the client's
-	// next LIST.
+	// tricked is true if the client watches from a revision of a past era that the present era has
+	// also reached. No response shows that to the client, so the checks accept any state until the
+	// client's next LIST.
 	tricked bool
 }
 
@@ -22,8 +21,8 @@ type collection struct {
 	namespace, labels string
 }
 
-// view returns the clientView of a request's client and collection, and creates it if necessary.
-// The caller holds the lock.
+// view returns the clientView for a request's client and collection, which it creates if necessary.
+// The caller must hold c.mu.
 func (c *Cluster) view(r *request) *clientView {
 	key := collection{r.client, r.namespace, r.query.Get("labelSelector")}
 	v := c.views[key]
@@ -34,8 +33,8 @@ func (c *Cluster) view(r *request) *clientView {
 	return v
 }
 
-// complete records that a client has read a complete state: a list at revision rev, or initial
-// events if rev is 0.
+// complete records that a client has read a complete state: a list at revision rev or, if rev is 0,
+// initial events.
 func (c *Cluster) complete(r *request, era, schema int, rev int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,7 +46,7 @@ func (c *Cluster) complete(r *request, era, schema int, rev int64) {
 }
 
 // FirstList returns the revision of the first LIST of the collection that the client has read
-// completely, or 0. It also returns 0 if the client read initial events before.
+// completely. It returns 0 if there is none, or if the client read initial events first.
 func (cl *Client) FirstList(namespace, selector string) int64 {
 	c := cl.cluster
 	c.mu.Lock()
@@ -58,7 +57,8 @@ func (cl *Client) FirstList(namespace, selector string) int64 {
 	return 0
 }
 
-// Tricked reports whether a client watches from a revision of a past era and cannot detect that.
+// Tricked reports whether a client watches from a revision of a past era without a chance to detect
+// that.
 func (c *Cluster) Tricked(cl *Client) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,7 +70,7 @@ func (c *Cluster) Tricked(cl *Client) bool {
 		w.server.advance()
 		newest[c.view(w.req)] = w
 		if w.era == c.history.Era() {
-			w.trick() // its connection may have stalled
+			w.trick() // necessary if its connection stalls, so that fill does not run
 		}
 	}
 	for _, w := range newest {
@@ -86,15 +86,16 @@ func (c *Cluster) Tricked(cl *Client) bool {
 	return false
 }
 
-// outlives reports whether a stalled watch is from before a restore, and the server has reached a
-// revision that the client may also have reached in the past era. A client that then asks for the
-// newest resourceVersion gets the one that it already has. The caller holds the lock.
+// outlives reports whether a stalled watch started before a restore, and the server has reached a
+// revision that the client may also have reached in the past era. If the client then requests the
+// newest resourceVersion, it receives the one that it already has, and cannot detect the restore.
+// The caller must hold the cluster's mu.
 func (w *watch) outlives() bool {
 	s := w.server
 	return w.req.plan.has(Stall) && w.era != s.era && w.rev > 0 && w.rev <= s.seen && s.seen <= w.after
 }
 
-// UpToDate reports whether the client's last list of every collection was of the present era.
+// UpToDate reports whether the client's last list of each collection was from the present era.
 func (c *Cluster) UpToDate(cl *Client) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +107,7 @@ func (c *Cluster) UpToDate(cl *Client) bool {
 	return true
 }
 
-// Schemas returns the oldest schema of the objects that a client may have, and the present schema.
+// Schemas returns the oldest schema in which a client may have objects, and the present schema.
 func (c *Cluster) Schemas(cl *Client) (oldest, present int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,8 +120,8 @@ func (c *Cluster) Schemas(cl *Client) (oldest, present int) {
 	return oldest, c.schema
 }
 
-// trick sets tricked if the watch resumed from a revision that the client read in another era,
-// where it may mean another state. The caller holds the lock.
+// trick sets tricked if the watch started from a revision that the client read in another era,
+// where that revision may be a different state. The caller must hold the cluster's mu.
 func (w *watch) trick() {
 	if w.rev == 0 || w.rev > w.server.seen {
 		return

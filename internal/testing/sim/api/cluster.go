@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Cluster is a history with the servers in front of it. Its methods are safe for concurrent use.
-// Other code may use the history only in a function that it passes to Do.
+// Cluster is a history of an etcd with the API servers in front of it. Its methods are safe for
+// concurrent use. Other code may use the history only in a function that it passes to Do.
 type Cluster struct {
 	Kind *Kind
-	// Yield is called without a lock at each step of a server, so that the world can run other
-	// goroutines first.
+	// Yield is called at each step of a server, without a lock, so that the world can let other
+	// goroutines run first.
 	Yield func()
 	// Logf is called with a message for each event. It may be nil.
 	Logf func(format string, args ...any)
@@ -24,9 +24,9 @@ type Cluster struct {
 	history *History
 	servers []*Server
 	clients []*Client
-	schema  int // how often the resource's conversion or defaults changed
+	schema  int // how often a conversion or a default of the resource changed
 	rules   []*rule
-	watches []*watch // all watches, including ended ones
+	watches []*watch // all watches, including those that have ended
 	encoded map[encoding][]byte
 	written map[string]Representation
 	views   map[collection]*clientView
@@ -34,8 +34,8 @@ type Cluster struct {
 	changed chan struct{} // closed and replaced to wake waiting requests
 }
 
-// NewCluster creates a cluster with the servers that specs describe. It must be called in a
-// synctest bubble.
+// NewCluster creates a cluster with one server for each of specs. It must be called in a synctest
+// bubble.
 func NewCluster(kind *Kind, h *History, specs []Spec) *Cluster {
 	c := &Cluster{
 		Kind: kind, history: h, start: time.Now(), Yield: func() {},
@@ -47,11 +47,11 @@ func NewCluster(kind *Kind, h *History, specs []Spec) *Cluster {
 	return c
 }
 
-// Now returns the virtual time since NewCluster. It does not lock.
+// Now returns the virtual time since NewCluster. It locks nothing.
 func (c *Cluster) Now() time.Duration { return time.Since(c.start) }
 
-// Do calls f with the history while it holds the lock, and wakes all waiting requests. f must not
-// call methods of the cluster that lock.
+// Do calls f with the history while it holds c.mu, and then wakes all waiting requests. f must not
+// call methods of the cluster that lock c.mu.
 func (c *Cluster) Do(f func(h *History)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,16 +70,16 @@ func (c *Cluster) logf(format string, args ...any) {
 	}
 }
 
-// SetSchema changes the bytes that servers write for objects without changing resourceVersions, as
-// a change of a conversion or of a default does.
+// SetSchema changes the bytes that servers send for objects, but no resourceVersion, as a change of
+// a conversion or of a default does.
 func (c *Cluster) SetSchema() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.schema++
 }
 
-// Restart breaks a server's connections and makes the server read etcd again. The server's cache is
-// then current, and watches cannot resume from an earlier revision.
+// Restart breaks a server's connections and makes the server read etcd again. After that, the
+// server's cache is current, and watches cannot resume from an earlier revision.
 func (c *Cluster) Restart(server int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,7 +87,7 @@ func (c *Cluster) Restart(server int) {
 	c.wake()
 }
 
-// RestartAll restarts every server, which is necessary after a restore from a backup.
+// RestartAll restarts every server, as an administrator does after a restore from a backup.
 func (c *Cluster) RestartAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,7 +97,7 @@ func (c *Cluster) RestartAll() {
 	c.wake()
 }
 
-// CutWatches breaks every watch of a server.
+// CutWatches breaks the connection of every watch of a server.
 func (c *Cluster) CutWatches(server int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,7 +105,7 @@ func (c *Cluster) CutWatches(server int) {
 	c.wake()
 }
 
-// Late reports whether a server that answers all LISTs from its cache lacks a change that is at
+// Late reports whether a server that serves all LISTs from its cache lacks a change that is at
 // least d old.
 func (c *Cluster) Late(d time.Duration) bool {
 	c.mu.Lock()
@@ -115,7 +115,7 @@ func (c *Cluster) Late(d time.Duration) bool {
 	})
 }
 
-// SetLag sets how long after a commit a server's cache sees it.
+// SetLag sets the time between a commit and its arrival in a server's cache.
 func (c *Cluster) SetLag(server int, lag time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,8 +125,8 @@ func (c *Cluster) SetLag(server int, lag time.Duration) {
 	c.wake()
 }
 
-// Shrink compacts etcd and empties the window of every server, so that watches cannot resume from a
-// revision before the newest one.
+// Shrink compacts etcd and empties the window of every server. After that, watches cannot resume
+// from a revision before the newest one.
 func (c *Cluster) Shrink() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,13 +143,13 @@ func (c *Cluster) Plain() bool {
 	return slices.ContainsFunc(c.servers, func(s *Server) bool { return s.Spec.Plain })
 }
 
-// Representation identifies the bytes that a server writes for a version, which depend on the
-// schema.
+// Representation identifies the bytes that a server sends for a version of an object. They depend
+// on the schema.
 type Representation struct {
 	Version *Version
 	Schema  int
-	// Gone is the revision of the deletion if this is the object of a DELETED event, or 0. The object
-	// then has that revision as its resourceVersion.
+	// Gone is the revision of the deletion for the object of a DELETED event, whose resourceVersion it
+	// is. Otherwise it is 0.
 	Gone int64
 }
 
@@ -173,7 +173,7 @@ func (rep Representation) String() string {
 }
 
 // RepresentationOf returns the representation whose bytes are raw. It returns false if no server
-// ever wrote these bytes.
+// ever sent these bytes.
 func (c *Cluster) RepresentationOf(raw []byte) (Representation, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,8 +181,8 @@ func (c *Cluster) RepresentationOf(raw []byte) (Representation, bool) {
 	return rep, ok
 }
 
-// RepresentationByID returns the representation with the version ID and schema that an object's
-// annotations contain. It returns false if there is no such version or schema.
+// RepresentationByID returns the representation with the version ID and the schema that an object's
+// annotations contain. It returns false if they do not exist.
 func (c *Cluster) RepresentationByID(id, schema string) (Representation, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

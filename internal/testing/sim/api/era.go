@@ -8,17 +8,18 @@ import (
 	"time"
 )
 
-// Scheme selects how servers write revisions as resourceVersions.
+// Scheme says how servers write revisions as resourceVersions.
 type Scheme uint8
 
 const (
-	// Integers writes increasing decimal integers, as Kubernetes requires.
+	// Integers writes decimal integers that increase, as Kubernetes requires.
 	Integers Scheme = iota
-	// Opaque writes text that cannot be compared.
+	// Opaque writes texts that cannot be compared.
 	Opaque
 )
 
-// Change is one commit. Old and New are both nil if the commit changed another resource.
+// Change is one commit. Old and New are both nil if the commit changed an object of another
+// resource.
 type Change struct {
 	Revision int64
 	At       time.Duration
@@ -34,16 +35,17 @@ func (c Change) Key() Key {
 }
 
 // Era is a sequence of revisions in which each revision has exactly one state. A restore from a
-// backup or a replacement of the servers starts a new era. An Era is not safe for concurrent use.
+// backup, or a replacement of the servers, starts a new era. An Era is not safe for concurrent use.
 type Era struct {
 	Index  int
 	Scheme Scheme
-	Parent *Era          // nil if this era shares no states with another one
-	Base   int64         // the revision before its first change; up to Base, the states are Parent's
-	Began  time.Duration // its start
+	Parent *Era // the era with which this one shares states, or nil
+	// the revision before the first change; up to Base, the states are those of Parent
+	Base  int64
+	Began time.Duration // the time at which the era started
 
 	first     []*Version
-	changes   []Change     // of revisions Base+1, Base+2, …
+	changes   []Change     // the changes with the revisions Base+1, Base+2, …
 	states    [][]*Version // states[i] is the state after changes[i]
 	compacted int64
 }
@@ -52,8 +54,8 @@ type Era struct {
 func (e *Era) Head() int64 { return e.Base + int64(len(e.changes)) }
 
 // At returns the versions of all objects at a revision, sorted by key. rev must not be above Head.
-// States at revisions before Base are those of the parent, if there is one. The result is shared;
-// do not modify it.
+// Below Base, the states are those of Parent, if there is one. The result is shared; do not modify
+// it.
 func (e *Era) At(rev int64) []*Version {
 	if rev <= e.Base {
 		if e.Parent != nil && rev < e.Base {
@@ -64,7 +66,7 @@ func (e *Era) At(rev int64) []*Version {
 	return e.states[min(rev, e.Head())-e.Base-1]
 }
 
-// Get returns the version of key at a revision, or nil if it did not exist.
+// Get returns the version of key at a revision, or nil if the object did not exist then.
 func (e *Era) Get(rev int64, key Key) *Version {
 	return find(e.At(rev), key)
 }
@@ -82,8 +84,8 @@ func search(state []*Version, key Key) (int, bool) {
 	return i, i < len(state) && state[i].Key == key
 }
 
-// Since returns the changes whose revision is above after and at most through. The result does not
-// include changes up to Base, and is shared; do not modify it.
+// Since returns the changes whose revision is above after and at most through. It omits changes up
+// to Base. The result is shared; do not modify it.
 func (e *Era) Since(after, through int64) []Change {
 	from, to := max(after, e.Base)-e.Base, min(through, e.Head())-e.Base
 	if from >= to {
@@ -92,29 +94,30 @@ func (e *Era) Since(after, through int64) []Change {
 	return e.changes[from:to]
 }
 
-// Change returns the change at revision rev. It panics unless Base < rev ≤ Head.
+// Change returns the change with revision rev. It panics unless Base < rev ≤ Head.
 func (e *Era) Change(rev int64) Change { return e.changes[rev-e.Base-1] }
 
-// RevisionAt returns the newest revision that was committed at or before time t, or Base if none
+// RevisionAt returns the newest revision that was committed at time t or before, or Base if none
 // was.
 func (e *Era) RevisionAt(t time.Duration) int64 {
 	return e.Base + int64(sort.Search(len(e.changes), func(i int) bool { return e.changes[i].At > t }))
 }
 
-// had reports whether one of e's revisions after Base has the same resourceVersion as other's
-// newest revision.
+// had reports whether one of e's revisions after Base has the same resourceVersion as the newest
+// revision of other.
 func (e *Era) had(other *Era) bool {
 	head := other.Head()
 	return e.Scheme == Integers && other.Scheme == Integers && e.Base < head && head <= e.Head()
 }
 
-// Compact makes the states before rev unreadable.
+// Compact makes states before rev unreadable.
 func (e *Era) Compact(rev int64) { e.compacted = max(e.compacted, min(rev, e.Head())) }
 
 // Compacted returns the oldest revision that can still be read.
 func (e *Era) Compacted() int64 { return max(e.compacted, e.Base) }
 
-// Has reports whether v is a version of this era, or of the past that it shares with its parents.
+// Has reports whether v is a version of this era, or one of the past that it shares with its
+// parents.
 func (e *Era) Has(v *Version) bool {
 	for rev := e.Head(); e != nil; rev, e = min(rev, e.Base), e.Parent {
 		if v.Era == e {
@@ -127,14 +130,14 @@ func (e *Era) Has(v *Version) bool {
 // Format writes a revision as a resourceVersion.
 func (e *Era) Format(rev int64) string {
 	if e.Scheme == Opaque {
-		// Neither the text nor a number at its start grows with the revision.
+		// Neither the whole text nor its first number increases with the revision.
 		return "v" + strconv.Itoa(e.Index) + "-" + strconv.FormatInt((rev*7919)%104729, 36) + "." + strconv.FormatInt(rev, 36)
 	}
 	return strconv.FormatInt(rev, 10)
 }
 
-// Parse returns the revision of a resourceVersion. It returns false if the resourceVersion is not
-// in this era's scheme.
+// Parse returns the revision of a resourceVersion. It returns false if the resourceVersion does not
+// have this era's Scheme.
 func (e *Era) Parse(s string) (int64, bool) {
 	if e.Scheme == Opaque {
 		i := strings.LastIndexByte(s, '.')

@@ -5,16 +5,18 @@ import (
 	"time"
 )
 
-// gap measures how long a client has had no WATCH of one collection, since its first WATCH.
+// gap measures for how long a client has had no open WATCH of one collection, since its first WATCH
+// of it.
 type gap struct {
 	open  int           // the number of open WATCHes
-	begun bool          // whether there has been a WATCH
+	begun bool          // the client has started a first WATCH
 	since time.Duration // when the last open WATCH ended
 	total time.Duration
 }
 
-// watched records the start of a WATCH. It returns a function that records the end when it is first
-// called. The caller of watched holds the lock. The caller of the function must not hold the lock.
+// watched records the start of a WATCH. It returns a function that records its end; only the first
+// call of that function has an effect. The caller of watched must hold c.mu. The caller of the
+// function must not hold it.
 func (c *Cluster) watched(r *request) (ended func()) {
 	key := collection{r.client, r.namespace, r.query.Get("labelSelector")}
 	g := c.gaps[key]
@@ -36,8 +38,8 @@ func (c *Cluster) watched(r *request) (ended func()) {
 	})
 }
 
-// WithoutWatch returns how long the client has had no WATCH, summed over its collections. For each
-// collection the time counts from its first WATCH.
+// WithoutWatch returns for how long the client has had no open WATCH, as the sum over its
+// collections. For each collection, the time is counted from the first WATCH.
 func (cl *Client) WithoutWatch() (total time.Duration) {
 	c := cl.cluster
 	c.mu.Lock()

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// History has every write to the objects of one resource. It is not safe for concurrent use.
+// History contains every write to the objects of one resource. It is not safe for concurrent use.
 type History struct {
 	eras     []*Era
-	versions []*Version // by ID
+	versions []*Version // by Version.ID
 }
 
-// NewHistory creates a history whose first revision is base+1.
+// NewHistory creates a history whose first write has revision base+1.
 func NewHistory(base int64, scheme Scheme) *History {
 	h := &History{}
 	h.eras = []*Era{{Base: base, Scheme: scheme}}
@@ -34,8 +34,8 @@ func (h *History) Version(id int) *Version {
 	return h.versions[id]
 }
 
-// Created returns the revision at which the object with this uid was created, or 0 if it never
-// existed.
+// Created returns the revision at which the object with this uid was created, or 0 if there never
+// was such an object.
 func (h *History) Created(uid string) int64 {
 	i := slices.IndexFunc(h.versions, func(v *Version) bool { return v.UID == uid })
 	if i < 0 {
@@ -47,7 +47,8 @@ func (h *History) Created(uid string) int64 {
 // Get returns the present version of key, or nil.
 func (h *History) Get(key Key) *Version { return h.Era().Get(h.Era().Head(), key) }
 
-// Put creates or updates key, and returns the new version. An update does not change the uid.
+// Put creates or updates the object with this key, and returns the new version. An update keeps the
+// uid.
 func (h *History) Put(at time.Duration, key Key, labels map[string]string, node string) *Version {
 	e, old := h.Era(), h.Get(key)
 	v := h.version(e, e.Head()+1, key, labels, node)
@@ -65,7 +66,7 @@ func (h *History) version(e *Era, rev int64, key Key, labels map[string]string, 
 	return v
 }
 
-// Delete deletes key and reports whether it existed.
+// Delete deletes the object with this key. It returns false if the object does not exist.
 func (h *History) Delete(at time.Duration, key Key) bool {
 	old := h.Get(key)
 	if old == nil {
@@ -75,12 +76,12 @@ func (h *History) Delete(at time.Duration, key Key) bool {
 	return true
 }
 
-// Bump commits a change of another resource.
+// Bump commits a change of an object of another resource.
 func (h *History) Bump(at time.Duration) { h.Era().commit(at, nil, nil) }
 
-// Distinguish commits changes of another resource until no past era has had the newest
-// resourceVersion. Before that, a client with this resourceVersion of a past era could resume from
-// it without an error.
+// Distinguish commits changes of another resource until the newest resourceVersion differs from all
+// resourceVersions of past eras. Otherwise, a client with that resourceVersion of a past era could
+// resume from it without an error.
 func (h *History) Distinguish(at time.Duration) {
 	h.Bump(at)
 	for slices.ContainsFunc(h.eras[:len(h.eras)-1], func(e *Era) bool { return e.had(h.Era()) }) {
@@ -88,16 +89,16 @@ func (h *History) Distinguish(at time.Duration) {
 	}
 }
 
-// Restore starts a new era with the state at rev, like a restore from a backup. It limits rev to
-// the range from Base to Head of the present era.
+// Restore starts a new era with the state at revision rev, like a restore from a backup. It limits
+// rev to the range from Base to Head of the present era.
 func (h *History) Restore(at time.Duration, rev int64) {
 	e := h.Era()
 	rev = min(max(rev, e.Base), e.Head())
 	h.eras = append(h.eras, &Era{Index: len(h.eras), Scheme: e.Scheme, Parent: e, Base: rev, Began: at, first: e.At(rev), compacted: rev})
 }
 
-// Replace starts a new era with the same objects, like a new server to which they were copied. The
-// new era counts revisions from base, in its own scheme.
+// Replace starts a new era with copies of the present objects, like new servers to which the
+// objects were copied. The new era counts revisions from base, and has its own Scheme.
 func (h *History) Replace(at time.Duration, base int64, scheme Scheme) {
 	state := h.Era().At(h.Era().Head())
 	e := &Era{Index: len(h.eras), Scheme: scheme, Base: base, Began: at}

@@ -12,31 +12,32 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// These annotations are on every object.
+// Annotations of every object.
 const (
-	IDAnnotation     = "id"     // the ID of the version
-	SchemaAnnotation = "schema" // the server's schema when it wrote the object
-	NodeAnnotation   = "node"   // a copy of the field node, for clients that see only metadata
+	IDAnnotation     = "id"     // the version's ID
+	SchemaAnnotation = "schema" // the schema at the time when the server sent the object
+	NodeAnnotation   = "node"   // a copy of the field node, for clients that receive only metadata
 )
 
 // Kind is the resource that the servers of a cluster serve.
 type Kind struct {
 	schema.GroupVersionResource
 	Kind string
-	// Protobuf is set for a built-in kind, which servers send as protobuf to clients that accept it.
+	// Protobuf is true for a built-in kind, which servers send as protobuf to clients that accept
+	// that.
 	Protobuf bool
 }
 
-// Widgets are custom resources. ConfigMaps and Secrets are built in. The servers write a Secret
-// like a ConfigMap, because both kinds have the same encoding if the data is empty.
+// Widgets are custom resources. ConfigMaps and Secrets are built-in kinds. The servers encode a
+// Secret as a ConfigMap, because both have the same encoding if their data is empty.
 var (
 	Widgets    = &Kind{GroupVersionResource: schema.GroupVersionResource{Group: "sim.example.com", Version: "v1", Resource: "widgets"}, Kind: "Widget"}
 	Secrets    = &Kind{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets"), Kind: "Secret", Protobuf: true}
 	ConfigMaps = &Kind{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("configmaps"), Kind: "ConfigMap", Protobuf: true}
 )
 
-// ConfigMap returns a representation as a ConfigMap. The result shares its labels with the version;
-// do not modify them.
+// ConfigMap returns a representation as a ConfigMap. The ConfigMap shares its labels with the
+// version; do not modify them.
 func ConfigMap(rep Representation) *corev1.ConfigMap {
 	v := rep.Version
 	return &corev1.ConfigMap{
@@ -48,17 +49,17 @@ func ConfigMap(rep Representation) *corev1.ConfigMap {
 	}
 }
 
-// encoding selects how a server writes a representation.
+// encoding identifies the form in which a server sends a representation.
 type encoding struct {
 	Representation
 	order    int
 	protobuf bool
-	untyped  bool // without apiVersion and kind, like items of built-in lists
+	untyped  bool // without apiVersion and kind, like the items of lists of built-in kinds
 	partial  bool // only the metadata
 }
 
-// object returns the bytes that a server writes for an encoding, and stores them for
-// RepresentationOf. The result is shared; do not modify it. The caller holds the lock.
+// object returns the bytes that a server sends for an encoding, and stores them for
+// RepresentationOf. The result is shared; do not modify it. The caller must hold c.mu.
 func (c *Cluster) object(enc encoding) []byte {
 	if raw, ok := c.encoded[enc]; ok {
 		return raw
@@ -85,7 +86,7 @@ func marshal(m interface{ Marshal() ([]byte, error) }) []byte {
 	return raw
 }
 
-// names returns the apiVersion and the kind of the objects or, if partial, of
+// names returns the apiVersion and kind of k or, if partial is true, those of
 // PartialObjectMetadata.
 func (k *Kind) names(partial bool) (apiVersion, kind string) {
 	if partial {
@@ -94,7 +95,7 @@ func (k *Kind) names(partial bool) (apiVersion, kind string) {
 	return k.GroupVersion().String(), k.Kind
 }
 
-// json returns an object as JSON, with the keys in the order that enc selects.
+// json returns an object as JSON. enc.order decides the order of the keys.
 func (k *Kind) json(enc encoding) string {
 	apiVersion, kind := k.names(enc.partial)
 	payload := "spec"
@@ -109,7 +110,7 @@ func (k *Kind) json(enc encoding) string {
 	switch {
 	case enc.untyped:
 		return object(permute(rest, enc.order))
-	case k.Protobuf: // Go types write apiVersion and kind first
+	case k.Protobuf: // servers encode built-in kinds from Go structs, with apiVersion and kind first
 		return object(append(names, permute(rest, enc.order)...))
 	}
 	return object(permute(append(names, rest...), enc.order))
@@ -129,10 +130,9 @@ func metaJSON(enc encoding) string {
 	}, enc.order))
 }
 
-// object returns a JSON object with these fields.
 func object(fields []string) string { return "{" + strings.Join(fields, ",") + "}" }
 
-// permute reorders s in place into its n-th permutation, and returns it.
+// permute reorders s in place into the n-th permutation of its elements, and returns it.
 func permute[T any](s []T, n int) []T {
 	for i := len(s); i > 1; i-- {
 		j := n % i
@@ -142,8 +142,8 @@ func permute[T any](s []T, n int) []T {
 	return s
 }
 
-// stripEnvelope returns the protobuf message in kube-apiserver's envelope. It returns bytes without
-// an envelope unchanged.
+// stripEnvelope returns the protobuf message in kube-apiserver's envelope. Bytes without an
+// envelope are returned unchanged.
 func stripEnvelope(raw []byte) []byte {
 	if len(raw) < 4 || string(raw[:4]) != "k8s\x00" {
 		return raw

@@ -10,21 +10,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// freshness is how long a server waits for its cache to reach a requested revision.
+// freshness is how long a server waits until its cache has reached a requested revision.
 const freshness = 3 * time.Second
 
-// moment describes the state that a LIST requests.
+// moment says which state a LIST requests.
 type moment struct {
-	rev   int64 // the required revision
-	exact bool  // a newer revision is not allowed
-	any   bool  // the cache's state is enough, at any revision
-	etcd  bool  // etcd answers if the cache does not reach rev in time
+	rev   int64 // the revision that the state must have reached
+	exact bool  // the state must be at exactly rev
+	any   bool  // the cache's state suffices, whatever its revision
+	etcd  bool  // if the cache does not reach rev in time, etcd serves the LIST
 	limit int
-	from  Key // the first key of the page
+	from  Key // the first key that the page may contain
 }
 
-// moment returns the state that a LIST requests, according to the table of parameters in the
-// contract.
+// moment returns the state that a LIST requests. It follows the table of parameters in the contract
+// of LIST.
 func (s *Server) moment(r *request) (moment, *failure) {
 	m := moment{limit: r.limit}
 	if r.token != "" {
@@ -86,16 +86,16 @@ func token(era int, rev int64, from Key) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %d %s %s", era, rev, from.Namespace, from.Name))
 }
 
-// listed is a server's answer to a LIST.
+// listed is a server's response to a LIST.
 type listed struct {
 	body        []byte
-	last        bool // this is the last page
+	last        bool // no further page follows
 	era, schema int
 	rev         int64
 }
 
-// list answers a LIST. If the cache has not reached the required revision and mayWait is set, list
-// returns wait instead.
+// list returns the response to a LIST. wait is true, and the response empty, if mayWait is true and
+// the cache has not reached the required revision.
 func (s *Server) list(r *request, m moment, mayWait bool) (l listed, f *failure, wait bool) {
 	s.advance()
 	rev := s.seen
@@ -104,7 +104,7 @@ func (s *Server) list(r *request, m moment, mayWait bool) (l listed, f *failure,
 		case mayWait:
 			return l, nil, true
 		case (m.etcd || m.exact) && m.rev <= s.era.Head():
-			// The server may have been restored since the request was received.
+			// Head may be lower than before: the server may have been restored since the request arrived.
 			rev = m.rev
 		default:
 			return l, tooLarge(), false
@@ -165,7 +165,7 @@ func (s *Server) listBody(r *request, items []*Version, rv, next string, remaini
 		meta = fmt.Sprintf(`"continue":"%s",`, next) + meta
 	}
 	fields := []string{`"apiVersion":"` + apiVersion + `"`, `"items":[` + string(bytes.Join(objects, []byte{','})) + `]`, `"kind":"` + kind + `List"`, `"metadata":{` + meta}
-	if c.Kind.Protobuf { // built-in kinds have the order of the Go struct
+	if c.Kind.Protobuf { // servers encode built-in kinds from Go structs, whose fields have this order
 		fields[0], fields[1], fields[2], fields[3] = fields[2], fields[0], fields[3], fields[1]
 	}
 	return []byte(object(permute(fields, s.Order)))

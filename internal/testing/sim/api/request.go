@@ -13,19 +13,19 @@ import (
 	apirequest "github.com/weirproject/weir/internal/core/request"
 )
 
-// Ask is a set of request kinds.
+// Ask is a set of kinds of requests.
 type Ask uint16
 
 const (
 	AskVersion Ask = 1 << iota
-	AskList        // LIST without limit and resourceVersion
-	AskListAny     // LIST without limit, with a resourceVersion
+	AskList        // LIST without limit and without resourceVersion
+	AskListAny     // LIST without limit but with resourceVersion
 	AskPage        // LIST of the first page
 	AskProbe       // LIST with limit=1
 	AskMore        // LIST with a continue token
 	AskWatch       // WATCH from a resourceVersion
 	AskInitial     // WATCH with sendInitialEvents
-	AskOther       // anything else; the server answers 404
+	AskOther       // any other request; the server responds with 404
 
 	AskLists   = AskList | AskListAny | AskPage | AskProbe | AskMore
 	AskWatches = AskWatch | AskInitial
@@ -73,8 +73,8 @@ type request struct {
 	gzip      bool
 }
 
-// read parses a request. It returns a failure if the server must refuse the request. old selects
-// the parameters of an old server.
+// read parses a request. The failure is not nil if the server must refuse the request. If old is
+// true, read ignores the parameters that an old server does not support.
 func (k *Kind) read(r *http.Request, old bool) (*request, *failure) {
 	q := r.URL.Query()
 	req := &request{Request: r, query: q, rv: q.Get("resourceVersion"), token: q.Get("continue")}
@@ -113,8 +113,8 @@ func (k *Kind) read(r *http.Request, old bool) (*request, *failure) {
 	return req, nil
 }
 
-// path returns the kind of request that the URL selects, and sets the namespace. For the collection
-// it always returns AskList.
+// path returns the kind of request that the URL names, and sets the namespace. For every LIST or
+// WATCH it returns AskList; classify then distinguishes them.
 func (k *Kind) path(req *request) Ask {
 	info := apirequest.InfoOf(req.Method, req.URL)
 	req.namespace = info.Namespace
@@ -147,7 +147,8 @@ func (r *request) classify() Ask {
 	return AskList
 }
 
-// matches reports whether the request's namespace and selectors match a version. v may be nil.
+// matches reports whether a version is in the request's namespace and matches its selectors. v may
+// be nil.
 func (r *request) matches(v *Version) bool {
 	return v != nil && (r.namespace == "" || r.namespace == v.Key.Namespace) && r.labels.Matches(labels.Set(v.Labels)) &&
 		r.fields.Matches(fields.Set{"metadata.name": v.Key.Name, "metadata.namespace": v.Key.Namespace})

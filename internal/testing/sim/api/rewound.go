@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Rewound is an API server of ConfigMaps and Secrets that Restore restores from a backup. It has
-// one object of each kind, n/o, whose label app is "before" or "after". Rewound implements
-// http.RoundTripper. At the restore, the watches of ConfigMaps break. The watches of Secrets stay
-// open and silent, at a resourceVersion that the server has reached again.
+// Rewound is an API server of ConfigMaps and Secrets that Restore sets back to a backup. It has one
+// object of each kind, n/o, whose label app is "before" or "after" (the restore). Rewound
+// implements http.RoundTripper. At the restore, the watches of ConfigMaps break. The watches of
+// Secrets remain open and silent, at a resourceVersion that the server then reaches a second time.
 type Rewound struct{ ConfigMaps, Secrets *Client }
 
 // NewRewound returns a server before its restore. It must be called in a synctest bubble.
@@ -23,7 +23,7 @@ func NewRewound() *Rewound {
 	return s
 }
 
-// put writes the object n/o, and then other resources until the newest revision is head.
+// put writes the object n/o, and then other objects until the newest revision is head.
 func (h *History) put(label string, head int64) {
 	h.Put(0, Key{"n", "o"}, map[string]string{"app": label}, "")
 	for h.Era().Head() < head {
@@ -31,8 +31,8 @@ func (h *History) put(label string, head int64) {
 	}
 }
 
-// Restore restores the server from a backup. After that, the newest resourceVersion of ConfigMaps
-// is lower than before the restore, and that of Secrets is higher.
+// Restore restores the server from a backup. After that, the newest resourceVersion is lower than
+// before for ConfigMaps, and higher for Secrets.
 func (s *Rewound) Restore() {
 	for cl, head := range map[*Client]int64{s.ConfigMaps: 60, s.Secrets: 110} {
 		cl.cluster.Do(func(h *History) {
@@ -51,5 +51,5 @@ func (s *Rewound) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.ConfigMaps.RoundTrip(r)
 }
 
-// CloseIdleConnections does nothing, because the server has no connections.
+// CloseIdleConnections is a no-op, because the server has no connections.
 func (s *Rewound) CloseIdleConnections() {}

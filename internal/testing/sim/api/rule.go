@@ -5,45 +5,45 @@ import (
 	"time"
 )
 
-// Effect selects what a fault does to a request.
+// Effect says what a fault does to a request.
 type Effect uint8
 
 const (
 	Delay          Effect = iota + 1 // the server waits for D before it reads its state
-	Slow                             // the server waits for D between reading and answering
-	Answer                           // the server answers with status code N
+	Slow                             // the server waits for D after it has read its state
+	Answer                           // the server responds with status code N
 	ErrorEvent                       // after M events, the server sends an ERROR event with code N
 	Refuse                           // the connection is refused
-	Hang                             // the request gets no answer
+	Hang                             // the request gets no response
 	Cut                              // the connection breaks after N bytes
-	End                              // the answer ends after N bytes, as if it were complete
+	End                              // the response ends after N bytes, as if it were complete
 	Stall                            // after N bytes, no bytes arrive for D; 0 means forever
-	Repeat                           // after each event, the last N events are sent again
+	Repeat                           // after each event, the server sends the last N events again
 	NoBookmarks                      // no bookmarks, not even the one that ends initial events
-	OftenBookmarks                   // a bookmark every D
-	Page                             // the answer is 200 with a web page
+	OftenBookmarks                   // the server sends a bookmark every D
+	Page                             // the response is a web page with code 200
 	Pieces                           // at most N bytes arrive at a time
 	EndIdle                          // a WATCH that is idle for D ends; it breaks if N is 1
-	EndAged                          // a WATCH ends at age D; it breaks if N is 1
+	EndAged                          // a WATCH ends D after its start; it breaks if N is 1
 )
 
 var effectNames = [...]string{"", "delay", "slow", "answer", "error event", "refuse", "hang", "cut", "end", "stall", "repeat", "no bookmarks", "often bookmarks", "page", "pieces", "end idle", "end aged"}
 
 func (e Effect) String() string { return effectNames[e] }
 
-// Rule describes a fault: which requests it affects, and how.
+// Rule describes a fault: which requests it affects, and what it does to them.
 type Rule struct {
-	Client, Server int // indexes; -1 means any
+	Client, Server int // indexes; -1 means all
 	Ask            Ask
 	Effect         Effect
 	N, M           int
 	D              time.Duration
-	// Times limits how many requests the fault affects. 0 means no limit.
+	// Times is the number of requests that the fault affects. 0 means no limit.
 	Times int
-	// Until is when the fault ends. 0 means never.
+	// Until is the time at which the fault ends. 0 means that it does not end.
 	Until time.Duration
-	// Bound restricts the fault to requests that have the same resourceVersion as the first request
-	// that it affects.
+	// Bound restricts the fault to one resourceVersion: that of the first request that the fault
+	// affects.
 	Bound bool
 }
 
@@ -79,7 +79,9 @@ func (r Rule) String() string {
 	return s
 }
 
-// rule is an active Rule.
+// rule is a Rule that is in effect. met is true when it has affected a request, whose
+// resourceVersion is version. times is the number of requests that it may still affect, and hits
+// the number that it has affected.
 type rule struct {
 	Rule
 	met     bool
@@ -88,10 +90,10 @@ type rule struct {
 	hits    int
 }
 
-// AsksForLess reports whether the fault is status 429, to which clients respond by waiting.
+// AsksForLess reports whether the fault is status 429, with which a server asks clients to wait.
 func (r Rule) AsksForLess() bool { return r.N == 429 && (r.Effect == Answer || r.Effect == ErrorEvent) }
 
-// AddRule activates a fault.
+// AddRule puts a fault into effect.
 func (c *Cluster) AddRule(r Rule) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,15 +114,15 @@ func (r *rule) applies(client int, s *Server, q *request, now time.Duration) boo
 	return r.version == q.rv
 }
 
-// plan has the faults that affect one request: for each effect, the rule that applies.
+// plan contains the faults that affect one request: the Rule for each Effect, or the zero Rule.
 type plan [EndAged + 1]Rule
 
-// has reports whether some rule has the effect e on the request.
+// has reports whether a fault with the effect e affects the request.
 func (p *plan) has(e Effect) bool { return p[e].Effect != 0 }
 
-// plan returns the faults of a request, and counts it for their rules. If several rules have the
-// same effect, their delays add up, and the earliest cut or end applies. For other effects, the
-// last rule applies. The caller holds the lock.
+// plan returns the faults that affect a request, and counts the request for their rules. If several
+// rules have the same effect, the delays of Delay and Slow are added, and the earliest Cut or End
+// applies. For any other effect, the last rule applies. The caller must hold c.mu.
 func (c *Cluster) plan(client int, s *Server, q *request) *plan {
 	p := &plan{}
 	now := c.Now()
@@ -147,23 +149,23 @@ func (c *Cluster) plan(client int, s *Server, q *request) *plan {
 	return p
 }
 
-// Blocks reports whether the fault may make a request fail, or delay it so long that a client gives
-// up.
+// Blocks reports whether the fault may make a request fail, or may delay it so long that a client
+// gives up.
 func (r Rule) Blocks() bool {
 	switch r.Effect {
 	case Answer, ErrorEvent, Refuse, Hang, Cut, End, Page:
 		return true
 	case Stall:
-		return r.D == 0 || r.D >= time.Minute // a client waits less than a minute for the next byte
+		return r.D == 0 || r.D >= time.Minute // clients wait less than a minute for the next byte
 	case Delay, Slow:
 		return r.D >= 20*time.Second
 	case EndIdle, EndAged:
-		return r.D < 2*time.Second // a client takes so short a WATCH without events for a refused one
+		return r.D < 2*time.Second // if a WATCH without events is so short, a client considers it refused
 	}
 	return false
 }
 
-// BlocksAlways reports whether the fault keeps every affected request from returning any data.
+// BlocksAlways reports whether every request that the fault affects gets no data at all.
 func (r Rule) BlocksAlways() bool {
 	switch r.Effect {
 	case Answer, Refuse, Hang, Page:
@@ -176,10 +178,9 @@ func (r Rule) BlocksAlways() bool {
 	return false
 }
 
-// Lasting returns the faults that never end and that can affect the client's requests to its
-// current server. A fault that is bound to a resourceVersion counts before it has affected a
-// request. After that it counts only if the resourceVersion is still the newest, or if the fault is
-// 429.
+// Lasting returns the faults that never end and may affect requests of the client to its current
+// server. A Bound fault that has not affected a request yet is included. After that, it is included
+// only if its resourceVersion is still the newest, or if it is a 429.
 func (c *Cluster) Lasting(cl *Client) []Rule {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -197,14 +198,14 @@ func (c *Cluster) Lasting(cl *Client) []Rule {
 	return all
 }
 
-// Bookmarks reports whether watches now receive bookmarks. That is so if every server sends them,
-// no fault of NoBookmarks has affected a request, and no front end ends watches before the first
-// bookmark.
+// Bookmarks reports whether the client's watches now receive bookmarks. That is so if every server
+// sends them, no fault with NoBookmarks has affected a request, and no front end ends watches
+// before the first bookmark.
 func (c *Cluster) Bookmarks(cl *Client) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range c.rules {
-		if r.Effect == NoBookmarks && r.hits > 0 { // the fault lasts as long as the affected watch
+		if r.Effect == NoBookmarks && r.hits > 0 { // an affected watch receives none until it ends
 			return false
 		}
 	}
@@ -213,7 +214,8 @@ func (c *Cluster) Bookmarks(cl *Client) bool {
 			return false
 		}
 		for _, r := range c.rules {
-			often := max(s.Spec.Bookmarks, defaultBookmarks) // a replica uses the default interval
+			// a replica of a chain uses the default interval
+			often := max(s.Spec.Bookmarks, defaultBookmarks)
 			if r.Forever() && r.EndsStreams() && r.D <= often {
 				return false
 			}
@@ -222,5 +224,5 @@ func (c *Cluster) Bookmarks(cl *Client) bool {
 	return true
 }
 
-// EndsStreams reports whether the fault is a front end that ends WATCHes early.
+// EndsStreams reports whether the fault is a front end (a proxy) that ends WATCHes early.
 func (r Rule) EndsStreams() bool { return r.Effect == EndIdle || r.Effect == EndAged }

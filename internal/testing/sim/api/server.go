@@ -4,33 +4,33 @@ import (
 	"time"
 )
 
-// Spec describes how a server differs from a current kube-apiserver. The zero value has no
-// differences.
+// Spec describes how a server differs from a current kube-apiserver. The zero value describes a
+// server without differences.
 type Spec struct {
-	// Lag is how long after a commit the server's cache sees the commit. A consistent LIST waits for
-	// the cache.
+	// Lag is the time between a commit and its arrival in the server's cache. A consistent LIST waits
+	// for the cache.
 	Lag time.Duration
-	// Stale makes the server answer LISTs without a resourceVersion from its cache too, as a caching
+	// Stale makes the server serve even LISTs without a resourceVersion from its cache, as a caching
 	// proxy does.
 	Stale bool
 	// Old makes the server ignore sendInitialEvents and resourceVersionMatch, and report version 1.18.
 	Old bool
 	// Plain makes the server support only JSON.
 	Plain bool
-	// Gzip makes the server compress LISTs, and WATCHes with initial events, for clients that accept
-	// gzip.
+	// Gzip makes the server compress the responses to LISTs, and to WATCHes with initial events, for
+	// clients that accept gzip.
 	Gzip bool
-	// Order selects the order of the keys in JSON lists, events and objects.
+	// Order decides the order of the keys in JSON lists, events and objects.
 	Order int
 	// Bookmarks is the time between two bookmarks of a watch. 0 means a minute; a negative value means
 	// no bookmarks.
 	Bookmarks time.Duration
-	// Window is the number of revisions from which a watch can resume. 0 means all since the server's
-	// start.
+	// Window is the number of the newest revisions from which a watch can resume. 0 means all
+	// revisions since the server's start.
 	Window int64
 }
 
-// Server is one API server. The cluster's lock guards its fields.
+// Server is one API server. The cluster's mu guards its fields.
 type Server struct {
 	Spec
 	Index int
@@ -42,7 +42,7 @@ type Server struct {
 	incarnation int
 }
 
-// advance updates the cache to the newest revision that it should have seen by now.
+// advance updates the cache with the commits that must have arrived by now.
 func (s *Server) advance() {
 	if s.Lag <= 0 {
 		s.seen = s.era.Head()
@@ -54,8 +54,8 @@ func (s *Server) advance() {
 	}
 }
 
-// next returns the time until the cache sees the next commit. It returns false if the cache has
-// seen all commits.
+// next returns the time until the cache receives the next commit. It returns false if the cache has
+// received all commits.
 func (s *Server) next() (time.Duration, bool) {
 	if s.seen >= s.era.Head() {
 		return 0, false

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// failure is a Status that a server answers instead of a result.
+// failure is a Status that a server sends instead of a result.
 type failure metav1.Status
 
 func newFailure(err *apierrors.StatusError) *failure {
@@ -35,8 +35,8 @@ func tooLarge() *failure {
 	return f
 }
 
-// failureOf returns the failure with a status code. A failure with code 429 asks the client to wait
-// for one second.
+// failureOf returns the failure with this status code. With code 429, it asks the client to wait
+// for a second.
 func failureOf(code int) *failure {
 	retryAfter := 0
 	switch code {
@@ -56,7 +56,6 @@ func (f *failure) json() []byte {
 	return b
 }
 
-// envelope returns a protobuf message in kube-apiserver's envelope.
 func envelope(apiVersion, kind string, raw []byte) []byte {
 	u := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: apiVersion, Kind: kind}, Raw: raw}
 	return append([]byte("k8s\x00"), marshal(&u)...)

@@ -24,21 +24,22 @@ func ParseKey(s string) Key {
 	return Key{ns, name}
 }
 
-// Version is one state of one object. It is immutable, and code compares versions by pointer.
+// Version is one state of one object. It is immutable. A write creates exactly one Version, so code
+// compares the pointers.
 type Version struct {
 	Key      Key
-	ID       int // increases with each write to the history, across eras
+	ID       int // increases with each write to the history, also in a new era
 	UID      string
 	Era      *Era
 	Revision int64
 	Labels   map[string]string
-	Node     string // the value of the index "node"
+	Node     string // the object's value for the index "node"
 }
 
 // ResourceVersion returns the version's metadata.resourceVersion.
 func (v *Version) ResourceVersion() string { return v.Era.Format(v.Revision) }
 
-// String returns a description of the version for logs. The version may be nil.
+// String returns a description of the version for logs. v may be nil.
 func (v *Version) String() string {
 	if v == nil {
 		return "nothing"

@@ -10,29 +10,29 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// watch is one WATCH in progress. The cluster's lock guards it.
+// watch is one WATCH in progress. The cluster's mu guards its fields.
 type watch struct {
 	server      *Server
 	req         *request
 	incarnation int
 	era         *Era
-	rev         int64 // the revision from which the client resumed; 0 if none
+	rev         int64 // the revision from which the client resumes; 0 if the request has none
 	after       int64 // the watch sends only changes after this revision
-	minimum     int64 // it sends nothing before the cache has reached this revision
-	state       bool  // it first sends the state
-	end         bool  // a bookmark ends the state
-	stated      bool  // the whole state has just been sent, in schema
+	minimum     int64 // it sends nothing until the cache has reached this revision
+	state       bool  // it sends the whole state before changes
+	end         bool  // a bookmark follows the state
+	stated      bool  // fill has just produced the whole state, in schema
 	schema      int
 	deadline    time.Duration
-	bookmark    time.Duration // when the next bookmark is due
-	err         *failure      // sent as an ERROR event, which ends the watch
+	bookmark    time.Duration // the time of the next bookmark
+	err         *failure      // to be sent as an ERROR event, which ends the watch
 	done        bool
-	sent        int // the number of frames
+	sent        int // the number of events sent
 	out         []byte
-	last        [][]byte // frames that Repeat may send again
+	last        [][]byte // the last events, which Repeat may send again
 }
 
-// watch starts a WATCH, according to the table of parameters in the contract.
+// watch starts a WATCH. It follows the table of parameters in the contract of WATCH.
 func (s *Server) watch(r *request) (*watch, *failure) {
 	c := s.cluster
 	w := &watch{server: s, req: r, incarnation: s.incarnation, era: s.era}
@@ -74,7 +74,7 @@ func (s *Server) watch(r *request) (*watch, *failure) {
 		w.err = failureOf(r.plan[ErrorEvent].N)
 	}
 	if w.minimum > 0 {
-		w.bookmark = now + freshness // when the server gives up waiting for minimum
+		w.bookmark = now + freshness // when the server stops waiting for minimum
 	}
 	return w, nil
 }
@@ -129,8 +129,8 @@ func (w *watch) next(b *body) (changed <-chan struct{}, d time.Duration, err err
 	return c.changed, max(d, 1), nil
 }
 
-// fill appends the events that are due now to out. It returns the time until more may be due
-// without a further change.
+// fill appends the events that are due to out. It returns the time until more may be due if nothing
+// changes.
 func (w *watch) fill() time.Duration {
 	s := w.server
 	s.advance()
@@ -165,7 +165,8 @@ func (w *watch) fill() time.Duration {
 	case now >= w.deadline:
 		w.done = true
 	case now >= w.bookmark:
-		// kube-apiserver sends no bookmark that is older than the start of the watch.
+		// A watch may start after the cache's newest revision. kube-apiserver sends no bookmark that is
+		// older than the start of the watch.
 		if w.after == s.seen {
 			w.sendBookmark(false)
 		}
@@ -177,7 +178,7 @@ func (w *watch) fill() time.Duration {
 func (w *watch) sendState() {
 	s := w.server
 	w.state, w.schema = false, s.cluster.schema
-	// Without the final bookmark, the client cannot detect the end of the state.
+	// Without the final bookmark, the client does not notice when the state is complete.
 	w.stated = !w.end || !w.req.plan.has(NoBookmarks)
 	for _, v := range w.era.At(s.seen) {
 		if w.req.matches(v) {
@@ -203,7 +204,7 @@ func (w *watch) change(ch Change) {
 	}
 }
 
-// object sends an event with an object.
+// object appends an event with an object.
 func (w *watch) object(t string, rep Representation) {
 	c := w.server.cluster
 	raw := c.object(encoding{Representation: rep, order: w.server.Order, protobuf: w.req.protobuf, partial: w.req.partial})
@@ -239,7 +240,7 @@ func (w *watch) sendBookmark(initial bool) {
 	w.frame("BOOKMARK", []byte(`{"apiVersion":"`+apiVersion+`","kind":"`+kind+`","metadata":{`+note+`"creationTimestamp":null,"resourceVersion":"`+rv+`"}}`))
 }
 
-// fail sends an ERROR event and ends the watch.
+// fail appends an ERROR event, which ends the watch.
 func (w *watch) fail(f *failure) {
 	raw := f.json()
 	if w.req.protobuf {
@@ -250,8 +251,8 @@ func (w *watch) fail(f *failure) {
 	w.server.cluster.logf("%v to %v: ERROR %d", w.server, w.req, f.Code)
 }
 
-// frame sends an event. If the plan requires it, frame repeats the last events, or sends an ERROR
-// event instead.
+// frame appends an event. If the plan contains Repeat, it also appends the last events again. If
+// the plan contains ErrorEvent, it may append an ERROR event instead.
 func (w *watch) frame(t string, raw []byte) {
 	if w.done {
 		return
