@@ -8,8 +8,8 @@ import (
 )
 
 // await starts a goroutine that waits until a client's informer has stored every write up to now.
-// It then reads the informer and checks that no such write is missing. await does nothing if the
-// informer cannot wait for a resourceVersion, or if resourceVersions cannot be compared.
+// The goroutine then reads the informer and checks that no such write is missing. await is a no-op
+// if the informer cannot wait for a resourceVersion, or if resourceVersions cannot be compared.
 func (r *run) await(c *client) {
 	w, ok := c.informer.(waiter)
 	if !ok || r.world.Scheme != api.Integers {
@@ -27,20 +27,20 @@ func (r *run) await(c *client) {
 		of := w.ResourceVersions()
 		v := c.informer.Read(false, func(format string, args ...any) { r.violate("read", c, format, args...) })
 		if !r.cluster.UpToDate(c.api) {
-			return // in another era, the number means something else
+			return // in another era, rev is a different state
 		}
 		r.cluster.Do(func(h *api.History) {
 			another := func(resourceVersion string) bool { return newer(resourceVersion, era.Head()) }
 			if h.Era() != era || another(v.resourceVersion) || slices.ContainsFunc(of, another) || v.holdsOfAnother(era, r.world.besieged()) {
-				return // the store still has resourceVersions of another era
+				return // the store still contains resourceVersions of another era
 			}
 			r.hasReached("await", c, c.spec.Scope, era, rev, v.objects)
 		})
 	})
 }
 
-// hasReached checks that objects include every write to the scope up to revision rev of era. The
-// objects were read after a wait for rev. The caller holds the cluster's lock.
+// hasReached checks that objects contains every write to the scope up to revision rev of era. The
+// objects were read after the client had waited for rev. The caller must hold the cluster's mu.
 func (r *run) hasReached(rule string, c *client, s Scope, era *api.Era, rev int64, objects map[api.Key]api.Representation) {
 	for _, want := range era.At(rev) {
 		got, ok := objects[want.Key]
@@ -56,11 +56,11 @@ func (r *run) hasReached(rule string, c *client, s Scope, era *api.Era, rev int6
 	}
 }
 
-// holdsOfAnother reports whether the view has an object of another past whose revision is above the
-// head of era. That is possible because an informer of several selectors has several reflectors:
-// one of them may have listed era while another still examines its server. If besieged is set, any
-// object of another past counts, because a siege can prolong the examination until the revisions of
-// era have reached those of the other past.
+// holdsOfAnother reports whether the view contains an object of another era whose revision is above
+// the newest of era. That is possible if an informer has several selectors, and so several
+// reflectors: one of them may have listed era while another still examines its server. If besieged
+// is true, any object of another era counts. Many faults may then prolong the examination, until
+// the revisions of era have reached those of the other one.
 func (v *view) holdsOfAnother(era *api.Era, besieged bool) bool {
 	for _, rep := range v.objects {
 		if !era.Has(rep.Version) && (besieged || rep.Version.Revision > era.Head()) {
@@ -70,8 +70,8 @@ func (v *view) holdsOfAnother(era *api.Era, besieged bool) bool {
 	return false
 }
 
-// newer reports whether a resourceVersion is above revision. It does not use the project's
-// comparison, because the model must not depend on the code under test.
+// newer reports whether a resourceVersion is above revision. It does not use package
+// resourceversion, because the model must not use the code under test.
 func newer(resourceVersion string, revision int64) bool {
 	n, err := strconv.ParseInt(resourceVersion, 10, 64)
 	return err == nil && n > revision

@@ -22,7 +22,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// chain is a native informer that reads from two watch caches, each with its own feed.
+// chain is a native informer whose requests go to one of two watch caches. Each cache (replica)
+// receives its data through its own feed.
 type chain struct {
 	informer
 	replicas []*replica
@@ -58,8 +59,8 @@ func (ch *chain) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// checkedBy makes the replicas report violations to r, as violations of its client c. It must be
-// called before Run.
+// checkedBy makes the replicas report violations to r, as violations of client c. It must be called
+// before Run.
 func (ch *chain) checkedBy(r *run, c *client) {
 	for _, replica := range ch.replicas {
 		replica.checks, replica.of = r, c
@@ -75,18 +76,18 @@ func (ch *chain) upstreams() []*api.Client {
 	return all
 }
 
-// replica is a watch cache with its feed. If the feed ends because its server went back to an
-// earlier state, the replica starts another feed, with an empty store.
+// replica is a watch cache with the feed that fills it. If the feed ends because its server went
+// back in time, the replica starts a new cache and a new feed.
 type replica struct {
 	kind   *api.Kind
 	client *api.Client
 	spec   ClientSpec
-	checks *run             // receives the violations
-	of     *client          // the client that reads from it
-	server reflector.Server // shared by all feeds
+	checks *run             // the run that receives violations
+	of     *client          // the client whose requests the replica handles
+	server reflector.Server // the reflectors of all feeds share it
 
 	mu    sync.Mutex
-	feed  *feed.Feed // the current one; nil before the first
+	feed  *feed.Feed // the current feed; nil before the first one
 	ready bool       // feed has received the first list
 }
 
@@ -96,7 +97,7 @@ func (r *replica) run(ctx context.Context) {
 	}
 }
 
-// session runs one feed until ctx ends or the feed's server goes back to an earlier state.
+// session runs one feed until ctx ends or the feed's server goes back in time.
 func (r *replica) session(ctx context.Context) {
 	encoding := wire.JSON
 	resource := watchcache.Resource{GroupVersionResource: r.kind.GroupVersionResource, Kind: r.kind.Kind, Namespaced: true, Custom: !r.kind.Protobuf}
@@ -129,13 +130,13 @@ func (r *replica) setReady(ready bool) {
 	r.ready = ready
 }
 
-// patience is how long a server may lag before clients can mistake it for a server that was
-// restored from a backup, because both give the same consistent answers. It is shorter than the
-// time for which a reflector examines such a server.
+// patience is how long a server may lag. If it lags longer, clients may mistake it for a server
+// that was restored from a backup, because its consistent responses are the same. patience is
+// shorter than the time for which a reflector examines such a server.
 const patience = 5 * time.Second
 
-// lag reports whether one of the replicas has no feed yet, or lacks a change that is older than the
-// constant patience.
+// lag reports whether one of the replicas has no feed yet, or lacks a change that is older than
+// patience.
 func (ch *chain) lag(h *api.History, now time.Duration) bool {
 	e := h.Era()
 	return slices.ContainsFunc(ch.replicas, func(r *replica) bool {
@@ -149,10 +150,10 @@ func (ch *chain) lag(h *api.History, now time.Duration) bool {
 	})
 }
 
-// prove waits for a proof that the replica is current, as the proxy does before it answers a
-// consistent read. It then checks that the replica has every write from before the wait. If there
-// is no proof, for example because the servers send no bookmarks, prove checks nothing and the
-// replica answers the read anyway, as with proxy.Options.TrustCache.
+// prove waits for a proof that the replica is current, as the proxy does before it serves a
+// consistent read. It then checks that the replica has every write from before the wait. If it gets
+// no proof, for example because the servers send no bookmarks, prove checks nothing. The replica
+// serves the read anyway, as with proxy.Options.TrustCache.
 func (r *replica) prove(ctx context.Context, f *feed.Feed) {
 	var era *api.Era
 	var rev int64
@@ -174,8 +175,8 @@ func (r *replica) prove(ctx context.Context, f *feed.Feed) {
 	r.checks.cluster.Do(func(h *api.History) { r.checks.hasReached("proven", r.of, Scope{}, era, rev, objects) })
 }
 
-// forward sends a query for the newest resourceVersion to the replica's server and copies the
-// answer. The query costs the server as little as a proof does.
+// forward sends a request for the newest resourceVersion to the replica's server, and copies the
+// response. That costs the server as little as a proof does.
 func (r *replica) forward(w http.ResponseWriter, hr *http.Request) {
 	resp, err := r.client.RoundTrip(hr)
 	if err != nil {
@@ -189,14 +190,14 @@ func (r *replica) forward(w http.ResponseWriter, hr *http.Request) {
 }
 
 // tricksProofs reports whether a replica may get a proof although it is not current. That is
-// possible if a server answers consistent reads from a cache that lags. It is also possible if the
-// servers go back to a backup, because a watch whose connection stalls does not show that.
+// possible if a server serves consistent reads from a cache that lags. It is also possible after a
+// restore, because a watch whose connection stalls does not show the restore.
 func (w *World) tricksProofs() bool {
 	return slices.ContainsFunc(w.Servers, func(s api.Spec) bool { return s.Stale }) ||
 		slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Restore || s.Op == Replace })
 }
 
-// ServeHTTP implements http.Handler. It answers like the handler of a program with a watch cache:
+// ServeHTTP implements http.Handler. It responds like the handler of a program with a watch cache:
 // with 429 until the cache is ready, and then from the cache.
 func (r *replica) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	if hr.URL.Path == "/version" {

@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// pair is one namespace with one selector. An informer sends a LIST and a WATCH for each pair. An
-// empty namespace means all namespaces.
+// pair is one namespace with one selector. An informer sends one LIST and one WATCH for each pair
+// of its scope. An empty namespace means all namespaces.
 type pair struct {
 	namespace string
 	selector  labels.Selector
@@ -21,8 +21,7 @@ func (p pair) matches(v *api.Version) bool {
 	return (p.namespace == "" || p.namespace == v.Key.Namespace) && p.selector.Matches(labels.Set(v.Labels))
 }
 
-// filtered returns the pair restricted to objects whose label app has this value, as Scope.filtered
-// does.
+// filtered restricts the pair to objects whose label app has this value.
 func (p pair) filtered(app string) pair {
 	s := Scope{Namespaces: []string{p.namespace}}
 	if !p.selector.Empty() {
@@ -35,9 +34,9 @@ func (p pair) same(q pair) bool {
 	return p.namespace == q.namespace && p.selector.String() == q.selector.String()
 }
 
-// pairs returns every combination of a namespace and a selector of the scope. Without namespaces, a
-// scope includes all namespaces; without selectors, all objects. pairs panics if a selector is
-// invalid.
+// pairs returns every combination of a namespace and a selector of the scope. A scope without
+// namespaces includes all namespaces, and one without selectors includes all objects. pairs panics
+// if a selector is invalid.
 func (s Scope) pairs() []pair {
 	namespaces, selectors := s.Namespaces, s.Selectors
 	if len(namespaces) == 0 {
@@ -59,7 +58,8 @@ func (s Scope) pairs() []pair {
 	return all
 }
 
-// matches reports whether the scope includes a version of an object. v may be nil.
+// matches reports whether the scope includes a version of an object. v may be nil; then it returns
+// false.
 func (s Scope) matches(v *api.Version) bool {
 	return v != nil && slices.ContainsFunc(s.pairs(), func(p pair) bool { return p.matches(v) })
 }
@@ -69,8 +69,8 @@ func (s Scope) choosing(v *api.Version) []pair {
 	return slices.DeleteFunc(s.pairs(), func(p pair) bool { return !p.matches(v) })
 }
 
-// filtered returns the scope restricted to objects whose label app has this value. If app is empty,
-// it returns s.
+// filtered restricts the scope to objects whose label app has this value. An empty app restricts
+// nothing.
 func (s Scope) filtered(app string) Scope {
 	if app == "" {
 		return s
@@ -85,8 +85,8 @@ func (s Scope) filtered(app string) Scope {
 	return f
 }
 
-// loses reports whether the WATCH of at least one pair that matched old sends a deletion when new
-// replaces old. That is so if new is nil, is another object, or no longer matches that pair.
+// loses reports whether a WATCH of the scope sends a deletion when new replaces old: the WATCH of a
+// pair that matches old. It does so if new is nil, has another uid, or does not match that pair.
 func (s Scope) loses(old, new *api.Version) bool {
 	if new == nil || old.UID != new.UID {
 		return true
@@ -94,7 +94,7 @@ func (s Scope) loses(old, new *api.Version) bool {
 	return slices.ContainsFunc(s.pairs(), func(p pair) bool { return p.matches(old) && !p.matches(new) })
 }
 
-// concerned reports whether the WATCH of every pair sends an event for the change.
+// concerned reports whether the WATCHes of all pairs send an event for the change.
 func (s Scope) concerned(ch api.Change) bool {
 	return !slices.ContainsFunc(s.pairs(), func(p pair) bool {
 		return (ch.Old == nil || !p.matches(ch.Old)) && (ch.New == nil || !p.matches(ch.New))
@@ -102,9 +102,10 @@ func (s Scope) concerned(ch api.Change) bool {
 }
 
 // ceases returns the first revision of an era, after v, at which v's object ended for the scope. It
-// returns false if there is none. The object ends if it is deleted or replaced by an object with
-// another uid, or if it leaves one of the pairs that match v or a later version. Only the WATCH of
-// that pair must report the end; the other WATCHes may report it later.
+// returns false if there is none. The object ends if it is deleted, if an object with another uid
+// replaces it, or if a version of it no longer matches a pair that an earlier version (v or later)
+// matched. Only the WATCH of that pair must report the end at once; the other WATCHes may report it
+// later.
 func (s Scope) ceases(e *api.Era, v *api.Version) (int64, bool) {
 	for _, ch := range e.Since(v.Revision, e.Head()) {
 		if ch.Old == nil && ch.New == nil || ch.Key() != v.Key {
@@ -118,17 +119,17 @@ func (s Scope) ceases(e *api.Era, v *api.Version) (int64, bool) {
 	return 0, false
 }
 
-// grace is how long, in a calm world, one of several watches may take to list, or to send a change
-// that another watch has already sent. A watch cache that is not ready asks its clients to wait for
-// a second.
+// grace is the maximum time, in a calm world, in which one of several watches lists, or sends a
+// change that another watch has already sent. A watch cache that is not ready asks its clients to
+// wait for a second.
 const grace = 3 * time.Second
 
-// departs reports whether v's object, at some revision after v, left a pair while no other pair had
-// matched the object for longer than grace. It is stricter than ceases and valid only in a calm
-// world, where each watch has sent all events within grace.
+// departs reports whether v's object, at some revision after v, left a pair when no other pair had
+// matched it for longer than grace. It is stricter than ceases, and valid only in a calm world,
+// where each watch has sent all events within grace.
 func (s Scope) departs(e *api.Era, v *api.Version) bool {
 	pairs := s.pairs()
-	since := make([]time.Duration, len(pairs)) // when each pair began to match the key
+	since := make([]time.Duration, len(pairs)) // when each pair started to match the key
 	for _, ch := range e.Since(e.Base, e.Head()) {
 		if ch.Old == nil && ch.New == nil || ch.Key() != v.Key {
 			continue
@@ -152,8 +153,7 @@ func (s Scope) departs(e *api.Era, v *api.Version) bool {
 	return false
 }
 
-// ceased reports whether, in any era, v's object ended, so that an informer may report its
-// deletion.
+// ceased reports whether v's object ended in any era, so that an informer may report its deletion.
 func (r *run) ceased(s Scope, v *api.Version) bool {
 	if r.unordered {
 		return true
@@ -164,7 +164,7 @@ func (r *run) ceased(s Scope, v *api.Version) bool {
 			switch {
 			case e.Index < v.Era.Index:
 			case !e.Has(v):
-				yes = true // a restore undid the write of v
+				yes = true // a restore removed v
 			default:
 				_, ok := s.ceases(e, v)
 				if r.calm && len(s.pairs()) > 1 {
@@ -177,8 +177,8 @@ func (r *run) ceased(s Scope, v *api.Version) bool {
 	return yes
 }
 
-// follows returns an error if a handler or reader of a scope must not receive a representation
-// (now) after the last one that it received for the same key (was). In an unordered world it always
+// follows returns an error if a handler or reader with this scope must not receive the
+// representation now after was, the last one of the same key. In an unordered world it always
 // returns nil.
 func (r *run) follows(s Scope, was last, now api.Representation) (err error) {
 	if r.unordered {
@@ -186,12 +186,12 @@ func (r *run) follows(s Scope, was last, now api.Representation) (err error) {
 	}
 	from, to := was.rep, now
 	r.cluster.Do(func(h *api.History) {
-		undone := func() bool { // the servers went back to a state with to and without from
+		undone := func() bool { // the servers went back to a state that contains to but not from
 			return slices.ContainsFunc(h.Eras(), func(e *api.Era) bool {
 				return e.Index > from.Version.Era.Index && !e.Has(from.Version) && e.Has(to.Version)
 			})
 		}
-		kept := func() bool { // the servers went back to a state with to
+		kept := func() bool { // the servers went back to a state that contains to
 			return slices.ContainsFunc(h.Eras(), func(e *api.Era) bool { return e.Index > from.Version.Era.Index && e.Has(to.Version) })
 		}
 		switch {
@@ -204,8 +204,8 @@ func (r *run) follows(s Scope, was last, now api.Representation) (err error) {
 				err = fmt.Errorf("%v again, unchanged", to)
 			}
 		case from.Version == to.Version && from.Schema > to.Schema && (r.world.repeats() || len(s.pairs()) > 1):
-			// An event's resourceVersion does not show the schema. The event may repeat an earlier one, be
-			// late from another watch, or be new.
+			// An event's resourceVersion does not show the schema. So the reader cannot know whether the
+			// event repeats an earlier one, is late because another watch sent it, or is new.
 		case from.Version == to.Version && from.Schema > to.Schema:
 			err = fmt.Errorf("%v after %v", to, from)
 		case to.Version.ID < from.Version.ID:
@@ -221,16 +221,16 @@ func (r *run) follows(s Scope, was last, now api.Representation) (err error) {
 	return err
 }
 
-// stalled reports whether a reader may receive a version (now) after one that was written later
-// (was). That is possible if another watch of the scope stalled before a restore. After the
-// restore, that watch sends events of the former era, whose resourceVersions are higher than that
-// of was. A client cannot detect that until the watch ends.
+// stalled reports whether a reader may receive now after was, a version that was written later.
+// That is possible if another watch of the scope stalled before a restore. After the restore, that
+// watch sends events of the former era, whose resourceVersions are higher than that of was. A
+// client can detect that only when the watch ends.
 func (s Scope) stalled(was, now *api.Version) bool {
 	return len(s.pairs()) > 1 && now.Era.Index < was.Era.Index && now.Revision > was.Revision
 }
 
-// next returns an error if the handler did not receive a change of the key that the scope includes,
-// between the last event (was) and the next one (now).
+// next returns an error if the handler did not receive a change of the key, in its scope, between
+// the last event (was) and the current one (now).
 func (r *run) next(s Scope, was last, now api.Representation) (err error) {
 	r.cluster.Do(func(h *api.History) {
 		e := h.Era()
@@ -247,8 +247,8 @@ func (r *run) next(s Scope, was last, now api.Representation) (err error) {
 	return err
 }
 
-// back returns the name of a rule against going back. The name differs for clients that merge
-// several watches, because each of these watches runs at its own speed.
+// back returns the name of a check that no object goes back. The name has a suffix for clients that
+// merge several watches, because each of these watches has its own speed.
 func (c *client) back(rule string) string {
 	if len(c.spec.Scope.pairs()) > 1 {
 		return rule + "-merged"

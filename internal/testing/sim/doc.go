@@ -1,6 +1,7 @@
-// Package sim runs informers in simulated worlds that it draws from seeds, and checks what the
-// informers do against a model. The checks follow the contract of LIST and WATCH and the source of
-// Kubernetes. They never follow the code under test, and the model does not use that code.
+// Package sim runs informers in simulated worlds, which it draws at random from seeds, and compares
+// what the informers do with a model of etcd. The checks are derived from the contract of LIST and
+// WATCH and from Kubernetes' source, not from the code under test, and the model does not use that
+// code.
 //
 //	go test ./internal/testing/sim                         500 seeds
 //	go test ./internal/testing/sim -run Sim -seed 42       one, with a log; shrinks a failing world
@@ -9,22 +10,22 @@
 //
 // # The parts
 //
-// Package api has the model of etcd, which stores every past state of the objects of one resource,
-// and the simulated API servers. Each server has its own view of the model and serves HTTP in
-// memory. Package api also injects the faults between servers and clients.
+// Package api contains the model of etcd, which stores every past state of the objects of one
+// resource. It also contains the simulated API servers, which serve HTTP in memory, and injects the
+// faults between servers and clients.
 //
 // A World (world.go) describes one run as data: its servers, its clients and their handlers, and
-// its steps. Each step has a time. It is a write, a compaction, a restore, a replacement of the
-// servers, a change of the schema, a restart or a fault. draw.go, drawfault.go, drawrelist.go,
-// drawsiege.go and drawfrontend.go draw a World from a seed. run.go, steps.go and rest.go execute
-// it in virtual time (testing/synctest). shrink.go removes the parts of a failing World that the
-// failure does not need.
+// its steps. Each step has a time. A step is, for example, a write, a compaction, a restore, a
+// restart or a fault. draw.go, drawfault.go, drawrelist.go, drawsiege.go and drawfrontend.go draw a
+// World from a seed. run.go, steps.go and rest.go execute it in virtual time (testing/synctest).
+// shrink.go removes the parts of a failing World that are not necessary for the failure.
 //
 // informer.go lists the implementations that a World can run: the native informer, with several
 // namespaces and selectors, for Go types, unstructured objects or metadata; the drop-in with its
 // options and factories; and a native informer that switches between two watch caches. Package feed
-// feeds these caches as it feeds the proxy's, and one cache may be fed from the other. The control
-// is client-go's own informer. knownfailures.go lists the checks that client-go's informer fails.
+// fills these caches as it fills the proxy's, and one cache may receive its data from the other.
+// For comparison, some Worlds run client-go's own informer. knownfailures.go lists the checks that
+// client-go's informer fails.
 //
 // # What is checked
 //
@@ -73,18 +74,16 @@
 //   - resync: each handler received each object once per resync period, without bursts
 //   - goroutines, deadlock: no goroutine is left after the stop
 //
-// Some faults never end, for one kind of request or for one resourceVersion. An informer must then
-// recover by a LIST if some form of LIST works. expect.go decides what the checks require.
+// Some faults never end, for one kind of request or for one resourceVersion. If some form of LIST
+// works, an informer must then recover with it. expect.go decides what the checks require.
 //
 // # What is not checked
 //
 // The checks exclude these situations:
 //
 //   - A client may watch from a revision of a past era when the present era has reached the same
-//     revision (api/clientview.go). No protocol shows that to the client. The checks excuse it until
-//     its next LIST, which the run then forces.
-//   - If the servers refuse one form of LIST forever while another form works, the checks require a
-//     recovery only if pages fail or answers break off.
+//     revision (api/clientview.go). The client cannot detect that. The checks accept any state until its next LIST, which the run then forces.
+//   - If the servers refuse one form of LIST forever while another form works, the checks require a recovery only if pages fail, or if responses end before they are complete.
 //   - If resourceVersions cannot be compared, a client cannot distinguish old events from new ones.
 //   - 429 asks the client to wait, so the client need not recover from it.
 //

@@ -9,7 +9,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// Draw creates the world of a seed. The same seed always gives the same world.
+// Draw creates the world for a seed. The same seed always gives the same world.
 func Draw(seed uint64) *World {
 	d := &drawer{Rand: rand.New(rand.NewPCG(seed, 1)), w: &World{Seed: seed}}
 	d.world()
@@ -19,12 +19,12 @@ func Draw(seed uint64) *World {
 // maxKeys is the maximum number of keys in a world, except in the worlds of drawer.many.
 const maxKeys = 8
 
-// drawer draws one world. It decides once for the whole world whether a feature is present, so that
-// worlds differ from each other.
+// drawer draws one world at random. For most features, it decides once whether the whole world has
+// the feature, so that worlds differ from each other.
 type drawer struct {
 	*rand.Rand
 	w    *World
-	span time.Duration // the time in which the steps happen
+	span time.Duration // the time in which the steps are
 }
 
 func (d *drawer) chance(percent int) bool { return d.IntN(100) < percent }
@@ -148,7 +148,8 @@ func (d *drawer) clients() {
 	}
 }
 
-// exotic reports whether watch caches do not support one of the world's servers.
+// exotic reports whether the world has resourceVersions or a server that watch caches do not
+// support.
 func (d *drawer) exotic() bool {
 	return d.w.Scheme != api.Integers || slices.ContainsFunc(d.w.Servers, func(s api.Spec) bool { return s.Plain })
 }
@@ -168,7 +169,7 @@ func (d *drawer) client(runner string) ClientSpec {
 		})
 		c.Scope.Selectors = c.Scope.Selectors[:1+d.IntN(3)]
 	}
-	if runner == DropIn || runner == ClientGo { // sends only one LIST and one WATCH
+	if runner == DropIn || runner == ClientGo { // these informers send only one LIST and one WATCH
 		c.Typed, c.Factory = d.chance(30), d.chance(20)
 		c.Options = pick(d, "", "", "", "", "", "", "pinned", "pinned", "private", "private", "mutation", "uncaptured", "uncaptured", "resync", "resync")
 		c.Scope.Namespaces, c.Scope.Selectors = c.Scope.Namespaces[:min(len(c.Scope.Namespaces), 1)], c.Scope.Selectors[:min(len(c.Scope.Selectors), 1)]
@@ -209,11 +210,11 @@ func (d *drawer) handler() HandlerSpec {
 	return h
 }
 
-// moment draws a time in the span. It is never 0.
+// moment draws a time in the span of the world. It is never 0.
 func (d *drawer) moment() time.Duration { return 1 + time.Duration(d.Int64N(int64(d.span))) }
 
-// writes draws the writes before the clients start and the writes in the span, some in bursts and
-// some alone.
+// writes draws writes before the clients start, and writes in the span of the world, some of them
+// in bursts.
 func (d *drawer) writes() {
 	w := d.w
 	for i := range w.Keys {
@@ -228,7 +229,7 @@ func (d *drawer) writes() {
 			burst = d.IntN(8)
 			at = time.Duration(d.Int64N(int64(d.span)))
 			if d.chance(10) {
-				at = d.between(time.Microsecond, 100*time.Microsecond) // while all clients list
+				at = d.between(time.Microsecond, 100*time.Microsecond) // at this time, all clients list
 			}
 		}
 		s := d.write()
@@ -237,7 +238,7 @@ func (d *drawer) writes() {
 	}
 }
 
-// load draws a series of writes that arrive faster than a handler can process them.
+// load draws writes that are more frequent than a handler can process them.
 func (d *drawer) load() {
 	at := d.moment()
 	for range 50 + d.IntN(150) {
@@ -255,9 +256,9 @@ func (d *drawer) load() {
 	}
 }
 
-// many draws more objects than an informer processes, or delivers, at a time. It removes all faults
-// and leaves only events of servers. With faults, an informer might receive the objects one by one,
-// and one such world would take as long as all other worlds together.
+// many draws more objects than an informer processes or delivers in one step. It removes all
+// faults: with faults, an informer might receive the objects one by one, and one such world would
+// take as long as all other worlds together.
 func (d *drawer) many() {
 	w := d.w
 	for i := range 120 + d.IntN(60) {

@@ -8,7 +8,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// events draws restores, restarts and other events of servers and of etcd.
+// events draws restores, restarts and other steps that affect servers or etcd. It also draws reads,
+// waits, and changes of a client's server.
 func (d *drawer) events() {
 	if d.chance(15) {
 		return
@@ -27,7 +28,7 @@ func (d *drawer) events() {
 	some(50, 4, func() Step { return Step{Op: CutAll, Server: server()} })
 	some(25, 3, func() Step { return Step{Op: Compact} })
 	some(20, 2, func() Step { return Step{Op: Restart, Server: server()} })
-	if d.w.Clients[0].Runner != Chain { // a chain's replicas cannot be forced to list again
+	if d.w.Clients[0].Runner != Chain { // the replicas of a chain cannot be forced to list again
 		some(10, 1, func() Step { return Step{Op: Restore, N: d.Int64N(12)} })
 		some(4, 1, func() Step {
 			return Step{Op: Replace, N: d.Int64N(60), Scheme: pick(d, api.Integers, api.Integers, api.Opaque)}
@@ -39,7 +40,7 @@ func (d *drawer) events() {
 	if len(d.w.Servers) > 1 || d.w.Clients[0].Runner == Chain {
 		some(80, 5, func() Step { return Step{Op: Route, Server: d.IntN(3), Client: d.IntN(len(d.w.Clients))} })
 	}
-	if d.chance(10) { // a server falls behind and recovers
+	if d.chance(10) { // one server starts to lag, and recovers
 		n, at := server(), d.moment()
 		back := d.w.Servers[n].Lag
 		d.w.Steps = append(d.w.Steps, Step{At: at, Op: Lag, Server: n, D: time.Hour},
@@ -47,8 +48,8 @@ func (d *drawer) events() {
 	}
 }
 
-// calm removes everything that keeps clients from receiving every change, so that stricter checks
-// apply.
+// calm removes everything that prevents clients from receiving every change, so that stricter
+// checks apply.
 func (d *drawer) calm() {
 	d.w.Servers = d.w.Servers[:1]
 	s := &d.w.Servers[0]
@@ -56,8 +57,8 @@ func (d *drawer) calm() {
 	d.w.Steps = slices.DeleteFunc(d.w.Steps, func(s Step) bool { return !s.calm() })
 }
 
-// replica draws a second server, whose cache lags for a moment. All clients switch to it
-// immediately after a write, and back later.
+// replica draws a second server, whose cache lags. Several times, all clients change to that server
+// soon after a write, and back later.
 func (d *drawer) replica() {
 	lag := d.between(500*time.Millisecond, 2*time.Second)
 	d.w.Servers = []api.Spec{{Order: d.w.Servers[0].Order}, {Order: d.w.Servers[0].Order, Lag: lag, Stale: d.chance(70)}}
@@ -78,9 +79,9 @@ func (d *drawer) replica() {
 	}
 }
 
-// contended draws repeated changes of many keys that the watches of three selectors all send at the
-// same time. Between the moment when one watch prepares an update and the moment when the informer
-// applies it, another watch may change the same object.
+// contended draws changes of many keys that the watches of three selectors all send at the same
+// time. So one watch may change an object after another watch has prepared an update of it, before
+// the informer applies that update.
 func (d *drawer) contended() {
 	w := d.w
 	w.Servers = []api.Spec{{Order: w.Servers[0].Order}}
@@ -103,9 +104,9 @@ func (d *drawer) contended() {
 	}
 }
 
-// staggered draws a delay for the first list of one of two selectors, or for the rest of that list.
-// In the meantime the watch of the other selector sends the same objects. Slow handlers still
-// process these events when the list ends. The watch after the list may also be delayed.
+// staggered draws a delay of the first list of one of two selectors, or of the end of that list. In
+// the meantime, the watch of the other selector sends the same objects. Slow handlers are still
+// processing these events when the list ends. The watch after the list may also be delayed.
 func (d *drawer) staggered() {
 	d.w.Servers = []api.Spec{{Order: d.w.Servers[0].Order}}
 	c := &d.w.Clients[0]
@@ -132,7 +133,7 @@ func (d *drawer) staggered() {
 	}
 }
 
-// move draws the steps that move all clients to one of two servers: their new requests go to that
+// move draws the steps that move all clients to one of two servers: their later requests go to that
 // server, and the watches of the other server break.
 func (d *drawer) move(at time.Duration, server int) {
 	for i := range d.w.Clients {
@@ -141,7 +142,7 @@ func (d *drawer) move(at time.Duration, server int) {
 	d.w.Steps = append(d.w.Steps, Step{At: at, Op: CutAll, Server: 1 - server})
 }
 
-// faults draws the faults of requests.
+// faults draws the faults that affect requests.
 func (d *drawer) faults() {
 	if d.chance(25) {
 		d.w.Steps = append(d.w.Steps, Step{Op: Fault, Rule: api.Rule{Client: -1, Server: -1, Ask: api.AskAll, Effect: api.Pieces, N: 30 + d.IntN(300)}})
@@ -170,7 +171,7 @@ func (d *drawer) faults() {
 			r.Server = d.IntN(len(d.w.Servers))
 		}
 		if r.Effect == api.OftenBookmarks && r.Until == 0 {
-			r.D = max(r.D, time.Second) // the fault never ends, so it must be rare
+			r.D = max(r.D, time.Second) // the fault never ends, so its bookmarks must be rare
 		}
 		d.w.Steps = append(d.w.Steps, Step{At: at, Op: Fault, Rule: r})
 	}
@@ -184,15 +185,16 @@ func (d *drawer) faults() {
 	}
 }
 
-// swallows reports whether a fault withholds the bytes of some WATCH forever. If a front end ends
-// that WATCH soon, a client cannot distinguish it from the WATCH of a quiet resource.
+// swallows reports whether a fault withholds the bytes of a WATCH forever. If a front end also ends
+// that WATCH early, a client cannot distinguish it from the WATCH of a resource that does not
+// change.
 func (w *World) swallows() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool {
 		return s.Op == Fault && s.Rule.Forever() && s.Rule.Effect == api.Stall && s.Rule.Ask&api.AskWatches != 0
 	})
 }
 
-// effect draws a fault's kinds of requests and its effect on them.
+// effect draws which kinds of requests a fault affects, and how.
 func (d *drawer) effect(r *api.Rule) {
 	r.Ask = pick(d, api.AskWatch, api.AskWatch, api.AskWatch, api.AskInitial, api.AskWatches, api.AskList, api.AskLists, api.AskPage, api.AskProbe, api.AskMore,
 		api.AskListAny, api.AskVersion, api.AskAll)

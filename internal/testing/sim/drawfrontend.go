@@ -6,9 +6,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// frontEnd draws a world whose only fault is a front end that ends WATCHes early: after they have
-// been idle for some time, or at some age. client-go's informer runs next to the informer under
-// test, and the checks compare the requests of the two.
+// frontEnd draws a world whose only fault is a front end (a proxy) that ends WATCHes early: when
+// they have been idle for some time, or at a certain age. The world also has client-go's informer,
+// and the checks compare its requests with those of the informer under test.
 func (d *drawer) frontEnd() {
 	w := d.w
 	w.Servers = []api.Spec{{Order: w.Servers[0].Order, Bookmarks: pick(d, 0, 0, -1, d.between(2*time.Second, 30*time.Second))}}
@@ -21,12 +21,12 @@ func (d *drawer) frontEnd() {
 	w.Clients = []ClientSpec{c, control}
 	front := d.endsStreams()
 	if front.D >= 90*time.Second && w.Servers[0].Bookmarks < 0 {
-		w.Servers[0].Bookmarks = 0 // otherwise the informer replaces the silent watch by a list
+		w.Servers[0].Bookmarks = 0 // with such a front end and no bookmarks, the informer would list
 	}
 	d.span = max(2*time.Minute, 4*front.D)
 	w.Steps = []Step{{Op: Fault, Rule: front}, {Op: Bump, N: 1, At: d.span}}
 	if d.chance(30) {
-		return // no further writes
+		return // nothing else is written
 	}
 	every := d.between(50*time.Millisecond, 5*time.Minute)
 	for n := 0; n < 200; n++ {

@@ -7,10 +7,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// relisted draws a world whose watch caches lose their servers for a while, one to three times.
-// During each loss a few objects change so that they enter or leave a selector, and etcd is
-// compacted, so the caches list again. The client's watches also break, and resume at different
-// times.
+// relisted draws a world whose watch caches lose their servers, one to three times. Meanwhile, a
+// few objects change so that they enter or leave a selector, and etcd is compacted. So the caches
+// list again. The client's watches also break, and resume at different times.
 func (d *drawer) relisted() {
 	w := d.w
 	w.Servers = []api.Spec{{Order: w.Servers[0].Order}, {Order: w.Servers[0].Order}}
@@ -39,8 +38,8 @@ func (d *drawer) relisted() {
 	}
 }
 
-// lose draws one loss of the servers, whose steps start in the time between from and until. It
-// returns until.
+// lose draws one loss of the servers. Its steps start in a random period from the time from to
+// until. It returns until.
 func (d *drawer) lose(from time.Duration) (until time.Duration) {
 	span := d.between(200*time.Millisecond, 5*time.Second)
 	within := func() time.Duration { return from + time.Duration(d.Int64N(int64(span))) }
@@ -72,7 +71,7 @@ func (d *drawer) lose(from time.Duration) (until time.Duration) {
 	return from + span
 }
 
-// hinder draws a fault that delays one of the client's watches.
+// hinder draws a fault that delays or breaks some requests, most often watches, and ends at until.
 func (d *drawer) hinder(until, most time.Duration) api.Rule {
 	r := api.Rule{Server: -1, Ask: pick(d, api.AskWatch, api.AskWatches, api.AskAll), Times: 1 + d.IntN(3), Until: until}
 	switch r.Effect = pick(d, api.Delay, api.Slow, api.Cut, api.Stall, api.Refuse); r.Effect {

@@ -7,10 +7,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// besieged draws, for most kinds of requests, a fault that lasts forever. Either whole LISTs or
-// LISTs in pages have no such fault, and clients must use that form of LIST in the end. No server
-// answers with a state that is older than its resourceVersion, because the remaining requests could
-// not detect that.
+// besieged draws, for most kinds of requests, a fault that lasts forever. Only one form of LIST,
+// whole or in pages, is never affected, and clients must use it in the end. No server may serve a
+// state that is older than requested, because the requests that still work could not detect that.
 func (d *drawer) besieged() {
 	w := d.w
 	if len(w.Keys) > maxKeys {
@@ -46,7 +45,7 @@ func (d *drawer) besieged() {
 	}
 }
 
-// lasts draws a fault for requests of one kind. It reports whether the fault may last forever.
+// lasts draws a fault for requests of one kind. It returns true if the fault may last forever.
 func (d *drawer) lasts(r *api.Rule, ask api.Ask) bool {
 	d.effect(r)
 	events := r.Effect == api.ErrorEvent || r.Effect == api.Repeat || r.Effect == api.NoBookmarks || r.Effect == api.OftenBookmarks || r.EndsStreams()

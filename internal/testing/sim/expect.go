@@ -7,21 +7,21 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// expectation is what the checks require of a client at rest, given the faults that never end.
+// expectation says what the checks require of a client at rest, given the faults that never end.
 type expectation struct {
-	heals    bool // some LIST works, so the store must be correct
-	current  bool // no fault affects the client: Err must be nil
-	blocked  bool // a fault blocks the client forever: Err must not be nil
-	unlisted bool // faults block every form of LIST: Err must not be nil until the first LIST
-	progress bool // bookmarks must advance the resourceVersion to the servers'
+	heals    bool // a LIST works, so the store must be equal to the servers' state
+	current  bool // no fault affects the client, so Err must be nil
+	blocked  bool // a fault blocks the client forever, so Err must not be nil
+	unlisted bool // faults block every form of LIST, so Err must not be nil before the first LIST
+	progress bool // the client receives bookmarks, so its resourceVersion must be that of the servers
 }
 
-// expect returns what the checks require of a client. For a chain, faults between the replicas and
-// the servers also count.
+// expect returns what the checks require of a client. For a chain, it also takes faults between the
+// replicas and the servers into account.
 func (r *run) expect(c *client) expectation {
 	e := r.expectOf(c.api, c.spec)
 	if c.spec.returned() && r.world.hangs() {
-		return expectation{} // client-go reads the answers, and waits forever
+		return expectation{} // client-go reads the response, and waits forever
 	}
 	ch, ok := c.informer.(*chain)
 	if !ok {
@@ -37,8 +37,8 @@ func (r *run) expect(c *client) expectation {
 
 func (r *run) expectOf(cl *api.Client, spec ClientSpec) expectation {
 	rules := r.cluster.Lasting(cl)
-	// stops returns whether one of the rules may block requests of these kinds, and whether one blocks
-	// all of them.
+	// stops returns whether one of the faults may block requests of these kinds, and whether one
+	// blocks all of them.
 	stops := func(ask api.Ask) (any, all bool) {
 		for _, f := range rules {
 			if f.Ask&ask == 0 || !f.Blocks() {
@@ -49,9 +49,9 @@ func (r *run) expectOf(cl *api.Client, spec ClientSpec) expectation {
 		}
 		return any, all
 	}
-	// If a whole LIST breaks off, an informer lists in pages. If pages fail, it sends a whole LIST. If
-	// a server refuses one form of LIST with an error forever, the checks do not require that the
-	// informer tries the other form.
+	// If a whole LIST fails in the middle, an informer lists in pages. If pages fail, it sends a whole
+	// LIST. But if a server refuses one form of LIST with an error forever, the checks do not require
+	// that the informer tries the other form.
 	broken := func(f api.Rule) bool { return f.Effect == api.Cut || f.Effect == api.Stall }
 	lists, refused := false, false
 	for _, f := range rules {
@@ -69,21 +69,22 @@ func (r *run) expectOf(cl *api.Client, spec ClientSpec) expectation {
 	tooMany, mixed := false, false
 	for _, f := range rules {
 		tooMany = tooMany || f.AsksForLess()
-		// Such a fault does not reliably set Err. The ERROR event may replace one that would be sent
-		// immediately. A stalled WATCH looks like the WATCH of a quiet resource until it is cut.
+		// Such a fault need not set Err. The ERROR event may be in place of an event that is sent
+		// immediately. A stalled WATCH looks like that of a resource that does not change until the
+		// connection breaks.
 		mixed = mixed || f.Effect == api.ErrorEvent && f.M > 0 || f.Effect == api.Stall && f.Ask&api.AskWatch != 0
 	}
 	e.heals = e.heals && !tooMany
-	// A WATCH with initial events continues as an ordinary WATCH.
+	// After its initial events, a WATCH is affected like any other.
 	e.current = e.heals && !watches && !(initials && spec.Mode == "watchlist")
 	e.blocked = noWatch && !mixed && (noInitial || spec.Mode != "watchlist")
 	e.unlisted = noList && noListAny && noPage && noInitial
-	// A server sends no bookmarks on a WATCH with a timeout of two seconds or less.
+	// A server sends no bookmarks on a WATCH whose timeout is two seconds or less.
 	e.progress = e.current && r.cluster.Bookmarks(cl) && (spec.Watch == 0 || spec.Watch > 2*time.Second)
 	return e
 }
 
-// hangs reports whether a fault withholds some answer, or its rest, forever.
+// hangs reports whether a fault withholds a response, or its end, forever.
 func (w *World) hangs() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool {
 		return s.Op == Fault && (s.Rule.Effect == api.Hang || s.Rule.Effect == api.Stall && s.Rule.Blocks())

@@ -11,52 +11,53 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// handler is one handler of an informer. It records the events that it receives, and checks each of
+// handler is a handler of an informer. It records the events that it receives, and checks each of
 // them immediately.
 type handler struct {
 	run    *run
 	client *client
 	spec   HandlerSpec
-	scope  Scope // its client's scope, filtered
+	scope  Scope // the client's scope, restricted by spec.Filter
 	name   string
-	reg    registration // nil before the registration
+	reg    registration // nil until the handler is registered
 
-	// steady has the keys that have existed since the handler started. It maps each key to the pairs
-	// of the client's scope that have matched it since then. A key that moved from one pair to another
-	// need not be in the first list of either pair. A goroutine may lock steadyMu while it has locked
-	// the cluster and mu. It must not lock another lock while it has locked steadyMu.
+	// steady contains the keys that have existed since the handler was registered. For each key, it
+	// contains the pairs of the client's scope that have matched the key all that time: an object that
+	// moves from one pair to another need not be in the first list of either pair. steadyMu is the
+	// innermost lock: a goroutine may lock it while it holds mu or the cluster's mu, and must not lock
+	// another lock while it holds it.
 	steadyMu sync.Mutex
 	steady   map[api.Key][]pair
 
-	mu   sync.Mutex // a goroutine that has locked mu may lock the cluster
+	mu   sync.Mutex // a goroutine that holds mu may lock the cluster's mu
 	seen map[api.Key]last
-	// due maps keys to version IDs. The handler must have received each of these versions, or a later
-	// one, before it must sync. Received keys are removed from due. It is nil until the informer has
-	// synced.
-	due   map[api.Key]int
-	done  time.Duration // when due became empty
-	went  int           // how many keys of due ended before the handler received them
-	said  bool          // whether HasSynced was true
+	// due maps keys to version IDs. Before it must sync, the handler must have received these versions
+	// or later ones. Received keys are removed from due. due is nil until the informer has synced.
+	due  map[api.Key]int
+	done time.Duration // when due became empty
+	// the number of keys of due whose objects ended before the handler received them
+	went  int
+	said  bool // HasSynced has returned true
 	ended bool
 
-	resyncs []resync // since countResyncs
-	quiet   bool     // only resyncs were received since countResyncs
+	resyncs []resync // the resyncs since countResyncs
+	quiet   bool     // no other events were received since countResyncs
 }
 
-// resync is the delivery of one object in a resync.
+// resync is the delivery of one object by a resync.
 type resync struct {
 	key api.Key
 	at  time.Duration
 }
 
-// last is the last representation of a key that a handler or reader received. gone is set if the
-// key was deleted after that.
+// last is the last representation of a key that a handler or reader received. gone is true if the
+// object was deleted after that.
 type last struct {
 	rep  api.Representation
 	gone bool
 }
 
-// tell receives an event. It checks the event, and then blocks for the handler's delay, or until
+// tell receives an event. It checks the event, and then blocks as long as the spec says, or until
 // ctx ends.
 func (h *handler) tell(ctx context.Context, e event) {
 	h.mu.Lock()
@@ -101,7 +102,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// check checks an event against the events that the handler received before.
+// check compares an event with the events that the handler received before.
 func (h *handler) check(e event) {
 	h.run.observe(h.client)
 	h.mu.Lock()
@@ -145,8 +146,8 @@ func (h *handler) check(e event) {
 			return
 		}
 		if e.final && (e.old.rep.Version.ID >= was.rep.Version.ID || h.run.world.goesBack() || h.run.unordered) {
-			// A DELETED event carries the final state, which the handler may never have received, in the
-			// current schema. In an unordered world it may also be the end of an earlier object.
+			// A DELETED event contains the final state in the current schema. The handler may not have
+			// received that state before. In an unordered world it may also be the end of an earlier object.
 			e.old.rep = was.rep
 		}
 		if e.old.rep != was.rep {
@@ -164,17 +165,17 @@ func (h *handler) check(e event) {
 	h.seen[e.key] = last{rep: e.new.rep}
 }
 
-// toldAsSent reports whether the handler receives repeated events as new ones, as with client-go.
-// The drop-in then invents a resourceVersion for an object whose resourceVersion does not grow. It
-// compares objects by content, which differs between events and lists.
+// toldAsSent reports whether the informer delivers repeated events like new ones, as client-go
+// does. If the resourceVersion of an object does not increase, the drop-in then creates one for it,
+// and compares objects by content, which differs between events and lists.
 func (h *handler) toldAsSent() bool { return h.client.spec.takesAsSent(h.run.world) }
 
 func (c ClientSpec) takesAsSent(w *World) bool {
 	return c.returned() && (w.repeats() || w.opaque() || w.goesBack())
 }
 
-// later checks that the handler may receive a representation (now) after the last one of the same
-// key (was).
+// later checks that the handler may receive the representation now after was, the last one of the
+// same key.
 func (h *handler) later(was last, now api.Representation) {
 	if h.toldAsSent() {
 		return
@@ -193,9 +194,10 @@ func (h *handler) wrong(rule, format string, args ...any) {
 	h.run.violate(rule, h.client, "%s: %s", h.name, fmt.Sprintf(format, args...))
 }
 
-// late checks that the handler syncs soon after it has received every object that the informer had
-// when it synced, each in that version or a later one. An older version does not count: it may be
-// from the watch of another selector, while the last of the first lists has the newer one.
+// late checks that the handler syncs soon after it has received all objects that the informer
+// stored when the informer synced, in these versions or later ones. An older version does not
+// suffice: it may be from the watch of another selector, while the last first list has the newer
+// version.
 func (h *handler) late() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -230,15 +232,15 @@ func (h *handler) late() {
 	}
 }
 
-// backlog returns how long the handler may need to process the events from before its sync. These
-// include keys of due that ended before the handler received them. backlog counts all changes if
-// the scope has several pairs, because one watch may send events until the first list of another
-// pair ends. It also counts all changes if a server never ends its initial events.
+// backlog returns how long the handler may need for the events before its sync, including those of
+// keys of due whose objects ended before. If the scope has several pairs, it counts all changes,
+// because one watch may send events until the first list of another pair ends. It also counts all
+// changes if a server never ends its initial events.
 func (h *handler) backlog() time.Duration {
 	n, pairs := 1+h.went, len(h.scope.pairs())
 	if pairs > 1 || h.client.spec.Mode == "watchlist" && slices.ContainsFunc(h.run.world.Servers, func(s api.Spec) bool { return s.Old }) {
 		h.run.cluster.Do(func(hist *api.History) {
-			for _, e := range hist.Eras() { // events from before a restore also wait for a slow handler
+			for _, e := range hist.Eras() { // events from before a restore also delay a slow handler
 				n += pairs * int(e.Head()-e.Base)
 			}
 		})
@@ -246,7 +248,7 @@ func (h *handler) backlog() time.Duration {
 	return h.spec.Delay * time.Duration(n)
 }
 
-// remove removes the handler. It must not receive events after that.
+// remove removes the handler. After that, it must not receive events.
 func (h *handler) remove() {
 	if h.reg == nil {
 		return
@@ -257,7 +259,7 @@ func (h *handler) remove() {
 	h.mu.Unlock()
 }
 
-// synced checks that a handler that has synced has received every steady key.
+// synced checks that the handler, if it has synced, has received every key in steady.
 func (h *handler) synced() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -275,14 +277,15 @@ func (h *handler) synced() {
 	}
 }
 
-// outdated returns the versions of steady keys that the informer's first lists contained, if the
-// handler has received neither that version nor a later one. The caller holds mu.
+// outdated returns the versions in the informer's first lists that the handler should have
+// received, if it has received neither them nor later ones. It considers only keys in steady. The
+// caller must hold h.mu.
 func (h *handler) outdated() (all []*api.Version) {
 	if h.run.world.goesBack() || h.run.maySyncOld(h.client) {
-		return nil // the informer may sync with older lists than the first
+		return nil // the informer may sync with a later list that is older
 	}
 	if h.run.world.Unordered() {
-		return nil // the last event of an object may have an older state
+		return nil // the last event of an object may contain an older state
 	}
 	for _, p := range h.client.spec.Scope.pairs() {
 		first := h.client.api.FirstList(p.namespace, p.selector.String())
@@ -307,8 +310,8 @@ func (h *handler) outdated() (all []*api.Version) {
 	return all
 }
 
-// missing returns the steady keys that the handler has not received, and removes them from steady.
-// The caller holds mu.
+// missing returns the keys in steady that the handler has not received, and removes them from
+// steady. The caller must hold h.mu.
 func (h *handler) missing() (keys []api.Key) {
 	h.steadyMu.Lock()
 	defer h.steadyMu.Unlock()
@@ -321,8 +324,8 @@ func (h *handler) missing() (keys []api.Key) {
 	return keys
 }
 
-// atRest reports the differences between the state that the handler has received and want, the
-// objects that the informer stores.
+// atRest reports differences between the objects that the handler has received and want, the
+// objects in the informer's store.
 func (h *handler) atRest(want map[api.Key]api.Representation, synced bool, report func(string, string, ...any)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// These are the implementations that a world can run, the values of ClientSpec.Runner.
+// Values of ClientSpec.Runner: the implementations that a world can run.
 const (
 	Native   = "native"    // weir.NewInformer
 	DropIn   = "drop-in"   // package clientgo
@@ -14,21 +14,20 @@ const (
 	Chain    = "chain"     // a native informer that reads from watch caches
 )
 
-// informer is an implementation under test. It reports each object as a representation: the bytes
-// that a server wrote for a version.
+// informer is an implementation under test. Each adapter reports objects as representations: the
+// version and schema of the bytes that a server sent.
 type informer interface {
-	// Run runs the informer until ctx ends, and returns when all goroutines that it started have
-	// ended.
+	// Run runs the informer until ctx ends. It returns when all goroutines that it started have ended.
 	Run(ctx context.Context)
-	// Handle registers a handler. The informer calls h.tell for each event.
+	// Handle registers h. The informer calls h.tell for each event.
 	Handle(h *handler) (registration, error)
 	HasSynced() bool
-	// Err returns the error that prevents the informer from being current. supported is false if the
+	// Err returns the informer's error, which says why it is not current. supported is false if the
 	// implementation does not report errors.
 	Err() (err error, supported bool)
-	// Read reads the whole store. If the implementation needs several reads for that, Read makes and
-	// compares them only if quiet is set, since they may otherwise be of different moments. It reports
-	// differences between the reads.
+	// Read returns the objects in the store, and reports differences between several ways to read
+	// them. If that requires several reads, which may see different states, Read compares them only if
+	// quiet is true: then nothing else runs.
 	Read(quiet bool, report func(format string, args ...any)) view
 	// Rest reports data that an informer at rest should have released, such as decoded objects.
 	Rest(report func(format string, args ...any))
@@ -43,7 +42,7 @@ type waiter interface {
 
 // view is the state of an informer's store.
 type view struct {
-	resourceVersion string // "" if the implementation does not report it
+	resourceVersion string // "" if the implementation does not report one
 	objects         map[api.Key]api.Representation
 }
 
@@ -59,13 +58,13 @@ type event struct {
 	key      api.Key
 	old, new object
 	initial  bool
-	final    bool // old is the final state, with the deletion's resourceVersion
+	final    bool // old is the final state, with the resourceVersion of the deletion
 }
 
 // object is an object that a handler or a read received.
 type object struct {
 	rep     api.Representation
-	problem string // how the object differs from rep, or why it has none
+	problem string // how the object differs from rep, or why rep is unknown; "" if neither
 }
 
 // eventType is the kind of an event that a handler receives.

@@ -1,8 +1,9 @@
 package sim
 
-// clientGoFails maps the checks that client-go 0.37 fails to the reasons. client-go is the control
-// of the simulation. If every informer fails a check, the check is probably wrong. If client-go
-// passes a check that other informers fail, examine these failures first.
+// clientGoFails contains the checks that client-go 0.37 fails, with the reasons. client-go's
+// informer is run for comparison. If every informer fails a check, the check is probably wrong. If
+// client-go's informer passes a check that other informers fail, their failure is most likely real,
+// so examine it first.
 var clientGoFails = map[string]string{
 	"stale":           "a request has no deadline, and a watch from a resourceVersion that a server does not have any more is begun again and again",
 	"stale-bytes":     "a stale server's list is not distinguished from a current one",
@@ -18,8 +19,8 @@ var clientGoFails = map[string]string{
 	"goroutines":      "the wait before the next try does not end with the context",
 }
 
-// KnownFailure reports whether the violation is of client-go's informer and clientGoFails has its
-// rule.
+// KnownFailure reports whether the violation is of client-go's informer, and of a check in
+// clientGoFails.
 func (v Violation) KnownFailure() bool {
 	_, ok := clientGoFails[v.Rule]
 	return v.Runner == ClientGo && ok

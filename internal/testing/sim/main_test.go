@@ -24,8 +24,9 @@ func TestMain(m *testing.M) {
 		}
 	}
 	klog.SetOutput(io.Discard)
-	// The second error handler of apimachinery sleeps until the clock is later than the real time of
-	// the process's start. The clock is virtual here, so the sleep would take years of virtual time.
+	// The second error handler of apimachinery sleeps until the clock is later than the process's
+	// start. The clock is virtual here and earlier than that, so the sleep would last years of virtual
+	// time.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	os.Exit(m.Run())
 }

@@ -22,8 +22,8 @@ var (
 	mutantSeedsFlag = flag.Int("mutant-seeds", 20000, "with -mutants: how many seeds a mutant has to survive")
 )
 
-// TestMutants breaks the engine in many ways, one at a time, and checks that the simulation notices
-// each. It takes long, so it does nothing without the flag -mutants.
+// TestMutants applies many patches to the engine, one at a time, each of which breaks it, and
+// checks that the simulation fails for each. It takes long, so it runs only with the flag -mutants.
 func TestMutants(t *testing.T) {
 	if !*mutantsFlag {
 		return
@@ -60,8 +60,8 @@ func TestMutants(t *testing.T) {
 	t.Logf("%d of %d mutants killed\n%s", killed, all, table.String())
 }
 
-// TestMutantsApply checks that the patch of each mutant applies to the current tree, because
-// TestMutants runs only occasionally.
+// TestMutantsApply checks that each patch applies to the current tree, because TestMutants runs
+// only occasionally.
 func TestMutantsApply(t *testing.T) {
 	patches, err := filepath.Glob("testdata/mutants/*.patch")
 	if err != nil || len(patches) == 0 {
@@ -75,7 +75,7 @@ func TestMutantsApply(t *testing.T) {
 	}
 }
 
-// tree is a copy of the module, to which tests apply mutants.
+// tree is a copy of the module, to which tests apply patches.
 type tree struct{ dir string }
 
 // copyTree copies the files of the module that git lists.
@@ -105,8 +105,8 @@ func copyTree(t *testing.T) tree {
 	return tree{dir}
 }
 
-// mutant applies a patch, runs the simulation and reverts the patch. killed reports whether the
-// simulation noticed the mutant.
+// mutant applies a patch, runs the simulation and reverts the patch. killed is true if the
+// simulation failed.
 func (tr tree) mutant(t *testing.T, patch string) (verdict string, killed bool) {
 	t.Helper()
 	path, err := filepath.Abs(patch)
@@ -132,8 +132,8 @@ func (tr tree) mutant(t *testing.T, patch string) (verdict string, killed bool) 
 
 var failedSeed = regexp.MustCompile(`seed \d+: .{0,120}`)
 
-// simulate runs the simulation until a seed fails. killed reports whether one failed, and why is
-// the failure.
+// simulate runs the simulation until a seed fails. killed is true if one failed, or if the tree
+// does not build; why is the failure.
 func (tr tree) simulate(seeds int) (out, why string, killed bool) {
 	bin := filepath.Join(tr.dir, "sim.test")
 	if out, err := tr.run("go", "test", "-c", "-o", bin, "./internal/testing/sim"); err != nil {
@@ -154,7 +154,8 @@ func (tr tree) simulate(seeds int) (out, why string, killed bool) {
 	return out, err.Error(), true
 }
 
-// run runs a command in the copy. It turns off go.work, which names other modules.
+// run runs a command in the copy. It turns off go.work, which names modules that are not in the
+// copy.
 func (tr tree) run(name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = tr.dir

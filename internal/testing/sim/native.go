@@ -26,11 +26,11 @@ func (c ClientSpec) listWatch() weir.ListWatch {
 	return lw
 }
 
-// native adapts the informer of weir.NewInformer.
+// native adapts the informer that weir.NewInformer returns.
 type native[T weir.Object] struct {
 	*weir.Informer[T]
 	cluster *api.Cluster
-	reads   bool // a handler reads objects repeatedly
+	reads   bool // a handler with a resync period reads objects repeatedly
 }
 
 func newNative(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error) {
@@ -63,9 +63,9 @@ func makeNative[T weir.Object](c *api.Cluster, cl *api.Client, spec ClientSpec) 
 	return &native[T]{inf, c, spec.resync() > 0}, nil
 }
 
-// inPieces delivers the bodies of answers a few bytes at a time. A piece may have one object and a
-// part of the next one. Other goroutines can then run while the informer has read the first object
-// but has not applied it yet.
+// inPieces returns the bodies of responses a few bytes at a time. So a read may return one object
+// and a part of the next one, and other goroutines can run before the informer applies the first
+// object.
 type inPieces struct{ http.RoundTripper }
 
 func (t inPieces) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -80,7 +80,7 @@ type pieces struct{ io.ReadCloser }
 
 func (b pieces) Read(p []byte) (int, error) { return b.ReadCloser.Read(p[:min(len(p), 256)]) }
 
-// nodeOf returns the object's value for the index "node", or "" if it has none.
+// nodeOf returns the object's value for the index "node", or "".
 func nodeOf(o any) string {
 	switch o := o.(type) {
 	case *corev1.ConfigMap:
@@ -140,8 +140,8 @@ func (n *native[T]) Handle(h *handler) (registration, error) {
 
 type nativeRegistration struct{ *weir.Registration }
 
-// object finds the representation of an item by the item's bytes, and reports how the item differs
-// from that representation.
+// object finds the representation of an item by its bytes. If the item differs from that
+// representation, the result says how.
 func (n *native[T]) object(i weir.Item[T]) object {
 	if i.IsZero() {
 		return object{problem: "no object"}
@@ -151,7 +151,7 @@ func (n *native[T]) object(i weir.Item[T]) object {
 		return object{problem: err.Error()}
 	}
 	rep, ok := n.cluster.RepresentationOf(raw)
-	if !ok && n.cluster.Plain() { // the server sent JSON
+	if !ok && n.cluster.Plain() { // the server sent JSON, which the informer has converted
 		v, err := i.Object()
 		if err != nil {
 			return object{problem: err.Error()}

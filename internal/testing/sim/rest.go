@@ -8,14 +8,13 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// patience returns the time after the last fault within which all problems must end. If faults
-// never end, an informer recovers by a LIST after some attempts, each of which may hang for more
-// than a minute. A chain takes twice as long, because its replicas and its informer recover one
-// after the other.
+// patience returns the time after the last fault in which an informer must recover. If faults never
+// end, it recovers by a LIST after several requests, each of which may hang for more than a minute.
+// A chain may take longer, because its replicas recover first and its informer after them.
 func (w *World) patience() time.Duration {
 	switch {
 	case w.besieged():
-		// The informer meets these faults one after another.
+		// The informer may have to fail with each fault in turn.
 		return 2*time.Hour + time.Duration(len(w.Steps))*2*time.Minute
 	case w.trickles():
 		// Each step may need a separate WATCH.
@@ -28,20 +27,21 @@ func (w *World) patience() time.Duration {
 	return 25 * time.Minute
 }
 
-// trickles reports whether a fault may let each watch send one event, and then stall or break it
-// before the next.
+// trickles reports whether a fault may let each watch send only one event before it stalls or
+// breaks.
 func (w *World) trickles() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool {
 		return s.Op == Fault && s.Rule.Forever() && s.Rule.Ask&api.AskWatches != 0 && s.Rule.Blocks() && !s.Rule.BlocksAlways()
 	})
 }
 
-// lasting reports whether some fault never ends. It ignores api.Pieces, which does not harm.
+// lasting reports whether a fault never ends. It ignores Pieces, which prevents nothing.
 func (w *World) lasting() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Fault && s.Rule.Forever() && s.Rule.Effect != api.Pieces })
 }
 
-// besieged reports whether more than two faults never end, so that few kinds of requests work.
+// besieged reports whether more than two faults never end, so that only a few kinds of requests
+// work.
 func (w *World) besieged() bool {
 	n := 0
 	for _, s := range w.Steps {
@@ -52,16 +52,16 @@ func (w *World) besieged() bool {
 	return n > 2
 }
 
-// cooling is the time after the last read in which all decoded objects become idle and are dropped,
-// and in which every watch receives a bookmark.
+// cooling is long enough for decoded objects to become idle and be dropped after the last read, and
+// for every watch to receive a bookmark.
 const cooling = 3 * time.Minute
 
-// troubleVisible is how long Err may be nil while a fault blocks the informer, because a LIST in
-// progress may still succeed.
+// troubleVisible is how long Err may remain nil while a fault blocks the informer, because a LIST
+// that has started may still succeed.
 const troubleVisible = 2 * time.Minute
 
-// problem is a difference from the state that the checks require at rest. It need not be a
-// violation yet.
+// problem is a difference from the state that the checks require at rest. It becomes a violation if
+// it remains.
 type problem struct {
 	rule   string
 	client *client
@@ -69,10 +69,10 @@ type problem struct {
 	args   []any
 }
 
-// rest waits until there are no problems, and then makes no changes for a while. After that it
-// checks that there are still no problems, and that informers have released the data that they do
-// not need. Finally, if the world has changes that no protocol shows to the clients, rest forces
-// every client to list again and repeats the checks.
+// rest waits until there are no problems, and then until all clients have been idle for a while.
+// After that, it checks that there are still no problems, and that informers have released
+// unnecessary data. Finally, if the world has changes that clients cannot detect, rest forces all
+// clients to list again, and repeats the checks.
 func (r *run) rest() {
 	if !r.settle(false) {
 		return
@@ -102,9 +102,8 @@ func (r *run) rest() {
 	r.settle(true)
 }
 
-// cool makes no changes for the time cooling. If a handler receives an event or a reader reads in
-// that time, cool starts again, up to four times in total, because a client may notice some faults
-// only now.
+// cool changes nothing for the time cooling. If a handler receives an event, or a reader reads, in
+// that time, cool starts again, up to four times in total: a client may detect some faults late.
 func (r *run) cool() {
 	for disturbed, times := true, 0; disturbed && times < 4; times++ {
 		for _, c := range r.clients {
@@ -119,13 +118,13 @@ func (r *run) cool() {
 	}
 }
 
-// forced reports whether the world has changes that a client may not notice until it lists again.
+// forced reports whether the world has changes that a client may detect only when it lists again.
 func (r *run) forced() bool {
 	return slices.ContainsFunc(r.world.Steps, func(s Step) bool { return s.Op == Restore || s.Op == Replace || s.Op == Schema })
 }
 
-// settle waits until there are no problems. It returns false if a check failed, or if problems
-// remain after the world's patience.
+// settle waits until there are no problems. It returns false if a check fails, or if problems
+// remain after the world's patience; then it reports them as violations.
 func (r *run) settle(relisted bool) bool {
 	began := r.now()
 	wait := 100 * time.Millisecond
@@ -151,8 +150,8 @@ func (r *run) settle(relisted bool) bool {
 	}
 }
 
-// problems returns the current differences from the required state. If relisted is set, all clients
-// have listed again, so no client may still have an old representation of an object.
+// problems returns the current differences from the required state. If relisted is true, all
+// clients have listed again, so no client may have an object in an old schema.
 func (r *run) problems(relisted bool) []problem {
 	var all []problem
 	for _, c := range r.clients {
@@ -185,8 +184,7 @@ func (r *run) problems(relisted bool) []problem {
 	return all
 }
 
-// compare reports the differences between the objects that a client stores and those of the
-// servers.
+// compare reports the differences between a client's objects and those of the servers.
 func (r *run) compare(c *client, v view, relisted bool, add func(string, string, ...any)) {
 	oldest, schema := r.cluster.Schemas(c.api)
 	if relisted {
@@ -216,7 +214,7 @@ func (r *run) head() (rv string) {
 	return rv
 }
 
-// want returns the objects that a client should store, by key.
+// want returns the objects that a client's store should contain, by key.
 func (r *run) want(c *client) map[api.Key]*api.Version {
 	want := map[api.Key]*api.Version{}
 	r.cluster.Do(func(h *api.History) {

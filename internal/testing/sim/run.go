@@ -20,12 +20,12 @@ import (
 type Outcome struct {
 	Violations []Violation
 	Log        string
-	Rest       time.Duration // from the end of the last fault until there were no problems
+	Rest       time.Duration // from the last step to the time when there were no problems
 }
 
 // Violation is a failed check.
 type Violation struct {
-	Rule   string // the name of the check
+	Rule   string // the name of the violated check
 	Runner string
 	At     time.Duration
 	Text   string
@@ -40,17 +40,17 @@ type run struct {
 	world   *World
 	cluster *api.Cluster
 	clients []*client
-	orders  bool // servers write the same object with keys in different orders
+	orders  bool // servers send the same object with its keys in different orders
 	logging bool
 
-	calm      bool // clients can receive every change
-	unordered bool // old events cannot be distinguished from new ones
+	calm      bool // clients can receive every change (World.Calm)
+	unordered bool // clients cannot distinguish old events from new ones (World.Unordered)
 	late      bool // a server has lagged for longer than patience; guarded by mu
 
-	over  context.Context // ends with the world
+	over  context.Context // ends when the run ends
 	end   context.CancelFunc
 	waits sync.WaitGroup
-	reads atomic.Int64 // counts the reads of await
+	reads atomic.Int64 // the number of reads by await
 
 	mu  sync.Mutex
 	rng *rand.Rand
@@ -58,7 +58,7 @@ type run struct {
 	out Outcome
 }
 
-// client is one program in the world, with one informer.
+// client is one program of the world, with one informer.
 type client struct {
 	spec     ClientSpec
 	index    int
@@ -67,7 +67,7 @@ type client struct {
 	handlers []*handler
 	cancel   context.CancelFunc
 	done     chan struct{}
-	read     map[api.Key]last // the result of the last read
+	read     map[api.Key]last // the last object that a read returned, by key
 	troubled time.Duration    // when Err was last not nil
 }
 
@@ -86,8 +86,8 @@ func execute(t *testing.T, w *World, logging bool) (out *Outcome) {
 }
 
 // elapsed is the total virtual time of all worlds so far. The clock of each bubble starts at the
-// same time, but some libraries store a time in a global variable, for example that of the last
-// error. They fail if the clock goes back. Each run therefore starts with a sleep of elapsed.
+// same time. But some libraries store a time in a global variable, such as that of the last error,
+// and fail if the clock goes back. So each run starts with a sleep of elapsed.
 var elapsed time.Duration
 
 func (r *run) execute() {
@@ -104,7 +104,7 @@ func (r *run) execute() {
 		r.rest()
 	}
 	r.stop()
-	time.Sleep(time.Millisecond) // for readers that yielded while their bodies were closed
+	time.Sleep(time.Millisecond) // time for readers that yielded while their bodies were closed
 	synctest.Wait()
 	if n := runtime.NumGoroutine(); n > before && !r.failed() {
 		r.violate("goroutines", nil, "%d are left after the stop\n%s", n-before, bubbles())
@@ -156,8 +156,8 @@ func (r *run) client(i int, spec ClientSpec) *client {
 	return c
 }
 
-// newJitter returns a function that returns the random numbers for the backoff of a client. It is
-// safe for concurrent use.
+// newJitter returns the source of random numbers for a client's backoff. It is safe for concurrent
+// use.
 func newJitter(seed, client uint64) func() float64 {
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(seed, 3+client))
@@ -261,9 +261,9 @@ func (r *run) violate(rule string, c *client, format string, args ...any) {
 	}
 }
 
-// excused reports whether the checks ignore a violation of rule by a client. A replica, or a server
-// that answers from its cache, may lag so long that the client takes it for a restored server. The
-// client may then go back to that server's state, and continue from there.
+// excused reports whether the checks ignore a violation of this rule by c. If a replica, or a
+// server that serves all LISTs from its cache, lags too long, the client takes it for a restored
+// server. The client may then go back to that server's state.
 func (r *run) excused(rule string, c *client) bool {
 	if c == nil || !strings.Contains(rule, "back") && rule != "spurious-delete" {
 		return false
@@ -274,8 +274,7 @@ func (r *run) excused(rule string, c *client) bool {
 	return r.late
 }
 
-// observe records whether a server or replica that the client uses has lagged for longer than
-// patience.
+// observe records whether a server or a replica that c uses has lagged for longer than patience.
 func (r *run) observe(c *client) {
 	late := r.cluster.Late(patience)
 	if ch, ok := c.informer.(*chain); ok {
@@ -287,10 +286,10 @@ func (r *run) observe(c *client) {
 	r.late = r.late || late
 }
 
-// maySyncOld reports whether a client may sync with a state that is older than the objects that it
-// has received. That is possible after a list that broke off, or if the client accepts any state.
-// The client then requests a list that is not older than the objects it has received, and an old
-// server answers with exactly the requested version.
+// maySyncOld reports whether a client may sync with a state that is older than objects that it has
+// received. That is possible after a list that failed in the middle, or if the client accepts any
+// state: the next list need only be not older than the received objects. An old server then serves
+// exactly that version.
 func (r *run) maySyncOld(c *client) bool {
 	return (c.spec.Any || r.world.breaksOff()) && slices.ContainsFunc(r.world.Servers, func(s api.Spec) bool { return s.Old })
 }
@@ -301,7 +300,7 @@ func (r *run) failed() bool {
 	return len(r.out.Violations) > 0
 }
 
-// bubbles returns the stacks of the goroutines in the newest bubble, without the goroutines that
+// bubbles returns the stacks of the goroutines in the newest synctest bubble, except those that
 // every bubble has.
 func bubbles() string {
 	buf := make([]byte, 1<<20)

@@ -20,9 +20,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// servedWatch is a response writer that forwards a watch cache's answer to a WATCH, and stores a
-// copy for check until the WATCH ends. The copy has a few kilobytes, because a world has few
-// writes.
+// servedWatch forwards a watch cache's response to a WATCH, and stores a copy for check. The copy
+// has only a few kilobytes, because a world has few writes.
 type servedWatch struct {
 	http.ResponseWriter
 	run    *run
@@ -45,10 +44,10 @@ func (s *servedWatch) Write(p []byte) (int, error) {
 // Unwrap returns the wrapped writer, which http.ResponseController flushes.
 func (s *servedWatch) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// check checks that each DELETED event is of an object that the WATCH's client may have. That is so
-// if the object is not newer than the resourceVersion from which the client watches, or if a
-// previous event had the object. Handlers do not show a violation, because informers ignore
-// deletions of unknown objects.
+// check checks that each DELETED event is of an object that the WATCH's client may have: one that
+// is not newer than the resourceVersion at which the WATCH starts, or one that was in an event
+// before. Other checks do not notice such a violation, because informers ignore deletions of
+// unknown objects.
 func (s *servedWatch) check(hr *http.Request) {
 	if s.code != 0 && s.code != http.StatusOK {
 		return
@@ -64,8 +63,8 @@ func (s *servedWatch) check(hr *http.Request) {
 	}
 }
 
-// createdAfter reports whether the object with this uid was created after a resourceVersion. The
-// resourceVersions "" and "0" are before all objects.
+// createdAfter reports whether the object with this uid was created after a resourceVersion. "" and
+// "0" are before all objects.
 func (s *servedWatch) createdAfter(resourceVersion string, uid types.UID) (after bool) {
 	s.run.cluster.Do(func(h *api.History) {
 		rev, _ := h.Era().Parse(resourceVersion)
@@ -100,7 +99,7 @@ func (s *servedWatch) decoder() *restwatch.Decoder {
 	if s.Header().Get("Content-Encoding") == "gzip" {
 		if zr, err := gzip.NewReader(body); err == nil {
 			body = zr
-		} // otherwise the body ended within the gzip header
+		} // otherwise the body ended inside the gzip header
 	}
 	mediaType, objects := runtime.ContentTypeJSON, runtime.Decoder(unstructured.UnstructuredJSONScheme)
 	if s.run.cluster.Kind.Protobuf {

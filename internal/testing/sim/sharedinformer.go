@@ -22,13 +22,13 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// sharedInformer adapts a client-go SharedIndexInformer of either implementation.
+// sharedInformer adapts a SharedIndexInformer, which is the drop-in's or client-go's own.
 type sharedInformer struct {
 	cache.SharedIndexInformer
 	cluster *api.Cluster
 	resync  time.Duration
-	control bool // it is client-go's own informer
-	resyncs bool // it delivers every object again after a relist
+	control bool // the informer is client-go's own
+	resyncs bool // a relist delivers every object again
 }
 
 func newDropIn(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error) {
@@ -53,7 +53,8 @@ func newDropIn(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error
 		opts.ResyncOnRelist = true
 	}
 	s.resyncs = opts.ResyncOnRelist
-	if spec.Factory && !spec.Typed && private.Fields { // else the informers are client-go's
+	// otherwise the factory would return client-go's informer
+	if spec.Factory && !spec.Typed && private.Fields {
 		s.SharedIndexInformer, err = fromFactory(c, config(cl), spec, s.resync, opts)
 		if err == nil {
 			err = s.AddIndexers(s.indexers())
@@ -98,7 +99,7 @@ func newClientGo(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, err
 	return s, nil
 }
 
-// listOnly makes client-go send LISTs instead of requesting initial events.
+// listOnly makes client-go send LISTs instead of requests for initial events.
 type listOnly struct{ cache.ListerWatcherWithContext }
 
 func (l listOnly) List(o metav1.ListOptions) (runtime.Object, error) {
@@ -115,10 +116,10 @@ func config(cl *api.Client) *rest.Config {
 	return &rest.Config{Host: "http://server", Transport: cl, QPS: -1}
 }
 
-// returned reports whether the drop-in uses the results of the ListerWatcher instead of the
-// client's answers. That is so by an option, or if the drop-in does not recognize the
-// ListerWatcher's client. The drop-in then delivers every event that Watch returns, even a repeated
-// one, as client-go does.
+// returned reports whether the drop-in uses the objects that the ListerWatcher returns, instead of
+// capturing the response in the transport. It does so because of an option, or if it does not
+// recognize the ListerWatcher's client. The drop-in then delivers every event that Watch returns,
+// even a repeated one, as client-go does.
 func (c ClientSpec) returned() bool {
 	return c.Runner == DropIn && (c.Options == "uncaptured" || !c.Typed && !c.Factory)
 }
@@ -128,7 +129,7 @@ func (w *World) repeats() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Fault && s.Rule.Effect == api.Repeat })
 }
 
-// breaksOff reports whether a fault makes answers break off.
+// breaksOff reports whether a fault makes responses end before they are complete.
 func (w *World) breaksOff() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool {
 		return s.Op == Fault && (s.Rule.Effect == api.Cut || s.Rule.Effect == api.End || s.Rule.Effect == api.Stall)
@@ -136,7 +137,7 @@ func (w *World) breaksOff() bool {
 }
 
 // resync returns the shortest resync period of the handlers, or 0 if no handler has one. The
-// informer needs that period, because without it no handler receives resyncs.
+// informer must have that period, because without it no handler receives resyncs.
 func (c ClientSpec) resync() time.Duration {
 	var d time.Duration
 	for _, h := range c.Handlers {
@@ -147,8 +148,8 @@ func (c ClientSpec) resync() time.Duration {
 	return d
 }
 
-// listerWatcher returns the ListerWatcher that generated code would create for the scope's only
-// pair, and an object of the type that it lists.
+// listerWatcher returns the ListerWatcher that generated code would create for the only pair of the
+// scope, and an object of the type that it lists.
 func listerWatcher(c *api.Cluster, cfg *rest.Config, spec ClientSpec) (listerWatcherBoth, runtime.Object, error) {
 	p := spec.Scope.pairs()[0]
 	tweak := func(o *metav1.ListOptions) { o.LabelSelector = p.selector.String() }
@@ -257,8 +258,8 @@ func keyOf(obj any) api.Key {
 
 func (s *sharedInformer) object(obj any) object { return objectOf(s.cluster, obj) }
 
-// objectOf finds the representation of a decoded object by the object's annotations, and reports
-// how the object differs from that representation.
+// objectOf finds the representation of a decoded object by its annotations. If the object differs
+// from that representation, the result says how.
 func objectOf(c *api.Cluster, obj any) object {
 	m, ok := obj.(metav1.Object)
 	if !ok {
@@ -339,5 +340,5 @@ func (s *sharedInformer) checkIndex(name, value string, want []string, report fu
 	}
 }
 
-// Rest reports nothing, because the interface does not show the informer's internal state.
+// Rest is a no-op, because the interface does not show the informer's internal state.
 func (s *sharedInformer) Rest(func(string, ...any)) {}

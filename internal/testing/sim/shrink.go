@@ -9,20 +9,20 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// shrinker removes parts of a failing world while the world still fails in the same way.
+// shrinker removes parts of a failing world as long as the smaller world fails in the same way.
 type shrinker struct {
 	t        *testing.T
 	world    *World
 	fails    Violation
 	deadline time.Time
-	tries    int // runs of a world before the shrinker decides that it does not fail
+	tries    int // the number of successful runs after which a world counts as not failing
 }
 
-// shrink removes the parts of a world that are not necessary for a violation (fails), and returns
+// shrink removes the parts of a world that are not necessary for the violation fails, and returns
 // the smaller world. It stops after the time limit.
 func shrink(t *testing.T, w *World, fails Violation, limit time.Duration) *World {
 	s := &shrinker{t: t, world: w.clone(), fails: fails, deadline: time.Now().Add(limit), tries: 1}
-	for failed, n := 0, 1; n <= 8; n++ { // the seed does not determine all of a run
+	for failed, n := 0, 1; n <= 8; n++ { // the seed does not determine all of a run, so repeat it
 		if s.failing(s.world) {
 			failed++
 		}
@@ -62,8 +62,8 @@ func (w *World) size() int {
 	return n
 }
 
-// try applies a change, and keeps it if the world still fails. It reports whether it kept the
-// change.
+// try applies a change to the world. If the world still fails, try keeps the change and returns
+// true.
 func (s *shrinker) try(change func(w *World)) bool {
 	if time.Now().After(s.deadline) {
 		return false
@@ -79,14 +79,14 @@ func (s *shrinker) try(change func(w *World)) bool {
 	return false
 }
 
-// failing runs a world once and reports whether it fails in the same way.
+// failing runs a world once, and returns true if it fails in the same way.
 func (s *shrinker) failing(w *World) bool {
 	return slices.ContainsFunc(execute(s.t, w, false).Violations, func(v Violation) bool {
 		return v.Rule == s.fails.Rule && v.Runner == s.fails.Runner
 	})
 }
 
-// steps removes steps: first halves, then quarters, and so on, down to single steps.
+// steps removes steps: first halves of them, then quarters, and so on, down to single steps.
 func (s *shrinker) steps() {
 	for n := (len(s.world.Steps) + 1) / 2; n > 0; n /= 2 {
 		for i := len(s.world.Steps) - n; i > -n; i -= n {
@@ -115,14 +115,14 @@ func (s *shrinker) components() {
 	}
 }
 
-// without removes elements of a slice, and stops when only the number least remains.
+// without removes elements of a slice as long as more than least of them remain.
 func without[T any](s *shrinker, least int, in func(*World) *[]T) {
 	for i := len(*in(s.world)) - 1; i >= 0 && len(*in(s.world)) > least; i-- {
 		s.try(func(w *World) { *in(w) = slices.Delete(*in(w), i, i+1) })
 	}
 }
 
-// details resets as many of the remaining fields as possible to their zero values.
+// details sets fields to their zero values if the world still fails without their values.
 func (s *shrinker) details() {
 	for i := range s.world.Servers {
 		plain(s, func(w *World) *api.Spec { return &w.Servers[i] })
@@ -141,7 +141,7 @@ func (s *shrinker) details() {
 	}
 }
 
-// plain resets as many fields of a struct as possible to their zero values.
+// plain sets the fields of a struct to their zero values if the world still fails.
 func plain[T any](s *shrinker, in func(*World) *T) {
 	for i := range reflect.TypeFor[T]().NumField() {
 		field := func(w *World) reflect.Value { return reflect.ValueOf(in(w)).Elem().Field(i) }

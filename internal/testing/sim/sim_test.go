@@ -27,8 +27,8 @@ var (
 	forFlag     = flag.Duration("for", 0, "go on with new seeds for so long")
 )
 
-// defaultSeeds returns how many seeds to run. Under the race detector they are fewer, because each
-// seed takes ten times as long.
+// defaultSeeds returns the number of seeds to run. It is lower with the race detector, because each
+// seed then takes ten times as long.
 func defaultSeeds() uint64 {
 	if testenv.Race {
 		return 100
@@ -98,8 +98,8 @@ func quantiles(d []time.Duration) []time.Duration {
 	return []time.Duration{at(0.5), at(0.9), at(0.99), at(1)}
 }
 
-// wanted reports whether the flags select a world, by the runner of its first client and by its
-// steps.
+// wanted reports whether the flags select a world. They select by the runner of the first client
+// and by the steps.
 func wanted(w *World) bool {
 	return (*runnerFlag == "" || w.Clients[0].Runner == *runnerFlag) &&
 		!slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op.String() == *withoutFlag })
@@ -113,8 +113,8 @@ func ignored(v Violation) bool {
 	return regexp.MustCompile(*ignoreFlag).MatchString(v.Rule + " (" + v.Runner + ")")
 }
 
-// executeSeed runs the world of a seed. A crash's stack traces show the seed, in hexadecimal:
-// arrays are not passed in registers.
+// executeSeed runs the world of a seed. The stack trace of a crash shows the seed in hexadecimal,
+// because arrays are not passed in registers.
 //
 //go:noinline
 func executeSeed(t *testing.T, seed [2]uint64) *Outcome {
@@ -124,9 +124,9 @@ func executeSeed(t *testing.T, seed [2]uint64) *Outcome {
 	return execute(t, Draw(seed[0]), false)
 }
 
-// panicIfLong ends the process if a seed runs for two minutes of real time, which happens if a
-// goroutine spins. It counts ticks instead of reading the clock, so that time in which the process
-// is stopped does not count.
+// panicIfLong ends the process if a seed runs for two minutes of real time: then a goroutine does
+// not stop running. It counts ticks and does not read the clock, so that time does not count in
+// which the process is suspended.
 func panicIfLong(seed uint64, done <-chan struct{}) {
 	const tick, most = 10 * time.Second, 12
 	ticker := time.NewTicker(tick)
@@ -141,8 +141,8 @@ func panicIfLong(seed uint64, done <-chan struct{}) {
 	panic(fmt.Sprintf("seed %d: has run for %v and goes on", seed, most*tick))
 }
 
-// replay runs a seed until it fails, at most 50 times, because the seed does not determine all of a
-// run.
+// replay runs the world of a seed until it fails, at most 50 times, because the seed does not
+// determine all of a run.
 func replay(t *testing.T, seed uint64) {
 	w := Draw(seed)
 	out := failing(t, w, Violation{}, 50)
@@ -156,8 +156,8 @@ func replay(t *testing.T, seed uint64) {
 	}
 }
 
-// failing runs a world with a log until a run violates the rule as.Rule, at most tries times. If
-// as.Rule is empty, any violation ends the runs.
+// failing runs a world with a log, at most tries times, until a run violates the rule as.Rule, or
+// any rule if as.Rule is empty. It returns the outcome of the last run.
 func failing(t *testing.T, w *World, as Violation, tries int) *Outcome {
 	for {
 		out := execute(t, w, true)

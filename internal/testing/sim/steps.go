@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// steps executes the world's steps, each at its time.
+// steps executes the world's steps at their times.
 func (r *run) steps() {
 	for _, s := range r.agenda() {
 		if wait := s.At - r.now(); wait > 0 {
@@ -36,8 +36,8 @@ func (r *run) steps() {
 	}
 }
 
-// agenda returns the world's steps, and the steps that follow from the specs of its handlers, in
-// the order of their times.
+// agenda returns the world's steps and the steps that the specs of handlers require, ordered by
+// time.
 func (r *run) agenda() []Step {
 	all := slices.Clone(r.world.Steps)
 	for i, c := range r.world.Clients {
@@ -86,7 +86,7 @@ func (r *run) step(s Step) {
 	}
 }
 
-// write commits the write of a step to the history.
+// write adds the write of a step to the history.
 func (r *run) write(h *api.History, s Step, at time.Duration) {
 	labels := map[string]string{"tier": "t"}
 	if s.Label != "" {
@@ -104,7 +104,7 @@ func (r *run) write(h *api.History, s Step, at time.Duration) {
 	case Recreate:
 		if h.Delete(at, key) {
 			if at >= 0 {
-				r.unsteady(h) // a client may list between the delete and the put
+				r.unsteady(h) // a client may list between the deletion and the creation
 			}
 			h.Put(at, key, labels, s.Node)
 		}
@@ -122,8 +122,8 @@ func (r *run) write(h *api.History, s Step, at time.Duration) {
 	}
 }
 
-// unsteady updates each handler's steady after a write. It removes the pairs that do not match
-// their key any more, and the keys without pairs.
+// unsteady updates the steady keys of each handler after a write. It removes the pairs that no
+// longer match a key, and then the keys without pairs.
 func (r *run) unsteady(hist *api.History) {
 	e := hist.Era()
 	for _, c := range r.clients {
@@ -140,7 +140,7 @@ func (r *run) unsteady(hist *api.History) {
 	}
 }
 
-// look reads every informer while no goroutine runs, and checks the results.
+// look reads every informer while no other goroutine runs, and checks the results.
 func (r *run) look() {
 	for _, c := range r.clients {
 		r.behind(c, r.readClient(c, true))
@@ -154,9 +154,9 @@ func (r *run) look() {
 	}
 }
 
-// behind checks, in a calm world, that an informer's resourceVersion is that of the last change
-// that all of its watches have sent. A caller that waits for this resourceVersion need not wait for
-// a bookmark.
+// behind checks, in a calm world, that an informer's resourceVersion is at least that of the last
+// change that all of its watches have sent. Then a caller that waits for that version need not wait
+// for a bookmark.
 func (r *run) behind(c *client, v view) {
 	if !r.calm || c.spec.Runner == Chain || !c.informer.HasSynced() || v.resourceVersion == "" {
 		return
@@ -174,8 +174,7 @@ func (r *run) behind(c *client, v view) {
 }
 
 // readClient reads a client's informer, and checks that no object went back to an earlier version.
-// It makes an exception for a client that accepts repeated events, which may go back with the
-// servers.
+// It does not check a client that delivers repeated events, whose objects may go back.
 func (r *run) readClient(c *client, quiet bool) view {
 	v := c.informer.Read(quiet, func(format string, args ...any) { r.violate("read", c, format, args...) })
 	for key, rep := range v.objects {

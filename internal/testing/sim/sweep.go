@@ -6,23 +6,24 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// countResyncs starts counting the handler's resyncs, which resynced checks.
+// countResyncs starts to count the resyncs that the handler receives, for resynced.
 func (h *handler) countResyncs() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.resyncs, h.quiet = nil, true
 }
 
-// stirred reports whether the handler has received an event other than a resync since countResyncs.
+// stirred reports whether the handler has received an event that is not a resync since
+// countResyncs.
 func (h *handler) stirred() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return !h.quiet
 }
 
-// resynced checks that the handler received each object once in each resync period, evenly
-// distributed, during the given time since countResyncs. It checks nothing if the handler received
-// other events.
+// resynced checks that, in the time during since countResyncs, the handler received each object
+// once in each resync period, and that the resyncs were distributed evenly. It checks nothing if
+// the handler received other events.
 func (h *handler) resynced(during time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -38,7 +39,7 @@ func (h *handler) resynced(during time.Duration) {
 	}
 	expected := int(during / period)
 	relists := 0
-	// With this option, relists also deliver every object, and a silent watch sometimes causes a
+	// With this option, a relist also delivers every object, and a silent watch sometimes causes a
 	// relist.
 	if h.client.spec.Options == "resync" {
 		relists = 1 + int(during/(90*time.Second))

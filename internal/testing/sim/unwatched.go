@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// control returns client-go's informer, with which other informers are compared. It returns nil if
-// the world does not have both.
+// control returns the client with client-go's informer, with which the others are compared. It
+// returns nil if the world does not have both kinds.
 func (r *run) control() *client {
 	i := slices.IndexFunc(r.clients, func(c *client) bool { return c.spec.Runner == ClientGo })
 	if i < 0 || !slices.ContainsFunc(r.clients, func(c *client) bool { return c.spec.Runner != ClientGo }) {
@@ -16,22 +16,22 @@ func (r *run) control() *client {
 }
 
 const (
-	// unwatchedSlack is how much longer than client-go's an informer may be without a WATCH. It is
-	// shorter than the first wait after a failure.
+	// unwatchedSlack is how much longer than client-go's informer an informer may be without a WATCH.
+	// It is shorter than the first wait after a failure.
 	unwatchedSlack = 300 * time.Millisecond
-	// listsEvery is how often an informer may list because its WATCHes send nothing. client-go's
-	// informer never lists for that reason.
+	// listsEvery is the time after which an informer may list because its WATCHes send nothing.
+	// client-go's informer never lists for that reason.
 	listsEvery = 50 * time.Minute
-	// listsWithoutBookmarks replaces listsEvery if the servers send no bookmarks. A busy server with a
-	// quiet resource then looks like a network that loses events. It is three times 90 s.
+	// listsWithoutBookmarks is that time if the servers send no bookmarks. A busy server whose
+	// resource does not change then looks like a network that loses events. It is three times 90 s.
 	listsWithoutBookmarks = 270 * time.Second
 	// waitBeforeList is how long an informer may wait, without a WATCH, before such a list. It is the
 	// first wait after a failure.
 	waitBeforeList = time.Second
 )
 
-// unwatched compares the informers with client-go's in the same world. It checks that no informer
-// is without a WATCH for longer, or lists more often, than client-go's informer and the allowances
+// unwatched compares the informers with client-go's in the same world. It checks that none of them
+// is without a WATCH for longer, or lists more often, than client-go's informer plus the allowances
 // above.
 func (r *run) unwatched() {
 	control := r.control()
@@ -39,7 +39,8 @@ func (r *run) unwatched() {
 		return
 	}
 	most, lists := control.api.WithoutWatch()+unwatchedSlack, control.api.Lists()
-	if lists > 1 { // client-go lists again when WATCHes fail; small lists may replace these
+	// client-go lists again when WATCHes fail; the informer may send small lists instead
+	if lists > 1 {
 		lists *= 4
 	}
 	if r.world.Servers[0].Bookmarks < 0 {

@@ -10,7 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// Widget is the Go type of the custom resource, as a code generator would create it.
+// Widget is the Go type of the custom resource. It is like a type for which a code generator
+// creates a client.
 type Widget struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -58,7 +59,7 @@ func init() {
 	metav1.AddToGroupVersion(widgetScheme, gv)
 }
 
-// widgetClient creates a client for Widgets, as a code generator does.
+// widgetClient creates a client for Widgets, as generated code does.
 func widgetClient(cfg *rest.Config) (rest.Interface, error) {
 	c := rest.CopyConfig(cfg)
 	gv := schema.GroupVersion{Group: api.Widgets.Group, Version: api.Widgets.Version}

@@ -10,15 +10,15 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
-// World describes one run as data. Draw creates it from a seed, execute runs it, and shrink removes
-// parts of it.
+// World describes one run as data. Draw creates it from a seed, execute runs it, and shrink makes
+// it smaller.
 type World struct {
 	Seed    uint64
-	Builtin bool       // ConfigMaps as protobuf instead of custom resources as JSON
-	Scheme  api.Scheme // of resourceVersions
+	Builtin bool       // the objects are ConfigMaps in protobuf instead of custom resources in JSON
+	Scheme  api.Scheme // the form of resourceVersions
 	Base    int64      // the revision before the first write
 	Keys    []api.Key
-	Before  []Step // writes before any client starts
+	Before  []Step // writes before the clients start
 	Servers []api.Spec
 	Clients []ClientSpec
 	Steps   []Step // sorted by At
@@ -28,31 +28,31 @@ type World struct {
 type ClientSpec struct {
 	Runner  string
 	Scope   Scope
-	Mode    string // of the reflector
-	Any     bool   // lists need not be consistent
-	Typed   bool   // the custom resource has a Go type
-	Partial bool   // the informer gets only metadata
-	// Slow makes a native informer read bodies in small pieces, so that other goroutines run between
-	// two objects.
+	Mode    string // the mode of the reflector
+	Any     bool   // lists may be served from any state of the server's cache
+	Typed   bool   // the client uses a Go type for the custom resource
+	Partial bool   // the informer requests only metadata
+	// Slow makes a native informer read bodies in small pieces, so that other goroutines can run
+	// between two objects.
 	Slow     bool
-	Factory  bool          // one of the drop-in's factories creates the informer
+	Factory  bool          // a factory of the drop-in creates the informer
 	Page     int64         // the number of objects in a page
 	Lists    int           // the maximum number of concurrent lists; 0 means the default
-	Options  string        // selects options of the drop-in
-	Watch    time.Duration // the shortest timeout of a watch
+	Options  string        // the name of an option of the drop-in
+	Watch    time.Duration // the minimum timeout of a watch
 	backoff  weir.Backoff
 	LogBytes int64
-	Tiers    bool // the first watch cache of a chain feeds the second one
+	Tiers    bool // the second watch cache of a chain reads from the first one
 	Handlers []HandlerSpec
 }
 
 // HandlerSpec describes one of an informer's handlers.
 type HandlerSpec struct {
-	Delay  time.Duration // how long each call takes
+	Delay  time.Duration // the duration of each call
 	Add    time.Duration // when it is registered; 0 means before the informer runs
 	Remove time.Duration // when it is removed; 0 means never
-	Block  time.Duration // when its next call starts to block; 0 means never
-	Free   time.Duration // when the blocked call continues
+	Block  time.Duration // from this time until Free, calls block; 0 means never
+	Free   time.Duration // when blocked calls continue
 	Resync time.Duration
 	Filter string // the required value of label app; "" means no filter
 }
@@ -63,23 +63,23 @@ type Scope struct {
 	Selectors  []string // label selectors
 }
 
-// Op selects what a step does.
+// Op says what a step does.
 type Op uint8
 
 const (
 	Put      Op = iota + 1 // writes Keys[Key] with Label and Node
 	Delete                 // deletes Keys[Key]
-	Recreate               // deletes and puts Keys[Key], which gets a new uid
-	Bump                   // writes another resource N times
+	Recreate               // deletes Keys[Key] and creates it again, with a new uid
+	Bump                   // writes an object of another resource N times
 	Compact                // compacts etcd, so that no watch can resume from an older version
-	Restore                // restores a backup that is N revisions old; all servers restart
-	Replace                // replaces the servers by one that counts from N, in Scheme
-	Schema                 // changes the conversion or the defaults
-	Fault                  // starts Rule
+	Restore                // restores a backup that is N revisions old, and restarts all servers
+	Replace                // replaces the servers by one whose revisions start after N, in Scheme
+	Schema                 // changes a conversion or a default
+	Fault                  // puts Rule into effect
 	CutAll                 // breaks every watch of Server
 	Restart                // restarts Server
-	Lag                    // makes Server see commits D later
-	Route                  // sends Client's requests to Server
+	Lag                    // sets the lag of Server to D
+	Route                  // directs Client's requests to Server
 	Look                   // reads Client's informer while other goroutines run
 	Await                  // makes Client wait for the newest resourceVersion and then read
 	Register               // registers handler N of Client
@@ -90,7 +90,7 @@ var opNames = [...]string{"", "put", "delete", "recreate", "bump", "compact", "r
 
 func (o Op) String() string { return opNames[o] }
 
-// Step is one action in a world. Its Op selects the fields that it uses.
+// Step is one action in a world. The fields that it uses depend on Op.
 type Step struct {
 	At             time.Duration
 	Op             Op
@@ -157,14 +157,14 @@ func (w *World) String() string {
 	return b.String()
 }
 
-// Calm reports whether clients can receive every change, because no fault and no property of the
-// server prevents that.
+// Calm reports whether clients can receive every change: no fault and no property of a server
+// prevents that.
 func (w *World) Calm() bool {
 	return len(w.Servers) == 1 && !w.Servers[0].Old && w.Servers[0].Window == 0 && w.Servers[0].Lag == 0 &&
 		!slices.ContainsFunc(w.Steps, func(s Step) bool { return !s.calm() })
 }
 
-// calm reports whether clients can receive every change in spite of the step.
+// calm reports whether the step does not prevent clients from receiving every change.
 func (s Step) calm() bool {
 	switch s.Op {
 	case Put, Delete, Recreate, Bump, Look, Await:
@@ -176,8 +176,9 @@ func (s Step) calm() bool {
 }
 
 // Unordered reports whether clients cannot distinguish old events from new ones. That is so if
-// resourceVersions cannot be compared and, in addition, one of these is true: events are repeated,
-// a client has several watches, a fault affects lists, or a server answers from a cache that lags.
+// resourceVersions cannot be compared, and also one of the following is true: events are repeated,
+// a client has several watches, a fault affects lists, or a server serves all LISTs from a cache
+// that lags.
 func (w *World) Unordered() bool {
 	lists := api.AskList | api.AskListAny | api.AskPage | api.AskMore | api.AskInitial
 	return w.opaque() && (w.repeats() ||
@@ -188,18 +189,18 @@ func (w *World) Unordered() bool {
 		}))
 }
 
-// goesBack reports whether the servers are restored from a backup, or replaced.
+// goesBack reports whether the servers are restored from a backup, or replaced, in this world.
 func (w *World) goesBack() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Restore || s.Op == Replace })
 }
 
-// opaque reports whether some resourceVersions of the world cannot be compared.
+// opaque reports whether the world has resourceVersions that cannot be compared.
 func (w *World) opaque() bool {
 	return w.Scheme == api.Opaque || slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Replace && s.Scheme == api.Opaque })
 }
 
-// Lasts returns the time of the last scheduled event: the last step, the end of the last fault that
-// ends, or the last time at which a handler is registered, removed or unblocked.
+// Lasts returns the time of the last scheduled event: a step, the end of a fault, or the
+// registration, removal or unblocking of a handler.
 func (w *World) Lasts() time.Duration {
 	var t time.Duration
 	for _, s := range w.Steps {
