@@ -86,9 +86,9 @@ func TestPublishedLater(t *testing.T) {
 	}
 }
 
-// TestPublishedHeaders checks that the proxy does not forward the headers that the upstream
-// publishes as front proxies' headers, with any names. That also holds if an option sets the CA of
-// front proxies, and after the upstream has published other headers. No caller gains access through
+// TestPublishedHeaders checks that the proxy forwards none of the headers that the upstream
+// publishes as front proxies' headers. It forwards none even if an option sets the CA of front
+// proxies, or if the upstream has published other headers since. No caller gains access through
 // these headers.
 func TestPublishedHeaders(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})

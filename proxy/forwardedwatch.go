@@ -50,7 +50,7 @@ var initialEnd = []byte(metav1.InitialEventsAnnotationKey)
 const lastEventTimeout = 10 * time.Second
 
 // forwardedWatches is the set of forwarded watches, with one entry for each request. The zero value
-// is empty and ready to use. It is safe for concurrent use.
+// is empty and ready to use. forwardedWatches is safe for concurrent use.
 type forwardedWatches struct {
 	mu    sync.Mutex
 	open  map[*forwardedWatch]struct{}

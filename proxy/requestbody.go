@@ -75,7 +75,7 @@ func (b *requestBody) detach() {
 }
 
 // limit sets a deadline for reads, at most within from now. The deadline is earlier if the budget
-// requires it. It returns false, and sets no deadline, once the body is closed.
+// requires it. limit returns false, and sets no deadline, once the body is closed.
 func (b *requestBody) limit(within time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

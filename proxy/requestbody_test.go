@@ -326,8 +326,8 @@ func TestSlowWriter(t *testing.T) {
 }
 
 // TestAnswerBeforeBody checks an upstream that refuses a request before it has received the whole
-// body. The transport may then still read the body. It must not use the client's connection for
-// that, because the connection may already serve the next request.
+// body. The transport may then still read the body. The transport must not use the client's
+// connection for that, because the connection may already serve the next request.
 func TestAnswerBeforeBody(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	const path = "/api/v1/reviews"

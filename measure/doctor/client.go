@@ -135,9 +135,10 @@ const (
 	// one that LISTs, restarts WATCHes or is refused.
 	heavy         = 100
 	refusedWeight = 10
-	// maxUsages limits the number of resources of all clients together. They use up to 85 MB, if each
-	// is LISTed in every way. Each client may have minUsages of them in any case, so that a client
-	// that asks for nonexistent resources does not hide what other clients do.
+	// maxUsages limits the number of resources of all clients together. The counts of these resources
+	// use up to 85 MB, if each resource is LISTed in every way. Each client may have minUsages
+	// resources in any case. So a client that asks for nonexistent resources does not hide what other
+	// clients do.
 	maxUsages = 16_384
 	minUsages = 2
 	// other is the name under which a client's requests for all further resources are counted. doctor

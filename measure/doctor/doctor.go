@@ -24,8 +24,8 @@ type Options struct {
 	Model *cost.Model
 }
 
-// Doctor counts events and reports findings. It uses at most 150 MB for logs of any length and
-// any number of clients. Make one with New. It is not safe for concurrent use.
+// Doctor counts events and reports findings. It uses at most 150 MB for logs of any length and any
+// number of clients. Make a Doctor with New. A Doctor is not safe for concurrent use.
 type Doctor struct {
 	options Options
 	clock   clock

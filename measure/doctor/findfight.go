@@ -134,7 +134,7 @@ func (d *Doctor) fight(o *fight, clients map[int64]*client) (Finding, bool) {
 	return f, true
 }
 
-// maxWritten limits the number of objects whose writers are recorded. They use 2 MB.
+// maxWritten limits the number of objects whose writers are recorded. The records use 2 MB.
 const maxWritten = 2048
 
 // objectWrites contains the counts of one object's writes and its writers.

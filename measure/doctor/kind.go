@@ -173,8 +173,8 @@ func (k *kind) changeOf(c Client, u *usage) string {
 }
 
 // byCost orders findings by the number of objects that were read (if sizes are known), then by the
-// time of the requests, and then by their number. Equal ones are ordered by name, so that a log
-// always gives the same report.
+// time of the requests, and then by their number. Findings that are equal in this order are ordered
+// by name, so that a log always gives the same report.
 func byCost(a, b Finding) int {
 	return cmp.Or(
 		cmp.Compare(b.Objects, a.Objects), cmp.Compare(b.Seconds, a.Seconds), cmp.Compare(b.Count, a.Count),

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// maxOpenWatches limits the number of recorded WATCHes that have started and not ended. They use 6
-	// MB. Further WATCHes are counted only when they end.
+	// maxOpenWatches limits the number of recorded WATCHes that have started and not ended. The
+	// records use 6 MB. Further WATCHes are counted only when they end.
 	maxOpenWatches = 1 << 16
 	// longestWatch is the longest duration of a WATCH without a timeout. By default kube-apiserver
 	// ends such a WATCH after 30 to 60 minutes. With a larger --min-request-timeout it ends the WATCH

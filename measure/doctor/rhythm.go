@@ -114,7 +114,7 @@ func (h *hourly) add(at int64) bool {
 }
 
 const (
-	// maxBursts limits the number of recorded bursts per pattern and gap. They use 0.4 KB.
+	// maxBursts limits the number of recorded bursts per pattern and gap. The records use 0.4 KB.
 	maxBursts = 16
 	// A burst has at least burstLists LISTs: after a restart, a client LISTs a resource once, or once
 	// per replica.
@@ -313,7 +313,7 @@ func (d *Doctor) explains(c *client) explain {
 }
 
 // changesObjects reports whether a request has created or deleted an object on which controllers
-// act. They do not act on Events, Leases and reviews.
+// act. Controllers do not act on Events, Leases and reviews.
 func changesObjects(e *evidence.Event, v verb) bool {
 	if v != verbCreate && v != verbDelete || e.Code >= 300 || len(e.Object.Subresource) > 0 {
 		return false

@@ -115,7 +115,7 @@ func (d *Doctor) sizes() []Size {
 	return out
 }
 
-// maxCensus limits the number of resources whose objects are counted. They use 4 MB.
+// maxCensus limits the number of resources whose objects are counted. The counts use 4 MB.
 const maxCensus = 4096
 
 // census estimates the number of objects of each resource from the names in the log.

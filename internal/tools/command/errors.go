@@ -69,7 +69,7 @@ func NoArgs[C interface{ CommandPath() string }](cmd C, args []string) error {
 }
 
 // Explain turns the error of a request into a readable one. The text is the server's message, or
-// says that the server did not answer. It returns other errors unchanged.
+// says that the server did not answer. Explain returns other errors unchanged.
 func Explain(err error) error {
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
 		return explainStatus(err, status)

@@ -3,9 +3,9 @@
 // API server.
 //
 // The parent starts a child with a role and a specification. The child reads the specification from
-// the first line of its standard input, and answers with lines of JSON on its standard output. Its
-// standard input stays open until the parent closes it or dies; then the child ends too. Only the
-// parent handles interrupts.
+// the first line of its standard input, and answers with lines of JSON on its standard output. The
+// child's standard input stays open until the parent closes it or dies; then the child ends too.
+// Only the parent handles interrupts.
 package process
 
 import (
@@ -179,8 +179,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, spec any, f func(ct
 	})
 }
 
-// Tail is a writer that stores the last 4 KiB of its input. The zero value is empty. It is safe for
-// concurrent use.
+// Tail is a writer that stores the last 4 KiB of its input. The zero value is empty. Tail is safe
+// for concurrent use.
 type Tail struct {
 	mu  sync.Mutex
 	buf []byte

@@ -19,7 +19,7 @@ const (
 )
 
 // Event is one line of an audit log. Its bytes are parts of the parsed line or of the Event's own
-// buffer. They are valid until the next Parse, and must not be modified. A field that the line
+// buffer. The bytes are valid until the next Parse, and must not be modified. A field that the line
 // lacks is empty. The zero value is ready for Parse. An Event is not safe for concurrent use.
 type Event struct {
 	AuditID  []byte // equal in all stages of a request
@@ -165,8 +165,8 @@ func requires(selector, prefix string) bool {
 func (q Query) Quorum() bool { return !q.Continued && (q.Version == "" || q.Exact) }
 
 // FirstOnly reports whether a LIST asks for any single object, with limit=1. Clients send such a
-// LIST to get the newest version, or to know whether an object exists. It costs no more than a GET.
-// With resourceVersion=0 or a selector it costs more: the watch cache ignores the limit, or
+// LIST to get the newest version, or to know whether an object exists. The LIST costs no more than
+// a GET. With resourceVersion=0 or a selector it costs more: the watch cache ignores the limit, or
 // compares objects with the selector until one matches.
 func (q Query) FirstOnly() bool { return q.Limit == 1 && q.Version != "0" && !q.Selected }
 

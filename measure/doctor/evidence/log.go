@@ -56,7 +56,7 @@ func (c *Counts) Add(other Counts) {
 	c.Damaged = append(c.Damaged, other.Damaged...)
 }
 
-// Log reads the events of one log. Make a Log with NewLog. It is not safe for concurrent use.
+// Log reads the events of one log. Make a Log with NewLog. A Log is not safe for concurrent use.
 type Log struct {
 	name    string
 	records records

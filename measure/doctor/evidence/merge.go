@@ -15,7 +15,7 @@ const maxOpen = 64
 
 // Merge reads several logs as one, in the order of time. It reads logs of several servers at the
 // same time, and the rotated logs of one server one after the other. The order of the names does
-// not matter. Make a Merge with NewMerge. It is not safe for concurrent use.
+// not matter. Make a Merge with NewMerge. A Merge is not safe for concurrent use.
 type Merge struct {
 	waiting []waiting // by the time of the first event, latest first
 	open    []*Log    // each with its next event
@@ -31,8 +31,8 @@ type waiting struct {
 	file  *os.File
 }
 
-// NewMerge reads the first event of each log. The name - is stdin. It returns an error if it cannot
-// read a log, or if a log is no audit log. The caller must call Close.
+// NewMerge reads the first event of each log. The name - is stdin. NewMerge returns an error if it
+// cannot read a log, or if a log is no audit log. The caller must call Close.
 func NewMerge(names []string, stdin io.Reader) (*Merge, error) {
 	m := &Merge{}
 	for _, name := range names {

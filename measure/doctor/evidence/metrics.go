@@ -10,7 +10,7 @@ import (
 
 // metrics contains, for each metric that ReadMetrics uses, a function that adds the metric's value
 // to a sample. The names are from k8s.io/apiserver 0.37; for the counts of objects and of the watch
-// cache there are also the earlier names. They are defined in pkg/endpoints/metrics,
+// cache there are also the earlier names. The metrics are defined in pkg/endpoints/metrics,
 // pkg/storage/metrics, pkg/storage/etcd3/metrics, pkg/storage/cacher/metrics and
 // pkg/util/flowcontrol/metrics.
 var metrics = map[string]func(s *Sample, l labels, v float64){
@@ -67,7 +67,8 @@ var metrics = map[string]func(s *Sample, l labels, v float64){
 }
 
 // addRequests adds the count of requests with one verb, resource and code. The server counts a
-// WATCH when it ends. It also counts a refused WATCH, which has not ended but never started.
+// WATCH when it ends. The server also counts a refused WATCH, which has not ended because it never
+// started.
 func (s *Sample) addRequests(l labels, v float64) {
 	s.known = true
 	s.Requests += v

@@ -35,8 +35,8 @@ const (
 	pods  = `{group="",resource="pods"}`
 )
 
-// TestOlderServers checks servers before 1.37. They count LISTs from the watch cache under other
-// names, and some of them under both names.
+// TestOlderServers checks servers before 1.37. These servers count LISTs from the watch cache under
+// other names, and some servers count under both names.
 func TestOlderServers(t *testing.T) {
 	older := []string{`apiserver_cache_list_total{group="",index="",resource="pods"} 7`, `apiserver_storage_list_total{resource="pods"} 3`,
 		`apiserver_storage_objects{resource="deployments.apps"} 9`}

@@ -14,8 +14,8 @@ import (
 // ErrNotAPIServer is returned by ReadMetrics if the text is not from a kube-apiserver.
 var ErrNotAPIServer = errors.New("no metrics of a kube-apiserver")
 
-// Sample contains the values of kube-apiserver's /metrics at one time. They do not name clients.
-// Counters start at 0 when the process starts.
+// Sample contains the values of kube-apiserver's /metrics at one time. The values do not name
+// clients. Counters start at 0 when the process starts.
 type Sample struct {
 	Version    string  // such as v1.37.2; empty if unknown
 	Started    float64 // when the process started, in Unix seconds

@@ -1,6 +1,6 @@
-// Command weir-proxy is a caching proxy in front of kube-apiserver. `weir proxy` runs it. It is a
-// separate command because the libraries that ask an API server about callers would add to the
-// memory of all other commands.
+// Command weir-proxy is a caching proxy in front of kube-apiserver. `weir proxy` runs it.
+// weir-proxy is a separate command because the libraries that ask an API server about callers would
+// add to the memory of all other commands.
 //
 // It prints its address to stdout and its log to stderr. The exit code is 1 for a failure and 2 for
 // wrong usage.

@@ -48,8 +48,8 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Recorder records requests. A nil Recorder records nothing. It is safe for concurrent use, except
-// for Start and Close.
+// Recorder records requests. A nil Recorder records nothing. A Recorder is safe for concurrent use,
+// except for Start and Close.
 type Recorder struct {
 	Sink    *Sink
 	policy  audit.PolicyRuleEvaluator
@@ -123,7 +123,7 @@ func (a *Recorder) open(c *Config) (io.Writer, error) {
 	if size <= 0 {
 		size = defaultSize
 	}
-	// Each Recorder with a log leaks a goroutine: lumberjack never ends the one that removes old
+	// Each Recorder with a log leaks a goroutine: lumberjack never ends its goroutine that removes old
 	// files.
 	file := &lumberjack.Logger{Filename: c.LogPath, MaxSize: size, MaxBackups: c.MaxBackups, MaxAge: c.MaxAge}
 	a.file = file
@@ -194,8 +194,8 @@ func (a *Recorder) Refused(r *http.Request, attrs authorizer.Attributes, why err
 
 // Impersonated starts the record of a forwarded request in which a caller impersonates another
 // user. The upstream also records the request, but its event names the proxy instead of the caller.
-// All other parts are in the upstream's event, so Impersonated records metadata only. It returns a
-// nil Record if the policy requires none, and an error if the log cannot be written.
+// All other parts are in the upstream's event, so Impersonated records metadata only. Impersonated
+// returns a nil Record if the policy requires none, and an error if the log cannot be written.
 func (a *Recorder) Impersonated(r *http.Request, attrs authorizer.Attributes, to *transport.ImpersonationConfig, received time.Time) (*Record, error) {
 	if a == nil {
 		return nil, nil

@@ -93,9 +93,9 @@ func (w *Writer) End() {
 }
 
 // Ended records the end of the response. why is the value of the panic that ended it, or nil. As
-// kube-apiserver does, Ended records a panic in the stage Panic with code 500. It records
+// kube-apiserver does, Ended records a panic in the stage Panic with code 500. Ended records
 // http.ErrAbortHandler as a normal end if the request is long-running and its client has
-// disconnected, because such requests usually end in this way.
+// disconnected. Such requests usually end in this way.
 func (w *Writer) Ended(why any) {
 	gone := w.record.ctx.Err() != nil
 	if why != nil && !(why == http.ErrAbortHandler && w.long && w.begun && gone) {

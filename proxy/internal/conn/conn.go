@@ -296,7 +296,7 @@ func (c *Conn) count() {
 // room, growHead closes unknown connections that send their heads slowly. If there are none, it
 // closes this connection and returns false: the caller must then not decode the bytes. Other
 // clients may have used the room, so growHead does not close an accepted connection whose heads use
-// up to ConnectionBytes. Its request gets 429 later.
+// up to ConnectionBytes. The request of this head gets 429 later.
 func (c *Conn) growHead(stream uint32, n int64, fields int) (ok bool) {
 	c.listener.do(func() {
 		cs := c.listener

@@ -18,9 +18,9 @@ import (
 // Listener is a net.Listener that bounds its open connections: their number, their number per
 // source address, and the memory of unknown connections, whose clients have no accepted credential.
 // For a new connection above a bound it closes another one (see makeRoom). If it finds none to
-// close, it accepts up to maxOverLimit more connections, so that health checks still work. Their
-// requests get 429 (see OverLimit). For a further connection it closes the oldest of these. It is
-// safe for concurrent use.
+// close, it accepts up to maxOverLimit more connections, so that health checks still work. The
+// requests of these connections get 429 (see OverLimit). For a further connection the Listener
+// closes the oldest of these connections. It is safe for concurrent use.
 type Listener struct {
 	net.Listener
 	limit     int

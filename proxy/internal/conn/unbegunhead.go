@@ -25,7 +25,8 @@ func (u unbegunHead) mayBe(fields int, bytes int64) bool {
 
 // beginHead stops counting the head of request r, whose handler starts. In HTTP/2, the server does
 // not say on which stream r was received, so beginHead chooses a head of about the same size (see
-// mayBe). It does nothing for an HTTP/2 request with a usual head. The caller holds the lock.
+// mayBe). beginHead does nothing for an HTTP/2 request with a usual head. The caller holds the
+// lock.
 func (c *Conn) beginHead(r *http.Request) {
 	if c.head == 0 {
 		return

@@ -11,8 +11,8 @@ import (
 // memoryBudget bounds the memory of the resources that are cached on demand (Options.MemoryBudget).
 // The mirror checks it again before EvictAfterBytes more bytes are stored, so the resources exceed
 // it by at most EvictAfterBytes. An evicted resource stores nothing more and announces no later
-// resourceVersion. Its memory is free within a second after its watches have ended. memoryBudget is
-// safe for concurrent use.
+// resourceVersion. The memory of an evicted resource is free within a second after its watches have
+// ended. memoryBudget is safe for concurrent use.
 type memoryBudget struct {
 	mu        sync.Mutex
 	limit     int64
@@ -33,9 +33,9 @@ const (
 var errOverBudget = errors.New("it does not fit into the memory budget")
 
 // reserve counts n bytes that are about to be stored for a resource on demand. Once EvictAfterBytes
-// bytes are uncounted, it evicts resources until the others fit into the budget. It returns
-// errOverBudget if this resource stops, for instance because it was evicted. The caller must then
-// not store the bytes.
+// bytes are uncounted, it evicts resources until the remaining ones fit into the budget. reserve
+// returns errOverBudget if this resource stops, for instance because it was evicted. The caller
+// must then not store the bytes.
 func (res *Resource) reserve(n int) error {
 	if !res.onDemand {
 		return nil
@@ -119,8 +119,8 @@ type evictionCandidate struct {
 	bytes, lastRead int64
 	idle            time.Duration // since a client last read the resource; 0 while clients watch it
 	// rank orders candidates; the lowest is evicted first. A resource that can never fit comes first.
-	// Resources in use come last. They are never evicted for a resource that is still being loaded:
-	// otherwise a request for a large resource would empty the cache.
+	// Resources in use come last. Resources in use are never evicted for a resource that is still
+	// being loaded: otherwise a request for a large resource would empty the cache.
 	rank int
 }
 

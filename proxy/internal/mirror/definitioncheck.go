@@ -19,8 +19,8 @@ const (
 // most recent last. The zero value is empty. Only one goroutine uses it at a time.
 type definitionHistory struct{ seen []seenDefinition }
 
-// seenDefinition is a definition without the generation of the CRD, which is the same from all API
-// servers.
+// seenDefinition is a definition without the generation of the CRD. All API servers return the same
+// generation.
 type seenDefinition struct {
 	definition
 	at time.Time // when it was last seen

@@ -190,9 +190,9 @@ func (res *Resource) listed(s *Session) {
 	res.take(input{typ: inListed})
 }
 
-// noteCached must be called after session s has started to serve. It then notifies the restore
-// tracker; if it did so earlier, a watch from before a restore could resume in between. It then
-// reads the time of a drain, since Drain stores that time before it looks for sessions.
+// noteCached must be called after session s has started to serve. It first notifies the restore
+// tracker: before s serves, a notified tracker would let a watch from before a restore resume. Then
+// it reads the time of a drain, since Drain stores that time before it looks for sessions.
 func (res *Resource) noteCached(s *Session) {
 	res.mirror.Restores.SessionBegan(res.GVR)
 	if by := res.mirror.drainTime(); !by.IsZero() {

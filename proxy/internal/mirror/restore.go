@@ -146,7 +146,7 @@ func (m *Mirror) LostFrom(gvr schema.GroupVersionResource, from uint64) error {
 	return nil
 }
 
-// lost reports whether a watch of a resource must not resume from a resourceVersion. This is so if
+// lost reports whether a watch of a resource must not resume from a resourceVersion. It must not if
 // the upstream went back after that version, less than rereadTime ago, and the resource has not
 // been reread.
 func (m *Mirror) lost(gvr schema.GroupVersionResource, from uint64) bool {

@@ -11,7 +11,7 @@ const maxWarnings = 8
 
 // warnings contains the warnings of the upstream's last response to the session's LIST or WATCH,
 // which are mostly about deprecated versions. The proxy adds them to its own responses. The zero
-// value is empty. It is safe for concurrent use.
+// value is empty. warnings is safe for concurrent use.
 type warnings struct{ values atomic.Pointer[[]string] }
 
 // wrap returns a RoundTripper that records the warnings of successful responses.

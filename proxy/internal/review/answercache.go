@@ -60,7 +60,7 @@ func (o *Config) answerAge(ttl time.Duration) time.Duration {
 // answerCache caches the upstream's last answers about callers. add removes answers that are older
 // than maxAge, from time to time. When the cache is full, add removes the least recently used
 // answer of the caller whose answers use the most memory. So no caller displaces answers about
-// callers that use less memory. It is safe for concurrent use.
+// callers that use less memory. answerCache is safe for concurrent use.
 type answerCache struct {
 	limit  int
 	maxAge time.Duration // of an answer

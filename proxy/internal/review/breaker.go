@@ -12,7 +12,7 @@ import (
 // Breaker observes the proxy's own requests to detect whether the upstream can be reached. While
 // the Breaker is open, only one request at a time tries to reach the upstream. Callers with a
 // cached answer use that answer immediately. Otherwise an upstream that drops packets would delay
-// each read by a full timeout. It is safe for concurrent use.
+// each read by a full timeout. Breaker is safe for concurrent use.
 type Breaker struct {
 	// Probe sends a request for the upstream's version, or uses the answer to such a request that
 	// began after begun. It reports whether the upstream sent any HTTP answer.

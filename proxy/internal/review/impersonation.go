@@ -157,8 +157,9 @@ func impersonationActions(to *transport.ImpersonationConfig) []*request.Request 
 }
 
 // ReadImpersonation returns the identity in the impersonation headers, or nil if they name none.
-// Like kube-apiserver it ignores empty names and unknown headers. It returns a 400 if the headers
-// do not name a user, or if the key of an extra would not reach the upstream unchanged.
+// Like kube-apiserver it ignores empty names and unknown headers. ReadImpersonation returns a 400
+// if the headers do not name a user, or if the key of an extra would not reach the upstream
+// unchanged.
 func ReadImpersonation(h http.Header) (*transport.ImpersonationConfig, error) {
 	to := &transport.ImpersonationConfig{
 		UserName: h.Get(authenticationv1.ImpersonateUserHeader),

@@ -19,7 +19,7 @@ import (
 // spread evenly: each once per period, and together up to recheckRate per second. If that rate is
 // too low for the period, the period grows up to maxPeriod, and then the rate grows. Rechecker has
 // one timer, and one goroutine for each review in progress, maxConcurrentRechecks at most. Close
-// ends them. It is safe for concurrent use.
+// ends the timer and the goroutines. Rechecker is safe for concurrent use.
 type Rechecker struct {
 	period, maxPeriod, grace time.Duration
 	ask                      asker

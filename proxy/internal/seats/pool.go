@@ -49,8 +49,8 @@ func NewPool(seats, places int, wait time.Duration) *Pool {
 }
 
 // Acquire takes a seat for a request of flow f. It blocks until a seat is free, for at most maxWait
-// or until ctx ends. If too many requests wait already, it does not block. It returns false if it
-// got no seat. If it returns true, the caller must call Release.
+// or until ctx ends. If too many requests wait already, Acquire does not block. Acquire returns
+// false if it got no seat. If it returns true, the caller must call Release.
 func (s *Pool) Acquire(ctx context.Context, f Flow) bool {
 	t := s.request(f)
 	if t == nil {
@@ -123,8 +123,9 @@ func (s *Pool) mayWait(l *flowQueue, t *turn) bool {
 
 // displace makes place for a request of turn t and returns true, or returns false if it cannot. It
 // refuses a waiting request of the source with the most waiting requests. Of that source, it
-// refuses the newest request of the token with the most waiting requests. It refuses none unless
-// the source or the token of t has fewer waiting requests. The caller holds the lock.
+// refuses the newest request of the token with the most waiting requests. displace refuses no
+// request unless the source or the token of t has fewer waiting requests. The caller holds the
+// lock.
 func (s *Pool) displace(l *flowQueue, t *turn) bool {
 	most := l
 	for other := range s.queued {

@@ -19,9 +19,9 @@ const (
 	unreadUnknown
 )
 
-// These are divisors of the limit of Unread. The responses of one user may use 1/userPart. Those of
-// all callers that are not authenticated may use 1/newTokensPart together, and those of each source
-// address 1/sourcePart.
+// These are divisors of the limit of Unread. The responses of one user may use 1/userPart. The
+// responses of all callers that are not authenticated may use 1/newTokensPart together, and the
+// responses of each source address 1/sourcePart.
 const (
 	userPart      = 2
 	newTokensPart = 4

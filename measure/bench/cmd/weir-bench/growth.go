@@ -43,7 +43,7 @@ type growthPoint struct {
 }
 
 // measure measures the axes. If a point fails, it skips the point and continues, because a
-// measurement may take an hour. It returns the errors at the end.
+// measurement may take an hour. measure returns the errors at the end.
 func (f *growFlags) measure(ctx context.Context, axes []axis) (*growthReport, error) {
 	report := &growthReport{At: time.Now().UTC().Truncate(time.Second), CPUs: runtime.GOMAXPROCS(0), Go: runtime.Version(), Flags: f.told()}
 	var failed []error

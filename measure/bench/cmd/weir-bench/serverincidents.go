@@ -44,8 +44,8 @@ const (
 )
 
 // upTo returns a function that returns the number of clients that receive all pods. That number is
-// at most clients. It is small enough that all clients together receive at most maxObjects, but at
-// least two.
+// at most clients. The number is small enough that all clients together receive at most maxObjects,
+// but at least two.
 func upTo(clients int) func(pods int) int {
 	return func(pods int) int { return max(2, min(clients, maxObjects/max(1, pods))) }
 }

@@ -128,7 +128,7 @@ func (t *Tracer) Mark(what string) {
 }
 
 // Stop takes a last sample, even if it is late, and returns the trace. Later calls return the same
-// trace. It is not safe for concurrent use.
+// trace. Stop is not safe for concurrent use.
 func (t *Tracer) Stop() *Trace {
 	if t == nil {
 		return nil

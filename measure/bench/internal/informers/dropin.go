@@ -16,8 +16,8 @@ import (
 )
 
 // DropIn returns the verb for the drop-in instead of weir's own informer. Both sides then use
-// client-go's interfaces, and the handlers read the objects. Except for read, which measures
-// listers, the verb measures the same.
+// client-go's interfaces, and the handlers read the objects. The verb read then measures listers.
+// Every other verb measures the same as for weir's own informer.
 func (v Verb) DropIn() Verb {
 	if v.Name != "read" {
 		return v

@@ -86,8 +86,8 @@ func (s *subject) follow(ctx context.Context, change string) Figures {
 }
 
 // followAll measures a stream of changes that each of several informers receives. The figures count
-// the events of all handlers of all informers. It measures until the handlers have received all
-// events, because client-go queues events for slow handlers.
+// the events of all handlers of all informers. followAll measures until the handlers have received
+// all events, because client-go queues events for slow handlers.
 func (s *subject) followAll(ctx context.Context, change string) Figures {
 	s.settled(ctx)
 	s.tell(ctx, order{Do: doModify, Change: change})

@@ -108,7 +108,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestJSON checks that the names in the JSON do not change. They are stable.
+// TestJSON checks that the names in the JSON, which other programs read, do not change.
 func TestJSON(t *testing.T) {
 	var all []Result
 	for _, name := range resultNames() {

@@ -42,7 +42,7 @@ func newModel(e *encoding, pod *corev1.Pod, copies, replaced bool) (model, error
 }
 
 // stubPods are n pods made from models. They store the models and one whole LIST. Other bodies are
-// created when they are written. They are not modified, and are safe for concurrent use.
+// created when they are written. stubPods are not modified, and are safe for concurrent use.
 type stubPods struct {
 	encoding *encoding
 	n        int

@@ -78,8 +78,9 @@ func (t *trial) keepAsking(ctx context.Context, i int, ask func(ctx context.Cont
 }
 
 // NodeAgents is the incident of a rollout that starts an agent on each node at the same time. Each
-// agent gets the pods. It has one way for each kind of LIST: of all pods from etcd, of all pods
-// from the watch cache, of the pods of the agent's node, and of all pods through the proxy.
+// agent gets the pods. The incident has one way for each kind of LIST: of all pods from etcd, of
+// all pods from the watch cache, of the pods of the agent's node, and of all pods through the
+// proxy.
 func NodeAgents() Replay {
 	everything := func(*trial, int) string { return "" }
 	return Replay{Every: 100 * time.Millisecond, Ways: []Way{
@@ -158,8 +159,8 @@ const (
 
 // InitialEvents is the incident of a client that reads the initial events of a WATCH more slowly
 // than a busy cluster fills the WATCH's buffer. The client starts again whenever the server closes
-// the WATCH. It watches an API server that closes slow watches, or the proxy. If it never reads all
-// initial events, the replay ends after the options' Duration.
+// the WATCH. The client watches an API server that closes slow watches, or the proxy. If it never
+// reads all initial events, the replay ends after the options' Duration.
 func InitialEvents() Replay {
 	return Replay{
 		Every: 50 * time.Millisecond, ofAnswer: true, prepare: func(o *Options) { o.watchBuffer = labWatchBuffer },

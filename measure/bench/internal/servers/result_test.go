@@ -87,7 +87,7 @@ func TestTableWithoutAnAPIServer(t *testing.T) {
 	golden.Check(t, "alone.table", b.String())
 }
 
-// TestJSON checks that the names in the JSON do not change. They are stable.
+// TestJSON checks that the names in the JSON, which other programs read, do not change.
 func TestJSON(t *testing.T) {
 	var all []Result
 	for _, s := range Scenarios() {
