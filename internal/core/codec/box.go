@@ -56,7 +56,8 @@ func boxing(root reflect.Type) map[reflect.Type]bool {
 }
 
 // newBox returns the box for a pointer to the value that f describes. It returns nil if that value
-// has fields, or if it is managed fields, to which no program keeps a pointer.
+// has fields, so that a pointer to it keeps other memory in any case. It also returns nil for
+// managed fields, because no program keeps a pointer to them.
 func newBox(f *field) *box {
 	switch f.kind {
 	case text:

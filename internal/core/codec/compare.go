@@ -188,8 +188,9 @@ func (s *scratch) compareMap(c *prototype, loc *location, at, pos int, raw []byt
 	return pos
 }
 
-// sameTag returns the position after the tag at pos if was starts with the same tag, and otherwise
-// -1. Tags have one or two bytes: see scratch.unusual.
+// sameTag compares the protobuf tag at the start of was with the tag at pos in raw. It returns the
+// position after the tag in raw if they are equal, and otherwise -1. All tags have one or two
+// bytes: see scratch.unusual.
 func sameTag(was, raw []byte, pos int) int {
 	if pos >= len(raw) || raw[pos] != was[0] {
 		return -1

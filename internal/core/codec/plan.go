@@ -12,9 +12,9 @@ import (
 )
 
 // plan describes how to decode objects with the same sequence of fields, such as the objects of a
-// workload. Its steps are in the order of the bytes. Each step says where in the memory of the
-// shape, which is the object with its slices and pointers, a value goes, so that the decoder looks
-// up nothing by field number. A plan is immutable after it is stored in plans.
+// workload. Its steps are in the order of the bytes. Each step says where the decoder writes a
+// value in the memory of the shape, which is the object with its slices and pointers. So the
+// decoder looks up nothing by field number. A plan is immutable after it is stored in plans.
 type plan struct {
 	decoder  *decoder
 	shape    *shape

@@ -37,8 +37,8 @@ type prototype struct {
 	image     unsafe.Pointer
 }
 
-// move contains the positions in an object of a slice or pointer, and of its piece, which is its
-// elements or its target. In a copy, the slice or pointer must point into the copy.
+// move contains two positions in an object's memory: of a slice or pointer, and of the piece that
+// it points to. In a copy of the object, the slice or pointer must point to the piece in the copy.
 type move struct{ to, piece uint32 }
 
 // repeatedStep is a step that the decoder repeats for each copy. Most are for boxes and for maps

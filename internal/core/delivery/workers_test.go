@@ -100,8 +100,8 @@ func TestIdleWorkers(t *testing.T) {
 	})
 }
 
-// TestHandlersShareDecoded checks that handlers that receive many objects decode at most half as
-// many values as if each handler decoded each object, because the handlers stay close to each
+// TestHandlersShareDecoded checks that several handlers decode at most half as many values as if
+// each handler decoded each object. Handlers share decoded values because they stay close to each
 // other. Before turns were limited, each handler decoded nearly all objects again.
 func TestHandlersShareDecoded(t *testing.T) {
 	const handlers, objects = 100, 4000

@@ -16,7 +16,7 @@
 // base. Without that, dissimilar pods use 2.5 times the memory.
 //
 // The package starts no goroutine. It stores up to 4 samples of up to 8 KiB for the next
-// dictionary, references to up to 1,024 packed objects that may become bases (callers store these
-// objects anyway), and, until a garbage collection, about one unpacked base of up to 32 KiB per
-// processor.
+// dictionary. It also refers to up to 1,024 packed objects that may become bases; callers store
+// these objects anyway. Until a garbage collection, it keeps about one unpacked base of up to 32
+// KiB per processor.
 package pack

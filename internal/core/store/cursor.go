@@ -17,11 +17,11 @@ import (
 // it has already returned all changes of lower revisions, or returns them as part of a later
 // change.
 //
-// The cursor returns no change of a key that was created and deleted while the cursor was behind,
-// nor of a key whose version is again the one that the cursor saw last. So a cursor that is behind
-// uses memory for at most one old version of each changed key. A NotifyingCursor distinguishes
-// objects by uid instead of by key, and also returns objects that were created and deleted while it
-// was behind.
+// The cursor returns no change for a key in two cases: the key was created and deleted while the
+// cursor was behind, or its version is again the one that the cursor returned last. So a cursor
+// that is behind uses memory for at most one old version of each changed key. A NotifyingCursor
+// distinguishes objects by uid instead of by key, and also returns objects that were created and
+// deleted while it was behind.
 //
 // Close a cursor when it is no longer needed. Until then the store keeps changes for it. Only one
 // goroutine at a time may call Next; all other methods are safe for concurrent use.

@@ -72,7 +72,8 @@ func TestAsks(t *testing.T) {
 }
 
 // TestRemoveOutdated checks that a removed writer leaves no object, even if another writer has
-// found that the server went back, and even if the old state had been requested before.
+// found that the server went back. It must not matter whether the removed writer had requested a
+// list before.
 func TestRemoveOutdated(t *testing.T) {
 	for name, ask := range map[string]func(*Writer){
 		"asks for nothing": func(*Writer) {},

@@ -116,8 +116,8 @@ func (w *Writer) lastReceived(held *Object) uint64 {
 	return held.rv
 }
 
-// overtake is called before this writer replaces old. It records for each other writer that its
-// source reported old, if that source reported exactly that version.
+// overtake is called before this writer replaces old. For each other writer whose source reported
+// exactly this version, it records that the source reported it.
 func (w *Writer) overtake(old *Object) {
 	if old.flags&flagOpaqueRV != 0 || old.puts&^w.bit == 0 {
 		return
@@ -222,11 +222,12 @@ func (w *Writer) isRight(u unconfirmedVersion, held *Object, at progress) bool {
 // whether the object exists, and decided whether that is certain.
 //
 // A source reported the deletion of the object. The decision is certain when this writer's source
-// is current to that deletion, because the source has then reported what happened to the object. If
-// it still has the version, the version is right, with two exceptions. One is a version that
-// another source had exactly, and no longer has. The other is a version below a deletion that this
-// source itself reported: such a version is a repeated event, even in a list, since the deletion
-// may be above the list's version.
+// has reported everything up to that deletion. If it then still has the version, the version is
+// right, with two exceptions. First, the deletion's resourceVersion may be an estimate. If the
+// source that reported the deletion had this version or a higher one before, this writer's source
+// lags. Second, this source itself may have reported the deletion, with its exact resourceVersion.
+// A lower version is then a repeated event. That can happen even in a list, because the deletion
+// may be newer than the list.
 func (w *Writer) isBack(o *Object, at progress) (right, decided bool) {
 	d, ok := w.s.deletions.of[o.key]
 	if !ok || d.serverGen < w.serverGen {

@@ -140,9 +140,9 @@ func (c countedContext) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// TestWaitersAreWokenOnce checks that a caller that waits for a resourceVersion is woken only when
-// that version is reached, not by earlier progress, however many callers there are. A caller that
-// gives up must leave no entry.
+// TestWaitersAreWokenOnce checks, with many callers that wait for resourceVersions, that each is
+// woken when its version is reached, and not by earlier progress. A caller that gives up must leave
+// no entry.
 func TestWaitersAreWokenOnce(t *testing.T) {
 	const many, from = 100, 5000
 	synctest.Test(t, func(t *testing.T) {

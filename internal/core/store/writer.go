@@ -121,10 +121,10 @@ func (w *Writer) Err() error {
 // reading an indexed field. After an error the store does not have the object.
 func (w *Writer) Put(m *wire.Meta, raw []byte) error { return w.PutAs(m, raw, raw, nil) }
 
-// PutAs puts raw as the content of an object that its source sent as received. The store compares
-// the bytes of later versions with received. If received is nil, it compares only the
-// resourceVersions. The labels of m are those of raw. value is the decoded value of raw, for
-// Store.Values, or nil. In all else PutAs is like Put.
+// PutAs is like Put, but stores the bytes raw for an object, although its source sent the bytes
+// received. A program may have changed the object in between. The store compares the bytes of later
+// versions with received. If received is nil, it compares only the resourceVersions. The labels of
+// m are those of raw. value is the decoded value of raw, for Store.Values, or nil.
 func (w *Writer) PutAs(m *wire.Meta, received, raw []byte, value any) error {
 	w.s.writing.Lock()
 	defer w.s.writing.Unlock()

@@ -196,8 +196,9 @@ func (movingServer) Watch(_ context.Context, o metav1.ListOptions) (source.Watch
 	return &oneBookmark{rv: resourceversion.Format(resourceversion.Number(o.ResourceVersion) + 1)}, nil
 }
 
-// TestNotProvenWithoutReader checks that no further watch is opened when a client no longer waits
-// that requested a resourceVersion in the far future, although each watch proves a newer version.
+// TestNotProvenWithoutReader checks a client that requests a resourceVersion in the far future.
+// Each watch proves a newer version, so the prover opens further watches. When the client no longer
+// waits, it must open none.
 func TestNotProvenWithoutReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestFeed(t, 0) // at 5

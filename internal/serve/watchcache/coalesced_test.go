@@ -107,8 +107,8 @@ func TestEndAfterState(t *testing.T) {
 	})
 }
 
-// TestExpireRelisted checks that ExpireLate ends a watch that would receive the changes of a
-// relist, like a watch that fell behind, and that a watch that starts after the relist continues.
+// TestExpireRelisted checks that ExpireLate ends a watch that still has to receive changes of a
+// relist, as if it had fallen behind. A watch that starts after the relist must continue.
 func TestExpireRelisted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var clock *lockedClock
@@ -170,8 +170,8 @@ func TestRelistedRevisions(t *testing.T) {
 	}
 }
 
-// TestCoalescedOverflow checks that a watch that ends because its client is slow sends no bookmark
-// that says that the client has received all coalesced changes.
+// TestCoalescedOverflow checks a watch that ends because its client is slow. It must send no
+// bookmark, because a bookmark would say that the client has received all coalesced changes.
 func TestCoalescedOverflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 1<<20, func(c *Config) { c.WatchBuffer = func() int { return 10 } })

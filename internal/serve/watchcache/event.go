@@ -64,9 +64,9 @@ func (wt *watcher) encodeEvent(t wire.EventType, o *store.Object, rv uint64) ([]
 // sendChange sends the events that a change causes for this client. The cache may not know at which
 // resourceVersion an object was deleted or stopped matching: because only a relist found that, or
 // because later changes of the object were coalesced. The DELETED event then has the
-// resourceVersion that the client already has. So a client that resumes there receives the event
-// twice rather than never, and a client that merges several watches does not conclude that it has
-// received every change up to the deletion.
+// resourceVersion that the client already has. A client that resumes there receives the event twice
+// rather than never. A client that merges several watches does not conclude that it has received
+// every change up to the deletion.
 func (wt *watcher) sendChange(ch *store.Change) error {
 	before, after := false, false
 	var err error

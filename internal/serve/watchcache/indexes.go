@@ -13,12 +13,12 @@ import (
 )
 
 // The cache builds indexes on demand. A LIST, or the initial state of a WATCH, counts the objects
-// that it visited and that did not match, and charges that number to each index that would have
-// avoided the visits. When the charges of an index within idleAfter reach buildAfter times the
-// number of objects, the cache builds the index in the background. If there are too many indexes,
-// the cache first drops one that no request has used for idleAfter. A flood of different selectors
-// therefore causes only indexes that would have saved several walks over the table, and the cache
-// drops no index that is in use.
+// that it visited although they do not match. The cache charges that number to each index that
+// would have avoided the visits. When the charges of an index within idleAfter reach buildAfter
+// times the number of objects, the cache builds the index in the background. If there are too many
+// indexes, the cache first drops one that no request has used for idleAfter. A flood of different
+// selectors therefore causes only indexes that would have saved several walks over the table, and
+// the cache drops no index that is in use.
 const (
 	maxIndexes = 8
 	maxWanted  = 64 // number of indexes that may have charges

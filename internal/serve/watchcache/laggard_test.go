@@ -54,7 +54,8 @@ func (tc *testCache) churn(many int, every time.Duration) (stop func()) {
 }
 
 // TestLaggard checks that a watch whose client reads more slowly than changes arrive receives
-// bookmarks. When its cache is drained, the watch ends with a bookmark of what was sent.
+// bookmarks. When its cache is drained, the watch ends with a bookmark for the changes that were
+// sent.
 func TestLaggard(t *testing.T) {
 	const many, every = 200, 5 * time.Millisecond
 	for _, query := range []string{"", "&labelSelector=color%3Dred"} { // without and with the hub

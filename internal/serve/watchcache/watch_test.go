@@ -248,7 +248,8 @@ func (w *failingWriter) Write([]byte) (int, error) {
 }
 
 // TestInitialEventsEnd checks that the bookmark that ends the initial events follows the last of
-// them, although a client that reads more slowly than changes arrive still has pending changes.
+// them. That must hold even if changes are pending, because the client reads more slowly than
+// changes arrive.
 func TestInitialEventsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 0, nil)
