@@ -80,9 +80,9 @@ func (w *window) fill(base []byte, from int) {
 	}
 }
 
-// find returns the place at which the base continues like raw[at:], and the number of equal bytes.
-// It changes the distance to that place. n is 0 if there is no such place. literals is the number
-// of literals before at.
+// find returns a place in the base from which on n bytes equal those of raw[at:]. It sets
+// p.distance to place - at. n is 0 if there is no such place. literals is the number of literals
+// before at.
 func (p *patcher) find(at, literals int) (place, n int) {
 	if p.begins(at+p.distance, at) {
 		place = at + p.distance

@@ -9,8 +9,9 @@ import (
 )
 
 // decodedEntry is an object's decoded value. At first only a weak pointer refers to the value, so
-// that it lives as long as a caller uses it. When a reader reads the value again soon after the
-// first read, a strong pointer refers to it too, until it is idle or evicted: see decodedCache.
+// that it stays in memory as long as a caller uses it. When a reader reads the value again soon
+// after the first read, a strong pointer refers to it too, until it is idle or evicted: see
+// decodedCache.
 type decodedEntry struct {
 	strong atomic.Pointer[decodedBox]
 	weak   weakValue
@@ -99,9 +100,9 @@ func (o *Object) decodedBytes() int64 { return decodedFactor * int64(o.size) }
 // Decoded returns the decoded value, as returned by Config.Decode. All callers share it: copy it
 // before you modify it. Decoded is safe for concurrent use.
 //
-// The value lives as long as a caller uses it. If it is read again within Config.DecodedIdle, the
-// store keeps it until it has not been read for that long, or the budget requires its eviction. The
-// error is ErrNoDecoder, or that of Config.Decode with the object's key.
+// The value stays in memory as long as a caller uses it. If it is read again within
+// Config.DecodedIdle, the store keeps it until it has not been read for that long, or the budget
+// requires its eviction. The error is ErrNoDecoder, or that of Config.Decode with the object's key.
 func (o *Object) Decoded() (any, error) {
 	c := o.layout.cache
 	for {

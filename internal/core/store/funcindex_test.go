@@ -158,7 +158,7 @@ func TestFuncIndexAndSnapshots(t *testing.T) {
 	second := s.Snapshot()
 	set("b", "y", 4)
 	set("c", "y", 5)
-	check(second, "y", "a") // the changes of b and c are still to come
+	check(second, "y", "a") // b and c have not changed yet in this snapshot
 	check(second, "x", "b")
 	check(s.Snapshot(), "y", "a b c")
 	check(s.Snapshot(), "x", "")

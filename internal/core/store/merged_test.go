@@ -61,7 +61,7 @@ type mergedCache struct {
 	found  []mergedRelist
 }
 
-// mergedRelist is a part of a log that a relist at version rv has found.
+// mergedRelist says that a relist at version rv found the changes from..to of a cache's log.
 type mergedRelist struct{ from, to, rv int }
 
 type mergedPoint struct {

@@ -107,8 +107,8 @@ func (b *versionBuffer) release() {
 }
 
 // publish sets the decoded value of a version, and returns it. The version refers to the value
-// weakly, so the value lives as long as a caller or the log uses it. If the version already has a
-// value, publish returns that value instead. The caller must use the returned value.
+// weakly, so the value stays in memory as long as a caller or the log uses it. If the version
+// already has a value, publish returns that value instead. The caller must use the returned value.
 func (s *Store) publish(o *Object, box *decodedBox) *decodedBox {
 	if o.size == 0 {
 		return box // the version refers to the value permanently
