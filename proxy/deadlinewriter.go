@@ -40,9 +40,9 @@ type deadlineWriter struct {
 }
 
 const (
-	// flushDelay is how long a written part of a response to a request with a seat may wait to be
-	// flushed. To flush after every 32 KiB, and to set and clear a deadline each time, would cost
-	// half as much as forwarding the bytes.
+	// flushDelay is how long a written part of a response may wait to be flushed, if the request has a
+	// seat, that is, a place among the requests in progress. To flush after every 32 KiB, and to set
+	// and clear a deadline each time, would cost half as much as forwarding the bytes.
 	flushDelay = 20 * time.Millisecond
 	// deadlineSlack is how much later than intended a deadline may be, so that it need not be set for
 	// each write. Setting one requires a round trip to the goroutine of an HTTP/2 connection.
@@ -65,8 +65,9 @@ func newPacedWriter(w http.ResponseWriter) *deadlineWriter {
 }
 
 // WriteHeader starts to require a minimum pace of the client in two cases, see waitBudget. If the
-// request has left its seat, the grace is conn.UnreadTime. If a long-running request gets a
-// redirect or an error, the grace is seatGrace, as for a request with a seat.
+// request has released its seat (its place among the requests in progress), the client's grace is
+// conn.UnreadTime. If a long-running request gets a redirect or an error, the grace is seatGrace,
+// as for a request with a seat.
 func (dw *deadlineWriter) WriteHeader(code int) {
 	dw.mu.Lock()
 	switch {
@@ -140,8 +141,8 @@ func (dw *deadlineWriter) Write(b []byte) (int, error) {
 }
 
 // FlushError flushes the response and clears the deadline. ReverseProxy calls it after each write.
-// For a request with a seat, FlushError only starts a timer, which flushes the response after
-// flushDelay.
+// If the request has a seat (a place among the requests in progress), FlushError only starts a
+// timer, which flushes the response after flushDelay.
 func (dw *deadlineWriter) FlushError() error {
 	if flushed, err := dw.flushNow(); flushed {
 		return err

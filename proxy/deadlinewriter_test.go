@@ -35,9 +35,10 @@ func (w *tricklingWriter) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// TestTrickledAnswer checks how long a slow client can occupy a seat while it reads a forwarded
-// answer. A client below the pace is cut off within ten minutes. A client that keeps the pace gets
-// the whole answer, however slow the upstream is. A watch, which has no seat, may be slow.
+// TestTrickledAnswer checks how long a client that reads a forwarded answer slowly can occupy a
+// seat, that is, a place among the requests in progress. A client that reads more slowly than
+// seatPace is disconnected within ten minutes. A faster client gets the whole answer, however slow
+// the upstream is. The client of a watch, which has no seat, may be slow.
 func TestTrickledAnswer(t *testing.T) {
 	const size, writes = 32 << 10, 1000 // as ReverseProxy writes
 	for name, tt := range map[string]struct {
@@ -88,10 +89,10 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestFewDeadlines checks that the proxy does not flush a large response to a request with a seat
-// after each write, and does not set a deadline for each write. The written bytes are flushed soon,
-// even if the upstream sends no more, and then the deadline is cleared. A WATCH is flushed after
-// each write.
+// TestFewDeadlines checks a large response to a request that is not long-running. The proxy does
+// not flush it after each write, and does not set a deadline for each write. The written bytes are
+// flushed soon, even if the upstream sends no more, and then the deadline is cleared. A WATCH is
+// flushed after each write.
 func TestFewDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const writes = 1000
@@ -170,9 +171,10 @@ func (w *noteDeadline) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// TestPacedAnswers checks the write deadlines. A response to a request with a seat is paced, even
-// if the request asks for an upgrade and gets none. A long-running response is not paced. An error,
-// whose request has left its seat, has conn.UnreadTime.
+// TestPacedAnswers checks the write deadlines. The client of a request with a seat must read at a
+// minimum pace, even if the request asks for an upgrade and gets none. The client of a long-running
+// response need not. The client of an error, whose request has released its seat, has
+// conn.UnreadTime.
 func TestPacedAnswers(t *testing.T) {
 	_, tp := start(t, apiserver.Options{Pods: 3}, Options{})
 	for path, want := range map[string]time.Duration{

@@ -94,8 +94,8 @@ func TestSmallWhileReread(t *testing.T) {
 	}
 }
 
-// TestReadsOfEndedSession checks that a read gets 429 if its resource's session ends after the read
-// was accepted. 503 would mean that the proxy shuts down.
+// TestReadsOfEndedSession checks that a read gets 429 if the resource's session, which caches the
+// resource, ends after the read was accepted. 503 would mean that the proxy shuts down.
 func TestReadsOfEndedSession(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	var list corev1.PodList

@@ -37,8 +37,8 @@ const (
 	retryAfterSeconds = 1
 )
 
-// seatsFor returns the pool of seats for a request that is not long-running. Reads and all other
-// requests have separate pools.
+// seatsFor returns the pool of seats (places among the requests in progress) for a request that is
+// not long-running. Reads and all other requests have separate pools.
 func (s *Server) seatsFor(info *request.Info) *seats.Pool {
 	if slices.Contains([]string{"get", "list", "head"}, info.Verb) {
 		return s.seats.Reads
@@ -58,7 +58,7 @@ func asksForUpgrade(r *http.Request) bool {
 	return r.Header.Get("Upgrade") != "" && httpguts.HeaderValuesContainsToken(r.Header["Connection"], "Upgrade")
 }
 
-// errTooMany is the 429 for a request that got no seat.
+// errTooMany is the 429 for a request that got no seat, because too many requests are in progress.
 var errTooMany = apierrors.NewTooManyRequests("Too many requests, please try again later.", retryAfterSeconds)
 
 func queryTooLong(at *url.URL) bool {
@@ -87,10 +87,11 @@ func (s *Server) reject(w http.ResponseWriter, r *http.Request, why error) {
 	}
 }
 
-// flowOf returns the flow of a request, among which the seats are shared fairly. It does not send a
-// review. Each caller with a valid certificate, or with a token that was accepted before, has a
-// separate flow. All other requests share flows by client address: requests with an unknown token
-// have one flow for each address, and requests without a credential have another.
+// flowOf returns the flow of a request, that is, the caller for which flow control counts it. Flows
+// share the seats (places among the requests in progress) fairly. It does not send a review. Each
+// caller with a valid certificate, or with a token that was accepted before, has a separate flow.
+// All other requests share flows by client address: requests with an unknown token have one flow
+// for each address, and requests without a credential have another.
 func (s *Server) flowOf(r *http.Request, info *request.Info) seats.Flow {
 	who, key := s.cachedCaller(r)
 	if key == "" {
@@ -191,7 +192,7 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 			return
 		}
 		a.slot = p
-		a.head.Release() // the slot counts the head from now on, see extraHead
+		a.head.Release() // a.slot counts the memory of the head from now on, see extraHead
 	}
 	a.onEnd(a.leave)
 	if long {
@@ -257,10 +258,10 @@ func (s *Server) admitLongRunning(a *responseWriter, r *http.Request, f seats.Fl
 	s.serve(a, r, rq)
 }
 
-// acquireStart waits for the seat of a WATCH that starts with the initial state. It returns false
-// if the WATCH must not start, because it got no seat. If ok, the caller must call release. A timer
-// releases the seat earlier if the client does not read the state in time, so that slow clients do
-// not delay others.
+// acquireStart waits until a WATCH that starts with the initial state gets a seat, since only few
+// such WATCHes may start at the same time. It returns false if the WATCH must not start, because it
+// got no seat. If ok, the caller must call release. A timer releases the seat earlier if the client
+// does not read the state in time, so that slow clients do not delay others.
 func (s *Server) acquireStart(ctx context.Context, rq *servedRead) (release func(), ok bool) {
 	if !mirror.SendsState(rq.Request) {
 		return func() {}, true

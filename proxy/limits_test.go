@@ -82,7 +82,7 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// impatient returns timeouts with which requests do not wait for a seat.
+// impatient returns timeouts with which requests above the limit get 429 immediately.
 func impatient() timeouts {
 	p := defaultTimeouts
 	p.seat = time.Nanosecond
@@ -117,8 +117,8 @@ func TestTooManyRequests(t *testing.T) {
 	tp.want(http.StatusOK, "jane", list)
 }
 
-// TestUpgradesAreBounded checks that a request for an upgrade, for any path, occupies a seat until
-// it is upgraded, and counts as a watch from the start.
+// TestUpgradesAreBounded checks that a request for an upgrade, for any path, counts as a request in
+// progress until it is upgraded. It also counts as a watch from the start.
 func TestUpgradesAreBounded(t *testing.T) {
 	u, tp := start(t, apiserver.Options{}, Options{MaxRequests: 1, MaxLongRunning: 2, MaxWatchesPerUser: 2, timeouts: impatient()})
 	over := make(chan struct{})

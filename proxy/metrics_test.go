@@ -79,8 +79,8 @@ func TestMetricsAreRead(t *testing.T) {
 	}
 }
 
-// TestMetricsTakeSeats checks that requests for the metrics occupy seats as reads do, because each
-// of them needs a review.
+// TestMetricsTakeSeats checks that requests for the metrics count against the bound of reads in
+// progress, because each of them needs a review.
 func TestMetricsTakeSeats(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxRequests: 1, timeouts: impatient()})
 	slow := tp.dial("http/1.1").send("GET", "/api/v1/pods?resourceVersion=0", 10, "")

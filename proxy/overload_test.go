@@ -64,7 +64,8 @@ func TestLongQuery(t *testing.T) {
 	}
 }
 
-// TestPriorityLevels checks the level of seats that each kind of request gets.
+// TestPriorityLevels checks the level (the priority in flow control) that each kind of request
+// gets.
 func TestPriorityLevels(t *testing.T) {
 	_, tp := start(t, apiserver.Options{}, Options{})
 	lease := &url.URL{Path: "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node"}
@@ -105,8 +106,8 @@ func TestPriorityLevels(t *testing.T) {
 			t.Errorf("a lease of %s: %+v", name, got)
 		}
 	}
-	// Requests with unknown tokens share the seats of their client address, leases included. So do
-	// requests without a token.
+	// Requests with unknown tokens are in one flow for each client address, even requests for leases.
+	// The same is true for requests without a token.
 	for token, want := range map[string]seats.Level{"made-up": seats.NewTokens, "made-up-too": seats.NewTokens, "": seats.Anonymous} {
 		r := ask(http.MethodPut, lease, token)
 		r.RemoteAddr = "192.0.2.1:1234"
@@ -121,8 +122,8 @@ func TestPriorityLevels(t *testing.T) {
 	}
 }
 
-// TestSystemSeats checks that, when one caller's requests occupy all seats that they may, the proxy
-// still answers the control plane's requests and leases.
+// TestSystemSeats checks that the proxy still answers the control plane's requests and leases while
+// another caller has as many requests in progress as it may.
 func TestSystemSeats(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxRequests: 21, timeouts: impatient()})
 	const list = "/api/v1/pods?resourceVersion=0"
@@ -149,8 +150,8 @@ func TestSystemSeats(t *testing.T) {
 	}
 }
 
-// TestFloodOfLeases lets other callers send leases slowly, so that these requests occupy all seats
-// that they may have. It checks that the control plane can still renew its leases.
+// TestFloodOfLeases lets other callers send leases slowly, so that they have as many requests in
+// progress as they may. It checks that the control plane can still renew its leases.
 func TestFloodOfLeases(t *testing.T) {
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxMutating: 20, timeouts: impatient()})
 	callers := []string{"jane", "john", "jack", "mine", scheduler}

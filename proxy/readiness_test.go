@@ -149,9 +149,9 @@ func TestNotReadyWithoutIdentity(t *testing.T) {
 }
 
 // TestDeletedDefinition checks that the proxy forwards reads of a resource as soon as the upstream
-// answers that the resource does not exist. The session continues for some more attempts, because
-// an API server that lags may have answered. Once the upstream serves the resource again, the proxy
-// answers.
+// answers that the resource does not exist. The session, which caches the resource, continues for
+// some more attempts, because an API server that lags may have answered. Once the upstream serves
+// the resource again, the proxy answers.
 func TestDeletedDefinition(t *testing.T) {
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}})
 	const path = "/api/v1/pods"

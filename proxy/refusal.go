@@ -17,7 +17,7 @@ import (
 
 // refuse answers a request with the proxy's own error why, and records the refusal in the audit
 // log. The upstream cannot record the refusal, because it does not receive the request. refuse
-// first releases the seat and the slot of the request.
+// first releases the seat and the slot of the request, its places among the running requests.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, why error) {
 	if s.auditor != nil && !queryTooLong(r.URL) { // the proxy does not parse a longer query
 		attrs := s.unreviewedAttributes(r, request.InfoOf(r.Method, r.URL))
@@ -40,12 +40,12 @@ func statusError(code int32, reason metav1.StatusReason, message string) error {
 }
 
 // maxBufferedError bounds the body of a forwarded error that is buffered, in bytes. Once the body
-// is buffered, the request of the response can release its seat.
+// is buffered, the request of the response no longer counts as in progress.
 const maxBufferedError = 16 << 10
 
 // bufferError reads the body of a forwarded error, if the body is small. It then releases the seat
-// of the request, because the upstream has finished its work. With a larger body, the request
-// occupies the seat until its client has read the error.
+// of the request (its place among the requests in progress), because the upstream has finished its
+// work. With a larger body, the request occupies the seat until its client has read the error.
 func (a *responseWriter) bufferError(resp *http.Response) {
 	if resp.StatusCode < http.StatusBadRequest || resp.ContentLength > maxBufferedError {
 		return

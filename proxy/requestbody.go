@@ -36,18 +36,18 @@ const (
 	maxDiscarded = 64 << 10
 )
 
-// maxBuffered bounds a request body that is buffered for a retry. The buffered bodies of requests
-// with seats use at most maxBuffered times the number of seats. bodyBytes counts those of
-// long-running requests.
+// maxBuffered bounds a request body that is buffered for a retry. The buffered bodies of short
+// requests use at most maxBuffered times the number of seats, which bounds these requests.
+// bodyBytes estimates the buffered bodies of long-running requests.
 const maxBuffered = 64 << 10
 
 // isBuffered reports whether the body of a request is buffered for a retry.
 func isBuffered(r *http.Request) bool { return r.ContentLength > 0 && r.ContentLength <= maxBuffered }
 
-// limitBody bounds how long a forwarded request waits for its body. The client of a request with a
-// seat must send at a minimum pace. The client of a buffered body has less time, since the proxy
-// reads that body before the upstream authenticates the request. The caller must call detach before
-// the handler returns.
+// limitBody bounds how long a forwarded request waits for its body. The client of a short request,
+// which occupies a seat, must send at a minimum pace. The client of a buffered body has less time,
+// since the proxy reads that body before the upstream authenticates the request. The caller must
+// call detach before the handler returns.
 func (s *Server) limitBody(w http.ResponseWriter, r *http.Request, seated bool) (detach func()) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return func() {}
@@ -211,17 +211,18 @@ func (s *Server) discardBody(w http.ResponseWriter, r *http.Request) error {
 }
 
 const (
-	// seatGrace and seatPace bound how long the proxy waits for the client of a request with a
-	// seat, see waitBudget. The pace in package watchcache is eight times higher, because
-	// watchcache counts bytes before compression. A forwarded response may arrive compressed.
+	// seatGrace and seatPace bound how long the proxy waits for the client of a request that occupies
+	// a seat (a place among the requests in progress), see waitBudget. The pace in package watchcache
+	// is eight times higher, because watchcache counts bytes before compression. A forwarded response
+	// may arrive compressed.
 	seatGrace = time.Minute
 	seatPace  = 32 << 10 // bytes a second
 )
 
-// waitBudget bounds how long a slow client, which sends its body or reads the response in small
-// pieces, can occupy a seat. At any time, the total wait for the client must not exceed grace plus
-// one second for each seatPace bytes. Time in which the proxy waits for the upstream does not
-// count.
+// waitBudget bounds how long a slow client can occupy a seat, that is, a place among the requests
+// in progress. Such a client sends its body or reads the response in small pieces. At any time, the
+// total wait for the client must not exceed grace plus one second for each seatPace bytes. Time in
+// which the proxy waits for the upstream does not count.
 type waitBudget struct {
 	grace  time.Duration
 	bytes  int64

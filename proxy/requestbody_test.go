@@ -51,8 +51,8 @@ func TestSlowBody(t *testing.T) {
 }
 
 // TestRefusedBeforeItsBody checks requests, with and without credentials, that the proxy refuses
-// before it reads their bodies. While the body is not received, such a request occupies no seat and
-// no connection.
+// before it reads their bodies. While the body is not received, such a request does not count as in
+// progress and occupies no connection.
 func TestRefusedBeforeItsBody(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
@@ -98,9 +98,9 @@ func (d drip) Read(p []byte) (int, error) {
 	}
 }
 
-// TestDrippedBody checks that a request whose body arrives too slowly gives up its seat. A small
-// body, which the proxy reads before authentication, must arrive within a fixed time. A larger one
-// must keep a pace.
+// TestDrippedBody checks that the proxy refuses a request whose body arrives too slowly. A small
+// body, which the proxy reads before authentication, must arrive within a fixed time. A larger body
+// must arrive at a minimum pace.
 func TestDrippedBody(t *testing.T) {
 	wait := timing(func(w *timeouts) { w.discard, w.body = 200*time.Millisecond, 200*time.Millisecond })
 	u, tp := start(t, apiserver.Options{}, Options{timeouts: wait})
@@ -211,9 +211,10 @@ func (b *tricklingBody) Read(p []byte) (int, error) {
 
 func (b *tricklingBody) Close() error { return nil }
 
-// TestTrickledBody checks how long a slow client can occupy a seat while it sends a body. A client
-// below the pace is cut off. A client that keeps the pace can send the whole body, however slowly
-// the upstream reads. The client of a request without a seat may be slow.
+// TestTrickledBody checks how long a client that sends a body slowly can occupy a seat, that is, a
+// place among the requests in progress. A client that sends more slowly than seatPace is
+// disconnected. A faster client can send the whole body, however slowly the upstream reads. The
+// client of a long-running request, which has no seat, may be slow.
 func TestTrickledBody(t *testing.T) {
 	const size, reads = 32 << 10, 1000
 	for name, tt := range map[string]struct {

@@ -82,8 +82,9 @@ func (a *responseWriter) end() {
 	}
 }
 
-// leave releases the seat and the slot of the request. It is called before the end of the request,
-// so that a client that does not read an error does not occupy them.
+// leave releases the seat and the slot of the request, its places among the running requests. It is
+// called before the end of the request, so that a client that does not read an error does not
+// occupy these places.
 func (a *responseWriter) leave() {
 	a.left = true
 	if a.reviewed != nil {
@@ -220,10 +221,10 @@ func (a *responseWriter) countRejected() {
 
 // chargeAnswer adds the response that is about to be forwarded to the memory for unread responses.
 // For a GET it charges all bytes that the transport may read ahead. If the caller's unread
-// responses already use too much memory, chargeAnswer blocks. The request then keeps its seat, so
-// that the number of seats bounds the number of blocked requests. One part in reservePart of the
-// caller's memory is reserved for the proxy's own answers. If the wait is too long, chargeAnswer
-// returns watchcache.ErrUnread.
+// responses already use too much memory, chargeAnswer blocks. The request still counts as in
+// progress meanwhile, so the bound on requests in progress also bounds the blocked requests. One
+// part in reservePart of the caller's memory is reserved for the proxy's own answers. If the wait
+// is too long, chargeAnswer returns watchcache.ErrUnread.
 func (s *Server) chargeAnswer(r *http.Request, a *responseWriter, readsAhead bool) error {
 	charge, most := s.seats.Unread.Charge(a.seat.Flow)
 	a.unread = charge

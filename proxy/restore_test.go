@@ -70,10 +70,10 @@ func TestWatchAfterRestore(t *testing.T) {
 	u.wantForwarded(0, "/api/v1/pods")
 }
 
-// TestRestoreWithoutSession checks a resource that has no session when the proxy finds that the
-// upstream went back. The reason is that the upstream, which has just started, did not serve the
-// resource, or that it has redefined the resource. Watches of the resource that were forwarded
-// meanwhile end, and cannot resume.
+// TestRestoreWithoutSession checks a resource that has no session, so is not cached, when the proxy
+// finds that the upstream went back. The reason is that the upstream, which has just started, did
+// not serve the resource, or that it has redefined the resource. Watches of the resource that were
+// forwarded meanwhile end, and cannot resume.
 func TestRestoreWithoutSession(t *testing.T) {
 	for name, why := range map[string]error{"missing": reflector.ErrUnknownResource, "redefined": mirror.ErrRedefined} {
 		t.Run(name, func(t *testing.T) {
@@ -208,8 +208,9 @@ func TestNeverCachedAfterRestore(t *testing.T) {
 	tp.want(http.StatusOK, "jane", "/apis/apps/v1/deployments?watch=true&timeoutSeconds=1&resourceVersion=1")
 }
 
-// TestRestoreFoundLate checks a restore that ends all sessions before they can find it, as a
-// restore to another version of kube-apiserver does. The next list must find the restore.
+// TestRestoreFoundLate checks a restore that ends all sessions (the cached copies of resources)
+// before they can find it, as a restore to another version of kube-apiserver does. The next list
+// must find the restore.
 func TestRestoreFoundLate(t *testing.T) {
 	t.Parallel()
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})

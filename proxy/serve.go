@@ -156,7 +156,8 @@ func mayAnswer(r *http.Request, rq *request.Request) bool {
 
 // ofTerminal reports whether a request is from curl or Wget, for which kube-apiserver indents JSON.
 // kube-apiserver also indents JSON for browsers, but dashboards in browsers do not need that. If a
-// request accepts protobuf too, session.canServe determines whether the response is JSON.
+// request accepts protobuf too, the session (the cache of the resource) determines whether the
+// response is JSON.
 func ofTerminal(r *http.Request) bool {
 	agent := r.UserAgent()
 	return strings.HasPrefix(agent, "curl") || strings.HasPrefix(agent, "Wget")

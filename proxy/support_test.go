@@ -54,8 +54,8 @@ func timing(change func(w *timeouts)) timeouts {
 }
 
 // leisurely returns timeouts with a long pause before a resource is cached again. Even on a slow
-// machine, a test can then observe a resource without a session. Requests do not wait for the end
-// of the pause.
+// machine, a test can then observe a resource without a session, that is, while it is not cached.
+// Requests do not wait for the end of the pause.
 func leisurely() timeouts {
 	p := defaultTimeouts
 	p.Restart, p.Reread = 15*time.Second, time.Millisecond

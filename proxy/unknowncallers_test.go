@@ -66,8 +66,8 @@ func (u *frameClient) request(token string, paths ...string) (codes map[string]i
 }
 
 // TestUnreadRefusals checks requests without a credential whose client does not read the proxy's
-// refusals. They must not occupy seats or the slots of WATCHes meanwhile. A request with a token
-// that the proxy does not know yet must still get a seat.
+// refusals. These requests must not count as requests or WATCHes in progress meanwhile. A request
+// with a token that the proxy does not know yet must still be served.
 func TestUnreadRefusals(t *testing.T) {
 	const seats = 20
 	u, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, MaxRequests: seats, MaxLongRunning: seats, MaxWatchesPerUser: seats, timeouts: impatient()})
@@ -92,7 +92,7 @@ func TestUnreadRefusals(t *testing.T) {
 }
 
 // TestReviewedConnections checks that a connection counts as under review while a request with a
-// token that the proxy does not know yet has a seat.
+// token that the proxy does not know yet is in progress.
 func TestReviewedConnections(t *testing.T) {
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	check.NoError(t, err)

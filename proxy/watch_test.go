@@ -268,7 +268,8 @@ func TestStartOver(t *testing.T) {
 	tp.want(http.StatusGone, "jane", fmt.Sprintf("/api/v1/pods?resourceVersionMatch=Exact&resourceVersion=%d", now+500))
 	res.Refuse(feed.ErrRelistTooLarge)
 	tp.until("cached a third time", func() bool { return res.Serving() != nil && res.State().Sessions == 3 })
-	// The metric counts only sessions that ended before the resource could be read.
+	// The metric counts only sessions (attempts to cache a resource) that ended before the resource
+	// could be read.
 	const failed = `apiserver_watch_cache_initialization_errors_total{group="",resource="pods"} `
 	if _, body := tp.get("jane", "/metrics"); !strings.Contains(body, failed+"0\n") {
 		t.Errorf("sessions that failed: %s", between(body, failed, "\n"))

@@ -13,9 +13,9 @@ import (
 	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
-// TestWatchStarts checks that a WATCH needs a seat while it sends the initial state. One caller can
-// occupy fewer than half of these seats, and the control plane has its own. A WATCH that resumes
-// needs no seat.
+// TestWatchStarts checks that the number of WATCHes to which the proxy sends the initial state at
+// the same time is bounded. One caller may have fewer than half of them, and some are reserved for
+// the control plane. WATCHes that resume do not count.
 func TestWatchStarts(t *testing.T) {
 	wait := timing(func(w *timeouts) { w.start = time.Nanosecond })
 	_, tp := startReady(t, apiserver.Options{Pods: 3}, Options{Resources: []string{"pods"}, timeouts: wait})
@@ -51,9 +51,8 @@ func TestWatchStarts(t *testing.T) {
 	}
 }
 
-// TestWatchStartsEnd checks that a WATCH occupies its seat only until the client has received the
-// initial state. If the client does not read the state, the WATCH occupies the seat for a limited
-// time.
+// TestWatchStartsEnd checks that a WATCH counts as starting only until the client has received the
+// initial state. If the client does not read the state, the WATCH counts for a limited time.
 func TestWatchStartsEnd(t *testing.T) {
 	for name, hold := range map[string]time.Duration{"taken": deadline, "not taken": time.Millisecond} {
 		t.Run(name, func(t *testing.T) {

@@ -120,7 +120,8 @@ func (c *Conn) BeginReview() {
 	})
 }
 
-// EndReview records that a request for which BeginReview was called has released its seat or slot.
+// EndReview must be called when a request for which BeginReview was called has released its seat or
+// slot, its place among the running requests.
 func (c *Conn) EndReview() {
 	if c != nil {
 		c.listener.do(func() { c.reviews-- })

@@ -18,8 +18,8 @@ const (
 	// fieldBytes is the measured overhead of a field: in the frame, in the header map and in the copy
 	// that the proxy forwards.
 	fieldBytes = 160
-	// smallHead is the memory of a usual head. A head of up to smallHead is never refused: seats bound
-	// the number of such heads, and half of the budget is reserved for them.
+	// smallHead is the memory of a usual head. A head of up to smallHead is never refused: package
+	// seats bounds the number of requests, and half of the budget is reserved for such heads.
 	smallHead  = 16 << 10
 	headMemory = 64 << 20
 	// unknownHeadMemory bounds the larger heads of callers without an accepted credential, and all
@@ -33,7 +33,8 @@ const (
 // Heads bounds the memory of the heads of all requests. It is safe for concurrent use.
 type Heads struct{ *budget.Budget }
 
-// small is the level of small heads in the budget of Heads. The other levels are unknown and known.
+// small is the level (the kind of user of the budget) for small heads in the budget of Heads. The
+// other levels are unknown and known.
 const small = known + 1
 
 // NewHeads returns the budget of the heads of one listener.

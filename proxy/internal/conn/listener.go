@@ -72,8 +72,8 @@ const (
 	reviewTime = 5 * time.Second
 )
 
-// These are the levels of the budgets: clients without an accepted credential, and all other
-// clients.
+// These are the levels of the budgets, which have separate bounds: clients without an accepted
+// credential, and all other clients.
 const (
 	unknown = iota
 	known

@@ -202,7 +202,7 @@ func (s *Session) checkFutureVersion(ctx context.Context, from uint64) error {
 }
 
 // maxRereadWaiters bounds how many requests wait for one resource at the same time. Each of them
-// has a seat.
+// occupies a seat, which other requests may need to run.
 const maxRereadWaiters = 100
 
 // awaitReread blocks until the resource is cached and follows the upstream, in two cases: the read

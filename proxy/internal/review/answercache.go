@@ -48,8 +48,8 @@ func (a cachedAnswer) size() int64 {
 	return int64(n)
 }
 
-// minAnswerAge is the minimum time for which answers are cached. A caller with a cached answer gets
-// seats as a known user.
+// minAnswerAge is the minimum time for which answers are cached. As long as an answer about a
+// caller is cached, flow control treats the caller as a known user.
 const minAnswerAge = 10 * time.Minute
 
 // answerAge returns how long answers with the given TTL are cached.

@@ -45,7 +45,7 @@ type Options struct {
 	// reached. 0 or less: no earlier answer is used.
 	Grace time.Duration
 	// uncached asks the upstream even if an answer is cached. It is for callers that were admitted
-	// before, so the review needs no seat.
+	// before, so the review does not count against the bound on reviews (seats.Seats.Reviews).
 	uncached bool
 }
 

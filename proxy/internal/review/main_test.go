@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newReviewSeats returns a Pool of seats for reviews.
+// newReviewSeats returns a Pool that bounds the concurrent reviews.
 func newReviewSeats(wait time.Duration) *seats.Pool {
 	return seats.NewPool(seats.MaxReviews, seats.MaxReviews, wait)
 }

@@ -22,8 +22,8 @@ func (a *Authenticator) ForgetOwner(id [sha256.Size]byte) {
 }
 
 // LearnOwner reviews, in the background, a token that the upstream may have accepted. Without
-// LearnOwner the proxy would not review the token of a request that it only forwards. The proxy
-// would then count the seats by token, and a user may have any number of tokens. LearnOwner does
+// LearnOwner the proxy would not review the token of a request that it only forwards. Flow control
+// would then count requests by token, and a user may have any number of tokens. LearnOwner does
 // nothing if the user is known, or if a review of the token started less than ownerRetry ago. It
 // also does nothing if too many reviews are in progress; the next request with the token then tries
 // again. LearnOwner passes the review to run, which must call it. The review ends when ctx ends.
