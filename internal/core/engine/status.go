@@ -20,8 +20,9 @@ type scoped interface {
 	Scope() (namespace, selector string, known bool)
 }
 
-// typed is a source that may know the type of its objects, or only their apiVersion. Without it,
-// the type of objects that consist of metadata is unknown, because their responses do not state it.
+// typed is a source that may know the type of its objects, or only their apiVersion. For objects
+// that consist only of metadata, this is the only way to learn their type, because responses do not
+// state it.
 type typed interface {
 	Type() (t wire.TypeMeta, resource string)
 }

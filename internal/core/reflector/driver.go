@@ -136,11 +136,11 @@ func (d *driver) performAtOnce(a action) (ask bool) {
 // endReplace ends the replace: the listed state becomes the store's state.
 func (d *driver) endReplace(rv string) {
 	sink, stateOf := d.r.sink, d.stateOf
-	// the watch has also sent all changes since the initial events
+	// a watch has sent the initial events and all changes since then
 	if d.watch != nil && !stateOf.IsZero() {
 		stateOf = time.Now()
 	}
-	// Readers see the first state only after EndReplace. The Status must say by then how current it
+	// Readers see the first state only after EndReplace, so the Status must say by then how current it
 	// is.
 	if d.sinkRV == "" {
 		d.r.current(stateOf)

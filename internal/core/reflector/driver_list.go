@@ -63,9 +63,9 @@ func (d *driver) openList(a openList) input {
 	return input{typ: inOpened, rv: list.Meta().ResourceVersion, empty: d.itemErr == io.EOF}
 }
 
-// listRequested is called before a request for a state that is not older than rv. It sets stateOf,
-// the time that the state is at least as new as. It sets asked to the number of restores found so
-// far: the state may be older than a restore that is found later.
+// listRequested is called before a request for a state that is not older than rv. It sets stateOf
+// to a time: the state will be at least as new as the server's state was then. It sets asked to the
+// number of restores found so far: the state may be older than a restore that is found later.
 func (d *driver) listRequested(rv string) {
 	switch rv {
 	case "":
@@ -137,8 +137,8 @@ func (d *driver) put(item source.Object) {
 	d.taken(err, d.list.Offset())
 }
 
-// noteVersion raises newestObjectRV to the resourceVersion in d.meta, that of an object in a list
-// or in initial events.
+// noteVersion raises newestObjectRV to the resourceVersion of the object whose metadata is in
+// d.meta. The object is from a list or from initial events.
 func (d *driver) noteVersion() {
 	if rv, err := resourceversion.Parse(d.meta.ResourceVersion); err == nil {
 		d.newestObjectRV = max(d.newestObjectRV, rv)

@@ -18,9 +18,9 @@ var errProbed = errors.New("a probe broke the watch off")
 // also ends the watch if another reflector of the store, or of the server, finds that the server
 // went back in time.
 //
-// Bookmarks that only repeat the store's version count as silence for the next request of the
-// probe. But they show that the server sends, so the probe then does not end the watch if the
-// server has a newer version: changes may be in transit, or may concern other resources.
+// A bookmark that only repeats the store's version does not delay the next request. But it shows
+// that the server sends. So the probe then does not end the watch because of a newer version: its
+// changes may be in transit, or may concern other resources.
 //
 // A probe has one timer, whose function sends at most one request at a time. stop ends the timer
 // and the request.
@@ -81,8 +81,8 @@ func (p *probe) breakOff(in input) {
 }
 
 // hear records that the watch has sent something, and that the store is current to rv. It delays
-// the next request only if current is true. Otherwise the event or bookmark does not show that the
-// store has the newest state.
+// the probe's next request only if current is true, because the store then has the server's newest
+// state.
 func (p *probe) hear(rv string, current bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -197,7 +197,7 @@ func (r *Reflector) heard() {
 	r.mu.Unlock()
 }
 
-// current records that the store has at least the server's state of the time at.
+// current records that the store contains all changes that the server made before the time at.
 func (r *Reflector) current(at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

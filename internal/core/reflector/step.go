@@ -16,8 +16,8 @@ const (
 	// then receives few LISTs.
 	listAfter = 12
 	// maxFailures is the number of failures, not counting 429 and requests without a response, after
-	// which the reflector lists again. To find out whether a server went back in time takes fewer
-	// failures.
+	// which the reflector lists again. The limit is higher than the number of failures that may occur
+	// while the reflector finds out whether a server went back in time.
 	maxFailures = 12
 	// A resource that existed before may return soon. So the first 404 responses do not lengthen the
 	// waits, neither for the request that got them nor for other requests that fail next. maxMissing
@@ -114,9 +114,9 @@ func (m *machine) sleep(q request, sentinel error) {
 }
 
 // backoffAttempt returns the number of the attempt that determines the next wait. A server that
-// cannot be reached, or refuses immediately, may recover soon, and a try costs it little. So after
-// the first such failures the wait is at most the second one. Such failures also do not lengthen
-// the wait after a failure of another kind.
+// cannot be reached, or refuses immediately, may recover soon, and a try costs it little. So the
+// waits after the first such failures are at most as long as the second wait. Such failures also do
+// not lengthen the wait after a failure of another kind.
 func (m *machine) backoffAttempt(sentinel error) int {
 	if !m.cheap(sentinel) {
 		return max(m.attempt-m.cheapFailures, 1)
@@ -282,8 +282,8 @@ func (m *machine) vanished(sentinel error) bool {
 	return sentinel == ErrUnknownResource && m.attempt == 0
 }
 
-// succeeded clears the failure counts after a complete list. It keeps what the waits between lists
-// depend on while watches fail.
+// succeeded clears the failure counts after a complete list, except forcedLists: the waits between
+// lists still depend on it while watches fail.
 func (m *machine) succeeded() { m.attempt, m.cheapFailures, m.missing = m.listBackoffAttempt(), 0, 0 }
 
 // forgive clears all failure counts that lengthen the waits.

@@ -12,12 +12,12 @@ import (
 var errElsewhere = errors.New("found by another reflector of the server")
 
 const (
-	// agreeing is how often a server must respond that it has not reached rv before the reflector
-	// concludes that it went back in time. Between these responses, the versions that the server
-	// reports must not become lower.
+	// agreeing is how often a server must respond that it has not reached the store's version before
+	// the reflector concludes that the server went back in time. Between these responses, the versions
+	// that the server reports must not become lower.
 	agreeing = 2
-	// maxRounds is how often a server may report a version older than rv before the reflector
-	// concludes that it went back, even if its responses contradict each other.
+	// maxRounds is how often a server may report a version older than the store's before the reflector
+	// concludes that the server went back, even if its responses contradict each other.
 	maxRounds = 8
 	// maxTooLarge is how often a server may refuse a state that must not be older than the store,
 	// although it reports between the refusals that it has reached the store's version. After that,
@@ -101,8 +101,9 @@ func (m *machine) refusedAsTooLarge() {
 }
 
 // outdated lists because another reflector has found that the server went back in time. This
-// reflector may reach a different server, which may have reached rv again. So it sends an ordinary
-// consistent list. If that list is older than rv, the reflector examines the server.
+// reflector may reach a different server, which may have reached the store's version a second time.
+// So the reflector sends an ordinary consistent list. If that list is older than the store, the
+// reflector examines the server.
 func (m *machine) outdated() {
 	m.report(ErrWentBack, errElsewhere)
 	m.consistent, m.unconfirmed = true, true

@@ -48,8 +48,8 @@ func (m *machine) brokeOffIdle() bool {
 func (m *machine) proves() bool { return m.unheard >= bookmarkPeriod && !m.opaque() }
 
 // short reports whether the current watch ended so soon that it counts as refused if it sent
-// nothing. With a timeout of one second, a server may end a watch a little early, so half of the
-// timeout counts.
+// nothing: within shortWatch or, if Config.WatchTimeout is shorter than two seconds, within half of
+// it. A server may end a watch a little before its timeout.
 func (m *machine) short() bool {
 	return m.in.after < min(shortWatch, max(m.cfg.WatchTimeout, time.Second)/2)
 }

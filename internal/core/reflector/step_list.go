@@ -175,8 +175,8 @@ func (m *machine) listOpened() {
 	if !m.rebase && !m.awaitsWatch() {
 		m.err = nil
 	}
-	// If the list is empty, it is unknown where other lists state the version, so rvAtEnd assumes the
-	// worse case.
+	// An empty list does not show where lists state their version, so assume that it is after the
+	// items.
 	if m.rvAtEnd = m.in.rv == "" || m.in.empty; m.rv != "" {
 		m.rebase = m.rebase || m.opaque() || m.in.rv != "" && resourceversion.Incomparable(m.in.rv, m.rv)
 	}
@@ -185,8 +185,8 @@ func (m *machine) listOpened() {
 }
 
 // awaitsWatch reports whether the current error ends only when a watch is open. That is so if the
-// last watches got no response, or if the server does not allow them: successful lists do not
-// change either.
+// last watches got no response, or if the server does not allow them: a successful list changes
+// neither.
 func (m *machine) awaitsWatch() bool {
 	switch m.sentinel() {
 	case nil, ErrServerBehind, ErrWentBack, ErrEnded, ErrSilent: // a successful list ends these errors
@@ -342,7 +342,7 @@ func (m *machine) listFailed(sentinel error) {
 		m.switchMatch(sentinel)
 	case m.tooOld(sentinel):
 		m.noMatch, m.noConsistent, m.unmatched, m.inconsistent = true, false, 0, 0
-		// the server does not serve exactly that version
+		// a whole list need not be served from exactly that version
 		if m.exactLists++; m.exactLists%relistAfter == 0 {
 			m.whole, m.brokenLists = true, 0
 		}
@@ -356,8 +356,7 @@ func (m *machine) listFailed(sentinel error) {
 	case sentinel == ErrExpired || sentinel == ErrServerBehind:
 		m.consistent = true
 	case m.insteadOfWatch && m.rv != "" && sentinel != ErrUnknownResource && !(inPages && m.whole):
-		// The condition excludes a list that has just changed to the form of one response: the reflector
-		// tries that form first.
+		// If pages have just failed for the last time, a whole list comes first.
 		m.insteadOfWatch, m.unconfirmed, m.listFloor = false, true, ""
 		m.sleep(reqWatch, sentinel)
 		return

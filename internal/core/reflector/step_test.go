@@ -242,7 +242,7 @@ func (h *harness) wantRelists(want map[Reason]int) {
 	}
 }
 
-// TestReasons checks the Reason of a list for each of its causes.
+// TestReasons checks the Reason of a list for most causes of a list.
 func TestReasons(t *testing.T) {
 	newest := func(rv string) input { return input{typ: inNewest, rv: rv} }
 	failed := func(what string) input { return input{typ: inFailed, err: classify(Watching, failure(what))} }

@@ -23,7 +23,7 @@ const (
 	// A server that sends no bookmarks is silent whenever its resource does not change. So if no
 	// bookmark was ever received, the number of silent watches before a list grows. After patientLists
 	// lists that replaced such watches, it doubles with each list, up to 1 << maxPatience times
-	// relistAfter. These watches take two and a half hours.
+	// relistAfter. That many watches last two and a half hours.
 	patientLists = 4
 	maxPatience  = 5
 )
@@ -37,7 +37,7 @@ func (m *machine) watch() {
 	}
 	switch {
 	case m.rv == "": // without a version, the response to a probe could not be compared
-	case m.opaque(): // a probe sooner would prove nothing, see otherScheme
+	case m.opaque(): // an earlier probe would prove nothing, see otherScheme
 		a.probe, a.unheard = max(bookmarkPeriod-m.unheard, m.cfg.Backoff.Min), m.unheard
 	case m.unconfirmed:
 		a.probe = m.cfg.Backoff.delay(nil, 1, 0, m.in.jitter)
@@ -268,8 +268,8 @@ func (m *machine) watchUnanswered(sentinel error) {
 }
 
 // countsAsHung reports whether a failed watch waited so long in vain that it counts as askAfter
-// watches. A watch that was open must have waited longer, and must not be the first: a network may
-// have dropped the connection of the first one long ago.
+// watches. A watch that was open must have waited longer, and must not be the first: the connection
+// of the first one may simply have broken.
 func (m *machine) countsAsHung() bool {
 	if m.open {
 		return !m.brought && m.unansweredWatches > 1 && m.in.after >= askAfter*hungAfter

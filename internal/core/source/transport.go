@@ -34,7 +34,7 @@ import (
 // response. They return to own if a LIST with the WATCHes' client gets no response either.
 type listTransport struct {
 	own *http.Client // the HTTP/1.1 client; nil means that LISTs use the WATCHes' client
-	// unanswered counts the LISTs in a row that got no response with own. At maxUnanswered, LISTs
+	// unanswered counts the LISTs in a row that got no response over HTTP/1.1. At maxUnanswered, LISTs
 	// change to the WATCHes' client.
 	unanswered atomic.Int32
 }

@@ -80,8 +80,8 @@ func (d *drawer) replica() {
 }
 
 // contended draws changes of many keys that the watches of three selectors all send at the same
-// time. So one watch may change an object after another watch has prepared an update of it, before
-// the informer applies that update.
+// time. So the informer may receive a change of an object from one watch while it stores an update
+// of the same object from another watch.
 func (d *drawer) contended() {
 	w := d.w
 	w.Servers = []api.Spec{{Order: w.Servers[0].Order}}

@@ -124,7 +124,7 @@ func (r *run) forced() bool {
 }
 
 // settle waits until there are no problems. It returns false if a check fails, or if problems
-// remain after the world's patience; then it reports them as violations.
+// remain after World.patience; then it reports them as violations.
 func (r *run) settle(relisted bool) bool {
 	began := r.now()
 	wait := 100 * time.Millisecond

@@ -39,7 +39,7 @@ func (h *handler) resynced(during time.Duration) {
 	}
 	expected := int(during / period)
 	relists := 0
-	// With this option, a relist also delivers every object, and a silent watch sometimes causes a
+	// With ResyncOnRelist, a relist also delivers every object, and a silent watch sometimes causes a
 	// relist.
 	if h.client.spec.Options == "resync" {
 		relists = 1 + int(during/(90*time.Second))
