@@ -131,8 +131,8 @@ func (r *replica) setReady(ready bool) {
 }
 
 // patience is how long a server may lag. If it lags longer, clients may mistake it for a server
-// that was restored from a backup, because its consistent responses are the same. patience is
-// shorter than the time for which a reflector examines such a server.
+// that was restored from a backup, because its consistent responses are the same as those of a
+// restored server. patience is shorter than the time for which a reflector examines such a server.
 const patience = 5 * time.Second
 
 // lag reports whether one of the replicas has no feed yet, or lacks a change that is older than

@@ -75,7 +75,8 @@ func (r *run) expectOf(cl *api.Client, spec ClientSpec) expectation {
 		mixed = mixed || f.Effect == api.ErrorEvent && f.M > 0 || f.Effect == api.Stall && f.Ask&api.AskWatch != 0
 	}
 	e.heals = e.heals && !tooMany
-	// After its initial events, a WATCH is affected like any other.
+	// A WATCH with initial events continues as an ordinary WATCH, so faults of both kinds of WATCH
+	// affect it.
 	e.current = e.heals && !watches && !(initials && spec.Mode == "watchlist")
 	e.blocked = noWatch && !mixed && (noInitial || spec.Mode != "watchlist")
 	e.unlisted = noList && noListAny && noPage && noInitial
