@@ -25,9 +25,10 @@ type (
 	// closeSession frees a session that has ended. If expires is true, the watches of the session get
 	// 410. Otherwise their clients may resume.
 	closeSession struct{ expires bool }
-	// cached follows when the session serves. It notifies the restore tracker, which until now has
-	// refused watches from before a restore. From now on the session decides which watches may resume.
-	// If the proxy is shutting down, cached also ends the session's watches in time.
+	// cached is the first action after the session has begun to serve. It notifies the restore
+	// tracker, which until now has refused watches from before a restore. From now on the session
+	// decides which watches may resume. If the proxy is shutting down, cached also ends the session's
+	// watches in time.
 	cached    struct{}
 	checkSoon struct{} // makes the monitor check the session soon
 	cancel    struct{} // cancels the context of the driver

@@ -47,8 +47,8 @@ type Timeouts struct {
 	// Restart is the pause between two sessions of a resource. It gives other API servers time to load
 	// a new definition, which one server has announced.
 	Restart time.Duration
-	// Reread is how long a request waits until a resource that is being reread is cached. After
-	// Reread, or if too many requests wait, the proxy answers 429.
+	// Reread bounds how long a request waits while the proxy reads the resource again, after a restore
+	// or a redefinition. After Reread, or if too many requests wait, the proxy answers 429.
 	Reread time.Duration
 	// Proof is how long a read waits for a proof that a session is current. kube-apiserver waits as
 	// long for its own cache. If the proof is the bookmark of a WATCH, the bookmark arrives two

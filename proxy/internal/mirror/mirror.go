@@ -242,7 +242,8 @@ func (m *Mirror) Drain(over time.Duration) {
 	}
 }
 
-// drainTime returns when watches must have ended. Zero: there is no drain.
+// drainTime returns when the watches must have ended because the proxy shuts down. Zero: they need
+// not end.
 func (m *Mirror) drainTime() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -263,7 +264,7 @@ func (m *Mirror) CatchUp(ctx context.Context) {
 }
 
 // endOthers ends the sessions of all other resources and the forwarded watches, because resource by
-// has found a restore.
+// has found that the upstream was restored from a backup.
 func (m *Mirror) endOthers(by *Resource) {
 	all := m.All()
 	for _, res := range all {

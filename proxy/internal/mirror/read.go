@@ -138,7 +138,8 @@ func smallPage(rq *request.Request) bool {
 	return !rq.Watch && rq.Limit > 0 && rq.Limit < MinProofObjects
 }
 
-// retryAfter is the Retry-After, in seconds, of a read while its resource is reread.
+// retryAfter is the Retry-After, in seconds, of the 429 for a read while the proxy reads the
+// resource again.
 const retryAfter = 1
 
 // errReread is returned for a read while its resource has no session. It is a 429 and not a 503,

@@ -35,7 +35,7 @@ type Resource struct {
 
 	lastRead atomic.Int64 // Unix nanoseconds
 	watchers atomic.Int64
-	waiting  atomic.Int64 // requests that wait while the resource is reread
+	waiting  atomic.Int64 // requests that wait until the resource is read again
 }
 
 func newResource(m *Mirror, gvr schema.GroupVersionResource, of settings) *Resource {
@@ -207,7 +207,7 @@ func (res *Resource) Refuse(why error) { res.take(input{typ: inRefused, err: why
 // Watching returns how many clients watch the resource.
 func (res *Resource) Watching() int { return int(res.watchers.Load()) }
 
-// Waiting returns how many requests wait while the resource is reread.
+// Waiting returns how many requests wait until the proxy has read the resource again.
 func (res *Resource) Waiting() int { return int(res.waiting.Load()) }
 
 // nextState returns a channel that is closed when another state is published.

@@ -92,8 +92,8 @@ func TestServesBeforeTracked(t *testing.T) {
 }
 
 // TestDrainOfNewSession checks that a session serves before it reads when watches must have ended.
-// A drain stores that time first, and then looks for sessions. One of them finds the other: the
-// drain finds the session, or the session finds the time.
+// Mirror.Drain stores that time first, and then looks for sessions. So either Drain finds the
+// session, or the session finds the time.
 func TestDrainOfNewSession(t *testing.T) {
 	m := withoutUpstream(t, func(string) {})
 	res := m.load(t, "pods")
@@ -186,7 +186,8 @@ func TestTwoFindRestore(t *testing.T) {
 		all = append(all, m.load(t, name))
 	}
 	var found sync.WaitGroup
-	// The lock prevents that one resource ends the others before each has found the restore.
+	// The lock prevents that one resource ends the sessions of the others before each has found the
+	// restore.
 	m.Restores.mu.Lock()
 	for _, res := range all {
 		found.Go(func() { res.take(input{typ: inRefused, err: feed.ErrWentBack}) })

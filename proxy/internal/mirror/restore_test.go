@@ -9,8 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestShownRestore checks that a list that is older than the cached state shows a restore. It shows
-// none if the restore was found before, or if another server has answered the list.
+// TestShownRestore checks that a list that is older than the cached state shows that the upstream
+// was restored from a backup. It shows no restore if the restore was found before, or if another
+// server has answered the list.
 func TestShownRestore(t *testing.T) {
 	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	for name, c := range map[string]struct {

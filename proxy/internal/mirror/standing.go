@@ -41,7 +41,7 @@ func (s Standing) String() string {
 	return [...]string{"current", "behind", "being read", "failing", "missing", "forbidden", "aggregated", "rejected"}[s]
 }
 
-// label returns the label value of the standing in metrics.
+// label returns the text for the standing in metrics.
 func (s Standing) label() string {
 	if s == StandingLoading {
 		return "reading"

@@ -86,7 +86,7 @@ func (s *State) serving() *Session {
 	return s.Session
 }
 
-// Standing returns the standing of the resource.
+// Standing returns whether the resource is cached, or why it is not.
 func (s *State) Standing() Standing {
 	switch {
 	case s.phase == phaseServing && s.Err != "":

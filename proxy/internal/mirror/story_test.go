@@ -104,7 +104,7 @@ func storyInput(t *testing.T, d *datadriven.TestData) input {
 	return in
 }
 
-// failures maps the names in stories to errors.
+// failures maps the names of errors in testdata/stories to errors.
 var failures = map[string]error{
 	"went-back": feed.ErrWentBack, "relist-too-large": feed.ErrRelistTooLarge, "over-budget": errOverBudget,
 	"redefined": ErrRedefined, "aggregated": errAggregated, "not-watchable": errNotWatchable,
@@ -122,7 +122,7 @@ var failures = map[string]error{
 
 func failure(what string) error { return failures[what] }
 
-// mayHappen reports whether an input is possible in a phase.
+// mayHappen reports whether step may get an input of this type in a phase.
 func mayHappen(p phase, in inputType) bool {
 	switch in {
 	case inBegin:

@@ -88,12 +88,12 @@ func levelsOf(seats int) []budget.Level {
 	return all
 }
 
-// Flow identifies the requests of one caller in one level. Flows take turns for seats. In NewTokens
-// and Anonymous, Caller is a source address.
+// Flow identifies the requests of one caller in one level. Free seats go to the flows in turn. In
+// NewTokens and Anonymous, Caller is a source address.
 type Flow struct {
 	Level  Level
 	Caller string // a key from UserKey or TokenKey, or a source address
-	Token  string // set in NewTokens: the tokens of one source take turns, too
+	Token  string // set in NewTokens, where free seats also go to the tokens of one source in turn
 }
 
 func (f Flow) withoutToken() Flow { return Flow{Level: f.Level, Caller: f.Caller} }

@@ -104,8 +104,8 @@ func (s *Pool) request(f Flow) *seatRequest {
 	return r
 }
 
-// mayWait reports whether turn t, that is, one token of flow l, may have one more waiting request.
-// The caller holds the lock.
+// mayWait reports whether turn t (one token of flow l) may have one more waiting request. The
+// caller holds the lock.
 func (s *Pool) mayWait(l *flowQueue, t *turn) bool {
 	places, waiting := s.places, s.waiting[l.Level]
 	if most := rules[l.Level].most; most > 0 {
@@ -121,11 +121,11 @@ func (s *Pool) mayWait(l *flowQueue, t *turn) bool {
 	return l.queued < most && waiting < places
 }
 
-// displace makes place for a request of turn t and returns true, or returns false if it cannot. It
-// refuses a waiting request of the source with the most waiting requests. Of that source, it
-// refuses the newest request of the token with the most waiting requests. displace refuses no
-// request unless the source or the token of t has fewer waiting requests. The caller holds the
-// lock.
+// displace makes place in the queue for a request of turn t, which is one token of a source. It
+// returns false if it cannot. It refuses a waiting request of the source with the most waiting
+// requests. Of that source, it refuses the newest request of the token with the most waiting
+// requests. displace refuses no request unless the source or the token of t has fewer waiting
+// requests. The caller holds the lock.
 func (s *Pool) displace(l *flowQueue, t *turn) bool {
 	most := l
 	for other := range s.queued {
@@ -151,8 +151,8 @@ func (s *Pool) displace(l *flowQueue, t *turn) bool {
 	return true
 }
 
-// mayTake reports whether turn t of flow l may take one more seat. A token leaves as many seats
-// free for the other tokens of its source as it takes. The caller holds the lock.
+// mayTake reports whether turn t (one token of flow l) may take one more seat. A token leaves as
+// many seats free for the other tokens of its source as it takes. The caller holds the lock.
 func (s *Pool) mayTake(l *flowQueue, t *turn) bool {
 	if l.seats.Room() <= 0 {
 		return false
@@ -214,15 +214,15 @@ func (s *Pool) Release(f Flow) {
 	}
 }
 
-// next returns the flow and the turn that get the next free seat, or nil if no waiting request may
-// have one. The caller holds the lock.
+// next returns the flow that gets the next free seat, and in this flow the turn (the token) that
+// gets it. It returns nil if no waiting request may have a seat. The caller holds the lock.
 func (s *Pool) next() (first *flowQueue, its *turn) {
 	for l := range s.queued {
 		if first != nil && !l.before(first) {
 			continue
 		}
-		// This loop examines few turns: if any turn of a flow may take a seat, then each turn without a
-		// seat may take one, too.
+		// This loop examines few turns (the tokens of a flow): if any of them may take a seat, then each
+		// one without a seat may take one, too.
 		if i := slices.IndexFunc(l.ready, func(t *turn) bool { return s.mayTake(l, t) }); i >= 0 {
 			first, its = l, l.ready[i]
 		}

@@ -12,8 +12,8 @@ type flowQueue struct {
 	seats  *budget.Charge // the seats of the flow
 	queued int            // number of waiting requests
 	served uint64         // sequence number of the last grant; only in levels by source
-	ready  []*turn        // the turns with waiting requests, the next one first
-	own    turn           // of requests without a token
+	ready  []*turn        // the turns (tokens) with waiting requests, the next one first
+	own    turn           // the turn of requests without a token
 	turns  map[string]*turn
 }
 
@@ -34,7 +34,8 @@ type seatRequest struct {
 	refused bool          // another request took its place; written before granted is closed
 }
 
-// turn returns the turn of a token. A new turn is not in l.turns until keep adds it.
+// turn returns the seats and waiting requests of a token. A new turn is not in l.turns until keep
+// adds it.
 func (l *flowQueue) turn(token string) *turn {
 	if token == "" {
 		return &l.own
@@ -56,7 +57,7 @@ func (l *flowQueue) keep(t *turn) {
 	l.turns[t.token] = t
 }
 
-// push appends a request to the queue of a turn.
+// push appends a request to the queue of turn t.
 func (l *flowQueue) push(t *turn, r *seatRequest) {
 	l.keep(t)
 	if len(t.queue) == 0 {
@@ -66,7 +67,8 @@ func (l *flowQueue) push(t *turn, r *seatRequest) {
 	l.queued++
 }
 
-// pop removes and returns the first request of a turn. The turn then moves behind the other turns.
+// pop removes and returns the first request of turn t. The turn then moves behind the turns of the
+// other tokens.
 func (l *flowQueue) pop(t *turn) *seatRequest {
 	r := t.queue[0]
 	t.queue = t.queue[1:]
@@ -78,7 +80,7 @@ func (l *flowQueue) pop(t *turn) *seatRequest {
 	return r
 }
 
-// drop removes a request from the queue of a turn.
+// drop removes a request from the queue of turn t.
 func (l *flowQueue) drop(t *turn, r *seatRequest) {
 	i := slices.Index(t.queue, r)
 	t.queue = slices.Delete(t.queue, i, i+1)
@@ -94,7 +96,7 @@ func (l *flowQueue) leaveReady(t *turn) {
 	l.ready = slices.Delete(l.ready, i, i+1)
 }
 
-// forgetIdle removes a turn that has neither seats nor waiting requests.
+// forgetIdle removes turn t if its token has neither seats nor waiting requests.
 func (l *flowQueue) forgetIdle(t *turn) {
 	if t.taken == 0 && len(t.queue) == 0 {
 		t.queue = nil
