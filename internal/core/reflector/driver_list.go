@@ -23,7 +23,7 @@ func (d *driver) enterList() (err error) {
 	return err
 }
 
-// leaveList ends the list's place, so that another list may start.
+// leaveList releases the list's place, so that another list may start.
 func (d *driver) leaveList() {
 	if d.place != nil {
 		d.stalled = d.place.leave()

@@ -282,9 +282,10 @@ func awaitInitial(deadline time.Duration, late func()) *initialEvents {
 	return &initialEvents{deadline: deadline, timer: time.AfterFunc(deadline, late), until: time.Now().Add(deadline)}
 }
 
-// extend moves the deadline after an event. The initial state arrives as ADDED events ordered by
-// key, so most of them are older than an earlier one, and move the deadline fully. An event that is
-// newer than all earlier ones may be a change, and moves the deadline only by initialStep.
+// extend moves the deadline after an event. Changes arrive in the order of their versions, so an
+// ADDED event that is older than an earlier event is an initial event: it starts the full time
+// again. Most initial events do so, because they arrive in the order of keys. Any other event may
+// be a change, and extends the time only by initialStep.
 func (i *initialEvents) extend(t wire.EventType, rv []byte) {
 	switch {
 	case t == wire.Added && (len(i.newest) == 0 || resourceversion.Older(string(rv), string(i.newest))):

@@ -91,8 +91,8 @@ func (p *listPlace) moves() {
 	}
 }
 
-// leaveIfStalled ends the place if the list has received nothing since the last call, so that the
-// next list may start. Otherwise it schedules its next call.
+// leaveIfStalled releases the place if the list has received nothing since the last call, so that
+// the next list may start. Otherwise it schedules its next call.
 func (p *listPlace) leaveIfStalled() {
 	p.queue.mu.Lock()
 	defer p.queue.mu.Unlock()
@@ -108,9 +108,9 @@ func (p *listPlace) leaveIfStalled() {
 	}
 }
 
-// leave ends the place, so that the next list may start, or removes the waiting list. It returns
-// true if the list had lost its place before, and has received nothing since. Call it only once for
-// each place.
+// leave releases the place, so that the next list may start, or removes the waiting list. It
+// returns true if the list had lost its place before, and has received nothing since. Call it only
+// once for each place.
 func (p *listPlace) leave() (stalled bool) {
 	if p == nil {
 		return false

@@ -52,8 +52,8 @@ const (
 	probeFoundNewer // the last response was a different version
 )
 
-// startProbe starts the probe of a watch that was just opened. seen is Config.Server's number of
-// restores when the state was requested from which the watch continues.
+// startProbe starts the probe of a watch that was just opened. seen is the number of restores that
+// Config.Server had counted when the reflector requested the state before this watch.
 func startProbe(r *Reflector, ctx context.Context, broke context.CancelCauseFunc, rv string, a openWatch, seen uint64) *probe {
 	p := &probe{r: r, ctx: ctx, broke: broke, delay: a.probe, rv: rv, heard: time.Now().Add(-a.unheard)}
 	p.mu.Lock()

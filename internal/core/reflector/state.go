@@ -103,7 +103,7 @@ type nextList struct {
 	tooLarge     int // requests in a row for a state that the server refused because it is behind
 }
 
-// listHistory is what the next list depends on from earlier lists.
+// listHistory contains what earlier lists have shown. The form of the next list depends on it.
 type listHistory struct {
 	askedConsistent bool  // the current request, or the last one, is for a consistent list
 	limit           int64 // the page size of the current request, or of the last one

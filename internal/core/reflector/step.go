@@ -101,7 +101,7 @@ func (m *machine) report(sentinel, cause error) {
 	m.err = &Error{Phase: m.phase, Sentinel: sentinel, Err: cause}
 }
 
-// sleep waits before request q, as long as Backoff says for the failure.
+// sleep adds a wait before request q. Backoff says how long it is after this failure.
 func (m *machine) sleep(q request, sentinel error) {
 	d := m.cfg.Backoff.delay(sentinel, m.backoffAttempt(sentinel), m.in.retryAfter, m.in.jitter)
 	// If a watch was refused before its initial events, the server has sent no objects, so the list's
@@ -177,8 +177,8 @@ func (m *machine) retryNow(q request, sentinel error) {
 	m.goOn()
 }
 
-// begin starts with a list or, if the sink has a resourceVersion, with a watch from there. That
-// version may be old.
+// begin starts with a list or, if the sink has a resourceVersion, with a watch from that version,
+// however old it is.
 func (m *machine) begin() {
 	m.request = reqList
 	if m.rv != "" {

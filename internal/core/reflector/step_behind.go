@@ -215,7 +215,8 @@ func (m *machine) newestFailed(sentinel error) {
 	case m.askingListFloor:
 		m.askingListFloor, m.listFloor = false, m.least() // least is the newest version that is known
 		// A first state must be consistent: it must not be older than the server was at the start. Lists
-		// that are repeated because no watch works must be, too, so that they show newer changes.
+		// that are repeated because no watch works must be consistent too, so that they show newer
+		// changes.
 		repeated := m.insteadOfWatch || m.forcedLists > 1 || m.refused > 1 || m.unansweredWatches > 0
 		m.noMatch = m.noMatch || (repeated || !m.synced) && !m.noConsistent
 		m.sleep(reqList, sentinel)

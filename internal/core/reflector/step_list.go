@@ -82,8 +82,9 @@ func (m *machine) from() (rv string, match metav1.ResourceVersionMatch) {
 	return resourceversion.Newest(m.listFloor, m.least()), metav1.ResourceVersionMatchNotOlderThan
 }
 
-// mustBeConsistent reports whether the Config or the state requires a consistent list. The Config's
-// requirement applies only to the first state, so it does not apply when a list replaces a watch.
+// mustBeConsistent reports whether the Config or the state requires a consistent list. A Config
+// with MostRecent requires that of every list, except of one that replaces a watch: such a list may
+// be as old as the store.
 func (m *machine) mustBeConsistent() bool {
 	return m.consistent || m.cfg.Consistency == MostRecent && !(m.insteadOfWatch && m.least() != "")
 }

@@ -103,7 +103,8 @@ func (m *machine) events() {
 	}
 }
 
-// advance makes the version in the input the one from which the next watch resumes.
+// advance sets rv, from which the next watch resumes, to the version in the input, unless that is
+// older.
 func (m *machine) advance() {
 	if m.in.rv == "" || resourceversion.Older(m.in.rv, m.rv) {
 		return

@@ -128,7 +128,8 @@ func TestThrottle(t *testing.T) {
 	}
 }
 
-// TestThrottleOfTwo checks that the average time of two handlers counts if both are behind.
+// TestThrottleOfTwo checks that the throttle uses the average time of two handlers if both are
+// behind.
 func TestThrottleOfTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacing(t, t.Context())
@@ -325,7 +326,7 @@ func TestProbeLimit(t *testing.T) {
 				t.Errorf("waited %v: %v, want %v: %v", waited, err, want.waits, want.err)
 			}
 		}
-		// If the caller's context ends, nothing is known about the server.
+		// If the caller's context ends, that says nothing about the server, so the limit stays the same.
 		ended, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if waited, err := ask(ended); waited != time.Second || err == nil {
