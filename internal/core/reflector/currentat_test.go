@@ -115,8 +115,8 @@ func TestCurrentAt(t *testing.T) {
 	}
 }
 
-// TestCoalesced checks that the version of the Status is not one among coalesced changes, until the
-// server has sent all of them.
+// TestCoalesced checks that Status.ResourceVersion does not advance while the server sends
+// coalesced changes, until the server has sent all of them.
 func TestCoalesced(t *testing.T) {
 	for name, tt := range map[string]struct {
 		events []string

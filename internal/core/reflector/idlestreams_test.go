@@ -181,7 +181,8 @@ func TestJoinedVersions(t *testing.T) {
 		h.advance(6 * time.Hour)
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		// Four lists soon, because a silent watch may be that of a restored server, and then fewer.
+		// The first four lists follow soon, because a silent watch may be that of a restored server.
+		// Later lists are rarer.
 		if n := len(h.requests); h.r.Status().Relists > 4+3+6*60/50 || n > 6*3600/5*5/4 {
 			t.Errorf("%d requests and %d lists in six hours", n, h.r.Status().Relists)
 		}

@@ -357,7 +357,7 @@ func (m *machine) listFailed(sentinel error) {
 	case sentinel == ErrExpired || sentinel == ErrServerBehind:
 		m.consistent = true
 	case m.insteadOfWatch && m.rv != "" && sentinel != ErrUnknownResource && !(inPages && m.whole):
-		// If pages have just failed for the last time, a whole list comes first.
+		// If pages have just failed often enough, the next request is a whole list instead of a watch.
 		m.insteadOfWatch, m.unconfirmed, m.listFloor = false, true, ""
 		m.sleep(reqWatch, sentinel)
 		return
