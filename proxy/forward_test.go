@@ -257,7 +257,7 @@ func TestHostile(t *testing.T) {
 	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("a large header: %s", resp.Status)
 	}
-	// These selectors have the maximum size. Many distinct ones fill only the bounded caches of
+	// These selectors have the maximum size. Many distinct selectors fill only the bounded caches of
 	// libraries.
 	for i := range 15 {
 		selector := fmt.Sprintf("k%d+in+(%s)", i, strings.TrimSuffix(strings.Repeat("v,", 20_000), ","))

@@ -69,8 +69,8 @@ func newRequestMetrics(r prometheus.Registerer) *requestMetrics {
 const maxNamed = 253
 
 // name returns the resource labels for a request that was answered with code. It adds the resource
-// to the known ones if the request succeeded. An OPTIONS request never adds one: kube-apiserver
-// answers a browser's preflight for any path, without authentication.
+// to the known resources if the request succeeded. An OPTIONS request never adds a resource:
+// kube-apiserver answers a browser's preflight for any path, without authentication.
 func (m *requestMetrics) name(method string, info *request.Info, code int) metricResource {
 	n := metricResource{info.Group, info.Version, info.Resource, info.Subresource}
 	if !info.OfResource {

@@ -43,7 +43,8 @@ type upstream struct {
 	// tokens share HTTP/2 connections; others use HTTP/1.1.
 	acceptedTokens *lru.Cache
 	// onAccepted is called with a token that the upstream accepted, and its request. onMissed is
-	// called with one that the upstream may have accepted, and onDenied with one that it rejected.
+	// called with a token that the upstream may have accepted, and onDenied with a token that the
+	// upstream rejected.
 	onAccepted, onMissed func(r *http.Request, token [sha256.Size]byte)
 	onDenied             func(token [sha256.Size]byte)
 	// refuse answers requests that the upstream does not answer.

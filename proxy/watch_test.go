@@ -255,7 +255,7 @@ func TestStartOver(t *testing.T) {
 	tp.until("cached again", func() bool { return res.Serving() != nil && res.State().Sessions == 2 })
 
 	// A watch from a resourceVersion that the upstream had before it went back gets 410. A watch from
-	// one that it never had may be valid.
+	// a resourceVersion that the upstream never had may be valid.
 	now := resourceversion.Number(res.Serving().Store().ResourceVersion())
 	tp.server.mirror.Restores.Observe(now + 1000)
 	tp.server.mirror.Restores.WentBack()

@@ -14,7 +14,7 @@ func someone(name, verb, resource string) request {
 	return request{user: account(name), agent: program(name), ip: "10.9.0.1", verb: verb, resource: resource}
 }
 
-// each adds a request n times, at an interval. change modifies the i-th one.
+// each adds a request n times, at an interval. change modifies the i-th request.
 func (w *world) each(n int, every time.Duration, r request, change func(i int, r *request)) {
 	from := r.at
 	for i := range n {

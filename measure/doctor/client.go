@@ -131,8 +131,8 @@ const (
 	maxClients = 2048
 	// heavy is the weight of a LIST, and of a WATCH that lasts less than a minute. refusedWeight is
 	// the weight of a request that is refused with 429. All other requests have weight 1, also long
-	// WATCHes, of which an informer has eight an hour. Therefore many harmless clients cannot evict
-	// one that LISTs, restarts WATCHes or is refused.
+	// WATCHes, of which an informer has eight an hour. Therefore many harmless clients cannot evict a
+	// client that LISTs, restarts WATCHes or is refused.
 	heavy         = 100
 	refusedWeight = 10
 	// maxUsages limits the number of resources of all clients together. The counts of these resources

@@ -82,7 +82,7 @@ func (d *Doctor) share(s Size, sel selection) (sent, looked float64) {
 }
 
 // selectedShare is the assumed share of objects that a selector matches. The server's comparison of
-// all objects costs more than sending the matching ones.
+// all objects costs more than sending the matching objects.
 const selectedShare = 0.01
 
 // getsProtobuf reports whether a client is assumed to receive protobuf. There is no protobuf of

@@ -27,7 +27,7 @@ const (
 	manyMinutes            = 7200.0 // from here on, the time axis is in hours
 )
 
-// colours are the colours of the lines. The last one is weir's.
+// colours are the colours of the lines. The last colour is weir's.
 var colours = []string{"#cf222e", "#9a6700", "#8250df", "#0969da", "#1a7f37"}
 
 // Style is the style sheet of a picture: class b is the background, t text, m dim text and g the

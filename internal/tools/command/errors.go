@@ -68,7 +68,7 @@ func NoArgs[C interface{ CommandPath() string }](cmd C, args []string) error {
 	return nil
 }
 
-// Explain turns the error of a request into a readable one. The text is the server's message, or
+// Explain turns the error of a request into a readable error. Its text is the server's message, or
 // says that the server did not answer. Explain returns other errors unchanged.
 func Explain(err error) error {
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {

@@ -34,7 +34,7 @@ func (e ExitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 var ErrInterrupted = errors.New("interrupted")
 
 // Run runs the command of this process and returns the exit code that Report returns. The first
-// interrupt or SIGTERM ends the command's context, and the second one ends the process.
+// interrupt or SIGTERM ends the command's context, and the second signal ends the process.
 func Run(execute func(context.Context) error) int {
 	ctx, stop := untilSignal()
 	defer stop()
@@ -62,8 +62,8 @@ func Report(w io.Writer, err error) int {
 	return exitFailure
 }
 
-// untilSignal returns a context that ends with the first SIGTERM or interrupt. The second one ends
-// the process. Until stop is called, one goroutine waits for the first signal.
+// untilSignal returns a context that ends with the first SIGTERM or interrupt. The second signal
+// ends the process. Until stop is called, one goroutine waits for the first signal.
 func untilSignal() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)

@@ -20,7 +20,7 @@ func PeakRSS() int64 {
 // not report it.
 func RSS() (int64, bool) { return ofStatus("VmRSS:") }
 
-// ofStatus returns the size with a name in Linux's /proc/self/status, in bytes.
+// ofStatus returns a size from the line of Linux's /proc/self/status with this name, in bytes.
 func ofStatus(name string) (size int64, ok bool) {
 	status, err := os.Open("/proc/self/status")
 	if err != nil {

@@ -34,8 +34,8 @@ func (f Fault) Error() string { return string(f) }
 // Is reports whether target is ErrMalformed.
 func (f Fault) Is(target error) bool { return target == ErrMalformed }
 
-// Hint returns a command that turns such a log into a readable one, and the reason. It returns ""
-// if there is no such command.
+// Hint returns a command that turns a log with this fault into a log that doctor can read, and the
+// reason for the fault. It returns "" if there is no such command.
 func (f Fault) Hint() string { return hints[f] }
 
 var hints = map[Fault]string{

@@ -160,9 +160,9 @@ const farOff = int64(24 * time.Hour / time.Microsecond)
 
 // order skips single events with a wrong time, from a wrong clock or a damaged line. Such an event
 // would delay its log until all other logs are read, and would make the report span decades. An
-// event is skipped if its two neighbours are near each other and far from it. At the start of a log
-// the neighbours are the two next events, and at its end the two previous ones. The zero value is
-// ready.
+// event is skipped if its two neighbours are near each other and far from the event. At the start
+// of a log the neighbours are the two next events, and at its end the two previous events. The zero
+// value is ready.
 type order struct {
 	begun     bool
 	last      int64    // the time of the last returned event

@@ -186,10 +186,10 @@ func (c *Conn) End() {
 }
 
 // openStream records that the client opens an HTTP/2 stream. It is called before the stream's head
-// is decoded. It closes an unknown connection in two cases. The client has more than twice
-// maxUnknownStreams streams. Or the client opens a second stream while the requests of unknown
-// connections, including closed ones, exceed their memory. openStream then returns false, and the
-// caller must not decode the head.
+// is decoded. It closes an unknown connection in two cases. First, the client has more than twice
+// maxUnknownStreams streams. Second, the client opens a second stream while the requests of unknown
+// connections, including closed connections, exceed their memory. openStream then returns false,
+// and the caller must not decode the head.
 func (c *Conn) openStream() (ok bool) {
 	c.listener.do(func() {
 		c.streams++
@@ -253,9 +253,9 @@ func (c *Conn) endStreams(reset bool, streams ...uint32) {
 }
 
 // count updates the charge for the requests of the connection. For an unknown connection it counts
-// all requests but one, which ConnectionBytes includes. For an accepted one it counts the requests
-// whose handler has returned and whose response the client has not read yet. If the budget is
-// exceeded, count closes a connection. Among unknown connections it closes the one with the most
+// all requests but one, which ConnectionBytes includes. For an accepted connection it counts the
+// requests whose handler has returned and whose response the client has not read yet. If the budget
+// is exceeded, count closes a connection. Among unknown connections it closes the one with the most
 // requests. Among accepted ones it closes the one whose client has read nothing for the longest
 // time. The caller holds the lock.
 func (c *Conn) count() {

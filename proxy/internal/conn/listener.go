@@ -17,10 +17,10 @@ import (
 
 // Listener is a net.Listener that bounds its open connections: their number, their number per
 // source address, and the memory of unknown connections, whose clients have no accepted credential.
-// For a new connection above a bound it closes another one (see makeRoom). If it finds none to
-// close, it accepts up to maxOverLimit more connections, so that health checks still work. The
-// requests of these connections get 429 (see OverLimit). For a further connection the Listener
-// closes the oldest of these connections. It is safe for concurrent use.
+// For a new connection above a bound it closes another connection (see makeRoom). If it finds no
+// connection to close, it accepts up to maxOverLimit more connections, so that health checks still
+// work. The requests of these connections get 429 (see OverLimit). For a further connection the
+// Listener closes the oldest of these connections. It is safe for concurrent use.
 type Listener struct {
 	net.Listener
 	limit     int
@@ -39,7 +39,7 @@ type Listener struct {
 	sources map[string]int // number of connections by source address; no more entries than connections
 	victims []*Conn        // do closes them after it has released the lock
 
-	closed [closeReasons]atomic.Uint64 // connections that were closed for other ones, or immediately
+	closed [closeReasons]atomic.Uint64 // connections that were closed to make room for others, or immediately
 }
 
 // closeReason is the reason why the Listener has closed a connection.
@@ -67,8 +67,8 @@ const (
 	// unknownConnectionBytes bounds the memory of all unknown connections. At ConnectionBytes each,
 	// there may be 1,536.
 	unknownConnectionBytes = 96 << 20
-	// reviewTime is how long a token review protects an unknown connection: for this time it is not
-	// closed for another connection.
+	// reviewTime is how long a token review protects an unknown connection: for this time, the
+	// connection is not closed to make room for another one.
 	reviewTime = 5 * time.Second
 )
 
@@ -165,8 +165,8 @@ func (cs *Listener) makeRoom(now time.Time) bool {
 	return true
 }
 
-// oldestUnknown returns the oldest unknown connection that may be closed for another one, or nil.
-// The caller holds the lock.
+// oldestUnknown returns the oldest unknown connection that may be closed to make room for another
+// connection, or nil. The caller holds the lock.
 func (cs *Listener) oldestUnknown(now time.Time) *Conn {
 	for e := cs.unknown.Front(); e != nil; e = e.Next() {
 		if c := e.Value.(*Conn); !c.underReview(now) {

@@ -78,8 +78,8 @@ func (b *memoryBudget) Usage() (limit, used int64, evicted uint64) {
 	return b.limit, b.used, b.evicted
 }
 
-// Evict stops caching resources on demand: first idle ones, and then others until the remaining
-// ones fit into the budget.
+// Evict stops caching resources on demand: first idle resources, and then others until the
+// remaining resources fit into the budget.
 func (m *Mirror) Evict(now time.Time) {
 	b := &m.Budget
 	b.mu.Lock()
@@ -154,8 +154,9 @@ func (res *Resource) candidate(bytes, limit int64, serves bool, now time.Time) e
 	return c
 }
 
-// compare is negative if c is evicted before other. It compares ranks first. Among resources that
-// no client watches, the one that was read longest ago comes first, and otherwise the largest.
+// compare is negative if c is evicted before other. It compares the ranks first. If no client
+// watches the two resources, it then compares the times of their last reads, earliest first. Last
+// it compares the sizes, largest first.
 func (c evictionCandidate) compare(other evictionCandidate) int {
 	byAge := 0
 	if c.rank == rankIdle || c.rank == rankUnwatched {

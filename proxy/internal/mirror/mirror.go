@@ -82,9 +82,9 @@ const (
 	// RejectedTTL is how long reads of a resource that could not be cached are forwarded before the
 	// proxy tries again to cache it. maxRejected bounds how many such resources are remembered.
 	RejectedTTL = 5 * time.Minute
-	// UndefinedTTL replaces RejectedTTL for two kinds of resources: one without an APIService, which
-	// kube-apiserver creates a moment after the resource, and one that is no longer served, which may
-	// be served again soon.
+	// UndefinedTTL replaces RejectedTTL for two kinds of resources. A resource without an APIService
+	// may soon get one, because kube-apiserver creates it a moment after the resource. A resource that
+	// is no longer served may soon be served again.
 	UndefinedTTL = 10 * time.Second
 	maxRejected  = 1024
 )
@@ -365,8 +365,9 @@ func (m *Mirror) All() []*Resource {
 	return slices.SortedFunc(maps.Values(m.byGVR), func(a, b *Resource) int { return cmp.Compare(a.GVR.String(), b.GVR.String()) })
 }
 
-// byPreference returns the resources in order of preference: configured ones first, then the ones
-// that were requested first. Metrics describe only the first version of a resource in this order.
+// byPreference returns the resources in order of preference: configured resources first, then the
+// resources that were requested earliest. Metrics describe only the first version of a resource in
+// this order.
 func (m *Mirror) byPreference() []*Resource {
 	all := m.All()
 	slices.SortStableFunc(all, func(a, b *Resource) int {

@@ -46,8 +46,8 @@ func TestNotServedAnyMore(t *testing.T) {
 	}
 }
 
-// TestByPreference checks that among several versions the configured one comes first, and then the
-// oldest one.
+// TestByPreference checks that among several versions of a resource the configured version comes
+// first, and then the version that was requested earliest.
 func TestByPreference(t *testing.T) {
 	now, widgets := time.Now(), schema.GroupVersionResource{Group: "example.com", Resource: "widgets"}
 	m := &Mirror{byGVR: map[schema.GroupVersionResource]*Resource{}}

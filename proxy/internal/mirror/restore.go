@@ -72,8 +72,8 @@ func (rt *RestoreTracker) SessionBegan(gvr schema.GroupVersionResource) {
 }
 
 // SessionEnded records that a session that had reached resourceVersion has ended. wentBack says
-// that it ended because the upstream went back. Such a session may have begun to serve after the
-// restore was found.
+// that it ended because the upstream went back. A session may end for this reason although it began
+// to serve after the restore was found; the resource is then unread again.
 func (rt *RestoreTracker) SessionEnded(gvr schema.GroupVersionResource, resourceVersion uint64, wentBack bool) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()

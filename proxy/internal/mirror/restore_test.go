@@ -41,7 +41,7 @@ func TestShownRestore(t *testing.T) {
 }
 
 // TestRestoreAfterOtherEnd checks that, after the upstream went back, all versions up to the
-// highest one that was observed are from before that. Versions that are observed later are from
+// highest observed version count as from before. Versions that are observed later count as from
 // before only when the upstream goes back again.
 func TestRestoreAfterOtherEnd(t *testing.T) {
 	var rt RestoreTracker

@@ -66,7 +66,7 @@ func newRechecker(period, most, grace time.Duration, ask asker) *Rechecker {
 
 // NewRechecker returns a Rechecker that repeats each review once per period. If there are many
 // reviews, it repeats them less often, but at least once in most. While the upstream cannot be
-// reached, the last positive answer is used for grace.
+// reached, the last positive answer remains valid for the duration grace.
 func NewRechecker(period, most, grace time.Duration, authn *Authenticator, authz *Authorizer) *Rechecker {
 	c := newRechecker(period, most, grace, nil)
 	c.authn, c.authz = authn, authz

@@ -29,9 +29,9 @@ const (
 	// after a start of the proxy, and tokens that clients make up. Its flows are source addresses,
 	// since any client can make up a token.
 	NewTokens
-	// Anonymous is for requests without a credential. No seats are reserved for it, and it may take
-	// few of the shared ones. kube-apiserver does not queue these requests with the requests of other
-	// callers either: it authenticates the caller before it applies flow control. The flows of
+	// Anonymous is for requests without a credential. No seats are reserved for Anonymous, and it may
+	// take few of the shared seats. kube-apiserver does not queue these requests with the requests of
+	// other callers either: it authenticates the caller before it applies flow control. The flows of
 	// Anonymous are source addresses.
 	Anonymous
 	// Levels is the number of levels.

@@ -118,7 +118,8 @@ var (
 	callRate       = curve{figures.Count, func(t figures.Trace) []float64 { return differences(t.Events) }}
 )
 
-// differences returns the difference between each value and the previous one. The first one is 0.
+// differences returns the difference between each value and the previous one. The first difference
+// is 0.
 func differences(total []float64) []float64 {
 	out := make([]float64, len(total))
 	for i := 1; i < len(total); i++ {

@@ -13,8 +13,8 @@ type Column struct {
 	Left  bool // its cells are aligned to the left; otherwise to the right
 }
 
-// Fit returns columns that are as wide as their widest cell in rows. The first one is aligned to
-// the left, the other ones to the right.
+// Fit returns columns that are as wide as their widest cell in rows. The first column is aligned to
+// the left, the other columns to the right.
 func Fit(rows [][]string) []Column {
 	var columns []Column
 	for _, row := range rows {

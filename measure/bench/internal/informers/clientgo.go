@@ -42,9 +42,9 @@ type sharedInformer struct {
 // false if the objects are wrong. A nil looker does nothing.
 type looker func(before, object any) bool
 
-// newShared returns the typed informer, which reads protobuf, or the dynamic one, which reads JSON.
-// Each is from a factory: client-go's or the drop-in's. The typed informer of custom resources
-// reads JSON.
+// newShared returns the typed informer, which reads protobuf, or the dynamic informer, which reads
+// JSON. A factory creates the informer: client-go's or the drop-in's. The typed informer of custom
+// resources reads JSON.
 func newShared(cfg *rest.Config, s *spec) *sharedInformer {
 	switch {
 	case s.Unstructured:

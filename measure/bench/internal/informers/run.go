@@ -52,8 +52,8 @@ const (
 // ask for.
 const patience = 10 * time.Minute
 
-// Check returns an error if the server does not allow to list pods or has none. Without that check,
-// contenders would wait forever.
+// Check returns an error if the server does not allow to list pods, or has no pods. Without that
+// check, contenders would wait forever.
 func Check(ctx context.Context, cfg *rest.Config) error {
 	_, err := Count(ctx, cfg)
 	return err

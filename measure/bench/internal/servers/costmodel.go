@@ -26,9 +26,9 @@ const (
 	costWatchers = 40
 	costUpdates  = 50
 	// costWorkers is the number of workers that send small requests at the same time. A busy server
-	// needs less CPU time per request than one that receives only a few.
+	// needs less CPU time per request than a server that receives only a few requests.
 	costWorkers = stormWorkers
-	// fewestRepeats is the least number of requests from which the cost of one is computed.
+	// fewestRepeats is the least number of requests from which the mean cost of a request is computed.
 	fewestRepeats = 3
 	// pageSize is the page size of client-go's pager and of kubectl.
 	pageSize = 500
@@ -154,9 +154,10 @@ const (
 	// busyRequests is the number of requests that each worker sends before it waits for the other
 	// workers.
 	busyRequests = 10
-	// slowRequest is the least mean duration of requests that mostly wait. A proxy's requests do so if
+	// slowRequest is the least mean duration of requests that mostly wait. A proxy's requests wait if
 	// the proxy must prove that its cache is current. Each worker sends only one such request at a
-	// time. triedRequests is the number of requests in the mean, because the first ones may not wait.
+	// time. triedRequests is the number of requests in the mean; it is more than one because the first
+	// requests may not wait.
 	slowRequest   = 100 * time.Millisecond
 	triedRequests = 4
 )

@@ -31,7 +31,7 @@ type gauge interface {
 }
 
 // newGauge returns a gauge that reads /proc if the server runs on this machine and /proc shows it.
-// It otherwise returns one that reads the server's metrics.
+// Otherwise the gauge reads the server's metrics.
 func newGauge(ctx context.Context, t *target) gauge {
 	at, err := url.Parse(t.config.Host)
 	if err == nil {

@@ -76,8 +76,8 @@ func (t *target) heap(ctx context.Context) float64 {
 	return figures.Must(bytes, err)
 }
 
-// collectedHeap returns the heap after two garbage collections. The second one also frees the
-// memory of finalizers and pools.
+// collectedHeap returns the heap after two garbage collections. The second collection also frees
+// the memory of finalizers and pools.
 func (t *target) collectedHeap(ctx context.Context) (bytes float64, err error) {
 	for range 2 {
 		answer, err := t.control.do(ctx, request{path: "/debug/pprof/heap", query: "gc=1&debug=1", accept: "text/plain"})

@@ -169,7 +169,7 @@ func (u *updates) note(pod int, rv uint64, err error) {
 	u.count++
 }
 
-// errUpdates is wrapped by the error of a measurement whose updates failed.
+// errUpdates is wrapped by the error of a measurement whose changes of pods failed.
 var errUpdates = errors.New("the updates have failed")
 
 // stop stops writing, waits for running writes, and returns the last resourceVersion of each pod,
