@@ -16,8 +16,8 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// TestAnswers compares the bytes of both servers' answers to LISTs, GETs and WATCHes of all
-// resources in all encodings, before and after objects change.
+// TestAnswers compares the bytes of the answers of the proxy and of kube-apiserver. The requests
+// are LISTs, GETs and WATCHes of all resources in all encodings, before and after objects change.
 func TestAnswers(t *testing.T) {
 	ctx := shared.Begin(t, deadline+time.Duration(*rounds)*aRound)
 	c := newComparison(t, ctx)
@@ -37,7 +37,7 @@ func TestAnswers(t *testing.T) {
 		remove(t, ctx, gone)
 		var watches sync.WaitGroup
 		for _, r := range served {
-			watches.Go(func() { // ends after the events
+			watches.Go(func() { // returns after the events
 				c.watches(t, ctx, r, before[r])
 				c.bookmarks(t, ctx, r)
 			})
@@ -50,7 +50,7 @@ func TestAnswers(t *testing.T) {
 	t.Logf("%d resources, %d answers, %d of them from the proxy's cache", len(served), c.compared, c.cached)
 }
 
-// reads compares LISTs of a resource at a resourceVersion, and GETs of its objects.
+// reads compares LISTs of a resource at a resourceVersion, and GETs of each of its objects.
 func (c *comparison) reads(t *testing.T, ctx context.Context, r *resource, version string) {
 	t.Helper()
 	for _, accept := range listAccepts {
@@ -63,8 +63,8 @@ func (c *comparison) reads(t *testing.T, ctx context.Context, r *resource, versi
 	}
 }
 
-// watches compares WATCHes of a resource from a resourceVersion. After that version one object was
-// changed, one created and one deleted.
+// watches compares WATCHes of a resource from a resourceVersion. After that version, one object was
+// changed, one created and one deleted. Of the CustomResourceDefinitions, only one was changed.
 func (c *comparison) watches(t *testing.T, ctx context.Context, r *resource, version string) {
 	events := 3
 	switch {
@@ -78,7 +78,8 @@ func (c *comparison) watches(t *testing.T, ctx context.Context, r *resource, ver
 	}
 }
 
-// bookmarks compares the bookmarks that end the initial events of WATCHes.
+// bookmarks compares the bookmarks that end the initial events of WATCHes. It skips WATCHes that
+// the proxy forwards, and those of CustomResourceDefinitions.
 func (c *comparison) bookmarks(t *testing.T, ctx context.Context, r *resource) {
 	const query = "?watch=1&timeoutSeconds=20&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&resourceVersion=0"
 	for _, accept := range objectAccepts {
@@ -98,7 +99,7 @@ func (c *comparison) bookmarks(t *testing.T, ctx context.Context, r *resource) {
 	}
 }
 
-// fill sets random values in the objects with the given names of all resources.
+// fill creates or updates the objects with the given names of all resources, with random values.
 func fill(t *testing.T, ctx context.Context, seed int64, names ...string) {
 	t.Helper()
 	if _, err := shared.PutFuzzed(ctx, seed, kindsOf(served, names...)); err != nil {
@@ -116,7 +117,8 @@ func remove(t *testing.T, ctx context.Context, name string) {
 	check.NoError(t, deleteCustom(ctx, name))
 }
 
-// newComparison starts a proxy that caches all resources.
+// newComparison starts a proxy that caches all resources that can be cached, and waits until the
+// proxy is ready.
 func newComparison(t *testing.T, ctx context.Context) *comparison {
 	t.Helper()
 	o := proxy.Options{Upstream: shared.Config(), Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))}

@@ -32,7 +32,8 @@ const (
 	metadataList = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 )
 
-// listAccepts are the Accept headers of LISTs, and objectAccepts those of GETs and WATCHes.
+// listAccepts are the Accept headers of LISTs. objectAccepts are the Accept headers of GETs and
+// WATCHes.
 var (
 	listAccepts   = []string{jsonType, protobufType, yamlType, jsonType + metadataList, protobufType + metadataList, jsonType + metadataList + "beta1", protobufType + ", " + jsonType}
 	objectAccepts = []string{jsonType, protobufType, yamlType, jsonType + metadataOf, protobufType + metadataOf, protobufType + metadataOf + "beta1", protobufType + ", " + jsonType}
@@ -43,12 +44,13 @@ type comparison struct {
 	ours, theirs *side
 
 	mu       sync.Mutex
-	faults   map[string]int // by resource, verb and media type
+	faults   map[string]int // differences, by verb, resource and media type
 	compared int
-	cached   int // of the compared answers, those that the proxy gave from its cache
+	cached   int // number of compared answers that the proxy gave from its cache
 }
 
-// fault reports a difference, unless one of the same kind was reported before.
+// fault reports a difference as an error of the test. It reports only the first difference of each
+// verb, resource and media type.
 func (c *comparison) fault(t *testing.T, what string, r *resource, accept, format string, args ...any) {
 	t.Helper()
 	c.mu.Lock()
@@ -59,8 +61,8 @@ func (c *comparison) fault(t *testing.T, what string, r *resource, accept, forma
 	}
 }
 
-// both sends a request to both sides and compares the answers. events is the number of events of a
-// WATCH to compare.
+// both sends a request to the proxy and to kube-apiserver, and compares the answers. For a WATCH,
+// events is the number of events to compare; otherwise events is 0.
 func (c *comparison) both(t *testing.T, ctx context.Context, what string, r *resource, target, accept string, events int) {
 	t.Helper()
 	ours, err := c.ours.ask(ctx, target, accept, events)
@@ -74,7 +76,8 @@ func (c *comparison) both(t *testing.T, ctx context.Context, what string, r *res
 	c.fault(t, what, r, accept, "%s: %v", target, err)
 }
 
-// same compares two answers.
+// same compares the codes, media types and bytes of two answers. It also checks that the proxy
+// answered from its cache, unless r.forwarded says that it forwards the read.
 func (c *comparison) same(t *testing.T, what string, r *resource, accept string, ours, theirs *answer) {
 	t.Helper()
 	c.mu.Lock()
@@ -113,8 +116,9 @@ func difference(ours, theirs []byte) string {
 	return fmt.Sprintf("different from byte %d of %d and %d on:\nproxy          %q\nkube-apiserver %q", at, len(ours), len(theirs), around(ours), around(theirs))
 }
 
-// listed waits until both sides return the current objects with the given names, and no other of
-// the compared objects. It returns a resourceVersion that both sides can serve.
+// listed waits until both sides return the same resourceVersions of the compared objects. For a
+// resource that the proxy caches, exactly the objects with the given names must exist. listed
+// returns a resourceVersion that both sides can serve.
 func (c *comparison) listed(t *testing.T, ctx context.Context, r *resource, names ...string) (version string) {
 	t.Helper()
 	var newest map[string]string
@@ -140,8 +144,8 @@ func (c *comparison) listed(t *testing.T, ctx context.Context, r *resource, name
 }
 
 // versions sends a LIST of metadata. It returns the list's resourceVersion, and the
-// resourceVersions of the objects by name. The entry with the empty name says whether the proxy
-// answered from its cache.
+// resourceVersions of the objects by name. If the proxy answered from its cache, of[""] is
+// "cached".
 func (s *side) versions(ctx context.Context, target string) (version string, of map[string]string, err error) {
 	a, err := s.ask(ctx, target, jsonType+metadataList, 0)
 	if err != nil {
@@ -167,7 +171,7 @@ func (s *side) versions(ctx context.Context, target string) (version string, of 
 	return list.Metadata.ResourceVersion, of, nil
 }
 
-// side is the proxy or kube-apiserver, to which requests are sent.
+// side is the proxy or kube-apiserver.
 type side struct {
 	host, token string
 	client      *http.Client
@@ -180,18 +184,17 @@ func newSide(t *testing.T, cfg *rest.Config) *side {
 	return &side{cfg.Host, cfg.BearerToken, cluster.HTTPClient(t, cfg)}
 }
 
-// answer is the answer of one side.
 type answer struct {
 	code      int
 	mediaType string
-	// parts are the events of a WATCH, or a single body.
-	parts [][]byte
-	// cached says that the proxy answered from its cache.
+	// parts has one element for each event of a WATCH. For other requests, its only element is the
+	// body.
+	parts  [][]byte
 	cached bool
 }
 
-// ask sends a GET. If events is not 0, the GET is a WATCH, and ask reads that many events of the
-// compared objects.
+// ask sends a GET. If events is not 0, the GET is a WATCH, and ask returns after that many events
+// of the compared objects.
 func (s *side) ask(ctx context.Context, target, accept string, events int) (*answer, error) {
 	if events == 0 {
 		return s.read(ctx, target, accept, nil)
@@ -202,9 +205,9 @@ func (s *side) ask(ctx context.Context, target, accept string, events int) (*ans
 	})
 }
 
-// read sends a GET. If choose is not nil, the GET is a WATCH. choose gets an event and the number n
-// of events that are in the answer so far. It returns whether to add the event to the answer, and
-// whether it is the last event to read.
+// read sends a GET. If choose is not nil, the GET is a WATCH, and read calls choose for each event.
+// n is the number of events that the answer already contains. choose returns whether to add the
+// event to the answer, and whether to stop reading.
 func (s *side) read(ctx context.Context, target, accept string, choose func(frame []byte, n int) (take, last bool)) (*answer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends a WATCH
@@ -240,8 +243,8 @@ func (s *side) read(ctx context.Context, target, accept string, choose func(fram
 	return a, nil
 }
 
-// bookmark sends a WATCH, and returns the bookmark that ends its initial events. It removes the
-// bookmark's resourceVersion, which differs between the sides.
+// bookmark sends a WATCH, and returns the bookmark that ends the initial events. It replaces the
+// bookmark's resourceVersion by 0, because the resourceVersion differs between the sides.
 func (s *side) bookmark(ctx context.Context, target, accept string) (*answer, error) {
 	a, err := s.read(ctx, target, accept, func(frame []byte, n int) (take, last bool) {
 		end := bytes.Contains(frame, []byte(metav1.InitialEventsAnnotationKey))
@@ -274,7 +277,7 @@ func (s *side) bookmark(ctx context.Context, target, accept string) (*answer, er
 	return a, err
 }
 
-// frames returns a function that reads the next event of a WATCH.
+// frames returns a function that reads the bytes of the next event of a WATCH.
 func frames(resp *http.Response) func() ([]byte, error) {
 	in := bufio.NewReader(resp.Body)
 	if resp.Header.Get("Content-Type") == jsonType {

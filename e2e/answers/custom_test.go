@@ -21,8 +21,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// defineCustom creates the custom resources: a namespaced one with two versions, and two
-// cluster-scoped ones.
+// defineCustom creates the CRDs of three custom resources, and waits until they are served. One
+// resource is namespaced and has two versions. The other two are cluster-scoped.
 func defineCustom(ctx context.Context) error {
 	client, err := dynamic.NewForConfig(shared.Config())
 	if err != nil {
@@ -55,7 +55,6 @@ func defineCustom(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// customOf returns the custom resources among all.
 func customOf(all []*resource) (custom []*resource) {
 	for _, r := range all {
 		if r.custom() {
@@ -65,7 +64,7 @@ func customOf(all []*resource) (custom []*resource) {
 	return custom
 }
 
-// definition returns the CRD of a custom resource with this name.
+// definition returns the CRD of the custom resource whose plural is name.
 func definition(name string) *unstructured.Unstructured {
 	scope, versions := "Cluster", []any{version("v1", true)}
 	if name == kept {
@@ -83,8 +82,8 @@ func definition(name string) *unstructured.Unstructured {
 
 func kindOf(plural string) string { return "Answer" + plural[len(prefix):] }
 
-// version returns a version of a custom resource. Its schema contains values that may differ
-// between JSON and protobuf.
+// version returns a version of a custom resource for its CRD. The schema has values that JSON and
+// protobuf encoders could write in different ways.
 func version(name string, storage bool) map[string]any {
 	return map[string]any{
 		"name": name, "served": true, "storage": storage, "deprecated": !storage,
@@ -96,8 +95,8 @@ func version(name string, storage bool) map[string]any {
 	}
 }
 
-// putCustom sets random values in the objects of the custom resources, and creates missing objects.
-// It also changes a CRD.
+// putCustom creates or updates the objects of the custom resources, with random values. It also
+// changes an annotation of a CRD.
 func putCustom(ctx context.Context, seed int64, names ...string) error {
 	client, err := dynamic.NewForConfig(shared.Config())
 	if err != nil {
@@ -130,7 +129,7 @@ func putCustom(ctx context.Context, seed int64, names ...string) error {
 	})
 }
 
-// anyJSON draws a JSON value with at most the given depth.
+// anyJSON returns a random JSON value. depth bounds the nesting of lists and objects.
 func anyJSON(d *rand.Rand, depth int) any {
 	n := d.IntN(9)
 	if depth == 0 {
@@ -172,7 +171,7 @@ func deleteCustom(ctx context.Context, name string) error {
 	})
 }
 
-// eachCustom calls f for each custom resource, in its storage version.
+// eachCustom calls f for each custom resource, in its storage version. It returns the first error.
 func eachCustom(f func(r *resource, of dynamic.ResourceInterface) error) error {
 	client, err := dynamic.NewForConfig(shared.Config())
 	if err != nil {
@@ -193,7 +192,8 @@ func eachCustom(f func(r *resource, of dynamic.ResourceInterface) error) error {
 	return nil
 }
 
-// queries are the queries of LISTs of the three existing objects.
+// queries are the queries of the LISTs that TestEnvelopes compares. {N} is replaced by a
+// resourceVersion.
 var queries = []string{
 	"resourceVersion=0", "resourceVersion=0&limit=2", "resourceVersion={N}", "resourceVersion={N}&resourceVersionMatch=NotOlderThan",
 	"resourceVersion={N}&resourceVersionMatch=Exact", "resourceVersion={N}&resourceVersionMatch=Exact&limit=1",
@@ -205,8 +205,8 @@ var queries = []string{
 	"resourceVersion=0&fieldSelector=metadata.name%3D" + kept,
 }
 
-// TestEnvelopes compares empty lists, lists of one page and lists of several pages, while it
-// deletes one object after the other.
+// TestEnvelopes deletes three objects one after the other. Before and after each deletion it
+// compares empty lists, lists of one page and lists of several pages.
 func TestEnvelopes(t *testing.T) {
 	ctx := shared.Begin(t, deadline)
 	c := newComparison(t, ctx)

@@ -1,3 +1,3 @@
-// Package answers compares the bytes of the proxy's answers with those of kube-apiserver, for every
-// resource in every encoding.
+// Package answers checks that the proxy's answers have the same bytes as those of kube-apiserver,
+// for every resource in every encoding.
 package answers

@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir/e2e/cluster"
 )
 
-// deadline bounds every wait of these tests, and aRound the time of each further round. They are
-// long because no test measures time.
+// deadline bounds a test, and aRound is added to it for each round. Both are long because no test
+// measures time.
 const deadline, aRound = 5 * time.Minute, time.Minute
 
 var (
@@ -19,10 +19,12 @@ var (
 	seed   = flag.Int64("answers.seed", 0, "what decides the values; 0: the time does, but for the first round, which is the same each time")
 )
 
-// fixedSeed is the default seed of the first round, so that a later run finds the same fault again.
+// fixedSeed is the default seed of the first round. It is constant, so that a fault in the first
+// round is found again in each run.
 const fixedSeed = 1
 
-// seedOf returns the seed of a round. Each round uses this seed and the next number.
+// seedOf returns the seed of a round. A round uses this seed for its first values, and the next
+// number for the changed values.
 func seedOf(round int) int64 {
 	switch {
 	case *seed != 0:
@@ -34,8 +36,8 @@ func seedOf(round int) int64 {
 }
 
 var (
-	// shared is the cluster of all tests of this package. served are the resources that it has at the
-	// start.
+	// shared is the cluster of all tests of this package. served are the resources that the cluster
+	// serves at the start.
 	shared *cluster.Cluster
 	served []*resource
 )
@@ -47,7 +49,7 @@ func TestMain(m *testing.M) {
 			Logf: cluster.LogToStderr,
 			APIServerArgs: []string{
 				"--runtime-config=api/all=true",
-				// Objects with random values must not configure the server itself.
+				// Random FlowSchemas would otherwise limit the requests of the test.
 				"--enable-priority-and-fairness=false",
 			},
 		})
@@ -60,7 +62,7 @@ func TestMain(m *testing.M) {
 		if served, err = listable(); err != nil {
 			return shared, err
 		}
-		// This opens the connection to etcd, which remains open for all tests.
+		// The first call opens a connection to etcd that stays open. A leak check must not find it.
 		_, err = shared.PutFuzzed(ctx, fixedSeed, kindsOf(served, kept))
 		return shared, err
 	}))

@@ -13,22 +13,22 @@ import (
 const (
 	// prefix starts the names of the compared objects.
 	prefix = "answers-"
-	// kept, changed, gone and made are the names of each resource's objects. A name says what happens
-	// to the object in a round.
+	// kept, changed, gone and made are the names of the compared objects of each resource. The name
+	// says what a round does with the object: nothing, update, delete or create.
 	kept, changed, gone, made = prefix + "kept", prefix + "changed", prefix + "gone", prefix + "made"
-	// namespace is the namespace of the compared objects that need one.
+	// namespace is the namespace of all compared objects that are namespaced.
 	namespace   = "answers"
 	customGroup = "answers.weir.dev"
 )
 
-// definitions and apiServices decide which resources kube-apiserver serves. Random objects of these
-// resources would break it.
+// definitions and apiServices are resources that determine what kube-apiserver serves. The tests do
+// not create random objects of them, because these could break the server.
 var (
 	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	apiServices = schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}
 )
 
-// resource is a resource that kube-apiserver can list, in one of its versions.
+// resource is a resource in one of its versions, which kube-apiserver can list and watch.
 type resource struct {
 	schema.GroupVersionResource
 	kind       string
@@ -62,13 +62,12 @@ func (r *resource) argument() string {
 	return r.Resource + "." + r.Version + "." + r.Group
 }
 
-// custom reports whether it is a custom resource.
 func (r *resource) custom() bool { return r.Group == customGroup }
 
 // cached reports whether the proxy caches the resource.
 func (r *resource) cached() bool { return r.GroupResource() != apiServices }
 
-// filled reports whether the objects of the resource have random values.
+// filled reports whether cluster.PutFuzzed fills the objects of the resource with random values.
 func (r *resource) filled() bool {
 	return r.cached() && !r.custom() && r.GroupVersionResource != definitions
 }
@@ -101,10 +100,11 @@ func listable() (all []*resource, err error) {
 	return all, nil
 }
 
-// kindsOf returns each kind with random values once, with objects of the given names.
+// kindsOf returns the kinds whose objects get random values, each with the given names. A kind that
+// has several versions is returned once.
 func kindsOf(all []*resource, names ...string) (kinds []cluster.FuzzedKind) {
 	for _, r := range all {
-		if !r.filled() || r.Group == "events.k8s.io" { // the core group has the same objects
+		if !r.filled() || r.Group == "events.k8s.io" { // these objects are also in the core group
 			continue
 		}
 		i := slices.IndexFunc(kinds, func(k cluster.FuzzedKind) bool { return k.Resource == r.GroupResource() })

@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// TestFieldLabels checks that both servers accept the same field selectors. It requests the objects
-// of every kind with every field that any kind supports.
+// TestFieldLabels checks that the embedded server and kube-apiserver accept the same field
+// selectors. It sends a LIST of every resource for every field that any resource supports.
 func TestFieldLabels(t *testing.T) {
 	ctx, _, ours, theirs := startBoth(t)
 	client, err := discovery.NewDiscoveryClientForConfigAndClient(ours.config, ours.client)
@@ -38,7 +38,7 @@ func TestFieldLabels(t *testing.T) {
 	compared := 0
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
 		if theirs.get(t, ctx, path, "").code == http.StatusNotFound {
-			continue // this version or feature is off by default
+			continue // kube-apiserver does not serve this version or feature by default
 		}
 		compared++
 		for _, label := range slices.Sorted(maps.Keys(labels)) {

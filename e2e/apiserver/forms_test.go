@@ -18,8 +18,8 @@ const (
 	tableOf      = ";as=Table;g=meta.k8s.io;v=v1"
 )
 
-// accepts are Accept headers: wildcards in combination with media types, and the forms of lists and
-// objects.
+// accepts are Accept headers. They combine wildcards, media types, and the forms Table and
+// PartialObjectMetadata.
 var accepts = []string{
 	"", "*/*", "application/*", "application/*, text/html", "application/*, " + jsonType, "application/*, " + protobufType, protobufType + ", application/*",
 	"*/*, " + protobufType, "*/*, " + jsonType, protobufType + ", */*", "*/*, application/*", "text/html, */*", "text/html",
@@ -29,8 +29,8 @@ var accepts = []string{
 	jsonType + tableOf, "*/*" + tableOf, protobufType + tableOf, jsonType + tableOf + ", " + jsonType,
 }
 
-// TestForms checks that both servers answer with the same media type and form, or refuse with the
-// same code.
+// TestForms checks that both servers answer with the same media type and kind of object, or reject
+// the request with the same status code.
 func TestForms(t *testing.T) {
 	ctx, things, ours, theirs := startBoth(t)
 	for gvr, kind := range map[schema.GroupVersionResource]string{
@@ -52,7 +52,7 @@ func TestForms(t *testing.T) {
 			for _, accept := range accepts {
 				a, b := ours.get(t, ctx, objects+path, accept), theirs.get(t, ctx, objects+path, accept)
 				if b.code == http.StatusInternalServerError && strings.Contains(b.text, "content is not a list") {
-					// For a custom resource, kube-apiserver intentionally treats any object as a list.
+					// kube-apiserver intentionally treats any custom object as a list, and then answers 500.
 					b.code = http.StatusNotAcceptable
 				}
 				if !a.same(b) {

@@ -19,13 +19,13 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// manifest is the object that TestKubectl applies twice, with another image the second time, so
-// that lists are merged by their keys.
+// manifest is the Deployment that TestKubectl applies twice. The second time it has another image,
+// so that kubectl must merge the list of containers by name.
 const manifest = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"replicas":1,"selector":{"matchLabels":{"app":"web"}},
 "template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"a","image":"IMAGE"},{"name":"b","image":"other"}]}}}}`
 
-// enums matches the parts of kubectl explain's output that Go types do not contain: the values of
-// enums, and fields that are required although their tag does not say so.
+// enums matches the parts of kubectl explain's output that cannot be derived from Go types: the
+// values of enums, and required fields whose JSON tag does not say that they are required.
 var enums = regexp.MustCompile(`\n +enum: .*|\n *\n +Possible enum values:(\n +\S.*)*| -required-`)
 
 func withoutEnums(text string) string { return enums.ReplaceAllString(text, "") }
@@ -67,7 +67,7 @@ func TestKubectl(t *testing.T) {
 	}
 }
 
-// kubectl runs kubectl with one server.
+// kubectl runs the kubectl program against one server.
 type kubectl struct{ path, config, dir string }
 
 func newKubectl(t *testing.T, path string, cfg *rest.Config) kubectl {
@@ -83,7 +83,7 @@ func newKubectl(t *testing.T, path string, cfg *rest.Config) kubectl {
 	return kubectl{path, config, dir}
 }
 
-// run runs kubectl, and returns its output, including errors and the exit code.
+// run runs kubectl. It returns its standard output and error output, and the exit code.
 func (k kubectl) run(t *testing.T, ctx context.Context, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, k.path, args...)

@@ -23,7 +23,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// deadline bounds every wait of these tests. It is generous because no test measures time.
+// deadline bounds every wait of these tests. It is long because no test measures time.
 const deadline = 3 * time.Minute
 
 // shared is the cluster of all tests of this package.
@@ -36,16 +36,16 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// server is one of the two servers under comparison.
+// server is the embedded server or kube-apiserver.
 type server struct {
 	config  *rest.Config
 	client  *http.Client
 	dynamic dynamic.Interface
 }
 
-// startBoth starts an embedded server, and defines the same custom resources at this server and at
+// startBoth starts an embedded server. It defines the same custom resources at this server and at
 // the shared cluster: widgets, which are namespaced, and gadgets, which are cluster-scoped. Each
-// test has its own group, because deleting a definition takes a while.
+// test has its own API group, because deleting a definition takes a while.
 func startBoth(t *testing.T) (ctx context.Context, things schema.GroupVersion, ours, theirs *server) {
 	t.Helper()
 	ctx = shared.Begin(t, deadline)
@@ -80,7 +80,8 @@ func newServer(t *testing.T, cfg *rest.Config) *server {
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// define defines a custom resource until the test ends, and waits until it is served.
+// define creates the definition of a custom resource, and waits until the resource is served. It
+// deletes the definition when the test ends.
 func (s *server) define(t *testing.T, ctx context.Context, gvr schema.GroupVersionResource, kind, scope string) {
 	t.Helper()
 	name := gvr.GroupResource().String()
@@ -110,7 +111,7 @@ func (s *server) define(t *testing.T, ctx context.Context, gvr schema.GroupVersi
 	})
 }
 
-// resourcePath returns the path of the objects of a resource.
+// resourcePath returns the path of a resource, which a LIST requests.
 func resourcePath(gv schema.GroupVersion, resource string) string {
 	if gv.Group == "" {
 		return "/api/" + gv.Version + "/" + resource
@@ -121,12 +122,12 @@ func resourcePath(gv schema.GroupVersion, resource string) string {
 // answer is a server's answer to a GET.
 type answer struct {
 	code      int
-	mediaType string // media type of an object in the answer
+	mediaType string // of the object in the answer
 	kind      string
 	text      string
 }
 
-// same reports whether the two answers are equal for a client. Error texts may differ.
+// same reports whether the answers have the same code, media type and kind. Their texts may differ.
 func (a *answer) same(other *answer) bool {
 	return a.code == other.code && a.mediaType == other.mediaType && a.kind == other.kind
 }

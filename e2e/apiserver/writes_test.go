@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// step is a write, and the fields of the answer that must be equal. The status code, the kind and
-// the reason must always be equal.
+// step is a write. fields are the fields of the answer that must be equal on both servers, in
+// addition to the status code, the kind and the reason.
 type step struct {
 	name, method, path, body string
 	fields                   []string
@@ -63,7 +63,7 @@ var steps = []step{
 	{"reviews cannot be read", "GET", "/apis/authentication.k8s.io/v1/selfsubjectreviews", "", nil},
 }
 
-// TestWrites checks that both servers give the same answers to writes of write-only fields, scales,
+// TestWrites checks that both servers give equal answers to writes of write-only fields, scales,
 // evictions, tokens and reviews.
 func TestWrites(t *testing.T) {
 	ctx, _, ours, theirs := startBoth(t)
@@ -93,7 +93,7 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// do sends the request of a step, and returns the object in the answer.
+// do sends the request of a step. It returns the object and the status code of the answer.
 func (s *server) do(t *testing.T, ctx context.Context, of step) (map[string]any, int) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, of.method, s.config.Host+of.path, strings.NewReader(of.body))

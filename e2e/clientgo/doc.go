@@ -1,2 +1,2 @@
-// Package clientgo runs client-go's own tests of its shared informers on the drop-in.
+// Package clientgo runs client-go's own tests of its shared informers on Weir's drop-in informers.
 package clientgo

@@ -15,34 +15,37 @@ import (
 	"strings"
 	"testing"
 
-	// Imported so that a change of the package invalidates cached test results.
+	// TestUpstream runs the package in another process. The import makes the go command discard a
+	// cached result of TestUpstream when the package changes.
 	_ "github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// internals are names of client-go's internals that the tests of its shared informers use. Tests
-// that use one of them are left out.
+// internals are names that client-go does not export. outsideTests removes the tests that use one
+// of these names.
 var internals = []string{"clock", "processor", "sharedProcessorRunHook", "NewIndexerInformer"}
 
-// hooks are new bodies for those helpers of client-go's tests that read private fields.
+// hooks maps helpers of client-go's tests that read private fields to new bodies, which call Weir's
+// package instead.
 var hooks = map[string]string{
 	"eventHandlerCount": "return clientgo.HandlerCount(i)",
 	"isStarted":         "return clientgo.Started(i)",
 	"isRegistered":      "return clientgo.Registered(i, h)",
 }
 
-// upstreamFails are the tests that Weir's informer fails, each with the reason.
+// upstreamFails maps the names of the tests that Weir's informer fails to the reason.
 var upstreamFails = map[string]string{
 	"TestEventPanics": "a handler that has panicked receives the next event immediately, and not after a second",
 }
 
-// global are names of process-wide state that the tests change. Tests that use one of them do not
-// run in parallel.
+// global are names of functions that change process-wide state. Tests that use one of these
+// functions do not run in parallel.
 var global = []string{"ReallyCrash", "CaptureState", "SetLogger"}
 
-// TestUpstream runs client-go's own black-box tests of its shared informers with Weir's informers,
-// as tests of Weir's package. It reads the tests from the linked client-go module; the repository
-// contains no copy. Most of them only wait, so they run in parallel.
+// TestUpstream runs client-go's own black-box tests of its shared informers on Weir's informers. It
+// reads the tests from the client-go module that go.mod requires, because the repository has no
+// copy of the tests. It runs them in Weir's package clientgo. The tests run in parallel, because
+// most of them only wait.
 func TestUpstream(t *testing.T) {
 	upstream := filepath.Join(goList(t, "-m", "k8s.io/client-go"), "tools", "cache")
 	dropIn := goList(t, "github.com/weirproject/weir/clientgo")
@@ -81,8 +84,8 @@ func TestUpstream(t *testing.T) {
 	}
 }
 
-// withoutTests returns a build overlay in which the package in a directory has no tests of its own,
-// because compiling and linking those takes longer than client-go's tests run.
+// withoutTests returns a build overlay that removes the tests of the package in a directory, except
+// export_test.go. Compiling and linking these tests would take longer than client-go's tests run.
 func withoutTests(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
@@ -104,8 +107,9 @@ func goList(t *testing.T, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// outsideTests returns a file with the tests that use nothing private, for the external test
-// package of Weir's package, and the names of these tests.
+// outsideTests reads a file of client-go's tests, and returns a version for the external test
+// package of Weir's clientgo. The version has no tests that use internals. names are the tests of
+// shared informers in the version.
 func outsideTests(t *testing.T, source string) (text []byte, names []string) {
 	t.Helper()
 	files := token.NewFileSet()
@@ -140,7 +144,8 @@ func outsideTests(t *testing.T, source string) (text []byte, names []string) {
 	return []byte(code), names
 }
 
-// dropInternals removes the functions that use internals, and the functions that call them.
+// dropInternals removes the functions that use internals, and in turn the functions that use a
+// removed function.
 func dropInternals(file *ast.File) {
 	private := slices.Clone(internals)
 	for before := 0; before != len(private); {
@@ -156,7 +161,6 @@ func dropInternals(file *ast.File) {
 	}
 }
 
-// dropImports removes unused imports.
 func dropImports(file *ast.File) {
 	used := map[string]bool{}
 	ast.Inspect(file, func(n ast.Node) bool {

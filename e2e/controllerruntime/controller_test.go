@@ -23,8 +23,8 @@ const (
 	checked   = "weir.example/checked"
 )
 
-// rosters is a controller that maintains, for each app of a namespace, a ConfigMap with the names
-// of the app's pods. It reads the cache by key and by index.
+// rosters is a controller. For each app of a namespace, it maintains a ConfigMap with the names of
+// the app's pods. It reads from the cache by key and by index.
 type rosters struct {
 	client    client.Client // reads from the cache
 	namespace string
@@ -44,7 +44,7 @@ func (r *rosters) setUp(ctx context.Context, mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// app returns a request for the app of a pod.
+// app returns a request to reconcile the app of a pod.
 func (r *rosters) app(_ context.Context, o client.Object) []reconcile.Request {
 	if o.GetNamespace() != r.namespace {
 		return nil
@@ -80,14 +80,13 @@ func (r *rosters) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	case want == "":
 		err = client.IgnoreNotFound(r.client.Delete(ctx, &roster, client.Preconditions{ResourceVersion: &roster.ResourceVersion}))
 	case roster.Data["pods"] != want:
-		roster.Data = map[string]string{"pods": want} // this reader owns the object
+		roster.Data = map[string]string{"pods": want} // the object is a copy, which may be changed
 		err = r.client.Update(ctx, &roster)
 	}
 	return reconcile.Result{}, err
 }
 
-// checks is a controller that annotates each pod of a namespace. It reads only the metadata of the
-// pods.
+// checks is a controller that annotates each pod of a namespace. It uses a metadata informer.
 type checks struct {
 	client    client.Client
 	namespace string

@@ -24,13 +24,12 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-// pods is the number of pods in the shared cluster, in addition to those that tests create.
 const pods = 500
 
-// deadline bounds every wait of these tests. It is generous because no test measures time.
+// deadline bounds every wait of these tests. It is long because no test measures time.
 const deadline = 90 * time.Second
 
-// shared is the cluster of all tests of this package, which run one after another.
+// shared is the cluster of all tests of this package. The tests run one after another.
 var shared *cluster.Cluster
 
 func TestMain(m *testing.M) {
@@ -41,7 +40,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// each runs a test twice, with controller-runtime's own informers and with Weir's, each time in its
+// each runs a test twice, with controller-runtime's own informers and with Weir's. Each run has its
 // own namespace.
 func each(t *testing.T, test func(*stage)) {
 	for _, tc := range []struct {
@@ -49,8 +48,8 @@ func each(t *testing.T, test func(*stage)) {
 		newCache cache.NewCacheFunc
 		leaks    []goleak.Option
 	}{
-		// controller-runtime's metadata informers leak a goroutine if a watch ends while an event is in
-		// transit.
+		// controller-runtime's metadata informers leak a goroutine if a watch ends during the delivery of
+		// an event.
 		{"controller-runtime", cache.New, []goleak.Option{goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/watch.(*filteredWatch).loop")}},
 		{"weir", ours.NewCache(), nil},
 	} {
@@ -58,13 +57,12 @@ func each(t *testing.T, test func(*stage)) {
 	}
 }
 
-// stage is the environment of one test.
 type stage struct {
 	t         *testing.T
 	ctx       context.Context
 	newCache  cache.NewCacheFunc
 	namespace string
-	direct    client.Client // reads and writes without a cache
+	direct    client.Client // has no cache
 }
 
 func newStage(t *testing.T, newCache cache.NewCacheFunc, leaks []goleak.Option) *stage {
@@ -80,9 +78,9 @@ func newStage(t *testing.T, newCache cache.NewCacheFunc, leaks []goleak.Option) 
 	return s
 }
 
-// config returns a client configuration whose connections end with the test. A manager's leader
-// election does not close its connections, and the manager continues to write events for a while
-// after it has stopped.
+// config returns a client configuration whose connections are closed when the test ends. A manager
+// needs this because its leader election does not close connections. Also, the manager writes
+// events for a while after it has stopped.
 func (s *stage) config() *rest.Config {
 	dialer := connrotation.NewDialer((&net.Dialer{}).DialContext)
 	var over atomic.Bool
@@ -109,7 +107,6 @@ func (s *stage) create(objects ...client.Object) {
 	}
 }
 
-// pod returns a pod of an app in the stage's namespace.
 func (s *stage) pod(name, app string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: map[string]string{appLabel: app}},

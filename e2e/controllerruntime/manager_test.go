@@ -23,13 +23,14 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// member is a running manager with both controllers.
+// member is a running manager with the controllers rosters and checks.
 type member struct {
 	ctrl.Manager
-	stop func() // stops the manager and waits for its end
+	stop func() // stops the manager, and returns after it has ended
 }
 
-// manager starts a manager. With leader election, only one of several managers reconciles.
+// manager starts a manager with both controllers. With leader election, only one of several
+// managers reconciles.
 func (s *stage) manager(election bool) *member {
 	s.t.Helper()
 	mgr, err := ctrl.NewManager(s.config(), ctrl.Options{
@@ -61,8 +62,8 @@ func (s *stage) manager(election bool) *member {
 	return m
 }
 
-// rosters waits until the ConfigMaps contain exactly these pods, by app, and every pod is
-// annotated.
+// rosters waits until exactly these ConfigMaps exist, and every pod is annotated. want maps an app
+// to the names of its pods.
 func (s *stage) rosters(want map[string]string) {
 	s.t.Helper()
 	testenv.EventuallyNoError(s.t, s.ctx, "the ConfigMaps name the pods, and each pod was checked", func() error {
@@ -90,7 +91,8 @@ func (s *stage) rosters(want map[string]string) {
 	})
 }
 
-// equal waits until a manager's cache contains exactly the objects of a quorum LIST, in each form.
+// equal waits until the manager's cache has the same pods as a quorum LIST: as Go types, as
+// unstructured objects, and as metadata.
 func (s *stage) equal(m *member) {
 	s.t.Helper()
 	kind := corev1.SchemeGroupVersion.WithKind("PodList")
@@ -122,7 +124,7 @@ func byKey(t *testing.T, list client.ObjectList) map[client.ObjectKey]client.Obj
 	err := meta.EachListItem(list, func(o runtime.Object) error {
 		object := o.(client.Object)
 		if _, ok := object.(*unstructured.Unstructured); !ok {
-			// A list without the cache does not set the kind.
+			// A LIST from the server does not set the kind of the items.
 			object.GetObjectKind().SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
 		}
 		out[client.ObjectKeyFromObject(object)] = object
@@ -132,7 +134,7 @@ func byKey(t *testing.T, list client.ObjectList) map[client.ObjectKey]client.Obj
 	return out
 }
 
-// compare returns an error with the first difference, or nil.
+// compare returns an error that describes the first difference it finds, or nil.
 func compare(got, want map[client.ObjectKey]client.Object) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("the cache has %d objects, the server %d", len(got), len(want))
@@ -145,8 +147,8 @@ func compare(got, want map[client.ObjectKey]client.Object) error {
 	return nil
 }
 
-// TestManager runs two managers, one of which leads. It checks the caches of both, and that the
-// second takes over when the first stops.
+// TestManager runs two managers, one of which is the leader. It checks the caches of both managers.
+// It also checks that the second manager reconciles after the first one stops.
 func TestManager(t *testing.T) {
 	each(t, func(s *stage) {
 		first := s.manager(true)
@@ -179,7 +181,8 @@ func TestManager(t *testing.T) {
 	})
 }
 
-// TestServerRestart restarts the API server while a controller waits for events.
+// TestServerRestart restarts the API server while a manager runs. It checks that the controllers
+// reconcile later changes.
 func TestServerRestart(t *testing.T) {
 	each(t, func(s *stage) {
 		m := s.manager(false)
@@ -194,8 +197,8 @@ func TestServerRestart(t *testing.T) {
 	})
 }
 
-// TestRemoveInformer removes an informer at run time. It checks that the next read starts the
-// informer again, with the same objects.
+// TestRemoveInformer removes an informer while the manager runs. It checks that the next read
+// starts a new informer, which has the same object.
 func TestRemoveInformer(t *testing.T) {
 	each(t, func(s *stage) {
 		m := s.manager(false)
@@ -224,7 +227,7 @@ func (s *stage) elected(m *member) {
 	}
 }
 
-// change updates a pod. It retries on conflicts with other clients.
+// change changes a pod with do and updates it. It retries after an error, such as a conflict.
 func (s *stage) change(p *corev1.Pod, do func(*corev1.Pod)) {
 	s.t.Helper()
 	testenv.EventuallyNoError(s.t, s.ctx, "the pod is updated", func() error {

@@ -26,7 +26,6 @@ import (
 
 var screenshots = flag.String("debugpage.screenshots", "", "write screenshots of the pages to this folder")
 
-// patience bounds every wait for a page.
 const patience = 3 * time.Minute
 
 // browser starts a headless Chromium that does not check for updates.
@@ -45,7 +44,6 @@ func browser(t *testing.T) context.Context {
 	return ctx
 }
 
-// tab is one page in the browser.
 type tab struct {
 	t     *testing.T
 	ctx   context.Context
@@ -56,7 +54,7 @@ type tab struct {
 	errors []string // errors that the browser has reported
 }
 
-// open opens a page in a window of the size of a phone or a desktop.
+// open opens a page in a window of the given size in pixels. phone emulates a phone's touch screen.
 func open(t *testing.T, in context.Context, address string, width, height int64, phone bool) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(in)
@@ -77,7 +75,7 @@ func open(t *testing.T, in context.Context, address string, width, height int64,
 	return p
 }
 
-// note records the page's requests and errors.
+// note records a request or an error of the page.
 func (p *tab) note(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,12 +97,11 @@ func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	check.NoError(p.t, chromedp.Do(ctx, actions...))
 }
 
-// script evaluates JavaScript for its side effects.
 func script(text string) chromedp.Action[chromedp.Void] {
 	return chromedp.Evaluate[chromedp.Void](text)
 }
 
-// value returns the value of an expression of JavaScript.
+// value returns the value of a JavaScript expression that the page evaluates.
 func value[T any](p *tab, expression string) T {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
@@ -116,7 +113,7 @@ func value[T any](p *tab, expression string) T {
 	return v
 }
 
-// shows waits until an expression of JavaScript is true in the page.
+// shows waits until a JavaScript expression is true in the page.
 func (p *tab) shows(expression string) {
 	p.t.Helper()
 	poll := chromedp.Poll[chromedp.Void]("Boolean("+expression+")", chromedp.WithPollingTimeout(patience), chromedp.WithPollingInterval(50*time.Millisecond))
@@ -128,7 +125,8 @@ func (p *tab) shows(expression string) {
 // text returns the text of an element.
 func (p *tab) text(element string) string { return value[string](p, element+".innerText") }
 
-// says waits until an element's text contains all of the texts.
+// says waits until the text of an element contains all of the texts. element is a JavaScript
+// expression.
 func (p *tab) says(element string, texts ...string) {
 	p.t.Helper()
 	for _, text := range texts {
@@ -136,8 +134,8 @@ func (p *tab) says(element string, texts ...string) {
 	}
 }
 
-// well checks that the page has sent requests only to its server, has had no errors, and is no
-// wider than the window.
+// well checks the page: it sent requests only to the server of this address, had no errors, and is
+// no wider than the window.
 func (p *tab) well(address string) {
 	p.t.Helper()
 	own, err := url.Parse(address)
@@ -157,7 +155,7 @@ func (p *tab) well(address string) {
 	}
 }
 
-// draw waits until the charts have data, if a screenshot of them is wanted.
+// draw waits until the charts have data, if the tests' flag requests screenshots.
 func (p *tab) draw() {
 	p.t.Helper()
 	if *screenshots != "" {
@@ -165,8 +163,8 @@ func (p *tab) draw() {
 	}
 }
 
-// shoot takes a screenshot of the page. It stores the screenshot if a flag of the tests requests
-// that.
+// shoot takes a screenshot of the page and checks its width. It writes the screenshot to a file
+// only if the tests' flag requests screenshots.
 func (p *tab) shoot(name string) {
 	p.t.Helper()
 	raw, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
@@ -181,7 +179,8 @@ func (p *tab) shoot(name string) {
 	check.NoError(p.t, os.WriteFile(filepath.Join(*screenshots, name), raw, 0o644))
 }
 
-// section returns a JavaScript expression for the element of an informer or a resource.
+// section returns a JavaScript expression for the page's last section whose heading starts with
+// name.
 func section(name string) string {
 	return fmt.Sprintf("[...document.querySelectorAll('section')].findLast(s => s.querySelector('h2')?.innerText.startsWith(%q))", strings.ReplaceAll(name, `"`, ``))
 }

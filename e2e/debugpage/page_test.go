@@ -15,9 +15,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
 }
 
-// TestPage opens the page of a process with healthy informers, an informer whose handler blocks, an
-// informer without a server, and a proxy, on a desktop and on a phone. All tests share one browser,
-// because starting it takes the longest.
+// TestPage tests the debug page of a process. The process has healthy informers, an informer whose
+// handler blocks, an informer whose server cannot be reached, and a proxy. All subtests share one
+// browser, because starting a browser takes longer than a subtest.
 func TestPage(t *testing.T) {
 	w := newWorld(t)
 	w.configMap("stuck", "red")
@@ -29,8 +29,8 @@ func TestPage(t *testing.T) {
 	t.Run("proxy", func(t *testing.T) { w.throughProxy(t, open(t, in, w.page, 1000, 1100, false)) })
 }
 
-// desktop checks that the page shows all informers and the proxy, and updates without being
-// reloaded.
+// desktop checks that the page shows all informers and the proxy. It also checks that the page
+// updates itself without being reloaded.
 func (w *world) desktop(t *testing.T, p *tab) {
 	p.says("document.getElementById('state')", "1 proxy, 7 informers running")
 	p.says(section("pods v1 Pod"), "2,000", "packed", "1 list, 1 watch", "watching for", "reconcile", "% of 10 min", "longest call")
@@ -38,7 +38,7 @@ func (w *world) desktop(t *testing.T, p *tab) {
 	p.says(section("configmaps"), "ADDED", "default/stuck")
 	p.says(section("lost"), "never", "the server cannot be reached", "next try in")
 	p.shows(section("pods") + ".querySelectorAll('polyline').length === 4")
-	// The chart has several seconds of data.
+	// The chart has data of several seconds.
 	p.shows(section("pods") + ".querySelector('polyline').getAttribute('points').split(' ').length > 4")
 	p.do(script("window.loaded = 'once'"))
 	w.configMap("another", "green")
@@ -78,8 +78,8 @@ func (w *world) phone(t *testing.T, p *tab) {
 	p.close()
 }
 
-// history checks that an open history shows an object's changes, and that the process reads nothing
-// for it after it is closed.
+// history checks that the history view shows the changes of one object. It also checks that the
+// view's request ends when the view is closed.
 func (w *world) history(t *testing.T, p *tab) {
 	w.until("history/stream", 0)
 	p.shows(section("configmaps") + "?.querySelector('button.key')")
@@ -106,7 +106,8 @@ func (w *world) history(t *testing.T, p *tab) {
 	p.close()
 }
 
-// secrets checks that the page shows which keys and variables changed, but no values.
+// secrets checks that the history of a Secret and of a pod shows which keys and variables changed,
+// but not their values.
 func (w *world) secrets(t *testing.T, p *tab) {
 	core := w.client.CoreV1()
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"password": hush}, Data: map[string][]byte{"password": []byte(hush)}}
@@ -144,11 +145,11 @@ func (w *world) secrets(t *testing.T, p *tab) {
 		t.Errorf("it shows a value: %s", text)
 	}
 	p.close()
-	w.until("history/stream", 0) // the page is closed, so its history stream ends
+	w.until("history/stream", 0) // the request ends with the page
 }
 
-// throughProxy checks that the page shows a proxy's resources and clients, and the changes of its
-// objects.
+// throughProxy checks that the page shows the proxy's resources and clients, and the changes of an
+// object that the proxy has cached.
 func (w *world) throughProxy(t *testing.T, p *tab) {
 	name := "proxy " + w.proxy.URL()
 	p.says("document.querySelector('.proxy')", name, "jane", "kubelet/v1.37", "joan", "controller/2", "long-running requests")
@@ -157,7 +158,7 @@ func (w *world) throughProxy(t *testing.T, p *tab) {
 	of := fmt.Sprintf("JSON.stringify({proxy: %q, resource: 'configmaps'})", w.proxy.URL())
 	p.shows("[...document.querySelectorAll('#of option')].some(o => o.value === " + of + ")")
 	p.do(script("document.getElementById('of').value = "+of), chromedp.SetValue("#key", "default/stuck"), chromedp.Click("#open"))
-	// The shown change is read from the store's log.
+	// The proxy reads this earlier change from the log of its store.
 	p.says("document.getElementById('changes')", "before ADDED", "~ data.colour: red -> blue")
 	p.do(chromedp.Click("#close"))
 	p.draw()

@@ -28,10 +28,10 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// hush is a secret text that no page may show.
+// hush is a secret value that the page must not show.
 const hush = "hunter2"
 
-// world is this process with informers and a proxy, and the debug page that shows them.
+// world is a process with informers, a proxy, and a debug page that shows them.
 type world struct {
 	t      *testing.T
 	client kubernetes.Interface
@@ -39,10 +39,10 @@ type world struct {
 	proxy  *proxy.Server
 
 	mu   sync.Mutex
-	open map[string]int // number of the page's requests in progress, by path
+	open map[string]int // requests to the page's server in progress, by path
 }
 
-// newWorld starts a world with an embedded API server whose pods change.
+// newWorld starts a world. Its embedded API server changes pods all the time.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	server, err := apiserver.New(apiserver.Options{Pods: 2000, Seed: 1, Churn: 50})
@@ -65,7 +65,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// count counts the requests in progress.
+// count counts the requests to next that are in progress, by path.
 func (w *world) count(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		path := r.URL.Path
@@ -80,7 +80,7 @@ func (w *world) count(next http.Handler) http.Handler {
 	})
 }
 
-// until waits until the page has this number of open requests for a path.
+// until waits until the page's server has want requests in progress for a path.
 func (w *world) until(path string, want int) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
@@ -95,7 +95,6 @@ func (w *world) until(path string, want int) {
 	})
 }
 
-// run runs something until the test ends.
 func (w *world) run(what func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -109,8 +108,8 @@ func (w *world) run(what func(context.Context)) {
 	})
 }
 
-// informers starts healthy informers, one informer whose handler blocks, and one whose server does
-// not exist.
+// informers starts several healthy informers, an informer whose handler blocks, and an informer
+// whose server does not exist.
 func (w *world) informers(cfg *rest.Config) {
 	start(w, cfg, "pods", "reconcile", 10*time.Minute, func(context.Context, weir.Event[*corev1.Pod]) {})
 	start(w, cfg, "secrets", "rotate", 0, func(context.Context, weir.Event[*corev1.Secret]) {})
@@ -129,7 +128,6 @@ func (w *world) informers(cfg *rest.Config) {
 	w.run(dropIn.RunWithContext)
 }
 
-// start starts an informer with a handler.
 func start[T weir.Object](w *world, cfg *rest.Config, name, handler string, resync time.Duration, handle func(context.Context, weir.Event[T])) {
 	inf, err := weir.NewInformer[T](cfg, weir.Options{Name: name})
 	check.NoError(w.t, err)
@@ -139,7 +137,7 @@ func start[T weir.Object](w *world, cfg *rest.Config, name, handler string, resy
 	w.run(func(ctx context.Context) { _ = inf.Run(ctx) })
 }
 
-// serveProxy starts a proxy whose callers may do everything, and two clients that watch through the
+// serveProxy starts a proxy that allows each request, and two informers that watch through the
 // proxy.
 func (w *world) serveProxy(server http.Handler) {
 	upstream := httptest.NewServer(reviewing{server})
@@ -151,7 +149,7 @@ func (w *world) serveProxy(server http.Handler) {
 	check.NoError(w.t, err)
 	w.t.Cleanup(func() { _ = w.proxy.Close() })
 	check.NoError(w.t, w.proxy.Start())
-	w.held() // otherwise the proxy would forward the first requests
+	w.held() // before that, the proxy forwards requests
 	for user, agent := range map[string]string{"jane": "kubelet/v1.37", "joan": "controller/2"} {
 		cfg := &rest.Config{Host: w.proxy.URL(), BearerToken: user, UserAgent: agent, TLSClientConfig: rest.TLSClientConfig{CAData: w.proxy.CAData()}}
 		start(w, cfg, "through the proxy, "+user, "look", 0, func(context.Context, weir.Event[*corev1.Pod]) {})
@@ -185,8 +183,8 @@ func (w *world) current() (n int) {
 	return n
 }
 
-// reviewing is an upstream that authenticates each token as the user with that name, and allows
-// everything.
+// reviewing is an upstream API server. It authenticates each token as the user whose name equals
+// the token, and allows every request.
 type reviewing struct{ next http.Handler }
 
 func (h reviewing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -211,7 +209,8 @@ func (h reviewing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// review decodes a review, calls decide to answer it, and returns it.
+// review decodes a review from the request, calls decide to fill in its status, and returns it. On
+// a decoding error, review answers 400 and returns nil.
 func review[T any](w http.ResponseWriter, r *http.Request, decide func(*T)) any {
 	o := new(T)
 	if err := json.NewDecoder(r.Body).Decode(o); err != nil {

@@ -24,15 +24,16 @@ import (
 )
 
 const (
-	deliveredPods  = 1500 // enough for the audit event of a LIST to exceed evidence.MaxLine
+	deliveredPods  = 1500 // the audit event of a LIST then exceeds evidence.MaxLine
 	deliveredLists = 3
 	webhook        = `{"kind":"Config","apiVersion":"v1","clusters":[{"name":"c","cluster":{"server":%q}}],` +
 		`"contexts":[{"name":"c","context":{"cluster":"c"}}],"current-context":"c"}`
 )
 
-// TestDelivery checks an audit policy of level RequestResponse. The log of a real kube-apiserver,
-// and the events that it sends to a webhook, must contain the same LISTs, attributed to the
-// impersonated user. The events are longer than the part of a line that weir doctor stores.
+// TestDelivery uses an audit policy of level RequestResponse, whose events contain the LISTs'
+// results. They are longer than evidence.MaxLine, up to which weir doctor stores a line. The test
+// checks that weir doctor finds the same LISTs in the audit log and in the events sent to a
+// webhook. It must count them for the impersonated user.
 func TestDelivery(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
@@ -81,7 +82,7 @@ func TestDelivery(t *testing.T) {
 	}
 }
 
-// delivered checks the LISTs in a log.
+// delivered checks that the log at path has all LISTs of the impersonated user.
 func delivered(t *testing.T, path string) {
 	t.Helper()
 	info, err := os.Stat(path)

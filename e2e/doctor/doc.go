@@ -1,3 +1,3 @@
-// Package doctor runs weir doctor's parts on the audit log of a real kube-apiserver, whose clients
-// follow a script.
+// Package doctor runs the parts of weir doctor on audit logs and metrics of a real kube-apiserver,
+// whose clients follow a script.
 package doctor

@@ -25,15 +25,15 @@ import (
 	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
-// deadline bounds every wait. It is generous, because no test measures time against it.
+// deadline bounds every wait. It is long because no test measures time against it.
 const deadline = 5 * time.Minute
 
 // policy is the smallest audit policy that weir doctor can use.
 const policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n"
 
-// TestDoctor checks that weir doctor names the clients of a real kube-apiserver that cost more than
-// necessary, each with what it does. It must name no other client: not the servers' own clients,
-// not an informer, and not a client that LISTs occasionally.
+// TestDoctor checks that weir doctor reports the clients of a real kube-apiserver that cost more
+// than necessary, each with the expected finding. It must report no other client: no client of
+// kube-apiserver itself, no informer, and no client that LISTs occasionally.
 func TestDoctor(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
@@ -71,14 +71,14 @@ func TestDoctor(t *testing.T) {
 	s.counted(report)
 }
 
-// script simulates clients.
+// script sends the requests of simulated clients.
 type script struct {
 	t   *testing.T
 	ctx context.Context
 	c   *cluster.Cluster
 }
 
-// config returns the client configuration of a program with this name.
+// config returns the client configuration of a program. name starts its User-Agent.
 func (s *script) config(name string) *rest.Config {
 	config := rest.CopyConfig(s.c.Config())
 	config.UserAgent = name + "/v1.0 (linux/amd64) kubernetes/0f1e2d3"
@@ -98,7 +98,7 @@ func (s *script) fatal(err error) {
 	check.NoError(s.t, err)
 }
 
-// poll LISTs all pods repeatedly.
+// poll LISTs all pods again and again.
 func (s *script) poll(times int) {
 	pods := s.client("poller").CoreV1().Pods("")
 	for range times {
@@ -107,7 +107,7 @@ func (s *script) poll(times int) {
 	}
 }
 
-// seek LISTs the pods of one application at a time.
+// seek LISTs the pods of one app per request.
 func (s *script) seek(times int) {
 	pods := s.client("seeker").CoreV1().Pods("")
 	for i := range times {
@@ -116,7 +116,7 @@ func (s *script) seek(times int) {
 	}
 }
 
-// relist LISTs, WATCHes briefly, and LISTs again.
+// relist repeats a LIST and a WATCH that ends immediately.
 func (s *script) relist(times int) {
 	configs := s.client("relister").CoreV1().ConfigMaps("")
 	for range times {
@@ -140,7 +140,7 @@ func (s *script) inform() {
 	<-done
 }
 
-// look LISTs a few times.
+// look LISTs nodes, as a person does with kubectl.
 func (s *script) look(times int) {
 	nodes := s.client("person").CoreV1().Nodes()
 	for range times {
@@ -149,7 +149,7 @@ func (s *script) look(times int) {
 	}
 }
 
-// counted checks the numbers in a report that the script determines.
+// counted checks that the report has the number of LISTs that the script's clients sent.
 func (s *script) counted(r *doctor.Report) {
 	lists := map[string]int64{}
 	for _, c := range r.Clients {
@@ -161,7 +161,7 @@ func (s *script) counted(r *doctor.Report) {
 	}
 }
 
-// examine reads an audit log to which the server still writes.
+// examine reads an audit log, to which the server may still write, and returns the report.
 func examine(t *testing.T, log string) *doctor.Report {
 	t.Helper()
 	logs, err := evidence.NewMerge([]string{log}, nil)

@@ -18,11 +18,12 @@ import (
 	"github.com/weirproject/weir/measure/doctor/cost"
 )
 
-// livePods is a number of pods with which one LIST a second leads to findings.
+// livePods is a number of pods for which one LIST per second causes a finding.
 const livePods = 2000
 
 // TestLive checks that weir doctor finds a client's requests in the metrics of a real
-// kube-apiserver, under the metric names of this version of kube-apiserver.
+// kube-apiserver. This requires that the names of the metrics are still those of this version of
+// kube-apiserver.
 func TestLive(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
@@ -80,7 +81,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// run runs a program and returns its output.
+// run runs a program and returns its standard output.
 func run(ctx context.Context, t *testing.T, program string, args ...string) []byte {
 	t.Helper()
 	var out, said bytes.Buffer
@@ -101,16 +102,17 @@ var (
 
 const (
 	fewPods = 200
-	// offAtMost is the factor by which predictions may be off, if there are enough pods to measure.
+	// offAtMost is the factor by which a prediction may differ from the measurement if the flag
+	// doctor.pods is set.
 	offAtMost = 1.5
 	// modelDeadline bounds a measurement.
 	modelDeadline = 30 * time.Minute
 )
 
-// TestCostModel measures what requests cost a real kube-apiserver, and compares the cost of
-// incidents with the predicted cost. By default it checks only that the measurement works, because
-// other tests run on the same machine. If a number of pods is set, it also requires that the
-// predictions are good.
+// TestCostModel measures the cost of requests to a real kube-apiserver. It compares the measured
+// cost of incidents with the predicted cost. By default it checks only that the measurement works,
+// because other tests run on the same machine. If the flag doctor.pods is set, it also checks that
+// the predictions are within a factor of offAtMost.
 func TestCostModel(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), modelDeadline)
 	defer cancel()
@@ -133,7 +135,7 @@ func TestCostModel(t *testing.T) {
 	out := run(ctx, t, bench, append(args, "cost", "--kubeconfig", kubeconfig, "--etcd", c.EtcdURL(), "--proxy", proxy, "-o", "json")...)
 	var m cost.Model
 	s.fatal(json.Unmarshal(out, &m))
-	// With few pods on a busy machine, some times cannot be distinguished from zero.
+	// With few pods on a busy machine, some measured times are zero.
 	timed := m.Server.Request > 0 && m.Server.Looked > 0 && m.Server.Encodings[cost.Protobuf].Seconds > 0
 	if *modelPods > 0 && !timed || m.Server.Encodings[cost.JSON].Bytes <= 1 || len(m.Checks) == 0 {
 		t.Errorf("measured %+v", m)

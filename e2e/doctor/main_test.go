@@ -9,7 +9,8 @@ import (
 	"github.com/weirproject/weir/e2e/cluster"
 )
 
-// building bounds the time to build the servers, which does not count towards the tests' deadlines.
+// building bounds the time to build the servers. This time does not count towards the tests'
+// deadlines.
 const building = 15 * time.Minute
 
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }

@@ -23,14 +23,14 @@ import (
 const (
 	predictedPods  = 1500
 	predictedLists = 120
-	// predictedOff is the factor by which the prediction may be off. It is large because the model was
-	// measured on another machine, and other tests run at the same time.
+	// predictedOff is the factor by which the prediction may differ from the measurement. It is large
+	// because the model was measured on another machine, and other tests run at the same time.
 	predictedOff = 4
 )
 
-// TestPredicted checks that weir doctor predicts the CPU time that a client's LISTs cost a real
-// kube-apiserver. weir doctor reads the server's audit log, and requests the sizes of objects from
-// the server. The test also checks that the HTML report contains the prediction.
+// TestPredicted checks the CPU time that weir doctor predicts for a client's LISTs. weir doctor
+// reads the audit log of a real kube-apiserver, and asks the server for the sizes of objects. The
+// test also checks that the HTML report contains the client and a chart.
 func TestPredicted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
@@ -65,7 +65,7 @@ func TestPredicted(t *testing.T) {
 	}
 }
 
-// prediction contains the parts of the doctor's report that the test reads.
+// prediction contains the fields of weir doctor's report that the test reads.
 type prediction struct {
 	Clients []struct {
 		Agent string
@@ -90,8 +90,8 @@ type predictedSize struct {
 	Objects, Bytes                   float64
 }
 
-// check compares a prediction with the CPU seconds that the server has used, and with the number of
-// the server's objects.
+// check compares the predicted CPU time with spent, the CPU seconds that the server used. It also
+// checks the number of pods, the finding, and the prediction for a restart of all clients.
 func (p *prediction) check(t *testing.T, spent float64) {
 	t.Helper()
 	for _, client := range p.Clients {
@@ -127,7 +127,7 @@ func (s *script) pollInProtobuf(times int) {
 	}
 }
 
-// cpu returns the CPU time that the API server has used.
+// cpu returns the CPU time, in seconds, that the API server has used.
 func (s *script) cpu() float64 {
 	seconds, ok := s.metric(`process_cpu_seconds_total`)
 	if !ok {
@@ -137,10 +137,12 @@ func (s *script) cpu() float64 {
 }
 
 // countOften is a flag that makes an API server count its objects every second. By default it
-// counts them once a minute, and the first count fails if its cache is not filled yet.
+// counts every minute. If its cache is not filled at the first count, the number is missing for a
+// minute.
 const countOften = "--etcd-count-metric-poll-period=1s"
 
-// countedAll waits until the API server reports this number of pods, for which it needs countOften.
+// countedAll waits until the API server reports this number of pods. The server must run with
+// countOften.
 func (s *script) countedAll(pods float64) {
 	s.t.Helper()
 	testenv.EventuallyNoError(s.t, s.ctx, fmt.Sprintf("the API server counts %v pods", pods), func() error {
@@ -152,7 +154,8 @@ func (s *script) countedAll(pods float64) {
 	})
 }
 
-// metric returns the first metric of the API server whose name and labels match name.
+// metric returns the value of the API server's first metric whose name and labels match the regular
+// expression name.
 func (s *script) metric(name string) (value float64, ok bool) {
 	metrics, err := s.client("metrics").CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(s.ctx)
 	s.fatal(err)

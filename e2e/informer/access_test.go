@@ -18,8 +18,9 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestDeniedThenGranted checks that a denial is immediately an error (controller-runtime issue
-// 1653), and that the informer recovers when the permission is granted.
+// TestDeniedThenGranted checks that an informer immediately reports a 403 as an error
+// (controller-runtime issue 1653). It also checks that the informer syncs after the permission is
+// granted.
 func TestDeniedThenGranted(t *testing.T) {
 	ctx := begin(t)
 	client := admin(t)
@@ -48,7 +49,8 @@ func TestDeniedThenGranted(t *testing.T) {
 	equal(t, ctx, client, inf)
 }
 
-// TestResourceThatAppearsLater creates a CustomResourceDefinition after the informer has started.
+// TestResourceThatAppearsLater creates a CustomResourceDefinition after an informer of its resource
+// has started. It checks that the informer first reports ErrUnknownResource, and then syncs.
 func TestResourceThatAppearsLater(t *testing.T) {
 	ctx := begin(t)
 	gizmos := schema.GroupVersionResource{Group: "shop.example", Version: "v1", Resource: "gizmos"}
@@ -75,8 +77,8 @@ func TestResourceThatAppearsLater(t *testing.T) {
 	}
 }
 
-// TestNotWatchable checks an informer of componentstatuses. kube-apiserver can list these, but
-// answers 405 to a WATCH.
+// TestNotWatchable checks that an informer of componentstatuses syncs, and then reports
+// ErrMethodNotAllowed. kube-apiserver can list componentstatuses, but answers 405 to a WATCH.
 func TestNotWatchable(t *testing.T) {
 	ctx := begin(t)
 	inf := run[*corev1.ComponentStatus](t, ctx, shared.Config(), weir.Options{
@@ -88,9 +90,9 @@ func TestNotWatchable(t *testing.T) {
 	}
 }
 
-// TestShortQuietWatches checks an informer of a resource that does not change, whose WATCHes end
-// after three to six seconds each, as requested. The end of a WATCH must not count as a failure,
-// and must not cause another LIST.
+// TestShortQuietWatches runs an informer of a resource that does not change. The informer requests
+// WATCHes that end after three to six seconds. The test checks that the end of a WATCH does not
+// count as a failure, and does not cause another LIST.
 func TestShortQuietWatches(t *testing.T) {
 	ctx := begin(t)
 	inf := run[*corev1.ResourceQuota](t, ctx, shared.Config(), weir.Options{ListWatch: weir.ListWatch{Mode: weir.ModeList, WatchTimeout: 3 * time.Second}})

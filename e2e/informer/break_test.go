@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// TestServerKilledMidList kills the server during the first LIST of each mode, after the first
-// bytes of the body, and starts it again.
+// TestServerKilledMidList kills the server during the initial LIST, after 16 KiB of the body, and
+// starts it again. It checks that the informer reports ErrUnreachable, and then syncs.
 func TestServerKilledMidList(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -51,8 +51,8 @@ func TestServerKilledMidList(t *testing.T) {
 	}
 }
 
-// TestServerKilledMidWatch restarts the server during a watch, and checks that the informer resumes
-// without a relist.
+// TestServerKilledMidWatch kills the server during a WATCH and starts it again. It checks that the
+// informer reports ErrUnreachable, and then has the same objects as the server.
 func TestServerKilledMidWatch(t *testing.T) {
 	ctx := begin(t)
 	client := admin(t)
@@ -74,8 +74,9 @@ func TestServerKilledMidWatch(t *testing.T) {
 	}
 }
 
-// TestHistoryGone forces a 410, and checks that the informer relists and that handlers receive only
-// the changes.
+// TestHistoryGone compacts the server's history, so that the server answers 410 to the informer's
+// WATCH. It checks that the informer relists, and that the handler does not receive all objects
+// again.
 func TestHistoryGone(t *testing.T) {
 	ctx := begin(t)
 	client := admin(t)
@@ -99,7 +100,7 @@ func TestHistoryGone(t *testing.T) {
 	}
 }
 
-// bodyHook calls do once, after the given number of bytes of the first LIST's body was read.
+// bodyHook calls do once, after at least the given number of bytes of a response body was read.
 type bodyHook struct {
 	after int
 	do    func()
@@ -123,7 +124,7 @@ func (t *hookedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// WrappedRoundTripper lets client-go find the transport whose idle connections it closes.
+// WrappedRoundTripper returns the inner transport. client-go needs it to close idle connections.
 func (t *hookedTransport) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
 
 type hookedBody struct {

@@ -21,8 +21,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// churn writes to pods until it is stopped: it changes labels, deletes pods and creates them again.
-// Stop waits for the last write.
+// churn writes to pods: it changes labels, and deletes and creates pods. stop ends the writes, and
+// waits until the last one has returned.
 type churn struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -37,7 +37,7 @@ func startChurn(t *testing.T, ctx context.Context, client kubernetes.Interface, 
 		r := rand.New(rand.NewPCG(7, uint64(w)))
 		c.wg.Go(func() {
 			for ctx.Err() == nil {
-				// Each writer has its own pods, so that they never conflict.
+				// Each writer changes its own pods, so that writes do not conflict.
 				p := sim.Pod(r.IntN(pods/writers)*writers + w)
 				if err := touch(ctx, client, p, r); err != nil && ctx.Err() == nil && !unreachable(err) {
 					t.Error(err)
@@ -56,15 +56,15 @@ func (c *churn) stop() {
 	c.wg.Wait()
 }
 
-// unreachable reports whether an error means that an API server is down or starting.
+// unreachable reports whether err can come from an API server that is down or starting.
 func unreachable(err error) bool {
 	var status apierrors.APIStatus
 	return !errors.As(err, &status) || apierrors.IsForbidden(err) || apierrors.IsInternalError(err) ||
 		apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err)
 }
 
-// touch sends one write: usually a changed label, sometimes a deletion, or a new pod if the old one
-// was deleted.
+// touch sends one write to a pod. It deletes the pod in one of ten cases, and otherwise changes a
+// label. If the pod does not exist, touch creates it instead of changing its label.
 func touch(ctx context.Context, client kubernetes.Interface, p *corev1.Pod, r *rand.Rand) error {
 	api := client.CoreV1().Pods(p.Namespace)
 	if r.IntN(10) == 0 {
@@ -85,8 +85,8 @@ func touch(ctx context.Context, client kubernetes.Interface, p *corev1.Pod, r *r
 	return err
 }
 
-// TestSyncAndFollowUnderChurn runs an informer while pods change, with each way to read the initial
-// state.
+// TestSyncAndFollowUnderChurn runs an informer while pods change, in each mode to read the initial
+// state. It checks the informer's objects, its events and an index.
 func TestSyncAndFollowUnderChurn(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestSyncAndFollowUnderChurn(t *testing.T) {
 	}
 }
 
-// checkIndex compares an index with all objects.
+// checkIndex compares the index by node with all objects of the informer.
 func checkIndex(t *testing.T, inf *weir.Informer[*corev1.Pod]) {
 	t.Helper()
 	want := map[string]int{}

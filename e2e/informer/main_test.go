@@ -22,11 +22,11 @@ import (
 // pods is the number of pods in the shared cluster.
 const pods = 3000
 
-// deadline bounds every wait of these tests. It is generous because no test measures time.
+// deadline bounds every wait of these tests. It is long because no test measures time.
 const deadline = 2 * time.Minute
 
-// shared is the cluster of all tests of this package. They run one after another, because some kill
-// its API server.
+// shared is the cluster of all tests of this package. The tests run one after another, because some
+// of them kill its API server.
 var shared *cluster.Cluster
 
 func TestMain(m *testing.M) {
@@ -68,7 +68,7 @@ func run[T weir.Object](t *testing.T, ctx context.Context, cfg *rest.Config, opt
 	return inf
 }
 
-// admin returns a client whose connections end with the test.
+// admin returns a client that may do everything. Its connections are closed when the test ends.
 func admin(t *testing.T) kubernetes.Interface {
 	t.Helper()
 	cfg := shared.Config()
@@ -77,8 +77,8 @@ func admin(t *testing.T) kubernetes.Interface {
 	return set
 }
 
-// marker writes one pod and returns its resourceVersion. A client that has received everything up
-// to this resourceVersion has received all earlier writes.
+// marker creates a pod and returns the pod's resourceVersion. An informer that has reached this
+// resourceVersion has received all earlier writes.
 func marker(t *testing.T, ctx context.Context, client kubernetes.Interface) string {
 	t.Helper()
 	pod, err := client.CoreV1().Pods("default").Create(ctx, &corev1.Pod{
@@ -92,7 +92,8 @@ func marker(t *testing.T, ctx context.Context, client kubernetes.Interface) stri
 	return pod.ResourceVersion
 }
 
-// equal checks that the informer's objects equal a quorum LIST.
+// equal waits until the informer has received all writes, and checks that its objects equal those
+// of a quorum LIST.
 func equal(t *testing.T, ctx context.Context, client kubernetes.Interface, inf *weir.Informer[*corev1.Pod]) {
 	t.Helper()
 	check.NoError(t, inf.WaitForResourceVersion(ctx, marker(t, ctx, client)))

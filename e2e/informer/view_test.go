@@ -14,8 +14,8 @@ import (
 
 var modes = []weir.Mode{weir.ModeList, weir.ModeWatchList, weir.ModePages}
 
-// view is the state of a handler according to its events. It checks that each event follows from
-// the previous one.
+// view is an informer's objects according to the events that a handler receives. It checks that the
+// old object of each event is the object that the view contains.
 type view struct {
 	t       *testing.T
 	inf     *weir.Informer[*corev1.Pod]
@@ -48,8 +48,8 @@ func (v *view) handle(_ context.Context, e weir.Event[*corev1.Pod]) {
 	v.held[e.Key()] = e.ResourceVersion()
 }
 
-// check waits until the handler has caught up, and compares its view with the informer. The
-// informer's objects must not change meanwhile.
+// check waits until the handler has received all events, and compares the view with the informer's
+// objects. No writer may change the objects during check.
 func (v *view) check(ctx context.Context) {
 	v.t.Helper()
 	testenv.Eventually(v.t, ctx, "the handler has been told of everything", func() bool { return v.handled.Stats().Lag == 0 && v.handled.Stats().Busy == 0 })

@@ -12,7 +12,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/check"
 )
 
-// dashboard contains the parts of Grafana's format that the tests read.
+// dashboard contains the fields of a Grafana dashboard that the tests read.
 type dashboard struct {
 	Title      string
 	Templating struct {
@@ -42,8 +42,8 @@ func readDashboard(t *testing.T) (d dashboard) {
 	return d
 }
 
-// variables replaces the variables in a query as Grafana would: all values of each variable, and
-// the interval of rates.
+// variables replaces the variables in a query as Grafana does when all values of each variable are
+// selected. It also replaces the interval of rates.
 func (d *dashboard) variables(text string) string {
 	for _, v := range d.Templating.List {
 		if v.AllValue != "" {
@@ -53,9 +53,10 @@ func (d *dashboard) variables(text string) string {
 	return strings.ReplaceAll(text, "$__rate_interval", "15s")
 }
 
-// TestDashboard checks that a Prometheus that scrapes informers has data for each query of the
-// dashboard, from the typed informer and from the drop-in, and values for the dashboard's
-// variables. It also checks that the alert rules can be evaluated and do not fire.
+// TestDashboard runs a Prometheus server that scrapes a process with a typed informer and a drop-in
+// informer. It checks that each query of the dashboard returns data of both informers, and that the
+// dashboard's variables have values. It also checks that the alert rules can be evaluated and that
+// no alert fires.
 func TestDashboard(t *testing.T) {
 	d := readDashboard(t)
 	p := startPrometheus(t, informers(t))
@@ -87,8 +88,8 @@ func TestDashboard(t *testing.T) {
 	p.until("the rules are well", p.checkRules)
 }
 
-// checkSeries returns an error if there are no series, or if the series lack a label or an informer
-// that the legend of their query needs.
+// checkSeries returns an error if there are no series, or if a label that the legend uses is
+// missing. If the legend uses the name, both informers must have a series.
 func checkSeries(series []map[string]string, legend string) error {
 	if len(series) == 0 {
 		return errors.New("no data")
@@ -108,8 +109,8 @@ func checkSeries(series []map[string]string, legend string) error {
 	return nil
 }
 
-// checkRules checks that each alert rule has been evaluated, and that none fires for healthy
-// informers.
+// checkRules returns an error if an alert rule cannot be evaluated, or if an alert is pending or
+// fires.
 func (p *prometheus) checkRules() error {
 	var data struct {
 		Groups []struct {
@@ -130,7 +131,8 @@ func (p *prometheus) checkRules() error {
 	return nil
 }
 
-// TestPanels checks that the panels' IDs are unique, and that no panel covers another.
+// TestPanels checks that each panel has a unique ID, a title and a query, and that no panel covers
+// another.
 func TestPanels(t *testing.T) {
 	d := readDashboard(t)
 	ids := map[int]bool{}

@@ -1,3 +1,3 @@
-// Package monitoring checks deploy/informers with Prometheus' own programs. It checks the alert
-// rules with promtool, and the dashboard's queries with a Prometheus server that scrapes informers.
+// Package monitoring tests deploy/informers with Prometheus' own programs. promtool checks the
+// alert rules. A Prometheus server, which scrapes informers, evaluates the dashboard's queries.
 package monitoring

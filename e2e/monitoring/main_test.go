@@ -24,14 +24,12 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
 }
 
-// Paths of the files under test.
 const (
 	dashboardFile = "../../deploy/informers/dashboard.json"
 	rulesFile     = "../../deploy/informers/rules.yaml"
 	rulesTestFile = "../../deploy/informers/rules_test.yaml"
 )
 
-// run runs something until the test ends.
 func run(t *testing.T, what func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -45,9 +43,9 @@ func run(t *testing.T, what func(context.Context)) {
 	})
 }
 
-// informers serves metrics for Prometheus: those of a typed informer and of a drop-in informer,
-// whose server has changing pods. The metrics are in controller-runtime's registry, together with
-// controller-runtime's own.
+// informers runs a typed informer and a drop-in informer of pods that change. It serves the metrics
+// of both from controller-runtime's registry, which also has controller-runtime's own metrics. It
+// returns the address of the metrics.
 func informers(t *testing.T) (address string) {
 	t.Helper()
 	server, err := apiserver.New(apiserver.Options{Pods: 100, Seed: 1, Churn: 100})
@@ -79,5 +77,5 @@ func informers(t *testing.T) (address string) {
 	return web.Listener.Addr().String()
 }
 
-// client sends requests on connections that are not reused.
+// client opens a new connection for each request, so that no idle connection counts as a leak.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -20,14 +20,13 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// prometheus is a running Prometheus server.
 type prometheus struct {
 	t   *testing.T
 	url string
 }
 
-// configuration is that of a Prometheus server that scrapes one process each second, and has the
-// alert rules.
+// configuration is a Prometheus configuration. The server scrapes one address each second, and
+// evaluates the alert rules.
 const configuration = `
 global: {scrape_interval: 1s, evaluation_interval: 1s}
 rule_files: [%q]
@@ -36,7 +35,8 @@ scrape_configs:
     static_configs: [{targets: [%q]}]
 `
 
-// startPrometheus starts a Prometheus server that scrapes a process, until the test ends.
+// startPrometheus starts a Prometheus server that scrapes an address, and stops it when the test
+// ends.
 func startPrometheus(t *testing.T, scraped string) *prometheus {
 	t.Helper()
 	binary := testenv.Program(t, "prometheus", "prometheus")
@@ -75,7 +75,7 @@ func startPrometheus(t *testing.T, scraped string) *prometheus {
 	return p
 }
 
-// until waits until ask returns no error, for at most three minutes.
+// until calls ask until it returns no error, for at most three minutes.
 func (p *prometheus) until(what string, ask func() error) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), 3*time.Minute)
@@ -83,7 +83,7 @@ func (p *prometheus) until(what string, ask func() error) {
 	testenv.EventuallyNoError(p.t, ctx, what, ask)
 }
 
-// get sends a request to the API of Prometheus, and decodes the answer into data.
+// get sends a request to the HTTP API of Prometheus, and decodes the data in the answer into data.
 func (p *prometheus) get(path string, query url.Values, data any) {
 	p.t.Helper()
 	resp, err := client.Get(p.url + "/api/v1/" + path + "?" + query.Encode())
@@ -98,7 +98,7 @@ func (p *prometheus) get(path string, query url.Values, data any) {
 	}
 }
 
-// query returns the labels of each series of a query.
+// query evaluates expr, and returns the labels of each series of the result.
 func (p *prometheus) query(expr string) (series []map[string]string) {
 	p.t.Helper()
 	var data struct {
@@ -111,7 +111,7 @@ func (p *prometheus) query(expr string) (series []map[string]string) {
 	return series
 }
 
-// values returns the possible values of a dashboard's variable. Its definition has the form
+// values returns the values of a dashboard's variable. definition has the form
 // label_values(SELECTOR, LABEL).
 func (p *prometheus) values(definition string) (values []string) {
 	p.t.Helper()

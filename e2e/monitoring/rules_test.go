@@ -11,14 +11,14 @@ import (
 	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
-// promtool runs promtool, and returns its output and whether it succeeded.
+// promtool runs promtool. It returns the output, and whether the program succeeded.
 func promtool(t *testing.T, args ...string) (text string, ok bool) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), testenv.Program(t, "prometheus", "promtool"), args...).CombinedOutput()
 	return string(out), err == nil
 }
 
-// TestRules checks that promtool accepts the alert rules, and that their unit test passes.
+// TestRules checks that promtool accepts the alert rules, and that the rules' unit tests pass.
 func TestRules(t *testing.T) {
 	for _, args := range [][]string{{"check", "rules", "--lint-fatal", rulesFile}, {"test", "rules", rulesTestFile}} {
 		if text, ok := promtool(t, args...); !ok || !strings.Contains(text, "SUCCESS") {
@@ -27,8 +27,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestRulesCanFail checks, for each alert, that the unit test of the rules fails if the alert never
-// fires.
+// TestRulesCanFail replaces the expression of each alert by one that never fires. It checks that
+// the rules' unit tests then fail.
 func TestRulesCanFail(t *testing.T) {
 	rules, err := os.ReadFile(rulesFile)
 	check.NoError(t, err)
