@@ -37,8 +37,7 @@ type driver struct {
 	probe    *probe          // of watch, once it is open; otherwise nil
 	watchCtx context.Context // the context of watch
 	rv       []byte          // the resourceVersion of the last event
-	// asked is Config.Server's number of restores when the current list was requested, or the last
-	// one.
+	// asked is Config.Server's number of restores when the latest list was requested.
 	asked uint64
 	// newest is the server's newest resourceVersion in its last response to a probe. newestAt is when
 	// the probe was sent.

@@ -8,7 +8,7 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
-// errElsewhere is the cause of ErrWentBack if another reflector has found it.
+// errElsewhere is the cause of ErrWentBack if another reflector found that the server went back.
 var errElsewhere = errors.New("found by another reflector of the server")
 
 const (
