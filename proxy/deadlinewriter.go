@@ -21,9 +21,8 @@ type deadlineWriter struct {
 	budget  *waitBudget     // bounds the wait for the client; nil: only conn.WriteStall does
 	answer  *responseWriter // the responseWriter of the request; nil in tests
 	writing *atomic.Int64   // counts the writes in progress; nil: they are not counted
-	// request is a context that ends with the request. Then the writer closes an upgraded
-	// connection, because the client of such a connection may read nothing. nil: the writer does
-	// not close the connection.
+	// request is a context that ends with the request. When it ends, the writer closes an upgraded
+	// connection, because its client may read nothing. nil: the writer does not close the connection.
 	request context.Context
 
 	pending atomic.Bool // timer is set, and will flush the response

@@ -158,8 +158,8 @@ func (h whole) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// heldBody is a ResponseWriter that stores the written bytes. Its pieces together have exactly the
-// size of the body.
+// heldBody is a ResponseWriter that stores the written bytes. Each piece has the size of its write,
+// without spare capacity.
 type heldBody struct {
 	http.ResponseWriter
 	code   int

@@ -25,7 +25,8 @@ const (
 	// stormWorkers is the number of workers that handle the pods of a resync, like a controller's
 	// workers.
 	stormWorkers = 8
-	// filterEach determines the share of the pod groups that a filter accepts: one in filterEach.
+	// filterEach determines the share of the groups (pods with the same value of the label) that a
+	// filter accepts: one in filterEach.
 	filterEach = 100
 )
 
@@ -163,7 +164,8 @@ func (r *resyncing) handle(ctx context.Context, group string) {
 	}
 }
 
-// work finds the pods of each group that it receives, until all pods are handled.
+// work receives groups, which are values of the label. It finds the pods of each group, until all
+// pods are handled.
 func (r *resyncing) work(ctx context.Context) {
 	for {
 		select {
